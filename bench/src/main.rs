@@ -1,7 +1,7 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, and
-//! `peer` for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard output,
-//! progress to standard error. Exit status: 0 measured, 1 nothing could be measured or `--check`
-//! found a missed must, 2 usage.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
+//! `ip`, and `peer` for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard
+//! output, progress to standard error. Exit status: 0 measured, 1 nothing could be measured or
+//! `--check` found a missed must, 2 usage.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use wirespeed_bench::core::{ROWS, gvisor_program, veth};
 use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
 use wirespeed_bench::harness::{Bench, Spec};
+use wirespeed_bench::ip;
 use wirespeed_bench::measure::{Measurement, pin};
 use wirespeed_bench::memory;
 use wirespeed_bench::ours;
@@ -47,6 +48,8 @@ enum Command {
     Proof(Options),
     /// Devices: filters against libpcap's, taps, rings, interrupt mitigation, overload.
     Devices(Options),
+    /// IP and UDP: both versions, fragments, gaps, broadcasts.
+    Ip(Options),
     /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
     Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
@@ -74,7 +77,12 @@ enum Command {
     },
     /// Prints the bytes an idle endpoint takes, with this many connections.
     #[command(hide = true)]
-    Idle { connections: usize },
+    Idle {
+        connections: usize,
+        /// IPv6 instead of IPv4.
+        #[arg(long)]
+        v6: bool,
+    },
     /// Prints the bytes an idle async endpoint takes, and the percent of a core that all use.
     #[command(hide = true)]
     IdleAsync { connections: usize },
@@ -117,6 +125,7 @@ fn main() -> ExitCode {
         Command::Tcp(options) => bench("tcp", tcp::ROWS, &options),
         Command::Proof(options) => bench("proof", proof::ROWS, &options),
         Command::Devices(options) => bench("devices", devices::ROWS, &options),
+        Command::Ip(options) => bench("ip", ip::ROWS, &options),
         Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
@@ -125,10 +134,12 @@ fn main() -> ExitCode {
         Command::Record { what, file, segments } => {
             record(&what, &file, segments).map(|()| ExitCode::SUCCESS)
         }
-        Command::Idle { connections } => memory::measure_idle_endpoints(connections).map(|bytes| {
-            println!("{bytes}");
-            ExitCode::SUCCESS
-        }),
+        Command::Idle { connections, v6 } => {
+            memory::measure_idle_endpoints(connections, v6).map(|bytes| {
+                println!("{bytes}");
+                ExitCode::SUCCESS
+            })
+        }
         Command::IdleAsync { connections } => {
             outside::measure_idle(connections).map(|(bytes, percent)| {
                 println!("{bytes} {percent}");

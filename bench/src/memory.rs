@@ -22,11 +22,12 @@ pub(crate) fn resident_bytes() -> Result<f64> {
 
 /// Memory of an idle endpoint, in bytes: the growth of this process while `connections` were
 /// opened, each of which then carried a message in each direction, over two ends each. Free buffers
-/// are included.
-pub fn measure_idle_endpoints(connections: usize) -> Result<f64> {
-    let one = Drive::new(Bulk::default(), Switches::default(), tcp::Config::default())?;
+/// are included. With `v6` they are IPv6's.
+pub fn measure_idle_endpoints(connections: usize, v6: bool) -> Result<f64> {
+    let one = Bulk { v6, ..Bulk::default() };
+    let one = Drive::new(one, Switches::default(), tcp::Config::default())?;
     let before = resident_bytes()?;
-    let shape = Bulk { flows: connections, ..Bulk::default() };
+    let shape = Bulk { flows: connections, v6, ..Bulk::default() };
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
     drive.settle_all(64)?;
     let after = resident_bytes()?;
@@ -35,10 +36,11 @@ pub fn measure_idle_endpoints(connections: usize) -> Result<f64> {
 }
 
 /// [`measure_idle_endpoints`] in a process of its own.
-pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
+pub fn idle_endpoint_bytes(connections: usize, v6: bool) -> Result<f64> {
     let program = std::env::current_exe().context("finding this program")?;
     let out = Command::new(program)
         .args(["idle", &connections.to_string()])
+        .args(v6.then_some("--v6"))
         .output()
         .context("starting this program again")?;
     ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

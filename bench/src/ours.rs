@@ -52,8 +52,13 @@ pub fn small_writes(size: usize, seconds: f64) -> Result<Measurement> {
 
 /// `size` bytes in each direction, both ends polled by one thread. Sets `p50_ns`.
 pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
+    ping_pong_over(Bulk::default(), size, seconds)
+}
+
+/// [`ping_pong`] over a link of another shape.
+pub fn ping_pong_over(shape: Bulk, size: usize, seconds: f64) -> Result<Measurement> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
-    let mut drive = Drive::new(Bulk::default(), Switches::default(), config)?;
+    let mut drive = Drive::new(shape, Switches::default(), config)?;
     let (start, cpu) = (Clock::now(), measure::thread_cpu_s());
     let mut samples = Vec::new();
     while start.elapsed().as_secs_f64() < seconds {
@@ -79,7 +84,7 @@ pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
 /// Memory of an established, idle endpoint, in bytes, with `connections` of them: the growth of a
 /// fresh process's resident memory, free buffers included, over the endpoints (two a connection).
 pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
-    crate::memory::idle_endpoint_bytes(connections)
+    crate::memory::idle_endpoint_bytes(connections, false)
 }
 
 /// Instructions of one predicted data segment without its byte passes, from `xtask icount`.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use base::{Instant as StackTime, Limit, Owner};
+use base::{Instant as StackTime, IpVersion, Limit, Owner};
 use net::Net;
 use rustix::time::{ClockId, clock_gettime};
 use stack::pair::{PairConfig, pair};
@@ -25,9 +25,10 @@ const PORTS: u16 = 64;
 
 /// Opened, accepted, closed by the client, then by the server: all on one thread, over memory.
 /// `units` counts connections.
-pub(super) fn ours(cores: Cores, seconds: f64) -> Result<Measurement> {
+pub(super) fn ours(cores: Cores, version: IpVersion, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
-    let (mut client, mut server) = pair(&PairConfig::new([0x1988, 0x1989]));
+    let config = PairConfig { version, ..PairConfig::new([0x1988, 0x1989]) };
+    let (mut client, mut server) = pair(&config);
     let mut listeners = Vec::new();
     for port in 0..PORTS {
         let at = SocketAddr::new(server.addr, 5000 + port);

@@ -11,11 +11,12 @@ mod tap;
 pub use connections::measure_idle;
 
 use anyhow::{Context, Result, bail};
+use base::IpVersion;
 
 use crate::core::veth;
 use crate::drive::Bulk;
 use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
-use crate::measure::Measurement;
+use crate::measure::{Cores, Measurement};
 use crate::ours;
 use crate::peers::kernel::{Placement, Settings};
 use crate::peers::latency::{Waiting, ping_pong};
@@ -115,7 +116,19 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-type OverTap = fn(crate::measure::Cores, Shape, f64) -> Result<tap::Ours>;
+/// Connections opened and closed between two of our stacks; `units` counts them.
+///
+/// # Errors
+/// They could not be opened.
+pub(crate) fn connections_over(
+    cores: Cores,
+    version: IpVersion,
+    seconds: f64,
+) -> Result<Measurement> {
+    connections::ours(cores, version, seconds)
+}
+
+type OverTap = fn(Cores, Shape, f64) -> Result<tap::Ours>;
 
 fn lone(value: f64) -> Result<Figure> {
     let note = "by a process of its own".to_owned();
@@ -250,7 +263,7 @@ fn tokio_bulk(b: &Bench) -> Result<Figure> {
 fn connections_a_second(b: &Bench) -> Result<Figure> {
     b.ratio(
         Measurement::units_per_cpu_s,
-        |seconds| connections::ours(b.cores, seconds),
+        |seconds| connections_over(b.cores, IpVersion::V4, seconds),
         |seconds| connections::kernel(b.cores, seconds),
     )
 }

@@ -56,6 +56,7 @@ limits! {
     SackRanges "sack_ranges" 16_384
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
+    UdpErrors "udp_errors" 64 "errors of the network waiting in one UDP socket with an error queue";
     FragmentBytes "fragment_bytes" 4_194_304
         "bytes of buffers that fragments of incomplete datagrams hold; the oldest datagram is \
          evicted";
@@ -82,6 +83,8 @@ limits! {
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
     Addresses "addresses" 64 "addresses of a port";
+    OtherBroadcasters "other_broadcasters" 16
+        "neighbours that broadcast to another address and are remembered; the oldest is evicted";
     TemporaryAddresses "temporary_addresses" 4 "temporary addresses of one prefix (RFC 8981)";
     Routers "routers" 8 "default routers of a port that were learnt from advertisements";
     Prefixes "prefixes" 8
@@ -92,9 +95,16 @@ limits! {
     NameServers "name_servers" 8 "name servers of a port that routers advertise";
     SearchDomains "search_domains" 8 "search domains of a port that routers advertise";
     RouterAdvertisementsPerSecond "router_advertisements_per_second" 100
-        "router advertisements processed in a second";
+        "router advertisements of a port processed in a second: of routers that are known, and as \
+         many of others";
     Redirects "redirects" 256
         "routes that were learnt from redirects; the first to expire is evicted";
+    GroupsPerPort "groups_per_port" 1_024 "multicast groups that a port receives";
+    MembershipsPerSocket "memberships_per_socket" 128 "multicast groups that one socket has joined";
+    SourcesPerGroup "sources_per_group" 128
+        "sources in the filter of a multicast group; a port whose sockets name more asks for all";
+    GroupReportsPerSecond "group_reports_per_second" 100
+        "IGMP and MLD messages sent in a second; more are sent later";
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000
@@ -104,6 +114,12 @@ limits! {
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
     PacedFrames "paced_frames" 65_536
         "frames that wait for their departure time; more are sent at once";
+    BurstGaps "burst_gaps" 64 "networks whose frames leave with a gap between them";
+    GapDestinations "gap_destinations" 1_024
+        "destinations with a gap that frames are on the way to at the same time";
+    GapQueue "gap_queue" 256
+        "frames that wait for the gaps of one destination; then sockets that send there are pushed \
+         back";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second; the bound is random between half of it \
          and all";

@@ -79,11 +79,27 @@ counters! {
     FragmentsOut "fragments_out" "fragments sent";
     UdpIn "udp_in" "UDP datagrams delivered";
     UdpOut "udp_out" "UDP datagrams sent";
+    UdpSegments "udp_segments"
+        "UDP datagrams sent with the headers of another one of the same call";
+    UdpCoalesced "udp_coalesced" "UDP datagrams received behind another one in the same read";
+    UdpZeroChecksumIn "udp_zero_checksum_in"
+        "UDP datagrams over IPv6 delivered without a checksum (RFC 6935)";
+    UdpZeroChecksumOut "udp_zero_checksum_out"
+        "UDP datagrams sent without a checksum, as their socket asked";
+    UdpErrorsQueued "udp_errors_queued" "errors put into the error queue of a UDP socket";
+    GroupQueriesIn "group_queries_in" "IGMP and MLD queries received and used";
+    GroupReportsIn "group_reports_in" "IGMP and MLD reports of other hosts received and used";
+    GroupReportsOut "group_reports_out" "IGMP and MLD messages sent";
+    GroupDatagramsIn "group_datagrams_in" "UDP datagrams to groups, however many sockets took them";
+    GroupLooped "group_looped" "UDP datagrams to groups that came back to sockets of this host";
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
     IcmpEchoRequests "icmp_echo_requests" "echo requests sent";
     IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";
     IcmpErrorsIn "icmp_errors_in" "ICMP errors reported to a connection or a socket";
     IcmpErrorsOut "icmp_errors_out" "ICMP errors sent";
+    BroadcastsOtherForm "broadcasts_other_form"
+        "link-level broadcasts to an IP address that is not this port's broadcast address";
+    Forwarded "forwarded" "packets forwarded";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";

@@ -83,6 +83,18 @@ drop_reasons! {
     FragmentEvicted "fragment_evicted" "fragments of the oldest datagrams, evicted at a limit";
     FragmentTimeout "fragment_timeout" "fragments of a datagram that was not complete in time";
     IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
+    IpMartianDestination "ip_martian_destination"
+        "destination that no packet may be sent or forwarded to";
+    IpLinkBroadcast "ip_link_broadcast"
+        "unicast destination in a link-level broadcast or multicast (RFC 1122 section 3.3.6)";
+    IpLinkLocal "ip_link_local" "packet to forward from or to a link-local address";
+    IpDirectedBroadcast "ip_directed_broadcast"
+        "broadcast to another network while directed broadcasts are off (RFC 2644)";
+    IpHopLimit "ip_hop_limit" "packet to forward that has no hop left";
+    IpSuperSegment "ip_super_segment"
+        "super-segment to forward; open the port that receives it without offloads";
+    IpBroadcastNextHop "ip_broadcast_next_hop"
+        "next hop that is a broadcast or multicast address, which no neighbour has";
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";
@@ -99,8 +111,16 @@ drop_reasons! {
     IcmpErrorIgnored "icmp_error_ignored" "ICMP error that changes nothing, or is not plausible";
     IcmpEchoNoSocket "icmp_echo_no_socket" "echo reply that no socket waits for";
     IcmpEchoQueueFull "icmp_echo_queue_full" "receive queue of the echo socket is full";
+    GroupMalformed "group_malformed"
+        "IGMP or MLD message short, with a wrong checksum, or not from this link";
+    GroupUnhandled "group_unhandled" "IGMP or MLD message that says nothing to this host";
+    GroupNotJoined "group_not_joined" "packet to a multicast group that nobody here has joined";
+    GroupFiltered "group_filtered"
+        "datagram to a group from a source that no socket on its UDP port takes";
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
-    UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
+    UdpChecksum "udp_checksum" "UDP checksum wrong";
+    UdpZeroChecksum "udp_zero_checksum"
+        "UDP over IPv6 without a checksum, to a socket that does not take that (RFC 6935)";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
@@ -112,6 +132,8 @@ drop_reasons! {
     DhcpUnusable "dhcp_unusable"
         "DHCP offer or reply without an address, mask and lifetime that a host can use";
     DhcpRefused "dhcp_refused" "DHCPv6 reply whose status refuses what was asked for";
+    UdpErrorQueueFull "udp_error_queue_full"
+        "ICMP error for a UDP socket whose error queue is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
     TcpOptions "tcp_options" "TCP options malformed";
@@ -152,6 +174,8 @@ drop_reasons! {
     DnsCase "dns_case" "DNS answer that repeats the question in other letter cases";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
+    TxGapFull "tx_gap_full"
+        "datagram to a destination with a gap between frames while too many wait for gaps";
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";

@@ -39,7 +39,8 @@ switches! {
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";
     WideSum "wide-sum" true "checksums use vectors of 256 bits where 512 were chosen";
-    FlowCache "flow-cache" true "every segment is looked up in the connection table";
+    FlowCache "flow-cache" true
+        "every segment and every datagram is looked up, and every datagram sent is routed, anew";
     BurstAck "burst-ack" true "an ACK goes out for every second segment instead of after a burst";
     Rack "rack" true "a segment is lost when three later ones have arrived, however late it is";
     TailProbe "tail-probe" true "the loss of the last segments is found by the time-out alone";

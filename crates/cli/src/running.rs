@@ -26,6 +26,7 @@ pub(crate) enum Section {
     Sockets,
     Neighbours,
     Routes,
+    Groups,
     Frag,
     Drops,
     Counters,

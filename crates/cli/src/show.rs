@@ -6,8 +6,8 @@
 //! `{"tool": "show", "version", "program": {"pid", "command", "version"}, "stacks": [{"name",
 //! SECTION: ...}]}`, with one member for each section asked for: `stack`, `frag` and `counters`,
 //! `drops`, `switches` (by name) are objects, `limits` an object of `{"value", "hits"}` by name;
-//! `ports`, `connections`, `sockets`, `neighbours` and `routes` are lists. Times end in their unit,
-//! sizes are bytes; what is not known is null. `show tcp` has `connections`, each with
+//! `ports`, `connections`, `sockets`, `neighbours`, `routes` and `groups` are lists. Times end in
+//! their unit, sizes are bytes; what is not known is null. `show tcp` has `connections`, each with
 //! `delivery_bytes_per_s` and `receiving_bytes_per_s` as well.
 
 mod args;

@@ -32,7 +32,9 @@ fn both_stacks_are_shown_on_one_thread_and_on_two() {
             let shown = &found["stacks"][stack];
             assert_eq!(shown["name"], *name);
             assert_eq!(shown["connections"][0]["state"], "ESTABLISHED", "{shown}");
-            for section in ["stack", "ports", "frag", "drops", "counters", "limits", "switches"] {
+            for section in
+                ["stack", "ports", "groups", "frag", "drops", "counters", "limits", "switches"]
+            {
                 assert!(!shown[section].is_null(), "{name} has no {section}");
             }
         }

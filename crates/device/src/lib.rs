@@ -57,6 +57,7 @@
 //! - The device need not filter frames for other stations, nor join group addresses.
 //! - The MTU does not change while the device is in use.
 
+pub mod busy;
 #[cfg(feature = "capture")]
 pub mod capture;
 pub mod channel;

@@ -18,6 +18,7 @@ mod table;
 
 pub use datagram::Datagram;
 pub use header::FragmentHeader;
+pub use join::Joined;
 pub use table::Fragments;
 
 use base::{DropReason, Duration};

@@ -254,7 +254,7 @@ pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
     packet_len.min(most)
 }
 
-/// An error that a host sends.
+/// An error that a host or a router sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The packet was not delivered.
@@ -263,14 +263,33 @@ pub enum Report {
     ReassemblyTime,
     /// The fragment is wrong; over IPv6 alone.
     Problem(Problem),
+    /// A router: the packet had no hop left.
+    HopLimit,
+    /// A router: the packet is larger than the next link's MTU, in bytes, and may not be cut.
+    TooBig(usize),
 }
 
 /// Write the header of a report in front of its quotation, which is in `message` already.
 pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
     /// Fragment reassembly time exceeded, in both versions.
     const IN_REASSEMBLY: u8 = 1;
+    /// Hop limit exceeded in transit.
+    const IN_TRANSIT: u8 = 0;
     match (what, src, dst) {
         (Report::Unreachable(why), ..) => error(message, why, src, dst),
+        (Report::HopLimit, IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::TimeExceeded { code: IN_TRANSIT }.emit(message, src, dst);
+        }
+        (Report::HopLimit, ..) => {
+            v4::Header::TimeExceeded { code: IN_TRANSIT }.emit(message);
+        }
+        (Report::TooBig(mtu), IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::PacketTooBig { mtu: mtu as u32 }.emit(message, src, dst);
+        }
+        (Report::TooBig(mtu), ..) => {
+            let mtu = mtu.min(usize::from(u16::MAX)) as u16;
+            v4::Header::FragmentationNeeded { mtu }.emit(message);
+        }
         (Report::ReassemblyTime, IpAddr::V6(src), IpAddr::V6(dst)) => {
             v6::Header::TimeExceeded { code: IN_REASSEMBLY }.emit(message, src, dst);
         }

@@ -2,13 +2,16 @@
 //! each takes a borrowed packet and returns a small value; the `stack` crate joins them.
 //!
 //! Called by: `stack/rx.rs` and `stack/tx.rs`. This crate has no connections, devices or clock.
-//! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
+//! RFC 791, 8200, 792, 4443, 768, 826, 3376, 3810, 4861, 1122.
 
 pub mod address;
 pub mod dad;
+pub mod dplpmtud;
 pub mod ether;
 pub mod flow;
+pub mod forward;
 pub mod frag;
+pub mod group;
 pub mod icmp;
 pub mod ident;
 pub mod ip_input;

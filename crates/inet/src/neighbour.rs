@@ -86,6 +86,7 @@ pub enum Action {
 
 /// The link address of a multicast group or of broadcast, RFC 1112 section 6.4, RFC 2464 section
 /// 7; `None` for unicast.
+/// RFC 1112 6.4-a.
 pub fn group_mac(ip: IpAddr) -> Option<MacAddr> {
     match ip {
         IpAddr::V4(a) if a.is_broadcast() => Some(MacAddr::BROADCAST),

@@ -1,17 +1,19 @@
 //! UDP: checks the header of a received datagram, writes header and checksum of one to send.
 //!
-//! Called by: `stack`. RFC 768, RFC 8200 section 8.1.
+//! Called by: `stack`. RFC 768, RFC 8200 section 8.1, RFC 6935.
+
+use core::net::SocketAddr;
 
 use base::DropReason;
-use mbuf::Mbuf;
 use wire::checksum::{Ladder, Sum};
-use wire::udp;
+use wire::{ipv4, udp};
 
 use crate::Ip;
 use crate::flow::Addrs;
 
 /// Check a datagram; `transport` is the IP payload, UDP header first. Returns the header; the UDP
-/// payload is `transport[8..length]`.
+/// payload is `transport[8..length]`. A checksum of zero is none: over IPv4 that is fine, over IPv6
+/// the caller knows whether the port takes such datagrams (RFC 6935 section 5).
 ///
 /// # Errors
 /// [`DropReason::UdpShort`], [`DropReason::UdpChecksum`].
@@ -24,53 +26,47 @@ pub fn udp_input<A: Addrs>(
     let header = udp::Header::parse(transport)?;
     let length = usize::from(header.length);
     let datagram = transport.get(..length).ok_or(DropReason::UdpShort)?;
-    if header.checksum == [0, 0] {
-        // No checksum: IPv4 allows it, IPv6 does not.
-        return if ip.src().is_ipv4() { Ok(header) } else { Err(DropReason::UdpChecksum) };
+    if !verify || header.checksum == [0, 0] {
+        return Ok(header);
     }
-    let pseudo = crate::ip_input::pseudo_sum(ip.src(), ip.dst(), ip.protocol)
-        .plus(Sum::of_be16(header.length));
-    if verify && !pseudo.plus(ladder.sum(datagram)).is_whole() {
+    let sum = ladder.sum(datagram);
+    let whole = if length == transport.len() {
+        ip.with_pseudo_header(sum)
+    } else {
+        // The length of the pseudo-header is that of the datagram (RFC 8200 section 8.1).
+        let pseudo = crate::ip_input::pseudo_sum(ip.src(), ip.dst(), ip.protocol);
+        pseudo.plus(Sum::of_be16(header.length)).plus(sum)
+    };
+    if !whole.is_whole() {
         return Err(DropReason::UdpChecksum);
     }
     Ok(header)
 }
 
-/// Put a UDP header in front of a payload; `pseudo` is the pseudo-header's sum without length.
-/// Without a `ladder` the checksum is zero (none), which IPv6 receivers refuse.
-///
-/// # Errors
-/// [`DropReason::IpTooBig`] if the datagram exceeds 65,535 bytes, or there is no room in front.
-pub fn udp_output(
-    m: &mut Mbuf,
-    ports: (u16, u16),
-    pseudo: Sum,
-    ladder: Option<Ladder>,
-) -> Result<(), DropReason> {
-    let header = header_for(m.as_slice(), ports, pseudo, ladder)?;
-    m.prepend(udp::HEADER_LEN).ok_or(DropReason::IpTooBig)?.copy_from_slice(&header);
-    Ok(())
+/// The sum of what all datagrams between two ends have in common: addresses, protocol and ports.
+pub fn flow_sum(src: SocketAddr, dst: SocketAddr) -> Sum {
+    crate::ip_input::pseudo_sum(src.ip(), dst.ip(), ipv4::UDP)
+        .plus(Sum::of_be16(src.port()))
+        .plus(Sum::of_be16(dst.port()))
 }
 
-/// The UDP header of a payload that is elsewhere; arguments as of [`udp_output`].
-///
-/// # Errors
-/// [`DropReason::IpTooBig`] past 65,535 bytes.
-pub fn header_for(
-    payload: &[u8],
-    ports: (u16, u16),
-    pseudo: Sum,
-    ladder: Option<Ladder>,
-) -> Result<[u8; udp::HEADER_LEN], DropReason> {
-    let length = payload.len() + udp::HEADER_LEN;
-    let length = u16::try_from(length).map_err(|_| DropReason::IpTooBig)?;
+/// The header of a datagram of `payload_len` bytes, at most 65,527; `flow` is [`flow_sum`],
+/// `payload` the payload's sum. Without that the checksum is zero (none), which IPv6 receivers
+/// refuse unless they asked for it.
+#[inline(always)]
+pub fn header(
+    (src_port, dst_port): (u16, u16),
+    payload_len: usize,
+    flow: Sum,
+    payload: Option<Sum>,
+) -> [u8; udp::HEADER_LEN] {
+    let length = (udp::HEADER_LEN + payload_len) as u16;
+    let checksum = payload.map_or([0, 0], |payload| {
+        // The length is in the pseudo-header and in the header.
+        let lengths = Sum::of_be16(length).plus(Sum::of_be16(length));
+        udp::checksum_field(flow.plus(lengths).plus(payload))
+    });
     let mut bytes = [0; udp::HEADER_LEN];
-    let mut header = udp::Header { src_port: ports.0, dst_port: ports.1, length, checksum: [0, 0] };
-    header.emit(&mut bytes);
-    if let Some(ladder) = ladder {
-        let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(&bytes));
-        header.checksum = udp::checksum_field(sum.plus(ladder.sum(payload)));
-        header.emit(&mut bytes);
-    }
-    Ok(bytes)
+    udp::Header { src_port, dst_port, length, checksum }.emit(&mut bytes);
+    bytes
 }

@@ -22,6 +22,7 @@ mod progress;
 #[cfg(target_os = "linux")]
 pub mod real;
 mod report;
+pub mod storm;
 mod table;
 pub mod tap;
 #[cfg(test)]
@@ -107,6 +108,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &[],
         options: <livelock::Options as clap::Args>::augment_args,
         run: livelock::run,
+    },
+    Experiment {
+        name: "storm",
+        summary: "A broadcast among hosts that disagree about the broadcast address",
+        question: "How many frames come of a broadcast where half of the hosts take another \
+                   address for it: among hosts as of 1984, among ours, behind a router of ours, \
+                   and for a bystander?",
+        takes: &["first_seed"],
+        options: <storm::Options as clap::Args>::augment_args,
+        run: storm::run,
     },
 ];
 

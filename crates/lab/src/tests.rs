@@ -47,6 +47,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("tap --bytes 10000", 6 * 12, "ns", 6),
         ("pps", 2 * 6, "pps", 0),
         ("livelock", 8, "delivered_pps", 0),
+        ("storm", 4, "per_original", 0),
     ];
     assert_eq!(cases.len(), EXPERIMENTS.len(), "an experiment is missing here");
     for (line, rows, key, fits) in cases {

@@ -7,8 +7,8 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use base::{Cidr, Instant, LinkKind, Owner};
-pub use host::dhcp6::{Client, Config, ConfigError, Information, Lease, LossReason, Mode, State};
 use host::dhcp6::{Action, CLIENT_PORT, SERVER_PORT, SERVERS};
+pub use host::dhcp6::{Client, Config, ConfigError, Information, Lease, LossReason, Mode, State};
 use stack::{Address, AddressError, AddressState, Origin, PortId, Stack, UdpError, UdpHandle};
 
 /// Why a port cannot be configured by DHCPv6.
@@ -32,9 +32,9 @@ impl core::fmt::Display for Dhcp6Error {
             Dhcp6Error::NoLinkAddress => f.write_str(
                 "DHCPv6 needs a port with link addresses (Ethernet): give this one an address",
             ),
-            Dhcp6Error::Socket(UdpError::AddressInUse) => {
-                f.write_str("UDP port 546 is taken: one port of a stack can be configured by DHCPv6")
-            }
+            Dhcp6Error::Socket(UdpError::AddressInUse) => f.write_str(
+                "UDP port 546 is taken: one port of a stack can be configured by DHCPv6",
+            ),
             Dhcp6Error::Socket(why) => write!(f, "UDP port 546 cannot be had: {why:?}"),
         }
     }

@@ -6,7 +6,7 @@
 use std::io::{Error, ErrorKind};
 
 use base::DropReason;
-use stack::{ConnectError, ListenError, ReplaceError, UdpError, Unreachable};
+use stack::{ConnectError, GroupError, ListenError, ReplaceError, UdpError, Unreachable};
 use tcp::Error as TcpError;
 
 /// A connection that ended.
@@ -186,6 +186,25 @@ pub(crate) fn listen(error: ListenError) -> Error {
     }
 }
 
+/// A membership that was not changed.
+pub(crate) fn group(error: GroupError) -> Error {
+    let kind = match error {
+        GroupError::Closed => return aborted(),
+        GroupError::LimitReached(name) => return limit(name.name()),
+        GroupError::AlreadyMember => ErrorKind::AddrInUse,
+        GroupError::NoPort | GroupError::NotAMember => ErrorKind::AddrNotAvailable,
+        GroupError::NotAGroup | GroupError::NotASource | GroupError::OtherMode => {
+            ErrorKind::InvalidInput
+        }
+    };
+    Error::new(kind, error)
+}
+
+/// A TTL that no packet can have.
+pub(crate) fn ttl_too_large() -> Error {
+    Error::new(ErrorKind::InvalidInput, "a TTL is 255 at most")
+}
+
 /// A UDP call that failed.
 pub(crate) fn udp(error: UdpError) -> Error {
     match error {
@@ -194,6 +213,15 @@ pub(crate) fn udp(error: UdpError) -> Error {
         UdpError::Closed => aborted(),
         UdpError::NoAddress => no_address(),
         UdpError::WouldBlock => would_block(),
+        UdpError::Broadcast => Error::new(
+            ErrorKind::PermissionDenied,
+            "the destination is a broadcast address: call set_broadcast(true) first",
+        ),
+        UdpError::TooBig(_) => unreachable(DropReason::IpTooBig),
+        UdpError::InvalidSegments => Error::new(
+            ErrorKind::InvalidInput,
+            "segments have a byte at least, and a call has 64 of them and 65,535 bytes at most",
+        ),
         UdpError::Unsendable(reason) => unreachable(reason),
     }
 }

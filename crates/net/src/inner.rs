@@ -245,7 +245,7 @@ impl Inner {
                     wait_queue.take_into(&mut self.wakers);
                 }
                 // Echo sockets belong to the polled API.
-                Event::Ping(_) => {}
+                Event::Ping(_) | Event::OtherBroadcast(_) => {}
             }
         }
         if !self.room.is_empty() && (self.stack.found_room() || !self.stack.is_pushed_back()) {

@@ -58,6 +58,8 @@ pub use loan::{Loan, Received};
 pub use net::Net;
 pub use options::{TcpKeepalive, TcpSocket};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+/// What options of UDP sockets are made of, and what their calls return.
+pub use stack::{MtuDiscovery, UdpErrorReport, UdpOptions, UdpReceived, dplpmtud};
 pub use stream::TcpStream;
 #[cfg(feature = "tokio")]
 pub use timer::TokioTimer;

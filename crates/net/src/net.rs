@@ -9,11 +9,11 @@ use std::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use base::{Limit, Owner};
+use base::{Cidr, Limit, Owner};
 use device::Device;
 use stack::{
-    FastConnect, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId, Stack,
-    TcpHandle,
+    FastConnect, GapError, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig,
+    PortId, Stack, TcpHandle,
 };
 
 use crate::driver::{Driver, DriverThread};
@@ -108,6 +108,19 @@ impl Net {
     ) -> io::Result<Box<dyn Device>> {
         let replaced = self.with_stack(|stack| stack.replace_port(port, device))?;
         replaced.map_err(|(why, _)| error::not_replaceable(why))
+    }
+
+    /// Let frames with datagrams to destinations in `to` leave at least `gap` apart; see
+    /// [`Stack::set_burst_gap`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] with a [`GapError`]; the driver is gone.
+    pub fn set_burst_gap(&self, to: Cidr, gap: Option<Duration>) -> io::Result<()> {
+        // What is too long for nanoseconds is too long for a gap.
+        let ns = |gap: Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
+        let gap = gap.map(|gap| base::Duration::from_nanos(ns(gap)));
+        self.with_stack(|stack| stack.set_burst_gap(to, gap))?
+            .map_err(|why: GapError| io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
     /// Shut the stack down: its driver ends, and all sockets fail from then on.

@@ -3,21 +3,21 @@
 //! Called by: programs. A receive into a short buffer drops the rest of the datagram, as in `std`.
 //! A send waits while the device is full.
 
+mod groups;
+mod many;
+mod options;
+
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
 use std::io;
 use std::sync::OnceLock;
 
-use stack::{IpSettings, UdpError, UdpHandle};
+use stack::{UdpError, UdpHandle};
 
 use crate::inner::{Inner, poll_at};
-use crate::options::{valid_tos, valid_ttl};
 use crate::wait::wait;
 use crate::waiting::{Readiness, WaitQueue};
 use crate::{Net, error};
-
-/// Ports tried before bind gives up.
-const TRIES: usize = 28_232;
 
 /// A UDP socket, for tasks of any runtime.
 pub struct UdpSocket {
@@ -29,32 +29,40 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Bind. An unspecified address stands for all addresses of the stack, port 0 for any free
-    /// port.
+    /// port. Several sockets may be bound to the address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
     pub fn bind(net: &Net, mut local: SocketAddr) -> io::Result<UdpSocket> {
-        let handle = {
-            let mut call = net.shared().call()?;
-            call.check_address(Some(local))?;
-            let any = local.port() == 0;
-            let mut tries = 0;
-            let mut ports = call.stack.ports_to_try();
-            let handle = loop {
-                if any && let Some(port) = ports.next() {
-                    local.set_port(port);
-                }
-                let owner = call.owner.clone();
-                match call.stack.udp_bind(local, owner) {
-                    Ok(handle) => break handle,
-                    Err(UdpError::AddressInUse) if any && tries < TRIES => tries += 1,
-                    Err(other) => return Err(error::udp(other)),
-                }
-            };
-            call.udp.insert(handle, WaitQueue::default());
-            handle
-        };
+        let mut call = net.shared().call()?;
+        call.check_address(Some(local).filter(|a| !a.ip().is_multicast()))?;
+        let owner = call.owner.clone();
+        let handle = call.stack.udp_bind(local, owner).map_err(error::udp)?;
+        local.set_port(call.stack.udp_local(handle).map_or(0, |(_, port)| port));
+        call.udp.insert(handle, WaitQueue::default());
+        drop(call);
         Ok(UdpSocket { net: net.clone(), handle, local, peer: OnceLock::new() })
+    }
+
+    /// Bind and connect in one step. Other sockets may be bound to the same address, with other
+    /// peers or, one of them, without: that one gets what the connected ones do not.
+    ///
+    /// # Errors
+    /// As [`UdpSocket::bind`]; [`io::ErrorKind::AddrInUse`] for the same two ends.
+    pub fn bind_connected(
+        net: &Net,
+        mut local: SocketAddr,
+        peer: SocketAddr,
+    ) -> io::Result<UdpSocket> {
+        let mut call = net.shared().call()?;
+        call.check_address(Some(local))?;
+        let owner = call.owner.clone();
+        let bound = call.stack.udp_bind_connected(local, peer, owner);
+        let handle = bound.map_err(error::udp)?;
+        local.set_port(call.stack.udp_local(handle).map_or(0, |(_, port)| port));
+        call.udp.insert(handle, WaitQueue::default());
+        drop(call);
+        Ok(UdpSocket { net: net.clone(), handle, local, peer: OnceLock::from(peer) })
     }
 
     pub(crate) fn net(&self) -> &Net {
@@ -135,45 +143,6 @@ impl UdpSocket {
             Poll::Ready(done) => done,
             Poll::Pending => Err(error::would_block()),
         }
-    }
-
-    /// TTL or hop limit of sent datagrams (IP_TTL, IPV6_UNICAST_HOPS).
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        let ttl = valid_ttl(ttl)?;
-        self.ip(|ip| ip.ttl = ttl)
-    }
-
-    /// See [`UdpSocket::set_ttl`].
-    ///
-    /// # Errors
-    /// The driver is gone.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.ip(|ip| ip.ttl.into())
-    }
-
-    /// Type of service or traffic class of sent datagrams (IP_TOS, IPV6_TCLASS).
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] above 255.
-    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
-        let tos = valid_tos(tos)?;
-        self.ip(|ip| ip.tos = tos)
-    }
-
-    /// See [`UdpSocket::set_tos`].
-    ///
-    /// # Errors
-    /// The driver is gone.
-    pub fn tos(&self) -> io::Result<u32> {
-        self.ip(|ip| ip.tos.into())
-    }
-
-    fn ip<T>(&self, look: impl FnOnce(&mut IpSettings) -> T) -> io::Result<T> {
-        let mut call = self.net.shared().call()?;
-        call.stack.udp_ip_mut(self.handle).map(look).ok_or_else(error::aborted)
     }
 
     /// The peer that [`UdpSocket::connect`] set.
@@ -274,9 +243,11 @@ impl UdpSocket {
 }
 
 /// The pending ICMP error of a connected socket, reported once, by the next call. An unconnected
-/// socket gets none, as on Linux: the error might concern any datagram that it ever sent.
+/// socket gets none, as on Linux, unless it has an error queue, which says of which datagram: the
+/// error might concern any that it ever sent.
 fn refused(inner: &mut Inner, handle: UdpHandle, connected: bool) -> Option<io::Error> {
-    if !connected {
+    let asks = || inner.stack.udp_options(handle).is_some_and(|options| options.error_queue);
+    if !connected && !asks() {
         return None;
     }
     inner.stack.udp_take_error(handle).map(|(_, why)| error::undelivered(why))

@@ -289,3 +289,81 @@ fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
     drop(client);
     ends.wait_empty();
 }
+
+/// A gap holds back the thread that writes faster, not what it writes.
+#[test]
+fn a_gap_between_frames_pushes_the_sender_back() {
+    const GAP: Duration = Duration::from_micros(20);
+    let ends = Ends::threads();
+    let host = base::Cidr::new(ends.to.ip(), 32).unwrap();
+    let too_long = ends.client.set_burst_gap(host, Some(Duration::MAX)).unwrap_err();
+    assert_eq!(too_long.kind(), ErrorKind::InvalidInput);
+    assert!(too_long.to_string().contains("shorter"), "{too_long}");
+    ends.client.set_burst_gap(host, Some(GAP)).unwrap();
+    let server = UdpSocket::bind(&ends.server, ends.to).unwrap();
+    let client = UdpSocket::bind(&ends.client, SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+    let begun = std::time::Instant::now();
+    let sender = thread::spawn({
+        let to = ends.to;
+        move || (0..100).for_each(|_| assert_eq!(client.send_to(&[7; 8192], to).unwrap(), 8192))
+    });
+    server.set_read_timeout(Some(SOON)).unwrap();
+    let mut buf = [0; 8192];
+    for _ in 0..100 {
+        assert_eq!(server.recv(&mut buf).unwrap(), 8192);
+    }
+    // 600 frames; with more time between them if the machine is busy, never with less.
+    assert!(begun.elapsed() >= 599 * GAP);
+    sender.join().unwrap();
+    drop(server);
+    ends.wait_empty();
+}
+
+/// A socket for each peer and one for all others at one address; many datagrams in a call.
+#[test]
+fn connected_datagram_sockets_share_a_port() {
+    let ends = Ends::threads();
+    let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    let server = UdpSocket::bind(&ends.server, ends.to).unwrap();
+    let clients = [(); 2].map(|()| UdpSocket::bind(&ends.client, any).unwrap());
+    let mut buf = vec![0; 9_000];
+    clients[0].send_to(b"first", ends.to).unwrap();
+    let (_, from) = server.recv_from(&mut buf).unwrap();
+    let own = UdpSocket::bind_connected(&ends.server, ends.to, from).unwrap();
+    let again = UdpSocket::bind_connected(&ends.server, ends.to, from);
+    assert_eq!(again.err().map(|e| e.kind()), Some(ErrorKind::AddrInUse));
+    let mut options = own.options().unwrap();
+    options.coalesces = true;
+    own.set_options(options).unwrap();
+    own.set_read_timeout(Some(SOON)).unwrap();
+    let data = pattern(5_050);
+    assert_eq!(clients[0].send_segments(&data, 100, ends.to).unwrap(), 5_050);
+    let parts: Vec<(SocketAddr, &[u8])> = data.chunks(500).map(|part| (ends.to, part)).collect();
+    assert_eq!(clients[1].send_many(&parts).unwrap(), 11);
+    let (mut all, mut received) = (Vec::new(), Vec::new());
+    while all.len() < 5_050 {
+        assert_eq!(own.recv_many(&mut [IoSliceMut::new(&mut buf)], &mut received).unwrap(), 1);
+        assert_eq!((received[0].from, received[0].to), (from, ends.to));
+        all.extend_from_slice(&buf[..received[0].len]);
+    }
+    assert!(all == data, "what the connected one got");
+    all.clear();
+    let mut bufs: Vec<Vec<u8>> = vec![vec![0; 500]; 4];
+    while all.len() < 5_050 {
+        let mut slices: Vec<IoSliceMut> = bufs.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+        let count = server.recv_many(&mut slices, &mut received).unwrap();
+        assert!((1..=4).contains(&count) && received.len() == count);
+        for (one, buf) in received.iter().zip(&bufs) {
+            all.extend_from_slice(&buf[..one.len]);
+        }
+    }
+    assert!(all == data, "what the other one got");
+    // An answer from the address that was asked.
+    server.send_from(b"1", received[0].to.ip(), received[0].from).unwrap();
+    let wrong = server.send_from(b"1", from.ip(), from).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::AddrNotAvailable);
+    let segments = clients[0].send_segments(&data, 10, ends.to).unwrap_err();
+    assert_eq!(segments.kind(), ErrorKind::InvalidInput);
+    drop((server, own, clients));
+    ends.wait_empty();
+}

@@ -5,7 +5,7 @@ mod common;
 
 use std::io::ErrorKind;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Ends, SOON, on_each_runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -90,10 +90,18 @@ fn a_forwarded_handshake_that_is_dropped_at_every_await() {
             let ended = polled(async { tokio::join!(accepting, connecting) }, polls).await;
             // A SYN that was not accepted is a record, not a connection: the next accept returns
             // it.
-            while tokio::time::timeout(Duration::from_millis(5), forwarder.accept()).await.is_ok() {
+            let requests = || ends.server.with_stack(|s| s.request_count()).unwrap();
+            let end = Instant::now() + SOON;
+            loop {
+                let next = tokio::time::timeout(Duration::from_millis(5), forwarder.accept());
+                let found = next.await.is_ok();
+                ends.drained().await;
+                // On a busy machine a SYN may come late.
+                if !found && requests() == 0 {
+                    break;
+                }
+                assert!(Instant::now() < end, "still held: {} requests", requests());
             }
-            ends.drained().await;
-            assert_eq!(ends.server.with_stack(|s| s.request_count()).unwrap(), 0);
             if ended {
                 break;
             }

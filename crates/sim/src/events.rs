@@ -302,7 +302,7 @@ impl World {
                     }
                 }
                 Event::Accept(listener) => self.accept(host, listener)?,
-                Event::Udp(_) | Event::Ping(_) => {}
+                Event::Udp(_) | Event::Ping(_) | Event::OtherBroadcast(_) => {}
             }
         }
         let mut acted = self.chat(host, local)?;

@@ -138,7 +138,11 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(settings: HostSettings) -> Host {
         Host {
-            stack: Stack::new(settings.stack.clone()),
+            // No switch is on these wires, and runs are compared with each other.
+            stack: Stack::new(StackConfig {
+                solicited_node_reports: false,
+                ..settings.stack.clone()
+            }),
             clock: Clock::new(settings.clock),
             settings,
             attachments: Vec::new(),

@@ -14,7 +14,7 @@ use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
-use crate::{PortId, Stack, autoconf, tx};
+use crate::{PortId, Stack, autoconf, groups, tx};
 
 /// Why an address was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Port {
     /// Its addresses changed: packets are compared with the new ones from now on.
     pub(crate) fn refresh_local(&mut self) {
         let usable = self.addresses.iter().filter(|a| a.is_usable()).map(|a| a.cidr);
-        self.local = LocalAddrs::new(usable);
+        self.local = LocalAddrs::new(usable).with_broadcasts_of(&self.local);
     }
 }
 
@@ -201,6 +201,7 @@ impl Stack {
             let route = Route::new(address.cidr, None, id.0).with_origin(RouteOrigin::Connected);
             self.routes.add(route);
         }
+        groups::addresses_changed(self, id);
         self.addresses_changed();
         Ok(())
     }
@@ -214,6 +215,7 @@ impl Stack {
         self.autoconf.dad.forget((id.0, ip));
         port.refresh_local();
         self.forget_network(id, network);
+        groups::addresses_changed(self, id);
         self.fail_connections_from(id, ip);
         self.addresses_changed();
         tx::output(self);

@@ -110,7 +110,6 @@ pub(crate) struct Autoconf {
     ports: BTreeMap<u16, PortConf>,
     /// Random numbers drawn.
     draws: u64,
-    advertisements: PerSecond,
 }
 
 /// Of one port.
@@ -124,6 +123,9 @@ struct PortConf {
     solicit: Option<Solicit>,
     routers: Routers,
     prefixes: Vec<slaac::Autonomous>,
+    /// Advertisements of strangers and of routers that are known: a flood of the former does not
+    /// keep the latter from being renewed.
+    heard: [PerSecond; 2],
 }
 
 impl Autoconf {
@@ -193,6 +195,7 @@ impl Stack {
             solicit: None,
             routers: Routers::default(),
             prefixes: Vec::new(),
+            heard: [PerSecond::default(); 2],
         };
         self.autoconf.ports.insert(id.0, conf);
         let made = slaac::make_link_local(self, id);

@@ -12,7 +12,7 @@ use inet::{Route, RouteOrigin};
 use tcp::{path, usrreq};
 
 use crate::socket::passive;
-use crate::{MitigationError, PortConfig, PortId, Stack, TcpHandle, port, resolve, tx};
+use crate::{MitigationError, PortConfig, PortId, Stack, TcpHandle, groups, port, resolve, tx};
 
 /// Why a port keeps the device that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,7 @@ impl Stack {
         for &cidr in &config.addresses {
             self.add_route(Route::new(cidr, None, id.0).with_origin(RouteOrigin::Connected));
         }
+        groups::addresses_changed(self, id);
         id
     }
 
@@ -59,6 +60,7 @@ impl Stack {
         self.forget_waiting(id);
         let device = self.ports.remove(id)?;
         self.routes.forget_port(id.0);
+        self.groups.forget_port(id.0);
         self.neighbours.forget_port(id.0);
         self.autoconf.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
@@ -123,6 +125,7 @@ impl Stack {
     fn forget_waiting(&mut self, id: PortId) {
         let core = &mut self.core;
         let mut count = self.release.forget_port(id.0, &mut core.cx.pool);
+        count += self.pace.forget_port(id.0, &mut core.cx.pool);
         if let Some(port) = self.ports.get_mut(id.0) {
             count += port.drop_held(&mut core.cx.pool);
         }

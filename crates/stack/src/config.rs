@@ -15,12 +15,22 @@ pub struct StackConfig {
     pub budget: Budget,
     /// The checksum rung; `None` is the best there is.
     pub ladder: Option<Ladder>,
+    /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6): switches that
+    /// look at reports forward neighbour discovery to nobody else. Off where the wire has neither
+    /// switch nor router.
+    pub solicited_node_reports: bool,
 }
 
 impl StackConfig {
     /// Defaults with this seed.
     pub fn new(seed: [u64; 2]) -> StackConfig {
-        StackConfig { seed, switches: Switches::default(), budget: Budget::default(), ladder: None }
+        StackConfig {
+            seed,
+            switches: Switches::default(),
+            budget: Budget::default(),
+            ladder: None,
+            solicited_node_reports: true,
+        }
     }
 }
 

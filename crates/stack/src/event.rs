@@ -2,7 +2,7 @@
 
 use tcp::Events;
 
-use crate::{ListenerHandle, PingHandle, TcpHandle, UdpHandle};
+use crate::{ListenerHandle, PingHandle, PortId, TcpHandle, UdpHandle};
 
 /// Something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,4 +15,7 @@ pub enum Event {
     Udp(UdpHandle),
     /// Something came of an echo request.
     Ping(PingHandle),
+    /// A neighbour at this port broadcasts to another address than the port does: see
+    /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.
+    OtherBroadcast(PortId),
 }

@@ -12,12 +12,13 @@ use core::net::IpAddr;
 use base::{Counter, DropReason};
 use inet::Ip;
 use inet::flow::Addrs;
-use inet::frag::{Datagram, Refused};
+use inet::frag::{Datagram, Joined, Refused};
 use inet::icmp::Report;
 use inet::ip_input::{Part, ipv4_any};
 use mbuf::{Class, Flags, Mbuf};
 use tcp::Fate;
-use wire::{icmpv6, ipv4, ipv6};
+use wire::checksum::Sum;
+use wire::{icmpv6, ipv4, ipv6, udp};
 
 use crate::{Stack, extension, icmp, local, rx};
 
@@ -75,23 +76,40 @@ fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {
 fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
     let core = &mut stack.core;
     let count = datagram.len() as u64;
-    let m = datagram.join(&mut core.cx.pool).inspect_err(|&reason| {
+    let joined = datagram.join(&mut core.cx.pool, core.cx.ladder).inspect_err(|&reason| {
         // The last is counted by who brought it.
         core.drops.count_many(reason, count.saturating_sub(1));
-    })?;
+    });
+    let Joined { packet: mut m, data_at, data_sum } = joined?;
+    let sum = (data_at, data_sum);
     core.cx.counters.add(Counter::FragmentsJoined, count);
     core.cx.counters.add(Counter::DatagramsReassembled, 1);
     if m.as_slice().first().is_some_and(|b| b >> 4 == 4) {
         let (ip, _) = ipv4_any(m.as_slice())?;
+        note_checksum(&ip, &mut m, sum);
         return rx::transport(stack, ip, m, 0);
     }
     match extension::walk(stack, &m, 0)? {
         (ip, None) => {
             refuse_nd(&ip, &m, 0)?;
+            note_checksum(&ip, &mut m, sum);
             rx::transport(stack, ip, m, 0)
         }
         // Fragments of a fragment: nobody has a use for them.
         (_, Some(_)) => Err(DropReason::Ipv6ExtensionHeader),
+    }
+}
+
+/// The sum of a datagram's data is known: if it says that the checksum is right, UDP need not go
+/// through the data again. If not, UDP finds out itself.
+fn note_checksum<A: Addrs>(ip: &Ip<A>, m: &mut Mbuf, (data_at, sum): (u32, Sum)) {
+    let transport = m.as_slice().get(ip.transport_at as usize..).unwrap_or_default();
+    // Behind extension headers in the fragments the sum is not that of the transport alone.
+    let is_all = (ip.transport_at, ip.transport_len) == (data_at, transport.len() as u32);
+    let is_udp = ip.protocol == ipv4::UDP
+        && udp::Header::parse(transport).is_ok_and(|h| u32::from(h.length) == ip.transport_len);
+    if is_all && is_udp && ip.with_pseudo_header(sum).is_whole() {
+        m.set(Flags::CSUM_VERIFIED);
     }
 }
 

@@ -17,8 +17,17 @@ use tcp::Fate;
 use tcp::path;
 use wire::{ipv4, ipv6};
 
-use crate::socket::{passive, ping};
+use crate::socket::{passive, ping, udp};
 use crate::{IpSettings, Stack, resolve};
+
+/// Who reports an error.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    /// A router or the destination; our own address if the error is our own finding.
+    pub(crate) from: IpAddr,
+    /// The message's type and code; `None` if there was none.
+    pub(crate) icmp: Option<(u8, u8)>,
+}
 
 /// A message; it is all that is left of `m`.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
@@ -36,7 +45,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
             if !sent_by_us {
                 return Err(DropReason::IcmpErrorNoMatch);
             }
-            error_about(stack, &quoted, reported, ip.src())?;
+            let icmp = m.as_slice().first_chunk().map(|&[kind, code]| (kind, code));
+            error_about(stack, &quoted, reported, Source { from: ip.src(), icmp })?;
             stack.core.cx.counters.add(Counter::IcmpErrorsIn, 1);
             Ok(())
         }
@@ -55,48 +65,22 @@ pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     {
         // Without a sender to notify there is no second drop: the packet has been counted.
         let reported = ErrorKind::Unreachable(Unreachable::Host);
-        let _ = error_about(stack, &quoted, reported, quoted.src);
+        let source = Source { from: quoted.src, icmp: None };
+        let _ = error_about(stack, &quoted, reported, source);
     }
 }
 
-fn error_about(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind, from: IpAddr) -> Fate {
-    match quoted.protocol {
-        ipv4::TCP => about_segment(stack, quoted, reported),
-        ipv4::UDP => {
-            let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
-            let local = SocketAddr::new(quoted.src, local);
-            let remote = SocketAddr::new(quoted.dst, remote);
-            let why = match reported {
-                ErrorKind::Unreachable(why) => why,
-                ErrorKind::TooBig(reported) => {
-                    return datagram_too_big(stack, quoted, reported, local, remote);
-                }
-                ErrorKind::Transient => return Err(DropReason::IcmpErrorIgnored),
-            };
-            let handle = stack.udp.fail(local, remote, why).ok_or(DropReason::IcmpErrorNoMatch)?;
-            stack.ready.push_back(crate::Event::Udp(handle));
-            Ok(())
-        }
-        ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, reported, from),
-        _ => Err(DropReason::IcmpErrorNoMatch),
-    }
-}
-
-/// A datagram did not fit its path. A stranger may say so of any datagram, so that it is told to
-/// the socket alone.
-fn datagram_too_big(
+fn error_about(
     stack: &mut Stack,
     quoted: &Quoted<'_>,
-    reported: usize,
-    local: SocketAddr,
-    remote: SocketAddr,
+    reported: ErrorKind,
+    source: Source,
 ) -> Fate {
-    let mtu = quoted.path_mtu(reported).and_then(Mtu::new).ok_or(DropReason::IcmpErrorIgnored)?;
-    let until = stack.core.cx.now + path::LIFE;
-    if stack.udp.too_big(local, remote, mtu, until) {
-        Ok(())
-    } else {
-        Err(DropReason::IcmpErrorNoMatch)
+    match quoted.protocol {
+        ipv4::TCP => about_segment(stack, quoted, reported),
+        ipv4::UDP => udp::errors::about_datagram(stack, quoted, reported, source),
+        ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, reported, source.from),
+        _ => Err(DropReason::IcmpErrorNoMatch),
     }
 }
 
@@ -189,8 +173,10 @@ pub(crate) fn report(
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) {
-    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(src));
-    if !to_group && !m.has(MbufFlags::LINK_GROUP) {
+    // RFC 1112 7.2-c.
+    let port = stack.ports.get(m.in_port());
+    let by_group = port.is_none_or(|port| port.local.is_group(src) || port.local.is_group(dst));
+    if !by_group && !m.has(MbufFlags::LINK_GROUP) {
         report_from(stack, packet, (src, dst), what);
     }
 }

@@ -101,9 +101,9 @@ impl Stack {
         self.core.cx.pool.holds_foreign() || self.ports.has_input()
     }
 
-    /// Does something wait for room that a device pushed back?
+    /// Does something wait for room that a device pushed back, or for the gaps of a destination?
     pub fn is_pushed_back(&self) -> bool {
-        self.ports.is_pushed_back()
+        self.ports.is_pushed_back() || self.pace.is_awaited()
     }
 
     /// Did a device push something back since the last [`Stack::arm`]? A driver that sleeps since
@@ -115,7 +115,7 @@ impl Stack {
     /// Has any port had room again, since this was asked last, that had none for one more frame?
     /// Others may be pushed back all the while.
     pub fn found_room(&mut self) -> bool {
-        self.ports.found_room()
+        self.pace.found_room() | self.ports.found_room()
     }
 
     /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]. The

@@ -11,6 +11,7 @@
 
 mod addresses;
 mod autoconf;
+mod broadcast;
 mod change;
 mod config;
 mod connections;
@@ -19,7 +20,9 @@ mod extension;
 mod flow_cache;
 mod flows;
 mod follow;
+mod forward;
 mod frag;
+mod groups;
 mod icmp;
 mod idle;
 #[cfg(feature = "internals")]
@@ -27,6 +30,7 @@ pub mod internals;
 mod local;
 mod nd;
 mod no_connection;
+mod pace;
 pub mod pair;
 mod path_mtu;
 mod port;
@@ -42,16 +46,22 @@ mod tx;
 
 pub use addresses::AddressError;
 pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
+pub use broadcast::OtherBroadcaster;
 pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
+pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
+/// The sources of a group that are wanted.
+pub use inet::group::{Filter as SourceFilter, Mode as FilterMode};
 pub use inet::neighbour::State as NeighbourState;
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
+pub use local::BroadcastForm;
+pub use pace::{GAP_MAX, GapError};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -61,12 +71,17 @@ pub use socket::open::{ConnectError, ListenError};
 pub use socket::options::Follows;
 pub use socket::ping::{Echo, EchoError, PingHandle};
 pub use socket::ports::EPHEMERAL_PORTS;
-pub use socket::udp::{Datagram, UdpError, UdpHandle};
+pub use socket::udp::{
+    Datagram, MtuDiscovery, SEGMENTS_MAX, UdpError, UdpErrorReport, UdpHandle, UdpOptions,
+    UdpReceived,
+};
 pub use taps::TapId;
 pub use tcp::usrreq::CallError;
 
+/// Finding out what a path carries above UDP (RFC 8899).
+pub use inet::dplpmtud;
 /// Why a packet did not arrive.
-pub use inet::icmp::Unreachable;
+pub use inet::icmp::{ErrorKind, Unreachable};
 /// Routes, as [`Stack::add_route`] takes them.
 pub use inet::route;
 
@@ -127,11 +142,15 @@ pub struct Stack {
     pub(crate) autoconf: autoconf::Autoconf,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
+    pub(crate) forwarding: forward::Forwarding,
+    pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
     pub(crate) frags: Fragments,
+    pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
+    pub(crate) pace: pace::Pace,
     pub(crate) ready: VecDeque<Event>,
     pub(crate) resets: PerSecond,
     pub(crate) icmp_errors: PerSecond,
@@ -187,11 +206,15 @@ impl Stack {
             autoconf: autoconf::Autoconf::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
+            forwarding: forward::Forwarding::default(),
+            other_broadcasters: broadcast::OtherBroadcasters::default(),
             frags: Fragments::default(),
+            groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),
+            pace: pace::Pace::default(),
             ready: VecDeque::new(),
             resets: PerSecond::default(),
             icmp_errors: PerSecond::default(),
@@ -252,6 +275,10 @@ impl Stack {
             addresses::expire(self);
             work += 1;
         }
+        if self.groups.next_deadline() <= self.core.cx.now {
+            groups::expire(self);
+            work += 1;
+        }
         tx::resume_blocked(self);
         tx::run(self);
         if work == 0 {
@@ -285,7 +312,9 @@ impl Stack {
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
         let timers = timers.min(self.frags.next_deadline()).min(self.lifetimes.next_deadline());
-        timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
+        let timers = timers.min(self.groups.next_deadline());
+        let frames = self.release.next_departure().min(self.pace.next_departure());
+        timers.min(frames).min(self.neighbours.next_deadline())
     }
 
     /// The time of the last call.

@@ -15,6 +15,7 @@ use tcp::Fate;
 use crate::Stack;
 
 /// What of a port's addresses a packet's own are compared with.
+#[derive(Default)]
 pub(crate) struct LocalAddrs {
     v4: Vec<LocalV4>,
     v6: Vec<Ipv6Addr>,
@@ -24,20 +25,56 @@ struct LocalV4 {
     addr: u32,
     /// The bits of the host part; none where a network has no broadcast address (31 and 32).
     host: u32,
+    /// The address that its hosts broadcast to; its own address where there is none.
+    broadcast: u32,
+}
+
+/// What a broadcast address looks like, compared with the one that a port has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BroadcastForm {
+    /// The host part, or the whole address, is zeros: 4.2BSD's form.
+    Zeros,
+    /// The host part is ones: the standard form (RFC 1122 section 3.3.6).
+    Ones,
+    /// Neither, for a network of this port: another prefix length, or no broadcast address at all.
+    OtherNetwork,
 }
 
 impl LocalV4 {
     fn new(addr: Ipv4Addr, prefix_len: u8) -> LocalV4 {
         let host = u32::MAX.checked_shr(u32::from(prefix_len)).unwrap_or(0);
-        LocalV4 { addr: addr.to_bits(), host: if host > 1 { host } else { 0 } }
+        let (addr, host) = (addr.to_bits(), if host > 1 { host } else { 0 });
+        LocalV4 { addr, host, broadcast: addr | host }
     }
 
-    /// A directed broadcast: the host part all ones, or all zeros as 4.2BSD had it.
+    /// A directed broadcast: the host part all ones, all zeros as 4.2BSD had it, or what was set.
     #[inline(always)]
     fn is_broadcast(&self, addr: u32) -> bool {
         let host = addr & self.host;
         // Nearly no address has such a host part: that comes first.
-        (host == 0 || host == self.host) && self.host != 0 && (self.addr ^ addr) & !self.host == 0
+        let in_form = (host == 0 || host == self.host)
+            && self.host != 0
+            && (self.addr ^ addr) & !self.host == 0;
+        in_form || self.is_own_broadcast(addr)
+    }
+
+    #[inline(always)]
+    fn is_own_broadcast(&self, addr: u32) -> bool {
+        addr == self.broadcast && addr != self.addr
+    }
+
+    /// May hosts of this network, or of a larger one around it, broadcast to `to`?
+    fn may_broadcast_to(&self, to: u32) -> bool {
+        // No network around another is larger than those of class A.
+        let fits = |len: u32| {
+            let host = u32::MAX >> len;
+            let part = to & host;
+            (len >= 8 || host == self.host)
+                && host & self.host == self.host
+                && (self.addr ^ to) & !host == 0
+                && (part == 0 || part == host)
+        };
+        to == u32::MAX || (self.host != 0 && to != self.addr && (1..31).any(fits))
     }
 }
 
@@ -51,6 +88,50 @@ impl LocalAddrs {
             }
         }
         LocalAddrs { v4, v6 }
+    }
+
+    /// With the broadcast addresses that were set for those that are in `old` too.
+    pub(crate) fn with_broadcasts_of(mut self, old: &LocalAddrs) -> LocalAddrs {
+        for own in &mut self.v4 {
+            let before = old.v4.iter().find(|b| b.addr == own.addr && b.host == own.host);
+            own.broadcast = before.map_or(own.broadcast, |before| before.broadcast);
+        }
+        self
+    }
+
+    /// Have the network of `addr` broadcast to `to`; `false`, with nothing changed, if that is no
+    /// address of ours, or `to` cannot be the broadcast address of its network or of one around it.
+    pub(crate) fn set_broadcast(&mut self, addr: Ipv4Addr, to: Ipv4Addr) -> bool {
+        let own = self.v4.iter_mut().find(|own| own.addr == addr.to_bits());
+        match own.filter(|own| own.may_broadcast_to(to.to_bits())) {
+            Some(own) => {
+                own.broadcast = to.to_bits();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the network of `addr`, an address of ours, broadcasts to.
+    pub(crate) fn broadcast(&self, addr: Ipv4Addr) -> Option<Ipv4Addr> {
+        let own = self.v4.iter().find(|own| own.addr == addr.to_bits())?;
+        (own.broadcast != own.addr).then(|| own.broadcast.into())
+    }
+
+    /// How the destination of a link-level broadcast differs from what this port broadcasts to;
+    /// `None` if it does not.
+    pub(crate) fn other_form(&self, dst: Ipv4Addr) -> Option<BroadcastForm> {
+        let bits = dst.to_bits();
+        if dst.is_broadcast() || self.v4.iter().any(|own| own.is_own_broadcast(bits)) {
+            return None;
+        }
+        let near = |own: &&LocalV4| own.host != 0 && (own.addr ^ bits) & !own.host == 0;
+        Some(match self.v4.iter().find(near).map(|own| bits & own.host) {
+            _ if bits == 0 => BroadcastForm::Zeros,
+            Some(0) => BroadcastForm::Zeros,
+            Some(part) if self.is_group(dst.into()) && part != 0 => BroadcastForm::Ones,
+            _ => BroadcastForm::OtherNetwork,
+        })
     }
 
     /// Is this one of our addresses here?
@@ -70,17 +151,21 @@ impl LocalAddrs {
     }
 
     /// Is this a broadcast address here, in either form, or a group?
+    /// RFC 1122 3.3.6-a.
     #[inline]
     pub(crate) fn is_group(&self, addr: IpAddr) -> bool {
         match addr {
-            IpAddr::V4(a) => {
-                let bits = a.to_bits();
-                a.is_broadcast()
-                    || a.is_multicast()
-                    || self.v4.iter().any(|own| own.is_broadcast(bits))
-            }
+            IpAddr::V4(a) => a.is_multicast() || self.is_broadcast(a),
             IpAddr::V6(a) => a.is_multicast(),
         }
+    }
+
+    /// Is this an IPv4 broadcast address here: limited or directed, of ones or of zeros?
+    #[inline]
+    pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        let bits = addr.to_bits();
+        // Of zeros: 4.2BSD's limited broadcast.
+        bits == u32::MAX || bits == 0 || self.v4.iter().any(|own| own.is_broadcast(bits))
     }
 }
 
@@ -94,7 +179,8 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     }
 }
 
-/// As [`for_us`], or addressed to a group or to all on a link: RFC 1122 section 4.1.3.6.
+/// As [`for_us`], or addressed to a group that the port receives or to all on a link: RFC 1122
+/// section 4.1.3.6.
 pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
     if port.local.is_ours(ip.dst()) {
@@ -104,8 +190,15 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
             Err(DropReason::IpMartianSource)
         };
     }
+    // RFC 1112 7.2-b, 7.2-d.
     match port.local.is_group(ip.dst()) {
-        true if is_martian_source(ip.src()) => Err(DropReason::IpMartianSource),
+        // From a broadcast address an answer would go to all.
+        true if is_martian_source(ip.src()) || port.local.is_group(ip.src()) => {
+            Err(DropReason::IpMartianSource)
+        }
+        true if ip.dst().is_multicast() && !stack.groups.are_received(port, ip.dst()) => {
+            Err(DropReason::GroupNotJoined)
+        }
         true => Ok(()),
         false => for_us(stack, ip, m),
     }
@@ -121,56 +214,4 @@ pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fat
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(addresses: &[&str]) -> LocalAddrs {
-        let parsed: Vec<Cidr> = addresses.iter().map(|a| a.parse().expect("a network")).collect();
-        LocalAddrs::new(parsed.into_iter())
-    }
-
-    fn ip(addr: &str) -> IpAddr {
-        addr.parse().expect("an address")
-    }
-
-    #[test]
-    fn broadcasts_are_those_of_networks_that_have_one() {
-        let ours = of(&["fe80::1/64", "192.0.2.130/25"]);
-        for (addr, expected) in [
-            ("192.0.2.255", true),
-            ("192.0.2.128", true),
-            ("192.0.2.130", false),
-            ("192.0.2.0", false),
-            ("192.0.2.127", false),
-            ("255.255.255.255", true),
-            ("224.0.0.1", true),
-            ("ff02::1", true),
-            ("fe80::1", false),
-        ] {
-            assert_eq!(ours.is_group(ip(addr)), expected, "{addr}");
-        }
-        for narrow in ["192.0.2.130/31", "192.0.2.130/32"] {
-            for addr in ["192.0.2.130", "192.0.2.131", "0.0.0.0", "192.0.2.255"] {
-                assert!(!of(&[narrow]).is_group(ip(addr)), "{addr} in {narrow}");
-            }
-        }
-        let all = of(&["1.2.3.4/0"]);
-        assert!(all.is_group(ip("0.0.0.0")) && !all.is_group(ip("9.9.9.9")));
-    }
-
-    /// RFC 4291 2.5.2-a, 2.5.3-a, 2.7-a.
-    #[test]
-    fn a_sender_is_another_host() {
-        let ours = of(&["192.0.2.130/25", "192.0.2.1/32", "2001:db8::1/64"]);
-        for us in ["192.0.2.130", "192.0.2.1", "2001:db8::1"] {
-            assert!(ours.is_ours(ip(us)) && !ours.may_send(ip(us)), "{us}");
-        }
-        for other in ["192.0.2.131", "192.0.2.2", "9.9.9.9", "2001:db8::2", "fe80::1"] {
-            assert!(!ours.is_ours(ip(other)) && ours.may_send(ip(other)), "{other}");
-        }
-        for nobody in ["192.0.2.255", "224.0.0.1", "127.0.0.1", "0.0.0.0", "240.0.0.1", "::", "::1"]
-        {
-            assert!(!ours.may_send(ip(nobody)), "{nobody}");
-        }
-    }
-}
+mod tests;

@@ -48,7 +48,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 }
 
 /// A neighbour solicitation or advertisement.
-/// RFC 4861 7.2.5-a.
+/// RFC 4861 7.2.5-a, 7.2.5-c.
 fn neighbour<A: Addrs>(
     stack: &mut Stack,
     ip: &Ip<A>,
@@ -63,7 +63,13 @@ fn neighbour<A: Addrs>(
     }
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.local.is_ours(ip))?;
-    let useful = resolve::learn(stack, m.in_port(), &heard);
+    let useful = match (header.kind, header.link_addr) {
+        // An answer to a unicast solicitation may leave the link address out.
+        (Kind::Advertisement { solicited: true, .. }, None) if !heard.conflict => {
+            stack.neighbours.confirm(key, stack.core.cx.now)
+        }
+        _ => resolve::learn(stack, m.in_port(), &heard),
+    };
     if let Some(IpAddr::V6(ours)) = heard.asked {
         resolve::may_answer(stack)?;
         advertise(stack, m.in_port(), ours, &heard)?;
@@ -108,7 +114,9 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
     let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
-    let egress = Egress { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
+    let is_complete = mac.is_some();
+    let egress =
+        Egress { port: port_id, neighbour: dst, template, is_complete, is_broadcast: false };
     resolve::send(stack, &egress, m)
 }
 

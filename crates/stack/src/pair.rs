@@ -26,7 +26,7 @@ impl PairConfig {
     pub fn new(seed: [u64; 2]) -> PairConfig {
         PairConfig {
             wire: mem::Config::default(),
-            stack: StackConfig::new(seed),
+            stack: StackConfig { solicited_node_reports: false, ..StackConfig::new(seed) },
             version: IpVersion::V4,
         }
     }

@@ -37,6 +37,8 @@ pub(crate) struct Port {
     tx: Burst,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
+    /// Frames that the device has taken, and those lost with an earlier one.
+    taken: u64,
     /// Frames of the release queue whose time came while `tx` was full; empty unless it is.
     held: VecDeque<Mbuf>,
     /// Connections that the device pushed back.
@@ -74,6 +76,7 @@ impl Port {
         let was_full = self.tx.is_full();
         let taken = self.device.tx_burst(&mut cx.pool, &mut self.tx);
         self.found_room |= was_full && taken > 0;
+        self.taken += taken as u64;
         self.shown = self.shown.saturating_sub(taken);
         let counters = &mut cx.counters;
         counters.add(Counter::TxFrames, taken as u64);
@@ -112,7 +115,8 @@ impl Port {
     }
 
     /// Put a frame into the outgoing burst that no connection holds back any more: without room it
-    /// waits here. There are as many at most as the release queue takes.
+    /// waits here. There are as many at most as the release queue takes, and one for each
+    /// destination with a gap.
     pub(crate) fn push_or_hold(&mut self, frame: Mbuf, cx: &mut Cx) {
         if self.held.is_empty() && self.has_room(cx) {
             self.push(frame);
@@ -151,6 +155,17 @@ impl Port {
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.tx.remaining_capacity()
+    }
+
+    /// Frames that have left: a frame is one of them if [`Port::offered`] was no more when it
+    /// had been offered.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Frames that came to this port, those that wait here included: they leave in their order.
+    pub(crate) fn offered(&self) -> u64 {
+        self.taken + (self.tx.len() + self.held.len()) as u64
     }
 
     /// Does the outgoing burst take no more as it is?
@@ -299,6 +314,7 @@ impl Ports {
             local: LocalAddrs::new(config.addresses.iter().copied()),
             tx: Burst::new(),
             tx_bytes: 0,
+            taken: 0,
             held: VecDeque::new(),
             blocked: Vec::new(),
             taps: Taps::default(),
@@ -331,6 +347,7 @@ impl Ports {
         port.refused_since = None;
         port.shown = 0;
         port.tx_bytes = 0;
+        port.taken += port.tx.len() as u64;
         port.tx.drain(..).for_each(|frame| pool.free(frame));
         let old = core::mem::replace(&mut port.device, device);
         self.epoch += 1;

@@ -22,7 +22,7 @@ use wire::{arp, ether, ipv6};
 use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
-use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, frag, icmp, tx};
+use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, tx};
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
@@ -35,12 +35,15 @@ pub(crate) struct Resolving {
 }
 
 /// How packets of one kind leave: by which port, to which neighbour, under which headers.
+#[derive(Clone)]
 pub(crate) struct Egress {
     pub(crate) port: u16,
     pub(crate) neighbour: IpAddr,
     pub(crate) template: HeaderTemplate,
     /// The template has the neighbour's link address; else packets go to the pending queue.
     pub(crate) is_complete: bool,
+    /// The destination is an IPv4 broadcast address.
+    pub(crate) is_broadcast: bool,
 }
 
 /// The headers for packets from `local` to `remote`, and the port they leave by.
@@ -52,6 +55,10 @@ pub(crate) fn route(
     owner: &base::Owner,
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
+    if remote.ip().is_unspecified() {
+        // RFC 1122 section 3.2.1.3: it must not be sent, except as a source.
+        return Err(DropReason::IpMartianDestination);
+    }
     let hop = addresses::next_hop(stack, Some(local.ip()), remote, owner)?;
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
@@ -62,8 +69,9 @@ pub(crate) fn route(
     let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos, ttl };
     let mac = found.unwrap_or_default();
     let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
+    let is_broadcast = matches!(remote.ip(), IpAddr::V4(dst) if port.local.is_broadcast(dst));
     let (port, is_complete) = (hop.port, found.is_some());
-    Ok(Egress { port, neighbour: hop.neighbour, template, is_complete })
+    Ok(Egress { port, neighbour: hop.neighbour, template, is_complete, is_broadcast })
 }
 
 /// The link address for packets to `dst` by next hop `neighbour`; `None` while it is resolved.
@@ -77,9 +85,13 @@ pub(crate) fn link_address(
     if port.limits.link == LinkKind::Ip {
         return Ok(Some(MacAddr::default()));
     }
+    // RFC 1122 3.3.6-c.
     if port.local.is_group(dst) {
         // A broadcast address of the network goes to the link broadcast address (RFC 1122, 3.3.6).
         return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
+    }
+    if port.local.is_group(neighbour) {
+        return Err(DropReason::IpBroadcastNextHop);
     }
     let core = &mut stack.core;
     let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
@@ -212,6 +224,7 @@ fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>
             stack,
             frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default(),
         );
+        forward::unreachable(stack, &frame);
         stack.core.cx.pool.free(frame);
     }
     for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
@@ -248,6 +261,10 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         return stack.core.drops.count(reason);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
+    // A known neighbour whose address has become a broadcast address since.
+    if port.local.is_group(target) {
+        return;
+    }
     let Some(source) = port.address_towards(target) else { return };
     let mac = port.mac;
     let sent = match (source, target) {
@@ -334,6 +351,10 @@ pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
 /// Give what was heard to the table, if the neighbour can be on this link at all.
 pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
     let Some((ip, mac, advertisement)) = heard.news else { return false };
+    // Who says that he has a broadcast address wants all packets to it for himself.
+    if stack.ports.get(port_id).is_none_or(|port| port.local.is_group(ip)) {
+        return false;
+    }
     // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
     if advertisement == Advertisement::Request && !is_on_link(stack, port_id, ip) {
         return false;

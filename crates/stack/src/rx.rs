@@ -24,7 +24,10 @@ use crate::flows::Frames;
 use crate::follow::{self, At, Behind};
 use crate::local::for_us;
 use crate::socket::{passive, udp};
-use crate::{Stack, TcpHandle, extension, frag, icmp, nd, no_connection, resolve, tx};
+use crate::{
+    Stack, TcpHandle, broadcast, extension, forward, frag, groups, icmp, nd, no_connection,
+    resolve, tx,
+};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -61,15 +64,19 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
         let on_wire = (port.limits.link, port.device.tags());
         port.taps.show(Direction::In, &frames, on_wire, stack.core.cx.now);
     }
+    let link = (port.limits.link, port.mac);
+    let mut bytes = 0;
+    if stack.forwarding.on {
+        bytes = forward::divert(stack, port_id, link, &mut frames);
+    }
     let switches = stack.core.cx.switches;
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
-    let intake = Intake { port: port_id, link: port.limits.link, mac: port.mac, following };
+    let intake = Intake { port: port_id, link: link.0, mac: link.1, following };
     // Asked once a burst: a flow of its own stands behind every leader that has no followers.
     let mut apart = following && switches.on(Switch::FollowApart);
     // The next is at the end, from where it is taken without moving the others.
     frames.reverse();
-    let mut bytes = 0;
     while let Some(m) = frames.pop() {
         let next = frames.last().filter(|_| following);
         let leads = next.is_some_and(|next| follow::may_follow(&m, next, intake.link.header_len()));
@@ -187,12 +194,12 @@ fn followers_behind(
 
 /// One frame: its link header, its IP header. An error frees it.
 #[inline(always)]
-fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m: Mbuf) -> Fate {
+fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mbuf) -> Fate {
     let carries = match link {
         LinkKind::Ethernet => {
             let (carries, to_group) = ether_input(m.as_slice(), mac)?;
             if to_group {
-                m.set(MbufFlags::LINK_GROUP);
+                return broadcast::input(stack, carries, m, link.header_len());
             }
             carries
         }
@@ -220,7 +227,7 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m
 
 /// RFC 9293 MUST-50.
 #[inline(never)]
-fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+pub(crate) fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     match ipv4_any(&m.as_slice()[at..])? {
         (ip, None) => transport(stack, ip, m, at),
         (ip, Some(part)) => frag::input(stack, ip, part, m, at),
@@ -228,8 +235,12 @@ fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
 }
 
 #[inline(never)]
-fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    match extension::walk(stack, &m, at)? {
+pub(crate) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    let (ip, part) = extension::walk(stack, &m, at)?;
+    if m.has(MbufFlags::LINK_GROUP) {
+        broadcast::check(stack, &ip, &m)?;
+    }
+    match (ip, part) {
         (ip, None) => {
             frag::check_atomic(&ip, &m, at)?;
             transport(stack, ip, m, at)
@@ -246,14 +257,18 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
     }
     let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
-        ipv4::UDP => udp::input(stack, &ip, m, at),
+        ipv4::UDP => udp::input::input(stack, &ip, m, at),
         // Each version has its own: the other's number means nothing in it.
         ipv4::ICMP if ip.src().is_ipv4() => {
             for_us(stack, &ip, &m)?;
             m.keep(from, len);
             icmp::input(stack, &ip, m)
         }
+        ipv4::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
         ipv6::ICMPV6 if ip.src().is_ipv6() => {
+            if groups::is_mld(&m, from) {
+                return groups::message(stack, &ip, &m, at);
+            }
             m.keep(from, len);
             // Neighbour discovery is multicast and may have the unspecified source.
             if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {

@@ -11,7 +11,7 @@ use inet::{Address, Route};
 use slotmap::Key;
 use tcp::Info;
 
-use crate::{PortId, Stack};
+use crate::{GroupRow, PortId, Stack};
 
 /// Part of a table.
 #[derive(Clone, Debug)]
@@ -227,6 +227,12 @@ impl Stack {
     /// least.
     pub fn neighbours_page(&self, cursor: u64, most: usize) -> Page<(u16, IpAddr, MacAddr)> {
         page((0..).zip(self.neighbours.iter()), cursor, most)
+    }
+
+    /// The groups that ports receive because a socket has joined them, or because they belong to an
+    /// address of ours; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn groups_page(&self, cursor: u64, most: usize) -> Page<GroupRow> {
+        page((0..).zip(self.group_rows()), cursor, most)
     }
 
     /// Routes; begin with `cursor` 0. At most `most` rows, one at least.

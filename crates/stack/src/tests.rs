@@ -1,6 +1,7 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
 mod addresses;
+mod addressless;
 mod autoconf;
 mod broadcast;
 mod checksums;
@@ -9,13 +10,16 @@ mod craft;
 mod devices;
 mod flows;
 mod follow;
+mod forward;
 mod frag;
+mod groups;
 mod hostile;
 mod icmp;
 mod idle;
 mod ladder;
 mod loans;
 mod mitigation;
+mod pace;
 mod path_mtu;
 mod ports;
 mod predict;
@@ -23,3 +27,4 @@ mod requirements;
 mod resolve;
 mod taps;
 mod transfer;
+mod udp;

@@ -23,7 +23,7 @@ use crate::port::Port;
 use crate::release::Release;
 use crate::stamp::Stamp;
 use crate::timers::Wheel;
-use crate::{Core, IpSettings, Stack, TcpHandle, frag, path_mtu, resolve};
+use crate::{Core, IpSettings, Stack, TcpHandle, frag, pace, path_mtu, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -44,6 +44,9 @@ pub(crate) fn flush(stack: &mut Stack) {
 pub(crate) fn output(stack: &mut Stack) {
     if stack.release.next_departure() <= stack.core.cx.now {
         release(stack);
+    }
+    if stack.pace.next_departure() <= stack.core.cx.now {
+        pace::release(stack);
     }
     if !stack.connections.dirty.is_empty() {
         dirty_connections(stack);
@@ -317,6 +320,11 @@ pub(crate) fn resume_blocked(stack: &mut Stack) {
 /// Put a finished frame into a port's burst. Without room it is dropped and counted: only frames
 /// that nobody would send again come this way when the device is full.
 pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
+    let frame = match stack.pace.is_on() {
+        true => pace::take(stack, port_id, frame),
+        false => Some(frame),
+    };
+    let Some(frame) = frame else { return };
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(port_id) else {
         return core.drops.count(DropReason::TxNoPort);

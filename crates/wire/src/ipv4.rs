@@ -272,5 +272,23 @@ fn check_options(header: &[u8]) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// The Router Alert option, RFC 2113: routers look at the packet although it is not for them.
+pub const ROUTER_ALERT: [u8; 4] = [148, 4, 0, 0];
+
+/// Has this header, which [`Header::parse`] accepted, the Router Alert option?
+pub fn has_router_alert(header: &[u8]) -> bool {
+    let mut options = header.get(HEADER_LEN..).unwrap_or_default();
+    while let [kind, rest @ ..] = options {
+        options = match (*kind, rest) {
+            (0, _) => return false,
+            (1, rest) => rest,
+            (148, [4, ..]) => return true,
+            (_, [len @ 2..=255, ..]) => options.get(usize::from(*len)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests;

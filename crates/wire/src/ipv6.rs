@@ -166,5 +166,26 @@ pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
     }
 }
 
+/// A hop-by-hop options header with the Router Alert option of value 0 (RFC 2711: an MLD message),
+/// in front of ICMPv6.
+pub const ROUTER_ALERT: [u8; 8] = [ICMPV6, 0, 5, 2, 0, 0, 1, 0];
+
+/// Has `packet`, whose headers [`upper_layer`] admitted, that option?
+pub fn has_router_alert(packet: &[u8]) -> bool {
+    let is_first = Header::parse_quoted(packet).is_ok_and(|h| h.next_header == HOP_BY_HOP);
+    let Some([_, units, ..]) = packet.get(HEADER_LEN..).filter(|_| is_first) else { return false };
+    let end = HEADER_LEN + (usize::from(*units) + 1) * 8;
+    let mut options = packet.get(HEADER_LEN + 2..end).unwrap_or_default();
+    while let [kind, rest @ ..] = options {
+        options = match (*kind, rest) {
+            (0, rest) => rest,
+            (5, [2, 0, 0, ..]) => return true,
+            (_, [len, data @ ..]) => data.get(usize::from(*len)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests;

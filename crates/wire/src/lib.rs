@@ -2,7 +2,7 @@
 //!
 //! Called by: every layer that reads or writes a packet. It knows no buffer, connection, route or
 //! time, and imports `base` only. Nothing allocates, and nothing panics on any input. RFC 768, 791,
-//! 792, 826, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
+//! 792, 826, 3376, 3810, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
 //!
 //! # Contract
 //!
@@ -11,7 +11,7 @@
 //!   cannot fail: `[header_len..total_len]` of an IPv4 packet, `[header_len..]` of a TCP segment,
 //!   `[8..length]` of a UDP datagram, `[40..40 + payload_len]` of an IPv6 packet.
 //! - Bytes past those lengths are link padding: cut the slice before parsing the next header.
-//! - `ipv4`, `icmp` and `icmpv6` verify their checksum in `parse`. `tcp` and `udp` do not, because
+//! - `ipv4`, `icmp`, `icmpv6` and `igmp` verify their checksum in `parse`. `tcp` and `udp` do not, because
 //!   the caller may have the sum already (from a device or a fused copy). The caller verifies with
 //!   [`checksum::Ladder`], and must not trust any header field before.
 //! - `ipv4::Header::parse` also walks options, so an accepted packet has none that must be refused.
@@ -26,10 +26,13 @@
 pub mod arp;
 pub mod checksum;
 pub mod ether;
+pub mod group;
 pub mod icmp;
 pub mod icmpv6;
+pub mod igmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod mld;
 pub mod nd;
 pub mod tcp;
 pub mod udp;

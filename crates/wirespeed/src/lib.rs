@@ -123,8 +123,11 @@ struct Readme;
 pub use stack::snapshot;
 pub use stack::{
     Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
-    CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
-    Identifiers, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    NeighbourState, Origin, PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, Router, Stack,
-    StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
+    FastConnect, FastOpenConfig, FilterMode, GAP_MAX, GapError, GroupError, GroupRow, Identifiers,
+    IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
+    MulticastOptions, NeighbourState, Origin, OtherBroadcaster, PingHandle, PortConfig, PortId,
+    Progress, ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack,
+    StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived,
+    Unreachable, dplpmtud, route::MAIN_TABLE,
 };

@@ -35,7 +35,9 @@ pub(super) fn udp_error(error: UdpError) -> Errno {
         UdpError::LimitReached => Errno::NOBUFS,
         UdpError::WouldBlock => Errno::AGAIN,
         UdpError::NoAddress => Errno::ADDRNOTAVAIL,
-        UdpError::Unsendable(base::DropReason::IpTooBig) => Errno::MSGSIZE,
+        UdpError::Broadcast => Errno::ACCESS,
+        UdpError::Unsendable(base::DropReason::IpTooBig) | UdpError::TooBig(_) => Errno::MSGSIZE,
+        UdpError::InvalidSegments => Errno::INVAL,
         UdpError::Unsendable(_) => Errno::NETUNREACH,
         UdpError::Closed => Errno::BADF,
     }

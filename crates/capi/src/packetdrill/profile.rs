@@ -58,7 +58,9 @@ impl Default for Profile {
 impl Profile {
     /// A stack with one port, over which every destination is reachable.
     pub(super) fn stack(&self, wire: &End) -> Stack {
-        let mut stack = Stack::new(StackConfig::new([0x7061_636b, 0x6472_696c]));
+        let seed = [0x7061_636b, 0x6472_696c];
+        let config = StackConfig { solicited_node_reports: false, ..StackConfig::new(seed) };
+        let mut stack = Stack::new(config);
         let whole = |ip: &IpAddr| Cidr::new(*ip, if ip.is_ipv4() { 32 } else { 128 });
         let config = PortConfig {
             addresses: self.locals.iter().filter_map(whole).collect(),

@@ -43,6 +43,7 @@ fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answe
             rows::page(stack.neighbours_page(cursor, PAGE_ROWS), row)
         }
         Section::Routes => rows::page(stack.routes_page(cursor, PAGE_ROWS), rows::route),
+        Section::Groups => rows::page(stack.groups_page(cursor, PAGE_ROWS), rows::group),
         Section::Frag => (rows::fragments(stack), None),
         Section::Drops => {
             let pairs = stack.drops().nonzero().map(|(r, n)| (r.name().to_owned(), json!(n)));

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use wirespeed::snapshot::{ConnectionRow, Page, PortRow, SocketRow};
 use wirespeed::tcp::Repair;
 use wirespeed::{
-    Budget, Counter, DropReason, Instant, Limit, LinkKind, MacAddr, Route, Stack, Switch,
+    Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind, MacAddr, Route,
+    Stack, Switch,
 };
 
 /// A page's rows, and where the next page begins.
@@ -27,6 +28,10 @@ pub(super) fn stack(stack: &Stack) -> Value {
         "pool_bytes": s.pool_bytes,
         "drops": s.drops,
         "checksums": stack.checksums(),
+        "forwarding": stack.forwarding(),
+        // Lines: neighbours whose broadcast address is not ours.
+        "other_broadcasters":
+            stack.other_broadcasters().iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
@@ -174,6 +179,25 @@ pub(super) fn route(r: &Route) -> Value {
         "via": r.via.map(|via| via.to_string()),
         "port": r.port,
         "table": r.table,
+    })
+}
+
+/// A group; the mode of its filter as RFC 3376 has it.
+pub(super) fn group(g: &GroupRow) -> Value {
+    let sources: Vec<String> = g.filter.sources.iter().map(ToString::to_string).collect();
+    let mode = match g.filter.mode {
+        FilterMode::Include => "INCLUDE",
+        FilterMode::Exclude => "EXCLUDE",
+    };
+    json!({
+        "port": g.port.0,
+        "group": g.group.to_string(),
+        "mode": mode,
+        "sources": sources,
+        "sockets": g.sockets,
+        "solicited_node": g.is_solicited_node,
+        "protocol": g.protocol,
+        "report_in_ms": g.report_in.map(wirespeed::Duration::as_millis),
     })
 }
 

@@ -10,8 +10,8 @@ use super::Outside;
 use crate::Usage;
 use crate::output;
 
-/// So long a router has for its answer: three solicitations are sent meanwhile.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// So long a router has for its answer: two solicitations are sent meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// And so long its addresses have to be checked for duplicates.
 const CHECK: Duration = Duration::from_secs(3);
 

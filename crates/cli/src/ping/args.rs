@@ -2,7 +2,7 @@
 //!
 //! Called by: clap, then `run.rs`.
 
-use wirespeed::Duration;
+use wirespeed::{Duration, MtuDiscovery};
 
 use crate::{names, outside};
 
@@ -37,12 +37,37 @@ pub(crate) struct Args {
     #[arg(short = 's', value_name = "BYTES", default_value_t = 56,
           value_parser = clap::value_parser!(u16).range(0..=PAYLOAD_MAX))]
     pub(super) size: u16,
+    /// Of requests larger than the path carries: send them in fragments, refuse them, or send them
+    /// whole whatever is known of the path
+    #[arg(short = 'M', value_name = "HINT", value_enum, default_value_t = Hint::Want)]
+    pub(super) hint: Hint,
     /// How long to wait for an answer to the last request
     #[arg(short = 'W', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(super) wait: Duration,
     /// One JSON document on standard output
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Path MTU discovery, in the words of iputils' ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Hint {
+    /// In fragments
+    Want,
+    /// Refuse what is larger than the path is known to carry
+    Do,
+    /// Refuse what is larger than the link
+    Probe,
+}
+
+impl Hint {
+    pub(super) fn discovery(self) -> MtuDiscovery {
+        match self {
+            Hint::Want => MtuDiscovery::Want,
+            Hint::Do => MtuDiscovery::Do,
+            Hint::Probe => MtuDiscovery::Probe,
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -29,6 +29,8 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     };
     let socket = outside.stack.ping_open(Owner::program());
     let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
+    let hint = outside.stack.ping_set_mtu_discovery(socket, args.hint.discovery());
+    hint.map_err(|error| anyhow!("the echo socket is gone: {error:?}"))?;
     let mut tally = Tally::new(&args.host, address, args.size, args.json);
     tally.begin()?;
     let started = outside.clock.now();
@@ -119,6 +121,13 @@ impl Asker<'_> {
             UdpError::Unsendable(DropReason::IpTooBig) => format!(
                 "{} bytes are more than an IPv4 packet holds (65507): ask with a smaller -s",
                 self.args.size
+            ),
+            UdpError::Broadcast => {
+                format!("{address} is a broadcast address: ask one host")
+            }
+            UdpError::TooBig(mtu) => format!(
+                "message too long, mtu={}: ask with a smaller -s, or for fragments with -M want",
+                mtu.bytes()
             ),
             UdpError::Unsendable(reason) => {
                 format!("cannot send to {address}: {}", reason.meaning())

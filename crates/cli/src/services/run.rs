@@ -72,7 +72,7 @@ impl Server {
                 Event::Udp(handle) => {
                     self.datagrams.serve(handle, stack, self.outside.clock.now(), moved);
                 }
-                Event::Ping(_) => {}
+                Event::Ping(_) | Event::OtherBroadcast(_) => {}
             }
         }
         worked

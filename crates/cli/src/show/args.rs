@@ -56,6 +56,7 @@ impl ValueEnum for What {
             What::Section(Section::Sockets),
             What::Section(Section::Neighbours),
             What::Section(Section::Routes),
+            What::Section(Section::Groups),
             What::Section(Section::Frag),
             What::Section(Section::Drops),
             What::Section(Section::Counters),

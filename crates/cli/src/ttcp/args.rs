@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
-use wirespeed::Switch;
 use wirespeed::tcp::{Algorithm, Ecn};
+use wirespeed::{Duration, GAP_MAX, Switch};
 
 /// The options. `-h` shows the common ones, `--help` all.
 #[derive(clap::Args, Debug)]
@@ -49,6 +49,12 @@ pub(crate) struct Args {
     #[arg(short = 'u', long = "udp", conflicts_with_all = ["file", "loan", "super_segments", "cc"],
           help_heading = PROTOCOL)]
     pub(super) udp: bool,
+    /// Let frames to the receiver leave so far apart, start to start: 60us, 0.5ms
+    ///
+    /// For receivers that lose frames which come one right behind the other.
+    #[arg(long, value_name = "TIME", requires = "udp", value_parser = gap,
+          help_heading = PROTOCOL, hide_short_help = true)]
+    pub(super) gap: Option<Duration>,
     /// IPv4 (the default)
     #[arg(short = '4', help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) v4: bool,
@@ -315,6 +321,14 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `60us`: a time with its unit, as long as gaps can be.
+fn gap(text: &str) -> Result<Duration, String> {
+    match sim::units::time(text)? {
+        gap if gap <= GAP_MAX => Ok(gap),
+        _ => Err(format!("'{text}' is longer than a second: give a shorter gap")),
+    }
+}
+
 /// At least 0.1 s, because the loops report progress every 50 ms.
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -355,6 +369,18 @@ mod tests {
         assert_eq!(size("2GB"), Ok(2_000_000_000));
         for bad in ["", "K", "-1", "1T", "1.5M", "18446744073709551615K"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn gaps_have_units() {
+        for (text, ns) in
+            [("60us", 60_000), ("0", 0), ("0.5ms", 500_000), ("1s", 1_000_000_000), ("7ns", 7)]
+        {
+            assert_eq!(gap(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+        for bad in ["", "60", "us", "-1us", "1.1s", "infs", "60 us", "1m"] {
+            assert!(gap(bad).is_err(), "{bad}");
         }
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) switches: Switches,
     pub(super) tcp: Config,
     pub(super) udp_queue_bytes: usize,
+    /// Of UDP: between the frames to the receiver.
+    pub(super) gap: Option<Duration>,
     pub(super) format: Format,
     /// Time between progress lines, if `-i` is given.
     pub(super) interval: Option<Duration>,
@@ -103,6 +105,7 @@ impl Plan {
             switches: switches(args)?,
             tcp,
             udp_queue_bytes: args.socket_buffer.map_or(UDP_QUEUE_BYTES, |b| b as usize),
+            gap: args.gap,
             format: args.format,
             interval: args.interval.map(|s| Duration::from_nanos((s * 1e9) as u64)),
             sources: args.source_sink || args.seconds.is_some(),

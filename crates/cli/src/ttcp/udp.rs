@@ -7,7 +7,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::pair::End;
-use wirespeed::{Counter, Instant, Owner, UdpError, UdpHandle};
+use wirespeed::{Cidr, Counter, Instant, Owner, UdpError, UdpHandle};
 
 use super::data::Source;
 use super::plan::Plan;
@@ -42,6 +42,10 @@ pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sen
             .udp_bind((end.addr, plan.port).into(), Owner::program())
             .map_err(|e| anyhow!("cannot bind UDP port {}: {e:?}", plan.port))
     };
+    let host = Cidr::new(right.addr, if right.addr.is_ipv4() { 32 } else { 128 });
+    if let (Some(host), Some(gap)) = (host, plan.gap) {
+        left.stack.set_burst_gap(host, Some(gap))?;
+    }
     let payload: Vec<u8> = (0..plan.length).map(|i| (i * 31 + 7) as u8).collect();
     let receiver = Receiver {
         socket: bind(right)?,
@@ -83,6 +87,9 @@ impl Sender {
             match end.stack.udp_send(self.socket, self.to, &self.payload, now) {
                 Ok(()) => {}
                 Err(UdpError::WouldBlock) => break,
+                Err(UdpError::Broadcast) => {
+                    bail!("{} is a broadcast address: send to one host", self.to.ip())
+                }
                 Err(error) => bail!("cannot send a datagram: {error:?}"),
             }
             source.advance(left);

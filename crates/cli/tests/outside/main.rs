@@ -7,6 +7,8 @@
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod auto;
+#[cfg(target_os = "linux")]
 mod dump;
 #[cfg(target_os = "linux")]
 mod host;
@@ -22,7 +24,7 @@ mod wire;
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let cases: &[&[testbed::Case]] =
-        &[dump::CASES, ping::CASES, services::CASES, sockets::CASES, wire::CASES];
+        &[auto::CASES, dump::CASES, ping::CASES, services::CASES, sockets::CASES, wire::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

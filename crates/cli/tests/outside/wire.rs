@@ -68,7 +68,10 @@ fn delay_and_counters() {
     assert_eq!(total["total"], true);
     for direction in total["directions"].as_array().expect("two ways") {
         let (sent, arrived) = (&direction["sent"], &direction["arrived"]);
-        assert!(sent.as_u64() >= Some(12) && sent == arrived, "{direction}");
+        // At the end a packet of the kernel's own, such as a router solicitation, may be under way.
+        let under_way = sent.as_u64().zip(arrived.as_u64()).map(|(sent, arrived)| sent - arrived);
+        assert!(arrived.as_u64() >= Some(12) && under_way <= Some(2), "{direction}");
+        assert!(direction["lost"] == 0 && direction["queue_full"] == 0, "{direction}");
         assert!(direction["late_us"]["median"].as_f64() < Some(5_000.0), "{direction}");
     }
 }

@@ -78,9 +78,9 @@ fn of_association(t1: u32, t2: u32, inner: Options<'_>, wanted: Option<Ipv6Addr>
         Some(status::NO_BINDING) => return Answer::NoBinding,
         _ => return Answer::Refused,
     }
-    let usable = inner.all(code::IA_ADDRESS).filter_map(address);
+    let mut usable = inner.all(code::IA_ADDRESS).filter_map(address);
     let is_wanted = |&(found, ..): &(Ipv6Addr, u32, u32)| wanted.is_none_or(|w| w == found);
-    match usable.filter(is_wanted).next() {
+    match usable.find(is_wanted) {
         None => Answer::Nothing,
         // RFC 8415 18.2.10-c: a valid lifetime of zero ends the lease.
         Some((address, _, 0)) => Answer::Ended(address),

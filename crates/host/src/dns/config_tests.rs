@@ -12,7 +12,10 @@ fn a_usual_file() {
     let text = "# made by hand\n; too\nnameserver 192.0.2.53\nnameserver 2001:db8::53\n\
                 search Example.net sub.example.net\noptions ndots:2 timeout:3 attempts:4 edns0\n";
     let (config, notes) = parse(text);
-    assert_eq!(config.servers, ["192.0.2.53:53", "[2001:db8::53]:53"].map(|a| a.parse().unwrap()));
+    assert_eq!(
+        config.servers,
+        ["192.0.2.53:53", "[2001:db8::53]:53"].map(|a| a.parse().expect("an address"))
+    );
     assert_eq!(config.search, ["example.net", "sub.example.net"]);
     assert_eq!((config.ndots, config.attempts), (2, 4));
     assert_eq!(config.timeout, Duration::from_secs(3));

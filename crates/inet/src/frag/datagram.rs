@@ -9,6 +9,9 @@ use mbuf::Mbuf;
 /// Bytes of an mbuf's header, which are charged with its buffer.
 const HEADER: usize = 64;
 
+/// Room for as many fragments to begin with: 8 KB at an MTU of 1500 is six.
+const USUAL: usize = 8;
+
 /// The fragments of one datagram that have arrived.
 #[derive(Debug)]
 pub struct Datagram {
@@ -70,7 +73,7 @@ impl Datagram {
         Datagram {
             serial,
             expires,
-            pieces: Vec::new(),
+            pieces: Vec::with_capacity(USUAL),
             cost: 0,
             data_len: 0,
             total: None,

@@ -5,7 +5,7 @@
 use core::net::IpAddr;
 
 use base::Mtu;
-use wire::checksum::Ladder;
+use wire::checksum::{Ladder, Sum};
 use wire::{ipv4, ipv6};
 
 /// Link header of 14 bytes, IPv6 header, fragment header.
@@ -21,6 +21,8 @@ pub struct FragmentHeader {
     /// Source, destination and protocol of the datagram.
     flow: (IpAddr, IpAddr, u8),
     id: u32,
+    /// Of the IPv4 header, without what differs from one fragment to the next.
+    fixed_sum: Sum,
 }
 
 impl FragmentHeader {
@@ -39,7 +41,13 @@ impl FragmentHeader {
             let h = ipv4::Header::parse_quoted(ip).ok()?;
             ((IpAddr::V4(h.src), IpAddr::V4(h.dst), h.protocol), link_len + ipv4::HEADER_LEN)
         };
-        Some(FragmentHeader { bytes, link_len, len, flow, id: 0 })
+        if flow.0.is_ipv4() {
+            // Length, identification, flags with offset, and the checksum.
+            bytes[link_len + 2..link_len + 8].fill(0);
+            bytes[link_len + 10..link_len + 12].fill(0);
+        }
+        let fixed_sum = Ladder::Word16.sum(&bytes[link_len..len]);
+        Some(FragmentHeader { bytes, link_len, len, flow, id: 0, fixed_sum })
     }
 
     /// Source, destination and protocol of the datagram.
@@ -85,12 +93,12 @@ impl FragmentHeader {
         let Ok(length) = u16::try_from(ipv4::HEADER_LEN + data_len) else { return false };
         // Don't-fragment is off: a router may cut it further.
         let field = fragment_offset >> 3 | if more { 0x2000 } else { 0 };
-        ip[2..4].copy_from_slice(&length.to_be_bytes());
-        ip[4..6].copy_from_slice(&(self.id as u16).to_be_bytes());
-        ip[6..8].copy_from_slice(&field.to_be_bytes());
-        ip[10..12].fill(0);
-        let sum = Ladder::Word16.sum(&ip[..ipv4::HEADER_LEN]).field();
-        ip[10..12].copy_from_slice(&sum);
+        let own = [length, self.id as u16, field];
+        let sum = own.iter().fold(self.fixed_sum, |sum, &word| sum.plus(Sum::of_be16(word)));
+        for (into, word) in ip[2..8].as_chunks_mut().0.iter_mut().zip(own) {
+            *into = word.to_be_bytes();
+        }
+        ip[10..12].copy_from_slice(&sum.field());
         fragment_offset.is_multiple_of(8)
     }
 }

@@ -5,27 +5,39 @@
 
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};
-use wire::checksum::Ladder;
+use wire::checksum::{Ladder, Sum};
 use wire::{ipv4, ipv6};
 
 use super::datagram::Datagram;
 
+/// A datagram that was put together.
+#[derive(Debug)]
+pub struct Joined {
+    /// From its IP header on.
+    pub packet: Mbuf,
+    /// Where the data of the fragments begins in it.
+    pub data_at: u32,
+    /// The sum of that data.
+    pub data_sum: Sum,
+}
+
 impl Datagram {
-    /// The packet: its IP header, without fragment header, and the data, copied once. Its flags
-    /// say nothing about checksums; it is of a link-level broadcast if one of its fragments was.
+    /// The packet: its IP header, without fragment header, and the data, copied and summed in one
+    /// pass. Its flags say nothing about checksums; it is of a link-level broadcast if one of its
+    /// fragments was.
     ///
     /// # Errors
     /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the first fragment's
     /// headers make it longer than a length field can say.
     ///
     /// RFC 8200 4.5-b.
-    pub fn join(self, pool: &mut Pool) -> Result<Mbuf, DropReason> {
-        let joined = self.copied(pool);
+    pub fn join(self, pool: &mut Pool, ladder: Ladder) -> Result<Joined, DropReason> {
+        let joined = self.copied(pool, ladder);
         pool.free_all(self.pieces.into_iter().map(|piece| piece.m));
         joined
     }
 
-    fn copied(&self, pool: &mut Pool) -> Result<Mbuf, DropReason> {
+    fn copied(&self, pool: &mut Pool, ladder: Ladder) -> Result<Joined, DropReason> {
         let first = self.pieces.first().ok_or(DropReason::FragmentMalformed)?;
         let headers = first.m.as_slice().get(..first.data_at as usize).unwrap_or_default();
         let is_v6 = headers.first().is_some_and(|b| b >> 4 == 6);
@@ -40,9 +52,12 @@ impl Datagram {
         let length = u16::try_from(length).map_err(|_| DropReason::FragmentTooBig)?;
         let mut m = pool.alloc(kept + self.data_len()).ok_or(DropReason::MbufExhausted)?;
         m.append(&headers[..kept]);
+        let mut sum = Sum::ZERO;
         for piece in &self.pieces {
             let data = piece.data();
-            m.put(data.len(), |to| mbuf::copy(data, to)).ok_or(DropReason::MbufExhausted)?;
+            let part = m.put(data.len(), |to| ladder.copy_sum(data, to));
+            // All but the last have a multiple of eight bytes.
+            sum = sum.plus(part.ok_or(DropReason::MbufExhausted)?);
         }
         if let Some(header) = m.headers_mut(kept) {
             match is_v6 {
@@ -54,7 +69,7 @@ impl Datagram {
         if self.pieces.iter().any(|piece| piece.m.has(Flags::LINK_GROUP)) {
             m.set(Flags::LINK_GROUP);
         }
-        Ok(m)
+        Ok(Joined { packet: m, data_at: kept as u32, data_sum: sum })
     }
 }
 

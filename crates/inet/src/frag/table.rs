@@ -2,6 +2,8 @@
 //!
 //! Called by: `stack/frag.rs`. Strangers choose the keys, so that everything is in ordered trees.
 //! A limit that is reached evicts the oldest datagram: of the source if it is the source's limit.
+//! The newest datagram stays outside of the trees: one whose fragments come one behind the other,
+//! as nearly all do, never enters them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +44,9 @@ pub struct Fragments {
     /// The keys, oldest first.
     order: BTreeMap<u64, Key>,
     sources: BTreeMap<IpAddr, Used>,
+    /// The datagram that came last, which is in none of the trees yet.
+    newest: Option<(Key, Datagram)>,
+    /// Bytes of buffers held, those of `newest` included.
     bytes: usize,
     next_serial: u64,
 }
@@ -57,12 +62,12 @@ fn source_of(src: IpAddr) -> IpAddr {
 impl Fragments {
     /// Datagrams, those included that hold nothing because they were dropped.
     pub fn len(&self) -> usize {
-        self.datagrams.len()
+        self.datagrams.len() + usize::from(self.newest.is_some())
     }
 
     /// Are there none?
     pub fn is_empty(&self) -> bool {
-        self.datagrams.is_empty()
+        self.len() == 0
     }
 
     /// Bytes of buffers held.
@@ -72,17 +77,21 @@ impl Fragments {
 
     /// Fragments held.
     pub fn held(&self) -> usize {
-        self.datagrams.values().map(Datagram::len).sum()
+        let newest = self.newest.as_ref().map(|(_, datagram)| datagram);
+        self.datagrams.values().chain(newest).map(Datagram::len).sum()
     }
 
     /// Sources with a datagram.
     pub fn sources(&self) -> usize {
-        self.sources.len()
+        let newest = self.newest.as_ref().map(|(key, _)| source_of(key.src));
+        let is_only = newest.is_some_and(|source| !self.sources.contains_key(&source));
+        self.sources.len() + usize::from(is_only)
     }
 
     /// When [`Fragments::expire`] has something to do.
     pub fn next_deadline(&self) -> Instant {
         let oldest = self.order.first_key_value().and_then(|(_, key)| self.datagrams.get(key));
+        let oldest = oldest.or_else(|| self.newest.as_ref().map(|(_, datagram)| datagram));
         oldest.map_or(Instant::NEVER, |datagram| datagram.expires)
     }
 
@@ -108,7 +117,11 @@ impl Fragments {
         let protocol = if src.is_ipv4() { ip.protocol } else { 0 };
         let key = Key { src, dst, protocol, id: part.id, port: m.in_port() };
         let piece = Piece { begin: part.begin, data_at: ip.transport_at, more: part.more, m };
-        let fits = match self.datagrams.get(&key) {
+        let known = match &self.newest {
+            Some((newest, datagram)) if *newest == key => Some(datagram),
+            _ => self.datagrams.get(&key),
+        };
+        let fits = match known {
             Some(datagram) if datagram.is_condemned => {
                 return Err(Refused::silent(DropReason::FragmentOfDropped));
             }
@@ -132,7 +145,13 @@ impl Fragments {
         let refused = Refused::silent;
         let most = budget.of(Limit::FragmentsPerDatagram);
         let evicted = DropReason::FragmentEvicted;
-        let datagram = self.datagrams.get_mut(&key).ok_or_else(|| refused(evicted))?;
+        let (datagram, used) = match &mut self.newest {
+            Some((newest, datagram)) if *newest == key => (datagram, None),
+            _ => {
+                let datagram = self.datagrams.get_mut(&key).ok_or_else(|| refused(evicted))?;
+                (datagram, self.sources.get_mut(&source_of(key.src)))
+            }
+        };
         let before = datagram.cost;
         let taken = datagram.insert(piece, tos & 3, most);
         if let Err(Fault::Datagram(reason)) = taken {
@@ -142,7 +161,7 @@ impl Fragments {
             drops.count_many(reason, datagram.condemn());
         }
         let after = datagram.cost;
-        if let Some(used) = self.sources.get_mut(&source_of(key.src)) {
+        if let Some(used) = used {
             used.bytes = used.bytes + after - before;
         }
         self.bytes = self.bytes + after - before;
@@ -154,9 +173,20 @@ impl Fragments {
         }
     }
 
+    /// The newest datagram gets its place in the trees.
+    fn settle(&mut self) {
+        let Some((key, datagram)) = self.newest.take() else { return };
+        self.order.insert(datagram.serial, key);
+        let used = self.sources.entry(source_of(key.src)).or_default();
+        used.serials.insert(datagram.serial);
+        used.bytes += datagram.cost;
+        self.datagrams.insert(key, datagram);
+    }
+
     /// An entry for a new datagram, in the place of the oldest if need be; `false` if the limits
     /// admit none at all.
     fn add(&mut self, key: Key, now: Instant, budget: &mut Budget, drops: &mut Drops) -> bool {
+        self.settle();
         let source = source_of(key.src);
         loop {
             let used = self.sources.get(&source);
@@ -176,15 +206,20 @@ impl Fragments {
         }
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.datagrams.insert(key, Datagram::new(serial, now + TIMEOUT));
-        self.order.insert(serial, key);
-        self.sources.entry(source).or_default().serials.insert(serial);
+        self.newest = Some((key, Datagram::new(serial, now + TIMEOUT)));
         true
     }
 
     /// Room for `cost` more bytes of `key`, for which older datagrams go, and this one in the end;
     /// then `false`.
     fn make_room(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
+        let of_source = self.bytes_of(source_of(key.src));
+        if of_source + cost <= budget.of(Limit::FragmentBytesPerSource)
+            && self.bytes + cost <= budget.of(Limit::FragmentBytes)
+        {
+            return true;
+        }
+        self.settle();
         let own = self.datagrams.get(&key).map(|datagram| datagram.serial);
         loop {
             let Some(used) = self.sources.get(&source_of(key.src)) else { return false };
@@ -207,7 +242,16 @@ impl Fragments {
         }
     }
 
-    /// Drop a datagram; `false` if there is none.
+    /// Bytes of buffers held for a source.
+    fn bytes_of(&self, source: IpAddr) -> usize {
+        let settled = self.sources.get(&source).map_or(0, |used| used.bytes);
+        match &self.newest {
+            Some((key, datagram)) if source_of(key.src) == source => settled + datagram.cost,
+            _ => settled,
+        }
+    }
+
+    /// Drop a datagram; `false` if there is none. The newest is settled.
     fn evict(&mut self, serial: Option<u64>, drops: &mut Drops) -> bool {
         let key = serial.and_then(|serial| self.order.get(&serial).copied());
         let Some(datagram) = key.and_then(|key| self.remove(&key)) else { return false };
@@ -216,6 +260,10 @@ impl Fragments {
     }
 
     fn remove(&mut self, key: &Key) -> Option<Datagram> {
+        if let Some((_, datagram)) = self.newest.take_if(|(newest, _)| newest == key) {
+            self.bytes -= datagram.cost;
+            return Some(datagram);
+        }
         let datagram = self.datagrams.remove(key)?;
         self.order.remove(&datagram.serial);
         self.bytes -= datagram.cost;
@@ -233,6 +281,9 @@ impl Fragments {
     /// Take out the oldest datagram whose time is up at `now`, its fragments counted; `None` if
     /// there is none.
     pub fn expire(&mut self, now: Instant, drops: &mut Drops) -> Option<Expired> {
+        if self.order.is_empty() {
+            self.settle();
+        }
         let (_, &key) = self.order.first_key_value()?;
         if self.datagrams.get(&key)?.expires > now {
             return None;
@@ -246,6 +297,7 @@ impl Fragments {
 
     /// Drop the datagrams of a port that goes: another may get its number.
     pub fn forget_port(&mut self, port: u16, drops: &mut Drops) {
+        self.settle();
         let of_port = self.order.iter().filter(|(_, key)| key.port == port);
         let serials: Vec<u64> = of_port.map(|(&serial, _)| serial).collect();
         for serial in serials {

@@ -8,7 +8,8 @@ mod refusals;
 use core::net::IpAddr;
 
 use base::{Budget, DropReason, Drops, Instant, LinkKind, MacAddr};
-use mbuf::{Mbuf, Pool};
+use mbuf::Pool;
+use wire::checksum::Ladder;
 use wire::{ipv4, ipv6};
 
 use super::{FragmentHeader, Fragments, Problem};
@@ -108,8 +109,11 @@ impl Host {
             Ok(None) => Ok(None),
             Ok(Some(datagram)) => {
                 self.joined += datagram.len() as u64;
-                let m: Mbuf = datagram.join(&mut self.pool).expect("memory");
-                Ok(Some(m.as_slice().to_vec()))
+                let joined = datagram.join(&mut self.pool, Ladder::best()).expect("memory");
+                let bytes = joined.packet.as_slice();
+                let sum = Ladder::Byte.sum(&bytes[joined.data_at as usize..]);
+                assert_eq!(joined.data_sum.field(), sum.field(), "the sum of its data");
+                Ok(Some(bytes.to_vec()))
             }
             Err(refused) => {
                 self.drops.count(refused.reason);

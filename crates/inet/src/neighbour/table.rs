@@ -167,6 +167,17 @@ impl Neighbours {
         }
     }
 
+    /// A neighbour whose link address is known answered without saying it (RFC 4861 section 7.2.5).
+    /// `true` if that was of use.
+    pub fn confirm(&mut self, key: Key, now: Instant) -> bool {
+        let known = |entry: &Entry| !matches!(entry.state, State::Static | State::Incomplete);
+        let is_known = self.entries.get(&key).is_some_and(known);
+        if is_known {
+            self.confirm_or_stale(key, true, now);
+        }
+        is_known
+    }
+
     fn confirm_or_stale(&mut self, key: Key, confirmed: bool, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&key).filter(|_| confirmed) {
             entry.confirmed_at = now;

@@ -2,11 +2,13 @@
 //!
 //! Called by: programs. `wait.rs` does the waiting.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::io;
+use std::io::{self, IoSliceMut};
+
+use stack::UdpReceived;
 
 use super::{BlockingMode, set};
 use crate::Net;
@@ -26,6 +28,15 @@ impl UdpSocket {
     /// As `std::net::UdpSocket::bind`.
     pub fn bind(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
         let socket = crate::UdpSocket::bind(net, local)?;
+        Ok(UdpSocket { socket, mode: BlockingMode::default() })
+    }
+
+    /// Bind and connect in one step: [`crate::UdpSocket::bind_connected`].
+    ///
+    /// # Errors
+    /// As `bind`, and for the same two ends.
+    pub fn bind_connected(net: &Net, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+        let socket = crate::UdpSocket::bind_connected(net, local, peer)?;
         Ok(UdpSocket { socket, mode: BlockingMode::default() })
     }
 
@@ -71,6 +82,52 @@ impl UdpSocket {
     /// [`io::ErrorKind::NotConnected`].
     pub fn send(&self, data: &[u8]) -> io::Result<usize> {
         self.send_to(data, self.socket.peer_addr()?)
+    }
+
+    /// Wait for a datagram, and take what is there: [`crate::UdpSocket::recv_many`].
+    ///
+    /// # Errors
+    /// As `recv_from`.
+    pub fn recv_many(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        received: &mut Vec<UdpReceived>,
+    ) -> io::Result<usize> {
+        let shared = self.socket.net().shared();
+        let look = self.socket.look_receive_many(bufs, received);
+        self.mode.read(shared, self.socket.readiness(), look)
+    }
+
+    /// Send datagrams in order: [`crate::UdpSocket::send_many`].
+    ///
+    /// # Errors
+    /// As `send_to`, about the first.
+    pub fn send_many(&self, datagrams: &[(SocketAddr, &[u8])]) -> io::Result<usize> {
+        let look = self.socket.look_send_many(datagrams);
+        self.mode.write(self.socket.net().shared(), Readiness::Room, look)
+    }
+
+    /// Send `data` in datagrams of `segment_size` bytes: [`crate::UdpSocket::send_segments`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`]; others as `send_to`.
+    pub fn send_segments(
+        &self,
+        data: &[u8],
+        segment_size: usize,
+        to: SocketAddr,
+    ) -> io::Result<usize> {
+        let look = self.socket.look_send_segments(data, segment_size, to);
+        self.mode.write(self.socket.net().shared(), Readiness::Room, look)
+    }
+
+    /// Send one datagram from this address of the stack's.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`]; others as `send_to`.
+    pub fn send_from(&self, data: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<usize> {
+        let look = self.socket.look_send_from(data, from, to);
+        self.mode.write(self.socket.net().shared(), Readiness::Room, look)
     }
 
     /// The longest time that a receive waits; `None` is no limit.

@@ -23,28 +23,30 @@ pub(crate) const CASES: &[Case] = &[
     ("the_kernel_answers_echoes_of_any_size_v6", &[], || pings(&V6)),
 ];
 
-struct Plan {
-    kernel: &'static str,
-    ours: &'static str,
+pub(crate) struct Plan {
+    pub(crate) kernel: &'static str,
+    pub(crate) ours: &'static str,
     prefix_len: u8,
     /// The largest payload of UDP and of an echo.
     largest: usize,
 }
 
-const V4: Plan = Plan { kernel: "10.79.0.1", ours: "10.79.0.2", prefix_len: 24, largest: 65_507 };
-const V6: Plan = Plan { kernel: "fd79::1", ours: "fd79::2", prefix_len: 64, largest: 65_527 };
+pub(crate) const V4: Plan =
+    Plan { kernel: "10.79.0.1", ours: "10.79.0.2", prefix_len: 24, largest: 65_507 };
+pub(crate) const V6: Plan =
+    Plan { kernel: "fd79::1", ours: "fd79::2", prefix_len: 64, largest: 65_527 };
 
 impl Plan {
-    fn kernel(&self) -> IpAddr {
+    pub(crate) fn kernel(&self) -> IpAddr {
         self.kernel.parse().expect("an address")
     }
 
-    fn ours(&self) -> IpAddr {
+    pub(crate) fn ours(&self) -> IpAddr {
         self.ours.parse().expect("an address")
     }
 
     /// A driven stack on a TAP of the usual MTU; neighbours are found by ARP and ND.
-    fn net(&self) -> (Net, wirespeed_net::DriverThread) {
+    pub(crate) fn net(&self) -> (Net, wirespeed_net::DriverThread) {
         let config = Config { name: Some("ws0".to_owned()), ..Config::default() };
         let mut tap = Tap::open(&config).expect("root opens a TAP");
         tap.configure(&Setup { up: true, ..Setup::default() }).expect("root sets it up");

@@ -12,6 +12,8 @@ mod autoconf;
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
+mod datagrams;
+#[cfg(target_os = "linux")]
 mod dhcp;
 #[cfg(target_os = "linux")]
 mod dhcp6;
@@ -24,6 +26,8 @@ mod frag;
 #[cfg(target_os = "linux")]
 mod gone;
 #[cfg(target_os = "linux")]
+mod groups;
+#[cfg(target_os = "linux")]
 mod names;
 #[cfg(target_os = "linux")]
 mod narrow;
@@ -35,11 +39,13 @@ fn main() -> ExitCode {
     let cases: &[&[testbed::Case]] = &[
         autoconf::CASES,
         cases::CASES,
-        dhcp::CASES,
+        datagrams::CASES,
         dhcp6::CASES,
+        dhcp::CASES,
         ecn::CASES,
         frag::CASES,
         gone::CASES,
+        groups::CASES,
         names::CASES,
         narrow::CASES,
         urgent::CASES,

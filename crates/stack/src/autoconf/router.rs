@@ -82,13 +82,11 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let link = stack.ports.get(id.0).ok_or(DropReason::TxNoPort)?.limits.mtu;
     let core = &mut stack.core;
     let now = core.cx.now;
-    let autoconf = &mut stack.autoconf;
-    let Some(conf) = autoconf.ports.get_mut(&id.0).filter(|c| c.progress != Progress::Duplicate)
-    else {
-        return Err(DropReason::RaIgnored);
-    };
+    let conf = stack.autoconf.port(id).filter(|conf| conf.progress != Progress::Duplicate);
+    let conf = conf.ok_or(DropReason::RaIgnored)?;
+    let is_known = conf.routers.list().iter().any(|router| router.ip == from);
     let limit = Limit::RouterAdvertisementsPerSecond;
-    if !autoconf.advertisements.admits(limit, now, &mut core.cx.budget) {
+    if !conf.heard[usize::from(is_known)].admits(limit, now, &mut core.cx.budget) {
         return Err(DropReason::RaRateLimited);
     }
     let prefixes = conf.routers.learn(from, &ra, link, now, &mut core.cx.budget);

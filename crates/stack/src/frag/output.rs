@@ -10,10 +10,11 @@ use base::{Counter, DropReason, Mtu};
 use inet::frag::FragmentHeader;
 use mbuf::{Mbuf, Pool};
 use tcp::Fate;
-use wire::{ipv4, ipv6};
+use wire::checksum::{Ladder, Sum};
+use wire::{ipv4, ipv6, udp};
 
 use crate::resolve::{self, Egress};
-use crate::{Stack, tx};
+use crate::{Stack, pace, tx};
 
 /// Bytes of transport header and data in the largest datagram to `dst`.
 pub(crate) fn transport_max(dst: IpAddr) -> usize {
@@ -34,17 +35,88 @@ pub(crate) fn send(
     data: &[u8],
     most: Mtu,
 ) -> Fate {
+    send_made(stack, egress, &Payload { header, data, ladder: None, finish: &|_, _| {} }, most)
+}
+
+/// [`send`] of a UDP datagram from port `ports.0` to port `ports.1`; `flow` is
+/// `inet::udp::flow_sum`. With a `ladder` its checksum is made while its data is copied.
+///
+/// # Errors
+/// As [`send`].
+pub(crate) fn send_udp(
+    stack: &mut Stack,
+    egress: &Egress,
+    (ports, flow, ladder): ((u16, u16), Sum, Option<Ladder>),
+    data: &[u8],
+    most: Mtu,
+) -> Fate {
+    if udp::HEADER_LEN + data.len() > transport_max(egress.neighbour) {
+        return Err(DropReason::IpTooBig);
+    }
+    let header = inet::udp::header(ports, data.len(), flow, None);
+    let finish = |header: &mut [u8], data_sum: Sum| {
+        let sum = ladder.map(|_| data_sum);
+        header.copy_from_slice(&inet::udp::header(ports, data.len(), flow, sum));
+    };
+    send_made(stack, egress, &Payload { header: &header, data, ladder, finish: &finish }, most)
+}
+
+/// A datagram behind its IP header.
+struct Payload<'a> {
+    /// Of the transport: at most eight bytes, so that the first fragment has all of them.
+    header: &'a [u8],
+    data: &'a [u8],
+    /// Sums the data while it is copied, if there is a checksum to make.
+    ladder: Option<Ladder>,
+    /// Gets the header, where it was copied to, and the sum of the data.
+    finish: &'a dyn Fn(&mut [u8], Sum),
+}
+
+impl Payload<'_> {
+    fn len(&self) -> usize {
+        self.header.len() + self.data.len()
+    }
+
+    /// Copy `n` bytes from `begin` on into a new buffer; returns the sum of those that are data,
+    /// if sums are made. All but the last piece have a multiple of eight bytes.
+    fn copy(&self, pool: &mut Pool, begin: usize, n: usize) -> Option<(Mbuf, Sum)> {
+        let front = self.header.get(begin..).unwrap_or_default();
+        let front = &front[..front.len().min(n)];
+        let from = begin.saturating_sub(self.header.len());
+        let data = self.data.get(from..from + n - front.len())?;
+        pool.alloc_filled(n, n, |to| {
+            let (header, to) = to.split_at_mut(front.len());
+            header.copy_from_slice(front);
+            match self.ladder {
+                Some(ladder) => ladder.copy_sum(data, to),
+                None => {
+                    mbuf::copy(data, to);
+                    Sum::ZERO
+                }
+            }
+        })
+    }
+
+    /// Finish the header, which begins `at` bytes into `m`.
+    fn finish(&self, m: &mut Mbuf, at: usize, sum: Sum) {
+        let headers = m.headers_mut(at + self.header.len());
+        if let Some(header) = headers.and_then(|headers| headers.get_mut(at..)) {
+            (self.finish)(header, sum);
+        }
+    }
+}
+
+fn send_made(stack: &mut Stack, egress: &Egress, payload: &Payload<'_>, most: Mtu) -> Fate {
     let template = &egress.template;
-    let (link_len, len) = (template.link_len(), header.len() + data.len());
+    let (link_len, len) = (template.link_len(), payload.len());
     if !egress.is_complete || template.len() - link_len + len <= most.bytes() {
         let pool = &mut stack.core.cx.pool;
-        let mut m = pool.alloc(len).ok_or(DropReason::MbufExhausted)?;
-        m.append(header);
-        m.append(data);
+        let (mut m, sum) = payload.copy(pool, 0, len).ok_or(DropReason::MbufExhausted)?;
+        payload.finish(&mut m, 0, sum);
         return resolve::send(stack, egress, m);
     }
     let headers = FragmentHeader::new(template.headers(), link_len).ok_or(DropReason::IpTooBig)?;
-    fragments(stack, egress.port, headers, (header, data), most)
+    fragments(stack, egress.port, headers, payload, most)
 }
 
 /// Put a finished frame that waited for a link address into its port's burst.
@@ -53,7 +125,8 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
         return tx::put(stack, port_id, frame);
     };
     let data = frame.as_slice().get(at..).unwrap_or_default();
-    if let Err(reason) = fragments(stack, port_id, headers, (&[], data), most) {
+    let payload = Payload { header: &[], data, ladder: None, finish: &|_, _| {} };
+    if let Err(reason) = fragments(stack, port_id, headers, &payload, most) {
         stack.core.drops.count(reason);
     }
     stack.core.cx.pool.free(frame);
@@ -68,30 +141,38 @@ fn too_large(stack: &Stack, port_id: u16, frame: &Mbuf) -> Option<(FragmentHeade
     let is_v6 = bytes.get(link_len)? >> 4 == 6;
     let at = link_len + if is_v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
     let headers = FragmentHeader::new(bytes.get(..at)?, link_len)?;
-    let (_, dst, _) = headers.flow();
+    let (src, dst, _) = headers.flow();
     let most = stack.path_mtus.mtu(dst, port.limits.mtu, stack.core.cx.now);
-    (bytes.len() - link_len > most.bytes()).then_some((headers, most, at))
+    // What is forwarded fits its port, and is not ours to cut for what we know of its path.
+    let is_ours = || stack.has_address(src);
+    (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))
 }
 
-/// Send a datagram, whose bytes are in two pieces, in fragments of packets of at most `most` bytes.
+/// Send a datagram in fragments, in packets of at most `most` bytes.
 #[cold]
 fn fragments(
     stack: &mut Stack,
     port_id: u16,
     mut headers: FragmentHeader,
-    (header, data): (&[u8], &[u8]),
+    payload: &Payload<'_>,
     most: Mtu,
 ) -> Fate {
     let core = &mut stack.core;
     let (src, dst, protocol) = headers.flow();
     let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;
     let is_broadcast = dst.is_ipv4() && !dst.is_multicast() && port.local.is_group(dst);
-    if is_broadcast || header.len() + data.len() > transport_max(dst) {
+    if is_broadcast || payload.len() > transport_max(dst) {
         return Err(DropReason::IpTooBig);
     }
     // RFC 8200 4.5-a, RFC 6864 4.3-a.
     headers.set_id(stack.ids.next(&core.secret, src, dst, protocol));
-    let frames = cut(&mut core.cx.pool, &headers, (header, data), most)?;
+    let frames = cut(&mut core.cx.pool, &headers, payload, most)?;
+    if let Some(gap) = stack.pace.gap(dst) {
+        let count = frames.len() as u64;
+        pace::enqueue(stack, (port_id, dst, gap), frames)?;
+        count_fragments(&mut stack.core.cx, count);
+        return Ok(());
+    }
     // Into a burst of their own, if this one is too full for all of them.
     if port.room() < frames.len() {
         port.flush(&mut core.cx);
@@ -99,8 +180,7 @@ fn fragments(
     if !port.has_room(&mut core.cx) {
         return Err(DropReason::TxFull);
     }
-    core.cx.counters.add(Counter::DatagramsFragmented, 1);
-    core.cx.counters.add(Counter::FragmentsOut, frames.len() as u64);
+    count_fragments(&mut core.cx, frames.len() as u64);
     for frame in frames {
         // What the device does not take now waits at the port: there was room for the first, so
         // that this datagram is all that waits.
@@ -109,30 +189,34 @@ fn fragments(
     Ok(())
 }
 
+fn count_fragments(cx: &mut tcp::Cx, count: u64) {
+    cx.counters.add(Counter::DatagramsFragmented, 1);
+    cx.counters.add(Counter::FragmentsOut, count);
+}
+
 /// All fragments, with their headers in front; data is copied once.
 fn cut(
     pool: &mut Pool,
     headers: &FragmentHeader,
-    (header, data): (&[u8], &[u8]),
+    payload: &Payload<'_>,
     most: Mtu,
 ) -> Result<Vec<Mbuf>, DropReason> {
-    let (len, each) = (header.len() + data.len(), headers.data_max(most));
+    let (len, each) = (payload.len(), headers.data_max(most));
     let mut frames = Vec::with_capacity(len.div_ceil(each.max(1)));
-    let (mut begin, mut header, mut data) = (0, header, data);
+    let (mut begin, mut sum) = (0, Sum::ZERO);
     while begin < len {
         let n = each.min(len - begin);
-        let mut m = pool.alloc(n).ok_or(DropReason::MbufExhausted)?;
-        let (front, rest) = header.split_at(n.min(header.len()));
-        let (behind, others) = data.split_at(n - front.len());
-        m.append(front);
-        m.put(behind.len(), |to| mbuf::copy(behind, to)).ok_or(DropReason::MbufExhausted)?;
+        let (mut m, part) = payload.copy(pool, begin, n).ok_or(DropReason::MbufExhausted)?;
+        sum = sum.plus(part);
         let into = m.prepend(headers.header_len()).ok_or(DropReason::IpTooBig)?;
         if !headers.write(into, begin, n, begin + n < len) {
             return Err(DropReason::IpTooBig);
         }
         frames.push(m);
-        (header, data) = (rest, others);
         begin += n;
+    }
+    if let Some(first) = frames.first_mut() {
+        payload.finish(first, headers.header_len(), sum);
     }
     Ok(frames)
 }

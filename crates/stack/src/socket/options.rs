@@ -3,14 +3,13 @@
 //!
 //! Called by: programs, `net`. Nothing here waits, and nothing is on the packet path.
 
-use base::DropReason;
 use tcp::Error;
 use tcp::usrreq::{self, CallError};
 use tcp::{Config, State};
 
 use core::net::SocketAddr;
 
-use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, UdpError, UdpHandle, tx};
+use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, tx};
 
 /// What a write says of the one that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,41 +170,11 @@ impl Stack {
         Some(())
     }
 
-    /// What the IP header of a UDP socket's packets says, to read and to change.
-    pub fn udp_ip_mut(&mut self, handle: UdpHandle) -> Option<&mut IpSettings> {
-        self.udp.ip_mut(handle)
-    }
-
     /// Would a listener on `local` meet another, a connection or one in TIME-WAIT at its port?
     /// Listening is possible beside all but a listener at the very same address: this is for those
     /// who want to be alone.
     pub fn tcp_port_is_used(&self, local: SocketAddr) -> bool {
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         self.listeners.overlaps(ip, local.port()) || self.connections.use_port(ip, local.port())
-    }
-
-    /// From now on take datagrams from `peer` alone; what waits from others is dropped and counted.
-    ///
-    /// # Errors
-    /// [`UdpError::Closed`].
-    pub fn udp_connect(&mut self, handle: UdpHandle, peer: SocketAddr) -> Result<(), UdpError> {
-        let others =
-            self.udp.connect(handle, peer, &mut self.core.cx.pool).ok_or(UdpError::Closed)?;
-        (0..others).for_each(|_| self.core.drops.count(DropReason::UdpNotPeer));
-        Ok(())
-    }
-
-    /// Does a datagram wait?
-    pub fn udp_readable(&self, handle: UdpHandle) -> bool {
-        self.udp.front(handle).is_some()
-    }
-
-    /// Copy the oldest datagram out and leave it: how many bytes, and who sent it.
-    pub fn udp_peek(&self, handle: UdpHandle, into: &mut [u8]) -> Option<(usize, SocketAddr)> {
-        let datagram = self.udp.front(handle)?;
-        let payload = datagram.payload.as_slice();
-        let n = payload.len().min(into.len());
-        into[..n].copy_from_slice(&payload[..n]);
-        Some((n, datagram.from))
     }
 }

@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Instant, IpVersion, Limit, Owner};
+use base::{Counter, DropReason, Instant, IpVersion, Limit, Mtu, Owner};
 use inet::Ip;
 use inet::flow::Addrs;
 use inet::icmp::{self, ErrorKind, Quoted, Unreachable};
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
-use tcp::Fate;
+use tcp::{Fate, path};
 use wire::{ipv4, ipv6};
 
 use crate::event::Event;
-use crate::{IpSettings, Stack, UdpError, addresses, frag, resolve};
+use crate::{IpSettings, MtuDiscovery, Stack, UdpError, addresses, frag, resolve};
 
 new_key_type! {
     /// An echo socket.
@@ -53,7 +53,11 @@ pub enum EchoError {
 struct Socket {
     id: u16,
     owner: Owner,
+    mtu_discovery: MtuDiscovery,
     queue: VecDeque<Echo>,
+    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
+    /// socket uses it.
+    narrow: Option<(IpAddr, Mtu, Instant)>,
 }
 
 /// All echo sockets of a shard.
@@ -65,6 +69,14 @@ pub(crate) struct PingSockets {
 }
 
 impl PingSockets {
+    /// The largest packet to `remote` that `id` may send now is of `mtu` bytes, until `until`.
+    fn too_big(&mut self, id: u16, remote: IpAddr, mtu: Mtu, until: Instant) {
+        let handle = self.by_id.get(&id);
+        if let Some(socket) = handle.and_then(|&handle| self.slots.get_mut(handle)) {
+            socket.narrow = Some((remote, mtu, until));
+        }
+    }
+
     /// Queue what came for `id`; returns its socket, and whether its queue was empty before.
     fn deliver(
         &mut self,
@@ -119,6 +131,13 @@ pub(crate) fn failed(
         return Err(DropReason::IcmpErrorNoMatch);
     }
     let (id, seq) = ((word >> 16) as u16, word as u16);
+    // The next request leaves in fragments that fit (RFC 8201 section 4).
+    if let ErrorKind::TooBig(mtu) = reported
+        && let Some(mtu) = quoted.path_mtu(mtu).and_then(Mtu::new)
+    {
+        let until = stack.core.cx.now + path::LIFE;
+        stack.pings.too_big(id, quoted.dst, mtu, until);
+    }
     let outcome = Err(match reported {
         ErrorKind::Unreachable(why) => EchoError::Unreachable(why),
         ErrorKind::TooBig(mtu) => EchoError::TooBig(mtu),
@@ -165,17 +184,34 @@ impl Stack {
                 break id;
             }
         };
-        let handle = self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new() });
+        let (mtu_discovery, queue) = (MtuDiscovery::default(), VecDeque::new());
+        let socket = Socket { id, owner, mtu_discovery, queue, narrow: None };
+        let handle = self.pings.slots.insert(socket);
         self.pings.by_id.insert(id, handle);
         Ok(handle)
     }
 
-    /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. One that is larger than the path is known to carry leaves in fragments.
-    /// [`Event::Ping`] tells when something came of it.
+    /// What becomes of requests that are larger than the path is known to carry.
     ///
     /// # Errors
-    /// [`UdpError`]: no route, larger than an IP packet can be, or the device is full.
+    /// [`UdpError::Closed`].
+    pub fn ping_set_mtu_discovery(
+        &mut self,
+        handle: PingHandle,
+        discovery: MtuDiscovery,
+    ) -> Result<(), UdpError> {
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mtu_discovery = discovery;
+        Ok(())
+    }
+
+    /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
+    /// was sent from. One that is larger than the path is known to carry leaves in fragments,
+    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise. [`Event::Ping`] tells when
+    /// something came of it.
+    ///
+    /// # Errors
+    /// [`UdpError`]: no route, a broadcast address, larger than an IP packet can be, or the device
+    /// is full.
     pub fn ping_send(
         &mut self,
         handle: PingHandle,
@@ -187,6 +223,7 @@ impl Stack {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
         let (id, owner) = (socket.id, socket.owner.clone());
+        let (narrow, discovery) = (socket.narrow, socket.mtu_discovery);
         let local = addresses::source(self, SocketAddr::new(remote, 0), &owner)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => ipv4::ICMP,
@@ -195,16 +232,28 @@ impl Stack {
         let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
         let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
             .map_err(UdpError::Unsendable)?;
+        // Nobody should answer (RFC 1122 section 3.2.2.6), and all have to read it.
+        if egress.is_broadcast {
+            return Err(UdpError::Broadcast);
+        }
         let core = &mut self.core;
         let port =
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        let most = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        let path = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        let told = narrow.filter(|&(ip, _, until)| ip == remote && core.cx.now < until);
+        let mut most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
+        if discovery == MtuDiscovery::Probe {
+            most = port.limits.mtu;
+        }
+        let headers_len = egress.template.len() - egress.template.link_len() + icmp::HEADER_LEN;
+        if discovery != MtuDiscovery::Want && headers_len + payload.len() > most.bytes() {
+            return Err(UdpError::TooBig(most));
+        }
         if icmp::HEADER_LEN + payload.len() > frag::output::transport_max(remote) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.cx) {
-            return Err(UdpError::WouldBlock);
-        }
+        self.check_room(egress.port, remote)?;
+        let core = &mut self.core;
         let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
         let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
         m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;

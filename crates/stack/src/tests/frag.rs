@@ -56,9 +56,10 @@ pub(super) fn fragment(frame: &[u8], id: u32, begin: usize, data: &[u8], more: b
 
 /// A UDP datagram from end 2 in a frame, its checksum right.
 pub(super) fn udp_frame(bench: &Bench, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
-    let pseudo = inet::ip_input::pseudo_sum(bench.theirs, bench.ours, ipv4::UDP);
-    let ladder = Some(wire::checksum::Ladder::Word64);
-    let header = inet::udp::header_for(payload, ports, pseudo, ladder).expect("not too long");
+    let (from, to) = (SocketAddr::new(bench.theirs, ports.0), SocketAddr::new(bench.ours, ports.1));
+    let sum = wire::checksum::Ladder::Word64.sum(payload);
+    let flow = inet::udp::flow_sum(from, to);
+    let header = inet::udp::header(ports, payload.len(), flow, Some(sum));
     bench.frame(ipv4::UDP, &[&header[..], payload].concat())
 }
 
@@ -299,6 +300,7 @@ fn a_device_that_is_full_gets_a_datagram_whole_or_not_at_all() {
 fn a_broadcast_is_not_fragmented_and_a_multicast_is() {
     let mut bench = bench(IpVersion::V4);
     let (udp, _) = socket(&mut bench);
+    bench.stack.udp_set_broadcast(udp, true).expect("open");
     let to = |addr: &str| SocketAddr::new(addr.parse().expect("an address"), 7);
     let too_big = Err(UdpError::Unsendable(DropReason::IpTooBig));
     for addr in ["192.0.2.255", "192.0.2.0"] {
@@ -323,4 +325,33 @@ fn fragments_follow_the_path_mtu_that_a_router_reports() {
     let frames = bench.sent();
     assert_eq!(frames.len(), 7);
     assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300 && part(frame).is_some()));
+}
+
+/// The same of echo requests, whole ones and the first of several fragments.
+#[test]
+fn large_pings_follow_the_path_mtu_that_a_router_reports() {
+    for (version, size, count) in
+        [(IpVersion::V6, 1_400, 2), (IpVersion::V6, 4_000, 4), (IpVersion::V4, 1_400, 2)]
+    {
+        let mut bench = bench(version);
+        let theirs = bench.theirs;
+        let socket = bench.stack.ping_open(Owner::program()).expect("a socket");
+        let ping = |bench: &mut Bench, seq, now| {
+            bench.stack.ping_send(socket, theirs, seq, &pattern(size), now).expect("sent");
+            bench.sent()
+        };
+        let frames = ping(&mut bench, 1, NOW);
+        tell(&mut bench, &frames[0][14..], What::TooBig(1_300), NOW);
+        let echo = bench.stack.ping_receive(socket).expect("told");
+        assert!(matches!(echo.outcome, Err(crate::EchoError::TooBig(1_300))));
+        let frames = ping(&mut bench, 2, NOW);
+        assert_eq!(frames.len(), count, "{size} bytes");
+        assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300));
+        // Another socket was not told, and after ten minutes nobody is.
+        let other = bench.stack.ping_open(Owner::program()).expect("a socket");
+        bench.stack.ping_send(other, theirs, 1, &pattern(1_400), NOW).expect("sent");
+        assert_eq!(bench.sent().len(), 1);
+        let later = NOW + tcp::path::LIFE;
+        assert!(ping(&mut bench, 3, later).len() < count);
+    }
 }

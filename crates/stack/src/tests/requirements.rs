@@ -63,9 +63,14 @@ fn a_syn_in_a_broadcast_frame_is_dropped_in_silence() {
     let mut bench = bench(base::IpVersion::V4);
     let local = bench.listen_at(80);
     bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
-    let mut frame = bench.tcp_frame(&syn());
-    frame[..6].fill(0xff);
-    assert_eq!(bench.exchange(&frame, NOW).len(), 0);
-    assert_eq!(bench.stack.drops().of(DropReason::TcpGroupAddress), 1);
+    let all = core::net::IpAddr::from([192, 0, 2, 255]);
+    let to_all = super::craft::frame_between(bench.theirs, all, 6, &syn().bytes(bench.theirs, all));
+    for mut frame in [bench.tcp_frame(&syn()), to_all] {
+        frame[..6].fill(0xff);
+        assert_eq!(bench.exchange(&frame, NOW).len(), 0);
+    }
+    for reason in [DropReason::IpLinkBroadcast, DropReason::TcpGroupAddress] {
+        assert_eq!(bench.stack.drops().of(reason), 1, "{reason:?}");
+    }
     assert_eq!(bench.stack.connection_count(), 0);
 }

@@ -310,17 +310,20 @@ fn a_static_neighbour_believes_nobody() {
     assert_eq!(bench.sent()[0][..6], pair::mac(2).0);
 }
 
+/// RFC 1122 3.3.6-c.
 #[test]
 fn groups_and_broadcasts_ask_nobody() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
     let local = SocketAddr::new(bench.ours, 9);
     let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+    bench.stack.udp_set_broadcast(socket, true).expect("open");
     let any = "0.0.0.0/0".parse().expect("a network");
     bench.stack.add_route(inet::Route::new(any, None, 0));
     for (to, mac) in [
         ("224.129.2.3", MacAddr([1, 0, 0x5e, 1, 2, 3])),
         ("255.255.255.255", MacAddr::BROADCAST),
         ("192.0.2.255", MacAddr::BROADCAST),
+        ("192.0.2.0", MacAddr::BROADCAST),
     ] {
         let to = SocketAddr::new(to.parse().expect("an address"), 7);
         bench.stack.udp_send(socket, to, b"x", NOW).expect("taken");

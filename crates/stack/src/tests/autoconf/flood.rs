@@ -27,8 +27,13 @@ fn ra_flood_is_bounded() {
         let options = [link_address(n as u8), prefix(&network, 7_200, 7_200), route, server];
         let from = format!("fe80::{:x}:{:x}", 1 + rng.below(9_999), 1 + rng.below(9_999));
         link.hear(&from, &advertisement(1_800, &options));
-        if n % 10 == 0 {
-            link.pass(Duration::from_millis(50));
+        if n % 200 == 199 {
+            link.pass(Duration::from_millis(200));
+            // The router that is known is renewed meanwhile.
+            let before = link.bench.stack.counters().of(Counter::RouterAdvertisements);
+            link.hear("fe80::1", &good);
+            let after = link.bench.stack.counters().of(Counter::RouterAdvertisements);
+            assert_eq!(after, before + 1);
         }
     }
     link.pass(secs(5));
@@ -127,6 +132,32 @@ fn ns_spoof_does_not_overwrite() {
     link.hear_from("fe80::6", "fe80::5", 255, &neighbour_advertisement(peer, 0x60, 9));
     link.hear_from("fe80::6", &group_of(v6("fe80::5")), 255, &forged);
     assert_eq!(mac_used(&mut link), Some(3));
+}
+
+/// RFC 4861 7.2.5-c.
+#[test]
+fn an_answer_without_a_link_address_confirms_it() {
+    let mut link = Link::new();
+    link.stack().add_address(PORT, Address::fixed(cidr("fe80::5/64"))).expect("added");
+    let peer = v6("fe80::6");
+    let state = |link: &Link| link.bench.stack.neighbour_state(PORT, peer.into());
+    let bare = neighbour_advertisement(peer, 0x60, 6)[..24].to_vec();
+    link.hear_from("fe80::6", "fe80::5", 255, &bare);
+    assert_eq!(state(&link), None);
+    let mut hello = solicitation(v6("fe80::5"));
+    hello.extend_from_slice(&link_address(6));
+    link.hear_from("fe80::6", &group_of(v6("fe80::5")), 255, &hello);
+    assert_eq!(state(&link), Some(State::Stale));
+    link.hear_from("fe80::6", "fe80::5", 255, &bare);
+    assert_eq!(state(&link), Some(State::Reachable));
+    // One that is being resolved needs the link address.
+    let socket = link.stack().udp_bind(SocketAddr::new(v6("fe80::5").into(), 9), Owner::program());
+    let (now, to) = (link.now, SocketAddr::new(v6("fe80::7").into(), 9));
+    link.stack().udp_send(socket.expect("free"), to, b"x", now).expect("routed");
+    let bare = neighbour_advertisement(v6("fe80::7"), 0x60, 6)[..24].to_vec();
+    link.hear_from("fe80::7", "fe80::5", 255, &bare);
+    let asked = link.bench.stack.neighbour_state(PORT, v6("fe80::7").into());
+    assert_eq!(asked, Some(State::Incomplete));
 }
 
 /// ndpexhaust26: packets that draw answers to every address of a network. The table, the pending

@@ -1,7 +1,9 @@
 //! Fragments that a test sends: what goes on as a datagram, what is reported, and what is not.
 
 use base::{Counter, DropReason, Duration, IpVersion, Limit};
+use wire::checksum::{Ladder, Sum};
 use wire::tcp::Flags;
+use wire::{ipv4, ipv6};
 
 use super::{BOTH, NOW, fragment, fragments, ip_len, pattern, socket, udp_frame};
 use crate::ListenConfig;
@@ -110,7 +112,8 @@ fn fragments_that_are_not_for_us_are_not_kept() {
         ("192.0.2.2", "192.0.2.9", Some(DropReason::IpNotForUs)),
         ("127.0.0.1", "192.0.2.1", Some(DropReason::IpMartianSource)),
         ("192.0.2.1", "192.0.2.1", Some(DropReason::IpMartianSource)),
-        ("192.0.2.2", "224.0.0.5", None),
+        ("192.0.2.2", "224.0.0.5", Some(DropReason::GroupNotJoined)),
+        ("192.0.2.2", "224.0.0.1", None),
         ("192.0.2.2", "192.0.2.255", None),
     ] {
         let mut bench = bench(IpVersion::V4);
@@ -136,4 +139,36 @@ fn a_removed_port_takes_its_fragments_along() {
     bench.stack.remove_port(crate::PortId(0));
     assert_eq!(bench.stack.frags.len(), 0);
     assert_eq!(bench.stack.drops().of(DropReason::FragmentEvicted), 1);
+}
+
+/// The sum that joining makes is of all data; UDP's checksum may be about less of it, and is
+/// wrong here although that sum is right.
+#[test]
+fn a_checksum_is_that_of_the_datagram_alone() {
+    let options: &[u8] = &[ipv4::UDP, 0, 1, 4, 0, 0, 0, 0];
+    for (version, front, behind) in [
+        (IpVersion::V4, &[][..], 2),
+        (IpVersion::V6, &[][..], 2),
+        // Destination options behind the fragment header.
+        (IpVersion::V6, options, 0),
+    ] {
+        let mut bench = bench(version);
+        let (udp, _) = socket(&mut bench);
+        let at = 14 + ip_len(version);
+        let mut data = [front, &udp_frame(&bench, (7, 9), &pattern(1_000))[at..]].concat();
+        data.extend(vec![0; behind]);
+        // Another byte of the datagram, and last what makes the sum of all right.
+        data[front.len() + 20] ^= 1;
+        let end = data.len() - 2;
+        data[end..].fill(0);
+        let length = (data.len() - front.len()) as u16;
+        let pseudo = inet::ip_input::pseudo_sum(bench.theirs, bench.ours, ipv4::UDP);
+        let sum = pseudo.plus(Sum::of_be16(length)).plus(Ladder::Byte.sum(&data));
+        data[end..].copy_from_slice(&sum.field());
+        let protocol = if front.is_empty() { ipv4::UDP } else { ipv6::DESTINATION_OPTIONS };
+        let frames = fragments(&bench.frame(protocol, &data), 1, 400);
+        assert!(give(&mut bench, &frames).is_empty());
+        assert!(bench.stack.udp_receive(udp).is_none());
+        assert_eq!(bench.stack.drops().of(DropReason::UdpChecksum), 1, "{version:?} {behind}");
+    }
 }

@@ -1,0 +1,146 @@
+//! Writes of 8 KB into a receiver that loses frames which end less than 50 us after the one before,
+//! without and with a gap between frames. Called by `ip`. In virtual time: two whole stacks, an
+//! Ethernet of 10 Gb/s, and a clock that advances to the next event; the same figure on every
+//! machine.
+//!
+//! A gap is from start to start, and the last of six fragments is shorter than the others: it ends
+//! sooner after the one before by the difference of their times on the wire, which the gap has to
+//! add. At 10 Gb/s that is half a microsecond.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use base::{Cidr, Duration, Instant, Owner};
+use device::busy::Busy;
+use device::nic;
+use stack::pair::{End, PairConfig, end};
+use stack::{Armed, UdpError};
+
+use crate::harness::{Bench, Figure};
+use crate::measure::pattern;
+
+const WRITE: usize = 8 << 10;
+const WRITES: u64 = 2_000;
+/// Frames of a write: what the receiver needs at least is as many times [`BUSY`].
+const FRAMES: u64 = 6;
+/// How long the receiver is busy with a frame.
+const BUSY: Duration = Duration::from_micros(50);
+const GAP: Duration = Duration::from_micros(51);
+const RATE_BPS: u64 = 10_000_000_000;
+
+/// Two ends in virtual time.
+struct World {
+    sender: End,
+    receiver: End,
+    clock: Arc<AtomicU64>,
+}
+
+/// What came of [`WRITES`] writes.
+struct Outcome {
+    delivered: u64,
+    /// Until the last of them arrived.
+    took: Duration,
+}
+
+impl World {
+    fn new(gap: Option<Duration>) -> Result<World> {
+        let clock = Arc::new(AtomicU64::new(1));
+        let read = clock.clone();
+        let now: nic::Clock = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let link = nic::Config { rate_bps: RATE_BPS, ..nic::Config::default() };
+        let (first, second) = nic::pair(&link, now.clone())?;
+        let config = PairConfig::new([0x1984, 0x1989]);
+        let receiver = end(&config, Busy::new(second, BUSY, now), 2);
+        let mut sender = end(&config, first, 1);
+        if let Some(host) = Cidr::new(receiver.addr, 32) {
+            sender.stack.set_burst_gap(host, gap)?;
+        }
+        Ok(World { sender, receiver, clock })
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// Advance to the next event at either end; `false` if there is none.
+    fn go_on(&mut self) -> bool {
+        let mut next = Instant::NEVER;
+        for end in [&mut self.sender, &mut self.receiver] {
+            end.stack.flush();
+            while end.stack.next_event().is_some() {}
+            next = next.min(end.stack.next_deadline());
+            match end.stack.arm(Waker::noop()) {
+                Armed::Ready => next = Instant::ZERO,
+                Armed::Until(at) => next = next.min(at),
+                Armed::All | Armed::Descriptors | Armed::NotAll => {}
+            }
+        }
+        self.clock.fetch_max(next.as_nanos(), Ordering::Relaxed);
+        next != Instant::NEVER
+    }
+
+    fn run(mut self) -> Result<Outcome> {
+        let bind = |end: &mut End| {
+            let socket = end.stack.udp_bind(SocketAddr::new(end.addr, 2049), Owner::program());
+            socket.map_err(|error| anyhow!("bind: {error:?}"))
+        };
+        let (from, into) = (bind(&mut self.sender)?, bind(&mut self.receiver)?);
+        let (to, data) = (SocketAddr::new(self.receiver.addr, 2049), pattern(WRITE));
+        let (begun, mut sent) = (self.now(), 0);
+        let mut outcome = Outcome { delivered: 0, took: Duration::ZERO };
+        loop {
+            let now = self.now();
+            self.sender.stack.poll(now);
+            while sent < WRITES {
+                match self.sender.stack.udp_send(from, to, &data, now) {
+                    Ok(()) => sent += 1,
+                    Err(UdpError::WouldBlock) => break,
+                    Err(error) => bail!("send: {error:?}"),
+                }
+            }
+            self.receiver.stack.poll(now);
+            while let Some(datagram) = self.receiver.stack.udp_receive(into) {
+                ensure!(datagram.payload.as_slice() == data, "wrong data arrived");
+                self.receiver.stack.give_back(datagram.payload);
+                outcome.delivered += 1;
+                outcome.took = now.since(begun);
+            }
+            if !self.go_on() {
+                ensure!(sent == WRITES, "{sent} of {WRITES} writes were taken");
+                return Ok(outcome);
+            }
+        }
+    }
+}
+
+fn note(without: &Outcome) -> String {
+    format!(
+        "{WRITES} writes, gap {} us from start to start, {} Gb/s, receiver busy {} us a frame, \
+         virtual time; without a gap {} arrive",
+        GAP.as_micros(),
+        RATE_BPS / 1_000_000_000,
+        BUSY.as_micros(),
+        without.delivered
+    )
+}
+
+fn figure(value: impl Fn(&Outcome) -> f64) -> Result<Figure> {
+    let (without, with) = (World::new(None)?.run()?, World::new(Some(GAP))?.run()?);
+    let value = value(&with);
+    Ok(Figure { value, samples: vec![value], note: note(&without) })
+}
+
+pub(super) fn delivered(_: &Bench) -> Result<Figure> {
+    figure(|outcome| outcome.delivered as f64 / WRITES as f64)
+}
+
+/// The receiver takes a frame each 50 us: what it could have taken of such writes in that time.
+pub(super) fn goodput(_: &Bench) -> Result<Figure> {
+    figure(|outcome| {
+        let own = outcome.took.as_secs_f64() / (BUSY.as_secs_f64() * FRAMES as f64);
+        outcome.delivered as f64 / own
+    })
+}

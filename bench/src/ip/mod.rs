@@ -1,0 +1,94 @@
+//! The rows of bench `ip`: the table of its issue, word for word. Called by `main.rs`. `versions`
+//! compares IPv6 with IPv4, `fragments` datagrams in fragments with whole ones, `receive` has
+//! datagrams that others send, `gaps` a receiver that loses frames which come too close. A row for
+//! a feature that is not built yet says so and has no value.
+
+mod fragments;
+mod gaps;
+mod kernel;
+mod receive;
+mod versions;
+
+use anyhow::{Result, bail};
+
+use crate::harness::{Bench, Better, Figure, Spec, spec};
+
+/// The table.
+pub const ROWS: &[Spec] = {
+    use Better::{Higher, Lower};
+    &[
+        spec("IPv6 / IPv4, worst row of issues 1 and 2", Higher, 0.95, 0.99, "x", versions::worst),
+        spec(
+            "six-fragment datagrams / unfragmented, bytes per CPU-second at MTU 1500",
+            Higher,
+            0.6,
+            0.8,
+            "x",
+            fragments::ratio,
+        ),
+        spec(
+            "UDP 64 bytes to the application over mem / kernel recvmmsg over veth, receiver's CPU \
+             with its softirq",
+            Higher,
+            8.0,
+            15.0,
+            "x",
+            receive::against_recvmmsg,
+        ),
+        spec(
+            "UDP GSO sends / single sends, datagrams per CPU-second",
+            Higher,
+            3.0,
+            6.0,
+            "x",
+            not_built,
+        ),
+        spec(
+            "8 KB writes into a receiver that loses frames closer than 50 us, delivered share with \
+             pacing",
+            Higher,
+            0.999,
+            1.0,
+            "x",
+            gaps::delivered,
+        ),
+        spec(
+            "the same: goodput with pacing / the receiver's own rate",
+            Higher,
+            0.9,
+            0.97,
+            "x",
+            gaps::goodput,
+        ),
+        spec(
+            "storm, frames per original frame: legacy hosts",
+            Higher,
+            100.0,
+            100.0,
+            "frames",
+            not_built,
+        ),
+        spec("storm, frames per original frame: our hosts", Lower, 4.0, 2.0, "frames", not_built),
+        spec(
+            "storm, frames per original frame: behind our router",
+            Lower,
+            0.0,
+            0.0,
+            "frames",
+            not_built,
+        ),
+        spec(
+            "broadcast flood at full rate: CPU of a bystander in percent of a core per 100,000 \
+             frames/s",
+            Lower,
+            10.0,
+            4.0,
+            "%",
+            receive::bystander,
+        ),
+    ]
+};
+
+fn not_built(_: &Bench) -> Result<Figure> {
+    bail!("not built yet")
+}

@@ -1,0 +1,221 @@
+//! Checks a packet that is to be forwarded, and changes what a router changes: the hop limit, and
+//! the headers of the pieces of a packet that is too large.
+//!
+//! Called by: `stack/forward.rs`, which has the routes and ports. Nothing behind the IP header is
+//! read, except to find out whether an error may be reported. RFC 1812 sections 5.2 and 5.3, RFC
+//! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base::{DropReason, Mtu};
+use wire::checksum::{Ladder, Sum};
+use wire::{ipv4, ipv6, udp};
+
+use crate::ip_input::{is_martian_source, pseudo_sum};
+
+/// A packet that may be forwarded, as far as its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transit {
+    /// Its source.
+    pub src: IpAddr,
+    /// Its destination.
+    pub dst: IpAddr,
+    /// TTL or hop limit, before it is decremented.
+    pub hops: u8,
+    /// Bytes of the packet; what is behind them in a frame is padding.
+    pub len: usize,
+    /// IPv4 without don't-fragment.
+    pub may_fragment: bool,
+    /// Its source may be sent an ICMP error about it: neither an ICMP error itself nor a fragment
+    /// other than the first (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4(e)).
+    pub may_report: bool,
+}
+
+/// The destination of a packet, unchecked; `None` if it is shorter than its header.
+#[inline]
+pub fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        6 => {
+            let bytes: &[u8; 16] = packet.get(24..)?.first_chunk()?;
+            Some(Ipv6Addr::from(*bytes).into())
+        }
+        _ => {
+            let bytes: &[u8; 4] = packet.get(16..)?.first_chunk()?;
+            Some(Ipv4Addr::from(*bytes).into())
+        }
+    }
+}
+
+/// Check a packet that is not for this host.
+///
+/// # Errors
+/// As [`ipv4::Header::parse`], which refuses source routes, and [`ipv6::Header::parse`];
+/// [`DropReason::IpMartianSource`], [`DropReason::IpMartianDestination`],
+/// [`DropReason::IpLinkLocal`].
+/// RFC 1812 5.2.2-a, 5.3.7-a.
+pub fn examine(packet: &[u8]) -> Result<Transit, DropReason> {
+    let transit = match packet.first() {
+        Some(first) if first >> 4 == 6 => examine_v6(packet)?,
+        _ => examine_v4(packet)?,
+    };
+    if is_martian_source(transit.src) {
+        return Err(DropReason::IpMartianSource);
+    }
+    if is_martian_destination(transit.dst) {
+        return Err(DropReason::IpMartianDestination);
+    }
+    if is_link_local(transit.src) || is_link_local(transit.dst) {
+        return Err(DropReason::IpLinkLocal);
+    }
+    Ok(transit)
+}
+
+fn examine_v4(packet: &[u8]) -> Result<Transit, DropReason> {
+    let h = ipv4::Header::parse(packet)?;
+    let is_error = h.protocol == ipv4::ICMP
+        && packet.get(h.header_len).is_none_or(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12));
+    Ok(Transit {
+        src: h.src.into(),
+        dst: h.dst.into(),
+        hops: h.ttl,
+        len: usize::from(h.total_len),
+        may_fragment: !h.dont_fragment,
+        may_report: h.fragment_offset == 0 && !is_error,
+    })
+}
+
+fn examine_v6(packet: &[u8]) -> Result<Transit, DropReason> {
+    let h = ipv6::Header::parse(packet)?;
+    let len = ipv6::HEADER_LEN + usize::from(h.payload_len);
+    let payload = packet.get(ipv6::HEADER_LEN..len).unwrap_or_default();
+    let may_report = match ipv6::upper_layer(payload, h.next_header) {
+        // Errors have types below 128; 137 is a redirect.
+        Ok((ipv6::ICMPV6, at)) => payload.get(at).is_some_and(|&kind| kind >= 128 && kind != 137),
+        Ok((ipv6::FRAGMENT, at)) => {
+            let fragment = ipv6::Fragment::parse(payload.get(at..).unwrap_or_default());
+            fragment.is_ok_and(|f| f.fragment_offset == 0 && f.next_header != ipv6::ICMPV6)
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    };
+    let (src, dst) = (h.src.into(), h.dst.into());
+    Ok(Transit { src, dst, hops: h.hop_limit, len, may_fragment: false, may_report })
+}
+
+/// Is this no host on another link: this network, loopback, reserved, a group (there is no
+/// multicast routing), or the limited broadcast, which is never forwarded?
+fn is_martian_destination(dst: IpAddr) -> bool {
+    is_martian_source(dst)
+}
+
+fn is_link_local(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(a) => a.is_link_local(),
+        IpAddr::V6(a) => a.is_unicast_link_local(),
+    }
+}
+
+/// Decrement TTL or hop limit of a packet that [`examine`] admitted; IPv4's checksum is updated.
+/// `false`, and the packet is not to be forwarded, if none is left.
+/// RFC 1812 5.3.1-a.
+pub fn hop(packet: &mut [u8]) -> bool {
+    if packet.first().is_some_and(|b| b >> 4 == 4) {
+        return ipv4::decrement_ttl(packet).is_some_and(|left| left > 0);
+    }
+    let Some(hops) = packet.get_mut(7) else { return false };
+    *hops = hops.saturating_sub(1);
+    *hops > 0
+}
+
+/// Write the TCP or UDP checksum of a whole packet whose sender left that to a device. Anything
+/// else has none to finish.
+pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
+    let (at, end, protocol, src, dst) = match packet.first() {
+        Some(first) if first >> 4 == 6 => {
+            let Ok(h) = ipv6::Header::parse(packet) else { return };
+            let end = ipv6::HEADER_LEN + usize::from(h.payload_len);
+            (ipv6::HEADER_LEN, end, h.next_header, IpAddr::V6(h.src), IpAddr::V6(h.dst))
+        }
+        _ => {
+            let Ok(h) = ipv4::Header::parse(packet) else { return };
+            (h.header_len, usize::from(h.total_len), h.protocol, h.src.into(), h.dst.into())
+        }
+    };
+    let offset = match protocol {
+        ipv4::TCP => 16,
+        ipv4::UDP => 6,
+        _ => return,
+    };
+    let Some(segment) = packet.get_mut(at..end) else { return };
+    let Some(field) = segment.get_mut(offset..offset + 2) else { return };
+    field.fill(0);
+    let pseudo = pseudo_sum(src, dst, protocol).plus(Sum::of_be16((end - at) as u16));
+    let sum = pseudo.plus(ladder.sum(segment));
+    let field = if protocol == ipv4::UDP { udp::checksum_field(sum) } else { sum.field() };
+    segment[offset..offset + 2].copy_from_slice(&field);
+}
+
+/// A piece of a packet that is too large for the next link.
+#[derive(Clone, Debug)]
+pub struct Piece<'a> {
+    header: [u8; ipv4::HEADER_LEN_MAX],
+    header_len: usize,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl<'a> Piece<'a> {
+    /// The piece whose data begins at `begin`, a multiple of 8, in the data of `packet`: an IPv4
+    /// packet that [`examine`] admitted, perhaps a fragment already. `None` behind the last.
+    /// RFC 1812 5.2.6-a.
+    pub fn at(packet: &'a [u8], begin: usize, mtu: Mtu) -> Option<Piece<'a>> {
+        let h = ipv4::Header::parse_quoted(packet).ok()?;
+        let rest = packet.get(h.header_len + begin..usize::from(h.total_len))?;
+        // No MTU is so small that this is nothing: 68 bytes hold the longest header and 8 more.
+        let most = mtu.bytes().saturating_sub(h.header_len) & !7;
+        if rest.is_empty() || most == 0 {
+            return None;
+        }
+        let data = rest.get(..most).unwrap_or(rest);
+        let mut piece = Piece { header: [0; ipv4::HEADER_LEN_MAX], header_len: h.header_len, data };
+        piece.header.get_mut(..h.header_len)?.copy_from_slice(packet.get(..h.header_len)?);
+        if begin > 0 {
+            blank_options(&mut piece.header[ipv4::HEADER_LEN..h.header_len]);
+        }
+        let offset = usize::from(h.fragment_offset) + begin;
+        let header = ipv4::Header {
+            total_len: u16::try_from(h.header_len + data.len()).ok()?,
+            more_fragments: h.more_fragments || data.len() < rest.len(),
+            fragment_offset: u16::try_from(offset).ok()?,
+            ..h
+        };
+        header.emit(&mut piece.header).then_some(piece)
+    }
+
+    /// Its IP header.
+    pub fn header(&self) -> &[u8] {
+        &self.header[..self.header_len]
+    }
+}
+
+/// Replace options that only the first fragment has (RFC 791 section 3.1, the copied flag) by no
+/// operations.
+fn blank_options(mut options: &mut [u8]) {
+    const COPIED: u8 = 0x80;
+    while let Some(&kind) = options.first() {
+        let len = match kind {
+            0 => return,
+            1 => 1,
+            // The header was checked: a length is there, and fits.
+            _ => usize::from(options.get(1).copied().unwrap_or(0)).clamp(1, options.len()),
+        };
+        let (option, rest) = options.split_at_mut(len);
+        if kind & COPIED == 0 {
+            option.fill(1);
+        }
+        options = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! `wirespeed lab storm`: what becomes of a broadcast where hosts disagree about the broadcast
+//! address.
+//!
+//! Called by: the lab, the benchmarks.
+//!
+//! Twenty hosts share a 10 Mb/s Ethernet. Half of them take the address with a host part of zeros
+//! for the broadcast address, half the one of ones, and their programs broadcast routes (RIP) and
+//! the state of their host (rwho). A host as of 1984 takes the other form for somebody else's
+//! address, and forwards the packet; so does each that hears it again.
+
+mod cases;
+mod legacy;
+mod ours;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use clap::{ArgMatches, FromArgMatches};
+use serde_json::{Value, json};
+
+pub use cases::{
+    Behind, Bystander, Settings, Storm, behind_router, bystander, legacy_hosts, our_hosts,
+};
+
+use crate::report::{Column, Format, Report, column, missing};
+use crate::{Error, Run};
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Hosts on a wire, half of them with the old form of the broadcast address
+    #[arg(long, value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u8).range(4..=100))]
+    hosts: u8,
+}
+
+const COLUMNS: &[Column] = &[
+    column("case", "case", "", Format::Text),
+    column("originals", "originals", "datagrams that programs broadcast", Format::Number(0)),
+    column("frames", "frames", "frames on the wire; behind the router: across", Format::Number(0)),
+    column("per_original", "per original", "frames per original frame", Format::Number(1)),
+    column("seconds", "s", "s of virtual time", Format::Number(2)),
+    column("busy_percent", "wire busy %", "% of the time", Format::Number(0)),
+    column("quiet_bytes_per_s", "TCP quiet B/s", "bytes/s before the storm", Format::Number(0)),
+    column("bytes_per_s", "TCP storm B/s", "bytes/s in the storm", Format::Number(0)),
+    column("unicasts_crossed", "crossed", "datagrams to one host that crossed", Format::Number(0)),
+];
+
+/// The rows of the table, in their order.
+pub const CASES: [&str; 4] = ["legacy hosts", "our hosts", "behind our router", "bystander"];
+
+/// What was measured, as far as the run came.
+#[derive(Default)]
+struct Found {
+    legacy: Option<Storm>,
+    ours: Option<Storm>,
+    behind: Option<Behind>,
+    bystander: Option<Bystander>,
+}
+
+/// Run the cases one after the other.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    if run.common.plot.is_some() {
+        return Err(Error::Usage("'lab storm' has no plot: leave --plot out".to_owned()));
+    }
+    let seed = run.common.first_seed;
+    let usual = Settings::new(run.common.quick);
+    let settings = Settings { hosts: usize::from(options.hosts), seed, ..usual };
+    let mut found = Found::default();
+    let go = || !run.is_stopped();
+    found.legacy = go().then(|| legacy_hosts(&settings));
+    found.ours = go().then(|| our_hosts(&settings));
+    found.behind = go().then(|| behind_router(&settings));
+    found.bystander = go().then(|| bystander(&settings));
+    Ok(report(&settings, &found))
+}
+
+fn report(settings: &Settings, found: &Found) -> Report {
+    let behind = found.behind.as_ref();
+    let beside = found.bystander.as_ref();
+    let rows = vec![
+        row(CASES[0], found.legacy.as_ref(), [None; 3]),
+        row(CASES[1], found.ours.as_ref(), [None; 3]),
+        row(
+            CASES[2],
+            behind.map(|behind| &behind.storm),
+            [None, None, behind.map(|behind| behind.unicasts.1 as f64)],
+        ),
+        row(
+            CASES[3],
+            beside.map(|beside| &beside.storm),
+            [
+                beside.map(|beside| beside.quiet_bytes_per_s),
+                beside.map(|beside| beside.storm_bytes_per_s),
+                None,
+            ],
+        ),
+    ];
+    Report {
+        settings: json!({
+            "hosts": settings.hosts,
+            "frames_max": settings.frames_max,
+            "connection_seconds": settings.seconds,
+            "seed": settings.seed,
+        }),
+        columns: COLUMNS.to_vec(),
+        rows,
+        fits: Vec::new(),
+        samples: samples(found),
+        notes: notes(settings, found),
+        plot: None,
+    }
+}
+
+/// The values of [`COLUMNS`], in their order.
+fn row(
+    case: &str,
+    storm: Option<&Storm>,
+    [quiet, beside, crossed]: [Option<f64>; 3],
+) -> Vec<Value> {
+    vec![
+        json!(case),
+        json!(storm.map(|storm| storm.originals)),
+        json!(storm.map(|storm| storm.frames)),
+        json!(storm.and_then(Storm::per_original)),
+        json!(storm.map(|storm| storm.seconds)),
+        json!(storm.map(|storm| storm.busy_percent)),
+        json!(quiet),
+        json!(beside),
+        json!(crossed),
+    ]
+}
+
+fn samples(found: &Found) -> Vec<Value> {
+    let behind = found.behind.as_ref().map(|behind| {
+        json!({
+            "case": CASES[2],
+            "storming_frames": behind.storming_frames,
+            "crossed_frames": behind.storm.frames,
+            "unicasts_sent": behind.unicasts.0,
+            "unicasts_crossed": behind.unicasts.1,
+        })
+    });
+    let beside = found.bystander.as_ref().map(|beside| {
+        json!({
+            "case": CASES[3],
+            "connected": beside.is_connected,
+            "knows_peer": beside.knows_peer,
+            "neighbours": beside.neighbours,
+            "retransmits": beside.retransmits,
+            "named": beside.names,
+        })
+    });
+    behind.into_iter().chain(beside).collect()
+}
+
+fn notes(settings: &Settings, found: &Found) -> Vec<String> {
+    let mut notes = vec![format!(
+        "{} hosts on a 10 Mb/s Ethernet in virtual time, every second one with the old form of the \
+         broadcast address (zeros); RIP every 30 s and rwho every 60 s. A storm is ended at {} \
+         frames.",
+        settings.hosts, settings.frames_max
+    )];
+    if let Some(behind) = &found.behind {
+        notes.push(format!(
+            "Behind our router: {} frames stormed on the one wire, {} reached the other; of {} \
+             datagrams to a single host there, sent into the storm, {} arrived.",
+            behind.storming_frames, behind.storm.frames, behind.unicasts.0, behind.unicasts.1
+        ));
+    }
+    if let Some(beside) = &found.bystander {
+        let connection = if beside.is_connected { "is up" } else { "broke" };
+        let entries = if beside.knows_peer { "know each other still" } else { "lost each other" };
+        notes.push(format!(
+            "Bystander: two hosts of ours on the wire of a storm. Their connection {connection}, \
+             after {} retransmissions; by ARP they {entries}, among {} neighbours.",
+            beside.retransmits, beside.neighbours
+        ));
+        if let Some(first) = beside.names.first() {
+            let count = beside.names.len();
+            notes.push(format!(
+                "They name {count} neighbours that are configured otherwise: {first}"
+            ));
+        }
+    }
+    let measured = [
+        found.legacy.is_some(),
+        found.ours.is_some(),
+        found.behind.is_some(),
+        found.bystander.is_some(),
+    ];
+    let unmeasured = measured.iter().filter(|is| !**is).count();
+    notes.extend(missing(unmeasured, CASES.len(), "rows"));
+    notes
+}

@@ -1,0 +1,263 @@
+//! Forwarding, plain: what is not for this host goes to its next hop, or is dropped by name and
+//! reported to its source. Off by default.
+//!
+//! Called by: `rx.rs`, once a burst if it is on, so that a host pays nothing for it. Never
+//! forwarded: what came by a link-level broadcast or multicast, source-routed or link-local
+//! packets, limited and, unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and
+//! 5.3, RFC 2644, RFC 8200 section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use base::{Counter, DropReason, IpVersion, LinkKind, MacAddr, Mtu};
+use device::Burst;
+use inet::ether::{Carries, ether_input};
+use inet::forward::{self as transit, Piece, Transit};
+use inet::icmp::{Report, Unreachable};
+use mbuf::{Flags, Mbuf};
+use tcp::Fate;
+use wire::ether;
+
+use crate::{Stack, icmp, resolve, rx, tx};
+
+/// What a stack forwards.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forwarding {
+    pub(crate) on: bool,
+    directed_broadcasts: bool,
+}
+
+/// Forward what of a burst is not for this host, and leave the rest in it, in order. Returns how
+/// many bytes were taken out.
+#[inline(never)]
+pub(crate) fn divert(
+    stack: &mut Stack,
+    port_id: u16,
+    (link, mac): (LinkKind, MacAddr),
+    frames: &mut Burst,
+) -> u64 {
+    let mut bytes = 0;
+    for m in core::mem::take(frames) {
+        let len = m.len() as u64;
+        match take(stack, port_id, (link, mac), m) {
+            Some(m) => frames.push(m),
+            None => bytes += len,
+        }
+    }
+    bytes
+}
+
+/// One frame: returned if the host's path is to have it, which also names what is wrong with it.
+fn take(
+    stack: &mut Stack,
+    port_id: u16,
+    (link, mac): (LinkKind, MacAddr),
+    mut m: Mbuf,
+) -> Option<Mbuf> {
+    // Only what was sent to us on the link: RFC 1812 5.3.4-a.
+    if link == LinkKind::Ethernet
+        && !matches!(ether_input(m.as_slice(), mac), Ok((Carries::Ipv4 | Carries::Ipv6, false)))
+    {
+        return Some(m);
+    }
+    let at = link.header_len();
+    let destination = m.as_slice().get(at..).and_then(transit::destination);
+    let (Some(dst), Some(port)) = (destination, stack.ports.get(port_id)) else { return Some(m) };
+    let is_for_host = port.local.is_ours(dst) || port.local.is_group(dst);
+    if is_for_host || stack.listeners.takes_anything() {
+        return Some(m);
+    }
+    m.set_in_port(port_id);
+    let elsewhere = stack.ports.iter().find(|port| port.local.is_ours(dst)).map(|port| port.id);
+    let fate = match elsewhere {
+        // A router takes packets to any address of its own by any port: RFC 1812 section 5.2.3.
+        Some(port) if !is_link_local(dst) => {
+            m.set_in_port(port.0);
+            match dst {
+                IpAddr::V4(_) => rx::other_ipv4(stack, m, at),
+                IpAddr::V6(_) => rx::other_ipv6(stack, m, at),
+            }
+        }
+        _ => forward(stack, m, at),
+    };
+    if let Err(reason) = fate {
+        stack.core.drops.count(reason);
+    }
+    None
+}
+
+fn is_link_local(addr: IpAddr) -> bool {
+    matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local())
+}
+
+/// A packet, whose IP header begins at `at` in `m`, to its next hop.
+fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    let transit = transit::examine(packet)?;
+    let packet = packet.get(..transit.len).unwrap_or_default();
+    let may_send = |port: &crate::port::Port| port.local.may_send(transit.src);
+    if !stack.ports.get(m.in_port()).is_some_and(may_send) || stack.has_address(transit.src) {
+        return Err(DropReason::IpMartianSource);
+    }
+    // RFC 1812 5.3.5.2-a.
+    let is_directed = matches!(transit.dst, IpAddr::V4(dst) if stack.is_broadcast(dst));
+    if is_directed && !stack.forwarding.directed_broadcasts {
+        return Err(DropReason::IpDirectedBroadcast);
+    }
+    if transit.hops <= 1 {
+        report(stack, &m, packet, &transit, Report::HopLimit);
+        return Err(DropReason::IpHopLimit);
+    }
+    let (src, owner) = (Some(transit.src), base::Owner::program());
+    let hop = stack.routes.lookup(transit.dst, src, &owner, 0, inet::route::MAIN_TABLE);
+    let Some(hop) = hop else {
+        report(stack, &m, packet, &transit, Report::Unreachable(Unreachable::Net));
+        return Err(DropReason::IpNoRoute);
+    };
+    if m.segment_size() != 0 {
+        return Err(DropReason::IpSuperSegment);
+    }
+    let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+    if port.gone {
+        return Err(DropReason::DeviceLinkDown);
+    }
+    let mtu = port.limits.mtu;
+    if transit.len > mtu.bytes() && !transit.may_fragment {
+        report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
+        return Err(DropReason::IpTooBig);
+    }
+    let found = resolve::link_address(stack, hop.port, hop.neighbour, transit.dst)?;
+    let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
+    send(stack, m, at, &transit, mtu, &egress)
+}
+
+/// Where a packet goes.
+struct Egress {
+    port: u16,
+    neighbour: IpAddr,
+    /// `None` while it is resolved.
+    mac: Option<MacAddr>,
+}
+
+fn send(
+    stack: &mut Stack,
+    mut m: Mbuf,
+    at: usize,
+    transit: &Transit,
+    mtu: Mtu,
+    egress: &Egress,
+) -> Fate {
+    let in_port = m.in_port();
+    m.keep(at, transit.len);
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
+    if !m.is_exclusive() || m.headroom() < port.limits.link.header_len() {
+        let mut copy = stack.core.cx.pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
+        copy.set(if m.has(Flags::CSUM_PARTIAL) { Flags::CSUM_PARTIAL } else { 0 });
+        copy.set_in_port(in_port);
+        m = copy;
+    }
+    let is_unfinished = m.has(Flags::CSUM_PARTIAL);
+    m.clear(Flags::CSUM_PARTIAL | Flags::CSUM_VERIFIED | Flags::SUMMED);
+    let ladder = stack.core.cx.ladder;
+    let packet = m.as_mut_slice().ok_or(DropReason::MbufExhausted)?;
+    if is_unfinished {
+        transit::finish_checksum(packet, ladder);
+    }
+    if !transit::hop(packet) {
+        return Err(DropReason::IpHopLimit);
+    }
+    if m.len() <= mtu.bytes() {
+        put(stack, m, egress)?;
+    } else {
+        let mut begin = 0;
+        while let Some(piece) = Piece::at(m.as_slice(), begin, mtu) {
+            let pool = &mut stack.core.cx.pool;
+            let len = piece.header().len() + piece.data.len();
+            let mut part = pool.alloc(len).ok_or(DropReason::MbufExhausted)?;
+            part.append(piece.header());
+            part.append(piece.data);
+            part.set_in_port(in_port);
+            begin += piece.data.len();
+            put(stack, part, egress)?;
+            stack.core.cx.counters.add(Counter::FragmentsOut, 1);
+        }
+        stack.core.cx.counters.add(Counter::DatagramsFragmented, 1);
+        stack.core.cx.pool.free(m);
+    }
+    stack.core.cx.counters.add(Counter::Forwarded, 1);
+    Ok(())
+}
+
+/// A finished packet to its next hop, or into the queue of a neighbour that is being resolved.
+fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
+    if port.limits.link == LinkKind::Ethernet {
+        let is_v6 = m.as_slice().first().is_some_and(|b| b >> 4 == 6);
+        let ethertype = if is_v6 { ether::IPV6 } else { ether::IPV4 };
+        let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
+        let dst = egress.mac.unwrap_or_default();
+        ether::Header { dst, src: port.mac, ethertype }.emit(header);
+    }
+    if egress.mac.is_some() {
+        tx::put(stack, egress.port, m);
+        return Ok(());
+    }
+    let key = (egress.port, egress.neighbour);
+    if let Err(lost) = stack.neighbours.enqueue(key, m, &mut stack.core.cx.budget) {
+        stack.core.drops.count(DropReason::NeighbourQueueFull);
+        stack.core.cx.pool.free(lost);
+    }
+    Ok(())
+}
+
+/// Tell the source of a packet, from an address of the port that the packet came by.
+/// RFC 1812 4.3.2.7-a.
+#[cold]
+fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: Report) {
+    if !transit.may_report {
+        return;
+    }
+    let version = IpVersion::of(&transit.src);
+    let usable = |addr: &IpAddr| IpVersion::of(addr) == version && !is_link_local(*addr);
+    let of = |port: &crate::port::Port| {
+        port.addresses.iter().filter(|a| a.is_usable()).map(inet::Address::ip).find(usable)
+    };
+    let near = stack.ports.get(m.in_port()).and_then(of);
+    // A port without an address of its own speaks by another's: RFC 1812 section 4.3.2.4.
+    let Some(from) = near.or_else(|| stack.ports.iter().find_map(of)) else { return };
+    icmp::report(stack, m, packet, (from, transit.src), what);
+}
+
+/// The next hop of a forwarded packet, a finished frame without its link address, does not answer.
+#[cold]
+pub(crate) fn unreachable(stack: &mut Stack, frame: &Mbuf) {
+    let packet = frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
+    let Ok(transit) = transit::examine(packet) else { return };
+    if stack.forwarding.on && !stack.has_address(transit.src) {
+        report(stack, frame, packet, &transit, Report::Unreachable(Unreachable::Host));
+    }
+}
+
+impl Stack {
+    /// Forward packets that are not for this host to their next hop, or stop doing so. Off by
+    /// default: a host drops them as `ip_not_for_us`. Programs that take connections to any address
+    /// ([`Stack::tcp_listen`] of a forwarder) have precedence.
+    pub fn set_forwarding(&mut self, on: bool) {
+        self.forwarding.on = on;
+    }
+
+    /// Are packets forwarded?
+    pub fn forwarding(&self) -> bool {
+        self.forwarding.on
+    }
+
+    /// Forward directed broadcasts, which are for all hosts of another port's network. Off by
+    /// default (RFC 2644): a packet to a thousand hosts is what floods are made of.
+    pub fn set_directed_broadcasts(&mut self, on: bool) {
+        self.forwarding.directed_broadcasts = on;
+    }
+
+    /// Is this a broadcast address of any port's network?
+    fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        self.ports.iter().any(|port| port.local.is_broadcast(addr))
+    }
+}

@@ -1,0 +1,368 @@
+//! What UDP sockets join: memberships with source filters, and how they send to groups.
+//!
+//! Called by: programs, `net`. A membership is of a group on a port. As with FreeBSD's sockets and
+//! with Linux's IP_MULTICAST_ALL off, a socket gets what it has joined itself, and not what others
+//! on the host have. RFC 1112 section 7.1, RFC 3376 sections 2 and 3.1, RFC 3678.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use base::Limit;
+use inet::group::{Filter, Mode};
+use inet::ip_input::is_martian_source;
+
+use super::Groups;
+use crate::socket::udp::{Sender, UdpHandle};
+use crate::{PortId, Stack, tx};
+
+/// Why a membership was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupError {
+    /// The socket is closed.
+    Closed,
+    /// There is no such port, or none can be told from the group's address.
+    NoPort,
+    /// It is no multicast address.
+    NotAGroup,
+    /// A source is no address of a host, or of the other version of IP.
+    NotASource,
+    /// The socket has joined the group on this port, or named the source, already.
+    AlreadyMember,
+    /// The socket has not joined the group on this port, or not named the source.
+    NotAMember,
+    /// A source is joined where all are, or blocked where only some are joined.
+    OtherMode,
+    /// The limit is reached.
+    LimitReached(Limit),
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GroupError::Closed => "the socket is closed: bind a new one",
+            GroupError::NoPort => {
+                "no port can be told from the group: name one by its address or number"
+            }
+            GroupError::NotAGroup => {
+                "this is no multicast address: groups are in 224.0.0.0/4 and ff00::/8"
+            }
+            GroupError::NotASource => {
+                "a source must be the address of a host, of the group's version of IP"
+            }
+            GroupError::AlreadyMember => {
+                "the socket is a member already: leave first, or set another source filter"
+            }
+            GroupError::NotAMember => "the socket is no member: join first",
+            GroupError::OtherMode => {
+                "the filter is of the other mode: leave and join again, or set the whole filter"
+            }
+            GroupError::LimitReached(limit) => {
+                let name = limit.name();
+                return write!(f, "the limit `{name}` is reached: leave a group or raise it");
+            }
+        })
+    }
+}
+
+impl core::error::Error for GroupError {}
+
+/// One source of a membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceChange {
+    /// Take this source as well (MCAST_JOIN_SOURCE_GROUP); joins the group if need be.
+    Join,
+    /// Take this source no more (MCAST_LEAVE_SOURCE_GROUP); leaves with the last.
+    Leave,
+    /// Take all but this one and those blocked before (MCAST_BLOCK_SOURCE).
+    Block,
+    /// The opposite (MCAST_UNBLOCK_SOURCE).
+    Unblock,
+}
+
+/// How a socket sends to groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MulticastOptions {
+    /// TTL or hop limit (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS); with 0 nothing leaves the host.
+    pub hops: u8,
+    /// Sockets of this host that have joined get a copy (IP_MULTICAST_LOOP), the sender included.
+    pub loops: bool,
+    /// The port to send by (IP_MULTICAST_IF); `None`: by the scope identifier, the bound address,
+    /// the routes, or the only port.
+    pub port: Option<PortId>,
+}
+
+impl Default for MulticastOptions {
+    /// RFC 1112 6.1-a, RFC 1112 6.1-b.
+    fn default() -> MulticastOptions {
+        MulticastOptions { hops: 1, loops: true, port: None }
+    }
+}
+
+/// The memberships and options of a socket.
+#[derive(Default)]
+pub(super) struct SocketGroups {
+    joined: Vec<Membership>,
+    pub(super) options: MulticastOptions,
+}
+
+struct Membership {
+    port: u16,
+    group: IpAddr,
+    filter: Filter,
+}
+
+impl SocketGroups {
+    pub(super) fn filter(&self, port: u16, group: IpAddr) -> Option<&Filter> {
+        let found = self.joined.iter().find(|m| m.group == group && m.port == port)?;
+        Some(&found.filter)
+    }
+
+    pub(super) fn forget_port(&mut self, port: u16) {
+        self.joined.retain(|membership| membership.port != port);
+    }
+
+    /// The filter is this from now on; one that takes nothing ends the membership.
+    fn set(&mut self, port: u16, group: IpAddr, filter: Filter) {
+        let at = self.joined.iter().position(|m| m.group == group && m.port == port);
+        match at {
+            Some(at) if filter.is_nothing() => {
+                self.joined.swap_remove(at);
+            }
+            Some(at) => self.joined[at].filter = filter,
+            None if filter.is_nothing() => {}
+            None => self.joined.push(Membership { port, group, filter }),
+        }
+    }
+}
+
+impl Groups {
+    /// A socket is bound to a group's address: it shares that and the UDP port with others.
+    /// Is any socket bound to a group's address at this UDP port?
+    pub(crate) fn has_port(&self, udp_port: u16) -> bool {
+        let lowest = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+        let first = self.bound.range((udp_port, lowest)..).next();
+        first.is_some_and(|(&(port, _), _)| port == udp_port)
+    }
+
+    pub(crate) fn bind(&mut self, handle: UdpHandle, group: IpAddr, udp_port: u16) {
+        self.bound.entry((udp_port, group)).or_default().push(handle);
+    }
+}
+
+impl Stack {
+    /// Receive a group, from all sources, on a port.
+    /// RFC 1112 7.1-a.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn udp_join(
+        &mut self,
+        handle: UdpHandle,
+        port: PortId,
+        group: IpAddr,
+    ) -> Result<(), GroupError> {
+        if self.udp_source_filter(handle, port, group).is_some() {
+            return Err(GroupError::AlreadyMember);
+        }
+        self.udp_set_source_filter(handle, port, group, Filter::ANYTHING)
+    }
+
+    /// Receive a group no more.
+    /// RFC 1112 7.1-b.
+    ///
+    /// # Errors
+    /// [`GroupError::NotAMember`], [`GroupError::Closed`].
+    pub fn udp_leave(
+        &mut self,
+        handle: UdpHandle,
+        port: PortId,
+        group: IpAddr,
+    ) -> Result<(), GroupError> {
+        if self.udp_source_filter(handle, port, group).is_none() {
+            return Err(GroupError::NotAMember);
+        }
+        self.udp_set_source_filter(handle, port, group, Filter::NOTHING)
+    }
+
+    /// Take one source of a group, or take it no more, as RFC 3678 section 3 has it.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn udp_change_source(
+        &mut self,
+        handle: UdpHandle,
+        port: PortId,
+        group: IpAddr,
+        source: IpAddr,
+        change: SourceChange,
+    ) -> Result<(), GroupError> {
+        let joins = change == SourceChange::Join;
+        let mut filter = match self.udp_source_filter(handle, port, group) {
+            Some(filter) => filter.clone(),
+            None if joins => Filter::NOTHING,
+            None => return Err(GroupError::NotAMember),
+        };
+        let mode = match change {
+            SourceChange::Join | SourceChange::Leave => Mode::Include,
+            SourceChange::Block | SourceChange::Unblock => Mode::Exclude,
+        };
+        if filter.mode != mode {
+            return Err(GroupError::OtherMode);
+        }
+        if joins || change == SourceChange::Block {
+            if !filter.sources.insert(source) {
+                return Err(GroupError::AlreadyMember);
+            }
+        } else if !filter.sources.remove(&source) {
+            return Err(GroupError::NotAMember);
+        }
+        self.udp_set_source_filter(handle, port, group, filter)
+    }
+
+    /// What a socket takes of a group on a port from now on; joins or leaves if need be (RFC 3376
+    /// section 2, IPMulticastListen). Other versions of IP than the socket's do no harm.
+    /// RFC 3376 3.1-a, RFC 3810 4.1-a.
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing has changed then.
+    pub fn udp_set_source_filter(
+        &mut self,
+        handle: UdpHandle,
+        port: PortId,
+        group: IpAddr,
+        filter: Filter,
+    ) -> Result<(), GroupError> {
+        self.check_membership(handle, port, group, &filter)?;
+        let Some(entry) = self.groups.sockets.entry(handle) else { return Err(GroupError::Closed) };
+        let leaves = filter.is_nothing();
+        entry.or_default().set(port.0, group, filter);
+        let members = self.groups.members.entry((port.0, group)).or_default();
+        members.retain(|&member| member != handle);
+        if !leaves {
+            members.push(handle);
+        } else if members.is_empty() {
+            self.groups.members.remove(&(port.0, group));
+        }
+        self.refresh_group(port.0, group);
+        Ok(())
+    }
+
+    fn check_membership(
+        &mut self,
+        handle: UdpHandle,
+        port: PortId,
+        group: IpAddr,
+        filter: &Filter,
+    ) -> Result<(), GroupError> {
+        if !self.udp.is_open(handle) {
+            return Err(GroupError::Closed);
+        }
+        if !group.is_multicast() {
+            return Err(GroupError::NotAGroup);
+        }
+        self.ports.get(port.0).ok_or(GroupError::NoPort)?;
+        let is_source = |s: &IpAddr| s.is_ipv4() == group.is_ipv4() && !is_martian_source(*s);
+        if !filter.sources.iter().all(is_source) {
+            return Err(GroupError::NotASource);
+        }
+        let (budget, groups) = (&mut self.core.cx.budget, &self.groups);
+        let sources = filter.sources.len();
+        if sources > 0 && !budget.admits(Limit::SourcesPerGroup, sources - 1) {
+            return Err(GroupError::LimitReached(Limit::SourcesPerGroup));
+        }
+        let socket = groups.sockets.get(handle);
+        if filter.is_nothing() || socket.is_some_and(|s| s.filter(port.0, group).is_some()) {
+            return Ok(());
+        }
+        if !budget.admits(Limit::MembershipsPerSocket, socket.map_or(0, |s| s.joined.len())) {
+            return Err(GroupError::LimitReached(Limit::MembershipsPerSocket));
+        }
+        let host = groups.ports.get(&port.0).map(|on| on.host(group));
+        let is_new = host.is_none_or(|host| host.filter(group).is_none());
+        if is_new && !budget.admits(Limit::GroupsPerPort, host.map_or(0, |host| host.len())) {
+            return Err(GroupError::LimitReached(Limit::GroupsPerPort));
+        }
+        Ok(())
+    }
+
+    /// Report what the change of a membership changed for the port.
+    fn refresh_group(&mut self, port: u16, group: IpAddr) {
+        let most = self.core.cx.budget.of(Limit::SourcesPerGroup);
+        self.groups.refresh(port, group, most, self.core.cx.now);
+        // At once: the program may not poll before it waits for the first datagram.
+        if self.groups.next_deadline() <= self.core.cx.now {
+            super::expire(self);
+            tx::flush(self);
+        }
+    }
+
+    /// What a socket takes of a group on a port; `None` if it has not joined.
+    pub fn udp_source_filter(
+        &self,
+        handle: UdpHandle,
+        port: PortId,
+        group: IpAddr,
+    ) -> Option<&Filter> {
+        self.groups.sockets.get(handle)?.filter(port.0, group)
+    }
+
+    /// How a socket sends to groups; the defaults if it is closed.
+    pub fn udp_multicast_options(&self, handle: UdpHandle) -> MulticastOptions {
+        self.groups.sockets.get(handle).map(|socket| socket.options).unwrap_or_default()
+    }
+
+    /// Set how a socket sends to groups.
+    ///
+    /// # Errors
+    /// [`GroupError::Closed`], [`GroupError::NoPort`].
+    pub fn udp_set_multicast_options(
+        &mut self,
+        handle: UdpHandle,
+        options: MulticastOptions,
+    ) -> Result<(), GroupError> {
+        if !self.udp.is_open(handle) {
+            return Err(GroupError::Closed);
+        }
+        if options.port.is_some_and(|port| self.ports.get(port.0).is_none()) {
+            return Err(GroupError::NoPort);
+        }
+        let entry = self.groups.sockets.entry(handle).ok_or(GroupError::Closed)?;
+        entry.or_default().options = options;
+        Ok(())
+    }
+
+    /// The port that a group is joined on if none is named: that of the route to it, else the only
+    /// one; `None` if there are several.
+    /// RFC 1112 7.1-c.
+    pub fn group_port(&self, group: IpAddr) -> Option<PortId> {
+        let remote = core::net::SocketAddr::new(group, 0);
+        super::output::egress_port(self, MulticastOptions::default(), None, remote).ok()
+    }
+
+    /// The port that has this address of ours.
+    pub fn port_of(&self, address: IpAddr) -> Option<PortId> {
+        self.ports.iter().find(|port| port.local.is_ours(address)).map(|port| port.id)
+    }
+
+    /// A socket is about to be closed: it leaves its groups.
+    pub(crate) fn udp_leave_all(&mut self, handle: UdpHandle) {
+        if let Some(Sender { ip: Some(group), port: udp_port, .. }) = self.udp.sender(handle)
+            && let Some(bound) = self.groups.bound.get_mut(&(udp_port, group))
+        {
+            bound.retain(|&other| other != handle);
+            if bound.is_empty() {
+                self.groups.bound.remove(&(udp_port, group));
+            }
+        }
+        let Some(socket) = self.groups.sockets.remove(handle) else { return };
+        for Membership { port, group, .. } in socket.joined {
+            if let Some(members) = self.groups.members.get_mut(&(port, group)) {
+                members.retain(|&member| member != handle);
+                if members.is_empty() {
+                    self.groups.members.remove(&(port, group));
+                }
+            }
+            self.refresh_group(port, group);
+        }
+    }
+}

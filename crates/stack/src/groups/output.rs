@@ -1,0 +1,122 @@
+//! Datagrams that sockets send to groups: by which port, from which address, and the copies for
+//! sockets of this host.
+//!
+//! Called by: `udp.rs`. RFC 1112 section 6, RFC 3678, RFC 4291 section 2.7.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Owner, Switch};
+use inet::group;
+use inet::ip_output::{Fields, HeaderTemplate};
+use inet::neighbour::group_mac;
+use wire::ipv4;
+
+use super::membership::MulticastOptions;
+use crate::resolve::Egress;
+use crate::{Datagram, PortId, Stack, UdpError, UdpHandle, addresses, frag};
+
+/// The port that a datagram leaves by: that of the option, of the scope identifier, of the bound
+/// address, of the route, or the only one.
+/// RFC 1112 6.1-c.
+pub(super) fn egress_port(
+    stack: &Stack,
+    options: MulticastOptions,
+    bound: Option<IpAddr>,
+    remote: SocketAddr,
+) -> Result<PortId, DropReason> {
+    let scope = match remote {
+        SocketAddr::V6(to) => PortId::of_scope(to.scope_id()),
+        SocketAddr::V4(_) => None,
+    };
+    if let Some(named) = options.port.or(scope) {
+        return Ok(named);
+    }
+    if let Some(port) = bound.and_then(|ip| stack.port_of(ip)) {
+        return Ok(port);
+    }
+    // On which of several links a group of link scope is meant no route can say.
+    let is_v6_link = remote.is_ipv6() && group::is_link_scoped(remote.ip());
+    if !is_v6_link && let Ok(hop) = addresses::next_hop(stack, None, remote, &Owner::program()) {
+        return Ok(PortId(hop.port));
+    }
+    let mut ports = stack.ports.iter().map(|port| port.id);
+    match (ports.next(), ports.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(DropReason::IpNoRoute),
+    }
+}
+
+/// Send a datagram to a group.
+///
+/// # Errors
+/// As [`Stack::udp_send`].
+pub(crate) fn send(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    remote: SocketAddr,
+    payload: &[u8],
+) -> Result<(), UdpError> {
+    let sender = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
+    let options = stack.udp_multicast_options(handle);
+    let bound = sender.ip.filter(|ip| !ip.is_multicast());
+    let id = egress_port(stack, options, bound, remote).map_err(UdpError::Unsendable)?;
+    let no_port = UdpError::Unsendable(DropReason::TxNoPort);
+    let port = stack.ports.get_mut(id.0).ok_or(no_port)?;
+    let source = match bound {
+        Some(ip) => Some(ip).filter(|ip| ip.is_ipv4() == remote.is_ipv4()),
+        None => inet::select::source(port.addresses.iter(), remote.ip(), remote.ip()),
+    };
+    let from = SocketAddr::new(source.ok_or(UdpError::NoAddress)?, sender.port);
+    let (src, dst) = (from.ip(), remote.ip());
+    if wire::udp::HEADER_LEN + payload.len() > frag::output::transport_max(dst) {
+        return Err(UdpError::Unsendable(DropReason::IpTooBig));
+    }
+    // With a TTL of 0, or in a group of host scope, it stays here.
+    let leaves = options.hops > 0 && !is_host_scoped(dst);
+    if leaves {
+        if port.gone {
+            return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
+        }
+        let mac = group_mac(dst).unwrap_or_default();
+        let (tos, ttl) = (sender.tos, options.hops);
+        let fields = Fields { src, dst, protocol: ipv4::UDP, tos, ttl };
+        let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
+        let most = port.limits.mtu;
+        let (is_complete, is_broadcast) = (true, false);
+        let egress = Egress { port: id.0, neighbour: dst, template, is_complete, is_broadcast };
+        stack.check_room(id.0, dst)?;
+        let cx = &stack.core.cx;
+        let summing = !sender.without_checksum && cx.switches.on(Switch::ChecksumTx);
+        let ladder = summing.then_some(cx.ladder);
+        let (ports, flow) = ((from.port(), remote.port()), inet::udp::flow_sum(from, remote));
+        frag::output::send_udp(stack, &egress, (ports, flow, ladder), payload, most)
+            .map_err(UdpError::Unsendable)?;
+    }
+    stack.core.cx.counters.add(Counter::UdpOut, 1);
+    // RFC 1112 6.1-b.
+    if options.loops && (stack.groups.is_joined(id.0, dst) || group::is_all_nodes(dst)) {
+        loop_back(stack, (from, remote), id, payload);
+    }
+    Ok(())
+}
+
+/// A copy for the sockets of this host. What they do not take is no error of the sender.
+fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, payload: &[u8]) {
+    let copied = match stack.core.cx.pool.copy_of(payload) {
+        Some(payload) => {
+            let datagram = Datagram { from: ends.0, to: ends.1, payload };
+            super::deliver(stack, port.0, datagram, false)
+        }
+        None => Err(DropReason::MbufExhausted),
+    };
+    match copied {
+        Ok(()) => stack.core.cx.counters.add(Counter::GroupLooped, 1),
+        // Nobody here is on that UDP port: it was not sent to us.
+        Err(DropReason::UdpNoSocket) => {}
+        Err(reason) => stack.core.drops.count(reason),
+    }
+}
+
+fn is_host_scoped(group: IpAddr) -> bool {
+    matches!(group, IpAddr::V6(a) if a.segments()[0] & 0xf <= 1)
+}

@@ -1,0 +1,296 @@
+//! All UDP sockets of a shard, and which of them a datagram is for.
+//!
+//! Called by: the other files of this folder, `snapshot.rs`. As in 4.4BSD's `in_pcblookup`, a
+//! socket that is connected to the sender comes before one without a peer, and one that is bound
+//! to the address before one that takes every address.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use base::DropReason;
+use inet::FlowKey;
+use slotmap::SlotMap;
+
+use super::{Datagram, Socket, UdpError, UdpHandle};
+use crate::snapshot::SocketRow;
+
+/// An address that sockets are bound to: the port first, which tells most apart.
+type Local = (u16, Option<IpAddr>);
+
+/// The flow of the datagram before: mostly that of the next one as well.
+struct Recent {
+    key: FlowKey,
+    /// It was received there, for an address of that port.
+    in_port: u16,
+    /// [`crate::Stack::flow_epoch`] at that time.
+    epoch: u64,
+    handle: UdpHandle,
+}
+
+/// What a socket says of the datagrams that it sends.
+pub(crate) struct Sender {
+    pub(crate) ip: Option<IpAddr>,
+    pub(crate) port: u16,
+    pub(crate) tos: u8,
+    pub(crate) without_checksum: bool,
+}
+
+/// All UDP sockets of a shard.
+pub(crate) struct UdpSockets {
+    slots: SlotMap<UdpHandle, Socket>,
+    /// Those that were bound alone, connected since or not.
+    by_local: BTreeMap<Local, UdpHandle>,
+    /// The connected ones.
+    by_pair: BTreeMap<(u16, Option<IpAddr>, SocketAddr), UdpHandle>,
+    recent: Recent,
+    /// What was found last for an address, while no socket is connected.
+    last: Option<(SocketAddr, UdpHandle)>,
+}
+
+impl Recent {
+    fn none() -> Recent {
+        Recent { key: FlowKey::NONE, in_port: 0, epoch: 0, handle: UdpHandle::default() }
+    }
+}
+
+impl Default for UdpSockets {
+    fn default() -> UdpSockets {
+        UdpSockets {
+            slots: SlotMap::default(),
+            by_local: BTreeMap::new(),
+            by_pair: BTreeMap::new(),
+            recent: Recent::none(),
+            last: None,
+        }
+    }
+}
+
+impl UdpSockets {
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, handle: UdpHandle) -> Option<&Socket> {
+        self.slots.get(handle)
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, handle: UdpHandle) -> Option<&mut Socket> {
+        self.slots.get_mut(handle)
+    }
+
+    /// The socket that took the last datagram, if this one has the same flow and came by the same
+    /// port, and no address has changed since: then it is for one of ours as well.
+    #[inline(always)]
+    pub(super) fn recent(&self, key: &FlowKey, in_port: u16, epoch: u64) -> Option<UdpHandle> {
+        let recent = &self.recent;
+        let same = recent.key == *key && recent.in_port == in_port && recent.epoch == epoch;
+        same.then_some(recent.handle)
+    }
+
+    pub(super) fn note_recent(
+        &mut self,
+        key: FlowKey,
+        in_port: u16,
+        epoch: u64,
+        handle: UdpHandle,
+    ) {
+        self.recent = Recent { key, in_port, epoch, handle };
+    }
+
+    /// The socket that takes a datagram from `from` to `to`.
+    ///
+    /// # Errors
+    /// [`DropReason::UdpNoSocket`]; [`DropReason::UdpNotPeer`] if only sockets with other peers
+    /// are there.
+    pub(super) fn find(
+        &mut self,
+        to: SocketAddr,
+        from: SocketAddr,
+    ) -> Result<UdpHandle, DropReason> {
+        match self.last {
+            Some((addr, handle)) if addr == to => return Ok(handle),
+            _ => {}
+        }
+        let found = self.look_up(to, from)?;
+        // Many senders and one socket are usual; with connected sockets the sender decides.
+        self.last = self.by_pair.is_empty().then_some((to, found));
+        Ok(found)
+    }
+
+    fn look_up(&self, to: SocketAddr, from: SocketAddr) -> Result<UdpHandle, DropReason> {
+        let locals = [(to.port(), Some(to.ip())), (to.port(), None)];
+        if !self.by_pair.is_empty() {
+            for (port, ip) in locals {
+                if let Some(&handle) = self.by_pair.get(&(port, ip, from)) {
+                    return Ok(handle);
+                }
+            }
+        }
+        let mut reason = DropReason::UdpNoSocket;
+        for local in locals {
+            let Some(&handle) = self.by_local.get(&local) else { continue };
+            match self.slots.get(handle).and_then(|socket| socket.peer) {
+                None => return Ok(handle),
+                // Its own peer was looked for above.
+                Some(_) => reason = DropReason::UdpNotPeer,
+            }
+        }
+        Err(reason)
+    }
+
+    /// Is any socket bound to this port?
+    pub(crate) fn has_port(&self, port: u16) -> bool {
+        let alone = self.by_local.range((port, None)..).next().map(|(&(port, _), _)| port);
+        let paired = self.by_pair.keys().any(|&(other, ..)| other == port);
+        alone == Some(port) || paired
+    }
+
+    /// The sockets that are bound to this port and to no address.
+    pub(crate) fn unbound_at(&self, port: u16) -> impl Iterator<Item = UdpHandle> {
+        let alone = self.by_local.get(&(port, None)).copied();
+        // One that is connected since is among the pairs.
+        self.pairs((port, None)).chain(
+            alone.filter(|&handle| {
+                self.slots.get(handle).is_some_and(|socket| socket.peer.is_none())
+            }),
+        )
+    }
+
+    /// Does a socket take datagrams from this sender?
+    pub(crate) fn takes_from(&self, handle: UdpHandle, from: SocketAddr) -> bool {
+        self.slots.get(handle).is_some_and(|socket| socket.peer.is_none_or(|peer| peer == from))
+    }
+
+    /// Is it a socket that is open?
+    pub(crate) fn is_open(&self, handle: UdpHandle) -> bool {
+        self.slots.contains_key(handle)
+    }
+
+    /// Where a socket is bound, the traffic class of what it sends, and whether that has a
+    /// checksum.
+    pub(crate) fn sender(&self, handle: UdpHandle) -> Option<Sender> {
+        let socket = self.slots.get(handle)?;
+        let (ip, port) = socket.local;
+        let without_checksum = socket.options.no_checksum;
+        Some(Sender { ip, port, tos: socket.ip.tos, without_checksum })
+    }
+
+    /// Is a socket bound to just this?
+    pub(super) fn is_bound(&self, ip: Option<IpAddr>, port: u16) -> bool {
+        self.by_local.contains_key(&(port, ip)) || self.pairs((port, ip)).next().is_some()
+    }
+
+    /// Would a socket with this address meet another at the port?
+    pub(super) fn is_port_used(&self, ip: Option<IpAddr>, port: u16) -> bool {
+        if ip.is_some() {
+            return self.is_bound(ip, port) || self.is_bound(None, port);
+        }
+        let alone = self.by_local.range((port, None)..).next();
+        let first = (port, None, LOWEST);
+        let paired = self.by_pair.range(first..).next();
+        alone.is_some_and(|(&(p, _), _)| p == port) || paired.is_some_and(|(&(p, ..), _)| p == port)
+    }
+
+    /// Is there a socket with these two ends?
+    pub(super) fn is_paired(&self, (ip, port): (Option<IpAddr>, u16), peer: SocketAddr) -> bool {
+        self.by_pair.contains_key(&(port, ip, peer))
+    }
+
+    /// Has another user a socket at this address? One that connected ones beside it would take
+    /// datagrams from.
+    pub(super) fn is_anothers(&self, (ip, port): (Option<IpAddr>, u16), uid: u32) -> bool {
+        let others = |handle: &UdpHandle| {
+            self.slots.get(*handle).is_some_and(|socket| socket.owner.uid != uid)
+        };
+        [ip, None].into_iter().any(|ip| {
+            self.by_local.get(&(port, ip)).is_some_and(others)
+                || self.pairs((port, ip)).any(|handle| others(&handle))
+        })
+    }
+
+    /// The connected sockets at this address.
+    fn pairs(&self, (port, ip): Local) -> impl Iterator<Item = UdpHandle> {
+        let behind = self.by_pair.range((port, ip, LOWEST)..);
+        behind.take_while(move |&(&(p, i, _), _)| p == port && i == ip).map(|(_, &handle)| handle)
+    }
+
+    fn forget_found(&mut self) {
+        self.recent = Recent::none();
+        self.last = None;
+    }
+
+    pub(super) fn insert(&mut self, socket: Socket) -> UdpHandle {
+        let ((ip, port), peer) = (socket.local, socket.peer);
+        let handle = self.slots.insert(socket);
+        match peer {
+            Some(peer) => self.by_pair.insert((port, ip, peer), handle),
+            None => self.by_local.insert((port, ip), handle),
+        };
+        self.forget_found();
+        handle
+    }
+
+    /// A socket that is found by its group's address alone, and shares that with others.
+    pub(super) fn insert_apart(&mut self, socket: Socket) -> UdpHandle {
+        self.slots.insert(socket)
+    }
+
+    pub(super) fn remove(&mut self, handle: UdpHandle) -> Option<Socket> {
+        let socket = self.slots.remove(handle)?;
+        let (ip, port) = socket.local;
+        if self.by_local.get(&(port, ip)) == Some(&handle) {
+            self.by_local.remove(&(port, ip));
+        }
+        if let Some(peer) = socket.peer {
+            self.by_pair.remove(&(port, ip, peer));
+        }
+        self.forget_found();
+        Some(socket)
+    }
+
+    /// Take datagrams from `peer` alone; returns those of others that waited.
+    pub(super) fn connect(
+        &mut self,
+        handle: UdpHandle,
+        peer: SocketAddr,
+    ) -> Result<VecDeque<Datagram>, UdpError> {
+        let socket = self.slots.get_mut(handle).ok_or(UdpError::Closed)?;
+        let (ip, port) = socket.local;
+        match self.by_pair.get(&(port, ip, peer)) {
+            Some(&same) if same == handle => return Ok(VecDeque::new()),
+            Some(_) => return Err(UdpError::AddressInUse),
+            None => {}
+        }
+        if let Some(before) = socket.peer.replace(peer) {
+            self.by_pair.remove(&(port, ip, before));
+        }
+        self.by_pair.insert((port, ip, peer), handle);
+        let waiting = core::mem::take(&mut socket.queue);
+        let (kept, others): (VecDeque<_>, VecDeque<_>) =
+            waiting.into_iter().partition(|datagram| datagram.from == peer);
+        socket.queued_bytes = kept.iter().map(Datagram::cost).sum();
+        socket.queue = kept;
+        self.forget_found();
+        Ok(others)
+    }
+
+    /// All of them as they are shown, in the order of their places.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (UdpHandle, SocketRow)> {
+        self.slots.iter().map(|(handle, socket)| {
+            let row = SocketRow::Udp {
+                local: socket.local,
+                peer: socket.peer,
+                uid: socket.owner.uid,
+                waiting: socket.queue.len(),
+                waiting_bytes: socket.queued_bytes,
+            };
+            (handle, row)
+        })
+    }
+}
+
+/// No address comes before this one.
+const LOWEST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

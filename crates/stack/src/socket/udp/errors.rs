@@ -1,0 +1,160 @@
+//! What the network says of a socket's datagrams: the pending error that BSD keeps, and the queue
+//! of errors that Linux has with IP_RECVERR.
+//!
+//! Called by: `icmp.rs` for ICMP errors and next hops that do not answer; programs. Anybody can
+//! forge such a message who knows or guesses the ports: it is a hint, told to the one socket alone.
+//! RFC 1122 section 4.1.3.3, RFC 5927. Limit: `udp_errors`. Counter: `udp_errors_queued`.
+
+use std::collections::VecDeque;
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Instant, Limit, Mtu};
+use inet::icmp::{ErrorKind, Quoted, Unreachable};
+use tcp::{Fate, path};
+use wire::udp;
+
+use super::{MtuDiscovery, Socket, UdpHandle};
+use crate::Stack;
+use crate::event::Event;
+use crate::icmp::Source;
+
+/// Bytes of a datagram that its report keeps.
+const QUOTED_MAX: usize = 64;
+
+/// What the network said of one datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpErrorReport {
+    /// What it said. In [`ErrorKind::TooBig`] the MTU is one that can be: below the packet's size,
+    /// not below the least of its IP version.
+    pub kind: ErrorKind,
+    /// ICMP type and code; `None` if this host found out by itself: the next hop does not answer.
+    pub icmp: Option<(u8, u8)>,
+    /// Who said so: a router or the destination; this host's own address if it was itself.
+    pub from: IpAddr,
+    /// The address of ours that the datagram was sent from.
+    pub local: SocketAddr,
+    /// Where it was sent to.
+    pub remote: SocketAddr,
+    /// What is quoted of its payload, at most 64 bytes: mostly none or all of a short one.
+    pub payload: Vec<u8>,
+    /// Bytes of the datagram's whole payload, as its quoted IP header says.
+    pub payload_len: usize,
+}
+
+/// What a socket was told.
+#[derive(Default)]
+pub(super) struct Errors {
+    /// The last error, and the destination.
+    pending: Option<(SocketAddr, Unreachable)>,
+    queue: VecDeque<UdpErrorReport>,
+    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
+    /// socket uses it.
+    narrow: Option<(IpAddr, Mtu, Instant)>,
+}
+
+impl Errors {
+    pub(super) fn forget_queue(&mut self) {
+        self.queue = VecDeque::new();
+    }
+
+    /// What was reported of the path to `remote`, and until when it holds.
+    pub(super) fn path_mtu(&self, remote: IpAddr, now: Instant) -> Option<(Mtu, Instant)> {
+        let (_, mtu, until) = self.narrow.filter(|&(ip, _, until)| ip == remote && now < until)?;
+        Some((mtu, until))
+    }
+}
+
+/// An error about a datagram of ours.
+pub(crate) fn about_datagram(
+    stack: &mut Stack,
+    quoted: &Quoted<'_>,
+    reported: ErrorKind,
+    source: Source,
+) -> Fate {
+    let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
+    let local = SocketAddr::new(quoted.src, local);
+    let remote = SocketAddr::new(quoted.dst, remote);
+    let (kind, mtu) = match reported {
+        ErrorKind::TooBig(reported) => {
+            let mtu = quoted.path_mtu(reported).and_then(Mtu::new);
+            let mtu = mtu.ok_or(DropReason::IcmpErrorIgnored)?;
+            (ErrorKind::TooBig(mtu.bytes()), Some(mtu))
+        }
+        kind => (kind, None),
+    };
+    // One that is connected to another peer did not send it. RFC 6936 4-e, RFC 8899 4.6.1-a.
+    let handle = stack.udp.find(local, remote).map_err(|_| DropReason::IcmpErrorNoMatch)?;
+    let socket = stack.udp.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
+    let is_queued = socket.options.error_queue;
+    match kind {
+        ErrorKind::Unreachable(why) => socket.errors.pending = Some((remote, why)),
+        ErrorKind::TooBig(_) => note_path(socket, remote, mtu, stack.core.cx.now + path::LIFE),
+        ErrorKind::Transient if is_queued => {}
+        ErrorKind::Transient => return Err(DropReason::IcmpErrorIgnored),
+    }
+    if is_queued {
+        let report = report(kind, source, (local, remote), quoted);
+        queue(stack, handle, report)
+    } else {
+        if mtu.is_none() {
+            stack.ready.push_back(Event::Udp(handle));
+        }
+        Ok(())
+    }
+}
+
+/// From here on the socket sends no larger packets there, if it goes by what it is told.
+fn note_path(socket: &mut Socket, remote: SocketAddr, mtu: Option<Mtu>, until: Instant) {
+    let Some(mtu) = mtu else { return };
+    if socket.options.mtu_discovery != MtuDiscovery::Probe {
+        socket.errors.narrow = Some((remote.ip(), mtu, until));
+        socket.flow = None;
+    }
+}
+
+/// RFC 8899 4.6.1-b.
+fn report(
+    kind: ErrorKind,
+    source: Source,
+    (local, remote): (SocketAddr, SocketAddr),
+    quoted: &Quoted<'_>,
+) -> UdpErrorReport {
+    let transport = quoted.transport;
+    // The UDP header's own length counts the whole datagram, in fragments or not.
+    let length = transport.get(4..6).and_then(|b| b.first_chunk()).map(|b| u16::from_be_bytes(*b));
+    let payload_len = usize::from(length.unwrap_or(0)).saturating_sub(udp::HEADER_LEN);
+    let payload = transport.get(udp::HEADER_LEN..).unwrap_or_default();
+    let payload = payload[..payload.len().min(payload_len).min(QUOTED_MAX)].to_vec();
+    let Source { from, icmp } = source;
+    UdpErrorReport { kind, icmp, from, local, remote, payload, payload_len }
+}
+
+fn queue(stack: &mut Stack, handle: UdpHandle, report: UdpErrorReport) -> Fate {
+    let socket = stack.udp.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
+    if !stack.core.cx.budget.admits(Limit::UdpErrors, socket.errors.queue.len()) {
+        return Err(DropReason::UdpErrorQueueFull);
+    }
+    socket.errors.queue.push_back(report);
+    stack.core.cx.counters.add(Counter::UdpErrorsQueued, 1);
+    stack.ready.push_back(Event::Udp(handle));
+    Ok(())
+}
+
+impl Stack {
+    /// Take what the network said last about a datagram of this socket that did not arrive, and
+    /// where that was sent to (RFC 1122 section 4.1.3.3). [`Event::Udp`] reported it.
+    /// Such a message can be forged: a hint, no proof.
+    pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
+        self.udp.get_mut(handle)?.errors.pending.take()
+    }
+
+    /// Take everything in the error queue of a socket that has one ([`super::UdpOptions`]), oldest
+    /// first. [`Event::Udp`] reported it. Such messages can be forged.
+    pub fn udp_take_errors(&mut self, handle: UdpHandle) -> Vec<UdpErrorReport> {
+        match self.udp.get_mut(handle) {
+            Some(socket) => core::mem::take(&mut socket.errors.queue).into(),
+            None => Vec::new(),
+        }
+    }
+}

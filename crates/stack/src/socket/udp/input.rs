@@ -1,0 +1,107 @@
+//! UDP datagrams that arrive: checked, given to their socket's queue, or refused.
+//!
+//! Called by: `rx.rs`. Datagrams of one flow come in rows: what was found out about the one before
+//! is not found out again (switch `flow-cache`). RFC 768, RFC 1122 section 4.1.3, RFC 6935.
+
+use core::net::SocketAddr;
+
+use base::{Counter, DropReason, Limit, Switch};
+use inet::flow::Addrs;
+use inet::icmp::Unreachable;
+use inet::{FlowKey, Ip};
+use mbuf::{Flags as MbufFlags, Mbuf};
+use tcp::Fate;
+
+use super::{Datagram, UdpHandle};
+use crate::event::Event;
+use crate::{Stack, groups, icmp, local};
+
+/// A UDP datagram; `at` is where the IP header begins.
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+    let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
+    let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
+    let key = bytes.first_chunk().map_or(FlowKey::NONE, |b| ip.flow(u32::from_ne_bytes(*b)));
+    let epoch = stack.flow_epoch();
+    let found = match stack.core.cx.switches.on(Switch::FlowCache) {
+        true => stack.udp.recent(&key, m.in_port(), epoch),
+        false => None,
+    };
+    if found.is_none() {
+        local::for_us_or_group(stack, ip, &m)?;
+    }
+    let cx = &stack.core.cx;
+    let verify = cx.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
+    let header = inet::udp::udp_input(ip, bytes, verify, cx.ladder)?;
+    let from = SocketAddr::new(ip.src(), header.src_port);
+    let to = SocketAddr::new(ip.dst(), header.dst_port);
+    let without_checksum = header.checksum == [0, 0] && from.is_ipv6();
+    if to.ip().is_multicast() {
+        let header_len = wire::udp::HEADER_LEN;
+        m.keep(begin + header_len, usize::from(header.length) - header_len);
+        let in_port = m.in_port();
+        let datagram = Datagram { from, to, payload: m };
+        return groups::deliver(stack, in_port, datagram, without_checksum);
+    }
+    let handle = match found {
+        Some(handle) => handle,
+        None => match stack.udp.find(to, from) {
+            Ok(handle) => {
+                note_flow(stack, key, handle, &m, to);
+                handle
+            }
+            // Nothing vouches for the port that it names. RFC 6936 4-d.
+            Err(_) if without_checksum => return Err(DropReason::UdpZeroChecksum),
+            Err(reason) => {
+                if reason == DropReason::UdpNoSocket {
+                    // Quotes the packet, which is whole still (RFC 1122 section 4.1.3.1).
+                    icmp::refuse(stack, ip, &m, at, Unreachable::Port);
+                }
+                return Err(reason);
+            }
+        },
+    };
+    let header_len = wire::udp::HEADER_LEN;
+    m.keep(begin + header_len, usize::from(header.length) - header_len);
+    deliver(stack, handle, Datagram { from, to, payload: m }, without_checksum)
+}
+
+/// The next datagram may be of the same flow. One to a group is looked at again: membership changes
+/// without the ports.
+#[inline(never)]
+fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: SocketAddr) {
+    let is_ours = stack.ports.get(m.in_port()).is_some_and(|port| port.local.is_ours(to.ip()));
+    if is_ours {
+        stack.udp.note_recent(key, m.in_port(), stack.flow_epoch(), handle);
+    }
+}
+
+/// Put a datagram into its socket's queue; who waits hears of the first.
+#[inline(always)]
+pub(crate) fn deliver(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    datagram: Datagram,
+    without_checksum: bool,
+) -> Fate {
+    let cx = &mut stack.core.cx;
+    let socket = stack.udp.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
+    if without_checksum {
+        // RFC 6935 5-a, RFC 6936 4-b, 4-c.
+        if !socket.options.accepts_zero_checksum {
+            return Err(DropReason::UdpZeroChecksum);
+        }
+        cx.counters.add(Counter::UdpZeroChecksumIn, 1);
+    }
+    let queued_bytes = socket.queued_bytes + datagram.cost();
+    if queued_bytes > cx.budget.of(Limit::UdpQueueBytes) {
+        cx.budget.admits(Limit::UdpQueueBytes, usize::MAX);
+        return Err(DropReason::UdpQueueFull);
+    }
+    socket.queued_bytes = queued_bytes;
+    socket.queue.push_back(datagram);
+    if socket.queue.len() == 1 {
+        stack.ready.push_back(Event::Udp(handle));
+    }
+    cx.counters.add(Counter::UdpIn, 1);
+    Ok(())
+}

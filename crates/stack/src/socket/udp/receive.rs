@@ -1,0 +1,109 @@
+//! Datagrams that were received, taken out of their socket's queue: one, many, or a row of equal
+//! ones in one buffer, as Linux's UDP_GRO has them.
+//!
+//! Called by: programs. What is joined is joined here, where it is copied anyway: the packet path
+//! knows nothing of it. Counter: `udp_coalesced`.
+
+use core::net::SocketAddr;
+
+use base::Counter;
+
+use super::{Datagram, SEGMENTS_MAX, UdpHandle};
+use crate::Stack;
+
+/// What was copied out of a socket's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpReceived {
+    /// Bytes copied.
+    pub len: usize,
+    /// Bytes of each datagram in them, but for the last, which may be shorter. That of the only
+    /// one, if there is no other.
+    pub segment_size: usize,
+    /// Who sent them.
+    pub from: SocketAddr,
+    /// The address of ours that they were sent to.
+    pub to: SocketAddr,
+}
+
+impl Stack {
+    /// Take the oldest datagram.
+    #[inline]
+    pub fn udp_receive(&mut self, handle: UdpHandle) -> Option<Datagram> {
+        let socket = self.udp.get_mut(handle)?;
+        let datagram = socket.queue.pop_front()?;
+        socket.queued_bytes -= datagram.cost();
+        Some(datagram)
+    }
+
+    /// Take the oldest datagrams, at most `most`, to the end of `into`; returns how many.
+    pub fn udp_receive_many(
+        &mut self,
+        handle: UdpHandle,
+        into: &mut Vec<Datagram>,
+        most: usize,
+    ) -> usize {
+        let Some(socket) = self.udp.get_mut(handle) else { return 0 };
+        let count = socket.queue.len().min(most);
+        let before = into.len();
+        into.extend(socket.queue.drain(..count));
+        socket.queued_bytes -= into[before..].iter().map(Datagram::cost).sum::<usize>();
+        count
+    }
+
+    /// Copy the oldest datagram out; the rest of one that is longer than `into` is lost, as in
+    /// `recvfrom`. If the socket coalesces ([`super::UdpOptions::coalesces`]), those behind it of
+    /// the same two ends and the same length come with it, at most [`SEGMENTS_MAX`] in all, as
+    /// many as fit whole; the first that is shorter is the last.
+    pub fn udp_receive_into(&mut self, handle: UdpHandle, into: &mut [u8]) -> Option<UdpReceived> {
+        let first = self.udp_receive(handle)?;
+        let segment_size = first.payload.len().min(into.len());
+        into[..segment_size].copy_from_slice(&first.payload.as_slice()[..segment_size]);
+        let (from, to) = (first.from, first.to);
+        let mut received = UdpReceived { len: segment_size, segment_size, from, to };
+        let is_whole = segment_size == first.payload.len();
+        self.core.cx.pool.free(first.payload);
+        let coalesces = self.udp.get(handle).is_some_and(|socket| socket.options.coalesces);
+        if coalesces && is_whole && segment_size > 0 {
+            self.coalesce(handle, &mut received, into);
+        }
+        Some(received)
+    }
+
+    /// Append what is like the first.
+    fn coalesce(&mut self, handle: UdpHandle, received: &mut UdpReceived, into: &mut [u8]) {
+        let Some(socket) = self.udp.get_mut(handle) else { return };
+        let core = &mut self.core;
+        for _ in 1..SEGMENTS_MAX {
+            let Some(next) = socket.queue.front() else { break };
+            let (len, end) = (next.payload.len(), received.len + next.payload.len());
+            let is_like = next.from == received.from && next.to == received.to;
+            if !is_like || len == 0 || len > received.segment_size || end > into.len() {
+                break;
+            }
+            into[received.len..end].copy_from_slice(next.payload.as_slice());
+            received.len = end;
+            socket.queued_bytes -= next.cost();
+            if let Some(next) = socket.queue.pop_front() {
+                core.cx.pool.free(next.payload);
+            }
+            core.cx.counters.add(Counter::UdpCoalesced, 1);
+            if len < received.segment_size {
+                break;
+            }
+        }
+    }
+
+    /// Does a datagram wait?
+    pub fn udp_readable(&self, handle: UdpHandle) -> bool {
+        self.udp.get(handle).is_some_and(|socket| !socket.queue.is_empty())
+    }
+
+    /// Copy the oldest datagram out and leave it: how many bytes, and who sent it.
+    pub fn udp_peek(&self, handle: UdpHandle, into: &mut [u8]) -> Option<(usize, SocketAddr)> {
+        let datagram = self.udp.get(handle)?.queue.front()?;
+        let payload = datagram.payload.as_slice();
+        let n = payload.len().min(into.len());
+        into[..n].copy_from_slice(&payload[..n]);
+        Some((n, datagram.from))
+    }
+}

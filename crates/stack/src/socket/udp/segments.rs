@@ -1,0 +1,144 @@
+//! Many datagrams of one size in one call, as Linux's UDP_SEGMENT has it: the first is made like
+//! any other, and those behind it get its headers with another checksum (switch `stamp`).
+//!
+//! Called by: programs. RFC 768. Counter: `udp_segments`.
+
+use core::net::SocketAddr;
+
+use base::{Counter, DropReason, Instant, Switch};
+use wire::udp;
+
+use super::send::{NO_BUFFER, NO_PORT, copied, count, room};
+use super::{UdpError, UdpHandle};
+use crate::Stack;
+
+/// Datagrams of one call, as in Linux.
+pub const SEGMENTS_MAX: usize = 64;
+
+/// Bytes of one call, as in Linux.
+const BYTES_MAX: usize = 65_535;
+
+/// Link header, IPv6 header and UDP header.
+const HEADERS_MAX: usize = 64;
+
+impl Stack {
+    /// Send `payload` in datagrams of `segment_size` bytes, of which the last may be shorter, to
+    /// one destination; at most [`SEGMENTS_MAX`] datagrams and 65,535 bytes. Returns how many bytes
+    /// were sent, whole datagrams, which are fewer if the device is full.
+    ///
+    /// # Errors
+    /// [`UdpError::InvalidSegments`]; [`UdpError::TooBig`] if a datagram does not fit one packet,
+    /// whatever [`super::MtuDiscovery`] says of larger ones; others as [`Stack::udp_send`], if
+    /// nothing was sent.
+    pub fn udp_send_segments(
+        &mut self,
+        handle: UdpHandle,
+        remote: SocketAddr,
+        payload: &[u8],
+        segment_size: usize,
+        now: Instant,
+    ) -> Result<usize, UdpError> {
+        self.core.set_now(now);
+        let fits = payload.len() <= BYTES_MAX
+            && segment_size > 0
+            && payload.len().div_ceil(segment_size) <= SEGMENTS_MAX;
+        if !fits {
+            return Err(UdpError::InvalidSegments);
+        }
+        if remote.ip().is_multicast() {
+            return self.udp_send_parts(handle, remote, payload, segment_size, 0);
+        }
+        self.udp_flow_to(handle, None, remote)?;
+        let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
+        let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
+        let limit = flow.limit(socket.options.mtu_discovery);
+        if flow.packet_len(segment_size.min(payload.len())) > limit.bytes() {
+            return Err(UdpError::TooBig(limit));
+        }
+        let mut sent = 0;
+        // Whole segments share their headers; without a link address they wait like any other.
+        if flow.is_direct() && self.core.cx.switches.on(Switch::Stamp) {
+            let whole = payload.len() - payload.len() % segment_size;
+            match stamped(self, handle, &payload[..whole], segment_size) {
+                Ok(bytes) if bytes < whole => return Ok(bytes),
+                Ok(bytes) => sent = bytes,
+                Err(error) => return Err(error),
+            }
+        }
+        self.udp_send_parts(handle, remote, payload, segment_size, sent)
+    }
+
+    /// Send what is behind the first `sent` bytes, one datagram after the other; returns how many
+    /// bytes were sent, those included.
+    fn udp_send_parts(
+        &mut self,
+        handle: UdpHandle,
+        remote: SocketAddr,
+        payload: &[u8],
+        segment_size: usize,
+        mut sent: usize,
+    ) -> Result<usize, UdpError> {
+        while sent < payload.len() || payload.is_empty() {
+            let end = payload.len().min(sent + segment_size);
+            match self.udp_send_one(handle, None, remote, &payload[sent..end]) {
+                Ok(()) => sent = end,
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if payload.is_empty() {
+                break;
+            }
+        }
+        Ok(sent)
+    }
+}
+
+/// Send a payload whose length is a multiple of `segment_size`; how many bytes there was room for.
+#[inline(never)]
+fn stamped(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    payload: &[u8],
+    segment_size: usize,
+) -> Result<usize, UdpError> {
+    let Stack { udp, ports, core, .. } = stack;
+    let socket = udp.get(handle).ok_or(UdpError::Closed)?;
+    let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
+    let without = socket.options.no_checksum;
+    let summing = !without && core.cx.switches.on(Switch::ChecksumTx);
+    let template = &flow.egress.template;
+    let headers_len = template.len() + udp::HEADER_LEN;
+    let (mut headers, mut sent, mut made) = ([0; HEADERS_MAX], 0, 0);
+    let mut outcome = Ok(());
+    for segment in payload.chunks_exact(segment_size) {
+        outcome = room(ports.get_mut(flow.egress.port), core);
+        if outcome.is_err() {
+            break;
+        }
+        let Some((mut m, sum)) = copied(core, segment, summing) else {
+            outcome = Err(NO_BUFFER);
+            break;
+        };
+        let header = flow.header(segment_size, sum);
+        let too_big = UdpError::Unsendable(DropReason::IpTooBig);
+        if made == 0 {
+            m.prepend(udp::HEADER_LEN).ok_or(too_big)?.copy_from_slice(&header);
+            template.prepend(&mut m).map_err(UdpError::Unsendable)?;
+            let front = m.as_slice().get(..headers_len).ok_or(too_big)?;
+            headers.get_mut(..headers_len).ok_or(too_big)?.copy_from_slice(front);
+        } else {
+            let at = headers_len - udp::HEADER_LEN;
+            headers[at..headers_len].copy_from_slice(&header);
+            m.prepend(headers_len).ok_or(too_big)?.copy_from_slice(&headers[..headers_len]);
+        }
+        ports.get_mut(flow.egress.port).ok_or(NO_PORT)?.push(m);
+        made += 1;
+        sent += segment_size;
+    }
+    count(core, made, without);
+    core.cx.counters.add(Counter::UdpSegments, made.saturating_sub(1));
+    match outcome {
+        Err(error) if made == 0 => Err(error),
+        _ => Ok(sent),
+    }
+}

@@ -1,0 +1,358 @@
+//! UDP datagrams that are sent: one, or many in a call.
+//!
+//! Called by: programs. A socket remembers how its last datagram left (its **flow**: route,
+//! neighbour, headers), for a second at most and until anything of that changes; switch
+//! `flow-cache`. What is larger than its path, or has no link address yet, takes the other way.
+//! RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Duration, Instant, Mtu, Switch};
+use mbuf::Mbuf;
+use wire::checksum::Sum;
+use wire::{ipv4, udp};
+
+use super::{MtuDiscovery, UdpError, UdpHandle};
+use crate::port::Port;
+use crate::resolve::{self, Egress};
+use crate::{Core, Stack, addresses, frag, groups};
+
+/// So long is a flow used before it is looked up again: neighbours are verified while they are
+/// used (RFC 4861 section 7.3), and routes and path MTUs expire.
+const FLOW_LIFE: Duration = Duration::from_secs(1);
+
+/// How the datagrams of a socket leave for one destination.
+pub(super) struct Flow {
+    remote: SocketAddr,
+    /// The source that was asked for; `None`: that of the route.
+    asked: Option<IpAddr>,
+    local_port: u16,
+    /// [`Stack::flow_epoch`] when it was looked up.
+    epoch: u64,
+    until: Instant,
+    pub(super) egress: Egress,
+    /// Its frames leave a gap apart (`pace.rs`).
+    has_gap: bool,
+    /// The largest packet that the path is known to carry.
+    most: Mtu,
+    /// The largest packet that the port sends.
+    link: Mtu,
+    /// Of addresses, protocol and ports.
+    sum: Sum,
+}
+
+/// As many bytes for each socket that sends.
+const _: () = assert!(size_of::<Flow>() <= 256);
+
+impl Flow {
+    /// The largest packet that the path is known to carry.
+    pub(super) fn most(&self) -> Mtu {
+        self.most
+    }
+
+    /// The largest packet that leaves whole.
+    pub(super) fn limit(&self, discovery: MtuDiscovery) -> Mtu {
+        if discovery == MtuDiscovery::Probe { self.link } else { self.most }
+    }
+
+    /// Bytes of the packet that carries `payload_len` bytes.
+    #[inline(always)]
+    pub(super) fn packet_len(&self, payload_len: usize) -> usize {
+        let template = &self.egress.template;
+        template.len() - template.link_len() + udp::HEADER_LEN + payload_len
+    }
+
+    /// Its frames need nothing but their headers: no link address, no gap.
+    #[inline(always)]
+    pub(super) fn is_direct(&self) -> bool {
+        self.egress.is_complete && !self.has_gap
+    }
+
+    /// The UDP header for a payload with this sum; `None`: no checksum.
+    #[inline(always)]
+    pub(super) fn header(&self, payload_len: usize, payload: Option<Sum>) -> [u8; udp::HEADER_LEN] {
+        inet::udp::header((self.local_port, self.remote.port()), payload_len, self.sum, payload)
+    }
+}
+
+/// A buffer with `payload`, and its sum if there is to be a checksum.
+#[inline(always)]
+pub(super) fn copied(
+    core: &mut Core,
+    payload: &[u8],
+    summing: bool,
+) -> Option<(Mbuf, Option<Sum>)> {
+    let (ladder, fused) = (core.cx.ladder, core.cx.switches.on(Switch::FusedSum));
+    core.cx.pool.alloc_filled(payload.len(), payload.len(), |to| match (summing, fused) {
+        (true, true) => Some(ladder.copy_sum(payload, to)),
+        (true, false) => Some(ladder.copy_then_sum(payload, to)),
+        (false, _) => {
+            mbuf::copy(payload, to);
+            None
+        }
+    })
+}
+
+impl Stack {
+    /// Send a datagram, up to 65,507 bytes over IPv4 and 65,527 over IPv6. One that is larger than
+    /// the path is known to carry leaves in fragments, unless [`MtuDiscovery`] says otherwise; any
+    /// other may not be fragmented by routers.
+    ///
+    /// # Errors
+    /// [`UdpError`]; [`DropReason::IpTooBig`] past that, or for a broadcast beyond the MTU.
+    #[inline]
+    pub fn udp_send(
+        &mut self,
+        handle: UdpHandle,
+        remote: SocketAddr,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), UdpError> {
+        self.core.set_now(now);
+        self.udp_send_one(handle, None, remote, payload)
+    }
+
+    /// [`Stack::udp_send`] from this address of ours, such as the one that a datagram was sent to
+    /// which this one answers (Linux's IP_PKTINFO, RFC 1122 section 4.1.3.5).
+    ///
+    /// # Errors
+    /// [`UdpError::NoAddress`] if it is not ours, or the socket is bound to another.
+    pub fn udp_send_from(
+        &mut self,
+        handle: UdpHandle,
+        local: IpAddr,
+        remote: SocketAddr,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), UdpError> {
+        self.core.set_now(now);
+        let bound = self.udp.get(handle).ok_or(UdpError::Closed)?.local.0;
+        if bound.is_some_and(|ip| ip != local) || !self.has_address(local) {
+            return Err(UdpError::NoAddress);
+        }
+        self.udp_send_one(handle, Some(local), remote, payload)
+    }
+
+    /// Send a probe of the path's MTU: as with [`MtuDiscovery::Probe`], whatever the socket's
+    /// option says. `inet::dplpmtud` says how large, and is to be told what came of it.
+    /// RFC 8899 3-b.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_send`]; [`UdpError::TooBig`] if the port sends no such packet,
+    /// [`DropReason::IpNoNeighbour`] if the next hop's link address is not known yet.
+    pub fn udp_send_probe(
+        &mut self,
+        handle: UdpHandle,
+        remote: SocketAddr,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), UdpError> {
+        self.core.set_now(now);
+        self.udp_flow_to(handle, None, remote)?;
+        send(self, handle, payload, Some(MtuDiscovery::Probe))
+    }
+
+    /// Send datagrams, in order, each to its own destination; returns how many were sent (Linux's
+    /// sendmmsg). Those that go where the one before went cost less.
+    ///
+    /// # Errors
+    /// Why the first could not be sent. If a later one cannot, the call ends before it.
+    pub fn udp_send_many(
+        &mut self,
+        handle: UdpHandle,
+        datagrams: &[(SocketAddr, &[u8])],
+        now: Instant,
+    ) -> Result<usize, UdpError> {
+        self.core.set_now(now);
+        for (count, &(remote, payload)) in datagrams.iter().enumerate() {
+            match self.udp_send_one(handle, None, remote, payload) {
+                Ok(()) => {}
+                Err(error) if count == 0 => return Err(error),
+                Err(_) => return Ok(count),
+            }
+        }
+        Ok(datagrams.len())
+    }
+
+    /// Send a datagram, from `local` if it is given: to a group by its members' port.
+    #[inline(always)]
+    pub(super) fn udp_send_one(
+        &mut self,
+        handle: UdpHandle,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        payload: &[u8],
+    ) -> Result<(), UdpError> {
+        if remote.ip().is_multicast() {
+            return groups::send(self, handle, remote, payload);
+        }
+        self.udp_flow_to(handle, local, remote)?;
+        send(self, handle, payload, None)
+    }
+
+    /// Find how datagrams of a socket leave for `remote`; it is the socket's flow from here on.
+    #[inline(always)]
+    pub(super) fn udp_flow_to(
+        &mut self,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        remote: SocketAddr,
+    ) -> Result<&Flow, UdpError> {
+        let (epoch, now) = (self.flow_epoch(), self.core.cx.now);
+        let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
+        let asked = from.or(socket.local.0.filter(|ip| !ip.is_multicast()));
+        let is_known = |flow: &Flow| {
+            let same = flow.remote == remote && flow.asked == asked;
+            same && flow.epoch == epoch && now < flow.until
+        };
+        let known = socket.flow.as_deref().is_some_and(is_known);
+        if !known || !self.core.cx.switches.on(Switch::FlowCache) {
+            self.udp_look_up_flow(handle, asked, remote)?;
+        }
+        let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
+        socket.flow.as_deref().ok_or(UdpError::Closed)
+    }
+
+    /// What a flow was found with has changed when this has.
+    #[inline(always)]
+    pub(super) fn flow_epoch(&self) -> u64 {
+        // All of them only grow.
+        self.changes() + self.ports.epoch()
+    }
+
+    #[inline(never)]
+    fn udp_look_up_flow(
+        &mut self,
+        handle: UdpHandle,
+        asked: Option<IpAddr>,
+        remote: SocketAddr,
+    ) -> Result<(), UdpError> {
+        let socket = self.udp.get_mut(handle).ok_or(UdpError::Closed)?;
+        socket.flow = None;
+        let (owner, settings, local_port) = (socket.owner.clone(), socket.ip, socket.local.1);
+        // Read before the solicitation: an answer that it draws counts as a change.
+        let epoch = self.flow_epoch();
+        let ip = match asked {
+            Some(ip) => ip,
+            None => addresses::source(self, remote, &owner)?,
+        };
+        if ip.is_ipv4() != remote.is_ipv4() {
+            return Err(UdpError::NoAddress);
+        }
+        let local = SocketAddr::new(ip, local_port);
+        let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
+            .map_err(UdpError::Unsendable)?;
+        let has_gap = self.pace.gap(remote.ip()).is_some();
+        let port = self.ports.get(egress.port).ok_or(NO_PORT)?;
+        let (now, link) = (self.core.cx.now, port.limits.mtu);
+        let path = self.path_mtus.mtu(remote.ip(), link, now);
+        let socket = self.udp.get_mut(handle).ok_or(UdpError::Closed)?;
+        if egress.is_broadcast && !socket.may_broadcast {
+            return Err(UdpError::Broadcast);
+        }
+        let (most, expires) = match socket.errors.path_mtu(remote.ip(), now) {
+            Some((mtu, expires)) => (mtu.min(path), expires),
+            None => (path, Instant::NEVER),
+        };
+        let known_until = self.path_mtus.known(remote.ip(), now).map_or(expires, |(_, at)| at);
+        let until = (now + FLOW_LIFE).min(expires).min(known_until);
+        let sum = inet::udp::flow_sum(local, remote);
+        let flow =
+            Flow { remote, asked, local_port, epoch, until, egress, has_gap, most, link, sum };
+        socket.flow = Some(Box::new(flow));
+        Ok(())
+    }
+}
+
+pub(super) const NO_PORT: UdpError = UdpError::Unsendable(DropReason::TxNoPort);
+pub(super) const NO_BUFFER: UdpError = UdpError::Unsendable(DropReason::MbufExhausted);
+
+/// Room in the port that a flow leaves by.
+#[inline(always)]
+pub(super) fn room(port: Option<&mut Port>, core: &mut Core) -> Result<(), UdpError> {
+    let port = port.ok_or(NO_PORT)?;
+    if port.gone {
+        return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
+    }
+    if port.has_room(&mut core.cx) { Ok(()) } else { Err(UdpError::WouldBlock) }
+}
+
+/// Send a datagram by its socket's flow; `discovery` in place of the socket's own.
+/// RFC 6935 5-b.
+#[inline(always)]
+pub(super) fn send(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    payload: &[u8],
+    discovery: Option<MtuDiscovery>,
+) -> Result<(), UdpError> {
+    let Stack { udp, ports, core, .. } = stack;
+    let socket = udp.get(handle).ok_or(UdpError::Closed)?;
+    let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
+    if flow.packet_len(payload.len()) > flow.most.bytes() || !flow.is_direct() {
+        return send_unusual(stack, handle, payload, discovery);
+    }
+    room(ports.get_mut(flow.egress.port), core)?;
+    let summing = !socket.options.no_checksum && core.cx.switches.on(Switch::ChecksumTx);
+    let (mut m, sum) = copied(core, payload, summing).ok_or(NO_BUFFER)?;
+    let header = flow.header(payload.len(), sum);
+    let too_big = UdpError::Unsendable(DropReason::IpTooBig);
+    m.prepend(udp::HEADER_LEN).ok_or(too_big)?.copy_from_slice(&header);
+    flow.egress.template.prepend(&mut m).map_err(UdpError::Unsendable)?;
+    ports.get_mut(flow.egress.port).ok_or(NO_PORT)?.push(m);
+    count(core, 1, socket.options.no_checksum);
+    Ok(())
+}
+
+/// So many datagrams were sent.
+#[inline(always)]
+pub(super) fn count(core: &mut Core, datagrams: u64, without_checksum: bool) {
+    core.cx.counters.add(Counter::UdpOut, datagrams);
+    if without_checksum {
+        core.cx.counters.add(Counter::UdpZeroChecksumOut, datagrams);
+    }
+}
+
+/// One that is larger than its path, whose next hop has no link address yet, or that leaves a gap
+/// behind the one before.
+#[cold]
+#[inline(never)]
+fn send_unusual(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    payload: &[u8],
+    discovery: Option<MtuDiscovery>,
+) -> Result<(), UdpError> {
+    let socket = stack.udp.get(handle).ok_or(UdpError::Closed)?;
+    let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
+    let (len, most, remote) = (flow.packet_len(payload.len()), flow.most, flow.remote);
+    if udp::HEADER_LEN + payload.len() > frag::output::transport_max(remote.ip()) {
+        return Err(UdpError::Unsendable(DropReason::IpTooBig));
+    }
+    let discovery = discovery.unwrap_or(socket.options.mtu_discovery);
+    let limit = flow.limit(discovery);
+    let is_large = len > most.bytes();
+    let is_whole = match discovery {
+        MtuDiscovery::Want => !is_large,
+        _ if len > limit.bytes() => return Err(UdpError::TooBig(limit)),
+        // What waits for a link address is cut to the path's size when it leaves.
+        _ if is_large && !flow.egress.is_complete => {
+            return Err(UdpError::Unsendable(DropReason::IpNoNeighbour));
+        }
+        _ => true,
+    };
+    let (ports, sum, egress) = ((flow.local_port, remote.port()), flow.sum, flow.egress.clone());
+    let without = socket.options.no_checksum;
+    let port = stack.ports.get(egress.port).ok_or(NO_PORT)?;
+    if port.gone {
+        return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
+    }
+    stack.check_room(egress.port, remote.ip())?;
+    let summing = !without && stack.core.cx.switches.on(Switch::ChecksumTx);
+    let ladder = summing.then_some(stack.core.cx.ladder);
+    let most = if is_whole { limit } else { most };
+    frag::output::send_udp(stack, &egress, (ports, sum, ladder), payload, most)
+        .map_err(UdpError::Unsendable)?;
+    count(&mut stack.core, 1, without);
+    Ok(())
+}

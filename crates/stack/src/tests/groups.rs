@@ -1,0 +1,373 @@
+//! Multicast over whole stacks: what is received, what is sent, and what routers are told. RFC 1112,
+//! RFC 3376, RFC 3810, RFC 3678. `messages.rs` has the queries.
+
+mod messages;
+
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+use base::{Cidr, Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner};
+use device::mem;
+use wire::group::{Message, RecordKind};
+use wire::{ipv4, ipv6};
+
+use super::craft::{Bench, frame_between};
+use super::icmp::{BOTH, NOW, bench};
+use crate::pair::{self, PairConfig};
+use crate::{
+    Event, GroupError, MulticastOptions, PortConfig, PortId, SourceChange, SourceFilter, UdpError,
+    UdpHandle,
+};
+
+pub(super) const PORT: PortId = PortId(0);
+
+pub(super) fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+pub(super) fn group_of(version: IpVersion) -> IpAddr {
+    ip(if version == IpVersion::V4 { "239.1.2.3" } else { "ff0e::123" })
+}
+
+fn any(port: u16) -> SocketAddr {
+    SocketAddr::new(ip("0.0.0.0"), port)
+}
+
+pub(super) fn bind(bench: &mut Bench, to: SocketAddr) -> UdpHandle {
+    bench.stack.udp_bind(to, Owner::program()).expect("free")
+}
+
+/// A datagram from `src` to UDP port 9 of a group, in a frame.
+fn datagram(src: IpAddr, group: IpAddr, payload: &[u8]) -> Vec<u8> {
+    let flow = inet::udp::flow_sum(SocketAddr::new(src, 7), SocketAddr::new(group, 9));
+    let sum = wire::checksum::Ladder::Word64.sum(payload);
+    let header = inet::udp::header((7, 9), payload.len(), flow, Some(sum));
+    frame_between(src, group, ipv4::UDP, &[&header[..], payload].concat())
+}
+
+/// Take what waits in a socket.
+fn received(bench: &mut Bench, socket: UdpHandle) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some(datagram) = bench.stack.udp_receive(socket) {
+        all.push(datagram.payload.as_slice().to_vec());
+        bench.stack.give_back(datagram.payload);
+    }
+    all
+}
+
+fn drops(bench: &Bench, reason: DropReason) -> u64 {
+    bench.stack.drops().of(reason)
+}
+
+/// The records of a report that was sent as it has to be: TTL or hop limit 1, Router Alert, the
+/// group's link address, and a source that may send it.
+pub(super) fn records(frame: &[u8]) -> Vec<(RecordKind, IpAddr, Vec<IpAddr>)> {
+    let packet = &frame[14..];
+    let message = if packet[0] >> 4 == 4 {
+        let h = ipv4::Header::parse(packet).expect("a header");
+        assert_eq!(
+            (h.ttl, h.protocol, h.tos, h.dst),
+            (1, 2, 0xc0, "224.0.0.22".parse().expect("v4"))
+        );
+        assert!(ipv4::has_router_alert(&packet[..h.header_len]));
+        assert_eq!(frame[..6], [1, 0, 0x5e, 0, 0, 0x16]);
+        wire::igmp::parse(&packet[h.header_len..usize::from(h.total_len)])
+    } else {
+        let h = ipv6::Header::parse(packet).expect("a header");
+        assert_eq!((h.hop_limit, h.dst), (1, "ff02::16".parse().expect("v6")));
+        assert!(h.src.is_unspecified() || h.src.is_unicast_link_local());
+        assert!(ipv6::has_router_alert(packet));
+        assert_eq!(frame[..6], [0x33, 0x33, 0, 0, 0, 0x16]);
+        let message = &packet[48..40 + usize::from(h.payload_len)];
+        wire::icmpv6::Header::parse(message, h.src, h.dst).expect("its checksum is right");
+        wire::mld::parse(message)
+    };
+    let Ok(Message::Records(records)) = message else { panic!("{message:?}") };
+    records.iter().map(|r| (r.kind, r.group, r.sources.iter().collect())).collect()
+}
+
+/// RFC 1112 7.2-b, 7.1-a, 7.1-b.
+#[test]
+fn a_group_that_nobody_joined_is_not_received() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (group, theirs) = (group_of(version), bench.theirs);
+        let socket = bind(&mut bench, any(9));
+        let frame = datagram(theirs, group, b"hello");
+        bench.exchange(&frame, NOW);
+        assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
+        assert_eq!(bench.stack.udp_join(socket, PORT, group), Ok(()));
+        assert_eq!(bench.stack.udp_join(socket, PORT, group), Err(GroupError::AlreadyMember));
+        bench.exchange(&frame, NOW);
+        let datagram = bench.stack.udp_receive(socket).expect("delivered");
+        assert_eq!(datagram.to, SocketAddr::new(group, 9));
+        assert_eq!(datagram.from, SocketAddr::new(theirs, 7));
+        assert_eq!(datagram.payload.as_slice(), b"hello");
+        bench.stack.give_back(datagram.payload);
+        assert_eq!(bench.stack.udp_leave(socket, PORT, group), Ok(()));
+        assert_eq!(bench.stack.udp_leave(socket, PORT, group), Err(GroupError::NotAMember));
+        bench.exchange(&frame, NOW);
+        assert_eq!(drops(&bench, DropReason::GroupNotJoined), 2);
+        assert_eq!(received(&mut bench, socket), [] as [Vec<u8>; 0]);
+        bench.stack.settle();
+        assert_eq!(bench.peers_buffers_out(), 0);
+    }
+}
+
+/// RFC 3376 3.2-c, 3.1-a, RFC 3810 4.1-a, RFC 3678.
+#[test]
+fn source_filters() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (group, good) = (group_of(version), bench.theirs);
+        let bad = ip(if version == IpVersion::V4 { "192.0.2.66" } else { "2001:db8::66" });
+        let socket = bind(&mut bench, any(9));
+        let hears = |bench: &mut Bench| {
+            for source in [good, bad] {
+                bench.exchange(&datagram(source, group, &[u8::from(source == good)]), NOW);
+            }
+            received(bench, socket).concat()
+        };
+        let change = |bench: &mut Bench, source, change| {
+            bench.stack.udp_change_source(socket, PORT, group, source, change)
+        };
+        let blocked = change(&mut bench, bad, SourceChange::Block);
+        assert_eq!(blocked, Err(GroupError::NotAMember));
+        bench.stack.udp_join(socket, PORT, group).expect("joined");
+        assert_eq!(hears(&mut bench), [1, 0]);
+        assert_eq!(change(&mut bench, good, SourceChange::Join), Err(GroupError::OtherMode));
+        change(&mut bench, bad, SourceChange::Block).expect("blocked");
+        assert_eq!(hears(&mut bench), [1]);
+        assert_eq!(drops(&bench, DropReason::GroupFiltered), 1);
+        assert_eq!(change(&mut bench, bad, SourceChange::Block), Err(GroupError::AlreadyMember));
+        change(&mut bench, bad, SourceChange::Unblock).expect("unblocked");
+        assert_eq!(hears(&mut bench), [1, 0]);
+        bench.stack.udp_leave(socket, PORT, group).expect("left");
+        change(&mut bench, bad, SourceChange::Join).expect("joined");
+        assert_eq!(hears(&mut bench), [0], "source-specific");
+        let filter = SourceFilter::include([good]);
+        bench.stack.udp_set_source_filter(socket, PORT, group, filter).expect("set");
+        assert_eq!(hears(&mut bench), [1]);
+        assert_eq!(change(&mut bench, bad, SourceChange::Leave), Err(GroupError::NotAMember));
+        change(&mut bench, good, SourceChange::Leave).expect("left");
+        assert_eq!(bench.stack.udp_source_filter(socket, PORT, group), None, "with the last");
+        let of_other = if version == IpVersion::V4 { ip("2001:db8::1") } else { ip("192.0.2.1") };
+        for wrong in [of_other, group, ip("127.0.0.1"), ip("::")] {
+            let joined = change(&mut bench, wrong, SourceChange::Join);
+            assert_eq!(joined, Err(GroupError::NotASource), "{wrong}");
+        }
+    }
+}
+
+/// Every socket has its own filter, and the same bytes.
+#[test]
+fn sockets_bound_to_a_group_share_it() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (group, theirs) = (group_of(version), bench.theirs);
+        let at = SocketAddr::new(group, 9);
+        let sockets = [at, at, at, any(9)].map(|at| bind(&mut bench, at));
+        for socket in sockets {
+            bench.stack.udp_join(socket, PORT, group).expect("joined");
+        }
+        let block = SourceChange::Block;
+        bench.stack.udp_change_source(sockets[1], PORT, group, theirs, block).expect("blocked");
+        let other = bind(&mut bench, SocketAddr::new(group, 10));
+        bench.stack.udp_join(other, PORT, group).expect("joined");
+        bench.exchange(&datagram(theirs, group, b"all"), NOW);
+        let mut told = Vec::new();
+        while let Some(event) = bench.stack.next_event() {
+            if let Event::Udp(handle) = event {
+                told.push(handle);
+            }
+        }
+        told.sort();
+        assert_eq!(told, [sockets[0], sockets[2], sockets[3]]);
+        let heard = sockets.map(|socket| received(&mut bench, socket).concat());
+        assert_eq!(heard, [b"all".to_vec(), vec![], b"all".to_vec(), b"all".to_vec()]);
+        assert_eq!(received(&mut bench, other), [] as [Vec<u8>; 0], "of another UDP port");
+        // One that does not read loses alone.
+        let payload = [7; 1_400];
+        for _ in 0..300 {
+            bench.exchange(&datagram(theirs, group, &payload), NOW);
+            received(&mut bench, sockets[0]);
+            received(&mut bench, sockets[2]);
+        }
+        let (full, read) = (drops(&bench, DropReason::UdpQueueFull), sockets[0]);
+        assert!(full > 100, "{full}");
+        bench.exchange(&datagram(theirs, group, b"last"), NOW);
+        assert_eq!(received(&mut bench, read), [b"last"]);
+        for socket in sockets.into_iter().chain([other]) {
+            bench.stack.udp_close(socket);
+        }
+        bench.stack.poll(NOW + Duration::from_secs(60));
+        assert!(bench.stack.groups_page(0, 10).rows.is_empty());
+        bench.sent();
+        bench.stack.settle();
+        assert_eq!((bench.peers_buffers_out(), bench.stack.pool().outstanding()), (0, 0));
+        bench.exchange(&datagram(theirs, group, b"nobody"), NOW);
+        assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
+    }
+}
+
+/// As FreeBSD, and Linux with IP_MULTICAST_ALL off: what another socket has joined is its own.
+/// RFC 1112 7.2-a, 7.2-c.
+#[test]
+fn a_socket_that_did_not_join_gets_nothing_but_what_all_nodes_get() {
+    for (version, all) in [(IpVersion::V4, "224.0.0.1"), (IpVersion::V6, "ff02::1")] {
+        let mut bench = bench(version);
+        let (group, theirs) = (group_of(version), bench.theirs);
+        let member = bind(&mut bench, SocketAddr::new(group, 9));
+        bench.stack.udp_join(member, PORT, group).expect("joined");
+        let other = bind(&mut bench, any(9));
+        bench.exchange(&datagram(theirs, group, b"x"), NOW);
+        assert_eq!(received(&mut bench, member), [b"x"]);
+        assert_eq!(received(&mut bench, other), [] as [Vec<u8>; 0]);
+        bench.exchange(&datagram(theirs, ip(all), b"y"), NOW);
+        assert_eq!(received(&mut bench, other), [b"y"]);
+        bench.stack.udp_connect(other, SocketAddr::new(theirs, 8)).expect("open");
+        bench.exchange(&datagram(theirs, ip(all), b"z"), NOW);
+        assert_eq!(received(&mut bench, other), [] as [Vec<u8>; 0]);
+        assert_eq!(drops(&bench, DropReason::UdpNotPeer), 1);
+        // Nobody is told that a group has no socket.
+        bench.stack.udp_close(other);
+        assert_eq!(bench.exchange(&datagram(theirs, ip(all), b"z"), NOW).len(), 0);
+    }
+}
+
+/// RFC 1112 6.1-a, 6.1-b, 6.4-a.
+#[test]
+fn what_is_sent_has_one_hop_and_comes_back_to_members() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let to = SocketAddr::new(group_of(version), 9);
+        let sender = bind(&mut bench, any(9));
+        let stack = &mut bench.stack;
+        stack.udp_send(sender, to, b"alone", NOW).expect("sent");
+        let frames = bench.sent();
+        assert_eq!(frames.len(), 1);
+        let (ttl, hops, mac) = (frames[0][14 + 8], frames[0][14 + 7], frames[0][0]);
+        let is_v4 = version == IpVersion::V4;
+        assert_eq!((if is_v4 { ttl } else { hops }, mac), (1, if is_v4 { 1 } else { 0x33 }));
+        assert_eq!(received(&mut bench, sender), [] as [Vec<u8>; 0], "it has not joined");
+        bench.stack.udp_join(sender, PORT, to.ip()).expect("joined");
+        bench.sent();
+        bench.stack.udp_send(sender, to, b"both", NOW).expect("sent");
+        assert_eq!(bench.sent().len(), 1);
+        let back = bench.stack.udp_receive(sender).expect("looped");
+        assert_eq!((back.from.ip(), back.to), (bench.ours, to));
+        bench.stack.give_back(back.payload);
+        let set = |bench: &mut Bench, options| {
+            bench.stack.udp_set_multicast_options(sender, options).expect("open");
+            bench.stack.udp_send(sender, to, b"x", NOW).expect("sent");
+            (bench.sent().len(), received(bench, sender).len())
+        };
+        let usual = MulticastOptions::default();
+        assert_eq!(set(&mut bench, MulticastOptions { loops: false, ..usual }), (1, 0));
+        assert_eq!(set(&mut bench, MulticastOptions { hops: 0, ..usual }), (0, 1), "stays here");
+        assert_eq!(set(&mut bench, MulticastOptions { port: Some(PORT), ..usual }), (1, 1));
+        let gone = MulticastOptions { port: Some(PortId(9)), ..usual };
+        let refused = bench.stack.udp_set_multicast_options(sender, gone);
+        assert_eq!(refused, Err(GroupError::NoPort));
+        assert_eq!(bench.stack.counters().of(Counter::GroupLooped), 3);
+    }
+}
+
+#[test]
+fn datagrams_to_groups_are_fragmented_and_come_back_whole() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let to = SocketAddr::new(group_of(version), 9);
+        let sender = bind(&mut bench, any(9));
+        bench.stack.udp_join(sender, PORT, to.ip()).expect("joined");
+        bench.sent();
+        let data = super::frag::pattern(4_000);
+        bench.stack.udp_send(sender, to, &data, NOW).expect("sent");
+        assert_eq!(bench.sent().len(), 3);
+        assert_eq!(received(&mut bench, sender), [data]);
+        let sent = bench.stack.udp_send(sender, to, &vec![0; 65_536], NOW);
+        assert_eq!(sent, Err(UdpError::Unsendable(DropReason::IpTooBig)));
+    }
+}
+
+/// A group of link scope is on one of several links, and somebody has to say which. RFC 4007.
+/// RFC 1112 6.1-c, 7.1-c.
+#[test]
+fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
+    let mut bench = bench(IpVersion::V6);
+    let config = PairConfig::new([1, 2]);
+    let (second, _held) = mem::pair(&config.wire);
+    let addresses: Vec<Cidr> =
+        ["198.51.100.1/24", "2001:db8:2::1/64"].map(|a| a.parse().expect("a network")).to_vec();
+    let mac = pair::mac(9);
+    let other = bench.stack.add_port(Box::new(second), PortConfig { mac, addresses });
+    let socket = bind(&mut bench, any(9));
+    let scoped =
+        |scope| SocketAddr::V6(SocketAddrV6::new("ff02::fb".parse().expect("v6"), 5353, 0, scope));
+    let leaves_by_first = |bench: &mut Bench, to| {
+        bench.stack.udp_send(socket, to, b"x", NOW).map(|()| bench.sent().len())
+    };
+    let no_route = Err(UdpError::Unsendable(DropReason::IpNoRoute));
+    assert_eq!(leaves_by_first(&mut bench, scoped(0)), no_route);
+    assert_eq!(leaves_by_first(&mut bench, scoped(PORT.scope_id())), Ok(1));
+    assert_eq!(leaves_by_first(&mut bench, scoped(other.scope_id())), Ok(0));
+    let v4 = SocketAddr::new(ip("239.1.2.3"), 5353);
+    assert_eq!(leaves_by_first(&mut bench, v4), no_route);
+    assert_eq!(bench.stack.group_port(v4.ip()), None);
+    let all: Cidr = "0.0.0.0/0".parse().expect("a network");
+    bench.stack.add_route(crate::Route::new(all, Some(ip("192.0.2.2")), PORT.0));
+    assert_eq!(leaves_by_first(&mut bench, v4), Ok(1));
+    assert_eq!(bench.stack.group_port(v4.ip()), Some(PORT));
+    let options = MulticastOptions { port: Some(other), ..MulticastOptions::default() };
+    bench.stack.udp_set_multicast_options(socket, options).expect("open");
+    assert_eq!(leaves_by_first(&mut bench, v4), Ok(0));
+    let bound = bind(&mut bench, SocketAddr::new(ip("198.51.100.1"), 9));
+    bench.stack.udp_send(bound, v4, b"x", NOW).expect("sent");
+    assert_eq!(bench.sent().len(), 0, "by the port of its address");
+    // A membership is of a port.
+    bench.stack.udp_join(socket, other, v4.ip()).expect("joined");
+    bench.exchange(&datagram(ip("192.0.2.2"), v4.ip(), b"x"), NOW);
+    assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
+    // And goes with it.
+    assert_eq!(bench.stack.groups_page(0, 10).rows.len(), 1);
+    bench.stack.remove_port(other).expect("there");
+    assert_eq!(bench.stack.groups_page(0, 10).rows.len(), 0);
+    assert_eq!(bench.stack.udp_source_filter(socket, other, v4.ip()), None);
+    assert_eq!(bench.stack.udp_join(socket, other, v4.ip()), Err(GroupError::NoPort));
+}
+
+#[test]
+fn groups_sources_and_memberships_are_limited() {
+    let mut bench = bench(IpVersion::V4);
+    let (a, b) = (bind(&mut bench, any(9)), bind(&mut bench, any(10)));
+    let budget = &mut bench.stack.core.cx.budget;
+    budget.set(Limit::GroupsPerPort, 3);
+    budget.set(Limit::MembershipsPerSocket, 2);
+    budget.set(Limit::SourcesPerGroup, 4);
+    let group = |n: u8| IpAddr::from([239, 0, 0, n]);
+    let stack = &mut bench.stack;
+    assert_eq!(stack.udp_join(a, PORT, group(1)), Ok(()));
+    assert_eq!(stack.udp_join(a, PORT, group(2)), Ok(()));
+    let full = Err(GroupError::LimitReached(Limit::MembershipsPerSocket));
+    assert_eq!(stack.udp_join(a, PORT, group(3)), full);
+    assert_eq!(stack.udp_join(b, PORT, group(3)), Ok(()));
+    let full = Err(GroupError::LimitReached(Limit::GroupsPerPort));
+    assert_eq!(stack.udp_join(b, PORT, group(4)), full);
+    assert_eq!(stack.udp_join(b, PORT, group(1)), Ok(()), "the port receives it already");
+    let sources = |from: u8, n: u8| (from..from + n).map(|d| IpAddr::from([10, 0, 0, d]));
+    let set = |stack: &mut crate::Stack, socket, filter| {
+        stack.udp_set_source_filter(socket, PORT, group(1), filter)
+    };
+    let full = Err(GroupError::LimitReached(Limit::SourcesPerGroup));
+    assert_eq!(set(stack, a, SourceFilter::include(sources(1, 5))), full);
+    assert_eq!(set(stack, a, SourceFilter::include(sources(1, 4))), Ok(()));
+    assert_eq!(set(stack, b, SourceFilter::include(sources(11, 4))), Ok(()));
+    // Eight are more than the port names: it asks for all, and the sockets choose.
+    let rows = stack.groups_page(0, 9).rows;
+    let row = rows.iter().find(|row| row.group == group(1)).expect("joined");
+    assert_eq!((&row.filter, row.sockets), (&SourceFilter::ANYTHING, 2));
+    let gone = stack.udp_join(UdpHandle::default(), PORT, group(1));
+    assert_eq!(gone, Err(GroupError::Closed));
+    assert_eq!(stack.udp_join(a, PORT, ip("192.0.2.9")), Err(GroupError::NotAGroup));
+    assert!(full.expect_err("full").to_string().contains("sources_per_group"));
+    assert_eq!(bench.stack.budget().hits(Limit::GroupsPerPort), 1);
+}
