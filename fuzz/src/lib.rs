@@ -11,6 +11,7 @@ pub mod control;
 mod craft;
 pub mod cut;
 pub mod dissect;
+pub mod dns;
 pub mod filter;
 pub mod link;
 pub mod parsers;
@@ -43,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("link", link::any_settings),
     ("cut", cut::any_frame),
     ("dissect", dissect::any_packet),
+    ("dns", dns::any_answer),
     ("wheel", queues::wheel),
     ("release", queues::release),
     ("filter", filter::any_program),

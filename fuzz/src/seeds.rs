@@ -23,7 +23,7 @@ pub type Seed = (&'static str, String, Vec<u8>);
 
 /// Targets that decode a script, so that any bytes mean something.
 const SCRIPTED: &[&str] = &[
-    "tcb", "predict", "dissect", "stack", "listener", "control", "capture", "link", "wheel",
+    "tcb", "predict", "dissect", "dns", "stack", "listener", "control", "capture", "link", "wheel",
     "release", "filter",
 ];
 /// Scripts of any bytes for each of them.
@@ -52,6 +52,7 @@ pub fn all() -> Vec<Seed> {
         }
     }
     seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
+    seeds.push(("dns", "answers".to_owned(), crate::dns::whole_answers()));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds
 }

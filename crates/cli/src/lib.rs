@@ -5,14 +5,16 @@
 //!
 //! All tools have the same layout: TOOL.rs has `main`, `TOOL/args.rs` the options, `TOOL/run.rs`
 //! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
-//! Ctrl-C (`clock`), a stack on a device (`outside`), requests to a running program (`running`) and
-//! the answers (`control_service`), printing (`output`).
+//! Ctrl-C (`clock`), a stack on a device (`outside`), names of hosts (`names`), requests to a running
+//! program (`running`) and the answers (`control_service`), printing (`output`).
 
 mod args;
 mod clock;
 mod control_service;
 mod dump;
 mod lab;
+#[cfg(target_os = "linux")]
+mod names;
 mod outcome;
 mod output;
 #[cfg(target_os = "linux")]

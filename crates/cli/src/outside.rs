@@ -6,10 +6,11 @@
 
 mod addr;
 mod auto;
+mod dhcp;
 
 pub(crate) use addr::Addr;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::task::Waker;
@@ -51,11 +52,12 @@ pub(crate) struct Args {
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
     #[arg(long, value_name = "[OUTER.]ID", requires = "dev", hide_short_help = true)]
     pub(crate) vlan: Option<Tags>,
-    /// Our address and network, as 192.0.2.2/24, or auto; repeatable
+    /// Our address and network, as 192.0.2.2/24, or auto or dhcp; repeatable
     ///
     /// auto makes IPv6 addresses as routers on the link advertise (SLAAC), and waits until they
-    /// have been checked for duplicates.
-    #[arg(long, value_name = "A/B|auto", requires = "dev")]
+    /// have been checked for duplicates. dhcp asks a server for an IPv4 address, keeps it while the
+    /// tool runs, and gives it back at the end.
+    #[arg(long, value_name = "A/B|auto|dhcp", requires = "dev")]
     pub(crate) addr: Vec<Addr>,
     /// Gateway to other networks, one a version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
@@ -186,12 +188,14 @@ impl Args {
         };
         if self.addr.is_empty() {
             return usage(
-                "our end needs an address: --addr A/B, as in 192.0.2.2/24, or --addr auto for IPv6"
+                "our end needs an address: --addr A/B, as in 192.0.2.2/24, --addr dhcp, or \
+                 --addr auto for IPv6"
                     .to_owned(),
             );
         }
         for gateway in &self.via {
-            let is_auto = gateway.is_ipv6() && self.is_auto();
+            let asks = if gateway.is_ipv6() { Addr::Auto } else { Addr::Dhcp };
+            let is_auto = self.addr.contains(&asks);
             if !is_auto && !self.fixed().any(|cidr| cidr.contains(*gateway)) {
                 return usage(format!(
                     "gateway {gateway} is on none of our networks; give an --addr A/B beside it"
@@ -205,7 +209,7 @@ impl Args {
     fn fixed(&self) -> impl Iterator<Item = Cidr> {
         self.addr.iter().filter_map(|addr| match addr {
             Addr::Fixed(cidr) => Some(*cidr),
-            Addr::Auto => None,
+            Addr::Auto | Addr::Dhcp => None,
         })
     }
 
@@ -246,6 +250,8 @@ pub(crate) struct Outside {
     pub(crate) stack: Stack,
     pub(crate) port: PortId,
     pub(crate) clock: Clock,
+    /// Keeps the address of `--addr dhcp`.
+    dhcp: Option<dhcp::Dhcp>,
 }
 
 /// Settings that a command may choose.
@@ -306,7 +312,10 @@ impl Outside {
         for &gateway in &args.via {
             stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
         }
-        let mut outside = Outside { stack, port, clock };
+        let mut outside = Outside { stack, port, clock, dhcp: None };
+        if args.addr.contains(&Addr::Dhcp) {
+            dhcp::configure(&mut outside, mac)?;
+        }
         if args.is_auto() {
             auto::configure(&mut outside)?;
         }
@@ -335,7 +344,30 @@ impl Outside {
 
     /// Receive and send what is pending; returns the amount of work.
     pub(crate) fn turn(&mut self) -> usize {
-        self.stack.poll(self.clock.now())
+        let now = self.clock.now();
+        let worked = self.stack.poll(now);
+        if let Some(dhcp) = &mut self.dhcp {
+            dhcp.turn(&mut self.stack, now);
+        }
+        worked
+    }
+
+    /// The name servers that a DHCP server or routers told us of, the preferred one first.
+    pub(crate) fn dns_servers(&self, port: u16) -> Vec<SocketAddr> {
+        let leased = self.dhcp.iter().flat_map(dhcp::Dhcp::dns_servers);
+        let leased = leased.map(|ip| SocketAddr::new(ip, port));
+        let scope_id = self.port.scope_id();
+        let advertised = self.stack.dns_servers(self.port).into_iter().map(|ip| {
+            let scope_id = if ip.is_unicast_link_local() { scope_id } else { 0 };
+            SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope_id))
+        });
+        leased.chain(advertised).collect()
+    }
+
+    /// The domains in which names are searched, from where the name servers are.
+    pub(crate) fn dns_search(&self) -> Vec<String> {
+        let leased = self.dhcp.iter().flat_map(|dhcp| dhcp.dns_search().iter().cloned());
+        leased.chain(self.stack.dns_search(self.port)).collect()
     }
 
     /// Sleep until a frame comes, the device has room again after it pushed back, the stack has
@@ -350,6 +382,7 @@ impl Outside {
     ) -> Result<bool> {
         self.stack.flush();
         let now = self.clock.now();
+        let until = self.dhcp.as_ref().map_or(until, |dhcp| until.min(dhcp.deadline()));
         let (gathers, look_at) = match self.stack.arm(Waker::noop()) {
             Armed::Ready => return Ok(false),
             Armed::Until(at) => (true, at),
@@ -392,6 +425,12 @@ impl Outside {
 
     fn device(&self) -> Result<&dyn Device> {
         self.stack.device(self.port).context("the device was removed")
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        dhcp::release(self);
     }
 }
 
@@ -546,5 +585,7 @@ mod tests {
         assert!(args(&["auto"], &[]).check().is_ok());
         assert!(args(&["auto"], &["fe80::1"]).check().is_ok());
         assert!(args(&["auto"], &["192.0.2.1"]).check().is_err(), "auto is IPv6");
+        assert!(args(&["dhcp"], &["192.0.2.1"]).check().is_ok());
+        assert!(args(&["dhcp"], &["fe80::1"]).check().is_err(), "dhcp is IPv4");
     }
 }

@@ -36,9 +36,9 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let plan = Plan::new(args)?;
     let interrupt = Interrupt::install()?;
-    let interrupted = match host::Role::of(args)? {
-        Some(role) => with_a_host(args, &plan, role, &interrupt)?,
-        None => in_memory(args, &plan, &interrupt)?,
+    let interrupted = match host::Role::is_asked_for(args) {
+        true => with_a_host(args, &plan, &interrupt)?,
+        false => in_memory(args, &plan, &interrupt)?,
     };
     Ok(if interrupted { Outcome::Interrupted } else { Outcome::Done })
 }
@@ -55,9 +55,12 @@ fn in_memory(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
 }
 
 /// To or from a host; `true` if Ctrl-C ended it early.
-fn with_a_host(args: &Args, plan: &Plan, role: host::Role, interrupt: &Interrupt) -> Result<bool> {
+fn with_a_host(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
     let mut wrapped = wrap::Wrapped::default();
-    let (moved, outside) = run::with_a_host(args, plan, role, interrupt, &mut wrapped)?;
+    let Some(ended) = run::with_a_host(args, plan, interrupt, &mut wrapped)? else {
+        return Ok(true);
+    };
+    let run::WithAHost { role, moved, outside } = ended;
     let found = Found { plan, role, moved: &moved, stack: &outside.stack, wrapped: &wrapped };
     if args.json {
         output::out(&found.json(outside.mtu())?)?;

@@ -16,6 +16,7 @@ use slotmap::SecondaryMap;
 use stack::{Event, ListenerHandle, Stack, TcpHandle, UdpHandle};
 use tcp::Events;
 
+use crate::dns::{self, Resolver};
 use crate::driver_state::DriverState;
 use crate::error;
 use crate::waiting::{Readiness, Socket, WaitQueue};
@@ -34,6 +35,9 @@ pub(crate) struct Inner {
     pub(crate) udp: SecondaryMap<UdpHandle, WaitQueue>,
     /// The wait queue for room in a device.
     room: WaitQueue,
+    /// The wait queue of all lookups of names, whose sockets have none of their own.
+    lookups: WaitQueue,
+    pub(crate) resolver: Resolver,
     /// By time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
     /// The last number given to an alarm or a wait.
@@ -51,12 +55,15 @@ pub(crate) struct Inner {
 
 impl Shared {
     pub(crate) fn new(stack: Stack) -> Shared {
+        let secret = stack.derived_secret(dns::PURPOSE);
         let inner = Inner {
+            resolver: Resolver::new(dns::Config::default(), dns::Hosts::default(), secret),
             stack,
             tcp: SecondaryMap::new(),
             listeners: SecondaryMap::new(),
             udp: SecondaryMap::new(),
             room: WaitQueue::default(),
+            lookups: WaitQueue::default(),
             alarms: BTreeMap::new(),
             numbers: 0,
             driver: DriverState::default(),
@@ -116,7 +123,7 @@ impl Shared {
     pub(crate) fn driver_ended(&self) {
         let Ok(mut inner) = self.inner.lock() else { return };
         inner.driver.gone = true;
-        let Inner { tcp, listeners, udp, room, alarms, wakers, driver, .. } = &mut *inner;
+        let Inner { tcp, listeners, udp, room, lookups, alarms, wakers, driver, .. } = &mut *inner;
         for socket in tcp.values_mut() {
             socket.read.take_into(wakers);
             socket.write.take_into(wakers);
@@ -124,6 +131,7 @@ impl Shared {
         listeners.values_mut().for_each(|wait_queue| wait_queue.take_into(wakers));
         udp.values_mut().for_each(|wait_queue| wait_queue.take_into(wakers));
         room.take_into(wakers);
+        lookups.take_into(wakers);
         wakers.extend(core::mem::take(alarms).into_values());
         wakers.extend(driver.background.take());
         drop(Call { shared: self, inner: Some(inner), knows_time: true });
@@ -214,7 +222,11 @@ impl Inner {
         while let Some(event) = self.stack.next_event() {
             match event {
                 Event::Tcp(handle, events) => {
-                    let Some(socket) = self.tcp.get_mut(handle) else { continue };
+                    let Some(socket) = self.tcp.get_mut(handle) else {
+                        // A socket of a lookup, or a connection that its program has closed.
+                        self.lookups.take_into(&mut self.wakers);
+                        continue;
+                    };
                     let news = Events::READABLE | Events::PEER_CLOSED | Events::URGENT;
                     if events.has(news | Events::CLOSED) {
                         socket.read.take_into(&mut self.wakers);
@@ -229,9 +241,8 @@ impl Inner {
                     }
                 }
                 Event::Udp(handle) => {
-                    if let Some(wait_queue) = self.udp.get_mut(handle) {
-                        wait_queue.take_into(&mut self.wakers);
-                    }
+                    let wait_queue = self.udp.get_mut(handle).unwrap_or(&mut self.lookups);
+                    wait_queue.take_into(&mut self.wakers);
                 }
                 // Echo sockets belong to the polled API.
                 Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
@@ -265,6 +276,7 @@ impl Inner {
             Readiness::Accept(handle) => self.listeners.get_mut(handle),
             Readiness::Datagram(handle) => self.udp.get_mut(handle),
             Readiness::Room => Some(&mut self.room),
+            Readiness::Lookup => Some(&mut self.lookups),
         }
     }
 

@@ -23,6 +23,9 @@ pub mod blocking;
 mod calls;
 #[cfg(target_os = "linux")]
 mod descriptors;
+pub mod dhcp;
+pub mod dhcp6;
+pub mod dns;
 mod driver;
 mod driver_state;
 mod error;

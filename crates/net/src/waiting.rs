@@ -23,6 +23,8 @@ pub(crate) enum Readiness {
     Datagram(UdpHandle),
     /// Room in a device.
     Room,
+    /// Something for a socket of any lookup of a name.
+    Lookup,
 }
 
 /// The wakers that wait for one readiness.

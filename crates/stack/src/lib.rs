@@ -60,6 +60,7 @@ pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
 /// The sources of a group that are wanted.
 pub use inet::group::{Filter as SourceFilter, Mode as FilterMode};
+pub use inet::neighbour::State as NeighbourState;
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
@@ -252,7 +253,7 @@ impl Stack {
     }
 
     /// What is known of a neighbour, and how surely; `None` for nothing.
-    pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<inet::neighbour::State> {
+    pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<NeighbourState> {
         self.neighbours.state((port.0, ip))
     }
 

@@ -2,6 +2,7 @@
 
 mod acd;
 mod addresses;
+mod addressless;
 mod autoconf;
 mod broadcast;
 mod checksums;

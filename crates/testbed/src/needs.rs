@@ -19,6 +19,8 @@ pub enum Need {
 impl Need {
     /// curl.
     pub const CURL: Need = Need::Program("curl", "curl");
+    /// dnsmasq, a server of DHCP and DNS.
+    pub const DNSMASQ: Need = Need::Program("dnsmasq", "dnsmasq-base");
     /// nginx.
     pub const NGINX: Need = Need::Program("nginx", "nginx-light");
     /// ping of iputils.

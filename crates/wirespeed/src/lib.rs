@@ -79,8 +79,8 @@
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
 pub use base;
 pub use base::{
-    Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, Limit,
-    LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches, WallTime,
+    Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, KeyedHash,
+    Limit, LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches, WallTime,
 };
 
 pub use mbuf::{Mbuf, Pool};
@@ -126,8 +126,8 @@ pub use stack::{
     BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
     FastConnect, FastOpenConfig, FilterMode, GAP_MAX, GapError, GroupError, GroupRow, Identifiers,
     IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
-    MtuError, MulticastOptions, Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, Progress,
-    ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack, StackConfig,
-    TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable,
-    dplpmtud, route::MAIN_TABLE,
+    MtuError, MulticastOptions, NeighbourState, Origin, OtherBroadcaster, PingHandle, PortConfig,
+    PortId, Progress, ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack,
+    StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived,
+    Unreachable, dplpmtud, route::MAIN_TABLE,
 };

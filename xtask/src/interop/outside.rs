@@ -14,6 +14,7 @@ pub(super) const SOCAT: Need = Need::Program { program: "socat", package: "socat
 const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
 const TSHARK: Need = Need::Program { program: "tshark", package: "tshark" };
 const CURL: Need = Need::Program { program: "curl", package: "curl" };
+const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
 const NGINX: Need = Need::Program { program: "nginx", package: "nginx-light" };
 pub(super) const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
 
@@ -67,6 +68,11 @@ pub(super) const CASES: &[Case] = &[
         name: "curl from our server over TLS, our client from nginx, curl through the proxy",
         needs: &[Need::Root, TUN, IP, CURL, NGINX],
         run: examples,
+    },
+    Case {
+        name: "ping by a name that dnsmasq knows",
+        needs: &[Need::Root, TUN, IP, DNSMASQ],
+        run: names,
     },
     Case { name: "show --json on a running ttcp", needs: &[Need::Root, TUN, IP], run: show },
     iperf::IPV4,
@@ -151,6 +157,26 @@ fn send(
     same(&sum, &sum_of(bench, &received)?)?;
     same(&sum, &reported(&report, "sha256_sent")?)?;
     afterwards(bench)
+}
+
+fn names(bench: &Workbench) -> Result<()> {
+    let host = Host::new(bench)?;
+    let mut dnsmasq = host.command("dnsmasq");
+    dnsmasq.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
+    dnsmasq.args(["--pid-file=", "--user=root", "--bind-interfaces", "--local=/test/"]);
+    dnsmasq.args(["--listen-address=10.9.0.1", "--host-record=kernel.test,10.9.0.1,fd09::1"]);
+    let _dnsmasq = host.start("dnsmasq", &mut dnsmasq)?;
+    for (version, address) in [("-4", "10.9.0.1"), ("-6", "fd09::1")] {
+        // Until it listens.
+        let printed = host.until(|| {
+            let mut ours = host.ours("ping")?;
+            ours.args(["--dns", "10.9.0.1", "-c", "1", version, "kernel.test"]);
+            Ok(ours)
+        })?;
+        let expected = format!("PING kernel.test ({address})");
+        ensure!(printed.contains(&expected), "no '{expected}' in {printed}");
+    }
+    Ok(())
 }
 
 fn pings(bench: &Workbench) -> Result<()> {

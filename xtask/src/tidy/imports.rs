@@ -31,7 +31,7 @@ const LAW: &[(&str, May)] = &[
     ("stack", Only(LAYERS)),
     ("link", Only(&["base", "mbuf", "wire", "device"])),
     ("sim", Only(SIMULATED)),
-    ("net", Only(&["base", "mbuf", "tcp", "device", "stack"])),
+    ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
     ("control", Only(&["base"])),
     ("dissect", Only(&["base", "wire"])),
     ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),

@@ -13,6 +13,8 @@ pub(crate) enum Addr {
     Fixed(Cidr),
     /// As routers advertise.
     Auto,
+    /// As a DHCP server says.
+    Dhcp,
 }
 
 impl FromStr for Addr {
@@ -21,8 +23,9 @@ impl FromStr for Addr {
     fn from_str(text: &str) -> Result<Addr, Self::Err> {
         match text {
             "auto" => Ok(Addr::Auto),
+            "dhcp" => Ok(Addr::Dhcp),
             _ => text.parse().map(Addr::Fixed).map_err(
-                |_| "expected ADDRESS/LENGTH, as in 192.0.2.1/24 or 2001:db8::1/64, or auto",
+                |_| "expected ADDRESS/LENGTH, as in 192.0.2.1/24 or 2001:db8::1/64, auto or dhcp",
             ),
         }
     }
@@ -33,8 +36,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_or_auto() {
+    fn an_address_or_how_to_get_one() {
         assert_eq!("auto".parse(), Ok(Addr::Auto));
+        assert_eq!("dhcp".parse(), Ok(Addr::Dhcp));
         let fixed = "2001:db8::1/64".parse().expect("a network");
         assert_eq!("2001:db8::1/64".parse(), Ok(Addr::Fixed(fixed)));
         for bad in ["", "Auto", "192.0.2.1", "192.0.2.1/33", "dhcp6"] {

@@ -4,7 +4,7 @@
 
 use wirespeed::{Duration, MtuDiscovery};
 
-use crate::outside;
+use crate::{names, outside};
 
 /// The largest payload of an echo request, in bytes: over IPv6, whose header does not count. An
 /// IPv4 packet holds 20 less.
@@ -19,6 +19,8 @@ pub(crate) struct Args {
     pub(super) host: String,
     #[command(flatten)]
     pub(super) outside: outside::Args,
+    #[command(flatten)]
+    pub(super) names: names::Args,
     /// IPv4 only
     #[arg(short = '4')]
     pub(super) v4: bool,

@@ -3,16 +3,15 @@
 //! Called by: `ping.rs`.
 
 use core::net::IpAddr;
-use std::net::ToSocketAddrs;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use wirespeed::{DropReason, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
 
 use super::args::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
-use crate::output;
 use crate::outside::Outside;
+use crate::{names, output};
 
 /// Send requests until it is time to stop; `true` if any was answered.
 pub(super) fn run(args: &Args) -> Result<bool> {
@@ -23,9 +22,11 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     };
     let interrupt = Interrupt::install()?;
     let mut outside = Outside::open(&args.outside)?;
-    let address = resolve(&args.host, version, &outside.addresses())?;
-    args.outside.check_host(address)?;
-    outside.check_host(address)?;
+    let names = (&args.outside, &args.names);
+    let Some(address) = names::resolve(&mut outside, names, &args.host, version, &interrupt)?
+    else {
+        return Ok(false);
+    };
     let socket = outside.stack.ping_open(Owner::program());
     let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
     let hint = outside.stack.ping_set_mtu_discovery(socket, args.hint.discovery());
@@ -148,20 +149,4 @@ fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<
         }
     }
     Ok(())
-}
-
-/// The address of a host: of the IP version asked for, preferably one that we have an address of.
-fn resolve(host: &str, version: Option<IpVersion>, own: &[IpAddr]) -> Result<IpAddr> {
-    let ours = |address: &IpAddr| own.iter().any(|ip| ip.is_ipv4() == address.is_ipv4());
-    let addresses = (host, 0)
-        .to_socket_addrs()
-        .with_context(|| format!("'{host}' is no address, and no name that the system knows"))?;
-    let wanted: Vec<IpAddr> = addresses
-        .map(|address| address.ip())
-        .filter(|address| version.is_none_or(|version| IpVersion::of(address) == version))
-        .collect();
-    wanted.iter().copied().find(ours).or(wanted.first().copied()).ok_or_else(|| {
-        let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
-        anyhow!("'{host}' has no address of {version}: ask without that option")
-    })
 }

@@ -133,6 +133,8 @@ pub(crate) struct Args {
     pub(super) source_sink: bool,
     #[command(flatten)]
     pub(super) outside: crate::outside::Args,
+    #[command(flatten)]
+    pub(super) names: crate::names::Args,
     /// Fail when the peer has acknowledged nothing for this long [default: 20]
     #[arg(long, value_name = "S", requires = "dev", value_parser = timeout,
           help_heading = DEVICE, hide_short_help = true)]

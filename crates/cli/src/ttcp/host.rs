@@ -17,9 +17,9 @@ use super::one_thread::TICK;
 use super::plan::{Goal, Plan};
 use super::progress::{Interval, Progress};
 use super::stream::{Input, Output};
-use crate::Usage;
 use crate::clock::{Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
+use crate::names;
 use crate::outside::Outside;
 
 /// Keepalive probes. The user timeout is divided into one part more than that: the first probe
@@ -53,15 +53,24 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The role on the command line; `None` for a transfer in memory.
+    /// Does the command line ask for a transfer to or from a host?
+    pub(super) fn is_asked_for(args: &Args) -> bool {
+        args.transmit.is_some() || args.receive
+    }
+
+    /// The role on the command line, with the host's name looked up; `None` after Ctrl-C.
     ///
     /// # Errors
-    /// [`Usage`] for a host that is no address.
-    pub(super) fn of(args: &Args) -> Result<Option<Role>> {
-        match &args.transmit {
-            Some(text) => Ok(Some(Role::Transmit(host(text)?))),
-            None => Ok(args.receive.then_some(Role::Receive)),
-        }
+    /// The errors of [`names::resolve`].
+    pub(super) fn of(
+        args: &Args,
+        outside: &mut Outside,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Role>> {
+        let Some(host) = &args.transmit else { return Ok(Some(Role::Receive)) };
+        let options = (&args.outside, &args.names);
+        let address = names::resolve(outside, options, host, None, interrupt)?;
+        Ok(address.map(Role::Transmit))
     }
 }
 
@@ -426,11 +435,4 @@ fn unreachable(error: wirespeed::ConnectError) -> String {
         }
         other => format!("{other:?}"),
     }
-}
-
-/// Parse the host of -t; names are not resolved.
-fn host(text: &str) -> Result<IpAddr> {
-    text.parse().map_err(|_| {
-        anyhow!(Usage(format!("-t '{text}': expected the address of a host, as 192.0.2.1")))
-    })
 }

@@ -22,15 +22,23 @@ pub(super) fn in_memory(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> 
     }
 }
 
-/// To or from a host: opens the device with its wrappers, then transfers.
+/// A transfer to or from a host that has ended.
+pub(super) struct WithAHost {
+    pub(super) role: host::Role,
+    pub(super) moved: host::Moved,
+    pub(super) outside: Outside,
+}
+
+/// To or from a host: opens the device with its wrappers, looks the host's name up, then transfers.
+/// `None` if Ctrl-C came before the transfer.
 pub(super) fn with_a_host(
     args: &Args,
     plan: &Plan,
-    role: host::Role,
     interrupt: &Interrupt,
     wrapped: &mut Wrapped,
-) -> Result<(host::Moved, Outside)> {
-    if let host::Role::Transmit(host) = role {
+) -> Result<Option<WithAHost>> {
+    // What can be said before the device is opened.
+    if let Some(Ok(host)) = args.transmit.as_ref().map(|host| host.parse::<std::net::IpAddr>()) {
         args.outside.check_host(host)?;
     }
     let wrap = |device| wrapped.around(device, plan.fault, args.capture.as_deref());
@@ -39,10 +47,11 @@ pub(super) fn with_a_host(
         io_uring: args.io_uring == OnOff::On,
         switches: plan.switches,
     };
-    let outside = Outside::open_with(&args.outside, &settings, wrap)?;
+    let mut outside = Outside::open_with(&args.outside, &settings, wrap)?;
+    let Some(role) = host::Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
     let mut transfer = host::Transfer::new(outside, plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
-    Ok((moved, transfer.outside))
+    Ok(Some(WithAHost { role, moved, outside: transfer.outside }))
 }
 
 /// Add what to try if the host did not answer.

@@ -1,5 +1,5 @@
 //! `ttcp -t` and `-r` against socat and the kernel's TCP over a TUN, each case in its own
-//! namespace; `show` of a running transfer; failures.
+//! namespace; names and addresses that servers give; `show` of a running transfer; failures.
 //!
 //! There is no harness, so that a case whose needs are not met is skipped with the reason
 //! (`testbed`). An argument that is not an option selects cases by a part of their name.
@@ -7,7 +7,11 @@
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
+mod dhcp;
+#[cfg(target_os = "linux")]
 mod fixture;
+#[cfg(target_os = "linux")]
+mod names;
 #[cfg(target_os = "linux")]
 mod streams;
 #[cfg(target_os = "linux")]
@@ -15,7 +19,7 @@ mod trouble;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    let cases = [cases::CASES, streams::CASES, trouble::CASES];
+    let cases = [cases::CASES, dhcp::CASES, names::CASES, streams::CASES, trouble::CASES];
     testbed::run(&cases, |case| case(&fixture::Fixture::new()))
 }
 

@@ -138,6 +138,11 @@ impl Client {
         self.held.as_ref().filter(|held| held.acquired).map(|held| &held.lease)
     }
 
+    /// Until when the lease in use may be used; [`Instant::NEVER`] if it is for ever.
+    pub fn expires_at(&self) -> Option<Instant> {
+        self.held.as_ref().filter(|held| held.acquired).map(|held| held.expires_at)
+    }
+
     /// Messages that were dropped, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops

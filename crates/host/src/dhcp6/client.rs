@@ -38,6 +38,7 @@ struct Held {
     acquired: bool,
     renew_at: Instant,
     rebind_at: Instant,
+    deprecated_at: Instant,
     expires_at: Instant,
 }
 
@@ -120,6 +121,13 @@ impl Client {
     /// The lease in use.
     pub fn lease(&self) -> Option<&Lease> {
         self.held.as_ref().filter(|held| held.acquired).map(|held| &held.lease)
+    }
+
+    /// Until when the address in use is preferred, and until when it may be used;
+    /// [`Instant::NEVER`]: for ever.
+    pub fn lifetimes(&self) -> Option<(Instant, Instant)> {
+        let held = self.held.as_ref().filter(|held| held.acquired);
+        held.map(|held| (held.deprecated_at, held.expires_at))
     }
 
     /// Messages that were dropped, by reason.
@@ -430,8 +438,15 @@ impl Client {
             self.lose(&before, LossReason::Refused);
         }
         let announced = Box::new(lease.clone());
-        let (renew_at, rebind_at, expires_at) = (at(t1), at(t2), at(valid));
-        self.held = Some(Held { lease, server, acquired, renew_at, rebind_at, expires_at });
+        self.held = Some(Held {
+            lease,
+            server,
+            acquired,
+            renew_at: at(t1),
+            rebind_at: at(t2),
+            deprecated_at: at(preferred),
+            expires_at: at(valid),
+        });
         self.choice = None;
         if acquired {
             self.failures = 0;

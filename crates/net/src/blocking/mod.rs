@@ -4,9 +4,11 @@
 //! stack.
 
 mod datagrams;
+mod names;
 mod stream;
 
 pub use datagrams::UdpSocket;
+pub use names::lookup_host;
 pub use stream::{TcpListener, TcpStream};
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

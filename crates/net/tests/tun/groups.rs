@@ -100,6 +100,8 @@ fn v4() {
     let other = SourceFilter::include(["10.79.0.9".parse().expect("an address")]);
     ours.set_source_filter(PortId(0), GROUP_V4.into(), other).expect("set");
     kernel.send_to(b"filtered", to).expect("sent");
+    let filtered = || net.with_stack(|s| s.drops().of(base::DropReason::GroupFiltered));
+    assert!(testbed::until(SOON, || filtered().expect("driven") > 0), "it was filtered");
     ours.leave_ssm_v4("10.79.0.9".parse().expect("v4"), GROUP_V4, OURS_V4).expect("left");
     ours.join_ssm_v4(KERNEL_V4, GROUP_V4, OURS_V4).expect("joined");
     kernel.send_to(b"taken", to).expect("sent");

@@ -14,6 +14,10 @@ mod cases;
 #[cfg(target_os = "linux")]
 mod datagrams;
 #[cfg(target_os = "linux")]
+mod dhcp;
+#[cfg(target_os = "linux")]
+mod dhcp6;
+#[cfg(target_os = "linux")]
 mod ecn;
 #[cfg(target_os = "linux")]
 mod ends;
@@ -25,6 +29,8 @@ mod gone;
 mod groups;
 mod link;
 #[cfg(target_os = "linux")]
+mod names;
+#[cfg(target_os = "linux")]
 mod narrow;
 #[cfg(target_os = "linux")]
 mod urgent;
@@ -35,11 +41,14 @@ fn main() -> ExitCode {
         autoconf::CASES,
         cases::CASES,
         datagrams::CASES,
+        dhcp6::CASES,
+        dhcp::CASES,
         ecn::CASES,
         frag::CASES,
         gone::CASES,
         groups::CASES,
         link::CASES,
+        names::CASES,
         narrow::CASES,
         urgent::CASES,
     ];

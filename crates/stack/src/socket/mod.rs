@@ -4,6 +4,7 @@
 //! cannot be done now is [`CallError::WouldBlock`], and an [`Event`](crate::Event) tells when it
 //! can.
 
+mod broadcast;
 pub(crate) mod cookies;
 pub(crate) mod fast_open;
 pub(crate) mod forward;

@@ -10,6 +10,8 @@ pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
 
 /// Sets these draws apart from what else the secret determines.
 const KIND: u64 = 3;
+/// The same for [`Stack::derived_secret`].
+const DERIVED: u64 = 5;
 
 impl Stack {
     /// Ephemeral ports in the order to try them, each once: RFC 6056 section 3.3.1, algorithm 1
@@ -21,5 +23,11 @@ impl Stack {
         self.ports_drawn = self.ports_drawn.wrapping_add(1);
         let first = self.core.secret.hash([KIND, self.ports_drawn]) % COUNT;
         (first..first + COUNT).map(|at| EPHEMERAL_PORTS.start + (at % COUNT) as u16)
+    }
+
+    /// A secret for a protocol beside the stack, determined by the stack's own: `purpose` sets the
+    /// protocols apart, and none tells of another.
+    pub fn derived_secret(&self, purpose: u64) -> [u64; 2] {
+        [0, 1].map(|half| self.core.secret.hash_2_4([DERIVED, purpose, half]))
     }
 }

@@ -1,0 +1,98 @@
+//! `--addr dhcp`: dnsmasq gives an address over a TAP; the tools name hosts by the lease's name
+//! server, serve on the address, and give it back.
+
+use std::time::{Duration, Instant};
+
+use testbed::{Need, Running};
+
+use crate::cases::{Case, sink};
+use crate::fixture::Fixture;
+
+pub(crate) const CASES: &[Case] = &[
+    ("dhcp_gives_ping_and_ttcp_an_address_and_name_servers", &[Need::DNSMASQ, Need::SOCAT], tools),
+    ("services_keep_an_address_of_dhcp_until_they_end", &[Need::DNSMASQ, Need::SOCAT], services),
+    ("without_a_dhcp_server_the_error_says_what_to_do", &[], nobody),
+];
+
+const DEVICE: &str = "--dev tap:ws1 --addr dhcp";
+
+/// A TAP beside the fixture's TUN.
+fn tap(fixture: &Fixture) {
+    assert!(fixture.ip("tuntap add dev ws1 mode tap vnet_hdr"));
+    assert!(fixture.ip("addr add 10.81.0.1/24 dev ws1"));
+    assert!(fixture.ip("link set ws1 up"));
+}
+
+/// dnsmasq on the TAP, for addresses and for names; its log is the file `log`.
+fn dnsmasq(fixture: &Fixture) -> Running {
+    tap(fixture);
+    let log = fixture.path("log");
+    let running = fixture.start(&format!(
+        "dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --pid-file= \
+         --user=root --log-facility={log} --log-dhcp --interface=ws1 --bind-interfaces --no-ping \
+         --leasefile-ro --dhcp-authoritative --dhcp-range=10.81.0.50,10.81.0.59,255.255.255.0,10m \
+         --dhcp-option=option:domain-search,test --local=/test/ \
+         --host-record=kernel.test,10.81.0.1"
+    ));
+    fixture.until(|| logged(fixture, "IP range"));
+    running
+}
+
+fn logged(fixture: &Fixture, text: &str) -> bool {
+    std::fs::read_to_string(fixture.path("log")).unwrap_or_default().contains(text)
+}
+
+/// The address in what a tool said.
+fn address_in(said: &str) -> Option<&str> {
+    let (_, rest) = said.split_once("address: ")?;
+    let (address, rest) = rest.split_once('/')?;
+    assert!(rest.starts_with("24 for 600 s, by DHCP from 10.81.0.1\n"), "{said}");
+    Some(address)
+}
+
+fn tools(fixture: &Fixture) {
+    let _dnsmasq = dnsmasq(fixture);
+    let (code, out, err) = fixture.tool(&format!("ping {DEVICE} -c 2 -i 0.1 kernel"));
+    assert_eq!(code, 0, "{out}{err}");
+    let address = address_in(&err).expect("it says its address");
+    assert!(out.contains("PING kernel (10.81.0.1)"), "{out}");
+    assert!(err.contains("routers: 10.81.0.1\n"), "{err}");
+    assert!(err.contains("name servers: 10.81.0.1\n"), "{err}");
+    fixture.until(|| logged(fixture, &format!("DHCPRELEASE(ws1) {address}")));
+
+    let sum = fixture.file("in", 1_000_001);
+    let mut socat = sink(fixture, 4);
+    let (code, _, err) = fixture.tool(&format!("ttcp -t kernel.test {DEVICE} --file in"));
+    assert_eq!(code, 0, "{err}");
+    assert!(socat.succeeds());
+    assert_eq!(fixture.sum("out"), sum);
+    let (code, _, err) = fixture.tool(&format!("ping {DEVICE} -c 1 no.test"));
+    assert!(code == 2 && err.contains("there is no host 'no.test'"), "{code} {err}");
+}
+
+fn services(fixture: &Fixture) {
+    let _dnsmasq = dnsmasq(fixture);
+    let services = fixture.start_tool(&format!("services {DEVICE}"));
+    let pid = services.0.id();
+    fixture.until(|| logged(fixture, "DHCPACK(ws1)"));
+    let log = std::fs::read_to_string(fixture.path("log")).expect("the log");
+    let (_, rest) = log.split_once("DHCPACK(ws1) ").expect("it is there");
+    let address = rest.split(' ').next().expect("an address");
+    let echo = format!("sh -c 'echo there | socat -t 2 - TCP4:{address}:7,retry=20,interval=0.1'");
+    let (code, out, err) = fixture.run(&echo);
+    assert_eq!((code, out.as_str()), (0, "there\n"), "{err}");
+    assert!(fixture.run(&format!("kill -TERM {pid}")).0 == 0);
+    fixture.until(|| logged(fixture, "DHCPRELEASE(ws1)"));
+}
+
+fn nobody(fixture: &Fixture) {
+    tap(fixture);
+    let began = Instant::now();
+    let (code, _, err) = fixture.tool(&format!("ping {DEVICE} -c 1 10.81.0.1"));
+    assert_eq!(code, 2, "{err}");
+    assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(err.contains("no DHCP server gave an address in 10 s"), "{err}");
+    assert!(err.contains("--addr A/B"), "{err}");
+    let (code, _, err) = fixture.tool("ping --dev tun:ws0 --addr dhcp -c 1 10.9.0.1");
+    assert!(code == 2 && err.contains("DHCP needs a port with link addresses"), "{code} {err}");
+}

@@ -1,0 +1,266 @@
+//! A port that is configured by DHCP: [`host::dhcp4`] over a UDP socket of the stack.
+//!
+//! Called by: programs that poll a stack, after each [`Stack::poll`]; programs that share one call
+//! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port 68
+//! to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decision: docs/decisions/0066-dhcp.md.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use base::{Cidr, Instant, LinkKind, Mtu, Owner};
+use host::dhcp4::{Action, CLIENT_PORT, SERVER_PORT};
+pub use host::dhcp4::{Client, Config, ConfigError, Lease, LossReason, State};
+use stack::{
+    Address, AddressError, AddressState, Origin, PortId, Route, RouteOrigin, Stack, UdpError,
+    UdpHandle,
+};
+
+/// Whether the stack looks for other hosts with a tentative IPv4 address (RFC 5227 section 2.1),
+/// and makes it preferred or duplicated. While it does not, each address counts as free at once.
+const STACK_PROBES: bool = false;
+
+/// Why a port cannot be configured by DHCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DhcpError {
+    /// The configuration cannot be used.
+    Config(ConfigError),
+    /// There is no such port.
+    NoPort,
+    /// The port has no link addresses, which servers know hosts by.
+    NoLinkAddress,
+    /// UDP port 68 cannot be had.
+    Socket(UdpError),
+}
+
+impl core::fmt::Display for DhcpError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            DhcpError::Config(why) => write!(f, "{why}"),
+            DhcpError::NoPort => f.write_str("there is no such port: add one"),
+            DhcpError::NoLinkAddress => f.write_str(
+                "DHCP needs a port with link addresses (Ethernet): give this one an address",
+            ),
+            DhcpError::Socket(UdpError::AddressInUse) => {
+                f.write_str("UDP port 68 is taken: one port of a stack can be configured by DHCP")
+            }
+            DhcpError::Socket(why) => write!(f, "UDP port 68 cannot be had: {why:?}"),
+        }
+    }
+}
+
+impl core::error::Error for DhcpError {}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The port has an address, or options of the lease are new.
+    Configured(Box<Lease>),
+    /// The port lost its address.
+    Lost(Ipv4Addr, LossReason),
+    /// A server gave an address that the stack did not take.
+    NotAdded(Ipv4Addr, AddressError),
+}
+
+/// The DHCP client of one port.
+pub struct DhcpPort {
+    client: Client,
+    socket: UdpHandle,
+    port: PortId,
+    /// The address that the port has been given, also while it is checked for conflicts.
+    ours: Option<Ipv4Addr>,
+    /// Destinations of the lease's routes.
+    routes: Vec<Cidr>,
+}
+
+impl DhcpPort {
+    /// Begin to ask for an address at the next [`DhcpPort::poll`]. Answers are asked for by
+    /// broadcast: before a port has an address it takes in nothing else.
+    ///
+    /// # Errors
+    /// [`DhcpError`].
+    pub fn new(
+        stack: &mut Stack,
+        port: PortId,
+        config: Config,
+        now: Instant,
+    ) -> Result<DhcpPort, DhcpError> {
+        match stack.link_kind(port) {
+            Some(LinkKind::Ethernet) => {}
+            Some(LinkKind::Ip) => return Err(DhcpError::NoLinkAddress),
+            None => return Err(DhcpError::NoPort),
+        }
+        let config = Config { broadcast: true, ..config };
+        let client = Client::new(config, now).map_err(DhcpError::Config)?;
+        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), CLIENT_PORT);
+        let socket = stack.udp_bind(any, Owner::program()).map_err(DhcpError::Socket)?;
+        Ok(DhcpPort { client, socket, port, ours: None, routes: Vec::new() })
+    }
+
+    /// Read answers, send what is due, and configure the port; call it until it returns `None`.
+    pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
+        while let Some(datagram) = stack.udp_receive(self.socket) {
+            // The client counts what it drops.
+            let _ = self.client.receive(now, datagram.payload.as_slice());
+            stack.give_back(datagram.payload);
+        }
+        self.look_for_conflicts(stack, now);
+        while let Some(action) = self.client.poll(now) {
+            if let Some(change) = self.act(stack, action, now) {
+                return Some(change);
+            }
+        }
+        None
+    }
+
+    /// When to call [`DhcpPort::poll`] next, if no datagram comes before. While the stack checks an
+    /// address, call it after each [`Stack::poll`] too.
+    pub fn deadline(&self) -> Instant {
+        self.client.deadline()
+    }
+
+    /// The DHCP client's socket, whose events are for nobody else.
+    pub fn socket(&self) -> UdpHandle {
+        self.socket
+    }
+
+    /// The client: its state, its lease, its drops.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The link is up again.
+    pub fn link_up(&mut self, now: Instant) {
+        self.client.link_up(now);
+    }
+
+    /// Tell the server that the address is free again. The message may have to wait for the
+    /// server's link address: the port keeps the address until [`DhcpPort::stop`].
+    pub fn release(&mut self, stack: &mut Stack, now: Instant) {
+        self.client.stop(now);
+        if let Some(send @ Action::Send { .. }) = self.client.poll(now) {
+            self.act(stack, send, now);
+        }
+    }
+
+    /// Give the address back, unless [`DhcpPort::release`] has done that; it is off the port
+    /// afterwards.
+    pub fn stop(mut self, stack: &mut Stack, now: Instant) {
+        if self.client.state() != State::Stopped {
+            self.release(stack, now);
+        }
+        self.forget(stack);
+        stack.udp_close(self.socket);
+    }
+
+    fn act(&mut self, stack: &mut Stack, action: Action, now: Instant) -> Option<Change> {
+        match action {
+            Action::Send { source, destination, message } => {
+                // What cannot be sent now is sent again, like what is lost.
+                let _ = if destination.is_broadcast() {
+                    let from = (self.port, source);
+                    stack.udp_broadcast(self.socket, from, SERVER_PORT, &message, now)
+                } else {
+                    let to = SocketAddr::new(IpAddr::V4(destination), SERVER_PORT);
+                    stack.udp_send(self.socket, to, &message, now)
+                };
+                None
+            }
+            Action::Probe(address) => self.probe(stack, address, now),
+            Action::Acquired(lease) | Action::Renewed(lease) => {
+                Some(self.configure(stack, lease, now))
+            }
+            Action::Lost { address, reason } => {
+                self.forget(stack);
+                Some(Change::Lost(address, reason))
+            }
+        }
+    }
+
+    /// Have the stack look for other hosts with an address.
+    fn probe(&mut self, stack: &mut Stack, address: Ipv4Addr, now: Instant) -> Option<Change> {
+        if !STACK_PROBES {
+            self.client.probed(now, false);
+            return None;
+        }
+        let cidr = Cidr { addr: IpAddr::V4(address), prefix_len: 32 };
+        let tentative = Address {
+            origin: Origin::Dhcp,
+            state: AddressState::Tentative,
+            ..Address::fixed(cidr)
+        };
+        match stack.add_address(self.port, tentative) {
+            Ok(()) => {
+                self.ours = Some(address);
+                None
+            }
+            Err(why) => {
+                self.client.probed(now, true);
+                Some(Change::NotAdded(address, why))
+            }
+        }
+    }
+
+    /// Pass on what the stack has found out about the address: before its first use, and when
+    /// another host takes it later.
+    fn look_for_conflicts(&mut self, stack: &mut Stack, now: Instant) {
+        let Some(ip) = self.ours.map(IpAddr::V4) else { return };
+        let state = stack.addresses(self.port).iter().find(|a| a.ip() == ip).map(|a| a.state);
+        match (state, self.client.state()) {
+            (Some(AddressState::Duplicated), _) => {
+                self.forget(stack);
+                self.client.probed(now, true);
+            }
+            (Some(AddressState::Tentative), _) => {}
+            (Some(_), State::Probing) => self.client.probed(now, false),
+            _ => {}
+        }
+    }
+
+    /// Give the port the address and the routes of a lease, in place of those before.
+    fn configure(&mut self, stack: &mut Stack, lease: Box<Lease>, now: Instant) -> Change {
+        let cidr = Cidr { addr: IpAddr::V4(lease.address), prefix_len: lease.prefix_len };
+        let valid_until = self.client.expires_at().unwrap_or(now);
+        let address = Address { origin: Origin::Dhcp, valid_until, ..Address::fixed(cidr) };
+        if let Err(why) = stack.add_address(self.port, address) {
+            return Change::NotAdded(lease.address, why);
+        }
+        self.ours = Some(lease.address);
+        self.forget_routes(stack);
+        let mtu = lease.mtu.and_then(|mtu| Mtu::new(usize::from(mtu)));
+        if mtu.is_some() {
+            let network = Route::new(cidr, None, self.port.0).with_origin(RouteOrigin::Connected);
+            stack.add_route(Route { mtu, ..network });
+        }
+        for route in &lease.routes {
+            let gateway = route.gateway.map(IpAddr::V4);
+            let new = Route::new(route.destination, gateway, self.port.0);
+            let new = new.with_origin(RouteOrigin::Dhcp);
+            if self.has_route_of_the_user(stack, route.destination) {
+                continue;
+            }
+            stack.add_route(Route { expires: valid_until, mtu, ..new });
+            self.routes.push(route.destination);
+        }
+        Change::Configured(lease)
+    }
+
+    fn has_route_of_the_user(&self, stack: &Stack, destination: Cidr) -> bool {
+        let mut routes = stack.routes_page(0, usize::MAX).rows.into_iter();
+        routes.any(|r| {
+            r.dest == destination && r.port == self.port.0 && r.origin == RouteOrigin::Static
+        })
+    }
+
+    /// Take the address and the routes off the port.
+    fn forget(&mut self, stack: &mut Stack) {
+        self.forget_routes(stack);
+        if let Some(address) = self.ours.take() {
+            stack.remove_address(self.port, IpAddr::V4(address));
+        }
+    }
+
+    fn forget_routes(&mut self, stack: &mut Stack) {
+        for destination in self.routes.drain(..) {
+            stack.remove_route(destination, self.port);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A port that is configured by DHCPv6: [`host::dhcp6`] over a UDP socket of the stack.
+//!
+//! Called by: programs that poll a stack, as `dhcp.rs` says. The port needs a link-local address
+//! ([`Stack::autoconfigure`]); messages wait until it has one. One client a stack, because it has
+//! UDP port 546 to itself. RFC 8415. Decision: docs/decisions/0066-dhcp.md.
+
+use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use base::{Cidr, Instant, LinkKind, Owner};
+use host::dhcp6::{Action, CLIENT_PORT, SERVER_PORT, SERVERS};
+pub use host::dhcp6::{Client, Config, ConfigError, Information, Lease, LossReason, Mode, State};
+use stack::{Address, AddressError, AddressState, Origin, PortId, Stack, UdpError, UdpHandle};
+
+/// Why a port cannot be configured by DHCPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dhcp6Error {
+    /// The configuration cannot be used.
+    Config(ConfigError),
+    /// There is no such port.
+    NoPort,
+    /// The port has no link addresses, and so no link-local address to ask from.
+    NoLinkAddress,
+    /// UDP port 546 cannot be had.
+    Socket(UdpError),
+}
+
+impl core::fmt::Display for Dhcp6Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Dhcp6Error::Config(why) => write!(f, "{why}"),
+            Dhcp6Error::NoPort => f.write_str("there is no such port: add one"),
+            Dhcp6Error::NoLinkAddress => f.write_str(
+                "DHCPv6 needs a port with link addresses (Ethernet): give this one an address",
+            ),
+            Dhcp6Error::Socket(UdpError::AddressInUse) => f.write_str(
+                "UDP port 546 is taken: one port of a stack can be configured by DHCPv6",
+            ),
+            Dhcp6Error::Socket(why) => write!(f, "UDP port 546 cannot be had: {why:?}"),
+        }
+    }
+}
+
+impl core::error::Error for Dhcp6Error {}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The port has an address, or options of the lease are new.
+    Configured(Box<Lease>),
+    /// Options without an address.
+    Informed(Box<Information>),
+    /// The port lost its address.
+    Lost(Ipv6Addr, LossReason),
+    /// A server gave an address that the stack did not take.
+    NotAdded(Ipv6Addr, AddressError),
+}
+
+/// The DHCPv6 client of one port.
+pub struct Dhcp6Port {
+    client: Client,
+    socket: UdpHandle,
+    port: PortId,
+    /// The address that the port has been given, also while it is checked for duplicates.
+    ours: Option<Ipv6Addr>,
+}
+
+impl Dhcp6Port {
+    /// Begin to ask; the first message leaves within a second, from a [`Dhcp6Port::poll`].
+    ///
+    /// # Errors
+    /// [`Dhcp6Error`].
+    pub fn new(
+        stack: &mut Stack,
+        port: PortId,
+        config: Config,
+        now: Instant,
+    ) -> Result<Dhcp6Port, Dhcp6Error> {
+        match stack.link_kind(port) {
+            Some(LinkKind::Ethernet) => {}
+            Some(LinkKind::Ip) => return Err(Dhcp6Error::NoLinkAddress),
+            None => return Err(Dhcp6Error::NoPort),
+        }
+        let client = Client::new(config, now).map_err(Dhcp6Error::Config)?;
+        let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), CLIENT_PORT);
+        let socket = stack.udp_bind(any, Owner::program()).map_err(Dhcp6Error::Socket)?;
+        Ok(Dhcp6Port { client, socket, port, ours: None })
+    }
+
+    /// Read answers, send what is due, and configure the port; call it until it returns `None`.
+    pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
+        while let Some(datagram) = stack.udp_receive(self.socket) {
+            // The client counts what it drops.
+            let _ = self.client.receive(now, datagram.payload.as_slice());
+            stack.give_back(datagram.payload);
+        }
+        self.look_for_duplicates(stack, now);
+        while let Some(action) = self.client.poll(now) {
+            if let Some(change) = self.act(stack, action, now) {
+                return Some(change);
+            }
+        }
+        None
+    }
+
+    /// When to call [`Dhcp6Port::poll`] next, if no datagram comes before. While the stack checks
+    /// an address, call it after each [`Stack::poll`] too.
+    pub fn deadline(&self) -> Instant {
+        self.client.deadline()
+    }
+
+    /// The client: its state, its lease, its drops.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The link is up again.
+    pub fn link_up(&mut self, now: Instant) {
+        self.client.link_up(now);
+    }
+
+    /// Give the address back; it is off the port with the next [`Dhcp6Port::poll`]. Poll on until
+    /// the client is [`State::Stopped`]: the server answers, or has been told four times.
+    pub fn release(&mut self, now: Instant) {
+        self.client.stop(now);
+    }
+
+    /// End: the address is off the port, the socket closed.
+    pub fn close(mut self, stack: &mut Stack) {
+        self.forget(stack);
+        stack.udp_close(self.socket);
+    }
+
+    fn act(&mut self, stack: &mut Stack, action: Action, now: Instant) -> Option<Change> {
+        match action {
+            Action::Send(message) => {
+                let scope_id = self.port.scope_id();
+                let to = SocketAddr::V6(SocketAddrV6::new(SERVERS, SERVER_PORT, 0, scope_id));
+                // What cannot be sent now, without an address too, is sent again, like what is
+                // lost.
+                let _ = stack.udp_send(self.socket, to, &message, now);
+                None
+            }
+            Action::Probe(address) => self.probe(stack, address, now),
+            Action::Acquired(lease) | Action::Renewed(lease) => {
+                Some(self.configure(stack, lease, now))
+            }
+            Action::Lost { address, reason } => {
+                self.forget(stack);
+                Some(Change::Lost(address, reason))
+            }
+            Action::Informed(information) => Some(Change::Informed(information)),
+        }
+    }
+
+    /// Have the stack check an address for duplicates. RFC 8415 18.2.10-e.
+    fn probe(&mut self, stack: &mut Stack, address: Ipv6Addr, now: Instant) -> Option<Change> {
+        let tentative = Address { state: AddressState::Tentative, ..given(address) };
+        match stack.add_address(self.port, tentative) {
+            Ok(()) => {
+                self.ours = Some(address);
+                None
+            }
+            Err(why) => {
+                self.client.probed(now, true);
+                Some(Change::NotAdded(address, why))
+            }
+        }
+    }
+
+    /// Pass on what the stack has found out about the address.
+    fn look_for_duplicates(&mut self, stack: &mut Stack, now: Instant) {
+        let Some(ip) = self.ours.map(IpAddr::V6) else { return };
+        let state = stack.addresses(self.port).iter().find(|a| a.ip() == ip).map(|a| a.state);
+        match (state, self.client.state()) {
+            (Some(AddressState::Duplicated), _) => {
+                self.forget(stack);
+                self.client.probed(now, true);
+            }
+            (Some(AddressState::Tentative), _) => {}
+            (Some(_), State::Probing) => self.client.probed(now, false),
+            _ => {}
+        }
+    }
+
+    /// Set the lifetimes of the address, which is on the port already.
+    fn configure(&mut self, stack: &mut Stack, lease: Box<Lease>, now: Instant) -> Change {
+        let (preferred_until, valid_until) = self.client.lifetimes().unwrap_or((now, now));
+        let state = match preferred_until > now {
+            true => AddressState::Preferred,
+            false => AddressState::Deprecated,
+        };
+        let address = Address { state, preferred_until, valid_until, ..given(lease.address) };
+        match stack.add_address(self.port, address) {
+            Ok(()) => {
+                self.ours = Some(lease.address);
+                Change::Configured(lease)
+            }
+            Err(why) => Change::NotAdded(lease.address, why),
+        }
+    }
+
+    /// Take the address off the port.
+    fn forget(&mut self, stack: &mut Stack) {
+        if let Some(address) = self.ours.take() {
+            stack.remove_address(self.port, IpAddr::V6(address));
+        }
+    }
+}
+
+/// An address of a server: a /128, because what is on the link is the routers' to say (RFC 5942
+/// section 4).
+fn given(address: Ipv6Addr) -> Address {
+    let cidr = Cidr { addr: IpAddr::V6(address), prefix_len: 128 };
+    Address { origin: Origin::Dhcp, ..Address::fixed(cidr) }
+}

@@ -1,0 +1,236 @@
+//! A port configured by DHCP, by dnsmasq at the other end of a TAP: an address, a route and DNS
+//! servers, datagrams over them, a renewal, and the release. RFC 2131.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use base::{Cidr, Duration, Instant, KeyedHash, Mtu, Owner};
+use device::tap::{Config, Setup, Tap};
+use stack::{PortConfig, PortId, Route, Stack, StackConfig};
+use testbed::{Case, Need, Running};
+use wirespeed_net::dhcp::{self, Change, DhcpPort, Lease, State};
+
+use crate::ends::{SOON, ip};
+
+pub(crate) const CASES: &[Case] = &[
+    ("dnsmasq_gives_extends_and_takes_back_an_address", &[Need::DNSMASQ], dnsmasq_serves),
+    ("dnsmasq_refuses_an_address_and_gives_another", &[Need::DNSMASQ], dnsmasq_refuses),
+];
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 81, 0, 1);
+
+/// A stack without an address on a TAP, and its client.
+struct Host {
+    stack: Stack,
+    port: PortId,
+    client: Option<DhcpPort>,
+    began: StdInstant,
+    /// Added to the clock, to reach a deadline at once.
+    ahead: Duration,
+}
+
+impl Host {
+    fn new(remembered: Option<Ipv4Addr>) -> Host {
+        let config = Config { name: Some("ws0".to_owned()), ..Config::default() };
+        let mut tap = Tap::open(&config).expect("root opens a TAP");
+        tap.configure(&Setup { up: true, ..Setup::default() }).expect("root sets it up");
+        let mac = tap.our_mac().expect("a TAP has one");
+        let mut stack = Stack::new(StackConfig::new([3, 14]));
+        let port = stack.add_port(Box::new(tap), PortConfig { mac, ..PortConfig::default() });
+        let config = dhcp::Config {
+            hostname: Some("mill".to_owned()),
+            remembered,
+            ..dhcp::Config::new(mac, KeyedHash::new(1, 2))
+        };
+        let began = StdInstant::now();
+        let mut host = Host { stack, port, client: None, began, ahead: Duration::ZERO };
+        let now = host.now();
+        host.client = Some(DhcpPort::new(&mut host.stack, port, config, now).expect("port 68"));
+        host
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + Duration::from_secs(1) + self.began.elapsed().into() + self.ahead
+    }
+
+    /// Poll until the client reports a change.
+    fn change(&mut self) -> Change {
+        let until = StdInstant::now() + SOON;
+        while StdInstant::now() < until {
+            let now = self.now();
+            self.stack.poll(now);
+            let client = self.client.as_mut().expect("it runs");
+            if let Some(change) = client.poll(&mut self.stack, now) {
+                return change;
+            }
+            self.stack.flush();
+            thread::sleep(StdDuration::from_millis(1));
+        }
+        panic!("no change; drops: {:?}", self.stack.drops().nonzero().collect::<Vec<_>>());
+    }
+
+    fn configured(&mut self) -> Lease {
+        match self.change() {
+            Change::Configured(lease) => *lease,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// dnsmasq, and the file of its log, which is removed with it.
+struct Server {
+    _running: Running,
+    log: PathBuf,
+}
+
+impl Server {
+    fn new(name: &str) -> Server {
+        let log = std::env::temp_dir().join(format!("wstest-{name}-{}", std::process::id()));
+        ip("addr add 10.81.0.1/24 dev ws0");
+        let server = Server { _running: dnsmasq(&log), log };
+        assert!(testbed::until(SOON, || server.says("IP range")), "{}", server.text());
+        server
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.log).expect("the log")
+    }
+
+    fn says(&self, word: &str) -> bool {
+        self.text().contains(word)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.log);
+    }
+}
+
+fn dnsmasq(log: &Path) -> Running {
+    let arguments = [
+        "--no-daemon",
+        "--conf-file=/dev/null",
+        "--port=0",
+        "--interface=ws0",
+        "--bind-interfaces",
+        "--leasefile-ro",
+        "--log-dhcp",
+        "--user=root",
+        "--no-ping",
+        "--dhcp-authoritative",
+        "--dhcp-range=10.81.0.50,10.81.0.59,255.255.255.0,10m",
+        "--dhcp-option=option:router,10.81.0.1",
+        "--dhcp-option=option:dns-server,10.81.0.1,10.81.0.2",
+        "--dhcp-option=option:domain-search,mill.example,example.org",
+        "--dhcp-option=option:mtu,1400",
+    ];
+    let log = fs::File::create(log).expect("a log");
+    let child: Child = Command::new("dnsmasq")
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("dnsmasq starts");
+    Running(child)
+}
+
+fn dnsmasq_serves() {
+    let mut host = Host::new(None);
+    let server = Server::new("dhcp");
+    let lease = host.configured();
+    assert_eq!((lease.server, lease.prefix_len), (SERVER, 24));
+    assert!((50..60).contains(&lease.address.octets()[3]), "{}", lease.address);
+    assert_eq!(lease.dns_servers, [SERVER, Ipv4Addr::new(10, 81, 0, 2)]);
+    assert_eq!(lease.search, ["mill.example", "example.org"]);
+    assert_eq!((lease.mtu, lease.valid), (Some(1_400), Some(Duration::from_secs(600))));
+    let ours = IpAddr::V4(lease.address);
+    assert!(host.stack.has_address(ours));
+    let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
+    assert_eq!(host.stack.source_for(elsewhere), Some(ours), "by the default route");
+    let mtus: Vec<_> = routes(&host).iter().map(|route| route.mtu).collect();
+    assert_eq!(mtus, [Mtu::new(1_400); 2], "the network and the default route");
+
+    talks(&mut host, lease.address);
+
+    // T1 is after five minutes; the stack's clock goes there at once.
+    let deadline = host.client.as_ref().expect("it runs").deadline();
+    host.ahead = deadline.since(host.now());
+    let renewed = host.configured();
+    assert_eq!((renewed.address, renewed.valid), (lease.address, lease.valid));
+    let client = host.client.take().expect("it runs");
+    assert_eq!(client.client().state(), State::Bound);
+
+    let now = host.now();
+    client.stop(&mut host.stack, now);
+    host.stack.flush();
+    assert!(!host.stack.has_address(ours));
+    assert_eq!(host.stack.source_for(elsewhere), None);
+    assert!(routes(&host).is_empty());
+    let released = testbed::until(SOON, || server.says("DHCPRELEASE"));
+    let text = server.text();
+    assert!(released, "{text}");
+    for word in
+        ["DHCPDISCOVER", "DHCPOFFER", "DHCPREQUEST", "DHCPACK", "client provides name: mill"]
+    {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    assert_eq!(text.matches("DHCPDISCOVER").count(), 1, "{text}");
+}
+
+fn routes(host: &Host) -> Vec<Route> {
+    host.stack.routes_page(0, 16).rows
+}
+
+fn dnsmasq_refuses() {
+    // Of another network, as after a move.
+    let elsewhere = Ipv4Addr::new(10, 99, 0, 7);
+    let mut host = Host::new(Some(elsewhere));
+    let server = Server::new("nak");
+    let users = Cidr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).expect("everywhere");
+    let gateway = Some(IpAddr::V4(Ipv4Addr::new(10, 81, 0, 3)));
+    host.stack.add_route(Route::new(users, gateway, host.port.0));
+    let lease = host.configured();
+    assert!(lease.address.octets().starts_with(&[10, 81, 0]), "{}", lease.address);
+    assert!(!host.stack.has_address(IpAddr::V4(elsewhere)));
+    let text = server.text();
+    assert!(text.contains("DHCPNAK(ws0) 10.99.0.7"), "{text}");
+    talks(&mut host, lease.address);
+    let (client, now) = (host.client.take().expect("it runs"), host.now());
+    let gateways = |host: &Host| routes(host).iter().filter_map(|r| r.via).collect::<Vec<_>>();
+    assert_eq!(gateways(&host), [gateway.expect("one")], "the user's own");
+    client.stop(&mut host.stack, now);
+    assert_eq!(gateways(&host), [gateway.expect("one")], "it stays");
+}
+
+/// A datagram each way between the kernel and the address.
+fn talks(host: &mut Host, ours: Ipv4Addr) {
+    let local = SocketAddr::new(IpAddr::V4(ours), 9);
+    let socket = host.stack.udp_bind(local, Owner::program()).expect("free");
+    let kernel = std::net::UdpSocket::bind((SERVER, 0)).expect("the kernel's address");
+    kernel.set_read_timeout(Some(SOON)).expect("not zero");
+    kernel.send_to(b"there", local).expect("sent");
+    let until = StdInstant::now() + SOON;
+    let datagram = loop {
+        assert!(StdInstant::now() < until, "no datagram");
+        let now = host.now();
+        host.stack.poll(now);
+        host.stack.flush();
+        if let Some(datagram) = host.stack.udp_receive(socket) {
+            break datagram;
+        }
+        thread::sleep(StdDuration::from_millis(1));
+    };
+    assert_eq!(datagram.payload.as_slice(), b"there");
+    let now = host.now();
+    host.stack.udp_send(socket, datagram.from, b"back", now).expect("sent");
+    host.stack.flush();
+    host.stack.give_back(datagram.payload);
+    let mut into = [0; 16];
+    assert_eq!(kernel.recv(&mut into).expect("it arrives"), 4);
+    host.stack.udp_close(socket);
+}

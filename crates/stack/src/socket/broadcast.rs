@@ -1,0 +1,66 @@
+//! UDP to all hosts on a port's link, also from a port that has no address yet.
+//!
+//! Called by: programs, for protocols that find an address. The limited broadcast address has no
+//! route: the caller names the port. RFC 919 section 7, RFC 1122 section 3.2.1.3 (the unspecified
+//! source is for this alone), RFC 2131 section 4.1.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use base::{Counter, DropReason, Instant, MacAddr, Switch};
+use inet::HeaderTemplate;
+use inet::ip_output::Fields;
+use wire::{ipv4, udp};
+
+use crate::resolve::Egress;
+use crate::{PortId, Stack, UdpError, UdpHandle, frag};
+
+impl Stack {
+    /// Send a datagram to 255.255.255.255, UDP port `to_port`, out of port `id`, from an address of
+    /// that port or from the unspecified one. Answers to the broadcast address come to the socket
+    /// if it is bound to the unspecified address, whether or not the port has an address.
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`], [`UdpError::NoAddress`] if the port does not have `source`,
+    /// [`UdpError::WouldBlock`]; [`DropReason::TxNoPort`], [`DropReason::DeviceLinkDown`],
+    /// [`DropReason::IpTooBig`] beyond the MTU.
+    pub fn udp_broadcast(
+        &mut self,
+        handle: UdpHandle,
+        (id, source): (PortId, Ipv4Addr),
+        to_port: u16,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), UdpError> {
+        self.core.set_now(now);
+        let sender = self.udp.sender(handle).ok_or(UdpError::Closed)?;
+        let ttl = self.udp_ip_mut(handle).ok_or(UdpError::Closed)?.ttl;
+        let (src, dst) = (IpAddr::V4(source), IpAddr::V4(Ipv4Addr::BROADCAST));
+        let no_port = UdpError::Unsendable(DropReason::TxNoPort);
+        let port = self.ports.get(id.0).ok_or(no_port)?;
+        if !source.is_unspecified() && !port.local.is_ours(src) {
+            return Err(UdpError::NoAddress);
+        }
+        if port.gone {
+            return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
+        }
+        let most = port.limits.mtu;
+        if ipv4::HEADER_LEN + udp::HEADER_LEN + payload.len() > most.bytes() {
+            return Err(UdpError::Unsendable(DropReason::IpTooBig));
+        }
+        let fields = Fields { src, dst, protocol: ipv4::UDP, tos: sender.tos, ttl };
+        let template = HeaderTemplate::new(port.limits.link, port.mac, MacAddr::BROADCAST, &fields);
+        let (is_complete, is_broadcast) = (true, true);
+        let egress =
+            Egress { port: id.0, neighbour: dst, mtu: most, template, is_complete, is_broadcast };
+        self.check_room(id.0, dst)?;
+        let cx = &self.core.cx;
+        let summing = !sender.without_checksum && cx.switches.on(Switch::ChecksumTx);
+        let ladder = summing.then_some(cx.ladder);
+        let (from, to) = (SocketAddr::new(src, sender.port), SocketAddr::new(dst, to_port));
+        let (ports, flow) = ((sender.port, to_port), inet::udp::flow_sum(from, to));
+        frag::output::send_udp(self, &egress, (ports, flow, ladder), payload, most)
+            .map_err(UdpError::Unsendable)?;
+        self.core.cx.counters.add(Counter::UdpOut, 1);
+        Ok(())
+    }
+}
