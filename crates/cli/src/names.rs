@@ -43,20 +43,20 @@ fn server(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 impl Args {
-    /// The settings of the resolver: the servers of the options, else those that the network told
-    /// us of, `told`, else those of resolv.conf that the stack can reach.
+    /// The settings of the resolver: the servers of the options, else those that the network
+    /// advertised, else those of resolv.conf that the stack can reach.
     ///
     /// # Errors
     /// [`Usage`]: too many servers.
-    fn config(&self, told: Told, resolv_conf: &str) -> Result<Config> {
+    fn config(&self, advertised: Advertised, resolv_conf: &str) -> Result<Config> {
         let (mut config, _) = Config::from_resolv_conf(resolv_conf);
         if self.dns.len() > limits::SERVERS_MAX {
             let (count, most) = (self.dns.len(), limits::SERVERS_MAX);
             bail!(Usage(format!("--dns is given {count} times, {most} is the most")));
         }
-        if !told.servers.is_empty() {
-            config.servers = told.servers;
-            config.search = told.search;
+        if !advertised.servers.is_empty() {
+            config.servers = advertised.servers;
+            config.search = advertised.search;
         }
         if !self.dns.is_empty() {
             config.servers.clone_from(&self.dns);
@@ -67,8 +67,8 @@ impl Args {
     }
 }
 
-/// What a DHCP server or routers told us of.
-struct Told {
+/// What a DHCP server or routers advertised.
+struct Advertised {
     servers: Vec<SocketAddr>,
     search: Vec<String>,
 }
@@ -98,15 +98,16 @@ pub(crate) fn resolve(
         vec![address]
     } else {
         let (hosts, _) = Hosts::from_text(&text(HOSTS));
-        let told = Told { servers: outside.dns_servers(PORT), search: outside.dns_search() };
-        let config = args.1.config(told, &text(RESOLV_CONF))?;
+        let advertised =
+            Advertised { servers: outside.dns_servers(PORT), search: outside.dns_search() };
+        let config = args.1.config(advertised, &text(RESOLV_CONF))?;
         match look_up(outside, config, hosts, host, interrupt)? {
             None => return Ok(None),
             Some(Ok(addresses)) => addresses,
             Some(Err(error)) => return Err(helped(error, args.1)),
         }
     };
-    let of = |address: &&IpAddr| version.is_none_or(|v| IpVersion::of(*address) == v);
+    let of = |address: &&IpAddr| version.is_none_or(|v| IpVersion::of(address) == v);
     let wanted: Vec<IpAddr> = addresses.iter().filter(of).copied().collect();
     let own = outside.addresses();
     let ours = |address: &&IpAddr| own.iter().any(|ip| ip.is_ipv4() == address.is_ipv4());
@@ -180,24 +181,24 @@ mod tests {
     fn servers_are_those_of_the_option_or_of_the_network_or_of_the_file() {
         let server = |last: u8| SocketAddr::new(IpAddr::from([192, 0, 2, last]), 53);
         let args = |dns: &[SocketAddr]| Args { dns: dns.to_vec() };
-        let told = |servers: &[SocketAddr]| Told {
+        let advertised = |servers: &[SocketAddr]| Advertised {
             servers: servers.to_vec(),
             search: servers.iter().map(|_| "mill.example".to_owned()).collect(),
         };
         let file = "nameserver 127.0.0.53\nnameserver 192.0.2.1\nsearch example\n";
-        let config = args(&[]).config(told(&[]), file).expect("one is left");
+        let config = args(&[]).config(advertised(&[]), file).expect("one is left");
         assert_eq!((config.servers, config.search), (vec![server(1)], vec!["example".to_owned()]));
-        let config = args(&[]).config(told(&[server(3)]), file).expect("one");
+        let config = args(&[]).config(advertised(&[server(3)]), file).expect("one");
         assert_eq!(config.servers, [server(3)]);
         assert_eq!(config.search, ["mill.example"]);
-        let config = args(&[server(2)]).config(told(&[server(3)]), file).expect("one");
+        let config = args(&[server(2)]).config(advertised(&[server(3)]), file).expect("one");
         assert_eq!(config.servers, [server(2)]);
         assert_eq!(config.search, ["mill.example"], "the network's");
-        let config = args(&[]).config(told(&[]), "nameserver 127.0.0.53\n").expect("none");
+        let config = args(&[]).config(advertised(&[]), "nameserver 127.0.0.53\n").expect("none");
         assert!(config.servers.is_empty(), "the kernel alone reaches it");
-        let many = args(&[server(1); 4]).config(told(&[]), "");
+        let many = args(&[server(1); 4]).config(advertised(&[]), "");
         assert!(many.is_err_and(|error| error.is::<Usage>()));
-        let many = args(&[]).config(told(&[server(1); 4]), "").expect("the first");
+        let many = args(&[]).config(advertised(&[server(1); 4]), "").expect("the first");
         assert_eq!(many.servers.len(), limits::SERVERS_MAX);
     }
 }

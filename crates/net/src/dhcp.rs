@@ -1,8 +1,8 @@
 //! A port that is configured by DHCP: [`host::dhcp4`] over a UDP socket of the stack.
 //!
 //! Called by: programs that poll a stack, after each [`Stack::poll`]; programs that share one call
-//! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port 68
-//! to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decision: docs/decisions/0066-dhcp.md.
+//! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port
+//! 68 to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decision: docs/decisions/0066-dhcp.md.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -154,8 +154,8 @@ fn refused(fixture: &Fixture) {
     assert!(code == 1 && err.contains("nobody listens"), "{code} {err}");
     let (code, _, err) = fixture.tool(&format!("ttcp -t 192.0.2.1 {DEVICE} -s --bytes 1K"));
     assert!(code == 1 && err.contains("--via GATEWAY"), "{code} {err}");
-    let (code, _, err) = fixture.tool(&format!("ttcp -t example.org {DEVICE}"));
-    assert!(code == 2 && err.contains("address of a host"), "{code} {err}");
+    let (code, _, err) = fixture.tool(&format!("ttcp -t no..host {DEVICE}"));
+    assert!(code != 0 && err.contains("no..host"), "{code} {err}");
 }
 
 fn privilege(fixture: &Fixture) {

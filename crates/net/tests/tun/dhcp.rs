@@ -192,8 +192,8 @@ fn dnsmasq_refuses() {
     let mut host = Host::new(Some(elsewhere));
     let server = Server::new("nak");
     let users = Cidr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).expect("everywhere");
-    let gateway = Some(IpAddr::V4(Ipv4Addr::new(10, 81, 0, 3)));
-    host.stack.add_route(Route::new(users, gateway, host.port.0));
+    let gateway = IpAddr::V4(Ipv4Addr::new(10, 81, 0, 3));
+    host.stack.add_route(Route::new(users, Some(gateway), host.port.0));
     let lease = host.configured();
     assert!(lease.address.octets().starts_with(&[10, 81, 0]), "{}", lease.address);
     assert!(!host.stack.has_address(IpAddr::V4(elsewhere)));
@@ -202,9 +202,9 @@ fn dnsmasq_refuses() {
     talks(&mut host, lease.address);
     let (client, now) = (host.client.take().expect("it runs"), host.now());
     let gateways = |host: &Host| routes(host).iter().filter_map(|r| r.via).collect::<Vec<_>>();
-    assert_eq!(gateways(&host), [gateway.expect("one")], "the user's own");
+    assert_eq!(gateways(&host), [gateway], "the user's own");
     client.stop(&mut host.stack, now);
-    assert_eq!(gateways(&host), [gateway.expect("one")], "it stays");
+    assert_eq!(gateways(&host), [gateway], "it stays");
 }
 
 /// A datagram each way between the kernel and the address.
