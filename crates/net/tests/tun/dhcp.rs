@@ -10,15 +10,16 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use base::{Cidr, Duration, Instant, KeyedHash, Mtu, Owner};
 use device::tap::{Config, Setup, Tap};
-use stack::{PortConfig, PortId, Route, Stack, StackConfig};
+use stack::{Address, AddressState, PortConfig, PortId, Route, Stack, StackConfig};
 use testbed::{Case, Need, Running};
-use wirespeed_net::dhcp::{self, Change, DhcpPort, Lease, State};
+use wirespeed_net::dhcp::{self, Change, DhcpPort, Lease, LossReason, State};
 
 use crate::ends::{SOON, ip};
 
 pub(crate) const CASES: &[Case] = &[
     ("dnsmasq_gives_extends_and_takes_back_an_address", &[Need::DNSMASQ], dnsmasq_serves),
     ("dnsmasq_refuses_an_address_and_gives_another", &[Need::DNSMASQ], dnsmasq_refuses),
+    ("an_address_that_another_host_takes_is_declined_to_dnsmasq", &[Need::DNSMASQ], conflict),
 ];
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 81, 0, 1);
@@ -205,6 +206,27 @@ fn dnsmasq_refuses() {
     assert_eq!(gateways(&host), [gateway], "the user's own");
     client.stop(&mut host.stack, now);
     assert_eq!(gateways(&host), [gateway], "it stays");
+}
+
+fn conflict() {
+    let mut host = Host::new(None);
+    let server = Server::new("decline");
+    let lease = host.configured();
+    // What the stack says of an address when another host defends it (RFC 5227 section 2.4).
+    let ours = IpAddr::V4(lease.address);
+    let all = host.stack.addresses(host.port).to_vec();
+    let found = all.iter().find(|address| address.ip() == ours).expect("it has it");
+    let duplicated = Address { state: AddressState::Duplicated, ..*found };
+    host.stack.add_address(host.port, duplicated).expect("it is there");
+    assert_eq!(host.change(), Change::Lost(lease.address, LossReason::Conflict));
+    assert!(!host.stack.addresses(host.port).iter().any(|address| address.ip() == ours));
+    assert!(routes(&host).is_empty());
+    // The client asks again after ten seconds.
+    host.ahead = Duration::from_secs(10);
+    let next = host.configured();
+    assert!(host.stack.has_address(IpAddr::V4(next.address)));
+    let declined = format!("DHCPDECLINE(ws0) {}", lease.address);
+    assert!(server.says(&declined), "{}", server.text());
 }
 
 /// A datagram each way between the kernel and the address.
