@@ -33,7 +33,7 @@ pub(super) fn transfer(bench: &Workbench) -> Result<()> {
     let mut sender = ours(bench, &host, "ttcp", &["auto"])?;
     sender.args(["-t", SERVER, "--file"]).arg(&sent);
     let (_, said) = bench.run_both(&mut sender, LIMIT)?;
-    ensure!(said.contains("routers: fe80::1\n"), "no link-local gateway: {said}");
+    ensure!(said.contains("routers: fe80::"), "no link-local gateway: {said}");
     socat.finish(LIMIT)?;
     arrived(bench).context("to the server")?;
 
