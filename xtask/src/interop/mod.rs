@@ -8,6 +8,7 @@ mod devices;
 mod dump;
 mod guest;
 mod host;
+mod ip;
 mod iperf;
 mod needs;
 mod outside;

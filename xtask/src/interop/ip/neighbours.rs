@@ -1,0 +1,120 @@
+//! The neighbours of a running `services`, and us as a neighbour of the kernel's: ARP (RFC 826) and
+//! neighbour unreachability detection (RFC 4861 section 7.3), which we use for IPv4 as well.
+
+use super::{LIMIT, ours, show, until, with_control};
+use crate::interop::Workbench;
+use crate::interop::host::{Host, Running};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+/// How a version of IP is written.
+struct Version {
+    /// An address of the kernel's that stays, one that goes away, and its network.
+    stays: &'static str,
+    goes: &'static str,
+    prefix: &'static str,
+    ours: &'static str,
+    /// Our character generator, for socat.
+    chargen: &'static str,
+}
+
+const VERSIONS: [Version; 2] = [
+    Version {
+        stays: "10.9.0.1",
+        goes: "10.9.0.5",
+        prefix: "24",
+        ours: "10.9.0.2",
+        chargen: "TCP4:10.9.0.2:19,bind=10.9.0.5",
+    },
+    Version {
+        stays: "fd09::1",
+        goes: "fd09::5",
+        prefix: "64 nodad",
+        ours: "fd09::2",
+        chargen: "TCP6:[fd09::2]:19,bind=[fd09::5]",
+    },
+];
+
+/// What a request taught is not confirmed: five seconds later the neighbour is asked, three times a
+/// second apart. A busy machine may take longer.
+const ASKED: Duration = Duration::from_secs(60);
+
+pub(super) fn come_and_go(bench: &Workbench) -> Result<()> {
+    with_control(bench)?;
+    let host = Host::new(bench)?;
+    let mut services = ours(bench, &host, "services", &["10.9.0.2/24", "fd09::2/64"])?;
+    let _services = host.start("services", &mut services)?;
+    let mac = bench.run(host.command("cat").arg("/sys/class/net/ws0/address"), LIMIT)?;
+    let mac = mac.trim();
+    change(&host, "add")?;
+    for Version { stays, goes, ours, .. } in &VERSIONS {
+        pinged(bench, &host, stays, ours, mac)?;
+        // The kernel asks again, so that ours learns this address as well by a request.
+        host.ip(&format!("neigh del {ours} dev ws0"))?;
+        pinged(bench, &host, goes, ours, mac)?;
+    }
+    // Bytes without end, so that the stack has something to send when nobody is there.
+    let readers = VERSIONS.iter().map(|version| {
+        let mut socat = host.command("socat");
+        host.start(version.ours, socat.args(["-u", version.chargen, "OPEN:/dev/null"]))
+    });
+    let readers: Vec<Running> = readers.collect::<Result<_>>()?;
+    until("both read", LIMIT, || {
+        let mut sockets = host.command("ss");
+        sockets.args(["-Htn", "state", "established", "dport = :19"]);
+        Ok(bench.run(&mut sockets, LIMIT)?.lines().count() == readers.len())
+    })?;
+    change(&host, "del")?;
+    for Version { stays, goes, .. } in &VERSIONS {
+        until(&format!("{stays} confirms its address"), ASKED, || {
+            let row = neighbour(bench, &host, stays)?.context("it is no neighbour")?;
+            Ok(row["state"] == "REACHABLE" && row["confirmed_ms"].is_u64())
+        })?;
+        until(&format!("{goes} is found to be gone"), ASKED, || {
+            let row = neighbour(bench, &host, goes)?;
+            Ok(row.is_none_or(|row| row["mac"].is_null()))
+        })?;
+    }
+    drop(readers);
+    change(&host, "add")?;
+    for Version { goes, ours, .. } in &VERSIONS {
+        pinged(bench, &host, goes, ours, mac).context("after the neighbour came back")?;
+    }
+    Ok(())
+}
+
+/// Add or delete the addresses that go away.
+fn change(host: &Host<'_>, what: &str) -> Result<()> {
+    for Version { goes, prefix, .. } in &VERSIONS {
+        // Only new addresses are checked for duplicates.
+        let prefix = if what == "add" { prefix } else { &prefix[..2] };
+        host.ip(&format!("addr {what} {goes}/{prefix} dev ws0"))?;
+    }
+    Ok(())
+}
+
+/// The kernel's ping from its address is answered; both then have each other's link address.
+fn pinged(bench: &Workbench, host: &Host<'_>, kernel: &str, ours: &str, mac: &str) -> Result<()> {
+    host.until(|| {
+        let mut ping = host.command("ping");
+        ping.args(["-I", kernel, "-c", "2", "-i", "0.2", "-W", "1", ours]);
+        Ok(ping)
+    })?;
+    let row = neighbour(bench, host, kernel)?;
+    let row = row.with_context(|| format!("{kernel} is no neighbour"))?;
+    ensure!(row["mac"] == mac, "{kernel} is at {mac}, not as in {row}");
+    until(&format!("the kernel reaches {ours}"), ASKED, || {
+        let mut show = Command::new("ip");
+        show.args(["-n", host.name(), "neigh", "show", ours, "dev", "ws0"]);
+        Ok(bench.run(&mut show, LIMIT)?.contains("REACHABLE"))
+    })
+}
+
+/// Our entry for an address of the kernel's.
+fn neighbour(bench: &Workbench, host: &Host<'_>, kernel: &str) -> Result<Option<Value>> {
+    let mut rows = show(bench, host, "neighbours")?;
+    let rows = rows.as_array_mut().context("neighbours are no list")?;
+    Ok(rows.iter_mut().find(|row| row["address"] == kernel).map(Value::take))
+}
