@@ -330,6 +330,7 @@ impl Bench {
 pub(crate) fn opening() -> Opening {
     Opening {
         mss: Mss(1460),
+        link_mss: Mss(1460),
         path: None,
         default_mss: Mss::DEFAULT_V4,
         super_max_bytes: 0,

@@ -334,7 +334,7 @@ fn news_of_the_path(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
             let _ = path::learnt(tcb, mss, now);
         }
         5 => {
-            let _ = path::narrower_link(tcb, mss, now);
+            let _ = path::link_carries(tcb, mss, now);
         }
         _ => {
             let _ = path::take_news(tcb);
