@@ -2,11 +2,18 @@
 //!
 //! Called by: `lib.rs`, and `pages.rs` for man pages and completions.
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{dump, pages, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{ping, services, wire};
+
+/// The value of an option that turns something on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    On,
+    Off,
+}
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\

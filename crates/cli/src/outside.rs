@@ -263,6 +263,12 @@ pub(crate) struct Settings {
     pub(crate) switches: Switches,
 }
 
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { offload: true, io_uring: true, switches: Switches::default() }
+    }
+}
+
 impl Outside {
     /// Open the device, bring it up, and make a stack on it.
     ///
@@ -270,8 +276,7 @@ impl Outside {
     /// [`Usage`] for options that do not fit together; otherwise the device's error, with what to
     /// do.
     pub(crate) fn open(args: &Args) -> Result<Outside> {
-        let settings = Settings { offload: true, io_uring: true, switches: Switches::default() };
-        Outside::open_with(args, &settings, Ok)
+        Outside::open_with(args, &Settings::default(), Ok)
     }
 
     /// The same with settings, and with the wrappers that `wrap` puts around the device.

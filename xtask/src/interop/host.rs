@@ -30,6 +30,7 @@ impl<'a> Host<'a> {
         let host = Host::without_tap(bench)?;
         for line in [
             "tuntap add dev ws0 mode tap vnet_hdr",
+            "link set ws0 txqueuelen 10000",
             "addr add 10.9.0.1/24 dev ws0",
             "addr add fd09::1/64 dev ws0 nodad",
             "link set ws0 up",

@@ -2,18 +2,19 @@
 //! neighbours that come and go, fragments, paths and neighbours with MTUs of their own. The kernel
 //! and its programs are at the other end of a TAP.
 
+mod capture;
 mod fragments;
 mod links;
 mod neighbours;
 mod slaac;
 
 use super::host::{Host, Running};
-use super::outside::{IP, SHA256SUM, SOCAT, TRANSFER, TUN, same, shown, sum_of};
+use super::outside::{IP, SHA256SUM, SOCAT, TUN, same, shown, sum_of};
 use super::{Case, Need, Workbench};
 use crate::process;
 use anyhow::{Context, Result, ensure};
+use capture::Capture;
 use serde_json::Value;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -28,42 +29,42 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "100 MB each way over IPv6, by SLAAC and a link-local gateway",
-        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, RADVD],
+        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, RADVD],
         run: slaac::transfer,
     },
     Case {
         name: "neighbours are asked, found and confirmed; one that goes away is noticed",
-        needs: &[Need::Root, TUN, IP, SOCAT, PING],
+        needs: &[Need::Root, TUN, IP, SOCAT, TCPDUMP, TSHARK, PING],
         run: neighbours::come_and_go,
     },
     Case {
         name: "datagrams of 64 KB in fragments, both ways, IPv4 and IPv6",
-        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK],
+        needs: CAPTURED,
         run: fragments::echoed,
     },
     Case {
         name: "a redirect of the kernel's is followed, IPv6",
-        needs: REDIRECT,
+        needs: CAPTURED,
         run: |b| links::redirected(b, &links::V6),
     },
     Case {
         name: "a redirect of the kernel's is followed, IPv4",
-        needs: REDIRECT,
+        needs: CAPTURED,
         run: |b| links::redirected(b, &links::V4),
     },
     Case {
         name: "the path's MTU shrinks in mid-transfer, IPv4 and IPv6",
-        needs: TRANSFER,
+        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, PING],
         run: links::path_shrinks,
     },
     Case {
         name: "neighbours at 1500 and 65521 on one wire each get their best size",
-        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK],
+        needs: CAPTURED,
         run: links::neighbours_differ,
     },
 ];
 
-const REDIRECT: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK];
+const CAPTURED: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK];
 
 /// `wirespeed COMMAND` in a host's namespace, over its TAP, with these addresses.
 fn ours(bench: &Workbench, host: &Host<'_>, command: &str, addresses: &[&str]) -> Result<Command> {
@@ -129,66 +130,4 @@ fn counter(report: &str, name: &str) -> Result<u64> {
     let report: Value = serde_json::from_str(report).context("ttcp --json printed no JSON")?;
     let count = report["counters"][name].as_u64();
     count.with_context(|| format!("ttcp counts no {name}: {}", report["counters"]))
-}
-
-/// tcpdump on an interface of a host.
-struct Capture {
-    tcpdump: Running,
-    path: PathBuf,
-}
-
-impl Capture {
-    /// Returns when frames are captured.
-    fn start(bench: &Workbench, host: &Host<'_>, interface: &str) -> Result<Capture> {
-        let path = bench.path("frames.pcap");
-        let mut tcpdump = host.command("tcpdump");
-        tcpdump.args(["-i", interface, "-U", "-B", "65536", "-Z", "root", "-w", shown(&path)?]);
-        let tcpdump = host.start("tcpdump", &mut tcpdump)?;
-        let said = bench.path("tcpdump.err");
-        until("tcpdump listens", LIMIT, || {
-            Ok(std::fs::read_to_string(&said)?.contains("listening on"))
-        })?;
-        Ok(Capture { tcpdump, path })
-    }
-
-    /// End it, with what it has seen.
-    fn finish(self, bench: &Workbench) -> Result<Captured<'_>> {
-        let id = self.tcpdump.id().to_string();
-        bench.run(Command::new("kill").args(["-INT", &id]), LIMIT)?;
-        self.tcpdump.finish(LIMIT)?;
-        Ok(Captured { bench, path: self.path })
-    }
-}
-
-/// The frames of a capture, read by tshark.
-struct Captured<'a> {
-    bench: &'a Workbench,
-    path: PathBuf,
-}
-
-impl Captured<'_> {
-    /// A line for each frame that the display filter takes, with these fields, tabs between.
-    fn lines(&self, filter: &str, fields: &[&str]) -> Result<Vec<String>> {
-        let mut tshark = Command::new("tshark");
-        tshark.args(["-n", "-r", shown(&self.path)?, "-o", "udp.check_checksum:TRUE"]);
-        tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
-        tshark.args(fields.iter().flat_map(|field| ["-e", field]));
-        let text = self.bench.run(&mut tshark, LIMIT)?;
-        let without_number = |line: &str| line.split_once('\t').map_or("", |(_, rest)| rest).into();
-        Ok(text.lines().map(without_number).collect())
-    }
-
-    /// How many frames the display filter takes.
-    fn count(&self, filter: &str) -> Result<usize> {
-        self.lines(filter, &[]).map(|lines| lines.len())
-    }
-
-    /// tshark understands every frame, and there are some.
-    fn is_clean(&self) -> Result<()> {
-        ensure!(self.count("frame")? > 0, "nothing was captured");
-        let wrong = "_ws.malformed || _ws.expert.severity == \"Error\"";
-        let wrong = self.lines(wrong, &["_ws.expert.message"])?;
-        ensure!(wrong.is_empty(), "tshark complains of frames: {}", wrong.join("\n"));
-        Ok(())
-    }
 }

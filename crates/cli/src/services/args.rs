@@ -2,6 +2,7 @@
 //!
 //! Called by: clap, then `run.rs`.
 
+use crate::args::OnOff;
 use crate::outside;
 
 /// The options.
@@ -17,6 +18,10 @@ A host of its own behind a TAP, and a look at it from this machine:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) outside: outside::Args,
+    /// Checksums and cutting of large segments left to the device
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = outside::HEADING,
+          hide_short_help = true)]
+    pub(super) offload: OnOff,
     /// Connections at a time; more are reset
     #[arg(long, value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -10,9 +10,10 @@ use super::args::Args;
 use super::report::Moved;
 use super::tcp::Connections;
 use super::udp::Datagrams;
+use crate::args::OnOff;
 use crate::clock::Interrupt;
 use crate::control_service::ControlService;
-use crate::outside::Outside;
+use crate::outside::{Outside, Settings};
 
 /// How often the control socket is polled while the loop does not sleep.
 const TICK: Duration = Duration::from_millis(50);
@@ -52,7 +53,8 @@ pub(super) fn serve(
 
 impl Server {
     pub(super) fn open(args: &Args) -> Result<Server> {
-        let mut outside = Outside::open(&args.outside)?;
+        let settings = Settings { offload: args.offload == OnOff::On, ..Settings::default() };
+        let mut outside = Outside::open_with(&args.outside, &settings, Ok)?;
         let addresses = outside.addresses();
         let stack = &mut outside.stack;
         let connections = Connections::listen(stack, args.most as usize)?;

@@ -9,6 +9,8 @@ use clap::{ArgAction, ArgGroup, ValueEnum};
 use wirespeed::tcp::{Algorithm, Ecn};
 use wirespeed::{Duration, GAP_MAX, Switch};
 
+pub(super) use crate::args::OnOff;
+
 /// The options. `-h` shows the common ones, `--help` all.
 #[derive(clap::Args, Debug)]
 #[command(group(ArgGroup::new("how_much").args(["bytes", "seconds", "file", "writes"])))]
@@ -186,12 +188,6 @@ impl Args {
     pub(super) fn lists_switches(&self) -> bool {
         self.switches.iter().any(|s| s == "help")
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OnOff {
-    On,
-    Off,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -20,7 +20,7 @@ pub(super) fn echoed(bench: &Workbench) -> Result<()> {
     with_control(bench)?;
     let host = Host::new(bench)?;
     let mut services = ours(bench, &host, "services", &["10.9.0.2/24", "fd09::2/64"])?;
-    let _services = host.start("services", &mut services)?;
+    let _services = host.start("services", services.args(["--offload", "off"]))?;
     // It serves when it can be asked.
     show(bench, &host, "frag")?;
     let capture = Capture::start(bench, &host, "ws0")?;
