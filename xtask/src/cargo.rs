@@ -86,6 +86,20 @@ pub(crate) fn binary(root: &Path, package: &str, binary: &str, profile: &str) ->
     binary_with(root, package, binary, profile, None)
 }
 
+/// Build an example of a workspace package with one of the package's features.
+pub(crate) fn example(
+    root: &Path,
+    package: &str,
+    name: &str,
+    feature: &str,
+    profile: &str,
+) -> Result<PathBuf> {
+    let target = Metadata::read(root)?.target_directory;
+    let args = ["build", "--profile", profile, "-p", package, "--features", feature];
+    process::pass_on(cargo(root).args(args).args(["--example", name]))?;
+    Ok(target.join(profile).join("examples").join(name))
+}
+
 /// The same with a `--cfg`, in a target folder of its own.
 pub(crate) fn binary_with(
     root: &Path,

@@ -3,8 +3,11 @@
 //! and its programs are at the other end of a TAP.
 
 mod capture;
+mod dhcp;
 mod fragments;
+mod groups;
 mod links;
+mod names;
 mod neighbours;
 mod slaac;
 
@@ -18,6 +21,8 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+const BRIDGE: Need = Need::Program { program: "bridge", package: "iproute2" };
+const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
 const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
 const RADVD: Need = Need::Program { program: "radvd", package: "radvd" };
 const TCPDUMP: Need = Need::Program { program: "tcpdump", package: "tcpdump" };
@@ -61,6 +66,31 @@ pub(super) const CASES: &[Case] = &[
         name: "neighbours at 1500 and 65521 on one wire each get their best size",
         needs: CAPTURED,
         run: links::neighbours_differ,
+    },
+    Case {
+        name: "a neighbour's link address changes in mid-transfer, IPv4 and IPv6",
+        needs: CAPTURED,
+        run: links::neighbour_moves,
+    },
+    Case {
+        name: "a lease of dnsmasq: address, router, names; renewed and given back",
+        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, DNSMASQ],
+        run: dhcp::leased,
+    },
+    Case {
+        name: "names of dnsmasq: A, AAAA, aliases, an answer that takes TCP",
+        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, DNSMASQ],
+        run: names::looked_up,
+    },
+    Case {
+        name: "groups: the kernel's bridge has our reports in its table, IGMPv3 and MLDv2",
+        needs: &[Need::Root, TUN, IP, BRIDGE, SOCAT, SHA256SUM, TCPDUMP, TSHARK],
+        run: groups::joined,
+    },
+    Case {
+        name: "an address of the kernel's is found to be taken, IPv4 and IPv6",
+        needs: &[Need::Root, TUN, IP, TCPDUMP, TSHARK],
+        run: groups::taken,
     },
 ];
 

@@ -55,6 +55,11 @@ impl Workbench {
         cargo::binary(&self.root, package, binary, "interop")
     }
 
+    /// An example of a package of the workspace, built with one of the package's features.
+    pub(crate) fn example(&self, package: &str, name: &str, feature: &str) -> Result<PathBuf> {
+        cargo::example(&self.root, package, name, feature, "interop")
+    }
+
     /// A file of `bytes` bytes that do not repeat, the same in every run.
     pub(crate) fn file(&self, name: &str, bytes: usize) -> Result<PathBuf> {
         let path = self.path(name);

@@ -57,10 +57,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", requires = "udp", value_parser = gap,
           help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) gap: Option<Duration>,
-    /// IPv4 (the default)
+    /// IPv4 (the default between stacks in memory); of the host after -t, an address of it
     #[arg(short = '4', help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) v4: bool,
-    /// IPv6
+    /// IPv6; of the host after -t, an address of it
     #[arg(short = '6', help_heading = PROTOCOL)]
     pub(super) v6: bool,
     /// Port to send to

@@ -69,7 +69,12 @@ impl Role {
     ) -> Result<Option<Role>> {
         let Some(host) = &args.transmit else { return Ok(Some(Role::Receive)) };
         let options = (&args.outside, &args.names);
-        let address = names::resolve(outside, options, host, None, interrupt)?;
+        let version = match (args.v4, args.v6) {
+            (true, _) => Some(IpVersion::V4),
+            (_, true) => Some(IpVersion::V6),
+            _ => None,
+        };
+        let address = names::resolve(outside, options, host, version, interrupt)?;
         Ok(address.map(Role::Transmit))
     }
 }

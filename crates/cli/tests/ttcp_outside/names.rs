@@ -33,12 +33,14 @@ fn named(fixture: &Fixture) {
         assert!(out.contains(&format!("PING kernel.test ({address})")), "{out}");
     }
     let sum = fixture.file("in", 100_001);
-    let mut socat = sink(fixture, 6);
-    let line = format!("ttcp -t Kernel.Test. {DEVICE} --dns 10.9.0.1 --file in");
-    let (code, _, err) = fixture.tool(&line);
-    assert_eq!(code, 0, "{err}");
-    assert!(socat.succeeds());
-    assert_eq!(fixture.sum("out"), sum);
+    for (version, listens) in [("", 6), ("-4", 4), ("-6", 6)] {
+        let mut socat = sink(fixture, listens);
+        let line = format!("ttcp {version} -t Kernel.Test. {DEVICE} --dns 10.9.0.1 --file in");
+        let (code, _, err) = fixture.tool(&line);
+        assert_eq!(code, 0, "{version} {err}");
+        assert!(socat.succeeds());
+        assert_eq!(fixture.sum("out"), sum);
+    }
 }
 
 fn not_found(fixture: &Fixture) {

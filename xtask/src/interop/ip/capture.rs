@@ -3,13 +3,14 @@
 //! Checksums can be verified where no device is to finish them: our programs run with `--offload
 //! off`, and then the kernel finishes its own before it gives a frame to the TAP.
 
-use super::{LIMIT, until};
+use super::{LIMIT, sysctl, until};
 use crate::interop::Workbench;
 use crate::interop::host::{Host, Running};
 use crate::interop::outside::shown;
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// What no frame may be. An ICMP error quotes the beginning of a segment, whose checksum is that of
 /// all of it; tshark adds up the beginning and calls the checksum an error.
@@ -35,6 +36,8 @@ pub(super) struct Capture {
 impl Capture {
     /// Returns when frames are captured.
     pub(super) fn start(bench: &Workbench, host: &Host<'_>, interface: &str) -> Result<Capture> {
+        // Without them a busy machine's late acknowledgement draws a probe (RFC 8985 section 7).
+        sysctl(bench, host, "ipv4/tcp_early_retrans", "0")?;
         let (path, said) = (bench.path("frames.pcap"), bench.path("tcpdump.err"));
         let mut tcpdump = host.command("tcpdump");
         // 256 MB for frames that are not written yet: none may be missing.
@@ -48,6 +51,8 @@ impl Capture {
 
     /// End it, with what it has seen, which is everything.
     pub(super) fn finish(self, bench: &Workbench) -> Result<Captured<'_>> {
+        // It is given frames each second, and at its end takes none that wait.
+        std::thread::sleep(Duration::from_millis(1_200));
         let id = self.tcpdump.id().to_string();
         bench.run(Command::new("kill").args(["-INT", &id]), LIMIT)?;
         self.tcpdump.finish(LIMIT)?;

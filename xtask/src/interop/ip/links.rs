@@ -4,6 +4,7 @@
 use super::{Capture, LIMIT, arrived, counter, ours, sink, sysctl, until};
 use crate::interop::Workbench;
 use crate::interop::host::Host;
+use crate::interop::outside::shown;
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ const TOO_BIG: &str = "(icmp.type == 3 && icmp.code == 4) || icmpv6.type == 2";
 const BESIDE: &str = "02:00:00:00:00:b3";
 
 /// A host whose TAP is in a bridge, and which has its addresses there.
-fn bridged(bench: &Workbench) -> Result<Host<'_>> {
+pub(super) fn bridged(bench: &Workbench) -> Result<Host<'_>> {
     let host = Host::without_tap(bench)?;
     for line in [
         "tuntap add dev ws0 mode tap vnet_hdr",
@@ -81,7 +82,12 @@ fn bridged(bench: &Workbench) -> Result<Host<'_>> {
 }
 
 /// A host with the addresses 10.9.0.NUMBER, fd09::NUMBER and fe80::NUMBER in the bridge of another.
-fn beside<'a>(bench: &'a Workbench, bridged: &Host<'_>, number: u8, mtu: u32) -> Result<Host<'a>> {
+pub(super) fn beside<'a>(
+    bench: &'a Workbench,
+    bridged: &Host<'_>,
+    number: u8,
+    mtu: u32,
+) -> Result<Host<'a>> {
     let host = Host::without_tap(bench)?;
     let (here, mac) = (format!("v{number}"), format!("02:00:00:00:00:b{number}"));
     let peer = format!("peer name {here} address {mac} mtu {mtu} netns {}", host.name());
@@ -220,5 +226,66 @@ pub(super) fn neighbours_differ(bench: &Workbench) -> Result<()> {
             ensure!((least..=most).contains(&largest), "{to} got {largest} bytes in a packet");
         }
     }
+    Ok(())
+}
+
+/// In mid-transfer the host beside us gets another link address, and announces it: by a gratuitous
+/// ARP request (RFC 5227 section 3), or an unsolicited advertisement (RFC 4861 section 7.2.6).
+pub(super) fn neighbour_moves(bench: &Workbench) -> Result<()> {
+    bench.file("sent", FILE)?;
+    let wire = bridged(bench)?;
+    let server = beside(bench, &wire, 3, 1500)?;
+    for name in ["ipv4/conf/v3/arp_notify", "ipv6/conf/v3/ndisc_notify"] {
+        sysctl(bench, &server, name, "1")?;
+    }
+    for (version, moved) in [(&V4, "02:00:00:00:00:c4"), (&V6, "02:00:00:00:00:c6")] {
+        moves(bench, version, (&wire, &server), moved).with_context(|| format!("to {moved}"))?;
+    }
+    Ok(())
+}
+
+/// The rest of the file is sent when the link address has changed.
+fn moves(
+    bench: &Workbench,
+    version: &Version,
+    (wire, server): (&Host<'_>, &Host<'_>),
+    moved: &str,
+) -> Result<()> {
+    let received = bench.path("received");
+    for old in [received.clone(), bench.path("moved")] {
+        if old.exists() {
+            std::fs::remove_file(old)?;
+        }
+    }
+    let socat = sink(bench, server, version.tcp)?;
+    let capture = Capture::start(bench, wire, "ws0")?;
+    let part = FILE / 2;
+    let script = format!(
+        "(dd bs={part} count=1 2> dd; until [ -e moved ]; do sleep 0.1; done; cat) < sent | {} ttcp \
+         --offload off --dev tap:ws0 --addr 10.9.0.2/24 --addr fd09::2/64 -t {}",
+        shown(&bench.wirespeed()?)?,
+        version.second
+    );
+    let mut sender = wire.command("sh");
+    let mut sender =
+        wire.start("ttcp", sender.args(["-c", &script]).current_dir(bench.path("")))?;
+    until("half of the file has arrived", LIMIT, || {
+        ensure!(sender.is_alive()?, "the sender has ended");
+        Ok(std::fs::metadata(&received).map_or(0, |file| file.len()) >= part as u64)
+    })?;
+    // No change is believed within a second of another.
+    std::thread::sleep(Duration::from_millis(1_200));
+    server.ip(&format!("link set v3 address {moved}"))?;
+    std::fs::write(bench.path("moved"), "")?;
+    sender.finish(LIMIT)?;
+    socat.finish(LIMIT)?;
+    arrived(bench)?;
+    let captured = capture.finish(bench)?;
+    captured.is_clean()?;
+    let segments = format!("{} == {} && tcp", version.dst, version.second);
+    let segments = captured.lines(&segments, &["eth.dst"])?;
+    let (first, last) = (segments.first(), segments.last().context("no segment was captured")?);
+    ensure!(first != Some(last), "the link address has not changed");
+    ensure!(last == moved, "the last segment went to {last}");
     Ok(())
 }

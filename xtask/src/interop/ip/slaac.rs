@@ -21,8 +21,6 @@ pub(super) fn transfer(bench: &Workbench) -> Result<()> {
     host.ip(&format!("addr add {SERVER}/128 dev lo"))?;
     host.ip("route add fd0a::/64 dev ws0")?;
     sysctl(bench, &host, "ipv6/conf/all/forwarding", "1")?;
-    // Without it a busy machine's late acknowledgement draws a probe (RFC 8985 section 7).
-    sysctl(bench, &host, "ipv4/tcp_early_retrans", "0")?;
     let config = "interface ws0 { IgnoreIfMissing on; AdvSendAdvert on; MinRtrAdvInterval 3; \
                   MaxRtrAdvInterval 4; prefix fd0a::/64 { }; };";
     let (file, pid) = (bench.path("radvd.conf"), bench.path("radvd.pid"));
