@@ -33,11 +33,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) const CASES: &[Case] = &[
     Case {
-        name: "100 MB each way over IPv6, by SLAAC and a link-local gateway",
-        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, RADVD],
-        run: slaac::transfer,
-    },
-    Case {
         name: "neighbours are asked, found and confirmed; one that goes away is noticed",
         needs: &[Need::Root, TUN, IP, SOCAT, TCPDUMP, TSHARK, PING],
         run: neighbours::come_and_go,
@@ -56,16 +51,6 @@ pub(super) const CASES: &[Case] = &[
         name: "a redirect of the kernel's is followed, IPv4",
         needs: CAPTURED,
         run: |b| links::redirected(b, &links::V4),
-    },
-    Case {
-        name: "the path's MTU shrinks in mid-transfer, IPv4 and IPv6",
-        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, PING],
-        run: links::path_shrinks,
-    },
-    Case {
-        name: "neighbours at 1500 and 65521 on one wire each get their best size",
-        needs: CAPTURED,
-        run: links::neighbours_differ,
     },
     Case {
         name: "a neighbour's link address changes in mid-transfer, IPv4 and IPv6",
@@ -91,6 +76,25 @@ pub(super) const CASES: &[Case] = &[
         name: "an address of the kernel's is found to be taken, IPv4 and IPv6",
         needs: &[Need::Root, TUN, IP, TCPDUMP, TSHARK],
         run: groups::taken,
+    },
+];
+
+/// Those that move much, with every frame captured.
+pub(super) const TRANSFERS: &[Case] = &[
+    Case {
+        name: "100 MB each way over IPv6, by SLAAC and a link-local gateway",
+        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, RADVD],
+        run: slaac::transfer,
+    },
+    Case {
+        name: "the path's MTU shrinks in mid-transfer, IPv4 and IPv6",
+        needs: &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK, PING],
+        run: links::path_shrinks,
+    },
+    Case {
+        name: "neighbours at 1500 and 65521 on one wire each get their best size",
+        needs: CAPTURED,
+        run: links::neighbours_differ,
     },
 ];
 

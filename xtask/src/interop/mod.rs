@@ -41,10 +41,13 @@ pub(crate) struct Suite {
     pub(crate) apart: bool,
 }
 
-/// The suite of that name, or all that need not be named.
+/// The suite of that name and those called NAME-SOMETHING, or all that need not be named.
 pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
-    let chosen: Vec<_> =
-        suites::SUITES.iter().filter(|s| name.map_or(!s.apart, |name| name == s.name)).collect();
+    let is_meant = |suite: &&Suite| {
+        let Some(name) = name else { return !suite.apart };
+        suite.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let chosen: Vec<_> = suites::SUITES.iter().filter(is_meant).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
         let known: Vec<_> = suites::SUITES.iter().map(|s| s.name).collect();
         let text = format!("no interop suite '{name}'; there are: {}", known.join(", "));

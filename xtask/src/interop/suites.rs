@@ -15,7 +15,8 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "bpf", cases: BPF, apart: false },
     Suite { name: "devices", cases: devices::CASES, apart: false },
     Suite { name: "tcp", cases: tcp::CASES, apart: false },
-    Suite { name: "ip", cases: ip::CASES, apart: true },
+    Suite { name: "ip", cases: ip::CASES, apart: false },
+    Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
     Suite { name: "soak", cases: soak::CASES, apart: true },
 ];

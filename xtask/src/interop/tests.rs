@@ -71,6 +71,8 @@ fn an_unknown_suite_is_a_wrong_command_line_that_lists_the_known() {
 fn a_suite_that_is_apart_is_run_by_name_alone() {
     assert!(choose(None).unwrap().iter().all(|suite| suite.name != "attacks"));
     assert_eq!(choose(Some("attacks")).unwrap().len(), 1);
+    let names: Vec<_> = choose(Some("ip")).unwrap().iter().map(|suite| suite.name).collect();
+    assert_eq!(names, ["ip", "ip-transfers"]);
 }
 
 #[test]

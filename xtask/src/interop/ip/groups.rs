@@ -8,6 +8,7 @@ use crate::interop::Workbench;
 use crate::interop::host::Host;
 use crate::interop::outside::shown;
 use anyhow::{Context, Result, ensure};
+use std::path::Path;
 use std::process::Command;
 
 /// Bytes of a datagram, which fits 1,500 with all headers.
@@ -48,21 +49,22 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-fn multicast(bench: &Workbench, host: &Host<'_>, addr: &str, group: &str) -> Result<Command> {
-    let mut ours = host.command(shown(&bench.example("wirespeed", "multicast", "net")?)?);
+fn multicast(program: &Path, host: &Host<'_>, addr: &str, group: &str) -> Result<Command> {
+    let mut ours = host.command(shown(program)?);
     ours.args(["ws0", addr, group]);
     Ok(ours)
 }
 
 pub(super) fn joined(bench: &Workbench) -> Result<()> {
     bench.file("sent", DATAGRAM)?;
+    let program = bench.example("wirespeed", "multicast", "net")?;
     let bridge = bridged(bench)?;
     bridge.ip("link set br0 type bridge mcast_snooping 1 mcast_querier 1 mcast_igmp_version 3 \
          mcast_mld_version 2")?;
     let sender = beside(bench, &bridge, 3, 1500)?;
     for version in &VERSIONS {
         let capture = Capture::start(bench, &bridge, "ws0")?;
-        let mut ours = multicast(bench, &bridge, version.ours, version.at)?;
+        let mut ours = multicast(&program, &bridge, version.ours, version.at)?;
         let ours = bridge.start("received", &mut ours)?;
         until("the bridge knows our group", LIMIT, || is_in_table(bench, &bridge, version))?;
         let script = format!("socat -u -b 70000 - '{}' < sent", version.socat);
@@ -86,10 +88,11 @@ fn is_in_table(bench: &Workbench, bridge: &Host<'_>, version: &Version) -> Resul
 }
 
 pub(super) fn taken(bench: &Workbench) -> Result<()> {
+    let program = bench.example("wirespeed", "multicast", "net")?;
     let host = Host::new(bench)?;
     for version in &VERSIONS {
         let capture = Capture::start(bench, &host, "ws0")?;
-        let mut ours = multicast(bench, &host, version.taken, version.at)?;
+        let mut ours = multicast(&program, &host, version.taken, version.at)?;
         let refused = bench.run(&mut ours, LIMIT).err().context("an address was taken twice")?;
         let refused = refused.to_string();
         ensure!(refused.contains("is another host's"), "{refused}");
