@@ -7,8 +7,12 @@
 mod addr;
 mod auto;
 mod dhcp;
+mod dhcp6;
+mod hint;
+mod obtained;
 
 pub(crate) use addr::Addr;
+pub(crate) use hint::Hint;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::BorrowedFd;
@@ -28,7 +32,7 @@ use wirespeed::{
 };
 
 use crate::Usage;
-use crate::clock::Clock;
+use crate::clock::{Clock, Interrupt};
 
 /// Polling interval of a device that cannot wake us.
 const LOOK: Duration = Duration::from_millis(1);
@@ -54,9 +58,11 @@ pub(crate) struct Args {
     pub(crate) vlan: Option<Tags>,
     /// Our address and network, as 192.0.2.2/24, or auto or dhcp; repeatable
     ///
-    /// auto makes IPv6 addresses as routers on the link advertise (SLAAC), and waits until they
-    /// have been checked for duplicates. dhcp asks a server for an IPv4 address, keeps it while the
-    /// tool runs, and gives it back at the end.
+    /// auto is for IPv6: addresses as routers on the link advertise (SLAAC); also one of a DHCPv6
+    /// server, or name servers of one, if routers say that there is one. dhcp is for IPv4: a server
+    /// gives an address. Both may be given. Addresses are checked for conflicts before they are
+    /// used, which takes up to 2 s for IPv6 and 7 s for IPv4; those of servers are kept while the
+    /// tool runs, and given back at the end. Ctrl-C ends the wait.
     #[arg(long, value_name = "A/B|auto|dhcp", requires = "dev")]
     pub(crate) addr: Vec<Addr>,
     /// Gateway to other networks, one a version of IP
@@ -252,6 +258,8 @@ pub(crate) struct Outside {
     pub(crate) clock: Clock,
     /// Keeps the address of `--addr dhcp`.
     dhcp: Option<dhcp::Dhcp>,
+    /// Asks DHCPv6 servers for what routers say they have, with `--addr auto`.
+    dhcp6: Option<dhcp6::Dhcp6>,
 }
 
 /// Settings that a command may choose.
@@ -270,13 +278,13 @@ impl Default for Settings {
 }
 
 impl Outside {
-    /// Open the device, bring it up, and make a stack on it.
+    /// Open the device, bring it up, make a stack on it, and obtain addresses. `None` after Ctrl-C.
     ///
     /// # Errors
-    /// [`Usage`] for options that do not fit together; otherwise the device's error, with what to
-    /// do.
-    pub(crate) fn open(args: &Args) -> Result<Outside> {
-        Outside::open_with(args, &Settings::default(), Ok)
+    /// [`Usage`] for options that do not fit together; otherwise the device's error, or no server's
+    /// answer, with what to do.
+    pub(crate) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Outside>> {
+        Outside::open_with(args, &Settings::default(), interrupt, Ok)
     }
 
     /// The same with settings, and with the wrappers that `wrap` puts around the device.
@@ -286,8 +294,9 @@ impl Outside {
     pub(crate) fn open_with(
         args: &Args,
         settings: &Settings,
+        interrupt: &Interrupt,
         wrap: impl FnOnce(Box<dyn Device>) -> Result<Box<dyn Device>>,
-    ) -> Result<Outside> {
+    ) -> Result<Option<Outside>> {
         let dev = args.check()?;
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
@@ -317,14 +326,24 @@ impl Outside {
         for &gateway in &args.via {
             stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
         }
-        let mut outside = Outside { stack, port, clock, dhcp: None };
-        if args.addr.contains(&Addr::Dhcp) {
-            dhcp::configure(&mut outside, mac)?;
+        let mut outside = Outside { stack, port, clock, dhcp: None, dhcp6: None };
+        let is_done = outside.obtain(args, mac, interrupt)?;
+        Ok(is_done.then_some(outside))
+    }
+
+    /// Get the addresses that others give, of both versions at the same time; `false` after Ctrl-C.
+    fn obtain(&mut self, args: &Args, mac: MacAddr, interrupt: &Interrupt) -> Result<bool> {
+        let is_leased = args.addr.contains(&Addr::Dhcp);
+        if is_leased {
+            dhcp::begin(self, mac)?;
         }
         if args.is_auto() {
-            auto::configure(&mut outside)?;
+            auto::begin(self, mac)?;
         }
-        Ok(outside)
+        if is_leased && !dhcp::wait(self, interrupt)? {
+            return Ok(false);
+        }
+        Ok(!args.is_auto() || auto::wait(self, interrupt)?)
     }
 
     /// Our addresses on the device that can be used now.
@@ -354,25 +373,33 @@ impl Outside {
         if let Some(dhcp) = &mut self.dhcp {
             dhcp.turn(&mut self.stack, now);
         }
+        if let Some(dhcp6) = &mut self.dhcp6 {
+            dhcp6.turn(&mut self.stack, now);
+        }
         worked
     }
 
-    /// The name servers that a DHCP server or routers told us of, the preferred one first.
+    /// The name servers that DHCP servers and routers told us of: the first of each, then the
+    /// second of each, so that some of all sources are asked (RFC 8106 section 5.3.1).
     pub(crate) fn dns_servers(&self, port: u16) -> Vec<SocketAddr> {
-        let leased = self.dhcp.iter().flat_map(dhcp::Dhcp::dns_servers);
-        let leased = leased.map(|ip| SocketAddr::new(ip, port));
-        let scope_id = self.port.scope_id();
-        let advertised = self.stack.dns_servers(self.port).into_iter().map(|ip| {
-            let scope_id = if ip.is_unicast_link_local() { scope_id } else { 0 };
-            SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope_id))
-        });
-        leased.chain(advertised).collect()
+        let leased: Vec<IpAddr> = self.dhcp.iter().flat_map(dhcp::Dhcp::dns_servers).collect();
+        let leased6 = self.dhcp6.iter().flat_map(|dhcp6| dhcp6.dns_servers());
+        let leased6: Vec<IpAddr> = leased6.map(IpAddr::V6).collect();
+        let advertised = self.stack.dns_servers(self.port).into_iter().map(IpAddr::V6).collect();
+        let scoped = |ip| match ip {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+                SocketAddr::V6(SocketAddrV6::new(v6, port, 0, self.port.scope_id()))
+            }
+            ip => SocketAddr::new(ip, port),
+        };
+        obtained::in_turn(&[leased, leased6, advertised]).into_iter().map(scoped).collect()
     }
 
     /// The domains in which names are searched, from where the name servers are.
     pub(crate) fn dns_search(&self) -> Vec<String> {
         let leased = self.dhcp.iter().flat_map(|dhcp| dhcp.dns_search().iter().cloned());
-        leased.chain(self.stack.dns_search(self.port)).collect()
+        let leased6 = self.dhcp6.iter().flat_map(|dhcp6| dhcp6.dns_search().iter().cloned());
+        leased.chain(leased6).chain(self.stack.dns_search(self.port)).collect()
     }
 
     /// Sleep until a frame comes, the device has room again after it pushed back, the stack has
@@ -388,6 +415,7 @@ impl Outside {
         self.stack.flush();
         let now = self.clock.now();
         let until = self.dhcp.as_ref().map_or(until, |dhcp| until.min(dhcp.deadline()));
+        let until = self.dhcp6.as_ref().map_or(until, |dhcp6| until.min(dhcp6.deadline()));
         let (gathers, look_at) = match self.stack.arm(Waker::noop()) {
             Armed::Ready => return Ok(false),
             Armed::Until(at) => (true, at),
@@ -435,6 +463,7 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
+        dhcp6::release(self);
         dhcp::release(self);
     }
 }
@@ -519,78 +548,4 @@ fn everywhere(like: IpAddr) -> Cidr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn args(addr: &[&str], via: &[&str]) -> Args {
-        Args {
-            dev: Some(Dev { kind: Kind::Tap(LinkKind::Ethernet), name: "ws0".to_owned() }),
-            addr: addr.iter().map(|a| a.parse().expect("a network, or auto")).collect(),
-            vlan: None,
-            neigh_mtu: Vec::new(),
-            mitigation: None,
-            via: via.iter().map(|a| a.parse().expect("an address")).collect(),
-        }
-    }
-
-    #[test]
-    fn devices_have_a_kind_and_a_name() {
-        let dev: Dev = "tap:ws0".parse().expect("a device");
-        assert_eq!((dev.kind, dev.name.as_str()), (Kind::Tap(LinkKind::Ethernet), "ws0"));
-        let dev: Dev = "tun:t1".parse().expect("a device");
-        assert_eq!((dev.kind, dev.name.as_str()), (Kind::Tap(LinkKind::Ip), "t1"));
-        let dev: Dev = "packet:eth0".parse().expect("a device");
-        assert_eq!((dev.kind, dev.name.as_str()), (Kind::Packet, "eth0"));
-        for bad in ["", "tap", "tap:", "eth:0", "ws0"] {
-            assert!(bad.parse::<Dev>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_neighbours_mtu_has_an_address_and_a_size() {
-        let given: NeighbourMtu = "192.0.2.9=1500".parse().expect("both");
-        assert_eq!((given.ip.to_string(), given.mtu), ("192.0.2.9".to_owned(), Mtu::ETHERNET));
-        assert!("2001:db8::1=65535".parse::<NeighbourMtu>().is_ok());
-        for bad in ["", "=", "192.0.2.9", "192.0.2.9=", "=1500", "x=1500", "192.0.2.9=67"] {
-            assert!(bad.parse::<NeighbourMtu>().is_err(), "{bad}");
-        }
-        for bad in ["192.0.2.9=65536", "192.0.2.9=1500=1", "192.0.2.9=-1", "192.0.2.9=1500 "] {
-            assert!(bad.parse::<NeighbourMtu>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_vlan_is_one_number_or_two() {
-        assert_eq!("5".parse(), Ok(Tags { outer: None, id: 5 }));
-        assert_eq!("4094.1".parse(), Ok(Tags { outer: Some(4094), id: 1 }));
-        for bad in ["", "0", "4095", "5.", ".5", "1.2.3", "x"] {
-            assert!(bad.parse::<Tags>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_host_is_not_ourselves_and_a_silent_one_may_lack_its_address() {
-        let args = args(&["192.0.2.2/24"], &[]);
-        let host = |text: &str| text.parse::<IpAddr>().expect("an address");
-        assert!(args.check_host(host("192.0.2.2")).is_err_and(|e| e.is::<Usage>()));
-        assert!(args.check_host(host("192.0.2.1")).is_ok());
-        let hint = args.hint(host("192.0.2.1")).expect("of our network");
-        assert!(hint.contains("`sudo ip addr add 192.0.2.1/24 dev ws0`"), "{hint}");
-        assert_eq!(args.hint(host("198.51.100.1")), None);
-        let dev = Some("packet:eth0".parse().expect("a device"));
-        assert_eq!(Args { dev, ..args }.hint(host("192.0.2.1")), None, "it is another machine");
-    }
-
-    #[test]
-    fn what_is_missing_is_asked_for() {
-        assert!(Args::default().check().is_err());
-        assert!(args(&[], &[]).check().is_err());
-        assert!(args(&["192.0.2.2/24"], &["198.51.100.1"]).check().is_err());
-        assert!(args(&["192.0.2.2/24"], &["192.0.2.1"]).check().is_ok());
-        assert!(args(&["auto"], &[]).check().is_ok());
-        assert!(args(&["auto"], &["fe80::1"]).check().is_ok());
-        assert!(args(&["auto"], &["192.0.2.1"]).check().is_err(), "auto is IPv6");
-        assert!(args(&["dhcp"], &["192.0.2.1"]).check().is_ok());
-        assert!(args(&["dhcp"], &["fe80::1"]).check().is_err(), "dhcp is IPv4");
-    }
-}
+mod tests;

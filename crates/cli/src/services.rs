@@ -24,7 +24,7 @@ use run::Server;
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
     let mut control = ControlService::open("services");
-    let mut server = Server::open(args)?;
+    let Some(mut server) = Server::open(args, &interrupt)? else { return Ok(Outcome::Done) };
     output::out(report::BEGIN)?;
     let ended = run::serve(&mut server, &mut control, &interrupt);
     let clock = server.outside.clock;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 21] = [
         (&[], "Usage"),
         (&["tcp"], "ttcp"),
         (&["ttcp", "--mtu", "67"], "68..=65535"),
@@ -23,6 +23,10 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["ttcp", "-l", "0"], "64 MB"),
         (&["ttcp", "-u", "-l", "65508"], "65507"),
         (&["ttcp", "-u", "--file", "x"], "cannot be used with"),
+        (&["ttcp", "-u", "-l", "8K", "-M", "do"], "mtu=1500: send datagrams of -l 1472 or less"),
+        (&["ttcp", "-u", "-6", "-l", "8K", "-M", "probe"], "-l 1452 or less"),
+        (&["ttcp", "-u", "--segments", "65"], "65"),
+        (&["ttcp", "--segments"], "--udp"),
         (&["ttcp", "--switch", "warp=off"], "fused-sum"),
         (&["ttcp", "--switch", "predict"], "NAME=off"),
         (&["ttcp", "-t", "192.0.2.1"], "--dev tap:NAME"),

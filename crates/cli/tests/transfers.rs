@@ -155,6 +155,9 @@ fn datagrams_that_arrive_and_those_lost_add_up() {
         &["--bytes", "20M", "--threads", "2"],
         &["--bytes", "1001", "-l", "1000"],
         &["--bytes", "0"],
+        &["--bytes", "20M", "-l", "100", "--segments"],
+        &["--bytes", "1M", "-6", "--segments", "7", "--threads", "2"],
+        &["--bytes", "20M", "-l", "8K", "--segments"],
     ] {
         let found = json(&[&["-u"], args].concat());
         let of = |key: &str| found["datagrams"][key].as_u64().expect("a count");
@@ -163,4 +166,20 @@ fn datagrams_that_arrive_and_those_lost_add_up() {
         // On one thread the receiver keeps up by construction.
         assert!(found["settings"]["threads"] == 2 || of("lost") == 0, "{args:?}: {found}");
     }
+}
+
+#[test]
+fn datagrams_are_sent_in_segments_and_the_report_says_how() {
+    let sent = |args: &[&str]| json(&[&["-u", "--bytes", "1M", "-l", "1000"], args].concat());
+    let of = |found: &Value, key: &str| found["datagrams"][key].as_u64().expect("a number");
+    let alone = sent(&[]);
+    assert_eq!((of(&alone, "segments"), of(&alone, "path_mtu")), (1, 1500));
+    assert_eq!(of(&alone, "calls"), of(&alone, "sent"));
+    let together = sent(&["--segments"]);
+    assert_eq!(of(&together, "segments"), 64);
+    assert!(of(&together, "calls") <= of(&together, "sent") / 16, "{together}");
+    assert!(together["counters"]["udp_segments"].as_u64() > Some(0), "{together}");
+    // Segments are whole packets: what leaves in fragments goes one by one.
+    let large = json(&["-u", "--bytes", "1M", "-l", "8K", "--segments"]);
+    assert_eq!((of(&large, "segments"), &large["datagrams"]["fragmented"]), (1, &true.into()));
 }

@@ -14,10 +14,6 @@ use stack::{
     UdpHandle,
 };
 
-/// Whether the stack looks for other hosts with a tentative IPv4 address (RFC 5227 section 2.1),
-/// and makes it preferred or duplicated. While it does not, each address counts as free at once.
-const STACK_PROBES: bool = false;
-
 /// Why a port cannot be configured by DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DhcpError {
@@ -58,6 +54,9 @@ pub enum Change {
     Lost(Ipv4Addr, LossReason),
     /// A server gave an address that the stack did not take.
     NotAdded(Ipv4Addr, AddressError),
+    /// A server gave an address that another host has: it was never used, and the server is told
+    /// (DHCPDECLINE). The client asks again ten seconds later.
+    Declined(Ipv4Addr),
 }
 
 /// The DHCP client of one port.
@@ -102,7 +101,9 @@ impl DhcpPort {
             let _ = self.client.receive(now, datagram.payload.as_slice());
             stack.give_back(datagram.payload);
         }
-        self.look_for_conflicts(stack, now);
+        if let Some(declined) = self.look_for_conflicts(stack, now) {
+            return Some(declined);
+        }
         while let Some(action) = self.client.poll(now) {
             if let Some(change) = self.act(stack, action, now) {
                 return Some(change);
@@ -175,12 +176,9 @@ impl DhcpPort {
         }
     }
 
-    /// Have the stack look for other hosts with an address.
+    /// Have the stack look for other hosts with an address, which takes up to seven seconds (RFC
+    /// 5227 section 2.1).
     fn probe(&mut self, stack: &mut Stack, address: Ipv4Addr, now: Instant) -> Option<Change> {
-        if !STACK_PROBES {
-            self.client.probed(now, false);
-            return None;
-        }
         let cidr = Cidr { addr: IpAddr::V4(address), prefix_len: 32 };
         let tentative = Address {
             origin: Origin::Dhcp,
@@ -201,18 +199,22 @@ impl DhcpPort {
 
     /// Pass on what the stack has found out about the address: before its first use, and when
     /// another host takes it later.
-    fn look_for_conflicts(&mut self, stack: &mut Stack, now: Instant) {
-        let Some(ip) = self.ours.map(IpAddr::V4) else { return };
-        let state = stack.addresses(self.port).iter().find(|a| a.ip() == ip).map(|a| a.state);
-        match (state, self.client.state()) {
-            (Some(AddressState::Duplicated), _) => {
+    fn look_for_conflicts(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
+        let address = self.ours?;
+        let ours = stack.addresses(self.port).iter().find(|a| a.ip() == address);
+        let state = ours.map(|a| a.state);
+        let is_new = self.client.state() == State::Probing;
+        match state {
+            Some(AddressState::Duplicated) => {
                 self.forget(stack);
                 self.client.probed(now, true);
+                return is_new.then_some(Change::Declined(address));
             }
-            (Some(AddressState::Tentative), _) => {}
-            (Some(_), State::Probing) => self.client.probed(now, false),
+            Some(AddressState::Tentative) => {}
+            Some(_) if is_new => self.client.probed(now, false),
             _ => {}
         }
+        None
     }
 
     /// Give the port the address and the routes of a lease, in place of those before.

@@ -53,6 +53,9 @@ pub enum Change {
     Lost(Ipv6Addr, LossReason),
     /// A server gave an address that the stack did not take.
     NotAdded(Ipv6Addr, AddressError),
+    /// A server gave an address that another host has: it was never used, and the server is told
+    /// (Decline). The client asks again.
+    Declined(Ipv6Addr),
 }
 
 /// The DHCPv6 client of one port.
@@ -93,7 +96,9 @@ impl Dhcp6Port {
             let _ = self.client.receive(now, datagram.payload.as_slice());
             stack.give_back(datagram.payload);
         }
-        self.look_for_duplicates(stack, now);
+        if let Some(declined) = self.look_for_duplicates(stack, now) {
+            return Some(declined);
+        }
         while let Some(action) = self.client.poll(now) {
             if let Some(change) = self.act(stack, action, now) {
                 return Some(change);
@@ -168,18 +173,22 @@ impl Dhcp6Port {
     }
 
     /// Pass on what the stack has found out about the address.
-    fn look_for_duplicates(&mut self, stack: &mut Stack, now: Instant) {
-        let Some(ip) = self.ours.map(IpAddr::V6) else { return };
-        let state = stack.addresses(self.port).iter().find(|a| a.ip() == ip).map(|a| a.state);
-        match (state, self.client.state()) {
-            (Some(AddressState::Duplicated), _) => {
+    fn look_for_duplicates(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
+        let address = self.ours?;
+        let ours = stack.addresses(self.port).iter().find(|a| a.ip() == address);
+        let state = ours.map(|a| a.state);
+        let is_new = self.client.state() == State::Probing;
+        match state {
+            Some(AddressState::Duplicated) => {
                 self.forget(stack);
                 self.client.probed(now, true);
+                return is_new.then_some(Change::Declined(address));
             }
-            (Some(AddressState::Tentative), _) => {}
-            (Some(_), State::Probing) => self.client.probed(now, false),
+            Some(AddressState::Tentative) => {}
+            Some(_) if is_new => self.client.probed(now, false),
             _ => {}
         }
+        None
     }
 
     /// Set the lifetimes of the address, which is on the port already.

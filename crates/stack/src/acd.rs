@@ -67,7 +67,12 @@ fn draw(stack: &mut Stack) -> u64 {
 /// there is none, nobody can object.
 pub(crate) fn added(stack: &mut Stack, id: PortId, address: &Address) {
     let IpAddr::V4(ip) = address.ip() else { return };
-    stack.acd.checks.remove(&(id.0, ip));
+    // Who changes the network or the lifetimes of an address that has just been won does not end
+    // its announcements.
+    stack
+        .acd
+        .checks
+        .retain(|&key, check| key != (id.0, ip) || address.is_usable() && !check.is_probing());
     if address.state != AddressState::Tentative {
         return;
     }
@@ -260,18 +265,10 @@ impl Stack {
     fn set_address_state(&mut self, id: PortId, ip: IpAddr, state: AddressState) {
         let found = self.addresses(id).iter().find(|a| a.ip() == ip).copied();
         let Some(address) = found else { return };
-        let check = match ip {
-            IpAddr::V4(ip) => self.acd.checks.get(&(id.0, ip)).copied(),
-            IpAddr::V6(_) => None,
-        };
         // It is there, so that it can be replaced.
         let _ = self.add_address(id, Address { state, ..address });
         if state == AddressState::Duplicated {
             self.fail_connections_from(id, ip);
-        }
-        // Announcements are still to come.
-        if let (IpAddr::V4(ip), Some(check)) = (ip, check) {
-            self.acd.checks.insert((id.0, ip), check);
         }
         self.note_address_event(id);
         self.addresses_changed();

@@ -1,116 +1,173 @@
-//! `--addr auto`: the device's port makes itself IPv6 addresses, and the tool waits for them.
+//! `--addr auto`: the device's port makes itself IPv6 addresses, gets one of a DHCPv6 server if
+//! routers say that there is one, and the tool waits for them.
 //!
 //! Called by: `outside.rs` when the device is open. What it got, or what it lacks, is said on
-//! standard error.
+//! standard error. RFC 4862.
+
+use core::net::Ipv6Addr;
 
 use anyhow::{Result, bail};
-use wirespeed::{Address, AddressState, AutoConfig, Duration, Instant, Origin, Progress};
+use wirespeed::net::dhcp6::Mode;
+use wirespeed::{
+    Address, AddressState, AutoConfig, AutoconfStatus, Duration, MacAddr, Origin, Progress,
+};
 
-use super::Outside;
+use super::dhcp6::{self, Dhcp6};
+use super::{Outside, obtained};
 use crate::Usage;
+use crate::clock::Interrupt;
 use crate::output;
 
-/// So long a router has for its answer: two solicitations are sent meanwhile.
+/// So long a router has for its answer: two solicitations are sent meanwhile. And so long a DHCPv6
+/// server has to give an address.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// And so long its addresses have to be checked for duplicates.
+/// So long addresses have to be checked for duplicates.
 const CHECK: Duration = Duration::from_secs(3);
+/// So long a DHCPv6 server has to give options alone: we can do without.
+const INFORM: Duration = Duration::from_secs(4);
+/// Addresses that a server gave and other hosts have, before we stop asking.
+const DECLINED_MAX: u32 = 3;
 
-/// Configure the port, and wait until it has an address of a router's prefix, or until none can be
-/// expected.
+/// Begin to configure the port.
 ///
 /// # Errors
-/// The device has no link addresses, or others have ours.
-pub(super) fn configure(outside: &mut Outside) -> Result<()> {
+/// [`Usage`]: the device has no link addresses.
+pub(super) fn begin(outside: &mut Outside, mac: MacAddr) -> Result<()> {
     // Tools are looked for by their addresses: those that change are of no use.
     let config = AutoConfig { temporary: false, ..AutoConfig::default() };
     let started = outside.stack.autoconfigure(outside.port, config);
     started.map_err(|why| Usage(format!("--addr auto: {why}")))?;
+    outside.dhcp6 = Some(Dhcp6::new(outside, mac));
+    Ok(())
+}
+
+/// Wait until the port has the addresses that routers speak of, or until none can be expected;
+/// `false` after Ctrl-C.
+///
+/// # Errors
+/// Other hosts have ours; no frame can be sent.
+pub(super) fn wait(outside: &mut Outside, interrupt: &Interrupt) -> Result<bool> {
     let mut until = outside.clock.now() + PATIENCE;
-    let mut is_routed = false;
+    let mut asked = None;
     loop {
-        outside.turn();
+        let worked = outside.turn();
         let now = outside.clock.now();
-        let progress = outside.stack.autoconf(outside.port).map(|status| status.progress);
-        if progress == Some(Progress::Duplicate) {
+        let Some(status) = outside.stack.autoconf(outside.port) else { return Ok(true) };
+        if status.progress == Progress::Duplicate {
             bail!(
                 "other hosts on the link have all the link-local addresses that were tried: look \
                  whether frames are looped back, or give an address by --addr A/B"
             );
         }
-        if progress == Some(Progress::Routed) && !is_routed {
-            is_routed = true;
-            until = now + CHECK;
+        let asks = outside.dhcp6.as_ref().map(Dhcp6::mode);
+        if status.progress == Progress::Routed && asked != asks {
+            asked = asks;
+            until = now + patience_for(asks.flatten());
         }
-        if has_global(outside) && !is_checking(outside) {
-            say_what_there_is(outside);
-            return Ok(());
+        let is_complete = outside.dhcp6.as_ref().is_none_or(Dhcp6::is_done) && has_global(outside);
+        let declined = outside.dhcp6.as_ref().map_or(0, |dhcp6| dhcp6.declined);
+        if is_complete && !is_checking(outside) || now >= until || declined >= DECLINED_MAX {
+            end(outside, &status)?;
+            return Ok(true);
         }
-        if now >= until {
-            return without_a_prefix(outside);
+        if interrupt.noted() {
+            return Ok(false);
         }
-        wait(outside, until)?;
+        if worked == 0 && !outside.stack.has_input() {
+            outside.wait(until, [interrupt.descriptor()])?;
+        }
     }
 }
 
-fn wait(outside: &mut Outside, until: Instant) -> Result<()> {
-    if !outside.stack.has_input() {
-        outside.wait(until, [])?;
+/// What a router said last decides for how long we wait.
+fn patience_for(mode: Option<Mode>) -> Duration {
+    match mode {
+        None => CHECK,
+        Some(Mode::Stateless) => INFORM,
+        Some(Mode::Stateful) => PATIENCE,
     }
-    Ok(())
 }
 
-fn made(outside: &Outside) -> impl Iterator<Item = &Address> {
+/// The addresses that we made or were given.
+fn ours(outside: &Outside) -> impl Iterator<Item = &Address> {
     let all = outside.stack.addresses(outside.port).iter();
-    all.filter(|a| matches!(a.origin, Origin::Stable | Origin::LinkLocal) && a.ip().is_ipv6())
+    all.filter(|a| a.origin != Origin::Static && a.ip().is_ipv6())
 }
 
 fn has_global(outside: &Outside) -> bool {
-    made(outside).any(|a| a.is_usable() && a.origin == Origin::Stable)
+    ours(outside).any(|a| a.is_usable() && matches!(a.origin, Origin::Stable | Origin::Dhcp))
 }
 
 fn is_checking(outside: &Outside) -> bool {
-    made(outside).any(|a| a.state == AddressState::Tentative)
+    ours(outside).any(|a| a.state == AddressState::Tentative)
 }
 
-/// Nothing but a link-local address: say why, and go on.
-fn without_a_prefix(outside: &Outside) -> Result<()> {
-    let routers = outside.stack.autoconf(outside.port).map_or(0, |status| status.routers.len());
-    let own = made(outside).find(|a| a.is_usable()).map(Address::ip);
-    let Some(own) = own else {
+/// Say what there is, and what is missing.
+fn end(outside: &mut Outside, status: &AutoconfStatus) -> Result<()> {
+    let Some(own) = ours(outside).find(|a| a.is_usable()).map(Address::ip) else {
         bail!(
             "no frame could be sent to check a link-local address: look whether the device is up \
              and its other end attached"
         );
     };
-    let seconds = PATIENCE.as_millis() / 1_000;
-    output::err(&match routers {
-        0 => format!(
-            "warning: no router answered in {seconds} s, so that hosts on the link alone can be \
-             reached, from {own}. Look whether a router advertises itself there (radvd, or \
-             'sysctl net.ipv6.conf.DEV.forwarding'), or give an address by --addr A/B"
-        ),
-        _ => format!(
-            "warning: the router advertises no prefix to make addresses of, so that we have {own} \
-             alone: give an address by --addr A/B"
-        ),
-    });
+    let lacks = lacking(outside, status);
+    if has_global(outside) {
+        say_what_there_is(outside, status);
+    }
+    if let Some(lacks) = lacks {
+        output::err(&format!("warning: {lacks}"));
+    } else if !has_global(outside) {
+        output::err(&match status.progress {
+            Progress::Routed => format!(
+                "warning: the router advertises no prefix to make addresses of, so that we have \
+                 {own} alone: give an address by --addr A/B"
+            ),
+            _ => format!(
+                "warning: no router answered in {} s, so that hosts on the link alone can be \
+                 reached, from {own}. Look whether a router advertises itself there (radvd, or \
+                 'sysctl net.ipv6.conf.DEV.forwarding'), or give an address by --addr A/B",
+                PATIENCE.as_millis() / 1_000
+            ),
+        });
+    }
+    if let Some(dhcp6) = &mut outside.dhcp6 {
+        dhcp6.says_changes = true;
+    }
     Ok(())
 }
 
-fn say_what_there_is(outside: &Outside) {
-    let ours: Vec<String> = made(outside)
-        .filter(|a| a.is_usable())
-        .map(|a| format!("{} ({})", a.cidr, a.origin))
-        .collect();
-    output::err(&format!("addresses: {}", ours.join(", ")));
-    let Some(status) = outside.stack.autoconf(outside.port) else { return };
-    let routers: Vec<String> = status.routers.iter().map(|r| r.ip.to_string()).collect();
-    if !routers.is_empty() {
-        output::err(&format!("routers: {}", routers.join(", ")));
-    }
-    let servers: Vec<String> =
-        outside.stack.dns_servers(outside.port).iter().map(ToString::to_string).collect();
-    if !servers.is_empty() {
-        output::err(&format!("name servers: {}", servers.join(", ")));
-    }
+/// What a DHCPv6 server should have given, and did not.
+fn lacking(outside: &Outside, status: &AutoconfStatus) -> Option<String> {
+    let dhcp6 = outside.dhcp6.as_ref().filter(|dhcp6| !dhcp6.is_done())?;
+    let router = status.routers.first().map_or(Ipv6Addr::UNSPECIFIED, |router| router.ip);
+    let trouble = match (dhcp6.declined, dhcp6.dropped()) {
+        (0, 0) => "no answer came".to_owned(),
+        (0, dropped) => format!("{dropped} answers were of no use"),
+        (declined, _) => format!("other hosts have the {declined} addresses that it gave"),
+    };
+    Some(match dhcp6.mode()? {
+        Mode::Stateful => format!(
+            "router {router} says that a DHCPv6 server gives addresses (flag M), but {trouble}: \
+             look whether one serves this link (dnsmasq --dhcp-range=...) and into its log, or \
+             give an address by --addr A/B. Asking goes on"
+        ),
+        Mode::Stateless => format!(
+            "router {router} says that a DHCPv6 server has settings (flag O), but {trouble}: if \
+             names are not found, give --dns ADDR. Asking goes on"
+        ),
+    })
+}
+
+fn say_what_there_is(outside: &Outside, status: &AutoconfStatus) {
+    let lease = outside.dhcp6.as_ref().and_then(Dhcp6::lease);
+    let all = ours(outside).filter(|a| a.is_usable()).map(|a| match lease {
+        Some(lease) if a.ip() == lease.address => dhcp6::text(lease),
+        _ => format!("{} ({})", a.cidr, a.origin),
+    });
+    let all: Vec<String> = all.collect();
+    let routers: Vec<Ipv6Addr> = status.routers.iter().map(|router| router.ip).collect();
+    let leased = outside.dhcp6.iter().flat_map(|dhcp6| dhcp6.dns_servers()).collect();
+    let servers = obtained::in_turn(&[leased, outside.stack.dns_servers(outside.port)]);
+    let what = format!("addresses: {}", all.join(", "));
+    output::err(&obtained::line(&what, &routers, &servers));
 }

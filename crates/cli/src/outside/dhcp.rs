@@ -10,14 +10,20 @@ use anyhow::{Result, bail};
 use wirespeed::net::dhcp::{Change, Config, DhcpPort, Lease, LossReason, State};
 use wirespeed::{Duration, Instant, KeyedHash, MacAddr, NeighbourState, PortId, Stack};
 
-use super::Outside;
+use super::{Outside, obtained};
 use crate::Usage;
+use crate::clock::Interrupt;
 use crate::output;
 
 /// So long a server has for its first answer: three questions are sent meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// And so long an address is checked for conflicts (RFC 5227 section 2.1 takes up to 7 seconds).
 const CHECK: Duration = Duration::from_secs(8);
+/// So long we wait after an address that another host has: the client asks again after ten seconds
+/// (RFC 2131 section 3.1), and its server may look around first.
+const AFTER_DECLINE: Duration = Duration::from_secs(20);
+/// Addresses that a server gave and other hosts have, before we stop asking.
+const DECLINED_MAX: u32 = 3;
 /// So long the release of the address may wait for the server's link address.
 const RELEASE: Duration = Duration::from_millis(300);
 /// Sets the client's secret apart from what else the stack's seed determines.
@@ -28,54 +34,75 @@ pub(super) struct Dhcp {
     port: PortId,
     client: DhcpPort,
     lease: Option<Box<Lease>>,
+    /// Addresses in a row that other hosts turned out to have.
+    declined: u32,
 }
 
-/// Ask for an address, and wait until the port has one.
+/// Begin to ask for an address.
 ///
 /// # Errors
-/// [`Usage`] for a device without link addresses; no server gave an address in time.
-pub(super) fn configure(outside: &mut Outside, mac: MacAddr) -> Result<()> {
+/// [`Usage`] for a device without link addresses.
+pub(super) fn begin(outside: &mut Outside, mac: MacAddr) -> Result<()> {
     let [a, b] = outside.stack.derived_secret(PURPOSE);
     let mtu_max = u16::try_from(outside.mtu()).unwrap_or(u16::MAX);
     let config = Config { mtu_max, ..Config::new(mac, KeyedHash::new(a, b)) };
     let (port, now) = (outside.port, outside.clock.now());
     let client = DhcpPort::new(&mut outside.stack, port, config, now)
         .map_err(|why| Usage(format!("--addr dhcp: {why}")))?;
-    outside.dhcp = Some(Dhcp { port, client, lease: None });
-    let mut until = now + PATIENCE;
-    let mut is_checking = false;
+    outside.dhcp = Some(Dhcp { port, client, lease: None, declined: 0 });
+    Ok(())
+}
+
+/// Wait until the port has an address; `false` after Ctrl-C.
+///
+/// # Errors
+/// No server gave an address in time, or other hosts have those that it gave.
+pub(super) fn wait(outside: &mut Outside, interrupt: &Interrupt) -> Result<bool> {
+    let mut until = outside.clock.now() + PATIENCE;
+    let mut step = (State::Init, 0);
     loop {
         let worked = outside.turn();
         let now = outside.clock.now();
-        let Some(dhcp) = &outside.dhcp else { return Ok(()) };
+        let Some(dhcp) = &outside.dhcp else { return Ok(true) };
         if dhcp.lease.is_some() {
-            return Ok(());
+            return Ok(true);
         }
-        if dhcp.client.client().state() == State::Probing && !is_checking {
-            is_checking = true;
-            until = now + CHECK;
+        let state = dhcp.client.client().state();
+        let here = (if state == State::Probing { state } else { State::Init }, dhcp.declined);
+        if here != step {
+            step = here;
+            until = now + if state == State::Probing { CHECK } else { AFTER_DECLINE };
         }
-        if now >= until {
-            bail!(without_an_answer(outside));
+        if now >= until || dhcp.declined >= DECLINED_MAX {
+            bail!(without_an_address(outside));
+        }
+        if interrupt.noted() {
+            return Ok(false);
         }
         if worked == 0 && !outside.stack.has_input() {
-            outside.wait(until, [])?;
+            outside.wait(until, [interrupt.descriptor()])?;
         }
     }
 }
 
-fn without_an_answer(outside: &Outside) -> String {
+fn without_an_address(outside: &Outside) -> String {
     let seconds = PATIENCE.as_millis() / 1_000;
     let trouble = outside.trouble().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
+    let declined = outside.dhcp.as_ref().map_or(0, |dhcp| dhcp.declined);
     let dropped = outside.dhcp.as_ref().map_or(0, |dhcp| dhcp.client.client().drops().total());
-    match dropped {
-        0 => format!(
+    match (declined, dropped) {
+        (0, 0) => format!(
             "no DHCP server gave an address in {seconds} s{trouble}: look whether one serves this \
              link (dnsmasq --interface=DEV --dhcp-range=...), or give an address by --addr A/B"
         ),
-        _ => format!(
+        (0, _) => format!(
             "no DHCP server gave an address in {seconds} s: {dropped} answers were of no use; look \
              into the server's log, or give an address by --addr A/B"
+        ),
+        _ => format!(
+            "other hosts have what the DHCP server gave ({declined} declined), and there was no \
+             further address: change its range so that it leaves out those that are configured by \
+             hand, or give an address by --addr A/B"
         ),
     }
 }
@@ -90,7 +117,7 @@ impl Dhcp {
                     if !is_known {
                         say(&lease);
                     }
-                    self.lease = Some(lease);
+                    (self.lease, self.declined) = (Some(lease), 0);
                 }
                 Change::Lost(address, why) => {
                     self.lease = None;
@@ -98,6 +125,13 @@ impl Dhcp {
                 }
                 Change::NotAdded(address, why) => {
                     output::err(&format!("warning: {address}, by DHCP, cannot be used: {why}"));
+                }
+                Change::Declined(address) => {
+                    self.declined += 1;
+                    output::err(&format!(
+                        "warning: another host has {address}, which the DHCP server gave us: \
+                         asking for another, which takes ten seconds"
+                    ));
                 }
             }
         }
@@ -154,21 +188,12 @@ fn is_like(old: &Lease, new: &Lease) -> bool {
 }
 
 fn say(lease: &Lease) {
-    let time = match lease.valid {
-        Some(valid) => format!("for {} s", valid.as_millis() / 1_000),
-        None => "for ever".to_owned(),
-    };
     let (address, len, server) = (lease.address, lease.prefix_len, lease.server);
-    output::err(&format!("address: {address}/{len} {time}, by DHCP from {server}"));
-    let routers: Vec<String> =
-        lease.routes.iter().filter_map(|route| route.gateway).map(|ip| ip.to_string()).collect();
-    if !routers.is_empty() {
-        output::err(&format!("routers: {}", routers.join(", ")));
-    }
-    if !lease.dns_servers.is_empty() {
-        let servers: Vec<String> = lease.dns_servers.iter().map(ToString::to_string).collect();
-        output::err(&format!("name servers: {}", servers.join(", ")));
-    }
+    let time = obtained::time(lease.valid);
+    let mtu = lease.mtu.map(|mtu| format!("; MTU {mtu}")).unwrap_or_default();
+    let what = format!("address: {address}/{len} {time}, by DHCP from {server}{mtu}");
+    let routers: Vec<_> = lease.routes.iter().filter_map(|route| route.gateway).collect();
+    output::err(&obtained::line(&what, &routers, &lease.dns_servers));
 }
 
 fn lost(why: LossReason) -> &'static str {

@@ -2,9 +2,10 @@
 //!
 //! Called by: clap, then `run.rs`.
 
-use wirespeed::{Duration, MtuDiscovery};
+use wirespeed::Duration;
 
-use crate::{names, outside};
+use crate::names;
+use crate::outside::{self, Hint};
 
 /// The largest payload of an echo request, in bytes: over IPv6, whose header does not count. An
 /// IPv4 packet holds 20 less.
@@ -47,27 +48,6 @@ pub(crate) struct Args {
     /// One JSON document on standard output
     #[arg(long)]
     pub(super) json: bool,
-}
-
-/// Path MTU discovery, in the words of iputils' ping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Hint {
-    /// In fragments
-    Want,
-    /// Refuse what is larger than the path is known to carry
-    Do,
-    /// Refuse what is larger than the link
-    Probe,
-}
-
-impl Hint {
-    pub(super) fn discovery(self) -> MtuDiscovery {
-        match self {
-            Hint::Want => MtuDiscovery::Want,
-            Hint::Do => MtuDiscovery::Do,
-            Hint::Probe => MtuDiscovery::Probe,
-        }
-    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

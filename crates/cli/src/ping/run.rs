@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         _ => None,
     };
     let interrupt = Interrupt::install()?;
-    let mut outside = Outside::open(&args.outside)?;
+    let Some(mut outside) = Outside::open(&args.outside, &interrupt)? else { return Ok(false) };
     let names = (&args.outside, &args.names);
     let Some(address) = names::resolve(&mut outside, names, &args.host, version, &interrupt)?
     else {

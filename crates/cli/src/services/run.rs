@@ -52,14 +52,17 @@ pub(super) fn serve(
 }
 
 impl Server {
-    pub(super) fn open(args: &Args) -> Result<Server> {
+    /// Open the device and the sockets; `None` after Ctrl-C.
+    pub(super) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Server>> {
         let settings = Settings { offload: args.offload == OnOff::On, ..Settings::default() };
-        let mut outside = Outside::open_with(&args.outside, &settings, Ok)?;
+        let opened = Outside::open_with(&args.outside, &settings, interrupt, Ok)?;
+        let Some(mut outside) = opened else { return Ok(None) };
         let addresses = outside.addresses();
         let stack = &mut outside.stack;
         let connections = Connections::listen(stack, args.most as usize)?;
         let datagrams = Datagrams::bind(stack, addresses.into_iter(), args.udp_rate)?;
-        Ok(Server { outside, connections, datagrams, moved: Moved::default() })
+        let moved = Moved::default();
+        Ok(Some(Server { outside, connections, datagrams, moved }))
     }
 
     /// Receive frames and serve; returns how much the stack had to do.

@@ -10,6 +10,7 @@ use wirespeed::tcp::{Algorithm, Ecn};
 use wirespeed::{Duration, GAP_MAX, Switch};
 
 pub(super) use crate::args::OnOff;
+use crate::outside::Hint;
 
 /// The options. `-h` shows the common ones, `--help` all.
 #[derive(clap::Args, Debug)]
@@ -57,6 +58,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", requires = "udp", value_parser = gap,
           help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) gap: Option<Duration>,
+    /// Datagrams handed over in one call, of one size (UDP_SEGMENT) [default: 1; without N: 64]
+    ///
+    /// The first is made like any other, those behind it get its headers. At most 64, and 65,535
+    /// bytes. Datagrams that leave in fragments are handed over one by one.
+    #[arg(long, value_name = "N", requires = "udp", num_args = 0..=1, default_missing_value = "64",
+          value_parser = clap::value_parser!(u8).range(1..=64), help_heading = PROTOCOL,
+          hide_short_help = true)]
+    pub(super) segments: Option<u8>,
+    /// Of datagrams larger than the path carries: want sends them in fragments, do refuses them and
+    /// says what fits, probe refuses what is larger than the link
+    #[arg(short = 'M', value_name = "HINT", value_enum, default_value_t = Hint::Want,
+          requires = "udp", help_heading = PROTOCOL, hide_short_help = true,
+          hide_possible_values = true)]
+    pub(super) hint: Hint,
     /// IPv4 (the default between stacks in memory); of the host after -t, an address of it
     #[arg(short = '4', help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) v4: bool,

@@ -61,6 +61,15 @@ impl Source {
         }
     }
 
+    /// How many bytes there are, up to `most`; of a file, as many as can be peeked at.
+    #[inline]
+    pub(super) fn ahead(&self, most: usize) -> usize {
+        match self {
+            Source::Pattern { left, .. } => usize::try_from(*left).map_or(most, |n| n.min(most)),
+            Source::File(reader) => reader.peek(most).len(),
+        }
+    }
+
     /// Remove the first `n` bytes.
     #[inline]
     pub(super) fn advance(&mut self, n: usize) {

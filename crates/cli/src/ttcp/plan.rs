@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use wirespeed::device::{Offloads, mem};
 use wirespeed::pair::PairConfig;
 use wirespeed::tcp::Config;
-use wirespeed::{Duration, IpVersion, Limit, Mtu, Switch, Switches};
+use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches};
 
 use super::args::{self, Args, Faults, Format, OnOff};
 use crate::Usage;
@@ -51,6 +51,10 @@ pub(super) struct Plan {
     pub(super) udp_queue_bytes: usize,
     /// Of UDP: between the frames to the receiver.
     pub(super) gap: Option<Duration>,
+    /// Of UDP: datagrams in a call.
+    pub(super) segments: usize,
+    /// Of UDP: what becomes of datagrams larger than the path carries.
+    pub(super) mtu_discovery: MtuDiscovery,
     pub(super) format: Format,
     /// Time between progress lines, if `-i` is given.
     pub(super) interval: Option<Duration>,
@@ -106,6 +110,8 @@ impl Plan {
             tcp,
             udp_queue_bytes: args.socket_buffer.map_or(UDP_QUEUE_BYTES, |b| b as usize),
             gap: args.gap,
+            segments: usize::from(args.segments.unwrap_or(1)),
+            mtu_discovery: args.hint.discovery(),
             format: args.format,
             interval: args.interval.map(|s| Duration::from_nanos((s * 1e9) as u64)),
             sources: args.source_sink || args.seconds.is_some(),

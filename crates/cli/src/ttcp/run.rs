@@ -47,7 +47,8 @@ pub(super) fn with_a_host(
         io_uring: args.io_uring == OnOff::On,
         switches: plan.switches,
     };
-    let mut outside = Outside::open_with(&args.outside, &settings, wrap)?;
+    let opened = Outside::open_with(&args.outside, &settings, interrupt, wrap)?;
+    let Some(mut outside) = opened else { return Ok(None) };
     let Some(role) = host::Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
     let mut transfer = host::Transfer::new(outside, plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;

@@ -7,7 +7,11 @@
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::pair::End;
-use wirespeed::{Cidr, Counter, Instant, Owner, UdpError, UdpHandle};
+use wirespeed::{
+    Cidr, Counter, Instant, Mtu, MtuDiscovery, Owner, UdpError, UdpHandle, UdpOptions,
+};
+
+use crate::Usage;
 
 use super::data::Source;
 use super::plan::Plan;
@@ -17,12 +21,27 @@ const NUMBER_BYTES: usize = 8;
 /// the cache.
 const TURN_BYTES: usize = 64 << 10;
 const SAMPLE_EVERY: u64 = 32;
+/// Bytes of a call.
+const CALL_BYTES: usize = 65_535;
 
 pub(super) struct Sender {
     socket: UdpHandle,
     to: core::net::SocketAddr,
+    length: usize,
+    /// The datagrams of a call, one behind the other.
     payload: Vec<u8>,
     number: u64,
+    pub(super) used: Used,
+}
+
+/// How datagrams were sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    /// The largest packet that the path carries.
+    pub(super) path_mtu: Mtu,
+    /// Datagrams of a call, at most.
+    pub(super) per_call: usize,
+    pub(super) calls: u64,
 }
 
 pub(super) struct Receiver {
@@ -46,6 +65,8 @@ pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sen
     if let (Some(host), Some(gap)) = (host, plan.gap) {
         left.stack.set_burst_gap(host, Some(gap))?;
     }
+    let socket = bind(left)?;
+    let used = used(plan, left, socket, to)?;
     let payload: Vec<u8> = (0..plan.length).map(|i| (i * 31 + 7) as u8).collect();
     let receiver = Receiver {
         socket: bind(right)?,
@@ -55,7 +76,30 @@ pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sen
         received: 0,
         out_of_order: 0,
     };
-    Ok((Sender { socket: bind(left)?, to, payload, number: 0 }, receiver))
+    let payload = payload.repeat(used.per_call);
+    Ok((Sender { socket, to, length: plan.length, payload, number: 0, used }, receiver))
+}
+
+/// Ask the stack what the path carries, and decide how datagrams are handed over.
+///
+/// # Errors
+/// [`Usage`]: a datagram is larger than that, and is not to leave in fragments.
+fn used(plan: &Plan, end: &mut End, socket: UdpHandle, to: core::net::SocketAddr) -> Result<Used> {
+    let options = UdpOptions { mtu_discovery: plan.mtu_discovery, ..UdpOptions::default() };
+    end.stack.udp_set_options(socket, options).map_err(|e| anyhow!("no UDP socket: {e:?}"))?;
+    let path_mtu = end.stack.udp_path_mtu(socket, to);
+    let path_mtu = path_mtu.map_err(|e| anyhow!("cannot send to {}: {e:?}", to.ip()))?;
+    let most = path_mtu.bytes() - if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let fits = plan.length <= most;
+    if !fits && plan.mtu_discovery != MtuDiscovery::Want {
+        bail!(Usage(format!(
+            "message too long, mtu={}: send datagrams of -l {most} or less, or ask for fragments \
+             with -M want",
+            path_mtu.bytes()
+        )));
+    }
+    let per_call = if fits { plan.segments.min(CALL_BYTES / plan.length).max(1) } else { 1 };
+    Ok(Used { path_mtu, per_call, calls: 0 })
 }
 
 /// Has the device taken all datagrams? What it pushed back waits in the port.
@@ -76,27 +120,48 @@ impl Sender {
         now: Instant,
     ) -> Result<(u64, u64)> {
         let mut sent = 0;
-        for _ in 0..(TURN_BYTES / self.payload.len()).max(1) {
-            let left = source.peek(self.payload.len()).len();
-            if left == 0 {
+        let turn = (TURN_BYTES / self.length).max(1) as u64;
+        while sent < turn {
+            let ahead = source.ahead(self.payload.len());
+            if ahead == 0 {
                 break;
             }
-            if let Some(number) = self.payload.first_chunk_mut::<NUMBER_BYTES>() {
-                *number = self.number.to_be_bytes();
+            let given = ahead.div_ceil(self.length);
+            let taken = self.call(end, given, now)?;
+            source.advance(ahead.min(taken * self.length));
+            sent += taken as u64;
+            if taken < given {
+                break;
             }
-            match end.stack.udp_send(self.socket, self.to, &self.payload, now) {
-                Ok(()) => {}
-                Err(UdpError::WouldBlock) => break,
-                Err(UdpError::Broadcast) => {
-                    bail!("{} is a broadcast address: send to one host", self.to.ip())
-                }
-                Err(error) => bail!("cannot send a datagram: {error:?}"),
-            }
-            source.advance(left);
-            self.number += 1;
-            sent += 1;
         }
-        Ok((sent * self.payload.len() as u64, sent))
+        Ok((sent * self.length as u64, sent))
+    }
+
+    /// Hand over the next datagrams; returns how many the device had room for.
+    #[inline]
+    fn call(&mut self, end: &mut End, given: usize, now: Instant) -> Result<usize> {
+        let payload = &mut self.payload[..given * self.length];
+        for (number, datagram) in (self.number..).zip(payload.chunks_exact_mut(self.length)) {
+            if let Some(at) = datagram.first_chunk_mut::<NUMBER_BYTES>() {
+                *at = number.to_be_bytes();
+            }
+        }
+        let result = if given == 1 {
+            end.stack.udp_send(self.socket, self.to, payload, now).map(|()| payload.len())
+        } else {
+            end.stack.udp_send_segments(self.socket, self.to, payload, self.length, now)
+        };
+        let taken = match result {
+            Ok(bytes) => bytes / self.length,
+            Err(UdpError::WouldBlock) => return Ok(0),
+            Err(UdpError::Broadcast) => {
+                bail!("{} is a broadcast address: send to one host", self.to.ip())
+            }
+            Err(error) => bail!("cannot send a datagram: {error:?}"),
+        };
+        self.number += taken as u64;
+        self.used.calls += 1;
+        Ok(taken)
     }
 }
 

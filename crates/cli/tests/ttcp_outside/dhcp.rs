@@ -12,6 +12,8 @@ pub(crate) const CASES: &[Case] = &[
     ("dhcp_gives_ping_and_ttcp_an_address_and_name_servers", &[Need::DNSMASQ, Need::SOCAT], tools),
     ("services_keep_an_address_of_dhcp_until_they_end", &[Need::DNSMASQ, Need::SOCAT], services),
     ("without_a_dhcp_server_the_error_says_what_to_do", &[], nobody),
+    ("an_address_of_dhcp_that_another_host_has_is_not_used", &[Need::DNSMASQ], in_use),
+    ("ctrl_c_ends_the_wait_for_an_address_at_once", &[], stopped),
 ];
 
 const DEVICE: &str = "--dev tap:ws1 --addr dhcp";
@@ -26,11 +28,15 @@ fn tap(fixture: &Fixture) {
 /// dnsmasq on the TAP, for addresses and for names; its log is the file `log`.
 fn dnsmasq(fixture: &Fixture) -> Running {
     tap(fixture);
+    serve(fixture, "10.81.0.50,10.81.0.59")
+}
+
+fn serve(fixture: &Fixture, range: &str) -> Running {
     let log = fixture.path("log");
     let running = fixture.start(&format!(
         "dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --pid-file= \
          --user=root --log-facility={log} --log-dhcp --interface=ws1 --bind-interfaces --no-ping \
-         --leasefile-ro --dhcp-authoritative --dhcp-range=10.81.0.50,10.81.0.59,255.255.255.0,10m \
+         --leasefile-ro --dhcp-authoritative --dhcp-range={range},255.255.255.0,10m \
          --dhcp-option=option:domain-search,test --local=/test/ \
          --host-record=kernel.test,10.81.0.1"
     ));
@@ -46,7 +52,8 @@ fn logged(fixture: &Fixture, text: &str) -> bool {
 fn address_in(said: &str) -> Option<&str> {
     let (_, rest) = said.split_once("address: ")?;
     let (address, rest) = rest.split_once('/')?;
-    assert!(rest.starts_with("24 for 600 s, by DHCP from 10.81.0.1\n"), "{said}");
+    let whole = "24 for 600 s, by DHCP from 10.81.0.1; router 10.81.0.1; name server 10.81.0.1\n";
+    assert!(rest.starts_with(whole), "{said}");
     Some(address)
 }
 
@@ -56,8 +63,6 @@ fn tools(fixture: &Fixture) {
     assert_eq!(code, 0, "{out}{err}");
     let address = address_in(&err).expect("it says its address");
     assert!(out.contains("PING kernel (10.81.0.1)"), "{out}");
-    assert!(err.contains("routers: 10.81.0.1\n"), "{err}");
-    assert!(err.contains("name servers: 10.81.0.1\n"), "{err}");
     fixture.until(|| logged(fixture, &format!("DHCPRELEASE(ws1) {address}")));
 
     let sum = fixture.file("in", 1_000_001);
@@ -95,4 +100,38 @@ fn nobody(fixture: &Fixture) {
     assert!(err.contains("--addr A/B"), "{err}");
     let (code, _, err) = fixture.tool("ping --dev tun:ws0 --addr dhcp -c 1 10.9.0.1");
     assert!(code == 2 && err.contains("DHCP needs a port with link addresses"), "{code} {err}");
+}
+
+fn in_use(fixture: &Fixture) {
+    tap(fixture);
+    // The kernel has all that there is to give; the server does not look.
+    for last in [77, 78, 79, 80] {
+        assert!(fixture.ip(&format!("addr add 10.81.0.{last}/32 dev ws1")));
+    }
+    let _dnsmasq = serve(fixture, "10.81.0.77,10.81.0.80");
+    let (code, _, err) = fixture.tool(&format!("ping {DEVICE} -c 1 10.81.0.1"));
+    assert_eq!(code, 2, "{err}");
+    assert_eq!(err.matches("which the DHCP server gave us").count(), 3, "{err}");
+    assert!(err.contains("other hosts have what the DHCP server gave (3 declined)"), "{err}");
+    assert!(err.contains("change its range"), "{err}");
+    assert!(!err.contains("by DHCP from"), "{err}");
+    fixture.until(|| logged(fixture, "DHCPDECLINE(ws1) 10.81.0."));
+}
+
+/// Nobody answers, and Ctrl-C comes while each kind of address is waited for.
+fn stopped(fixture: &Fixture) {
+    tap(fixture);
+    for (tool, code) in [
+        ("ping --dev tap:ws1 --addr dhcp 10.81.0.1", 1),
+        ("ping --dev tap:ws1 --addr auto 2001:db8::1", 1),
+        ("ttcp -t 10.81.0.1 --dev tap:ws1 --addr dhcp --addr auto -s", 130),
+        ("services --dev tap:ws1 --addr dhcp", 0),
+    ] {
+        let program = env!("CARGO_BIN_EXE_wirespeed");
+        let began = Instant::now();
+        let preserved = format!("timeout --preserve-status -s INT 2 {program} {tool}");
+        let (ended, _, err) = fixture.run(&preserved);
+        assert_eq!(ended, code, "{tool}: {err}");
+        assert!(began.elapsed() < Duration::from_secs(4), "{tool}: {:?}", began.elapsed());
+    }
 }

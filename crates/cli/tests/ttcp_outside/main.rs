@@ -9,6 +9,8 @@ mod cases;
 #[cfg(target_os = "linux")]
 mod dhcp;
 #[cfg(target_os = "linux")]
+mod dhcp6;
+#[cfg(target_os = "linux")]
 mod fixture;
 #[cfg(target_os = "linux")]
 mod names;
@@ -19,7 +21,8 @@ mod trouble;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    let cases = [cases::CASES, dhcp::CASES, names::CASES, streams::CASES, trouble::CASES];
+    let cases =
+        [cases::CASES, dhcp::CASES, dhcp6::CASES, names::CASES, streams::CASES, trouble::CASES];
     testbed::run(&cases, |case| case(&fixture::Fixture::new()))
 }
 

@@ -8,9 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use base::{Cidr, Duration, Instant, KeyedHash, Mtu, Owner};
+use base::{Cidr, Counter, Duration, Instant, KeyedHash, Mtu, Owner};
 use device::tap::{Config, Setup, Tap};
-use stack::{Address, AddressState, PortConfig, PortId, Route, Stack, StackConfig};
+use stack::{
+    Address, AddressState, MtuDiscovery, Origin, PortConfig, PortId, Route, Stack, StackConfig,
+    UdpError, UdpOptions,
+};
 use testbed::{Case, Need, Running};
 use wirespeed_net::dhcp::{self, Change, DhcpPort, Lease, LossReason, State};
 
@@ -20,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     ("dnsmasq_gives_extends_and_takes_back_an_address", &[Need::DNSMASQ], dnsmasq_serves),
     ("dnsmasq_refuses_an_address_and_gives_another", &[Need::DNSMASQ], dnsmasq_refuses),
     ("an_address_that_another_host_takes_is_declined_to_dnsmasq", &[Need::DNSMASQ], conflict),
+    ("an_address_that_another_host_has_is_declined_before_use", &[Need::DNSMASQ], in_use),
 ];
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 81, 0, 1);
@@ -90,9 +94,13 @@ struct Server {
 
 impl Server {
     fn new(name: &str) -> Server {
+        Server::of_range(name, "10.81.0.50,10.81.0.59")
+    }
+
+    fn of_range(name: &str, range: &str) -> Server {
         let log = std::env::temp_dir().join(format!("wstest-{name}-{}", std::process::id()));
         ip("addr add 10.81.0.1/24 dev ws0");
-        let server = Server { _running: dnsmasq(&log), log };
+        let server = Server { _running: dnsmasq(&log, range), log };
         assert!(testbed::until(SOON, || server.says("IP range")), "{}", server.text());
         server
     }
@@ -112,7 +120,8 @@ impl Drop for Server {
     }
 }
 
-fn dnsmasq(log: &Path) -> Running {
+fn dnsmasq(log: &Path, range: &str) -> Running {
+    let range = format!("--dhcp-range={range},255.255.255.0,10m");
     let arguments = [
         "--no-daemon",
         "--conf-file=/dev/null",
@@ -124,7 +133,7 @@ fn dnsmasq(log: &Path) -> Running {
         "--user=root",
         "--no-ping",
         "--dhcp-authoritative",
-        "--dhcp-range=10.81.0.50,10.81.0.59,255.255.255.0,10m",
+        &range,
         "--dhcp-option=option:router,10.81.0.1",
         "--dhcp-option=option:dns-server,10.81.0.1,10.81.0.2",
         "--dhcp-option=option:domain-search,mill.example,example.org",
@@ -155,8 +164,10 @@ fn dnsmasq_serves() {
     assert_eq!(host.stack.source_for(elsewhere), Some(ours), "by the default route");
     let mtus: Vec<_> = routes(&host).iter().map(|route| route.mtu).collect();
     assert_eq!(mtus, [Mtu::new(1_400); 2], "the network and the default route");
+    assert_eq!(host.stack.counters().of(Counter::AddressProbes), 3, "before it was used");
 
     talks(&mut host, lease.address);
+    packets_are_of_the_leases_mtu(&mut host, lease.address);
 
     // T1 is after five minutes; the stack's clock goes there at once.
     let deadline = host.client.as_ref().expect("it runs").deadline();
@@ -227,6 +238,59 @@ fn conflict() {
     assert!(host.stack.has_address(IpAddr::V4(next.address)));
     let declined = format!("DHCPDECLINE(ws0) {}", lease.address);
     assert!(server.says(&declined), "{}", server.text());
+}
+
+fn in_use() {
+    let mut host = Host::new(None);
+    let (one, other) = (Ipv4Addr::new(10, 81, 0, 77), Ipv4Addr::new(10, 81, 0, 78));
+    for address in [one, other] {
+        ip(&format!("addr add {address}/32 dev ws0"));
+    }
+    let server = Server::of_range("in-use", "10.81.0.77,10.81.0.78");
+    let Change::Declined(taken) = host.change() else { panic!("nobody objected") };
+    assert!(!host.stack.addresses(host.port).iter().any(|a| a.origin == Origin::Dhcp));
+    host.stack.flush();
+    let declined = format!("DHCPDECLINE(ws0) {taken}");
+    let is_told = |host: &mut Host| {
+        let now = host.now();
+        host.stack.poll(now);
+        let change = host.client.as_mut().expect("it runs").poll(&mut host.stack, now);
+        assert_eq!(change, None);
+        host.stack.flush();
+        server.says(&declined)
+    };
+    assert!(testbed::until(SOON, || is_told(&mut host)), "{}", server.text());
+    // The other one is free now; the client asks again after ten seconds.
+    let free = if taken == one { other } else { one };
+    ip(&format!("addr del {free}/32 dev ws0"));
+    host.ahead = Duration::from_secs(10);
+    assert_eq!(host.configured().address, free, "{}", server.text());
+    talks(&mut host, free);
+}
+
+/// Option 26 is 1400: larger datagrams leave in fragments, and are refused where that is asked.
+fn packets_are_of_the_leases_mtu(host: &mut Host, ours: Ipv4Addr) {
+    let kernel = std::net::UdpSocket::bind((SERVER, 0)).expect("the kernel's address");
+    kernel.set_read_timeout(Some(SOON)).expect("not zero");
+    let to = kernel.local_addr().expect("bound");
+    let local = SocketAddr::new(IpAddr::V4(ours), 9);
+    let socket = host.stack.udp_bind(local, Owner::program()).expect("free");
+    let mut into = [0; 2_000];
+    // With the headers of IP and UDP, the first is 1400 bytes.
+    for (len, fragments) in [(1_372, 0), (1_373, 2)] {
+        let before = host.stack.counters().of(Counter::FragmentsOut);
+        let now = host.now();
+        host.stack.udp_send(socket, to, &vec![1; len], now).expect("sent");
+        host.stack.flush();
+        assert_eq!(host.stack.counters().of(Counter::FragmentsOut) - before, fragments, "{len}");
+        assert_eq!(kernel.recv(&mut into).expect("it arrives"), len);
+    }
+    let options = UdpOptions { mtu_discovery: MtuDiscovery::Do, ..UdpOptions::default() };
+    host.stack.udp_set_options(socket, options).expect("open");
+    let now = host.now();
+    let refused = host.stack.udp_send(socket, to, &[1; 1_373], now);
+    assert_eq!(refused, Err(UdpError::TooBig(Mtu::new(1_400).expect("one"))));
+    host.stack.udp_close(socket);
 }
 
 /// A datagram each way between the kernel and the address.

@@ -84,6 +84,26 @@ fn a_tentative_address_is_probed_then_claimed_and_announced() {
     assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
 }
 
+/// As a DHCP client does: the network of the address is set once it is ours.
+/// RFC 5227 2.3-a.
+#[test]
+fn an_address_that_is_changed_when_it_is_won_is_announced_twice() {
+    let mut bench = claiming(Origin::Dhcp);
+    while state(&bench.stack, NEW) != Some(AddressState::Preferred) {
+        let at = bench.stack.next_deadline();
+        bench.poll(at);
+    }
+    let address = bench.stack.addresses(PORT).iter().find(|a| a.ip() == IpAddr::V4(NEW)).copied();
+    let cidr = Cidr { addr: NEW.into(), prefix_len: 28 };
+    let changed = Address { cidr, ..address.expect("it is there") };
+    bench.stack.add_address(PORT, changed).expect("room");
+    let sent = run(&mut bench, after(20_000));
+    assert_eq!(sent.iter().filter(|(_, h)| h.sender_ip == NEW).count(), 1, "the second");
+    // Who is asked to check an address anew does so from the start.
+    bench.stack.add_address(PORT, tentative(NEW, Origin::Dhcp)).expect("room");
+    assert_eq!(run(&mut bench, after(40_000)).len(), 5);
+}
+
 /// Until it is ours, nobody is answered, and nothing is sent from it.
 #[test]
 fn a_tentative_address_answers_nobody() {

@@ -14,9 +14,10 @@ use serde_json::Value;
 use wirespeed::tcp::Info;
 use wirespeed::{Counter, IpVersion, Stack, Switch};
 
-use super::super::ends::{Receiver, Receiving, Sender};
+use super::super::ends::{Receiver, Receiving, Sender, Sending};
 use super::super::plan::{Goal, Plan};
 use super::super::progress::Interval;
+use super::super::udp::Used;
 use super::{lengths, ratio, round_trip, round_trip_json};
 use crate::clock::Lap;
 
@@ -49,6 +50,8 @@ pub(in crate::ttcp) struct Measured {
     wakeups: (u64, u64),
     sha256: (Option<String>, Option<String>),
     out_of_order: u64,
+    /// How datagrams were sent.
+    udp: Option<Used>,
 }
 
 impl Measured {
@@ -89,6 +92,10 @@ impl Measured {
             wakeups: (wakes.0 + other.0, wakes.1 + other.1),
             sha256: (sender.source.sha256(), receiver.sink.sha256()),
             out_of_order,
+            udp: match &sender.sending {
+                Sending::Udp(udp) => Some(udp.used),
+                Sending::Tcp(_) => None,
+            },
         }
     }
 
@@ -167,6 +174,12 @@ struct Datagrams {
     received: u64,
     lost: u64,
     out_of_order: u64,
+    /// Calls that sent them, and how many were handed over in one at most.
+    calls: u64,
+    segments: usize,
+    path_mtu: usize,
+    /// Each was larger than that.
+    fragmented: bool,
 }
 
 #[derive(Serialize)]
@@ -225,11 +238,15 @@ fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
 
 /// The JSON document, with a line end.
 pub(in crate::ttcp) fn json(plan: &Plan, m: &Measured) -> Result<String> {
-    let datagrams = plan.udp.then(|| Datagrams {
+    let datagrams = m.udp.map(|used| Datagrams {
         sent: m.writes,
         received: m.reads,
         lost: m.writes.saturating_sub(m.reads),
         out_of_order: m.out_of_order,
+        calls: used.calls,
+        segments: used.per_call,
+        path_mtu: used.path_mtu.bytes(),
+        fragmented: is_fragmented(plan, &used),
     });
     let document = Document {
         tool: "ttcp",
@@ -336,6 +353,9 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     if plan.udp {
         let lost = m.writes.saturating_sub(m.reads);
         writeln!(t, ", {lost} of {} lost, {} out of order", m.writes, m.out_of_order)?;
+        if let Some(used) = m.udp {
+            writeln!(t, "  sent      {}", how(plan, &used))?;
+        }
     } else {
         let predicted = m.predicted_fraction.unwrap_or(0.0) * 100.0;
         writeln!(t, ", {predicted:.2} % predicted, {} retransmits", m.retransmits)?;
@@ -352,9 +372,27 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     Ok(())
 }
 
+/// How datagrams were sent.
+fn how(plan: &Plan, used: &Used) -> String {
+    let path_mtu = used.path_mtu.bytes();
+    if is_fragmented(plan, used) {
+        return format!("one a call, in fragments: the path carries packets of {path_mtu} bytes");
+    }
+    match used.per_call {
+        1 => format!("one a call, whole: the path carries packets of {path_mtu} bytes"),
+        n => format!("{n} a call as segments; the path carries packets of {path_mtu} bytes"),
+    }
+}
+
+fn is_fragmented(plan: &Plan, used: &Used) -> bool {
+    let headers = if plan.version == IpVersion::V4 { 20 + 8 } else { 40 + 8 };
+    plan.length + headers > used.path_mtu.bytes()
+}
+
 /// The closing lines of ttcp since 1984.
 fn closing(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
-    for (end, bytes, calls) in [("t", m.sent, m.writes), ("r", m.received, m.reads)] {
+    let writes = m.udp.map_or(m.writes, |used| used.calls);
+    for (end, bytes, calls) in [("t", m.sent, writes), ("r", m.received, m.reads)] {
         let s = m.transfer_s;
         let rate = plan.format.rate(ratio(bytes as f64, s));
         writeln!(t, "ttcp-{end}: {bytes} bytes in {s:.2} real seconds = {rate} +++")?;

@@ -1,0 +1,75 @@
+//! Options of a device, and how they fit together.
+
+use super::*;
+
+fn args(addr: &[&str], via: &[&str]) -> Args {
+    Args {
+        dev: Some(Dev { kind: Kind::Tap(LinkKind::Ethernet), name: "ws0".to_owned() }),
+        addr: addr.iter().map(|a| a.parse().expect("a network, or auto")).collect(),
+        vlan: None,
+        neigh_mtu: Vec::new(),
+        mitigation: None,
+        via: via.iter().map(|a| a.parse().expect("an address")).collect(),
+    }
+}
+
+#[test]
+fn devices_have_a_kind_and_a_name() {
+    let dev: Dev = "tap:ws0".parse().expect("a device");
+    assert_eq!((dev.kind, dev.name.as_str()), (Kind::Tap(LinkKind::Ethernet), "ws0"));
+    let dev: Dev = "tun:t1".parse().expect("a device");
+    assert_eq!((dev.kind, dev.name.as_str()), (Kind::Tap(LinkKind::Ip), "t1"));
+    let dev: Dev = "packet:eth0".parse().expect("a device");
+    assert_eq!((dev.kind, dev.name.as_str()), (Kind::Packet, "eth0"));
+    for bad in ["", "tap", "tap:", "eth:0", "ws0"] {
+        assert!(bad.parse::<Dev>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_neighbours_mtu_has_an_address_and_a_size() {
+    let given: NeighbourMtu = "192.0.2.9=1500".parse().expect("both");
+    assert_eq!((given.ip.to_string(), given.mtu), ("192.0.2.9".to_owned(), Mtu::ETHERNET));
+    assert!("2001:db8::1=65535".parse::<NeighbourMtu>().is_ok());
+    for bad in ["", "=", "192.0.2.9", "192.0.2.9=", "=1500", "x=1500", "192.0.2.9=67"] {
+        assert!(bad.parse::<NeighbourMtu>().is_err(), "{bad}");
+    }
+    for bad in ["192.0.2.9=65536", "192.0.2.9=1500=1", "192.0.2.9=-1", "192.0.2.9=1500 "] {
+        assert!(bad.parse::<NeighbourMtu>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_vlan_is_one_number_or_two() {
+    assert_eq!("5".parse(), Ok(Tags { outer: None, id: 5 }));
+    assert_eq!("4094.1".parse(), Ok(Tags { outer: Some(4094), id: 1 }));
+    for bad in ["", "0", "4095", "5.", ".5", "1.2.3", "x"] {
+        assert!(bad.parse::<Tags>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_host_is_not_ourselves_and_a_silent_one_may_lack_its_address() {
+    let args = args(&["192.0.2.2/24"], &[]);
+    let host = |text: &str| text.parse::<IpAddr>().expect("an address");
+    assert!(args.check_host(host("192.0.2.2")).is_err_and(|e| e.is::<Usage>()));
+    assert!(args.check_host(host("192.0.2.1")).is_ok());
+    let hint = args.hint(host("192.0.2.1")).expect("of our network");
+    assert!(hint.contains("`sudo ip addr add 192.0.2.1/24 dev ws0`"), "{hint}");
+    assert_eq!(args.hint(host("198.51.100.1")), None);
+    let dev = Some("packet:eth0".parse().expect("a device"));
+    assert_eq!(Args { dev, ..args }.hint(host("192.0.2.1")), None, "it is another machine");
+}
+
+#[test]
+fn what_is_missing_is_asked_for() {
+    assert!(Args::default().check().is_err());
+    assert!(args(&[], &[]).check().is_err());
+    assert!(args(&["192.0.2.2/24"], &["198.51.100.1"]).check().is_err());
+    assert!(args(&["192.0.2.2/24"], &["192.0.2.1"]).check().is_ok());
+    assert!(args(&["auto"], &[]).check().is_ok());
+    assert!(args(&["auto"], &["fe80::1"]).check().is_ok());
+    assert!(args(&["auto"], &["192.0.2.1"]).check().is_err(), "auto is IPv6");
+    assert!(args(&["dhcp"], &["192.0.2.1"]).check().is_ok());
+    assert!(args(&["dhcp"], &["fe80::1"]).check().is_err(), "dhcp is IPv4");
+}
