@@ -27,7 +27,7 @@ const SCANS: [(&str, &str, &str); 5] = [
 const SILENT: [&str; 3] = ["-sS --badsum", "-sS -f", "-sS --mtu 8"];
 
 pub(super) fn run(bench: &Workbench) -> Result<()> {
-    let scene = Scene::new(bench)?;
+    let mut scene = Scene::new(bench)?;
     for (scan, open, closed) in SCANS {
         let printed = nmap(&scene, scan, PORTS)?;
         for port in OPEN {
