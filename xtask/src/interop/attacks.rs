@@ -182,9 +182,10 @@ attacks! {
         ["fragment_overlap"], not [],
         [Tool("atk6-fragmentation6 -p -n 1 ws0 fd09::2", 6)];
     BY_THC "atk6-randicmp6": "no harm",
-        ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 5)];
+        ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 3)];
     BY_THC "RA flood": "no prefix, no route, no memory",
-        ["ip_not_for_us|icmp_unhandled"], not [], [Tool("atk6-flood_router26 ws0", 3)];
+        ["ra_ignored|ip_not_for_us|icmp_unhandled"], not ["router_advertisements"],
+        [Tool("atk6-flood_router26 ws0", 2)];
     BY_THC "NDP exhaustion": "no neighbour for who is not on the link",
         ["ip_not_for_us|icmp_unhandled|nd_not_for_us"], not [],
         [Tool("atk6-ndpexhaust26 -p ws0 fd09::", 3)];

@@ -66,7 +66,12 @@ pub(super) const CASES: &[Case] = &[
 const REDIRECT: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK];
 
 /// `wirespeed COMMAND` in a host's namespace, over its TAP, with these addresses.
-pub(super) fn ours(bench: &Workbench, host: &Host<'_>, command: &str, addresses: &[&str]) -> Result<Command> {
+pub(super) fn ours(
+    bench: &Workbench,
+    host: &Host<'_>,
+    command: &str,
+    addresses: &[&str],
+) -> Result<Command> {
     let mut ours = host.command(shown(&bench.wirespeed()?)?);
     ours.args([command, "--dev", "tap:ws0"]);
     ours.args(addresses.iter().flat_map(|addr| ["--addr", addr]));
