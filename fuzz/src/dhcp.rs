@@ -92,7 +92,7 @@ fn play<C: Client>(data: &[u8], new: impl FnOnce(Instant) -> C) -> bool {
     }
     script.client.stop(now);
     script.act(now);
-    // A DHCPv6 server may be told of it a few times.
+    // A DHCPv6 client says so a few times.
     for _ in 0..20 {
         let deadline = script.client.deadline();
         if deadline == Instant::NEVER {

@@ -34,7 +34,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let table = route::MAIN_TABLE;
     let hop = stack.routes.lookup(dst, None, &Owner::program(), 0, table);
     let is_first_hop = hop.is_some_and(|hop| hop.port == m.in_port() && hop.neighbour == ip.src());
-    // It goes to the source of the packet that it is about (RFC 4861 section 4.5), which is no group.
+    // It goes to the source of the packet that it is about (RFC 4861 section 4.5): to no group.
     if is_ours || !is_first_hop || ip.dst().is_multicast() {
         return Err(DropReason::RedirectRefused);
     }
