@@ -11,6 +11,9 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Header, Options};
 use wire::{ether, ipv4, ipv6, tcp};
 
+/// IGMP has a checksum without a pseudo-header, like ICMP.
+const IGMP: u8 = 2;
+
 /// Put the right checksum into the IPv4 header at the beginning of `packet`.
 pub(crate) fn fix_ipv4_checksum(packet: &mut [u8]) {
     let Some(first) = packet.first() else { return };
@@ -59,10 +62,10 @@ fn fix_transport_checksum(src: IpAddr, dst: IpAddr, protocol: u8, transport: &mu
     let at = match protocol {
         ipv4::TCP => tcp::CHECKSUM_OFFSET,
         ipv4::UDP => wire::udp::CHECKSUM_OFFSET,
-        ipv4::ICMP | ipv6::ICMPV6 => 2,
+        ipv4::ICMP | ipv6::ICMPV6 | IGMP => 2,
         _ => return,
     };
-    let bare = protocol == ipv4::ICMP;
+    let bare = matches!(protocol, ipv4::ICMP | IGMP);
     let len = Sum::of_be16(transport.len() as u16);
     let sum = if bare { Sum::ZERO } else { pseudo(src, dst, protocol).plus(len) };
     fix_checksum(transport, at, sum);
@@ -183,6 +186,18 @@ pub(crate) struct Sent {
     pub(crate) tcp: Option<(Header, Options, u32)>,
 }
 
+/// The source of the IP packet in a frame; `None` if it is something else.
+pub(crate) fn source(frame: &[u8], link: LinkKind) -> Option<IpAddr> {
+    let packet = frame.get(link.header_len()..)?;
+    match (link, ether::Header::parse(frame)) {
+        (LinkKind::Ethernet, Ok(header)) if header.ethertype == ether::ARP => None,
+        _ => match packet.first()? >> 4 {
+            4 => Some(IpAddr::from(*packet.get(12..16)?.first_chunk::<4>()?)),
+            _ => Some(IpAddr::from(*packet.get(8..24)?.first_chunk::<16>()?)),
+        },
+    }
+}
+
 /// Is a packet that we sent part of a datagram?
 fn is_fragment(packet: &[u8]) -> bool {
     match packet[0] >> 4 {
@@ -211,13 +226,13 @@ pub(crate) fn sent(frame: &[u8], link: LinkKind) -> Option<Sent> {
     };
     let mut packet = packet.to_vec();
     let (src, dst, protocol, transport) = {
-        let whole = packet.len();
         let (src, dst, protocol, transport) =
             transport_mut(&mut packet).expect("an IP packet as we understand it");
-        let header = if src.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
-        assert_eq!(header + transport.len(), whole, "its length is what it says");
         (src, dst, protocol, transport.to_vec())
     };
+    let field = |at| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+    let said = if src.is_ipv4() { field(2) } else { ipv6::HEADER_LEN + field(4) };
+    assert_eq!(said, packet.len(), "its length is what it says");
     if is_fragment(&packet) {
         // Its checksum is that of the whole datagram.
         return None;
@@ -225,7 +240,7 @@ pub(crate) fn sent(frame: &[u8], link: LinkKind) -> Option<Sent> {
     let len = Sum::of_be16(transport.len() as u16);
     let sum = Ladder::Byte.sum(&transport);
     let whole = match protocol {
-        ipv4::ICMP => sum,
+        ipv4::ICMP | IGMP => sum,
         _ => sum.plus(pseudo(src, dst, protocol)).plus(len),
     };
     assert!(whole.is_whole(), "protocol {protocol}: a wrong checksum in {packet:x?}");

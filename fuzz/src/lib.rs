@@ -10,9 +10,11 @@ pub mod capture;
 pub mod control;
 mod craft;
 pub mod cut;
+pub mod dhcp;
 pub mod dissect;
 pub mod dns;
 pub mod filter;
+pub mod group;
 pub mod link;
 pub mod parsers;
 pub mod queues;
@@ -39,6 +41,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("predict", tcb::predict_equals_input),
     ("stack", stack::any_frame),
     ("listener", stack::any_handshake),
+    ("autoconf", stack::any_neighbour),
+    ("forward", stack::any_packet_to_forward),
+    ("group", group::any_query),
+    ("dhcp4", dhcp::any_message_v4),
+    ("dhcp6", dhcp::any_message_v6),
     ("control", control::any_client),
     ("capture", capture::written_is_read),
     ("link", link::any_settings),

@@ -23,8 +23,8 @@ pub type Seed = (&'static str, String, Vec<u8>);
 
 /// Targets that decode a script, so that any bytes mean something.
 const SCRIPTED: &[&str] = &[
-    "tcb", "predict", "dissect", "dns", "stack", "listener", "control", "capture", "link", "wheel",
-    "release", "filter",
+    "tcb", "predict", "dissect", "dns", "dhcp4", "dhcp6", "group", "autoconf", "forward", "stack",
+    "listener", "control", "capture", "link", "wheel", "release", "filter",
 ];
 /// Scripts of any bytes for each of them.
 const SCRIPTS: u64 = 12;
@@ -53,6 +53,10 @@ pub fn all() -> Vec<Seed> {
     }
     seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
     seeds.push(("dns", "answers".to_owned(), crate::dns::whole_answers()));
+    seeds.push(("dhcp4", "lease".to_owned(), crate::dhcp::whole_lease(false)));
+    seeds.push(("dhcp6", "lease".to_owned(), crate::dhcp::whole_lease(true)));
+    seeds.push(("autoconf", "router".to_owned(), crate::stack::near::whole_configuration()));
+    seeds.push(("forward", "crossing".to_owned(), crate::stack::router::whole_crossing()));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds
 }

@@ -3,13 +3,15 @@
 //! Called by: the targets `stack` and `listener`, and by `seeds.rs`, which records what real peers
 //! say to the same bench. `script.rs` decodes; this file holds the stack and judges it.
 
+pub(crate) mod near;
+pub(crate) mod router;
 pub(crate) mod script;
 #[cfg(test)]
 mod tests;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use base::{Cidr, Counters, Duration, Instant, Limit, LinkKind, Owner};
+use base::{Cidr, Counters, Duration, Instant, Limit, LinkKind, Mtu, Owner};
 use device::{Burst, Device, mem};
 use mbuf::Pool;
 use stack::pair::{self, PairConfig};
@@ -45,16 +47,34 @@ const LIMITS: &[(Limit, usize)] = &[
     (Limit::PacedFrames, 32),
     (Limit::ReassemblySegments, 32),
     (Limit::SackRanges, 16),
+    (Limit::Addresses, 8),
+    (Limit::Routers, 2),
+    (Limit::Prefixes, 2),
+    (Limit::AdvertisedRoutes, 2),
+    (Limit::NameServers, 2),
+    (Limit::SearchDomains, 2),
+    (Limit::Redirects, 4),
+    (Limit::GroupsPerPort, 12),
 ];
 
 /// Any frames, most of them with fixed checksums.
 pub fn any_frame(data: &[u8]) {
-    script::play(data, false);
+    script::play(data, script::bench, script::step);
 }
 
 /// What comes to a listener: handshakes of many peers, whole and not.
 pub fn any_handshake(data: &[u8]) {
-    script::play(data, true);
+    script::play(data, script::bench, script::handshake);
+}
+
+/// What neighbours, routers and queriers may say to a port that configures itself.
+pub fn any_neighbour(data: &[u8]) {
+    script::play(data, |_| near::bench(), near::step);
+}
+
+/// Any packets to a stack that forwards.
+pub fn any_packet_to_forward(data: &[u8]) {
+    script::play(data, |_| router::bench(), router::step);
 }
 
 /// A wire's far end.
@@ -85,6 +105,8 @@ pub(crate) struct Bench {
     pub(crate) said: Vec<Said>,
     /// The other end takes nothing that the stack sends.
     pub(crate) stalled: bool,
+    /// It sends packets of others, too.
+    pub(crate) forwards: bool,
     /// What it sent on the first wire, for who wants to keep it.
     pub(crate) record: Option<Vec<Vec<u8>>>,
 }
@@ -124,10 +146,15 @@ pub(crate) fn end(
 impl Bench {
     /// A stack with listeners, sockets and two wires; `strange`: it knows no neighbours.
     pub(crate) fn new(strange: bool) -> Bench {
+        Bench::with_second_mtu(strange, pair_config().wire.mtu)
+    }
+
+    /// The same with an MTU of the second wire.
+    pub(crate) fn with_second_mtu(strange: bool, mtu: Mtu) -> Bench {
         let config = pair_config();
         let (near, far) = mem::pair(&config.wire);
         let (mut stack, first) = end(&config, near, 1, strange);
-        let bare = mem::Config { link: LinkKind::Ip, depth: 16, ..config.wire };
+        let bare = mem::Config { link: LinkKind::Ip, depth: 16, mtu, ..config.wire };
         let (near, second_far) = mem::pair(&bare);
         let cidr = Cidr { addr: second_address(), prefix_len: 24 };
         let addresses = PortConfig { mac: Default::default(), addresses: vec![cidr] };
@@ -156,6 +183,7 @@ impl Bench {
             held: Vec::new(),
             said: Vec::new(),
             stalled: false,
+            forwards: false,
             record: None,
         }
     }
@@ -208,7 +236,12 @@ impl Bench {
 
     /// What the stack sends is what any host would take.
     fn look_at(&mut self, wire: usize, frame: &[u8]) {
-        let Some(sent) = craft::sent(frame, self.wires[wire].link) else { return };
+        let link = self.wires[wire].link;
+        let source = craft::source(frame, link);
+        if self.forwards && source.is_some_and(|ip| !self.stack.has_address(ip)) {
+            return router::check_forwarded(frame, link, wire);
+        }
+        let Some(sent) = craft::sent(frame, link) else { return };
         self.said.push(Said { wire, sent });
         if self.said.len() > 16 {
             self.said.remove(0);
@@ -295,6 +328,7 @@ impl Bench {
             }
             self.stack.tcp_unlisten(listener);
         }
+        near::end(&mut self);
         self.stack.udp_close(self.udp);
         self.stack.ping_close(self.ping);
         // An hour: a peer whose answers took a minute is given up after half of one.

@@ -23,25 +23,45 @@ pub(crate) const FRAME: u8 = 0;
 /// So many units of 2^20 ns pass: two bytes.
 pub(crate) const WAIT: u8 = 1;
 
+/// One step of a script.
+pub(crate) type Step = fn(&mut Bench, &mut Unstructured<'_>) -> Result<()>;
+
+/// A host; the script's first byte says whether it knows its neighbours.
+pub(crate) fn bench(u: &mut Unstructured<'_>) -> Bench {
+    Bench::new(u.arbitrary::<u8>().unwrap_or(0) & 1 != 0)
+}
+
 /// Decode and play; a script may end anywhere.
-pub(crate) fn play(data: &[u8], handshakes: bool) -> Counters {
+pub(crate) fn play(
+    data: &[u8],
+    bench: impl FnOnce(&mut Unstructured<'_>) -> Bench,
+    step: Step,
+) -> Counters {
+    run(data, bench, step).finish()
+}
+
+/// The bench at the end of a script.
+pub(crate) fn run(
+    data: &[u8],
+    bench: impl FnOnce(&mut Unstructured<'_>) -> Bench,
+    step: Step,
+) -> Bench {
     let mut u = Unstructured::new(data);
-    let mut bench = Bench::new(u.arbitrary::<u8>().unwrap_or(0) & 1 != 0);
+    let mut bench = bench(&mut u);
     for _ in 0..STEPS_MAX {
         if u.is_empty() {
             break;
         }
-        let done =
-            if handshakes { handshake(&mut bench, &mut u) } else { step(&mut bench, &mut u) };
+        let done = step(&mut bench, &mut u);
         bench.poll();
         if done.is_err() {
             break;
         }
     }
-    bench.finish()
+    bench
 }
 
-fn short_bytes(u: &mut Unstructured<'_>, most: usize) -> Result<Vec<u8>> {
+pub(super) fn short_bytes(u: &mut Unstructured<'_>, most: usize) -> Result<Vec<u8>> {
     let len = usize::from(u.arbitrary::<u16>()?) % (most + 1);
     Ok(u.bytes(len.min(u.len()))?.to_vec())
 }
@@ -52,7 +72,7 @@ fn wait(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-fn step(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
+pub(super) fn step(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     match u.arbitrary::<u8>()? {
         FRAME => {
             let len = usize::from(u16::from_be_bytes([u.arbitrary()?, u.arbitrary()?]));
@@ -221,7 +241,7 @@ fn icmp_error(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 /// What comes to a listener.
-fn handshake(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
+pub(super) fn handshake(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     match u.arbitrary::<u8>()? {
         0..=127 => {
             let (wire, theirs, ours) = addresses(u)?;

@@ -7,11 +7,12 @@
 //! ones, and every drop is counted by name. Everything runs in a namespace of its own; packet
 //! counts are bounded.
 
+mod configured;
 mod scene;
 mod sweeps;
 
 use super::outside::{IP, TUN};
-use super::{Case, Need, Workbench};
+use super::{Case, Need};
 use anyhow::Result;
 use scene::{PYTHON, Scene};
 
@@ -55,10 +56,35 @@ macro_rules! attacks {
                 needs: BY_NMAP,
                 run: sweeps::run,
             },
+            Case {
+                name: "a port configured by radvd",
+                needs: configured::BY_RADVD,
+                run: configured::by_radvd,
+            },
+            Case {
+                name: "a port configured by DHCP",
+                needs: configured::BY_DNSMASQ,
+                run: configured::by_dnsmasq,
+            },
+            Case {
+                name: "forged offers while a port asks for an address",
+                needs: BY_SCAPY,
+                run: configured::rogue_dhcp,
+            },
+            Case {
+                name: "denial of duplicate address detection",
+                needs: BY_THC,
+                run: configured::denied_dad,
+            },
+            Case {
+                name: "forged answers of name servers",
+                needs: BY_SCAPY,
+                run: configured::forged_dns,
+            },
             $(Case {
                 name: $name,
                 needs: $needs,
-                run: |bench| fire(bench, &Attack {
+                run: |bench| fire(&mut Scene::new(bench)?, &Attack {
                     name: $name,
                     expected: $expected,
                     counted: &$counted,
@@ -89,6 +115,9 @@ attacks! {
     BY_HPING "loose source route": "dropped, never answered",
         ["ipv4_source_route"], not [],
         [Tool("hping3 -n -q -I ws0 -S -p 7 --lsrr 10.9.0.1 -i u1000 -c 200 10.9.0.2", 5)];
+    BY_HPING "strict source route": "dropped, never answered",
+        ["ipv4_source_route"], not [],
+        [Tool("hping3 -n -q -I ws0 -S -p 7 --ssrr 10.9.0.1 -i u1000 -c 200 10.9.0.2", 2)];
     BY_HPING "fragment flood": "held within limits, the oldest evicted",
         ["fragments_in", "fragment_evicted|fragment_timeout"], not ["mbuf_exhausted"],
         [Tool("hping3 -n -q -I ws0 -1 -x -d 1000 -i u100 -c 5000 --rand-source 10.9.0.2", 5)];
@@ -124,13 +153,19 @@ attacks! {
     BY_SCAPY "forged ICMP errors": "ignored: not in flight",
         ["icmp_error_out_of_window"], not ["path_mtu_lowered"], [Python("icmp_forged")];
     BY_SCAPY "ICMP redirect, timestamp, mask": "no answer",
-        ["icmp_unhandled"], not [], [Python("icmp_other")];
+        ["icmp_unhandled", "redirect_refused|icmp_malformed"], not ["redirects"],
+        [Python("icmp_other")];
+    BY_SCAPY "forged redirects": "refused: not from the first hop, or not about what we sent",
+        ["redirect_refused"], not ["redirects"], [Python("redirects")];
+    BY_SCAPY "forged address conflicts": "a fixed address is defended, and kept",
+        ["neighbour_conflict", "address_conflicts"], not [], [Python("conflicts")];
     BY_SCAPY "overlapping, tiny and oversized fragments": "dropped by name",
         ["fragment_overlap", "fragment_too_big", "fragment_headers"], not [], [Python("fragments")];
     BY_SCAPY "scapy's fuzz()": "delivered or dropped by name",
         ["tcp_no_socket|tcp_listen_ack|tcp_options"], not [], [Python("fuzz")];
     BY_SCAPY "IPv6 routing header 0, chains, fragments": "dropped",
-        ["ipv6_extension_header"], not [], [Python("ipv6_headers")];
+        ["ipv6_routing_header", "ipv6_header_chain", "ipv6_option", "fragment_malformed"], not [],
+        [Python("ipv6_headers")];
     BY_SCAPY "gratuitous ARP": "no entry from what nobody asked for",
         ["arp_unsolicited|neighbour_conflict"], not [], [Python("arp_spoof")];
     BY_SCAPY "solicitations from 6000 neighbours": "the table is bounded",
@@ -141,22 +176,23 @@ attacks! {
     BY_DSNIFF "macof": "not for us: dropped",
         ["ether_not_for_us"], not [], [Tool("macof -i ws0 -n 5000", 5)];
     BY_THC "atk6-implementation6": "no harm",
-        ["ipv6_extension_header"], not [],
+        ["ipv6_header_chain", "fragment_headers"], not [],
         [Tool("atk6-implementation6 -p ws0 fd09::2", 8)];
     BY_THC "atk6-fragmentation6": "overlaps dropped whole",
         ["fragment_overlap"], not [],
         [Tool("atk6-fragmentation6 -p -n 1 ws0 fd09::2", 6)];
     BY_THC "atk6-randicmp6": "no harm",
-        ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 5)];
+        ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 3)];
     BY_THC "RA flood": "no prefix, no route, no memory",
-        ["ip_not_for_us|icmp_unhandled"], not [], [Tool("atk6-flood_router26 ws0", 3)];
+        ["ra_ignored|ip_not_for_us|icmp_unhandled"], not ["router_advertisements"],
+        [Tool("atk6-flood_router26 ws0", 2)];
     BY_THC "NDP exhaustion": "no neighbour for who is not on the link",
         ["ip_not_for_us|icmp_unhandled|nd_not_for_us"], not [],
         [Tool("atk6-ndpexhaust26 -p ws0 fd09::", 3)];
 }
 
-fn fire(bench: &Workbench, attack: &Attack) -> Result<()> {
-    let scene = Scene::new(bench)?;
+/// One attack on a scene that has begun, up to its end.
+fn fire(scene: &mut Scene<'_>, attack: &Attack) -> Result<()> {
     let mut told = Vec::new();
     for shot in attack.shots {
         match shot {

@@ -101,7 +101,12 @@ pub(super) const TRANSFERS: &[Case] = &[
 const CAPTURED: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK];
 
 /// `wirespeed COMMAND` in a host's namespace, over its TAP, with these addresses.
-fn ours(bench: &Workbench, host: &Host<'_>, command: &str, addresses: &[&str]) -> Result<Command> {
+pub(super) fn ours(
+    bench: &Workbench,
+    host: &Host<'_>,
+    command: &str,
+    addresses: &[&str],
+) -> Result<Command> {
     let mut ours = host.command(shown(&bench.wirespeed()?)?);
     ours.args([command, "--dev", "tap:ws0"]);
     ours.args(addresses.iter().flat_map(|addr| ["--addr", addr]));
@@ -138,7 +143,7 @@ fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -
 }
 
 /// Set a sysctl of a host's kernel, below /proc/sys/net.
-fn sysctl(bench: &Workbench, host: &Host<'_>, name: &str, value: &str) -> Result<()> {
+pub(super) fn sysctl(bench: &Workbench, host: &Host<'_>, name: &str, value: &str) -> Result<()> {
     let mut command = host.command("sh");
     command.args(["-c", &format!("echo {value} > /proc/sys/net/{name}")]);
     bench.run(&mut command, LIMIT).map(drop)

@@ -1,7 +1,7 @@
 //! Redirects: packets to a destination go to a better first hop, for a while.
 //!
-//! Called by: `nd.rs`; `resolve.rs` when a neighbour does not answer. RFC 4861 section 8. Limit:
-//! `redirects`; counter: `redirects`.
+//! Called by: `nd.rs`; `resolve.rs` when a neighbour does not answer. RFC 4861 section 8. Limits:
+//! `redirects`, `path_changes_per_second`; counter: `redirects`.
 
 use core::net::IpAddr;
 
@@ -18,7 +18,8 @@ use crate::{Stack, nd};
 /// A redirect, all that is left of `m`, whose checksum is right.
 ///
 /// # Errors
-/// [`DropReason::RedirectRefused`], [`DropReason::RedirectIgnored`], [`DropReason::IcmpMalformed`].
+/// [`DropReason::RedirectRefused`], [`DropReason::RedirectIgnored`], [`DropReason::IcmpMalformed`],
+/// [`DropReason::IcmpRateLimited`].
 /// RFC 4861 8.1-a, 8.1-b, 8.3-a.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let IpAddr::V6(src) = ip.src() else { return Err(DropReason::IcmpMalformed) };
@@ -33,8 +34,13 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let table = route::MAIN_TABLE;
     let hop = stack.routes.lookup(dst, None, &Owner::program(), 0, table);
     let is_first_hop = hop.is_some_and(|hop| hop.port == m.in_port() && hop.neighbour == ip.src());
-    if is_ours || !is_first_hop {
+    // It goes to the source of the packet that it is about (RFC 4861 section 4.5): to no group.
+    if is_ours || !is_first_hop || ip.dst().is_multicast() {
         return Err(DropReason::RedirectRefused);
+    }
+    let core = &mut stack.core;
+    if !stack.path_changes.admits(Limit::PathChangesPerSecond, core.cx.now, &mut core.cx.budget) {
+        return Err(DropReason::IcmpRateLimited);
     }
     let via = (target != dst).then_some(target);
     let dest = Cidr { addr: dst, prefix_len: 128 };

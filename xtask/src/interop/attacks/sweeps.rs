@@ -27,7 +27,7 @@ const SCANS: [(&str, &str, &str); 5] = [
 const SILENT: [&str; 3] = ["-sS --badsum", "-sS -f", "-sS --mtu 8"];
 
 pub(super) fn run(bench: &Workbench) -> Result<()> {
-    let scene = Scene::new(bench)?;
+    let mut scene = Scene::new(bench)?;
     for (scan, open, closed) in SCANS {
         let printed = nmap(&scene, scan, PORTS)?;
         for port in OPEN {
@@ -44,6 +44,8 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
             ensure!(state == Some("filtered"), "{scan}: {port} is {state:?}: {printed}");
         }
     }
+    let datagrams = udp(&scene)?;
+    let v6 = over_v6(&scene)?;
     let protocols = nmap(&scene, "-sO", "1,2,4,6,17,41,47,132")?;
     let scripts = nmap(&scene, "-sS --script ipidseq,path-mtu", "7,80")?;
     let system = nmap(&scene, "-O -d -v", "7,9,80,81")?;
@@ -54,16 +56,51 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     let spoken = protocols.lines().filter(|line| line.contains(" open ")).count();
     println!(
         "nmap's sweeps | ports 7, 9, 13 and 19 and nothing else, SP high, TI and II zero | \
-         {sequence}; {}; {spoken} protocols; {counted}; {}",
+         {sequence}; {}; {spoken} protocols; {datagrams}; {v6}; {counted}; {}",
         identification.trim_start_matches(['|', '_', ' ']),
         seen.text
     );
     Ok(())
 }
 
+/// Ports of UDP: an open one answers, or takes what nmap sends in silence; a closed one is refused.
+fn udp(scene: &Scene<'_>) -> Result<String> {
+    let printed = nmap(scene, "-sU", "7,9,13,19,80,161")?;
+    for (port, states) in [
+        ("7/udp", ["open", "open|filtered"]),
+        ("9/udp", ["open", "open|filtered"]),
+        ("80/udp", ["closed", "closed"]),
+        ("161/udp", ["closed", "closed"]),
+    ] {
+        let state = state_of(&printed, port);
+        let fits = state.is_some_and(|state| states.contains(&state));
+        ensure!(fits, "-sU: {port} is {state:?}, not {}: {printed}", states[0]);
+    }
+    Ok("UDP 7 and 9 open".to_owned())
+}
+
+/// The same over IPv6, and nmap's guess at the system there.
+fn over_v6(scene: &Scene<'_>) -> Result<String> {
+    for (scan, port, state) in [("-sS", "7/tcp", "open"), ("-sS", "80/tcp", "closed")] {
+        let printed = nmap_to(scene, &format!("-6 {scan}"), "7,9,80", "OURS6")?;
+        let found = state_of(&printed, port);
+        ensure!(found == Some(state), "-6 {scan}: {port} is {found:?}, not {state}: {printed}");
+    }
+    let printed = nmap_to(scene, "-6 -sU", "7,80", "OURS6")?;
+    let found = state_of(&printed, "80/udp");
+    ensure!(found == Some("closed"), "-6 -sU: 80/udp is {found:?}, not closed: {printed}");
+    let printed = nmap_to(scene, "-6 -sO", "0,6,17,43,44,58,59,132", "OURS6")?;
+    let spoken = printed.lines().filter(|line| line.contains(" open ")).count();
+    nmap_to(scene, "-6 -O", "7,80", "OURS6")?;
+    Ok(format!("IPv6 the same, {spoken} protocols"))
+}
+
 fn nmap(scene: &Scene<'_>, scan: &str, ports: &str) -> Result<String> {
-    let words =
-        format!("nmap -n -Pn -T4 --max-retries 1 --reason {scan} -p {ports} -e ws0 10.9.0.2");
+    nmap_to(scene, scan, ports, "10.9.0.2")
+}
+
+fn nmap_to(scene: &Scene<'_>, scan: &str, ports: &str, to: &str) -> Result<String> {
+    let words = format!("nmap -n -Pn -T4 --max-retries 1 --reason {scan} -p {ports} -e ws0 {to}");
     let printed = scene.tool(&words, 40)?;
     ensure!(printed.contains("Nmap done"), "`{words}` did not end: {printed}");
     Ok(printed)

@@ -64,6 +64,9 @@ fn redirects_of_others_are_refused() {
     link.hear_from("fe80::1", &own, 255, &redirect(&own, FAR, 9));
     link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", &ours, 9));
     assert_eq!(link.dropped(DropReason::RedirectRefused), 8);
+    // To everybody.
+    link.hear("fe80::1", &good);
+    assert_eq!(link.dropped(DropReason::RedirectRefused), 9);
     assert_eq!(link.routes_of(RouteOrigin::Redirect), 0);
 }
 
@@ -96,4 +99,20 @@ fn the_number_of_redirects_is_bounded() {
     assert_eq!(link.next_hop("2001:db8:ffff::63"), Some(v6("fe80::2")), "the last");
     assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::1")), "the first was evicted");
     assert!(link.bench.stack.budget().hits(Limit::Redirects) > 90);
+}
+
+/// flood_redir6: each one that is followed changes the routes of every flow.
+#[test]
+fn redirects_are_rate_limited() {
+    let (mut link, own) = routed();
+    let most = link.bench.stack.budget().of(Limit::PathChangesPerSecond);
+    for n in 0..2 * most {
+        let to = format!("2001:db8:ffff::{n:x}");
+        link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", &to, 2));
+    }
+    assert_eq!(link.bench.stack.counters().of(Counter::Redirects), most as u64);
+    assert_eq!(link.dropped(DropReason::IcmpRateLimited), most as u64);
+    link.pass(secs(1));
+    link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", FAR, 2));
+    assert_eq!(link.next_hop(FAR), Some(v6("fe80::2")), "in the next second");
 }

@@ -194,6 +194,63 @@ fn reports_are_limited_in_a_second() {
     }
 }
 
+/// flood_mld26 and its like: reports and leave messages of others are for routers. Each is counted,
+/// draws nothing, and does not keep the next query from being answered.
+#[test]
+fn floods_of_reports_are_nothing_for_a_host() {
+    for version in BOTH {
+        let (mut bench, _, group) = member(version);
+        let sent_before = bench.stack.counters().of(Counter::GroupReportsOut);
+        let all_nodes = ip(if version == IpVersion::V4 { "224.0.0.1" } else { "ff02::1" });
+        let mut heard = 0;
+        for dst in [group, all_nodes] {
+            for bytes in reports_of(group) {
+                let frame = from_neighbour(dst, bytes);
+                for _ in 0..200 {
+                    assert_eq!(bench.exchange(&frame, after(10_000)), [] as [Vec<u8>; 0]);
+                    heard += 1;
+                }
+            }
+        }
+        // A report of the older version to its group is one that it would have waited for.
+        let taken = bench.stack.counters().of(Counter::GroupReportsIn);
+        assert_eq!((taken, taken + drops(&bench, DropReason::GroupUnhandled)), (200, heard));
+        assert_eq!(run(&mut bench, after(60_000)), []);
+        assert_eq!(bench.stack.counters().of(Counter::GroupReportsOut), sent_before);
+        bench.exchange(&query(version, None, Duration::from_secs(1)), after(70_000));
+        let answers = run(&mut bench, after(90_000));
+        assert_eq!(records(&answers[0].1), [(RecordKind::IsExclude, group, vec![])]);
+    }
+}
+
+/// A report of the older version, a leave message, and a report of the current one, without their
+/// checksums.
+fn reports_of(group: IpAddr) -> [Vec<u8>; 3] {
+    let (kinds, address) = match group {
+        IpAddr::V4(group) => ([0x16, 0x17, 0x22], group.octets().to_vec()),
+        IpAddr::V6(group) => ([131, 132, 143], group.octets().to_vec()),
+    };
+    let head = |kind: u8| match group.is_ipv4() {
+        true => vec![kind, 0, 0, 0],
+        false => vec![kind, 0, 0, 0, 0, 0, 0, 0],
+    };
+    let older = |kind| [head(kind), address.clone()].concat();
+    // One record: it has become EXCLUDE, without sources.
+    let current = [&[kinds[2], 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0], &address[..]].concat();
+    [older(kinds[0]), older(kinds[1]), current]
+}
+
+/// A message of another host on the link, with its checksum, in a frame.
+fn from_neighbour(dst: IpAddr, mut bytes: Vec<u8>) -> Vec<u8> {
+    let src = ip(if dst.is_ipv4() { "192.0.2.2" } else { "fe80::2" });
+    let sum = match dst.is_ipv4() {
+        true => Ladder::Word64.sum(&bytes),
+        false => super::super::craft::transport_sum(src, dst, 58, &bytes),
+    };
+    bytes[2..4].copy_from_slice(&sum.field());
+    packet(base::LinkKind::Ethernet, pair::mac(2), src, &Sent { dst, bytes }).expect("a frame")
+}
+
 /// RFC 3810 6-b, 5.2.13-a.
 #[test]
 fn solicited_node_groups_of_addresses_are_reported() {
