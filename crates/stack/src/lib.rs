@@ -37,6 +37,7 @@ mod pace;
 pub mod pair;
 mod path_mtu;
 mod port;
+mod rare_timers;
 mod redirect;
 mod release;
 mod resolve;
@@ -155,6 +156,7 @@ pub struct Stack {
     pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
+    pub(crate) rare_timers: rare_timers::RareTimers,
     pub(crate) release: Release,
     pub(crate) pace: pace::Pace,
     pub(crate) ready: VecDeque<Event>,
@@ -221,6 +223,7 @@ impl Stack {
             ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
+            rare_timers: rare_timers::RareTimers::default(),
             release: Release::default(),
             pace: pace::Pace::default(),
             ready: VecDeque::new(),
@@ -267,27 +270,13 @@ impl Stack {
         for index in 0..self.ports.len() {
             work += rx::bursts(self, index);
         }
-        if self.wheel.is_due(self.core.cx.now)
-            || self.connections.next_time_wait() <= self.core.cx.now
-        {
+        if self.wheel.is_due(self.core.cx.now) {
             work += self.run_timers();
         }
-        if self.neighbours.next_deadline() <= self.core.cx.now {
-            resolve::expire(self);
-            work += 1;
+        if self.rare_timers.is_due(self.core.cx.now) {
+            work += rare_timers::expire(self);
         }
-        if self.frags.next_deadline() <= self.core.cx.now {
-            frag::expire(self);
-            work += 1;
-        }
-        if self.lifetimes.next_deadline() <= self.core.cx.now {
-            addresses::expire(self);
-            work += 1;
-        }
-        if self.groups.next_deadline() <= self.core.cx.now {
-            groups::expire(self);
-            work += 1;
-        }
+        rare_timers::check(self);
         tx::resume_blocked(self);
         tx::run(self);
         if work == 0 {
@@ -319,11 +308,10 @@ impl Stack {
 
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
-        let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
-        let timers = timers.min(self.frags.next_deadline()).min(self.lifetimes.next_deadline());
-        let timers = timers.min(self.groups.next_deadline());
+        rare_timers::check(self);
+        let timers = self.wheel.next_deadline().min(self.rare_timers.next_deadline());
         let frames = self.release.next_departure().min(self.pace.next_departure());
-        timers.min(frames).min(self.neighbours.next_deadline())
+        timers.min(frames)
     }
 
     /// The time of the last call.

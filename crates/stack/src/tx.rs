@@ -280,6 +280,7 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
         let record = TimeWait::new(&pcb.tcb, &stack.core.cx);
         let key = pcb.key;
         let entry = TimeWaitEntry { key, record, place: 0 };
+        stack.rare_timers.note(entry.record.expires);
         stack.connections.unlink(handle, &stack.core.secret);
         stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.cx.budget);
     }
