@@ -42,7 +42,7 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
             let _ =
                 stack.add_address(PORT, Address { state, valid_until, preferred_until, ..fixed });
         }
-        3 => drop(stack.remove_address(PORT, other)),
+        3 => _ = stack.remove_address(PORT, other),
         4 => {
             let bits = if version == IpVersion::V4 { 32 } else { 128 };
             let dest = base::Cidr { addr: other, prefix_len: bits };
@@ -64,7 +64,7 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
         6 => {
             let _ = stack.autoconfigure(PORT, AutoConfig::default());
         }
-        7 => drop(stack.stop_autoconf(PORT)),
+        7 => _ = stack.stop_autoconf(PORT),
         8 if version == IpVersion::V4 => {
             // The first fragment of a datagram, whose rest may never come.
             let mut frame = frame_between(bench.theirs, bench.ours, ipv4::UDP, &[7; 64]);
