@@ -14,7 +14,7 @@ use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
-use crate::{PortId, Stack, acd, autoconf, groups, tx};
+use crate::{PortId, Stack, acd, autoconf, groups, rare_timers, tx};
 
 /// Why an address was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,12 @@ pub(crate) fn expire(stack: &mut Stack) {
 
 /// Find out anew when [`expire`] is due.
 fn look_ahead(stack: &mut Stack) {
+    stack.lifetimes.deadline = ahead(stack);
+    rare_timers::renew(stack);
+}
+
+/// The first time at which an address, a route or their configuration changes by itself.
+pub(crate) fn ahead(stack: &Stack) -> Instant {
     let next = |a: &Address| match a.state {
         AddressState::Preferred => a.preferred_until.min(a.valid_until),
         _ => a.valid_until,
@@ -151,7 +157,7 @@ fn look_ahead(stack: &mut Stack) {
     let addresses = stack.ports.iter().flat_map(|port| port.addresses.iter().map(next));
     let first = addresses.min().unwrap_or(Instant::NEVER);
     let first = first.min(stack.autoconf.next_deadline()).min(stack.acd.next_deadline());
-    stack.lifetimes.deadline = first.min(stack.routes.next_deadline());
+    first.min(stack.routes.next_deadline())
 }
 
 impl Port {

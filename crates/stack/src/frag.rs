@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use base::{Counter, DropReason};
 use inet::Ip;
 use inet::flow::Addrs;
-use inet::frag::{Datagram, Joined, Refused};
+use inet::frag::{Datagram, Joined, Refused, TIMEOUT};
 use inet::icmp::Report;
 use inet::ip_input::{Part, ipv4_any};
 use mbuf::{Class, Flags, Mbuf};
@@ -51,6 +51,8 @@ pub(crate) fn input<A: Addrs>(
         m = own_copy(stack, &m)?;
     }
     let core = &mut stack.core;
+    // When the datagram is given up, if it is a new one.
+    stack.rare_timers.note(core.cx.now + TIMEOUT);
     let (budget, drops) = (&mut core.cx.budget, &mut core.drops);
     match stack.frags.insert(&ip, part, m, core.cx.now, budget, drops) {
         Ok(None) => Ok(()),

@@ -160,7 +160,7 @@ fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
 /// The addresses of a port have changed, and with them its solicited-node groups.
 /// RFC 3810 6-b.
 pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
-    let Stack { ports, groups, core, .. } = stack;
+    let Stack { ports, groups, core, rare_timers, .. } = stack;
     let Some(port) = ports.get(id.0).filter(|_| groups.reports_nodes) else { return };
     let nodes: BTreeSet<IpAddr> = nodes_of(port).collect();
     let known = groups.ports.get(&id.0).map(|p| p.nodes.clone()).unwrap_or_default();
@@ -173,6 +173,7 @@ pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
     for group in changed {
         groups.refresh(id.0, group, most, core.cx.now);
     }
+    rare_timers.note(groups.next_deadline());
 }
 
 /// Send the messages that are due, as many as a second may have.

@@ -20,7 +20,7 @@ use wire::{ipv4, ipv6};
 
 use crate::port::Port;
 use crate::socket::{passive, ping, udp};
-use crate::{IpSettings, Stack, redirect, resolve};
+use crate::{IpSettings, Stack, frag, redirect, resolve};
 
 /// Who reports an error.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
         return Err(DropReason::IcmpUnhandled);
     }
     match icmp::icmp_input(ip, m.as_slice())? {
-        Message::EchoRequest => crate::tx::echo_reply(stack, ip, &m),
+        Message::EchoRequest => echo_reply(stack, ip, &m),
         Message::EchoReply { id, seq } => ping::reply(stack, ip, (id, seq), m),
         Message::Redirect { gateway } => {
             let quoted = quoted_of_ours(stack, ip, &m)?;
@@ -256,4 +256,28 @@ pub(crate) fn report_from(
         Ok(()) => stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1),
         Err(reason) => stack.core.drops.count(reason),
     }
+}
+
+/// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
+/// port would make a host look dead to who pings it.
+/// RFC 4443 4.2-a.
+/// RFC 1122 3.2.2.6-a, 3.2.2.6-b.
+fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result<(), DropReason> {
+    let core = &mut stack.core;
+    if !stack.echo_replies.admits(Limit::EchoRepliesPerSecond, core.cx.now, &mut core.cx.budget) {
+        return Err(DropReason::IcmpRateLimited);
+    }
+    let local = SocketAddr::new(ip.dst(), 0);
+    let remote = SocketAddr::new(ip.src(), 0);
+    let owner = base::Owner::program();
+    let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
+    let most = stack.path_mtus.mtu(ip.src(), egress.mtu, stack.core.cx.now);
+    let Some((header, data)) = request.as_slice().split_first_chunk() else {
+        return Err(DropReason::IcmpMalformed);
+    };
+    let mut header: [u8; inet::icmp::HEADER_LEN] = *header;
+    inet::icmp::make_reply(&mut header, IpVersion::of(&ip.src()) == IpVersion::V4);
+    frag::output::send(stack, &egress, &header, data, most)?;
+    stack.core.cx.counters.add(Counter::IcmpEchoReplies, 1);
+    Ok(())
 }

@@ -17,7 +17,7 @@ use crate::local::{for_any_host, for_us};
 use crate::rx::{any_segment, slow_segment};
 use crate::socket::cookies;
 use crate::socket::passive::{self, Iss, Syn};
-use crate::{Stack, tx};
+use crate::{Stack, bare};
 
 /// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
 /// 3.10.7.1).
@@ -38,7 +38,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
         match entry.record.input(&seg) {
             Late::Ignore(reason) => return Err(reason),
             Late::Answer => {
-                tx::answer_time_wait(stack, &entry, &seg);
+                bare::answer_time_wait(stack, &entry, &seg);
                 return Err(DropReason::TcpTimeWait);
             }
             Late::Reopen => {
@@ -88,5 +88,5 @@ fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
 /// Reset a segment without connection or listener, RFC 9293 section 3.10.7.1.
 pub(crate) fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
     let (local, remote) = ends(ip, header);
-    tx::reset(stack, local, remote, seg);
+    bare::reset(stack, local, remote, seg);
 }

@@ -1,14 +1,15 @@
-//! Ports: a device, its addresses, and its transmit burst.
+//! Ports: a device, its addresses, and its transmit burst. `table.rs` has them all.
 //!
 //! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
 
+mod table;
+
 use core::task::Waker;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use base::{Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
-use device::mitigation::{IdlePolicy, Mitigation, Moderation, Threshold};
+use device::mitigation::{IdlePolicy, Moderation, Threshold};
 use device::{Burst, Device, Limits};
 use inet::Address;
 use mbuf::{Mbuf, Pool};
@@ -16,7 +17,9 @@ use tcp::Cx;
 
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
-use crate::{Armed, MitigationError, PortConfig, ReplaceError, TcpHandle};
+use crate::{Armed, TcpHandle};
+
+pub(crate) use table::{Ports, admits};
 
 /// A device that takes nothing for longer is not merely full.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -281,183 +284,4 @@ impl Port {
         let most = self.limits.offloads.tso_max_bytes.min(65_535 + link);
         most.saturating_sub(link + ip + 60) as u32
     }
-}
-
-/// All ports, by number.
-#[derive(Default)]
-pub(crate) struct Ports {
-    ports: Vec<Option<Port>>,
-    /// Why connections failed, by port number; also of ports that are gone, whose sockets may ask.
-    failures: Vec<Option<Arc<str>>>,
-    epoch: u64,
-}
-
-impl Ports {
-    pub(crate) fn add(&mut self, device: Box<dyn Device>, config: &PortConfig) -> PortId {
-        // Numbers go round, so that replacing ports for ever takes no memory.
-        let free = self.ports.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.ports.len());
-        let number = u16::try_from(index).expect("a machine has no 65,536 devices");
-        let id = PortId(number);
-        if index == self.ports.len() {
-            self.ports.push(None);
-            self.failures.push(None);
-        }
-        self.epoch += 1;
-        let limits = device.limits();
-        self.ports[index] = Some(Port {
-            id,
-            device,
-            limits,
-            mac: config.mac,
-            addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
-            local: LocalAddrs::new(config.addresses.iter().copied()),
-            tx: Burst::new(),
-            tx_bytes: 0,
-            taken: 0,
-            held: VecDeque::new(),
-            blocked: Vec::new(),
-            taps: Taps::default(),
-            shown: 0,
-            full_bursts: 0,
-            gone: false,
-            moderation: Moderation::default(),
-            #[cfg(unix)]
-            gathers: false,
-            refused_since: None,
-            asked_for_room: false,
-            found_room: false,
-        });
-        id
-    }
-
-    /// Another device for a port; what was in its burst is lost.
-    ///
-    /// # Errors
-    /// The device, and why it is not to be had here.
-    pub(crate) fn replace(
-        &mut self,
-        id: PortId,
-        device: Box<dyn Device>,
-        pool: &mut Pool,
-    ) -> Result<Box<dyn Device>, (ReplaceError, Box<dyn Device>)> {
-        let Some(port) = self.get_mut(id.0) else { return Err((ReplaceError::NoPort, device)) };
-        port.limits = device.limits();
-        port.gone = false;
-        port.refused_since = None;
-        port.shown = 0;
-        port.tx_bytes = 0;
-        port.taken += port.tx.len() as u64;
-        port.tx.drain(..).for_each(|frame| pool.free(frame));
-        let old = core::mem::replace(&mut port.device, device);
-        self.epoch += 1;
-        Ok(old)
-    }
-
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// A port whose device is gone since the last look, and why.
-    pub(crate) fn next_gone(&mut self) -> Option<(PortId, String)> {
-        let port = self.iter_mut().find(|port| !port.gone && port.device.is_gone())?;
-        port.gone = true;
-        port.blocked.clear();
-        let why = port.device.failure().map(ToString::to_string);
-        Some((port.id, why.unwrap_or_else(|| "the device of its port is gone".to_owned())))
-    }
-
-    pub(crate) fn note_failure(&mut self, id: PortId, why: Arc<str>) {
-        if let Some(place) = self.failures.get_mut(usize::from(id.0)) {
-            *place = Some(why);
-        }
-    }
-
-    pub(crate) fn failure(&self, id: PortId) -> Option<&str> {
-        self.failures.get(usize::from(id.0))?.as_deref()
-    }
-
-    pub(crate) fn remove(&mut self, id: PortId) -> Option<Box<dyn Device>> {
-        self.epoch += 1;
-        self.ports.get_mut(usize::from(id.0))?.take().map(|p| p.device)
-    }
-
-    /// Numbers given so far.
-    pub(crate) fn len(&self) -> usize {
-        self.ports.len()
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self, id: u16) -> Option<&Port> {
-        self.ports.get(usize::from(id))?.as_ref()
-    }
-
-    #[inline(always)]
-    pub(crate) fn get_mut(&mut self, id: u16) -> Option<&mut Port> {
-        self.ports.get_mut(usize::from(id))?.as_mut()
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port> {
-        self.ports.iter_mut().flatten()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
-        self.ports.iter().flatten()
-    }
-
-    pub(crate) fn has_input(&self) -> bool {
-        self.iter().any(Port::has_input)
-    }
-
-    pub(crate) fn is_pushed_back(&self) -> bool {
-        self.iter().any(Port::is_pushed_back)
-    }
-
-    pub(crate) fn is_newly_pushed_back(&self) -> bool {
-        self.iter().any(|port| port.is_pushed_back() && !port.asked_for_room)
-    }
-
-    pub(crate) fn found_room(&mut self) -> bool {
-        let found = |port: &mut Port| core::mem::take(&mut port.found_room);
-        self.iter_mut().fold(false, |any, port| found(port) | any)
-    }
-
-    /// Have every device wake `waker`. One that is gone has nothing to tell; one whose frames are
-    /// let gather is looked at in time, and wakes earlier only if it can count them.
-    pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
-        let mut armed = Armed::All;
-        for port in self.iter_mut() {
-            armed = armed.and(port.arm(waker, now), now);
-        }
-        armed
-    }
-
-    /// How often the driver is woken for a port, from its next rest on.
-    pub(crate) fn set_mitigation(
-        &mut self,
-        id: PortId,
-        to: Mitigation,
-    ) -> Result<(), MitigationError> {
-        let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
-        // Less than it has needs no deeper queue than it has.
-        if to.least_depth() > port.moderation.setting().least_depth() {
-            admits(&*port.device, to)?;
-        }
-        port.moderation.set(to);
-        Ok(())
-    }
-}
-
-/// Does a device's receive queue hold what a mitigation lets gather? Level 0, which a port begins
-/// with, lets nothing gather.
-///
-/// # Errors
-/// It does not.
-pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), MitigationError> {
-    let (depth, least) = (device.rx_depth(), to.least_depth());
-    let gathers = least > Mitigation::default().least_depth();
-    if gathers && depth != 0 && depth < least {
-        return Err(MitigationError::TooShallow { depth, least });
-    }
-    Ok(())
 }

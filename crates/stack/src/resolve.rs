@@ -222,6 +222,8 @@ pub(crate) fn act(stack: &mut Stack) {
             Action::Failed(key, pending) => failed(stack, key, pending),
         }
     }
+    // Whatever set a deadline has its actions carried out next.
+    stack.rare_timers.note(stack.neighbours.next_deadline());
 }
 
 /// `key` does not answer: drop its pending queue, and report it to the senders and to connections.

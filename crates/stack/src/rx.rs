@@ -20,12 +20,11 @@ use wire::icmpv6::is_neighbour_discovery;
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
 use wire::{ipv4, ipv6};
 
-use crate::flows::Frames;
-use crate::follow::{self, At, Behind};
+use crate::follow::{self, At};
 use crate::local::for_us;
 use crate::socket::{passive, udp};
 use crate::{
-    Stack, TcpHandle, broadcast, extension, forward, frag, groups, icmp, nd, no_connection,
+    Stack, TcpHandle, broadcast, extension, flows, forward, frag, groups, icmp, nd, no_connection,
     resolve, tx,
 };
 
@@ -84,7 +83,7 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
             apart = false;
             if stack.flows.are_worth_it() {
                 frames.push(m);
-                bytes += alternating(stack, &intake, &mut frames);
+                bytes += flows::alternating(stack, &intake, &mut frames);
                 break;
             }
         }
@@ -104,43 +103,21 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
 }
 
 /// How a burst is taken in.
-struct Intake {
+pub(crate) struct Intake {
     port: u16,
-    link: LinkKind,
+    pub(crate) link: LinkKind,
     mac: MacAddr,
     /// Segments may follow others.
-    following: bool,
+    pub(crate) following: bool,
 }
 
 /// One frame; `leads` if those behind it may follow.
 #[inline(always)]
-fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
+pub(crate) fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
     m.set_in_port(intake.port);
     if let Err(reason) = frame(stack, intake.link, intake.mac, leads, m) {
         stack.core.drops.count(reason);
     }
-}
-
-/// A burst in which flows alternate, last frame first: a leader's followers are found where they
-/// are. They are taken before others that came earlier, which can tell no difference: each touches
-/// its own connection alone. Returns how many bytes they were.
-#[inline(never)]
-fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
-    let (mut frames, count) = stack.flows.link(burst, intake.link.header_len());
-    let (mut bytes, mut found) = (0, 0);
-    for place in 0..count {
-        let Some(m) = frames[place].take() else { continue };
-        let leads = intake.following && stack.flows.next(place).is_some();
-        bytes += m.len() as u64;
-        one(stack, intake, leads, m);
-        if let Some(handle) = stack.leader.handle.take() {
-            let (more, their_bytes) = followers_behind(stack, handle, place, &mut frames, burst);
-            bytes += their_bytes;
-            found += more;
-        }
-    }
-    stack.flows.found(found);
-    bytes
 }
 
 /// The segments behind a leader that have its headers; returns how many bytes they were. The first
@@ -164,32 +141,6 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     predict::accept_alike(&mut pcb.tcb, alike, leader.at.payload, leader.len, &mut core.cx);
     stack.connections.mark_dirty(handle);
     count as u64 * leader.frame_len as u64
-}
-
-/// The same where flows alternate: the leader stood at `place`, and its followers are taken from
-/// where they stand, by way of `taken`, which is empty. How many, and their bytes.
-#[inline(always)]
-fn followers_behind(
-    stack: &mut Stack,
-    handle: TcpHandle,
-    place: usize,
-    frames: &mut Frames,
-    taken: &mut Burst,
-) -> (usize, u64) {
-    let (core, leader) = (&mut stack.core, &stack.leader);
-    let Some(pcb) = stack.connections.get_mut(handle) else { return (0, 0) };
-    let (next, most) = predict::expects(&pcb.tcb, leader.len);
-    let verify = core.cx.switches.on(Switch::ChecksumRx);
-    let behind = Behind { flows: &stack.flows, place, most, verify };
-    leader.gather(frames, behind, core.cx.ladder, next.0, taken);
-    let count = taken.len();
-    if count > 0 {
-        core.cx.counters.add(Counter::TcpSegmentsIn, count as u64);
-        let alike = taken.drain(..);
-        predict::accept_alike(&mut pcb.tcb, alike, leader.at.payload, leader.len, &mut core.cx);
-        stack.connections.mark_dirty(handle);
-    }
-    (count, count as u64 * leader.frame_len as u64)
 }
 
 /// One frame: its link header, its IP header. An error frees it.

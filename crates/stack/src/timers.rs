@@ -222,7 +222,6 @@ impl Stack {
             }
         }
         self.core.cx.counters.add(Counter::TimersFired, fired as u64);
-        self.connections.expire_time_wait(now, &self.core.secret);
         fired
     }
 }

@@ -4,18 +4,12 @@
 //! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
 //! back: the segment stays with TCP, the connection with its port, until there is room.
 
-use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
-use inet::Ip;
-use inet::flow::Addrs;
+use base::{Counter, DropReason, Instant, Limit, Switch};
 use mbuf::Mbuf;
 use tcp::output::{self, Alone, Run};
-use tcp::{Segment, State, TimeWait, Todo};
-use wire::checksum::Sum;
-use wire::tcp::{Flags, Header, Options, Timestamps};
-use wire::{ipv4, tcp as wire_tcp};
+use tcp::{State, TimeWait, Todo};
 
 use crate::connections::{Pcb, TimeWaitEntry};
 use crate::event::Event;
@@ -23,7 +17,7 @@ use crate::port::Port;
 use crate::release::Release;
 use crate::stamp::Stamp;
 use crate::timers::Wheel;
-use crate::{Core, IpSettings, Stack, TcpHandle, frag, pace, path_mtu, resolve};
+use crate::{Core, Stack, TcpHandle, pace, path_mtu, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -280,6 +274,7 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
         let record = TimeWait::new(&pcb.tcb, &stack.core.cx);
         let key = pcb.key;
         let entry = TimeWaitEntry { key, record, place: 0 };
+        stack.rare_timers.note(entry.record.expires);
         stack.connections.unlink(handle, &stack.core.secret);
         stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.cx.budget);
     }
@@ -334,129 +329,4 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
     } else {
         core.drops.count(DropReason::TxFull);
     }
-}
-
-/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
-/// segment's drop has the same name either way: what was not answered is a hit of the limit.
-pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
-    let core = &mut stack.core;
-    if !stack.resets.admits(Limit::ResetsPerSecond, core.cx.now, &mut core.cx.budget) {
-        return;
-    }
-    let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
-        (seg.ack, SeqNumber(0), Flags::RST)
-    } else {
-        (SeqNumber(0), seg.end(), Flags::RST | Flags::ACK)
-    };
-    stack.core.cx.counters.add(Counter::TcpResetsOut, 1);
-    let bare = Bare { seq, ack, flags, window: 0, options: Options::default() };
-    bare_segment(stack, (local, remote), &bare);
-}
-
-/// An ACK from TIME-WAIT for `seg`, within the record's limit.
-pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &Segment) {
-    let core = &mut stack.core;
-    let kept = stack.connections.time_wait_mut(&entry.key, &core.secret);
-    if !kept.is_some_and(|record| record.answer(seg, core.cx.now, &mut core.cx.budget)) {
-        return;
-    }
-    let record = &entry.record;
-    let timestamps = record.timestamps.then(|| Timestamps {
-        value: stack.core.cx.now_ms.wrapping_add(record.ts_offset),
-        echo: record.ts_recent,
-    });
-    let bare = Bare {
-        seq: record.snd_nxt,
-        ack: record.rcv_nxt,
-        flags: Flags::ACK,
-        window: record.window,
-        options: Options { timestamps, ..Options::default() },
-    };
-    bare_segment(stack, (entry.key.local(), entry.key.remote()), &bare);
-}
-
-/// A segment without data of a connection that has no Tcb.
-pub(crate) struct Bare {
-    pub(crate) seq: SeqNumber,
-    pub(crate) ack: SeqNumber,
-    pub(crate) flags: Flags,
-    pub(crate) window: u16,
-    pub(crate) options: Options,
-}
-
-/// Send one.
-pub(crate) fn bare_segment(
-    stack: &mut Stack,
-    (local, remote): (SocketAddr, SocketAddr),
-    bare: &Bare,
-) {
-    let (owner, ip) = (base::Owner::program(), IpSettings::default());
-    let egress = resolve::route(stack, local, remote, ipv4::TCP, &owner, ip);
-    let sent = egress.and_then(|egress| bare_segment_over(stack, &egress, (local, remote), bare));
-    if let Err(reason) = sent {
-        stack.core.drops.count(reason);
-    }
-}
-
-/// Send one whose egress is known.
-///
-/// # Errors
-/// The named reason: no buffer, or the error of the egress.
-pub(crate) fn bare_segment_over(
-    stack: &mut Stack,
-    egress: &resolve::Egress,
-    (local, remote): (SocketAddr, SocketAddr),
-    bare: &Bare,
-) -> Result<(), DropReason> {
-    let mut m = stack.core.cx.pool.alloc(0).ok_or(DropReason::MbufExhausted)?;
-    let mut area = [0; 40];
-    let options_len = bare.options.emit(&mut area);
-    let header_len = wire_tcp::HEADER_LEN + options_len;
-    let buf = m.prepend(header_len).ok_or(DropReason::IpTooBig)?;
-    let Bare { seq, ack, flags, window, .. } = *bare;
-    let header = Header {
-        src_port: local.port(),
-        dst_port: remote.port(),
-        seq,
-        ack,
-        header_len,
-        flags,
-        window,
-        urgent: 0,
-    };
-    header.emit(buf);
-    buf[wire_tcp::HEADER_LEN..].copy_from_slice(&area[..options_len]);
-    let pseudo = inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP)
-        .plus(Sum::of_be16(header_len as u16));
-    let field = pseudo.plus(stack.core.cx.ladder.sum(buf)).field();
-    wire_tcp::set_checksum(buf, field);
-    resolve::send(stack, egress, m)
-}
-
-/// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
-/// port would make a host look dead to who pings it.
-/// RFC 4443 4.2-a.
-/// RFC 1122 3.2.2.6-a, 3.2.2.6-b.
-pub(crate) fn echo_reply<A: Addrs>(
-    stack: &mut Stack,
-    ip: &Ip<A>,
-    request: &Mbuf,
-) -> Result<(), DropReason> {
-    let core = &mut stack.core;
-    if !stack.echo_replies.admits(Limit::EchoRepliesPerSecond, core.cx.now, &mut core.cx.budget) {
-        return Err(DropReason::IcmpRateLimited);
-    }
-    let local = SocketAddr::new(ip.dst(), 0);
-    let remote = SocketAddr::new(ip.src(), 0);
-    let owner = base::Owner::program();
-    let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
-    let most = stack.path_mtus.mtu(ip.src(), egress.mtu, stack.core.cx.now);
-    let Some((header, data)) = request.as_slice().split_first_chunk() else {
-        return Err(DropReason::IcmpMalformed);
-    };
-    let mut header: [u8; inet::icmp::HEADER_LEN] = *header;
-    inet::icmp::make_reply(&mut header, IpVersion::of(&ip.src()) == IpVersion::V4);
-    frag::output::send(stack, &egress, &header, data, most)?;
-    stack.core.cx.counters.add(Counter::IcmpEchoReplies, 1);
-    Ok(())
 }

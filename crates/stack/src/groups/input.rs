@@ -65,6 +65,7 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
     };
     stack.core.cx.counters.add(counted, 1);
     stack.groups.look_ahead();
+    stack.rare_timers.note(stack.groups.next_deadline());
     Ok(())
 }
 

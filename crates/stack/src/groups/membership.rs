@@ -289,6 +289,7 @@ impl Stack {
     fn refresh_group(&mut self, port: u16, group: IpAddr) {
         let most = self.core.cx.budget.of(Limit::SourcesPerGroup);
         self.groups.refresh(port, group, most, self.core.cx.now);
+        self.rare_timers.note(self.groups.next_deadline());
         // At once: the program may not poll before it waits for the first datagram.
         if self.groups.next_deadline() <= self.core.cx.now {
             super::expire(self);

@@ -12,9 +12,9 @@ use inet::FlowKey;
 use tcp::{Fate, Segment, cookie};
 use wire::tcp::{Flags, Options};
 
+use crate::bare::Bare;
 use crate::socket::passive::{self, Iss, Syn};
-use crate::tx::Bare;
-use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, resolve, tx};
+use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, bare, resolve};
 
 /// A window that a SYN can say, unscaled as it is.
 const WINDOW_MAX: u32 = 65_535;
@@ -72,7 +72,7 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let window = config.receive_buffer_bytes.min(WINDOW_MAX) as u16;
     let flags = Flags::SYN | Flags::ACK;
     let answer = Bare { seq, ack: seg.seq + 1, flags, window, options: said };
-    tx::bare_segment_over(stack, &egress, (*local, *remote), &answer)
+    bare::segment_over(stack, &egress, (*local, *remote), &answer)
 }
 
 /// Does the ACK `seg` bring a cookie of ours to a listener? Then here is its connection, in

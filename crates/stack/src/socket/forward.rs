@@ -15,7 +15,7 @@ use tcp::Fate;
 
 use crate::event::Event;
 use crate::socket::passive::{self, Syn};
-use crate::{ListenerHandle, Stack, TcpHandle, tx};
+use crate::{ListenerHandle, Stack, TcpHandle, bare, tx};
 
 new_key_type! {
     /// A SYN that waits for a word.
@@ -136,7 +136,7 @@ impl Stack {
     pub fn tcp_refuse(&mut self, handle: RequestHandle) {
         if let Some(request) = self.requests.take(handle) {
             let Syn { local, remote, seg, .. } = &request.syn;
-            tx::reset(self, *local, *remote, seg);
+            bare::reset(self, *local, *remote, seg);
         }
     }
 
