@@ -61,6 +61,7 @@ impl Stack {
             frags: Fragments::default(),
             groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
+            fragments_out: Vec::new(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             rare_timers: rare_timers::RareTimers::default(),

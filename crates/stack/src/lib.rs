@@ -99,6 +99,7 @@ use std::sync::Arc;
 use base::{Drops, Instant, KeyedHash, MacAddr, PerSecond};
 use core::net::IpAddr;
 use inet::{Fragments, Identifications, Neighbours, Routes};
+use mbuf::Mbuf;
 use wire::checksum::Ladder;
 
 use connections::Connections;
@@ -151,6 +152,8 @@ pub struct Stack {
     pub(crate) frags: Fragments,
     pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,
+    /// Fragments of the datagram that is being sent; kept for its memory.
+    pub(crate) fragments_out: Vec<Mbuf>,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) rare_timers: rare_timers::RareTimers,

@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use wirespeed::Duration;
 
-/// `address: A/B for 600 s, by DHCP from S; router R; name servers N, N`: what is empty is left out.
+/// `address: A/B for 600 s, by DHCP from S; router R; name servers N, N`, without what is empty.
 pub(super) fn line<T: Display>(what: &str, routers: &[T], name_servers: &[T]) -> String {
     let list = |all: &[T]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut line = what.to_owned();
