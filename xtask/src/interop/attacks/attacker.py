@@ -3,7 +3,8 @@
 Called by: `cargo xtask interop attacks`, in the namespace of the host at the other end of a TAP:
     attacker.py peer STOP STATE OURS6   echo data until the file STOP is there; the last line says how much
     attacker.py NAME [STATE [OURS6]]    one attack; STATE is a file in which the peer says who it is
-    attacker.py name_server READY, attacker.py rogue_dhcp_server    servers, until they are killed
+    attacker.py name_server READY, attacker.py rogue_dhcp_server READY    servers, until they are
+                                        killed; the file READY appears when they listen
 Each attack prints one line, what it saw, and exits with 1 if that is not what it should be.
 It needs scapy (Debian package python3-scapy) for everything but `peer`. Counts are bounded.
 """
@@ -561,7 +562,7 @@ def rogue_dhcp_messages(wire, _):
     from scapy.all import Ether, IP, UDP
     hardware = bytes.fromhex(wire.mac.replace(":", ""))
     rng, sent = random.Random(68), 0
-    for _ in range(60):
+    for _ in range(20):
         for kind in (2, 5, 6):
             for options in dhcp_options():
                 message = dhcp_reply(rng.getrandbits(32), hardware, options.replace(b"5\x01\x02", bytes([53, 1, kind])))
@@ -572,7 +573,7 @@ def rogue_dhcp_messages(wire, _):
     seen("%d forged messages" % sent)
 
 
-def rogue_dhcp_server():
+def rogue_dhcp_server(ready):
     """Answers each discovery with offers of the right transaction that are of no use."""
     from scapy.all import BOOTP, Ether, IP, UDP, conf, get_if_hwaddr, sniff
     conf.verb = 0
@@ -588,7 +589,7 @@ def rogue_dhcp_server():
             packet = IP(src=KERNEL, dst="255.255.255.255") / UDP(sport=67, dport=68) / reply[:1_400]
             sending.send(Ether(src=own, dst="ff:ff:ff:ff:ff:ff") / packet)
 
-    sniff(iface=DEV, prn=offer, store=False,
+    sniff(iface=DEV, prn=offer, store=False, started_callback=open(ready, "w").close,
           lfilter=lambda frame: BOOTP in frame and frame[BOOTP].op == 1)
 
 
@@ -648,11 +649,9 @@ def name_server(ready):
 def main():
     global OURS6
     name = sys.argv[1]
-    if name in ("peer", "name_server"):
+    if name in ("peer", "name_server", "rogue_dhcp_server"):
         OURS6 = sys.argv[4] if len(sys.argv) > 4 else OURS6
         return globals()[name](*sys.argv[2:4])
-    if name == "rogue_dhcp_server":
-        return rogue_dhcp_server()
     OURS6 = sys.argv[3] if len(sys.argv) > 3 else OURS6
     import logging
     logging.getLogger("scapy").setLevel(logging.ERROR)

@@ -218,16 +218,27 @@ fn in_one_scene(bench: &Workbench, addresses: Addresses, attacks: &[Attack]) -> 
     Ok(())
 }
 
-/// Start `services` while `attacker` runs; it must end by itself, and say `complaint`.
+/// Start a server of the Python program, and wait until it listens.
+fn start_server(bench: &Workbench, host: &Host<'_>, name: &str) -> Result<Running> {
+    let mut server = host.command(PYTHON);
+    server.arg(bench.root().join(PROGRAM)).arg(name).arg(bench.path("ready"));
+    let server = host.start("server", &mut server)?;
+    host.until(|| {
+        let mut ready = Command::new("test");
+        ready.arg("-e").arg(bench.path("ready"));
+        Ok(ready)
+    })?;
+    Ok(server)
+}
+
+/// Start `services` while it is attacked; it must end by itself, and say `complaint`.
 fn start_fails(
     bench: &Workbench,
     host: &Host<'_>,
-    attacker: &mut Command,
     address: &str,
     complaint: &str,
 ) -> Result<String> {
     std::fs::create_dir_all(bench.path("run"))?;
-    let _attacker = host.start("attacker", attacker)?;
     let begun = Instant::now();
     let mut ours = host.start("ours", &mut ours(bench, host, "services", &[address])?)?;
     while ours.is_alive()? {
@@ -243,8 +254,9 @@ fn start_fails(
 pub(super) fn denied_dad(bench: &Workbench) -> Result<()> {
     let host = Host::new(bench)?;
     let mut attacker = host.command("atk6-dos-new-ip6");
+    let _attacker = host.start("attacker", attacker.arg("ws0"))?;
     let complaint = "other hosts on the link have all the link-local addresses";
-    let seen = start_fails(bench, &host, attacker.arg("ws0"), "auto", complaint)?;
+    let seen = start_fails(bench, &host, "auto", complaint)?;
     println!("denial of duplicate address detection | three tries, then it says so | {seen}");
     Ok(())
 }
@@ -252,9 +264,8 @@ pub(super) fn denied_dad(bench: &Workbench) -> Result<()> {
 /// A server whose offers are of no use.
 pub(super) fn rogue_dhcp(bench: &Workbench) -> Result<()> {
     let host = Host::new(bench)?;
-    let mut attacker = host.command(PYTHON);
-    attacker.arg(bench.root().join(PROGRAM)).arg("rogue_dhcp_server");
-    let seen = start_fails(bench, &host, &mut attacker, "dhcp", "answers were of no use")?;
+    let _server = start_server(bench, &host, "rogue_dhcp_server")?;
+    let seen = start_fails(bench, &host, "dhcp", "answers were of no use")?;
     println!("rogue DHCP server | offers that no host can use are refused | {seen}");
     Ok(())
 }
@@ -262,14 +273,7 @@ pub(super) fn rogue_dhcp(bench: &Workbench) -> Result<()> {
 /// A name server's answers among forged ones.
 pub(super) fn forged_dns(bench: &Workbench) -> Result<()> {
     let host = Host::new(bench)?;
-    let mut server = host.command(PYTHON);
-    server.arg(bench.root().join(PROGRAM)).arg("name_server").arg(bench.path("ready"));
-    let server = host.start("server", &mut server)?;
-    host.until(|| {
-        let mut ready = Command::new("test");
-        ready.arg("-e").arg(bench.path("ready"));
-        Ok(ready)
-    })?;
+    let server = start_server(bench, &host, "name_server")?;
     let mut ping = host.command(shown(&bench.wirespeed()?)?);
     ping.args(["ping"]).args(OURS).args(["--dns", "10.9.0.1", "-c", "1", "kernel.test"]);
     let printed = bench.run(&mut ping, START)?;

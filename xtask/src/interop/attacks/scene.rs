@@ -19,6 +19,8 @@ pub(super) const PROGRAM: &str = "xtask/src/interop/attacks/attacker.py";
 const GROWTH_KB: u64 = 64 << 10;
 /// Our address of IPv6 if it is fixed.
 const OURS_V6: &str = "fd09::2";
+/// An attack of the Python program is over by then, on a busy machine too.
+const ATTACK: Duration = Duration::from_secs(90);
 /// Time for our stack to get its addresses: a router's answer, or a lease and the check for
 /// conflicts.
 const START: Duration = Duration::from_secs(25);
@@ -146,7 +148,7 @@ impl<'a> Scene<'a> {
     pub(super) fn python(&self, name: &str) -> Result<String> {
         let mut attack = self.host.command(PYTHON);
         attack.arg(self.bench.root().join(PROGRAM)).arg(name).arg(self.state()).arg(&self.v6);
-        let ran = self.bench.run(&mut attack, Duration::from_secs(40));
+        let ran = self.bench.run(&mut attack, ATTACK);
         // The result is on its standard output, also if the attack failed.
         let line = std::fs::read_to_string(self.bench.path("stdout")).unwrap_or_default();
         let line = line.trim().to_owned();

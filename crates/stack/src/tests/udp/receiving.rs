@@ -42,6 +42,28 @@ fn a_known_flow_is_checked_like_any_other() {
     }
 }
 
+/// A socket that nobody reads holds no more than `udp_queue_bytes`, and takes again what comes after
+/// it was read. RFC 1122 section 4.1.4 leaves it to the host.
+#[test]
+fn what_nobody_reads_is_bounded() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let socket = bound(&mut bench, 9);
+        bench.stack.core.cx.budget.set(base::Limit::UdpQueueBytes, 16_384);
+        let frame = udp_frame(&bench, (7, 9), &[0x77; 1_000]);
+        for _ in 0..200 {
+            bench.exchange(&frame, NOW);
+        }
+        let full = bench.stack.drops().of(DropReason::UdpQueueFull);
+        let queued = taken(&mut bench.stack, socket).len() as u64;
+        assert!((1..=16).contains(&queued), "{queued} datagrams of 1,000 bytes in 16,384");
+        assert_eq!(queued + full, 200);
+        assert!(bench.stack.budget().hits(base::Limit::UdpQueueBytes) > 0);
+        bench.exchange(&frame, NOW);
+        assert_eq!(taken(&mut bench.stack, socket).len(), 1);
+    }
+}
+
 /// Datagrams of less than the IP packet's payload: the rest is no data (RFC 768).
 #[test]
 fn bytes_behind_the_datagram_are_no_data() {
