@@ -56,8 +56,8 @@ enum Command {
     #[command(hide = true)]
     Peer(PeerOptions),
     /// Runs our side of a case by itself: bulk-1500, bulk-1500-v6, bulk-65535, super, flows,
-    /// small-writes, ping-pong, tokio-bulk, tap-receive or tap-send (also
-    /// with -loaned).
+    /// small-writes, ping-pong, udp-whole, udp-fragments, udp-single, udp-segments, udp-supers,
+    /// udp-receive, tokio-bulk, tap-receive or tap-send (also with -loaned).
     #[command(hide = true)]
     Ours {
         case: String,
@@ -220,7 +220,10 @@ fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
         "flows" => ours::bulk(Bulk { flows: 1000, ..base }, seconds),
         "small-writes" => ours::small_writes(64, seconds),
         "ping-pong" => ours::ping_pong(64, seconds),
-        other => outside::ours(&bench, other, seconds),
+        other => match ip::ours(other, seconds) {
+            Some(measured) => measured,
+            None => outside::ours(&bench, other, seconds),
+        },
     }?;
     println!("{}", serde_json::to_string(&measured)?);
     eprintln!(

@@ -15,6 +15,10 @@ use crate::measure::{Measurement, pattern, thread_cpu_s};
 /// Bytes written in a turn: the wire takes them all.
 const TURN_BYTES: usize = 48 << 10;
 
+/// Bytes of a datagram: in one frame, and in six.
+pub(super) const WHOLE: usize = 1_472;
+pub(super) const IN_SIX: usize = 8_192;
+
 /// Two ends with a socket each.
 struct Pair {
     sender: (End, UdpHandle),
@@ -61,7 +65,7 @@ impl Pair {
     }
 }
 
-fn run(size: usize, seconds: f64) -> Result<Measurement> {
+pub(super) fn run(size: usize, seconds: f64) -> Result<Measurement> {
     let mut pair = Pair::new(size)?;
     let clock = Clock::now();
     let now = || Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1);
@@ -94,7 +98,7 @@ fn run(size: usize, seconds: f64) -> Result<Measurement> {
 pub(super) fn ratio(b: &Bench) -> Result<Figure> {
     b.close_ratio(
         Measurement::gbit_per_cpu_s,
-        |seconds| run(8_192, seconds),
-        |seconds| run(1_472, seconds),
+        |seconds| run(IN_SIX, seconds),
+        |seconds| run(WHOLE, seconds),
     )
 }

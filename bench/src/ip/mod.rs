@@ -1,17 +1,20 @@
 //! The rows of bench `ip`: the table of its issue, word for word. Called by `main.rs`. `versions`
 //! compares IPv6 with IPv4, `fragments` datagrams in fragments with whole ones, `receive` has
-//! datagrams that others send, `gaps` a receiver that loses frames which come too close. A row for
-//! a feature that is not built yet says so and has no value.
+//! datagrams that others send, `segments` many datagrams in a call, `gaps` a receiver that loses
+//! frames which come too close, `storm` broadcasts among hosts that disagree about the address.
 
 mod fragments;
 mod gaps;
 mod kernel;
 mod receive;
+mod segments;
+mod storm;
 mod versions;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::harness::{Bench, Better, Figure, Spec, spec};
+use crate::harness::{Better, Spec, spec};
+use crate::measure::Measurement;
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -41,7 +44,7 @@ pub const ROWS: &[Spec] = {
             3.0,
             6.0,
             "x",
-            not_built,
+            segments::against_single,
         ),
         spec(
             "8 KB writes into a receiver that loses frames closer than 50 us, delivered share with \
@@ -66,16 +69,16 @@ pub const ROWS: &[Spec] = {
             100.0,
             100.0,
             "frames",
-            not_built,
+            storm::legacy,
         ),
-        spec("storm, frames per original frame: our hosts", Lower, 4.0, 2.0, "frames", not_built),
+        spec("storm, frames per original frame: our hosts", Lower, 4.0, 2.0, "frames", storm::ours),
         spec(
             "storm, frames per original frame: behind our router",
             Lower,
             0.0,
             0.0,
             "frames",
-            not_built,
+            storm::behind,
         ),
         spec(
             "broadcast flood at full rate: CPU of a bystander in percent of a core per 100,000 \
@@ -89,6 +92,15 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-fn not_built(_: &Bench) -> Result<Figure> {
-    bail!("not built yet")
+/// One side of a row by itself, for a profile; `None` for an unknown name.
+pub fn ours(case: &str, seconds: f64) -> Option<Result<Measurement>> {
+    match case {
+        "udp-whole" => Some(fragments::run(fragments::WHOLE, seconds)),
+        "udp-fragments" => Some(fragments::run(fragments::IN_SIX, seconds)),
+        "udp-single" => Some(segments::run(segments::How::Single, seconds)),
+        "udp-segments" => Some(segments::run(segments::How::Made, seconds)),
+        "udp-supers" => Some(segments::run(segments::How::Whole, seconds)),
+        "udp-receive" => Some(receive::ours(seconds)),
+        _ => None,
+    }
 }

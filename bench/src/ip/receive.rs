@@ -100,7 +100,7 @@ impl Host {
     }
 }
 
-fn ours(seconds: f64) -> Result<Measurement> {
+pub(super) fn ours(seconds: f64) -> Result<Measurement> {
     let (mut measured, delivered) =
         Host::new(|addr| SocketAddr::new(addr, PORT))?.rounds(seconds)?;
     ensure!(delivered == measured.units, "{delivered} of {} arrived", measured.units);

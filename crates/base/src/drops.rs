@@ -121,6 +121,8 @@ drop_reasons! {
     UdpChecksum "udp_checksum" "UDP checksum wrong";
     UdpZeroChecksum "udp_zero_checksum"
         "UDP over IPv6 without a checksum, to a socket that does not take that (RFC 6935)";
+    UdpSuperDatagram "udp_super_datagram"
+        "super-datagram to a group or without a checksum, which no sender makes";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";

@@ -115,6 +115,10 @@ pub struct Offloads {
     pub rx_checksum: bool,
     /// The largest super-segment that it takes, headers included, in bytes; 0 for none.
     pub tso_max_bytes: usize,
+    /// The largest super-datagram that it takes, headers included, in bytes; 0 for none. It holds
+    /// UDP payloads of one size, of which the last may be shorter, behind one header whose checksum
+    /// is unfinished (Linux's USO); only with `tx_checksum`.
+    pub uso_max_bytes: usize,
 }
 
 /// The limits of a device; constant while it is in use.

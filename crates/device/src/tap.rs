@@ -239,6 +239,7 @@ fn limits(link: LinkKind, vnet: bool, mtu: Mtu) -> Limits {
         tx_checksum: vnet,
         rx_checksum: vnet,
         tso_max_bytes: if vnet { PACKET_MAX + link.header_len() } else { 0 },
+        uso_max_bytes: 0,
     };
     Limits {
         link,

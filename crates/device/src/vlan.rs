@@ -165,7 +165,9 @@ fn behind_a_tag(limits: &Limits) -> Result<Limits, VlanError> {
     let packet = max_frame.saturating_sub(limits.link.header_len());
     let mtu = Mtu::new(limits.mtu.bytes().min(packet)).ok_or(VlanError::NoRoom)?;
     let mut limits = Limits { mtu, max_frame, ..*limits };
-    limits.offloads.tso_max_bytes = limits.offloads.tso_max_bytes.saturating_sub(tag::LEN);
+    let offloads = &mut limits.offloads;
+    offloads.tso_max_bytes = offloads.tso_max_bytes.saturating_sub(tag::LEN);
+    offloads.uso_max_bytes = offloads.uso_max_bytes.saturating_sub(tag::LEN);
     Ok(limits)
 }
 

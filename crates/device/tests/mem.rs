@@ -123,7 +123,7 @@ fn frames_that_are_too_long_are_counted_and_do_not_stop_the_rest() {
 fn the_senders_notes_do_not_cross() {
     let mut pool = pool();
     for rx_checksum in [false, true] {
-        let offloads = Offloads { tx_checksum: true, rx_checksum, tso_max_bytes: 0 };
+        let offloads = Offloads { tx_checksum: true, rx_checksum, ..Offloads::default() };
         let (mut a, mut b) = mem::pair(&Config { offloads, ..Config::default() });
         let mut burst = Burst::new();
         (0..2).for_each(|i| burst.push(frame(&mut pool, i, 60)));

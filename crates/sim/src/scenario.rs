@@ -429,7 +429,7 @@ fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
         mtu: Mtu::new(bytes as usize).unwrap_or(Mtu::ETHERNET),
         depth: if is_shallow { draw.range(2, 64) as usize } else { 1024 },
         depth_bytes: if is_shallow { draw.range(70, 256) as usize * 1024 } else { 1 << 20 },
-        offloads: Offloads { tx_checksum, tso_max_bytes, rx_checksum: false },
+        offloads: Offloads { tx_checksum, tso_max_bytes, ..Offloads::default() },
     }
 }
 

@@ -28,7 +28,7 @@ const LENT_BYTES: usize = 128 << 10;
 
 /// A fragment; `at` is where its IP header begins.
 /// RFC 1122 3.3.2-c.
-#[cold]
+#[inline(never)]
 pub(crate) fn input<A: Addrs>(
     stack: &mut Stack,
     ip: Ip<A>,
@@ -76,10 +76,11 @@ fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {
 fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
     let core = &mut stack.core;
     let count = datagram.len() as u64;
-    let joined = datagram.join(&mut core.cx.pool, core.cx.ladder).inspect_err(|&reason| {
-        // The last is counted by who brought it.
-        core.drops.count_many(reason, count.saturating_sub(1));
-    });
+    let joined =
+        stack.frags.join(datagram, &mut core.cx.pool, core.cx.ladder).inspect_err(|&reason| {
+            // The last is counted by who brought it.
+            core.drops.count_many(reason, count.saturating_sub(1));
+        });
     let Joined { packet: mut m, data_at, data_sum } = joined?;
     let sum = (data_at, data_sum);
     core.cx.counters.add(Counter::FragmentsJoined, count);

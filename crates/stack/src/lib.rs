@@ -100,7 +100,7 @@ use base::{
 use core::net::IpAddr;
 use device::Device;
 use inet::{Fragments, Identifications, Neighbours, Routes};
-use mbuf::Pool;
+use mbuf::{Mbuf, Pool};
 use wire::checksum::Ladder;
 
 use connections::Connections;
@@ -153,6 +153,8 @@ pub struct Stack {
     pub(crate) frags: Fragments,
     pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,
+    /// Fragments of the datagram that is being sent; kept for its memory.
+    pub(crate) fragments_out: Vec<Mbuf>,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
@@ -219,6 +221,7 @@ impl Stack {
             frags: Fragments::default(),
             groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
+            fragments_out: Vec::new(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),

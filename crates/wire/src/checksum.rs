@@ -134,9 +134,9 @@ impl Sum {
     }
 }
 
-/// The sum of a few bytes, for the headers of this crate.
+/// The sum of a few bytes, as headers have them.
 #[inline]
-pub(crate) fn sum_short(data: &[u8]) -> Sum {
+pub fn sum_short(data: &[u8]) -> Sum {
     portable::sum_short(data)
 }
 

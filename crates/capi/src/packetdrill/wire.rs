@@ -60,7 +60,7 @@ impl End {
             min_first_segment: 0,
             alignment: 1,
             tx_depth: DEPTH,
-            offloads: Offloads { tx_checksum: false, rx_checksum: false, tso_max_bytes },
+            offloads: Offloads { tso_max_bytes, ..Offloads::default() },
         };
         Wire { end: self.clone(), limits, drops: Drops::default() }
     }

@@ -29,11 +29,16 @@ impl Mem {
         self.taken_seen.set(self.peer.taken.0.load(Ordering::Acquire));
     }
 
+    /// The largest frame with a segment size; it is passed on as it is.
+    #[inline(always)]
+    fn super_max_bytes(&self) -> usize {
+        self.limits.offloads.tso_max_bytes.max(self.limits.offloads.uso_max_bytes)
+    }
+
     #[inline(always)]
     pub(super) fn too_long(&self, frame: &Mbuf) -> bool {
         let len = frame.len();
-        len > self.limits.max_frame
-            && (frame.segment_size() == 0 || len > self.limits.offloads.tso_max_bytes)
+        len > self.limits.max_frame && (frame.segment_size() == 0 || len > self.super_max_bytes())
     }
 
     /// Send from the front of `from` until it is empty, the ring is full or a frame is too long.
@@ -44,7 +49,7 @@ impl Mem {
         {
             return self.send_one(from);
         }
-        let longest = self.limits.max_frame.max(self.limits.offloads.tso_max_bytes);
+        let longest = self.limits.max_frame.max(self.super_max_bytes());
         let most = from.len() as u64 * longest as u64;
         if self.in_flight_bytes() + most > self.depth_bytes {
             self.see_taken();

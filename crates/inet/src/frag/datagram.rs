@@ -69,11 +69,13 @@ pub(super) enum Fault {
 }
 
 impl Datagram {
-    pub(super) fn new(serial: u64, expires: Instant) -> Datagram {
+    /// Without fragments; `pieces` is an empty list, of an earlier one perhaps.
+    pub(super) fn new(serial: u64, expires: Instant, mut pieces: Vec<Piece>) -> Datagram {
+        pieces.reserve(USUAL);
         Datagram {
             serial,
             expires,
-            pieces: Vec::with_capacity(USUAL),
+            pieces,
             cost: 0,
             data_len: 0,
             total: None,
@@ -124,7 +126,11 @@ impl Datagram {
         self.ecn_seen = ecn_seen;
         self.data_len += end - begin;
         self.cost += piece.cost();
-        self.pieces.insert(at, piece);
+        if at == self.pieces.len() {
+            self.pieces.push(piece);
+        } else {
+            self.pieces.insert(at, piece);
+        }
         Ok(Some(self.data_len) == self.total)
     }
 

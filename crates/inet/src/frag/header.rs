@@ -5,7 +5,7 @@
 use core::net::IpAddr;
 
 use base::Mtu;
-use wire::checksum::{Ladder, Sum};
+use wire::checksum::{Sum, sum_short};
 use wire::{ipv4, ipv6};
 
 /// Link header of 14 bytes, IPv6 header, fragment header.
@@ -46,7 +46,7 @@ impl FragmentHeader {
             bytes[link_len + 2..link_len + 8].fill(0);
             bytes[link_len + 10..link_len + 12].fill(0);
         }
-        let fixed_sum = Ladder::Word16.sum(&bytes[link_len..len]);
+        let fixed_sum = sum_short(&bytes[link_len..len]);
         Some(FragmentHeader { bytes, link_len, len, flow, id: 0, fixed_sum })
     }
 

@@ -5,9 +5,10 @@
 
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};
-use wire::checksum::{Ladder, Sum};
+use wire::checksum::{Ladder, Sum, sum_short};
 use wire::{ipv4, ipv6};
 
+use super::Fragments;
 use super::datagram::Datagram;
 
 /// A datagram that was put together.
@@ -21,7 +22,7 @@ pub struct Joined {
     pub data_sum: Sum,
 }
 
-impl Datagram {
+impl Fragments {
     /// The packet: its IP header, without fragment header, and the data, copied and summed in one
     /// pass. Its flags say nothing about checksums; it is of a link-level broadcast if one of its
     /// fragments was.
@@ -31,12 +32,20 @@ impl Datagram {
     /// headers make it longer than a length field can say.
     ///
     /// RFC 8200 4.5-b.
-    pub fn join(self, pool: &mut Pool, ladder: Ladder) -> Result<Joined, DropReason> {
-        let joined = self.copied(pool, ladder);
-        pool.free_all(self.pieces.into_iter().map(|piece| piece.m));
+    pub fn join(
+        &mut self,
+        mut datagram: Datagram,
+        pool: &mut Pool,
+        ladder: Ladder,
+    ) -> Result<Joined, DropReason> {
+        let joined = datagram.copied(pool, ladder);
+        pool.free_all(datagram.pieces.drain(..).map(|piece| piece.m));
+        self.keep_list(datagram);
         joined
     }
+}
 
+impl Datagram {
     fn copied(&self, pool: &mut Pool, ladder: Ladder) -> Result<Joined, DropReason> {
         let first = self.pieces.first().ok_or(DropReason::FragmentMalformed)?;
         let headers = first.m.as_slice().get(..first.data_at as usize).unwrap_or_default();
@@ -51,13 +60,21 @@ impl Datagram {
         let length = counted + self.data_len();
         let length = u16::try_from(length).map_err(|_| DropReason::FragmentTooBig)?;
         let mut m = pool.alloc(kept + self.data_len()).ok_or(DropReason::MbufExhausted)?;
-        m.append(&headers[..kept]);
+        // Into the headroom, if they fit: data that begins on a cache line is copied faster.
+        let is_in_front = kept <= m.headroom();
+        if !is_in_front {
+            m.append(&headers[..kept]);
+        }
         let mut sum = Sum::ZERO;
         for piece in &self.pieces {
             let data = piece.data();
             let part = m.put(data.len(), |to| ladder.copy_sum(data, to));
             // All but the last have a multiple of eight bytes.
             sum = sum.plus(part.ok_or(DropReason::MbufExhausted)?);
+        }
+        if is_in_front {
+            let front = m.prepend(kept).ok_or(DropReason::MbufExhausted)?;
+            front.copy_from_slice(&headers[..kept]);
         }
         if let Some(header) = m.headers_mut(kept) {
             match is_v6 {
@@ -80,7 +97,7 @@ fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
     b[2..4].copy_from_slice(&length.to_be_bytes());
     b[6..8].fill(0);
     b[10..12].fill(0);
-    let field = Ladder::Word16.sum(header).field();
+    let field = sum_short(header).field();
     header[10..12].copy_from_slice(&field);
 }
 

@@ -49,7 +49,12 @@ pub struct Fragments {
     /// Bytes of buffers held, those of `newest` included.
     bytes: usize,
     next_serial: u64,
+    /// The empty list of a datagram that was complete, for the next one.
+    spare: Vec<Piece>,
 }
+
+/// Room in a list that is kept.
+const SPARE_MAX: usize = 64;
 
 /// The source that a limit is for: a host of IPv6 can have any address of its 64-bit network.
 fn source_of(src: IpAddr) -> IpAddr {
@@ -206,16 +211,18 @@ impl Fragments {
         }
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.newest = Some((key, Datagram::new(serial, now + TIMEOUT)));
+        let pieces = core::mem::take(&mut self.spare);
+        self.newest = Some((key, Datagram::new(serial, now + TIMEOUT, pieces)));
         true
     }
 
     /// Room for `cost` more bytes of `key`, for which older datagrams go, and this one in the end;
     /// then `false`.
     fn make_room(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
-        let of_source = self.bytes_of(source_of(key.src));
-        if of_source + cost <= budget.of(Limit::FragmentBytesPerSource)
-            && self.bytes + cost <= budget.of(Limit::FragmentBytes)
+        let most = budget.of(Limit::FragmentBytesPerSource);
+        // No source has more than all together.
+        if self.bytes + cost <= budget.of(Limit::FragmentBytes)
+            && (self.bytes + cost <= most || self.bytes_of(source_of(key.src)) + cost <= most)
         {
             return true;
         }
@@ -244,7 +251,9 @@ impl Fragments {
 
     /// Bytes of buffers held for a source.
     fn bytes_of(&self, source: IpAddr) -> usize {
-        let settled = self.sources.get(&source).map_or(0, |used| used.bytes);
+        // With nothing settled there is nothing to look for.
+        let used = if self.sources.is_empty() { None } else { self.sources.get(&source) };
+        let settled = used.map_or(0, |used| used.bytes);
         match &self.newest {
             Some((key, datagram)) if source_of(key.src) == source => settled + datagram.cost,
             _ => settled,
@@ -276,6 +285,13 @@ impl Fragments {
             }
         }
         Some(datagram)
+    }
+
+    /// A datagram is over, and its list is empty.
+    pub(super) fn keep_list(&mut self, datagram: Datagram) {
+        if datagram.pieces.capacity() <= SPARE_MAX {
+            self.spare = datagram.pieces;
+        }
     }
 
     /// Take out the oldest datagram whose time is up at `now`, its fragments counted; `None` if

@@ -109,7 +109,8 @@ impl Host {
             Ok(None) => Ok(None),
             Ok(Some(datagram)) => {
                 self.joined += datagram.len() as u64;
-                let joined = datagram.join(&mut self.pool, Ladder::best()).expect("memory");
+                let joined = self.frags.join(datagram, &mut self.pool, Ladder::best());
+                let joined = joined.expect("memory");
                 let bytes = joined.packet.as_slice();
                 let sum = Ladder::Byte.sum(&bytes[joined.data_at as usize..]);
                 assert_eq!(joined.data_sum.field(), sum.field(), "the sum of its data");

@@ -85,17 +85,17 @@ impl Payload<'_> {
         let front = &front[..front.len().min(n)];
         let from = begin.saturating_sub(self.header.len());
         let data = self.data.get(from..from + n - front.len())?;
-        pool.alloc_filled(n, n, |to| {
-            let (header, to) = to.split_at_mut(front.len());
-            header.copy_from_slice(front);
-            match self.ladder {
-                Some(ladder) => ladder.copy_sum(data, to),
-                None => {
-                    mbuf::copy(data, to);
-                    Sum::ZERO
-                }
+        let (mut m, sum) = pool.alloc_filled(n, data.len(), |to| match self.ladder {
+            Some(ladder) => ladder.copy_sum(data, to),
+            None => {
+                mbuf::copy(data, to);
+                Sum::ZERO
             }
-        })
+        })?;
+        if !front.is_empty() {
+            m.prepend(front.len())?.copy_from_slice(front);
+        }
+        Some((m, sum))
     }
 
     /// Finish the header, which begins `at` bytes into `m`.
@@ -152,7 +152,7 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
 }
 
 /// Send a datagram in fragments, in packets of at most `most` bytes.
-#[cold]
+#[inline(never)]
 fn fragments(
     stack: &mut Stack,
     port_id: u16,
@@ -169,10 +169,23 @@ fn fragments(
     }
     // RFC 8200 4.5-a, RFC 6864 4.3-a.
     headers.set_id(stack.ids.next(&core.secret, src, dst, protocol));
-    let frames = cut(&mut core.cx.pool, &headers, payload, most)?;
+    let mut frames = core::mem::take(&mut stack.fragments_out);
+    let outcome = cut(&mut core.cx.pool, &headers, payload, most, &mut frames)
+        .and_then(|()| leave(stack, port_id, dst, &mut frames));
+    // None is left, unless it could not be sent.
+    stack.core.cx.pool.free_all(frames.drain(..));
+    stack.fragments_out = frames;
+    outcome
+}
+
+/// Hand on the fragments of a datagram, which is sent whole or not at all.
+#[inline(always)]
+fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -> Fate {
+    let core = &mut stack.core;
+    let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;
     if let Some(gap) = stack.pace.gap(dst) {
         let count = frames.len() as u64;
-        pace::enqueue(stack, (port_id, dst, gap), frames)?;
+        pace::enqueue(stack, (port_id, dst, gap), frames.drain(..))?;
         count_fragments(&mut stack.core.cx, count);
         return Ok(());
     }
@@ -184,7 +197,7 @@ fn fragments(
         return Err(DropReason::TxFull);
     }
     count_fragments(&mut core.cx, frames.len() as u64);
-    for frame in frames {
+    for frame in frames.drain(..) {
         // What the device does not take now waits at the port: there was room for the first, so
         // that this datagram is all that waits.
         port.push_or_hold(frame, &mut core.cx);
@@ -197,15 +210,15 @@ fn count_fragments(cx: &mut tcp::Cx, count: u64) {
     cx.counters.add(Counter::FragmentsOut, count);
 }
 
-/// All fragments, with their headers in front; data is copied once.
+/// All fragments, with their headers in front, to `frames`; data is copied once.
 fn cut(
     pool: &mut Pool,
     headers: &FragmentHeader,
     payload: &Payload<'_>,
     most: Mtu,
-) -> Result<Vec<Mbuf>, DropReason> {
+    frames: &mut Vec<Mbuf>,
+) -> Fate {
     let (len, each) = (payload.len(), headers.data_max(most));
-    let mut frames = Vec::with_capacity(len.div_ceil(each.max(1)));
     let (mut begin, mut sum) = (0, Sum::ZERO);
     while begin < len {
         let n = each.min(len - begin);
@@ -221,5 +234,5 @@ fn cut(
     if let Some(first) = frames.first_mut() {
         payload.finish(first, headers.header_len(), sum);
     }
-    Ok(frames)
+    Ok(())
 }

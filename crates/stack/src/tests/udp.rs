@@ -7,6 +7,7 @@ mod receiving;
 mod segments;
 mod sending;
 mod sockets;
+mod supers;
 
 use core::net::SocketAddr;
 

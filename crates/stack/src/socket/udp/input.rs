@@ -12,7 +12,7 @@ use inet::{FlowKey, Ip};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 
-use super::{Datagram, UdpHandle};
+use super::{Datagram, UdpHandle, supers};
 use crate::event::Event;
 use crate::{Stack, groups, icmp, local};
 
@@ -35,6 +35,11 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     let from = SocketAddr::new(ip.src(), header.src_port);
     let to = SocketAddr::new(ip.dst(), header.dst_port);
     let without_checksum = header.checksum == [0, 0] && from.is_ipv6();
+    let is_super = m.segment_size() != 0;
+    // Nobody sends such: their checksums are unfinished, and a group's datagrams go one by one.
+    if is_super && (without_checksum || to.ip().is_multicast()) {
+        return Err(DropReason::UdpSuperDatagram);
+    }
     if to.ip().is_multicast() {
         let header_len = wire::udp::HEADER_LEN;
         m.keep(begin + header_len, usize::from(header.length) - header_len);
@@ -62,6 +67,9 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     };
     let header_len = wire::udp::HEADER_LEN;
     m.keep(begin + header_len, usize::from(header.length) - header_len);
+    if is_super {
+        return supers::deliver(stack, handle, (from, to), m);
+    }
     deliver(stack, handle, Datagram { from, to, payload: m }, without_checksum)
 }
 

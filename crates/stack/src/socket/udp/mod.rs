@@ -11,6 +11,7 @@ mod options;
 mod receive;
 mod segments;
 mod send;
+mod supers;
 
 use std::collections::VecDeque;
 

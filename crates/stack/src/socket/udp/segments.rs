@@ -1,5 +1,6 @@
 //! Many datagrams of one size in one call, as Linux's UDP_SEGMENT has it: the first is made like
-//! any other, and those behind it get its headers with another checksum (switch `stamp`).
+//! any other, and those behind it get its headers with another checksum (switch `stamp`). A device
+//! that cuts super-datagrams gets them whole (`supers.rs`).
 //!
 //! Called by: programs. RFC 768. Counter: `udp_segments`.
 
@@ -9,7 +10,7 @@ use base::{Counter, DropReason, Instant, Switch};
 use wire::udp;
 
 use super::send::{NO_BUFFER, NO_PORT, copied, count, room};
-use super::{UdpError, UdpHandle};
+use super::{UdpError, UdpHandle, supers};
 use crate::Stack;
 
 /// Datagrams of one call, as in Linux.
@@ -54,6 +55,9 @@ impl Stack {
         let limit = flow.limit(socket.options.mtu_discovery);
         if flow.packet_len(segment_size.min(payload.len())) > limit.bytes() {
             return Err(UdpError::TooBig(limit));
+        }
+        if let Some(most) = supers::segments_max(self, handle, segment_size) {
+            return supers::send(self, handle, payload, segment_size, most);
         }
         let mut sent = 0;
         // Whole segments share their headers; without a link address they wait like any other.
@@ -108,6 +112,7 @@ fn stamped(
     let summing = !without && core.cx.switches.on(Switch::ChecksumTx);
     let template = &flow.egress.template;
     let headers_len = template.len() + udp::HEADER_LEN;
+    // They end where the array ends.
     let (mut headers, mut sent, mut made) = ([0; HEADERS_MAX], 0, 0);
     let mut outcome = Ok(());
     for segment in payload.chunks_exact(segment_size) {
@@ -125,11 +130,15 @@ fn stamped(
             m.prepend(udp::HEADER_LEN).ok_or(too_big)?.copy_from_slice(&header);
             template.prepend(&mut m).map_err(UdpError::Unsendable)?;
             let front = m.as_slice().get(..headers_len).ok_or(too_big)?;
-            headers.get_mut(..headers_len).ok_or(too_big)?.copy_from_slice(front);
+            let at = HEADERS_MAX.checked_sub(headers_len).ok_or(too_big)?;
+            headers[at..].copy_from_slice(front);
         } else {
-            let at = headers_len - udp::HEADER_LEN;
-            headers[at..headers_len].copy_from_slice(&header);
-            m.prepend(headers_len).ok_or(too_big)?.copy_from_slice(&headers[..headers_len]);
+            // More than they are, so that the copy has a fixed size.
+            let front = m.prepend(HEADERS_MAX).ok_or(too_big)?;
+            let front: &mut [u8; HEADERS_MAX] = front.first_chunk_mut().ok_or(too_big)?;
+            *front = headers;
+            front[HEADERS_MAX - udp::HEADER_LEN..].copy_from_slice(&header);
+            m.trim_front(HEADERS_MAX - headers_len);
         }
         ports.get_mut(flow.egress.port).ok_or(NO_PORT)?.push(m);
         made += 1;

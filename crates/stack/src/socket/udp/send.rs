@@ -68,6 +68,11 @@ impl Flow {
         self.egress.is_complete && !self.has_gap
     }
 
+    /// The UDP header of a payload whose checksum the device finishes.
+    pub(super) fn unfinished_header(&self, payload_len: usize) -> [u8; udp::HEADER_LEN] {
+        inet::udp::unfinished_header((self.local_port, self.remote.port()), payload_len, self.sum)
+    }
+
     /// The UDP header for a payload with this sum; `None`: no checksum.
     #[inline(always)]
     pub(super) fn header(&self, payload_len: usize, payload: Option<Sum>) -> [u8; udp::HEADER_LEN] {
@@ -315,7 +320,6 @@ pub(super) fn count(core: &mut Core, datagrams: u64, without_checksum: bool) {
 
 /// One that is larger than its path, whose next hop has no link address yet, or that leaves a gap
 /// behind the one before.
-#[cold]
 #[inline(never)]
 fn send_unusual(
     stack: &mut Stack,

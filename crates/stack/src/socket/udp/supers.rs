@@ -1,0 +1,112 @@
+//! Super-datagrams: many datagrams of one size as one frame with a segment size, for a device that
+//! cuts them (Linux's USO) or hands them whole to another host of this machine.
+//!
+//! Called by: `segments.rs` to send, `input.rs` for what arrives; there each datagram gets a buffer
+//! of its own, so that a reader who keeps one keeps no others. RFC 768, VIRTIO 1.2 section 5.1.6.
+//! Counter: `udp_segments`.
+
+use core::net::SocketAddr;
+
+use base::{Counter, DropReason, Switch};
+use mbuf::{Flags, Mbuf};
+use tcp::Fate;
+use wire::udp;
+
+use super::send::{NO_BUFFER, NO_PORT, copied, count, room};
+use super::{Datagram, SEGMENTS_MAX, UdpError, UdpHandle, input};
+use crate::Stack;
+
+/// An IP packet's length field says no more.
+const PACKET_MAX: usize = 65_535;
+
+/// So many datagrams of `segment_size` bytes go into one frame of the socket's flow; `None` if its
+/// device takes no super-datagrams, or the socket has no checksums: a device that cuts makes them.
+pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize) -> Option<usize> {
+    let socket = stack.udp.get(handle)?;
+    let flow = socket.flow.as_deref()?;
+    let limits = &stack.ports.get(flow.egress.port)?.limits;
+    let offloads = limits.offloads;
+    let switches = stack.core.cx.switches;
+    let makes_checksums = !socket.options.no_checksum && switches.on(Switch::ChecksumTx);
+    if offloads.uso_max_bytes == 0 || !offloads.tx_checksum || !makes_checksums {
+        return None;
+    }
+    let frame_max = offloads.uso_max_bytes.min(PACKET_MAX + limits.link.header_len());
+    let headers = limits.link.header_len() + flow.packet_len(0);
+    let most = (frame_max.saturating_sub(headers) / segment_size).min(SEGMENTS_MAX);
+    (most > 1 && flow.is_direct() && switches.on(Switch::Stamp)).then_some(most)
+}
+
+/// Send `payload` in frames of `most` datagrams; how many bytes there was room for.
+#[inline(never)]
+pub(super) fn send(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    payload: &[u8],
+    segment_size: usize,
+    most: usize,
+) -> Result<usize, UdpError> {
+    let mut sent = 0;
+    // Nothing is a datagram, too.
+    while sent < payload.len() || payload.is_empty() {
+        let end = payload.len().min(sent + most * segment_size);
+        match frame(stack, handle, &payload[sent..end], segment_size) {
+            Ok(()) => sent = end,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        }
+        if payload.is_empty() {
+            break;
+        }
+    }
+    Ok(sent)
+}
+
+fn frame(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    payload: &[u8],
+    segment_size: usize,
+) -> Result<(), UdpError> {
+    let Stack { udp, ports, core, .. } = stack;
+    let socket = udp.get(handle).ok_or(UdpError::Closed)?;
+    let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
+    room(ports.get_mut(flow.egress.port), core)?;
+    let (mut m, _) = copied(core, payload, false).ok_or(NO_BUFFER)?;
+    let too_big = UdpError::Unsendable(DropReason::IpTooBig);
+    let header = flow.unfinished_header(payload.len());
+    m.prepend(udp::HEADER_LEN).ok_or(too_big)?.copy_from_slice(&header);
+    m.set(Flags::CSUM_PARTIAL);
+    m.set_csum(0);
+    let segments = payload.len().div_ceil(segment_size).max(1) as u64;
+    if segments > 1 {
+        // Less than a frame's maximum, which fits.
+        m.set_segment_size(u16::try_from(segment_size).map_err(|_| too_big)?);
+    }
+    flow.egress.template.prepend(&mut m).map_err(UdpError::Unsendable)?;
+    ports.get_mut(flow.egress.port).ok_or(NO_PORT)?.push(m);
+    count(core, segments, false);
+    core.cx.counters.add(Counter::UdpSegments, segments - 1);
+    Ok(())
+}
+
+/// Give the datagrams in the payload of a received super-datagram to their socket.
+#[inline(never)]
+pub(super) fn deliver(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    (from, to): (SocketAddr, SocketAddr),
+    m: Mbuf,
+) -> Fate {
+    for segment in m.as_slice().chunks(usize::from(m.segment_size()).max(1)) {
+        let taken = match stack.core.cx.pool.copy_of(segment) {
+            Some(payload) => input::deliver(stack, handle, Datagram { from, to, payload }, false),
+            None => Err(DropReason::MbufExhausted),
+        };
+        if let Err(reason) = taken {
+            stack.core.drops.count(reason);
+        }
+    }
+    stack.core.cx.pool.free(m);
+    Ok(())
+}
