@@ -5,7 +5,11 @@
 //! read, except to find out whether an error may be reported. RFC 1812 sections 5.2 and 5.3, RFC
 //! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 
+mod plain;
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
 
 use base::{DropReason, Mtu};
 use wire::checksum::{Ladder, Sum};

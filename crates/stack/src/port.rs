@@ -14,6 +14,7 @@ use inet::Address;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
 
+use crate::forward::Forwarded;
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
 use crate::{Armed, MitigationError, PortConfig, ReplaceError, TcpHandle};
@@ -61,6 +62,7 @@ pub(crate) struct Port {
     asked_for_room: bool,
     /// A full burst found room since this was asked last.
     found_room: bool,
+    pub(crate) forwarded: Forwarded,
 }
 
 impl Port {
@@ -327,6 +329,7 @@ impl Ports {
             refused_since: None,
             asked_for_room: false,
             found_room: false,
+            forwarded: Forwarded::default(),
         });
         id
     }
