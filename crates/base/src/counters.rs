@@ -100,6 +100,7 @@ counters! {
     BroadcastsOtherForm "broadcasts_other_form"
         "link-level broadcasts to an IP address that is not this port's broadcast address";
     Forwarded "forwarded" "packets forwarded";
+    ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";

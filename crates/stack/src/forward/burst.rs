@@ -4,7 +4,8 @@
 //! Called by: `forward::divert`, unless the switch `forward-burst` is off. It may only refuse a
 //! frame, or do exactly what `forward::take` would have done. Frames leave in the order in which
 //! they came; one that is refused takes the long way in its turn, and if that changes anything that
-//! the others were looked up by, they follow it. Counter: `forwarded`. RFC 1812 section 5.2.
+//! the others were looked up by, they follow it. Counters: `forwarded`,
+//! `forwarded_in_bursts`. RFC 1812 section 5.2.
 
 use core::net::IpAddr;
 
@@ -205,6 +206,7 @@ impl Bursts {
             generation = stack.generation();
         }
         stack.core.cx.counters.add(Counter::Forwarded, forwarded);
+        stack.core.cx.counters.add(Counter::ForwardedInBursts, forwarded);
         if let Some(port) = stack.ports.get_mut(port_id) {
             port.forwarded.packets_in += forwarded;
         }
