@@ -110,6 +110,7 @@ counters! {
     RouterSolicitations "router_solicitations" "router solicitations sent";
     RouterAdvertisements "router_advertisements" "router advertisements received and used";
     Redirects "redirects" "redirects received and followed";
+    RedirectsOut "redirects_out" "redirects sent to the source of a packet that was forwarded";
     AddressProbes "address_probes" "ARP probes sent for addresses of ours (RFC 5227)";
     AddressConflicts "address_conflicts" "times another host used or wanted an address of ours";
     NeighbourFailures "neighbour_failures" "neighbours that did not answer, or were evicted";

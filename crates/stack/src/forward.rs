@@ -10,6 +10,7 @@
 mod adjacency;
 mod burst;
 mod locals;
+mod redirect;
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -29,8 +30,16 @@ use crate::{PortId, Stack, icmp, mtu, resolve, rx, tx};
 pub(crate) struct Forwarding {
     pub(crate) on: bool,
     directed_broadcasts: bool,
+    no_redirects: bool,
     /// Made when forwarding is first switched on.
     bursts: Option<Box<burst::Bursts>>,
+}
+
+impl Forwarding {
+    #[inline(always)]
+    fn sends_redirects(&self) -> bool {
+        !self.no_redirects
+    }
 }
 
 /// What was forwarded by a port.
@@ -150,6 +159,9 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
         return Err(DropReason::IpTooBig);
     }
     let found = resolve::link_address(stack, hop.port, hop.neighbour, transit.dst)?;
+    if hop.port == m.in_port() && stack.forwarding.sends_redirects() {
+        redirect::output(stack, &m, packet, &transit, &hop);
+    }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
     send(stack, m, at, &transit, mtu, &egress)
 }
@@ -287,6 +299,13 @@ impl Stack {
     /// default (RFC 2644): a packet to a thousand hosts is what floods are made of.
     pub fn set_directed_broadcasts(&mut self, on: bool) {
         self.forwarding.directed_broadcasts = on;
+    }
+
+    /// Tell a host whose packet leaves by the port that it came by, to another neighbour of the
+    /// host, that there is a better first hop (a redirect). On by default, while packets are
+    /// forwarded.
+    pub fn set_redirects(&mut self, on: bool) {
+        self.forwarding.no_redirects = !on;
     }
 
     /// What was forwarded by a port; `None` if there is no such port.

@@ -180,7 +180,8 @@ impl Bursts {
         let mut generation = self.generation;
         let at = link.0.header_len();
         // By the port that they came by only the long way sends: their source may be told.
-        let never_by = if link.0 == LinkKind::Ethernet { u32::from(port_id) } else { u32::MAX };
+        let redirects = stack.forwarding.sends_redirects() && link.0 == LinkKind::Ethernet;
+        let never_by = if redirects { u32::from(port_id) } else { u32::MAX };
         for (m, seen) in core::mem::take(frames).into_iter().zip(seen) {
             bytes += m.len() as u64;
             let way = ways.get_mut(usize::from(seen.number));
