@@ -104,8 +104,11 @@ fn take(
     let fate = match elsewhere {
         // A router takes packets to any address of its own by any port: RFC 1812 section 5.2.3.
         Some(port) if !is_link_local(dst) => {
+            let packet = m.as_slice().get(at..).unwrap_or_default();
+            let is_of_the_link = dst.is_ipv6() && transit::is_neighbour_discovery(packet);
             m.set_in_port(port.0);
             match dst {
+                _ if is_of_the_link => Err(DropReason::NdNotForUs),
                 IpAddr::V4(_) => rx::other_ipv4(stack, m, at),
                 IpAddr::V6(_) => rx::other_ipv6(stack, m, at),
             }

@@ -47,7 +47,7 @@ pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
     let b = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
     let len = ipv6::HEADER_LEN + usize::from(u16::from_be_bytes([b[4], b[5]]));
     let is_plain = b[0] >> 4 == 6
-        && len <= packet.len()
+        && packet.len() >= len
         && b[7] > 1
         && may_cross_v6(b[8])
         && may_cross_v6(b[24]);

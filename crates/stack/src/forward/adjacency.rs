@@ -12,8 +12,8 @@ use core::net::IpAddr;
 
 use crate::{Stack, mtu};
 
-/// Buckets, a power of two, and entries of each.
-const BUCKETS: usize = 512;
+/// Buckets, a power of two, and entries of each. Tests have so few that next hops compete.
+const BUCKETS: usize = if cfg!(test) { 2 } else { 512 };
 const WAYS: usize = 2;
 
 /// A neighbour's use is noted as often.
@@ -57,22 +57,22 @@ impl Adjacency {
         has_header: false,
     };
 
-    /// What the long way would find for this next hop of a packet to `dst`, without asking anybody
-    /// and without changing anything. `None` if it would do more than send.
-    fn find(stack: &Stack, hop: &NextHop, dst: IpAddr) -> Option<Adjacency> {
+    /// What the long way would find for this next hop of a packet of the same version, without
+    /// asking anybody and without changing anything. `None` if it would do more than send.
+    fn find(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
         let port = stack.ports.get(hop.port)?;
         let mtu = mtu::of_hop(stack, hop).map_or(0, Mtu::bytes) as u32;
         let found = Adjacency { hop: *hop, mtu, until: Instant::NEVER, ..Adjacency::NONE };
         if port.limits.link == LinkKind::Ip {
             return Some(found);
         }
-        if port.local.is_group(hop.neighbour) || hop.neighbour.is_ipv4() != dst.is_ipv4() {
+        if port.local.is_group(hop.neighbour) {
             return None;
         }
         let now = stack.core.cx.now;
         let (mac, until) = stack.neighbours.usable((hop.port, hop.neighbour), now)?;
         let until = if until == Instant::NEVER { until } else { until.min(now + NOTED_EVERY) };
-        let header = header(mac, port.mac, dst);
+        let header = header(mac, port.mac, hop.neighbour);
         Some(Adjacency { until, header, has_header: true, ..found })
     }
 
@@ -106,8 +106,8 @@ impl Adjacencies {
         Adjacencies { entries: Box::new([[Adjacency::NONE; WAYS]; BUCKETS]), made: 0 }
     }
 
-    /// The adjacency of a next hop, and whether it was made by this call; `None` if there is none
-    /// without going the long way.
+    /// The adjacency of a next hop for packets to `dst`, and whether it was made by this call;
+    /// `None` if there is none without going the long way.
     #[inline(always)]
     pub(super) fn find(
         &mut self,
@@ -116,6 +116,10 @@ impl Adjacencies {
         hop: &NextHop,
         dst: IpAddr,
     ) -> Option<(Place, bool)> {
+        // The header has the EtherType of the next hop's version.
+        if hop.neighbour.is_ipv4() != dst.is_ipv4() {
+            return None;
+        }
         let bucket = bucket_of(hop);
         let holds = |a: &Adjacency| {
             a.hop == *hop && a.generation == generation && a.until > stack.core.cx.now
@@ -125,20 +129,14 @@ impl Adjacencies {
                 let serial = self.entries[bucket][way].serial;
                 Some((Place { index: (bucket * WAYS + way) as u16, serial }, false))
             }
-            None => self.make(stack, generation, hop, dst).map(|place| (place, true)),
+            None => self.make(stack, generation, hop).map(|place| (place, true)),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn make(
-        &mut self,
-        stack: &Stack,
-        generation: u64,
-        hop: &NextHop,
-        dst: IpAddr,
-    ) -> Option<Place> {
-        let made = Adjacency::find(stack, hop, dst)?;
+    fn make(&mut self, stack: &Stack, generation: u64, hop: &NextHop) -> Option<Place> {
+        let made = Adjacency::find(stack, hop)?;
         let bucket = bucket_of(hop);
         let ways = &mut self.entries[bucket];
         // One for the same next hop that holds no more leaves first.

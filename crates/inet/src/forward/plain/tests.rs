@@ -16,6 +16,9 @@ fn v4(change: impl Fn(&mut [u8])) -> Vec<u8> {
     p
 }
 
+/// What is changed of a packet.
+type Change = dyn Fn(&mut [u8]);
+
 fn v6(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut p = vec![0x60, 0, 0, 0, 0, 4, 17, 9];
     for last in [1, 2] {
@@ -51,7 +54,7 @@ fn a_plain_packet_has_its_addresses_and_its_length() {
 
 #[test]
 fn anything_unusual_is_refused() {
-    let v4s: &[&dyn Fn(&mut [u8])] = &[
+    let v4s: &[&Change] = &[
         &|p| p[0] = 0x46,
         &|p| p[0] = 0x55,
         &|p| p[3] = 25,
@@ -74,7 +77,7 @@ fn anything_unusual_is_refused() {
         assert!(plain_v4(&corrupt).is_none(), "{at}");
         assert!(plain_v4(&sound[..at]).is_none());
     }
-    let v6s: &[&dyn Fn(&mut [u8])] = &[
+    let v6s: &[&Change] = &[
         &|p| p[0] = 0x50,
         &|p| p[5] = 5,
         &|p| p[7] = 1,

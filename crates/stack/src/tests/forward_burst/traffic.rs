@@ -48,11 +48,11 @@ impl Traffic {
     pub(super) fn new(seed: u64) -> Traffic {
         let mut twins = Twins::new(seed);
         let now = Instant::from_nanos(1_000_000_000);
-        for port in 0..LINKS.len() {
+        for (port, link) in LINKS.into_iter().enumerate() {
             for (dest, via) in beyond(port) {
                 twins.both("", |r| r.stack.add_route(Route::new(dest, Some(via), port as u16)));
             }
-            if LINKS[port] == LinkKind::Ethernet && port != 3 {
+            if link == LinkKind::Ethernet && port != 3 {
                 for (last, v6) in [(2, false), (3, false), (2, true), (3, true)] {
                     let id = PortId(port as u16);
                     let (ip, mac) = (host(port, last, v6), host_mac(port, last));
@@ -71,7 +71,7 @@ impl Traffic {
             self.change();
         }
         let ms = self.rng.pick(&[0, 0, 0, 1, 20, 300, 1_100, 6_000, 31_000]);
-        self.now = self.now + Duration::from_millis(ms);
+        self.now += Duration::from_millis(ms);
         let now = self.now;
         self.twins.both("", |router| router.stack.poll(now));
         if self.rng.one_in(8) {
@@ -176,8 +176,8 @@ impl Traffic {
         let small = Mtu::new(rng.pick(&[1_280, 1_300])).filter(|_| on);
         let [of_v4, of_v6] = beyond(port);
         let (dest, via) = if v6 { of_v6 } else { of_v4 };
-        // The last is a broadcast address at times.
-        let gateway = host(port, rng.pick(&[2, 3, 4, 127]), v6);
+        // The last is a broadcast address at times, and some are of the other version.
+        let gateway = host(port, rng.pick(&[2, 3, 4, 127]), v6 != rng.one_in(6));
         let own = cidr(&networks(port)[0]);
         let extra = cidr(&format!("10.{link}.0.126/25"));
         let mtu = rng.pick(&[1_280, 1_400, 1_500]);
@@ -196,7 +196,8 @@ impl Traffic {
                     let form = if on { [10, link, 255, 255] } else { [10, link, 0, 255] };
                     stack.set_broadcast(id, Ipv4Addr::new(10, link, 0, 1), form.into());
                 }
-                28..30 => stack.set_directed_broadcasts(on),
+                28 => stack.set_directed_broadcasts(on),
+                29 => stack.set_redirects(on),
                 30..36 => router.replug(port, Some(mtu)),
                 36..38 => router.replug(port, None),
                 38..40 => {
