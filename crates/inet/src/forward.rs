@@ -50,8 +50,8 @@ pub fn destination(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Is it a message of neighbour discovery? Its hop limit shows that it is from the link that it came
-/// by, and it is about no other.
+/// Is it a message of neighbour discovery? Its hop limit shows that it is from the link that it
+/// came by, and it is about no other.
 pub fn is_neighbour_discovery(packet: &[u8]) -> bool {
     let Ok(h) = ipv6::Header::parse(packet) else { return false };
     let payload = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();

@@ -62,6 +62,7 @@ pub(crate) struct Port {
     asked_for_room: bool,
     /// A full burst found room since this was asked last.
     found_room: bool,
+    /// What forwarding has counted here.
     pub(crate) forwarded: Forwarded,
 }
 

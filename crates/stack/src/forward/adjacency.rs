@@ -28,7 +28,7 @@ pub(super) struct Adjacency {
     /// It holds before this time, and in this generation of the stack.
     until: Instant,
     generation: u64,
-    /// No other entry has had this number, not even in this place.
+    /// No other entry has had this number, not even in this slot.
     serial: u32,
     header: [u8; ether::HEADER_LEN],
     /// Frames of the port have a link header.
@@ -37,7 +37,7 @@ pub(super) struct Adjacency {
 
 /// Where an adjacency is, if it still is the same.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Slot {
     index: u16,
     serial: u32,
 }
@@ -115,7 +115,7 @@ impl Adjacencies {
         generation: u64,
         hop: &NextHop,
         dst: IpAddr,
-    ) -> Option<(Place, bool)> {
+    ) -> Option<(Slot, bool)> {
         // The header has the EtherType of the next hop's version.
         if hop.neighbour.is_ipv4() != dst.is_ipv4() {
             return None;
@@ -127,15 +127,15 @@ impl Adjacencies {
         match self.entries[bucket].iter().position(holds) {
             Some(way) => {
                 let serial = self.entries[bucket][way].serial;
-                Some((Place { index: (bucket * WAYS + way) as u16, serial }, false))
+                Some((Slot { index: (bucket * WAYS + way) as u16, serial }, false))
             }
-            None => self.make(stack, generation, hop).map(|place| (place, true)),
+            None => self.make(stack, generation, hop).map(|slot| (slot, true)),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn make(&mut self, stack: &Stack, generation: u64, hop: &NextHop) -> Option<Place> {
+    fn make(&mut self, stack: &Stack, generation: u64, hop: &NextHop) -> Option<Slot> {
         let made = Adjacency::find(stack, hop)?;
         let bucket = bucket_of(hop);
         let ways = &mut self.entries[bucket];
@@ -145,15 +145,15 @@ impl Adjacencies {
         let way = way.unwrap_or_else(oldest);
         self.made = self.made.wrapping_add(1);
         ways[way] = Adjacency { generation, serial: self.made, ..made };
-        Some(Place { index: (bucket * WAYS + way) as u16, serial: self.made })
+        Some(Slot { index: (bucket * WAYS + way) as u16, serial: self.made })
     }
 
-    /// The adjacency at a place, unless another one is there now.
+    /// The adjacency in a slot, unless another one is there now.
     #[inline(always)]
-    pub(super) fn at(&self, place: Place) -> Option<&Adjacency> {
-        let index = usize::from(place.index);
+    pub(super) fn at(&self, slot: Slot) -> Option<&Adjacency> {
+        let index = usize::from(slot.index);
         let entry = &self.entries.get(index / WAYS)?[index % WAYS];
-        (entry.serial == place.serial).then_some(entry)
+        (entry.serial == slot.serial).then_some(entry)
     }
 }
 

@@ -17,7 +17,7 @@ use inet::{NextHop, Routes};
 use mbuf::{Flags, Mbuf};
 use wire::{ether, ipv4, ipv6};
 
-use super::adjacency::{Adjacencies, Adjacency, Place};
+use super::adjacency::{Adjacencies, Adjacency, Slot};
 use super::locals::Locals;
 use crate::Stack;
 
@@ -42,25 +42,25 @@ const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
 const _: () = assert!(BURST < u8::MAX as usize);
 
-/// Where packets to a destination go.
+/// The egress of packets to a destination.
 #[derive(Clone, Copy)]
-enum Way {
-    Found(Place),
+enum Egress {
+    Found(Slot),
     /// The first packet takes the long way, which notes that the neighbour is used.
-    New(Place),
+    New(Slot),
     None,
 }
 
-impl Way {
+impl Egress {
     #[inline(always)]
-    fn of_next_packet(&mut self) -> Option<Place> {
+    fn of_next_packet(&mut self) -> Option<Slot> {
         match *self {
-            Way::Found(place) => Some(place),
-            Way::New(place) => {
-                *self = Way::Found(place);
+            Egress::Found(slot) => Some(slot),
+            Egress::New(slot) => {
+                *self = Egress::Found(slot);
                 None
             }
-            Way::None => None,
+            Egress::None => None,
         }
     }
 }
@@ -86,10 +86,10 @@ impl Bursts {
         }
         let (mut seen, mut destinations) = (ArrayVec::new(), ArrayVec::new());
         self.look(frames, (link, mac), &mut seen, &mut destinations);
-        let mut ways = ArrayVec::new();
-        self.look_up(stack, &destinations, &mut ways);
+        let mut egresses = ArrayVec::new();
+        self.look_up(stack, &destinations, &mut egresses);
         let in_port = (port_id, (link, mac));
-        self.send(stack, in_port, frames, (&seen, &mut ways))
+        self.send(stack, in_port, frames, (&seen, &mut egresses))
     }
 
     /// What of each frame is plain.
@@ -146,35 +146,35 @@ impl Bursts {
         }
     }
 
-    /// The way to each destination.
+    /// The egress of each destination.
     #[inline(always)]
     fn look_up(
         &mut self,
         stack: &Stack,
         destinations: &ArrayVec<IpAddr, BURST>,
-        ways: &mut ArrayVec<Way, BURST>,
+        egresses: &mut ArrayVec<Egress, BURST>,
     ) {
         let mut hops = ArrayVec::new();
         next_hops(&stack.routes, destinations, &mut hops);
         for (hop, &dst) in hops.iter().zip(destinations) {
             let found =
                 hop.and_then(|hop| self.adjacencies.find(stack, self.generation, &hop, dst));
-            ways.push(match found {
-                Some((place, false)) => Way::Found(place),
-                Some((place, true)) => Way::New(place),
-                None => Way::None,
+            egresses.push(match found {
+                Some((slot, false)) => Egress::Found(slot),
+                Some((slot, true)) => Egress::New(slot),
+                None => Egress::None,
             });
         }
     }
 
-    /// Send what has a way; the rest takes the long way, and what that leaves stays in `frames`.
+    /// Send what has an egress; the rest takes the long way, and what that leaves stays in `frames`.
     #[inline(always)]
     fn send(
         &mut self,
         stack: &mut Stack,
         (port_id, link): (u16, (LinkKind, MacAddr)),
         frames: &mut Burst,
-        (seen, ways): (&ArrayVec<Seen, BURST>, &mut ArrayVec<Way, BURST>),
+        (seen, egresses): (&ArrayVec<Seen, BURST>, &mut ArrayVec<Egress, BURST>),
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
         let mut generation = self.generation;
@@ -184,9 +184,9 @@ impl Bursts {
         let never_by = if redirects { u32::from(port_id) } else { u32::MAX };
         for (m, seen) in core::mem::take(frames).into_iter().zip(seen) {
             bytes += m.len() as u64;
-            let way = ways.get_mut(usize::from(seen.number));
-            let place = way.and_then(Way::of_next_packet);
-            let adjacency = place.and_then(|place| self.adjacencies.at(place)).filter(|a| {
+            let egress = egresses.get_mut(usize::from(seen.number));
+            let slot = egress.and_then(Egress::of_next_packet);
+            let adjacency = slot.and_then(|slot| self.adjacencies.at(slot)).filter(|a| {
                 u32::from(seen.len) <= a.mtu
                     && u32::from(a.port()) != never_by
                     && generation == self.generation

@@ -129,7 +129,16 @@ fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
 /// One thing that is wrong, or merely unusual, with an IP header; the checksum stays right.
 fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
     let is_v4 = p[0] >> 4 == 4;
-    match rng.below(5) {
+    match rng.below(7) {
+        // A source route whose bytes do not show in the sum of the first twenty.
+        5 if is_v4 => {
+            p.splice(20..20, [131, 7, 4, 0, 0x78, 0xf8, 0, 0]);
+            p[0] = 0x47;
+            let total = (p.len() as u16).to_be_bytes();
+            p[2..4].copy_from_slice(&total);
+        }
+        // A header that is too short to be one, with the sum of a whole one.
+        6 if is_v4 => p[0] = 0x44,
         // A longer header: no operations.
         0 if is_v4 => {
             p.splice(20..20, [1, 1, 1, 0]);
@@ -151,7 +160,7 @@ fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
 
 fn sum(p: &mut [u8]) {
     if p.first().is_some_and(|b| b >> 4 == 4) {
-        let len = usize::from(p[0] & 15) * 4;
+        let len = (usize::from(p[0] & 15) * 4).max(20);
         if (20..=p.len()).contains(&len) {
             p[10..12].fill(0);
             let sum = wire::checksum::Ladder::Word64.sum(&p[..len]);

@@ -48,6 +48,10 @@ impl Traffic {
     pub(super) fn new(seed: u64) -> Traffic {
         let mut twins = Twins::new(seed);
         let now = Instant::from_nanos(1_000_000_000);
+        for (dest, v6) in [("0.0.0.0/0", false), ("::/0", true)] {
+            let route = Route::new(cidr(dest), Some(host(1, 2, v6)), 1);
+            twins.both("", |r| r.stack.add_route(route.clone()));
+        }
         for (port, link) in LINKS.into_iter().enumerate() {
             for (dest, via) in beyond(port) {
                 twins.both("", |r| r.stack.add_route(Route::new(dest, Some(via), port as u16)));
