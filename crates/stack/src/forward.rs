@@ -2,9 +2,10 @@
 //! reported to its source. Off by default.
 //!
 //! Called by: `rx.rs`, once a burst if it is on, so that a host pays nothing for it. `burst.rs`
-//! does the same for plain packets, faster; this is what it is held against. Never forwarded: what came by a link-level broadcast or multicast, source-routed or link-local
-//! packets, limited and, unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and
-//! 5.3, RFC 2644, RFC 8200 section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
+//! does the same for plain packets, faster; this is what it is held against. Never forwarded: what
+//! came by a link-level broadcast or multicast, source-routed or link-local packets, limited and,
+//! unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200
+//! section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
 
 mod adjacency;
 mod burst;

@@ -167,7 +167,7 @@ impl Bursts {
         }
     }
 
-    /// Send what has an egress; the rest takes the long way, and what that leaves stays in `frames`.
+    /// Send what has an egress; the rest takes the long way, whose leavings stay in `frames`.
     #[inline(always)]
     fn send(
         &mut self,
