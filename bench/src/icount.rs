@@ -4,7 +4,9 @@
 
 use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
+use lab::forward::Shape;
 use wirespeed_bench::drive::{Bulk, Drive};
+use wirespeed_bench::forwarded;
 use wirespeed_bench::outstanding;
 use wirespeed_bench::recorded::{self, Ids, Recording};
 
@@ -26,6 +28,12 @@ const RECORDED: &[Case] = &[
     ("recorded-linux-v6", |n| recorded(V6, Ids::AsRecorded, n)),
     ("recorded-linux-16-flows", |n| recorded(FLOWS, Ids::AsRecorded, n)),
     ("recorded-linux-16-flows-by-segment", by_segment),
+];
+
+/// Cases that count only the router.
+const FORWARDED: &[Case] = &[
+    ("forwarded-64", |n| forwarded::packets(Shape::default(), n)),
+    ("forwarded-64-v6", |n| forwarded::packets(Shape { v6: true, ..Shape::default() }, n)),
 ];
 
 const V4: &[u8] = include_bytes!("../recordings/linux-v4.rec");
@@ -100,11 +108,15 @@ fn main() -> Result<()> {
             for (name, _) in RECORDED {
                 println!("{name}\t{}", recorded::COUNTED);
             }
+            for (name, _) in FORWARDED {
+                println!("{name}\t{}", forwarded::COUNTED);
+            }
             Ok(())
         }
         [case, n] => {
             let n = n.parse().with_context(|| format!("'{n}' is not a number of units"))?;
-            match CASES.iter().chain(ACKS).chain(RECORDED).find(|(name, _)| name == case) {
+            let mut cases = CASES.iter().chain(ACKS).chain(RECORDED).chain(FORWARDED);
+            match cases.find(|(name, _)| name == case) {
                 Some((_, run)) => run(n),
                 None => bail!("no case '{case}': see 'wirespeed-icount list'"),
             }

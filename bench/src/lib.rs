@@ -1,15 +1,16 @@
 //! Benchmarks of wirespeed against smoltcp, gVisor's netstack and the kernel, side by side in one
 //! run.
 //!
-//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip` and `strangers` (bench `peers`) hold the rows
-//! of these benches, `ours` our side of `core`'s, `peers` the other sides. `harness` measures a row
-//! and `report` prints it. The stack uses nothing from here; people run it by `cargo xtask bench
-//! NAME`.
+//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router` and `strangers` (bench `peers`)
+//! hold the rows of these benches, `ours` our side of `core`'s, `peers` the other sides. `harness`
+//! measures a row and `report` prints it. The stack uses nothing from here; people run it by `cargo
+//! xtask bench NAME`.
 
 pub mod core;
 pub mod delay;
 pub mod devices;
 pub mod drive;
+pub mod forwarded;
 pub mod harness;
 pub mod hot;
 pub mod ip;
@@ -25,6 +26,7 @@ pub mod proof;
 pub mod readme;
 pub mod recorded;
 pub mod report;
+pub mod router;
 pub mod strangers;
 pub mod tcp;
 

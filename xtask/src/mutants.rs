@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: removes each guard of header prediction, one at a time, in a copy of the
-//! tree, and expects the differential tests to fail.
+//! `cargo xtask mutants`: removes each guard of header prediction and of forwarding in bursts, one
+//! at a time, in a copy of the tree, and expects the differential tests to fail.
 //!
-//! Called by: people, when prediction or its tests change; it takes minutes and is not part of
-//! `test`. The mutants are the table of docs/prediction-mutants.md, so that it cannot go stale.
+//! Called by: people, when a fast path or its tests change; it takes minutes and is not part of
+//! `test`. The mutants are the tables of docs/prediction-mutants.md and docs/forwarding-mutants.md,
+//! so that they cannot go stale.
 
 use crate::cargo::{Metadata, cargo};
 use crate::process;
@@ -12,9 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const TABLE: &str = "docs/prediction-mutants.md";
+/// Each table, with the filter of the tests that compare its fast path with the slow one.
+const TABLES: &[(&str, &str)] = &[
+    ("docs/prediction-mutants.md", "tests::predict"),
+    ("docs/forwarding-mutants.md", "tests::forward"),
+];
 const PACKAGE: &str = "wirespeed-stack";
-const FILTER: &str = "tests::predict";
 
 /// One row of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,21 +31,23 @@ struct Mutant {
 
 /// Every mutant is a case: it passes if a test fails.
 pub(crate) fn run(root: &Path, tally: &mut Tally) -> Result<()> {
-    let table = fs::read_to_string(root.join(TABLE)).with_context(|| format!("no {TABLE}"))?;
-    let mutants = read(&table)?;
     let metadata = Metadata::read(root)?;
     let copy = metadata.target_directory.join("mutants").join("tree");
     copy_tree(root, &copy)?;
     let target = metadata.target_directory.join("mutants").join("target");
-    step("unchanged", tally, |tally| {
-        tally.case("unchanged", unchanged(&copy, &target));
-        Ok(())
-    })?;
-    for mutant in &mutants {
-        step(&mutant.name, tally, |tally| {
-            tally.case(&mutant.name, try_one(&copy, &target, mutant));
+    for &(table, filter) in TABLES {
+        let rows = fs::read_to_string(root.join(table)).with_context(|| format!("no {table}"))?;
+        let mutants = read(&rows).with_context(|| table.to_owned())?;
+        step("unchanged", tally, |tally| {
+            tally.case("unchanged", unchanged(&copy, &target, filter));
             Ok(())
         })?;
+        for mutant in &mutants {
+            step(&mutant.name, tally, |tally| {
+                tally.case(&mutant.name, try_one(&copy, &target, mutant, filter));
+                Ok(())
+            })?;
+        }
     }
     Ok(())
 }
@@ -56,7 +62,7 @@ fn read(table: &str) -> Result<Vec<Mutant>> {
         let cells: Vec<_> =
             plain.split('|').map(|c| c.trim_matches(' ').replace('\u{1}', "|")).collect();
         let [_, name, file, text, becomes, ..] = cells.as_slice() else {
-            bail!("{TABLE}: a row of four columns was expected: {row}");
+            bail!("a row of four columns was expected: {row}");
         };
         let code = |cell: &str| cell.trim_matches('`').to_owned();
         mutants.push(Mutant {
@@ -66,7 +72,7 @@ fn read(table: &str) -> Result<Vec<Mutant>> {
             becomes: code(becomes),
         });
     }
-    ensure!(!mutants.is_empty(), "{TABLE} has no row");
+    ensure!(!mutants.is_empty(), "there is no row");
     Ok(mutants)
 }
 
@@ -92,26 +98,26 @@ fn write_changed(to: &PathBuf, bytes: &[u8]) -> Result<()> {
     fs::write(to, bytes).with_context(|| format!("cannot write {}", to.display()))
 }
 
-fn unchanged(copy: &Path, target: &Path) -> Result<()> {
-    ensure!(tests_pass(copy, target)?, "the tests fail without any change");
+fn unchanged(copy: &Path, target: &Path, filter: &str) -> Result<()> {
+    ensure!(tests_pass(copy, target, filter)?, "the tests fail without any change");
     Ok(())
 }
 
 /// Change, test, change back.
-fn try_one(copy: &Path, target: &Path, mutant: &Mutant) -> Result<()> {
+fn try_one(copy: &Path, target: &Path, mutant: &Mutant, filter: &str) -> Result<()> {
     let file = copy.join(&mutant.file);
     let whole = fs::read_to_string(&file).with_context(|| format!("no {}", mutant.file))?;
     let count = whole.matches(&mutant.text).count();
     ensure!(count == 1, "`{}` is {count} times in {}", mutant.text, mutant.file);
     fs::write(&file, whole.replacen(&mutant.text, &mutant.becomes, 1))?;
-    let passed = tests_pass(copy, target);
+    let passed = tests_pass(copy, target, filter);
     fs::write(&file, &whole)?;
-    ensure!(!passed?, "survived: no test of {FILTER} failed without it");
+    ensure!(!passed?, "survived: no test of {filter} failed without it");
     Ok(())
 }
 
 /// Build (an error if that fails), then say whether the tests passed.
-fn tests_pass(copy: &Path, target: &Path) -> Result<bool> {
+fn tests_pass(copy: &Path, target: &Path, filter: &str) -> Result<bool> {
     let command = |last: &[&str]| {
         let mut command = cargo(copy);
         command
@@ -123,7 +129,7 @@ fn tests_pass(copy: &Path, target: &Path) -> Result<bool> {
         command
     };
     process::pass_on(&mut command(&["--no-run"]))?;
-    let output = command(&[FILTER]).stdin(Stdio::null()).output()?;
+    let output = command(&[filter]).stdin(Stdio::null()).output()?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     let seen = stdout.lines().find(|l| l.starts_with("seed "));
     println!("   {}", seen.unwrap_or("no difference"));
@@ -149,12 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_in_the_tree_is_not_stale() {
+    fn the_tables_in_the_tree_are_not_stale() {
         let root = crate::cargo::root().unwrap();
-        let table = fs::read_to_string(root.join(TABLE)).unwrap();
-        for mutant in read(&table).unwrap() {
-            let text = fs::read_to_string(root.join(&mutant.file)).unwrap();
-            assert_eq!(text.matches(&mutant.text).count(), 1, "{mutant:?}");
+        for (table, _) in TABLES {
+            let rows = fs::read_to_string(root.join(table)).unwrap();
+            for mutant in read(&rows).unwrap() {
+                let text = fs::read_to_string(root.join(&mutant.file)).unwrap();
+                assert_eq!(text.matches(&mutant.text).count(), 1, "{mutant:?}");
+            }
         }
     }
 }

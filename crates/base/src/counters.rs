@@ -100,6 +100,7 @@ counters! {
     BroadcastsOtherForm "broadcasts_other_form"
         "link-level broadcasts to an IP address that is not this port's broadcast address";
     Forwarded "forwarded" "packets forwarded";
+    ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";
@@ -109,6 +110,7 @@ counters! {
     RouterSolicitations "router_solicitations" "router solicitations sent";
     RouterAdvertisements "router_advertisements" "router advertisements received and used";
     Redirects "redirects" "redirects received and followed";
+    RedirectsOut "redirects_out" "redirects sent to the source of a packet that was forwarded";
     AddressProbes "address_probes" "ARP probes sent for addresses of ours (RFC 5227)";
     AddressConflicts "address_conflicts" "times another host used or wanted an address of ours";
     NeighbourFailures "neighbour_failures" "neighbours that did not answer, or were evicted";

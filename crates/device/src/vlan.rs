@@ -188,6 +188,22 @@ impl Port {
         Some(priority | id)
     }
 
+    /// Give each frame its tag, in place; those that cannot have one are freed and counted.
+    #[inline]
+    fn insert_tags(&mut self, pool: &mut Pool, frames: &mut Burst) {
+        let mut at = 0;
+        while let Some(frame) = frames.get_mut(at) {
+            let Some(control) = self.control(frame) else { return };
+            match tag::push(frame, self.protocol, control, pool) {
+                Ok(()) => at += 1,
+                Err(reason) => {
+                    self.own.count(reason);
+                    pool.free(frames.remove(at));
+                }
+            }
+        }
+    }
+
     /// Copy the trunk's failure and drops, because callers cannot borrow them from behind the lock.
     fn look(&mut self) {
         self.since_look = 0;
@@ -212,20 +228,11 @@ impl Device for Port {
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
         let mut trunk = locked(&self.trunk);
-        let mut news = Vec::new();
         // First the queued frames; fetch more only if there is still room.
-        for fetched in [false, true] {
-            if fetched {
-                news = trunk.fetch(self.number, pool);
-            }
-            while !into.is_full()
-                && let Some(frame) = trunk.next(self.number)
-            {
-                into.push(frame);
-            }
-            if into.is_full() {
-                break;
-            }
+        trunk.take_queued(self.number, into);
+        let mut news = Vec::new();
+        if !into.is_full() {
+            news = trunk.fetch(self.number, pool, into);
         }
         drop(trunk);
         news.into_iter().for_each(|port| self.sleepers.wake_one(port));
@@ -238,32 +245,16 @@ impl Device for Port {
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         let before = from.len();
-        let mut tagged = Burst::new();
-        for mut frame in core::mem::take(from) {
-            let pushed = match self.control(&frame) {
-                Some(control) => tag::push(&mut frame, self.protocol, control, pool),
-                None => Ok(()),
-            };
-            match pushed {
-                Ok(()) => tagged.push(frame),
-                Err(reason) => {
-                    self.own.count(reason);
-                    pool.free(frame);
-                }
-            }
-        }
+        self.insert_tags(pool, from);
         let mut trunk = locked(&self.trunk);
-        trunk.device.tx_burst(pool, &mut tagged);
+        trunk.device.tx_burst(pool, from);
         let up = trunk.device.link_up();
-        let others = trunk.offered(self.number, tagged.is_empty());
+        let others = trunk.offered(self.number, from.is_empty());
         drop(trunk);
         others.into_iter().for_each(|port| self.sleepers.wake_one(port));
         // Pushed-back frames stay as they were offered, without the tag.
-        for mut frame in tagged {
-            if self.id != Id::Untagged {
-                tag::pop(&mut frame);
-            }
-            from.push(frame);
+        if self.id != Id::Untagged {
+            from.iter_mut().for_each(tag::pop);
         }
         if up != self.failure.is_none() {
             self.look();

@@ -5,11 +5,15 @@
 //! read, except to find out whether an error may be reported. RFC 1812 sections 5.2 and 5.3, RFC
 //! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 
+mod plain;
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
 
 use base::{DropReason, Mtu};
 use wire::checksum::{Ladder, Sum};
-use wire::{ipv4, ipv6, udp};
+use wire::{icmpv6, ipv4, ipv6, udp};
 
 use crate::ip_input::{is_martian_source, pseudo_sum};
 
@@ -44,6 +48,18 @@ pub fn destination(packet: &[u8]) -> Option<IpAddr> {
             Some(Ipv4Addr::from(*bytes).into())
         }
     }
+}
+
+/// Is it a message of neighbour discovery? Its hop limit shows that it is from the link that it
+/// came by, and it is about no other.
+pub fn is_neighbour_discovery(packet: &[u8]) -> bool {
+    let Ok(h) = ipv6::Header::parse(packet) else { return false };
+    let payload = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
+    let kind = match ipv6::upper_layer(payload, h.next_header) {
+        Ok((ipv6::ICMPV6, at)) => payload.get(at),
+        _ => None,
+    };
+    kind.is_some_and(|&kind| icmpv6::is_neighbour_discovery(kind))
 }
 
 /// Check a packet that is not for this host.

@@ -3,7 +3,7 @@
 //! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`, which have the routes, rate limits and
 //! sockets. RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use base::{DropReason, IpVersion};
 use wire::checksum::Sum;
@@ -276,6 +276,9 @@ pub enum Report {
     HopLimit,
     /// A router: the packet is larger than the next link's MTU, in bytes, and may not be cut.
     TooBig(usize),
+    /// A router: this neighbour of the packet's source is a better first hop for its destination.
+    /// IPv4 alone: IPv6 has a message of its own.
+    Redirect(Ipv4Addr),
 }
 
 /// Write the header of a report in front of its quotation, which is in `message` already.
@@ -284,6 +287,7 @@ pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
     const IN_REASSEMBLY: u8 = 1;
     /// Hop limit exceeded in transit.
     const IN_TRANSIT: u8 = 0;
+    const FOR_HOST: u8 = 1;
     match (what, src, dst) {
         (Report::Unreachable(why), ..) => error(message, why, src, dst),
         (Report::HopLimit, IpAddr::V6(src), IpAddr::V6(dst)) => {
@@ -298,6 +302,10 @@ pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
         (Report::TooBig(mtu), ..) => {
             let mtu = mtu.min(usize::from(u16::MAX)) as u16;
             v4::Header::FragmentationNeeded { mtu }.emit(message);
+        }
+        // For the host: redirects for networks are not to be sent (RFC 1812 section 5.2.7.2).
+        (Report::Redirect(gateway), ..) => {
+            v4::Header::Redirect { code: FOR_HOST, gateway }.emit(message);
         }
         (Report::ReassemblyTime, IpAddr::V6(src), IpAddr::V6(dst)) => {
             v6::Header::TimeExceeded { code: IN_REASSEMBLY }.emit(message, src, dst);

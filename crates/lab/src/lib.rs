@@ -10,6 +10,7 @@
 pub mod contest;
 mod envelope;
 pub mod fair;
+pub mod forward;
 mod keep;
 pub mod livelock;
 mod machine;

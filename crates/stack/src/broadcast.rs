@@ -183,7 +183,10 @@ impl Stack {
     /// `false`, with nothing changed, if `addr` is no address of the port, or `to` cannot be the
     /// broadcast address of its network.
     pub fn set_broadcast(&mut self, port: PortId, addr: Ipv4Addr, to: Ipv4Addr) -> bool {
-        self.ports.get_mut(port.0).is_some_and(|port| port.local.set_broadcast(addr, to))
+        let port = self.ports.get_mut(port.0);
+        let is_set = port.is_some_and(|port| port.local.set_broadcast(addr, to));
+        self.path_mtus.note_change();
+        is_set
     }
 
     /// What the network of `addr`, an IPv4 address of a port, broadcasts to; `None` for another

@@ -65,7 +65,7 @@ fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], problem: ipv6::Problem) {
         Report::Problem(inet::frag::Problem { code: problem.code, pointer: problem.pointer });
     if port.local.is_ours(dst) {
         match problem.even_to_group {
-            true => icmp::report_from(stack, packet, (dst, src), what),
+            true => _ = icmp::report_from(stack, packet, (dst, src), what),
             false => icmp::report(stack, m, packet, (dst, src), what),
         }
     } else if header.dst.is_multicast()

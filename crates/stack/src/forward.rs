@@ -1,14 +1,20 @@
 //! Forwarding, plain: what is not for this host goes to its next hop, or is dropped by name and
 //! reported to its source. Off by default.
 //!
-//! Called by: `rx.rs`, once a burst if it is on, so that a host pays nothing for it. Never
-//! forwarded: what came by a link-level broadcast or multicast, source-routed or link-local
-//! packets, limited and, unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and
-//! 5.3, RFC 2644, RFC 8200 section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
+//! Called by: `rx.rs`, once a burst if it is on, so that a host pays nothing for it. `burst.rs`
+//! does the same for plain packets, faster; this is what it is held against. Never forwarded: what
+//! came by a link-level broadcast or multicast, source-routed or link-local packets, limited and,
+//! unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200
+//! section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
+
+mod adjacency;
+mod burst;
+mod locals;
+mod redirect;
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use base::{Counter, DropReason, IpVersion, LinkKind, MacAddr, Mtu};
+use base::{Counter, DropReason, IpVersion, LinkKind, MacAddr, Mtu, Switch};
 use device::Burst;
 use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
@@ -17,13 +23,32 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use crate::{Stack, icmp, mtu, resolve, rx, tx};
+use crate::{PortId, Stack, icmp, mtu, resolve, rx, tx};
 
 /// What a stack forwards.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Forwarding {
     pub(crate) on: bool,
     directed_broadcasts: bool,
+    no_redirects: bool,
+    /// Made when forwarding is first switched on.
+    bursts: Option<Box<burst::Bursts>>,
+}
+
+impl Forwarding {
+    #[inline(always)]
+    fn sends_redirects(&self) -> bool {
+        !self.no_redirects
+    }
+}
+
+/// What was forwarded by a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forwarded {
+    /// Packets that came by it and were forwarded.
+    pub packets_in: u64,
+    /// Packets that were forwarded to a next hop there, those that wait for its address included.
+    pub packets_out: u64,
 }
 
 /// Forward what of a burst is not for this host, and leave the rest in it, in order. Returns how
@@ -35,6 +60,14 @@ pub(crate) fn divert(
     (link, mac): (LinkKind, MacAddr),
     frames: &mut Burst,
 ) -> u64 {
+    let in_bursts = stack.core.cx.switches.on(Switch::ForwardBurst)
+        && !stack.pace.is_on()
+        && !stack.listeners.takes_anything();
+    if in_bursts && let Some(mut bursts) = stack.forwarding.bursts.take() {
+        let bytes = bursts.divert(stack, port_id, (link, mac), frames);
+        stack.forwarding.bursts = Some(bursts);
+        return bytes;
+    }
     let mut bytes = 0;
     for m in core::mem::take(frames) {
         let len = m.len() as u64;
@@ -71,8 +104,11 @@ fn take(
     let fate = match elsewhere {
         // A router takes packets to any address of its own by any port: RFC 1812 section 5.2.3.
         Some(port) if !is_link_local(dst) => {
+            let packet = m.as_slice().get(at..).unwrap_or_default();
+            let is_of_the_link = dst.is_ipv6() && transit::is_neighbour_discovery(packet);
             m.set_in_port(port.0);
             match dst {
+                _ if is_of_the_link => Err(DropReason::NdNotForUs),
                 IpAddr::V4(_) => rx::other_ipv4(stack, m, at),
                 IpAddr::V6(_) => rx::other_ipv6(stack, m, at),
             }
@@ -126,6 +162,9 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
         return Err(DropReason::IpTooBig);
     }
     let found = resolve::link_address(stack, hop.port, hop.neighbour, transit.dst)?;
+    if hop.port == m.in_port() && stack.forwarding.sends_redirects() {
+        redirect::output(stack, &m, packet, &transit, &hop);
+    }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
     send(stack, m, at, &transit, mtu, &egress)
 }
@@ -184,6 +223,12 @@ fn send(
         stack.core.cx.pool.free(m);
     }
     stack.core.cx.counters.add(Counter::Forwarded, 1);
+    if let Some(port) = stack.ports.get_mut(in_port) {
+        port.forwarded.packets_in += 1;
+    }
+    if let Some(port) = stack.ports.get_mut(egress.port) {
+        port.forwarded.packets_out += 1;
+    }
     Ok(())
 }
 
@@ -243,6 +288,9 @@ impl Stack {
     /// ([`Stack::tcp_listen`] of a forwarder) have precedence.
     pub fn set_forwarding(&mut self, on: bool) {
         self.forwarding.on = on;
+        if on && self.forwarding.bursts.is_none() {
+            self.forwarding.bursts = Some(Box::new(burst::Bursts::new()));
+        }
     }
 
     /// Are packets forwarded?
@@ -254,6 +302,25 @@ impl Stack {
     /// default (RFC 2644): a packet to a thousand hosts is what floods are made of.
     pub fn set_directed_broadcasts(&mut self, on: bool) {
         self.forwarding.directed_broadcasts = on;
+    }
+
+    /// Tell a host whose packet leaves by the port that it came by, to another neighbour of the
+    /// host, that there is a better first hop (a redirect). On by default, while packets are
+    /// forwarded.
+    pub fn set_redirects(&mut self, on: bool) {
+        self.forwarding.no_redirects = !on;
+    }
+
+    /// What was forwarded by a port; `None` if there is no such port.
+    pub fn forwarded(&self, port: PortId) -> Option<Forwarded> {
+        self.ports.get(port.0).map(|port| port.forwarded)
+    }
+
+    /// Grows whenever anything changes that the way of a forwarded packet was found by: addresses,
+    /// ports, routes, MTUs, and neighbours that have another link address or are to be asked.
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        self.changes() + self.ports.epoch() + self.neighbours.demotions()
     }
 
     /// Is this a broadcast address of any port's network?

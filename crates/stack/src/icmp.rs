@@ -220,7 +220,8 @@ pub(crate) fn report(
     }
 }
 
-/// [`report`] about a packet that may have been for a group, from `src`, an address of ours.
+/// [`report`] about a packet that may have been for a group, from `src`, an address of ours. Was it
+/// sent?
 /// RFC 4443 2.2-a, 2.4-f.
 #[cold]
 pub(crate) fn report_from(
@@ -228,21 +229,23 @@ pub(crate) fn report_from(
     packet: &[u8],
     (src, dst): (IpAddr, IpAddr),
     what: Report,
-) {
+) -> bool {
     if is_martian_source(dst) {
-        return;
+        return false;
     }
     let core = &mut stack.core;
     if !stack.icmp_errors.admits(dst, core) {
-        return;
+        return false;
     }
     let version = IpVersion::of(&src);
     let quote = &packet[..icmp::quote_len(version, packet.len())];
     let Some(mut answer) = core.cx.pool.copy_of(quote) else {
-        return core.drops.count(DropReason::MbufExhausted);
+        core.drops.count(DropReason::MbufExhausted);
+        return false;
     };
     if answer.prepend(icmp::HEADER_LEN).is_none() {
-        return core.drops.count(DropReason::MbufExhausted);
+        core.drops.count(DropReason::MbufExhausted);
+        return false;
     }
     if let Some(message) = answer.as_mut_slice() {
         icmp::report(message, what, src, dst);
@@ -256,6 +259,7 @@ pub(crate) fn report_from(
         Ok(()) => stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1),
         Err(reason) => stack.core.drops.count(reason),
     }
+    sent.is_ok()
 }
 
 /// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed

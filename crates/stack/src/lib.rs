@@ -58,6 +58,7 @@ pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
+pub use forward::Forwarded;
 pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};

@@ -134,6 +134,20 @@ impl LocalAddrs {
         })
     }
 
+    /// Our IPv4 addresses here, and all that [`LocalAddrs::is_broadcast`] says of their networks.
+    pub(crate) fn special_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let of_network = |own: &LocalV4| [own.addr & !own.host, own.addr | own.host];
+        self.v4.iter().flat_map(move |own| {
+            let [zeros, ones] = of_network(own);
+            [own.addr, zeros, ones, own.broadcast].map(Ipv4Addr::from_bits)
+        })
+    }
+
+    /// Our IPv6 addresses here.
+    pub(crate) fn own_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.v6.iter().copied()
+    }
+
     /// Is this one of our addresses here?
     #[inline]
     pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {

@@ -15,6 +15,7 @@ use inet::Address;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
 
+use crate::forward::Forwarded;
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
 use crate::{Armed, TcpHandle};
@@ -64,6 +65,8 @@ pub(crate) struct Port {
     asked_for_room: bool,
     /// A full burst found room since this was asked last.
     found_room: bool,
+    /// What forwarding has counted here.
+    pub(crate) forwarded: Forwarded,
 }
 
 impl Port {

@@ -12,6 +12,7 @@ mod devices;
 mod flows;
 mod follow;
 mod forward;
+mod forward_burst;
 mod frag;
 mod groups;
 mod host;

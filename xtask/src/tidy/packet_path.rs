@@ -24,6 +24,8 @@ const FILES: &[&str] = &[
     "crates/tcp/src/ack.rs",
     "crates/tcp/src/receive/text.rs",
     "crates/stack/src/follow.rs",
+    "crates/stack/src/forward/burst.rs",
+    "crates/inet/src/forward/plain.rs",
     "crates/stack/src/stamp.rs",
 ];
 

@@ -121,9 +121,10 @@ pub(super) fn push(
     control: u16,
     pool: &mut Pool,
 ) -> Result<(), DropReason> {
-    if frame.len() < ADDRESSES + 2 {
-        return Err(DropReason::EtherShort);
-    }
+    let addresses = match frame.as_slice().first_chunk::<ADDRESSES>() {
+        Some(addresses) if frame.len() >= ADDRESSES + 2 => *addresses,
+        _ => return Err(DropReason::EtherShort),
+    };
     // Check both conditions before anything is changed.
     if frame.headroom() < LEN || frame.headers_mut(ADDRESSES).is_none() {
         let copy = wrap::copy_of(pool, frame).ok_or(DropReason::MbufExhausted)?;
@@ -131,9 +132,12 @@ pub(super) fn push(
     }
     frame.prepend(LEN).ok_or(DropReason::DeviceRefused)?;
     let head = frame.headers_mut(ADDRESSES + LEN).ok_or(DropReason::DeviceRefused)?;
-    head.copy_within(LEN.., 0);
-    head[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
-    head[ADDRESSES + 2..].copy_from_slice(&control.to_be_bytes());
+    if let Some(head) = head.first_chunk_mut::<{ ADDRESSES + LEN }>() {
+        let ([a, b], [c, d]) = (protocol.to_be_bytes(), control.to_be_bytes());
+        let (front, tag) = head.split_at_mut(ADDRESSES);
+        front.copy_from_slice(&addresses);
+        tag.copy_from_slice(&[a, b, c, d]);
+    }
     if frame.has(Flags::CSUM_PARTIAL) {
         frame.set_csum(frame.csum() + LEN as u16);
     }

@@ -98,30 +98,28 @@ impl Trunk {
         self.ports.get(port).map_or(0, |member| member.waiting.len())
     }
 
-    /// The next frame that waits for a port.
-    pub(super) fn next(&mut self, port: usize) -> Option<Mbuf> {
-        self.ports.get_mut(port)?.waiting.pop_front()
+    /// Move frames that wait for a port, as far as there is room.
+    #[inline]
+    pub(super) fn take_queued(&mut self, port: usize, into: &mut Burst) {
+        let Some(member) = self.ports.get_mut(port) else { return };
+        while !into.is_full()
+            && let Some(frame) = member.waiting.pop_front()
+        {
+            into.push(frame);
+        }
     }
 
-    /// Receive a burst from the device and distribute it. Returns the ports, other than `port`,
-    /// whose queue was empty before.
-    pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool) -> Vec<usize> {
+    /// Receive a burst from the device and distribute it: the frames of `port`, none of which
+    /// waits, go straight to `into`, as far as there is room. Returns the other ports whose queue
+    /// was empty before.
+    #[inline]
+    pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool, into: &mut Burst) -> Vec<usize> {
         let (mut burst, mut news) = (Burst::new(), Vec::new());
         self.device.rx_burst(pool, &mut burst);
         for mut frame in burst {
             match self.whose(&mut frame) {
-                Ok(to) => {
-                    let Some(member) = self.ports.get_mut(to) else { continue };
-                    if member.waiting.len() >= QUEUE {
-                        self.drops.count(DropReason::DeviceRingFull);
-                        pool.free(frame);
-                        continue;
-                    }
-                    if member.waiting.is_empty() && to != port {
-                        news.push(to);
-                    }
-                    member.waiting.push_back(frame);
-                }
+                Ok(to) if to == port && !into.is_full() => into.push(frame),
+                Ok(to) => self.enqueue(to, to != port, frame, pool, &mut news),
                 Err(reason) => {
                     self.drops.count(reason);
                     pool.free(frame);
@@ -129,6 +127,26 @@ impl Trunk {
             }
         }
         news
+    }
+
+    /// A frame waits for its port, which is to be woken, if it is another one, by the first.
+    fn enqueue(
+        &mut self,
+        to: usize,
+        is_other: bool,
+        frame: Mbuf,
+        pool: &mut Pool,
+        news: &mut Vec<usize>,
+    ) {
+        let Some(member) = self.ports.get_mut(to) else { return };
+        if member.waiting.len() >= QUEUE {
+            self.drops.count(DropReason::DeviceRingFull);
+            return pool.free(frame);
+        }
+        if member.waiting.is_empty() && is_other {
+            news.push(to);
+        }
+        member.waiting.push_back(frame);
     }
 
     /// Note that a burst of a port was offered to the device, which took `all` of it or not.
@@ -158,6 +176,7 @@ impl Trunk {
     }
 
     /// Find the port of a frame, and remove the frame's tag. A priority tag counts as untagged.
+    #[inline]
     fn whose(&self, frame: &mut Mbuf) -> Result<usize, DropReason> {
         let to = match tag::find(frame.as_slice(), self.protocol) {
             Found::Cut => return Err(DropReason::EtherShort),

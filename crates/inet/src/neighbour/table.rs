@@ -41,6 +41,7 @@ pub struct Neighbours {
     uses: u64,
     pending: usize,
     changes: u64,
+    demotions: u64,
     /// Ports whose routers want other times: reachable, between solicitations.
     times: Vec<(u16, Duration, Duration)>,
 }
@@ -151,6 +152,7 @@ impl Neighbours {
             // reachable entry stale.
             _ if !overrides => {
                 if entry.state == State::Reachable {
+                    self.demotions += 1;
                     self.enter(key, State::Stale, Instant::NEVER);
                 }
                 false
@@ -222,6 +224,27 @@ impl Neighbours {
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// A counter, incremented whenever a neighbour is doubted before its time: what
+    /// [`Neighbours::usable`] said of it holds no more.
+    #[inline(always)]
+    pub fn demotions(&self) -> u64 {
+        self.demotions
+    }
+
+    /// The link address of a neighbour, and until when [`Neighbours::resolve`] would only return it
+    /// and note that it is used, as long as [`Neighbours::changes`] and [`Neighbours::demotions`]
+    /// stay the same. `None` if it would do more now.
+    pub fn usable(&self, key: Key, now: Instant) -> Option<(MacAddr, Instant)> {
+        let entry = self.entries.get(&key)?;
+        let until = match entry.state {
+            State::Static => Instant::NEVER,
+            State::Reachable => entry.confirmed_at + self.times(key.0).0,
+            State::Delay | State::Probe => entry.deadline,
+            State::Stale | State::Incomplete => return None,
+        };
+        (until > now).then_some((entry.mac, until))
     }
 
     /// The state of a neighbour's entry.

@@ -14,6 +14,7 @@ use inet::Address;
 use mbuf::Pool;
 
 use super::{Port, PortId};
+use crate::forward::Forwarded;
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
 use crate::{Armed, MitigationError, PortConfig, ReplaceError};
@@ -62,6 +63,7 @@ impl Ports {
             refused_since: None,
             asked_for_room: false,
             found_room: false,
+            forwarded: Forwarded::default(),
         });
         id
     }

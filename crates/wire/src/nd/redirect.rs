@@ -1,16 +1,22 @@
 //! Redirects.
 //!
-//! Called by: `inet::redirect`, which checks the sender and the addresses. RFC 4861 sections 4.5
-//! and 8.1.
+//! Called by: `inet::redirect`, which checks the sender and the addresses; `stack/forward` of a
+//! router. RFC 4861 sections 4.5, 4.6.3 and 8.1.
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv6Addr;
 
-use super::{NdOptions, OPTIONS_MAX, REDIRECT, TARGET_LINK_ADDR};
-use crate::bytes::array;
+use super::{NdOptions, OPTIONS_MAX, REDIRECT, TARGET_LINK_ADDR, set_checksum};
+use crate::bytes::{array, put};
+use crate::ipv6;
 
 /// Bytes before the options.
 const HEADER_LEN: usize = 40;
+/// Bytes of the target's link address option.
+const LINK_ADDR_LEN: usize = 8;
+/// The option with the packet, and its bytes before that.
+const REDIRECTED: u8 = 4;
+const REDIRECTED_LEN: usize = 8;
 
 /// A redirect: packets to `destination` had better go to `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +30,39 @@ pub struct Redirect {
 }
 
 impl Redirect {
+    /// Bytes of the longest redirect: the packet with it fits the smallest MTU of IPv6.
+    pub const LEN_MAX: usize = 1280 - ipv6::HEADER_LEN;
+
+    /// Write the message about `packet`, of which it quotes as much as fits, to the start of `buf`
+    /// and return its length, a multiple of 8 bytes; `None`, with nothing written, if `buf` is
+    /// shorter than [`Redirect::LEN_MAX`].
+    pub fn emit(
+        &self,
+        buf: &mut [u8],
+        packet: &[u8],
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+    ) -> Option<usize> {
+        let buf = buf.first_chunk_mut::<{ Redirect::LEN_MAX }>()?;
+        put(buf, 0, [REDIRECT, 0, 0, 0, 0, 0, 0, 0]);
+        put(buf, 8, self.target.octets());
+        put(buf, 24, self.destination.octets());
+        let mut at = HEADER_LEN;
+        if let Some(mac) = self.link_addr {
+            put(buf, at, [TARGET_LINK_ADDR, 1]);
+            put(buf, at + 2, mac.0);
+            at += LINK_ADDR_LEN;
+        }
+        // Options are counted in units of 8 bytes.
+        let quoted = packet.len().min(Redirect::LEN_MAX - at - REDIRECTED_LEN) & !7;
+        let units = ((REDIRECTED_LEN + quoted) / 8) as u8;
+        put(buf, at, [REDIRECTED, units, 0, 0, 0, 0, 0, 0]);
+        at += REDIRECTED_LEN;
+        buf[at..at + quoted].copy_from_slice(&packet[..quoted]);
+        set_checksum(&mut buf[..at + quoted], src, dst);
+        Some(at + quoted)
+    }
+
     /// Parse `message`, an ICMPv6 message whose checksum is right.
     ///
     /// # Errors

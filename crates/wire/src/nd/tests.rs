@@ -226,3 +226,26 @@ proptest! {
         }
     }
 }
+
+/// What is written is read back, for packets of every length, and never too long.
+#[test]
+fn a_redirect_quotes_the_packet_as_far_as_it_fits() {
+    let [src, dst] = [1, 2].map(|n| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, n));
+    let (target, destination) = (src, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7));
+    let packet: Vec<u8> = (0..1_500_u32).map(|n| n as u8).collect();
+    for link_addr in [None, Some(MacAddr([2, 0, 0, 0, 0, 9]))] {
+        let redirect = Redirect { target, destination, link_addr };
+        for len in [0, 7, 8, 40, 1_100, 1_192, 1_200, 1_500] {
+            let mut buf = [0xee; Redirect::LEN_MAX];
+            let written = redirect.emit(&mut buf, &packet[..len], src, dst).expect("room");
+            let message = &buf[..written];
+            assert_eq!(Redirect::parse(message), Ok(redirect));
+            assert!(icmpv6::Header::parse(message, src, dst).is_ok());
+            let before = 48 + if link_addr.is_some() { 8 } else { 0 };
+            let quoted = len.min(Redirect::LEN_MAX - before) & !7;
+            assert_eq!(message[before..], packet[..quoted]);
+            assert!(buf[written..].iter().all(|b| *b == 0xee));
+        }
+        assert_eq!(redirect.emit(&mut [0; Redirect::LEN_MAX - 1], &packet, src, dst), None);
+    }
+}

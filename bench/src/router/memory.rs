@@ -1,0 +1,176 @@
+//! Our router in memory. Called by `router`. Generator, router and sink share a thread; generator
+//! and sink are measured without the router as well, over one wire, and subtracted: what is left is
+//! the router with both of its links.
+
+use std::time::Instant as Clock;
+
+use anyhow::{Context, Result, bail, ensure};
+use base::Instant;
+use lab::forward::{Alone, DEPTH, Rig, Shape};
+
+use crate::harness::{Bench, Figure};
+use crate::measure::{Measurement, median, thread_cpu_s};
+
+/// The route table finds the longest of a million prefixes without walking over them, and takes
+/// changes as quickly. Without it, rows that need that have no value.
+const HAS_COMPILED_FIB: bool = false;
+
+/// Frames of a round: four bursts, which stay in the cache.
+const ROUND: usize = 256;
+/// Rounds between two looks at the clock.
+const ROUNDS: usize = 16;
+/// Bytes of a full-size frame; on the wire it takes 24 more: preamble, check sequence and gap.
+const FULL: usize = 1_514;
+const ON_WIRE: usize = FULL + 24;
+
+/// CPU seconds and packets of rounds for about `seconds`.
+fn rounds(seconds: f64, mut round: impl FnMut() -> Result<usize>) -> Result<(f64, u64)> {
+    round()?;
+    let (begun, cpu, mut packets) = (Clock::now(), thread_cpu_s(), 0);
+    while begun.elapsed().as_secs_f64() < seconds {
+        for _ in 0..ROUNDS {
+            packets += round()? as u64;
+        }
+    }
+    Ok((thread_cpu_s() - cpu, packets))
+}
+
+/// ns a packet of generator and sink alone.
+fn alone_ns(shape: Shape, seconds: f64) -> Result<f64> {
+    let mut alone = Alone::new(shape).context("no frames of this shape")?;
+    let (cpu_s, packets) = rounds(seconds, || {
+        let passed = alone.pass(ROUND);
+        ensure!(passed == ROUND, "{passed} of {ROUND} frames passed the wire");
+        Ok(passed)
+    })?;
+    Ok(cpu_s * 1e9 / packets as f64)
+}
+
+/// What the router does, for `seconds`; `cpu_s` is its own.
+pub(super) fn forwarding(shape: Shape, seconds: f64) -> Result<Measurement> {
+    let mut rig = Rig::new(shape).context("no router of this shape")?;
+    let clock = Clock::now();
+    let (cpu_s, packets) = rounds(seconds / 2.0, || {
+        let offered = rig.offer(ROUND);
+        let now = Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1);
+        rig.turn(now);
+        let passed = rig.drain();
+        ensure!(passed == offered, "{passed} of {offered} frames passed: {:?}", rig.lost());
+        Ok(passed)
+    })?;
+    let all_ns = cpu_s * 1e9 / packets as f64;
+    let alone_ns = alone_ns(shape, seconds / 2.0)?;
+    let own_ns = all_ns - alone_ns;
+    ensure!(own_ns > 0.0, "generator and sink cost {alone_ns:.1} ns, with router {all_ns:.1}");
+    Ok(Measurement {
+        units: packets,
+        bytes: packets * shape.frame_bytes as u64,
+        cpu_s: own_ns * packets as f64 * 1e-9,
+        wall_s: seconds,
+        settings: format!("{own_ns:.1} ns: {all_ns:.1} less {alone_ns:.1} of generator and sink"),
+        ..Measurement::default()
+    })
+}
+
+fn ours(shape: Shape) -> impl FnMut(f64) -> Result<Measurement> {
+    move |seconds| forwarding(shape, seconds)
+}
+
+/// The median over pairs of a figure that is no ratio.
+fn alone(b: &Bench, shape: Shape, figure: impl Fn(&Measurement) -> Result<f64>) -> Result<Figure> {
+    forwarding(shape, b.trial_s)?;
+    let (mut samples, mut note) = (Vec::with_capacity(b.pairs), String::new());
+    for _ in 0..b.pairs {
+        let measured = forwarding(shape, b.seconds)?;
+        samples.push(figure(&measured)?);
+        note = measured.settings;
+    }
+    Ok(Figure { value: median(&samples), samples, note: format!("{note}, the last of them") })
+}
+
+pub(super) fn one_route(b: &Bench) -> Result<Figure> {
+    alone(b, Shape::default(), |m| Ok(m.units_per_cpu_s()? * 1e-6))
+}
+
+pub(super) fn million_routes(b: &Bench) -> Result<Figure> {
+    needs_compiled_fib()?;
+    let many = Shape { routes: 1_000_000, ..Shape::default() };
+    b.ratio(Measurement::units_per_cpu_s, ours(many), ours(Shape::default()))
+}
+
+pub(super) fn v6_over_v4(b: &Bench) -> Result<Figure> {
+    let v6 = Shape { v6: true, ..Shape::default() };
+    b.close_ratio(Measurement::units_per_cpu_s, ours(v6), ours(Shape::default()))
+}
+
+pub(super) fn tagged(b: &Bench) -> Result<Figure> {
+    let tagged = Shape { tagged: true, ..Shape::default() };
+    b.close_ratio(Measurement::units_per_cpu_s, ours(tagged), ours(Shape::default()))
+}
+
+pub(super) fn two_cores(_: &Bench) -> Result<Figure> {
+    bail!("not built yet: a stack is one shard, on one core")
+}
+
+/// The router's share of a core for as many full-size frames as 10 Gb/s of Ethernet carry.
+pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
+    let frames_per_s = 10e9 / (ON_WIRE * 8) as f64;
+    let shape = Shape { frame_bytes: FULL, ..Shape::default() };
+    alone(b, shape, |m| Ok(frames_per_s / m.units_per_cpu_s()?))
+}
+
+fn needs_compiled_fib() -> Result<()> {
+    ensure!(HAS_COMPILED_FIB, "not built yet: the route table is walked from its beginning");
+    Ok(())
+}
+
+pub(super) fn route_changes(_: &Bench) -> Result<Figure> {
+    needs_compiled_fib()?;
+    bail!("not built yet: there is no recorded stream of route changes")
+}
+
+pub(super) fn longest_pause(_: &Bench) -> Result<Figure> {
+    needs_compiled_fib()?;
+    bail!("not built yet: there is no recorded stream of route changes")
+}
+
+/// Packets a second of the router's own turns. Before each turn `offered` are brought, of which
+/// the ring takes what it has room for; the interface loses the rest before it costs anything.
+fn under_load(offered: usize, seconds: f64) -> Result<f64> {
+    let mut rig = Rig::new(Shape::default()).context("no router of this shape")?;
+    let (clock, mut spent, mut packets) = (Clock::now(), 0.0, 0);
+    while clock.elapsed().as_secs_f64() < seconds {
+        rig.offer(offered);
+        let before = clock.elapsed();
+        rig.turn(Instant::from_nanos(before.as_nanos() as u64 + 1));
+        spent += (clock.elapsed() - before).as_secs_f64();
+        packets += rig.drain() as u64;
+    }
+    ensure!(rig.lost().is_none(), "the router itself lost packets: {:?}", rig.lost());
+    Ok(packets as f64 / spent)
+}
+
+/// In each turn the router takes eight bursts of a port at most: ten times the load is more than
+/// its ring holds.
+pub(super) fn overload(b: &Bench) -> Result<Figure> {
+    let turn = 8 * device::BURST;
+    let loads = [turn / 8, turn / 4, turn / 2, turn, 2 * turn, 10 * turn];
+    let mut samples = Vec::with_capacity(b.pairs);
+    let mut note = String::new();
+    under_load(turn, b.trial_s)?;
+    for _ in 0..b.pairs {
+        let each = b.seconds / loads.len() as f64;
+        let rates = loads.iter().map(|&load| under_load(load, each));
+        let rates = rates.collect::<Result<Vec<f64>>>()?;
+        let peak = rates.iter().copied().fold(0.0, f64::max);
+        let last = rates.last().copied().unwrap_or(0.0);
+        samples.push(last / peak);
+        note = format!(
+            "{:.2} Mpps with {} offered to a ring of {DEPTH} for each turn of {turn}, peak {:.2}",
+            last * 1e-6,
+            10 * turn,
+            peak * 1e-6
+        );
+    }
+    Ok(Figure { value: median(&samples), samples, note })
+}

@@ -1,0 +1,99 @@
+//! Packets that a router forwards without anything unusual about them: what the burst path of
+//! forwarding needs of their headers, or nothing.
+//!
+//! Called by: `stack/forward/burst.rs`. Whoever is refused here goes through [`super::examine`],
+//! which has the reasons. A fragment is as plain as a whole packet: its headers change alike. RFC
+//! 1812 sections 5.2 and 5.3, RFC 8200 section 3.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use wire::checksum::Sum;
+use wire::{ipv4, ipv6};
+
+/// A packet of either version, by its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain<A> {
+    /// Its source.
+    pub src: A,
+    /// Its destination.
+    pub dst: A,
+    /// Bytes of the packet; what is behind them in a frame is padding.
+    pub len: usize,
+}
+
+/// An IPv4 packet without options, with a right checksum and a hop left after this one, between
+/// addresses that packets may be forwarded between.
+#[inline(always)]
+pub fn plain_v4(packet: &[u8]) -> Option<Plain<Ipv4Addr>> {
+    let b = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+    let word = |at: usize| u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+    let pair = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    let len = usize::from(u16::from_be_bytes([b[2], b[3]]));
+    let (src, dst) = (u32::from_be(word(12)), u32::from_be(word(16)));
+    let is_plain = b[0] == 0x45
+        && len >= ipv4::HEADER_LEN
+        && len <= packet.len()
+        && b[8] > 1
+        && may_cross_v4(src)
+        && may_cross_v4(dst)
+        && Sum::from_u64s([pair(0), pair(8), u64::from(word(16))]).is_whole();
+    is_plain.then_some(Plain { src: Ipv4Addr::from_bits(src), dst: Ipv4Addr::from_bits(dst), len })
+}
+
+/// An IPv6 packet with a hop left after this one, between global or unique local addresses.
+/// Extension headers are for its destination.
+#[inline(always)]
+pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
+    let b = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
+    let len = ipv6::HEADER_LEN + usize::from(u16::from_be_bytes([b[4], b[5]]));
+    let is_plain = b[0] >> 4 == 6
+        && packet.len() >= len
+        && b[7] > 1
+        && may_cross_v6(b[8])
+        && may_cross_v6(b[24]);
+    if !is_plain {
+        return None;
+    }
+    let src: &[u8; 16] = b[8..].first_chunk()?;
+    let dst: &[u8; 16] = b[24..].first_chunk()?;
+    Some(Plain { src: Ipv6Addr::from(*src), dst: Ipv6Addr::from(*dst), len })
+}
+
+/// Neither this network, loopback or link-local, nor multicast, reserved or the limited broadcast.
+#[inline(always)]
+fn may_cross_v4(addr: u32) -> bool {
+    let first = addr >> 24;
+    // 1 to 223.
+    first.wrapping_sub(1) < 223 && first != 127 && addr >> 16 != 0xa9fe
+}
+
+/// 2000::/3 or fc00::/7, by the first byte. Others may be forwarded too, the long way.
+#[inline(always)]
+fn may_cross_v6(first: u8) -> bool {
+    first >> 5 == 1 || first & 0xfe == 0xfc
+}
+
+/// A router passes on an IPv4 packet that [`plain_v4`] admitted: one hop less, and the checksum
+/// updated for it (RFC 1624).
+/// RFC 1812 5.3.1-a.
+#[inline(always)]
+pub fn pass_v4(packet: &mut [u8]) {
+    let Some(b) = packet.first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
+    // Equation 3, HC' = ~(~HC + ~m + m'): with one hop less m' is m - 0x0100, whatever m is.
+    let sum = u32::from(!u16::from_be_bytes([b[10], b[11]])) + u32::from(!0x0100_u16);
+    let [high, low] = (!((sum + (sum >> 16)) as u16)).to_be_bytes();
+    b[8] = b[8].wrapping_sub(1);
+    b[10] = high;
+    b[11] = low;
+}
+
+/// A router passes on an IPv6 packet that [`plain_v6`] admitted: one hop less.
+#[inline(always)]
+pub fn pass_v6(packet: &mut [u8]) {
+    if let Some(hops) = packet.get_mut(7) {
+        *hops = hops.wrapping_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Forwarding in bursts and packet by packet are equal: two copies of one router, the same frames
+//! and the same changes of its tables; what leaves, in which order, and what is counted.
+
+mod frames;
+mod traffic;
+mod twins;
+
+use base::Counter;
+
+use traffic::Traffic;
+
+const TRAFFICS: u64 = 160;
+const STEPS: usize = 160;
+
+#[test]
+fn forwarding_in_bursts_equals_forwarding_one_by_one() {
+    // A sanitizer, ten times slower, asks for fewer; the totals below need them all.
+    let fewer = std::env::var("WIRESPEED_TRAFFICS").ok().and_then(|n| n.parse().ok());
+    let of = |router: &twins::Router, counter| router.stack.counters().of(counter);
+    let (mut forwarded, mut in_bursts) = (0, 0);
+    for seed in 0..fewer.unwrap_or(TRAFFICS) {
+        let mut traffic = Traffic::new(seed);
+        for _ in 0..STEPS {
+            traffic.step();
+        }
+        let twins = traffic.finish();
+        forwarded += of(&twins.on, Counter::Forwarded);
+        in_bursts += of(&twins.on, Counter::ForwardedInBursts);
+        assert_eq!(of(&twins.off, Counter::ForwardedInBursts), 0);
+    }
+    println!("{forwarded} forwarded, {in_bursts} of them in bursts");
+    if fewer.is_none() {
+        assert!(forwarded > 200_000, "only {forwarded} packets were forwarded");
+        assert!(in_bursts > 40_000, "only {in_bursts} of {forwarded} in bursts");
+    }
+}

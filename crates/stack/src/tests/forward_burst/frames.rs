@@ -1,0 +1,223 @@
+//! Frames for a router: most are plain, the others have one thing that is not.
+
+use core::net::IpAddr;
+
+use base::LinkKind;
+use mbuf::{Flags, Mbuf, Pool};
+
+use super::twins::{LINKS, mac};
+use crate::tests::craft::Rng;
+
+/// A frame, and what its buffer is like.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Vec<u8>,
+    buffer: Buffer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Buffer {
+    Plain,
+    Unfinished,
+    Super,
+    Shared,
+    /// Without room for a link header in front.
+    Full,
+}
+
+impl Frame {
+    pub(super) fn new(bytes: Vec<u8>) -> Frame {
+        Frame { bytes, buffer: Buffer::Plain }
+    }
+
+    /// The frame in a buffer of `pool`, and what has to be held with it.
+    pub(super) fn build(&self, pool: &mut Pool) -> (Mbuf, Option<Mbuf>) {
+        let bytes = &self.bytes;
+        if self.buffer == Buffer::Full {
+            let mut m = pool.alloc(bytes.len()).expect("room");
+            let front = m.headroom().min(bytes.len());
+            m.prepend(front).expect("room").copy_from_slice(&bytes[..front]);
+            m.append(&bytes[front..]);
+            return (m, None);
+        }
+        let mut m = pool.copy_of(bytes).expect("room");
+        match self.buffer {
+            Buffer::Unfinished => m.set(Flags::CSUM_PARTIAL),
+            Buffer::Super => m.set_segment_size(8),
+            Buffer::Shared => {
+                let other = pool.share(&mut m);
+                return (m, other);
+            }
+            _ => {}
+        }
+        (m, None)
+    }
+}
+
+/// Addresses that a packet through the router may have: hosts of its links, hosts beyond, its own,
+/// broadcast addresses and what nobody can have.
+fn v4(rng: &mut Rng) -> [u8; 4] {
+    let link = rng.below(4) as u8 + 1;
+    match rng.below(40) {
+        0 => [10, link, 0, 1],
+        1 => [10, link, 0, 255],
+        2 => [10, link, 0, 0],
+        3 => [10, link, 0, 127],
+        4 => rng.pick(&[[127, 0, 0, 1], [224, 0, 0, 5], [0, 0, 0, 0], [255; 4], [240, 1, 2, 3]]),
+        5 => [169, 254, 1, 2],
+        6 => [198, 18, 0, rng.below(4) as u8],
+        7 => [10, link, 0, 77],
+        8..18 => [203, 0, link, rng.below(8) as u8],
+        _ => [10, link, 0, 2 + rng.below(3) as u8],
+    }
+}
+
+fn v6(rng: &mut Rng) -> [u8; 16] {
+    let link = rng.below(4) as u8 + 1;
+    let mut addr = [0x20, 1, 0xd, 0xb8, 0, link, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    match rng.below(40) {
+        0 => addr[15] = 1,
+        1 => addr = [0; 16],
+        2 => addr[0] = 0xff,
+        3 => addr[..2].copy_from_slice(&[0xfe, 0x80]),
+        4 => addr[0] = 0x44,
+        5 => (addr[0], addr[15]) = (0xfd, 3),
+        6 => addr[15] = 77,
+        7..16 => (addr[4], addr[15]) = (0x77, rng.below(8) as u8),
+        _ => addr[15] = 2 + rng.below(3) as u8,
+    }
+    addr
+}
+
+/// A packet of IPv4 or IPv6 whose source and destination are these.
+fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
+    let len = match rng.below(20) {
+        0 => rng.below(3) as usize,
+        1 => 1_000 + rng.below(480) as usize,
+        2 => 1_460 + rng.below(21) as usize,
+        _ => 8 + rng.below(40) as usize,
+    };
+    let data: Vec<u8> = (0..len).map(|n| (n * 7) as u8).collect();
+    let ttl = if rng.one_in(16) { rng.below(3) as u8 } else { 2 + rng.below(200) as u8 };
+    let protocol = rng.pick(&[1_u8, 6, 17, 58, 99]);
+    let mut p = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let total = (20 + len) as u16;
+            let mut p = vec![0x45, rng.below(256) as u8];
+            p.extend(total.to_be_bytes());
+            p.extend((rng.below(65_536) as u16).to_be_bytes());
+            p.extend(rng.pick(&[[0x40, 0], [0, 0], [0x20, 0], [0, 9], [0x40, 0]]));
+            p.extend([ttl, protocol, 0, 0]);
+            p.extend(src.octets());
+            p.extend(dst.octets());
+            p
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let mut p = vec![0x60, rng.below(16) as u8, 0, 0];
+            p.extend((len as u16).to_be_bytes());
+            p.extend([rng.pick(&[protocol, 0, 43, 44, 59]), ttl]);
+            p.extend(src.octets());
+            p.extend(dst.octets());
+            p
+        }
+        _ => unreachable!("of one version"),
+    };
+    p.extend(data);
+    p
+}
+
+/// One thing that is wrong, or merely unusual, with an IP header; the checksum stays right.
+fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
+    let is_v4 = p[0] >> 4 == 4;
+    match rng.below(7) {
+        // A source route whose bytes do not show in the sum of the first twenty.
+        5 if is_v4 => {
+            p.splice(20..20, [131, 7, 4, 0, 0x78, 0xf8, 0, 0]);
+            p[0] = 0x47;
+            let total = (p.len() as u16).to_be_bytes();
+            p[2..4].copy_from_slice(&total);
+        }
+        // A header that is too short to be one, with the sum of a whole one.
+        6 if is_v4 => p[0] = 0x44,
+        // A longer header: no operations.
+        0 if is_v4 => {
+            p.splice(20..20, [1, 1, 1, 0]);
+            p[0] = 0x46;
+            let total = (p.len() as u16).to_be_bytes();
+            p[2..4].copy_from_slice(&total);
+        }
+        0 | 1 => p[0] = rng.below(256) as u8,
+        2 => {
+            // Longer than it is, or shorter than its header.
+            let at = if is_v4 { 2 } else { 4 };
+            let len = rng.pick(&[p.len() as u16 + 1, 7, u16::MAX]);
+            p[at..at + 2].copy_from_slice(&len.to_be_bytes());
+        }
+        3 => p.truncate(rng.below(p.len() as u32) as usize),
+        _ => p.extend([0; 9]),
+    }
+}
+
+fn sum(p: &mut [u8]) {
+    if p.first().is_some_and(|b| b >> 4 == 4) {
+        let len = (usize::from(p[0] & 15) * 4).max(20);
+        if (20..=p.len()).contains(&len) {
+            p[10..12].fill(0);
+            let sum = wire::checksum::Ladder::Word64.sum(&p[..len]);
+            p[10..12].copy_from_slice(&sum.field());
+        }
+    }
+}
+
+/// A frame to the router at `port`.
+pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
+    let is_v6 = rng.one_in(3);
+    let addr = |rng: &mut Rng| match is_v6 {
+        true => IpAddr::from(v6(rng)),
+        false => IpAddr::from(v4(rng)),
+    };
+    let (src, dst) = (addr(rng), addr(rng));
+    let mut p = packet(rng, src, dst);
+    if rng.one_in(20) {
+        spoil_header(rng, &mut p);
+    }
+    sum(&mut p);
+    if rng.one_in(40) && !p.is_empty() {
+        let at = rng.below(p.len().min(40) as u32) as usize;
+        p[at] ^= 1 << rng.below(8);
+    }
+    let mut bytes = Vec::new();
+    if LINKS[port] == LinkKind::Ethernet {
+        let to = match rng.below(60) {
+            0 => [0xff; 6],
+            1 => [1, 0, 0x5e, 0, 0, 5],
+            2 => mac(port + 1).0,
+            _ => mac(port).0,
+        };
+        bytes.extend(to);
+        bytes.extend([2, 0, 0, 0, 1, port as u8]);
+        let is_v6 = is_v6 != rng.one_in(60);
+        let ethertype: u16 = match rng.below(60) {
+            0 => 0x88b5,
+            _ if is_v6 => 0x86dd,
+            _ => 0x0800,
+        };
+        bytes.extend(ethertype.to_be_bytes());
+    }
+    bytes.extend(p);
+    if rng.one_in(8) {
+        // The link's padding.
+        bytes.resize(bytes.len().max(60), 0);
+    }
+    let buffer = match rng.below(80) {
+        0 => Buffer::Unfinished,
+        1 => Buffer::Super,
+        2 => Buffer::Shared,
+        3 | 4 => Buffer::Full,
+        _ => Buffer::Plain,
+    };
+    if buffer == Buffer::Full && bytes.len() < 128 {
+        bytes.resize(128, 0);
+    }
+    Frame { bytes, buffer }
+}
