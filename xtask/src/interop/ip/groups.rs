@@ -1,6 +1,6 @@
 //! The example `multicast` on a TAP in a bridge that snoops: our reports are in the bridge's table,
-//! a datagram to the group arrives, and an address of the kernel's is not taken. RFC 3376, RFC 3810,
-//! RFC 5227, RFC 4862 section 5.4.
+//! a datagram to the group arrives, and an address of the kernel's is not taken. RFC 3376,
+//! RFC 3810, RFC 5227, RFC 4862 section 5.4.
 
 use super::links::{beside, bridged};
 use super::{Capture, LIMIT, arrived, until};

@@ -261,7 +261,8 @@ fn moves(
     let capture = Capture::start(bench, wire, "ws0")?;
     let part = FILE / 2;
     let script = format!(
-        "(dd bs={part} count=1 2> dd; until [ -e moved ]; do sleep 0.1; done; cat) < sent | {} ttcp \
+        "(dd bs={part} count=1 2> dd; until [ -e moved ]; do sleep 0.1; done; cat) < sent | \
+         {} ttcp \
          --offload off --dev tap:ws0 --addr 10.9.0.2/24 --addr fd09::2/64 -t {}",
         shown(&bench.wirespeed()?)?,
         version.second
