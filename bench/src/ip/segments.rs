@@ -1,7 +1,7 @@
 //! Many datagrams in one call (`udp_send_segments`, Linux's UDP_SEGMENT) against one call each
 //! (`udp_send`): the same stack, wire and datagrams. Called by `ip`. The wire takes
-//! super-datagrams, as a device with USO does and Linux's veth; the note has the same without, where
-//! the stack makes every frame. The row is of the sender's CPU; the note has both ends', the
+//! super-datagrams, as a device with USO does and Linux's veth; the note has the same without,
+//! where the stack makes every frame. The row is of the sender's CPU; the note has both ends', the
 //! receiver with a copy by its application.
 
 use std::net::SocketAddr;

@@ -12,8 +12,8 @@ use base::KeyedHash;
 
 /// Counters; flows that share one only make it count faster.
 const COUNTERS: usize = 1024;
-/// Rounds of the Feistel network: three make a pseudo-random permutation (Luby and Rackoff, 1988). A
-/// fourth would keep it one for who can ask for the number of an identification, and nobody can.
+/// Rounds of the Feistel network: three make a pseudo-random permutation (Luby and Rackoff, 1988).
+/// A fourth would keep it one for who can ask for the number of an identification: nobody can.
 const ROUNDS: u64 = 3;
 
 /// The counters of a stack.
