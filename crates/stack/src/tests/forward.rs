@@ -514,7 +514,7 @@ impl Router {
     }
 
     /// Frames of one burst to hosts behind port 1; what leaves there.
-    fn to_hosts(&mut self, hosts: &[u8], now: Instant) -> Vec<Vec<u8>> {
+    fn send_to(&mut self, hosts: &[u8], now: Instant) -> Vec<Vec<u8>> {
         let mut burst = Burst::new();
         for host in hosts {
             let frame = frame(A, &format!("198.51.100.{host}"), 9, b"x");
@@ -540,15 +540,15 @@ impl Router {
 fn a_burst_sees_what_its_own_packets_change() {
     for in_bursts in [true, false] {
         let mut router = Router::with_neighbours(1, in_bursts);
-        router.to_hosts(&[77], NOW);
+        router.send_to(&[77], NOW);
         assert_eq!(router.answer(77, NOW).len(), 1);
         // Not confirmed for long, in use again, and remembered by the burst path.
         let later = NOW + Duration::from_secs(31);
-        assert_eq!(router.to_hosts(&[77, 77, 77, 77], later).len(), 4);
-        assert_eq!(router.to_hosts(&[77, 77], later).len(), 2);
+        assert_eq!(router.send_to(&[77, 77, 77, 77], later).len(), 4);
+        assert_eq!(router.send_to(&[77, 77], later).len(), 2);
         let fast = router.stack.counters().of(Counter::ForwardedInBursts);
         assert_eq!(fast > 0, in_bursts);
-        let out = router.to_hosts(&[78, 77], later);
+        let out = router.send_to(&[78, 77], later);
         let asked = out.iter().filter(|frame| frame[..6] == [0xff; 6]).count();
         assert_eq!((out.len(), asked), (2, 2), "in bursts: {in_bursts}");
     }
@@ -560,14 +560,14 @@ fn forwarding_counts_as_use_of_a_neighbour() {
     for in_bursts in [true, false] {
         let mut router = Router::with_neighbours(2, in_bursts);
         for host in [77, 78] {
-            router.to_hosts(&[host], NOW);
+            router.send_to(&[host], NOW);
             assert_eq!(router.answer(host, NOW).len(), 1);
         }
         let later = NOW + Duration::from_secs(2);
         for _ in 0..3 {
-            assert_eq!(router.to_hosts(&[77, 77, 77], later).len(), 3);
+            assert_eq!(router.send_to(&[77, 77, 77], later).len(), 3);
         }
-        router.to_hosts(&[79], NOW + Duration::from_secs(31));
+        router.send_to(&[79], NOW + Duration::from_secs(31));
         let state = |last| {
             router.stack.neighbour_state(PortId(1), Ipv4Addr::new(198, 51, 100, last).into())
         };
