@@ -218,9 +218,9 @@ impl Pace {
         frame
     }
 
-    /// Has nothing that the size of its frames depends on changed since those of `key` came?
-    fn is_current(&self, key: Key, epoch: u64) -> bool {
-        self.queues.get(&key).is_none_or(|queue| queue.epoch == epoch)
+    /// The next frame of `key`, if what its size depends on has changed since it came.
+    fn outdated(&self, key: Key, epoch: u64) -> Option<&Mbuf> {
+        self.queues.get(&key).filter(|queue| queue.epoch != epoch)?.frames.front()
     }
 
     /// Does a sender wait for room?
@@ -390,16 +390,16 @@ pub(crate) fn release(stack: &mut Stack) {
         if !stack.pace.may_leave(key, now, port.taken()) {
             continue;
         }
-        let (position, is_current) = (port.offered() + 1, stack.pace.is_current(key, epoch));
-        if let Some(frame) = stack.pace.pop(key, now, position, most) {
-            if !is_current && !fits(stack, key, &frame) {
-                stack.core.drops.count(DropReason::IpTooBig);
-                stack.core.cx.pool.free(frame);
-                continue;
-            }
-            let (core, Some(port)) = (&mut stack.core, stack.ports.get_mut(key.0)) else {
-                continue;
-            };
+        let offered = port.offered();
+        let is_too_large = stack.pace.outdated(key, epoch).is_some_and(|m| !fits(stack, key, m));
+        // One that does not leave is not waited for.
+        let position = if is_too_large { offered } else { offered + 1 };
+        let Some(frame) = stack.pace.pop(key, now, position, most) else { continue };
+        let core = &mut stack.core;
+        if is_too_large {
+            core.drops.count(DropReason::IpTooBig);
+            core.cx.pool.free(frame);
+        } else if let Some(port) = stack.ports.get_mut(key.0) {
             port.push_or_hold(frame, &mut core.cx);
             port.flush(&mut core.cx);
         }

@@ -18,7 +18,9 @@ enum Traffic {
 
 fn settle(stacks: &mut [Stack; 2], now: Instant) {
     for _ in 0..10 {
-        stacks.iter_mut().for_each(|stack| drop(stack.poll(now)));
+        for stack in stacks.iter_mut() {
+            stack.poll(now);
+        }
     }
 }
 
