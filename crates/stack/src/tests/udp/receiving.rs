@@ -42,8 +42,8 @@ fn a_known_flow_is_checked_like_any_other() {
     }
 }
 
-/// A socket that nobody reads holds no more than `udp_queue_bytes`, and takes again what comes after
-/// it was read. RFC 1122 section 4.1.4 leaves it to the host.
+/// A socket that nobody reads holds no more than `udp_queue_bytes`, and takes again what comes when
+/// it has been read.
 #[test]
 fn what_nobody_reads_is_bounded() {
     for version in BOTH {
