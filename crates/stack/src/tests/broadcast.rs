@@ -95,6 +95,28 @@ fn what_was_sent_to_all_draws_nothing() {
     }
 }
 
+/// A storm costs as little as it can: what nobody takes is dropped before its checksum is read.
+#[test]
+fn what_nobody_takes_is_dropped_before_its_checksum_is_read() {
+    let mut bench = bench();
+    let reasons = [(17, DropReason::UdpNoSocket), (6, DropReason::TcpGroupAddress)];
+    for (protocol, reason) in reasons {
+        let mut frame = to_all(bench.theirs, addr("192.0.2.255"));
+        frame[14 + 9] = protocol;
+        frame[14 + 20 + 6] ^= 1;
+        super::craft::number(&mut frame, 1);
+        assert_eq!(bench.exchange(&frame, NOW).len(), 0);
+        assert_eq!(bench.stack.drops().of(reason), 1, "{protocol}");
+    }
+    // Somebody who takes it reads the checksum.
+    let udp = socket(&mut bench);
+    let mut frame = to_all(bench.theirs, addr("192.0.2.255"));
+    frame[14 + 20 + 6] ^= 1;
+    bench.exchange(&frame, NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::UdpChecksum), 1);
+    assert!(bench.stack.udp_receive(udp).is_none());
+}
+
 #[test]
 fn a_socket_broadcasts_only_with_permission() {
     let mut bench = bench();
