@@ -1,10 +1,11 @@
 //! The route table: entries of the user and of the network, longest prefix match.
 //!
 //! Called by: `stack` when a connection is opened, a datagram is sent or a packet forwarded.
-//! [`Routes`] is the RIB: all routes, by prefix, of which one thread is the owner; [`Fib`] is what it
-//! is compiled into, for lookups by any thread. [`Routes::lookup`] takes source, owner and mark too,
-//! for policy routing, which does not exist yet. RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
-//! Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`]. docs/decisions/0075.
+//! [`Routes`] is the RIB: all routes, by prefix, of which one thread is the owner; [`Fib`] is what
+//! it is compiled into, for lookups by any thread. [`Routes::lookup`] takes source, owner and mark
+//! too, for policy routing, which does not exist yet. RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
+//! Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`],
+//! [`RETIRED_MAX`]. docs/decisions/0075.
 
 mod arena;
 mod ecmp;
@@ -30,6 +31,8 @@ pub const MAIN_TABLE: u32 = 254;
 pub const ROUTES_MAX: usize = 1 << 21;
 /// The most tables of one stack. A table that was used once stays one of them.
 pub const TABLES_MAX: usize = 256;
+/// So many records wait at most for a reader to end its burst; then no route is added.
+pub const RETIRED_MAX: usize = 1 << 19;
 /// The most routes to one prefix that share its packets. More are kept and wait.
 pub const PATHS_MAX: usize = 64;
 

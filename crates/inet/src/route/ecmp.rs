@@ -2,7 +2,7 @@
 //! its buckets to the others and moves no other; one that comes takes its share from all.
 //!
 //! Called by: `group.rs`. A flow has the bucket of its hash, so that a flow whose next hop is still
-//! there keeps it. RFC 2992 compares the ways to do this; Linux has it as resilient next-hop groups.
+//! there keeps it. RFC 2992 compares ways to do this; Linux calls it resilient next-hop groups.
 
 /// Buckets of a group.
 pub(super) const BUCKETS: usize = 128;

@@ -1,10 +1,9 @@
 //! When is nobody reading a record any more? A reader writes down the epoch in which its burst
-//! began, and erases it when the burst ends. What is taken out of use in an epoch is free once every
-//! burst that runs began in a later one.
+//! began, and erases it when the burst ends. What is taken out of use in an epoch is free once
+//! every burst that runs began in a later one.
 //!
-//! Called by: `fib.rs`, once a burst and once a change. Nobody waits for anybody: a burst that lasts
-//! only delays when memory is used again. Source: Fraser, "Practical lock-freedom", 2004, section
-//! 5.2.3.
+//! Called by: `fib.rs`, once a burst and once a change. Nobody waits for anybody: a burst that
+//! lasts only delays when memory is used again. Source: Fraser, "Practical lock-freedom", 2004.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;

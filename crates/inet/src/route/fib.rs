@@ -14,7 +14,7 @@ use super::epoch::Epochs;
 use super::group::{GroupIndex, Groups, Path, Registry};
 use super::trie::{NARROW, Nodes, Prefix, SHORT, Trie, WIDE, leaf};
 use super::update::{Allocator, Freed, Update, leaf_of};
-use super::{MAIN_TABLE, NextHop, TABLES_MAX};
+use super::{MAIN_TABLE, NextHop, RETIRED_MAX, TABLES_MAX};
 
 /// Prefixes of one version from which a table has the array of 24 bits, in the main table and in
 /// others: 64 MB of addresses, of which the pages that are written to take memory.
@@ -241,6 +241,11 @@ impl Writer {
     /// Is there such a table, or room for it?
     pub(super) fn admits(&self, table: u32) -> bool {
         self.shared.make_table(table).is_some()
+    }
+
+    /// Does too much wait for a reader that does not end its burst?
+    pub(super) fn is_held_up(&self) -> bool {
+        self.allocator.retired.len() >= RETIRED_MAX
     }
 
     /// Is the array of 24 bits there?

@@ -55,12 +55,17 @@ fn level(target: &Target) -> Level {
 impl Routes {
     /// Add a route; one for the same destination and table over the same port is replaced, by the
     /// same gateway if it shares its packets with others. `false`, and nothing is changed, if there
-    /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already.
+    /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if a [`super::Reader`] has not ended
+    /// its burst for [`super::RETIRED_MAX`] changes.
     pub fn add(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         let target = target(route.dest, route.table);
         let old = self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)).cloned();
-        if old.is_none() && (self.len >= ROUTES_MAX || !self.fib.admits(route.table)) {
+        if self.fib.is_held_up() {
+            self.fib.reclaim();
+        }
+        let is_full = self.len >= ROUTES_MAX || !self.fib.admits(route.table);
+        if old.is_none() && is_full || self.fib.is_held_up() {
             return false;
         }
         old.iter().for_each(|old| self.uncount(old));
@@ -88,6 +93,19 @@ impl Routes {
         let target = target(dest.network(), table);
         let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
         known.map_or(&[], |known| &known.routes)
+    }
+
+    /// Would this one replace another?
+    pub fn has_like(&self, route: &Route) -> bool {
+        self.at(route.dest, route.table).iter().any(|r| r.is_like(route))
+    }
+
+    /// The tables that have had routes.
+    pub fn tables(&self) -> Vec<u32> {
+        let mut tables: Vec<u32> = self.prefixes.keys().map(|&(_, table)| table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables
     }
 
     /// The next-hop group that packets to exactly this prefix have, whose counters are theirs.

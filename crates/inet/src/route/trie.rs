@@ -3,8 +3,8 @@
 //! Called by: `fib.rs`. A table begins with 256 slots, one for each value of the first eight bits.
 //! A large one has a second array for the first 24 bits (DIR-24: Gupta, Lin, McKeown, "Routing
 //! lookups in hardware at memory access speeds", 1998), asked first, for prefixes longer than
-//! [`SHORT`]. A slot holds a leaf, a node of 16 slots for four bits more, or a lone prefix: below it
-//! there is one prefix only, however long, so that no chain of nodes leads to it.
+//! [`SHORT`]. A slot holds a leaf, a node of 16 slots for four bits more, or a lone prefix: below
+//! it there is one prefix only, however long, so that no chain of nodes leads to it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -84,7 +84,7 @@ pub(super) fn bits(key: u128, at: u32, end: u32) -> usize {
     (key << at >> (128 - (end - at))) as usize
 }
 
-/// A lone prefix: four words of the prefix, its length, its leaf, and the leaf of what is around it.
+/// A lone prefix: four words of the prefix, its length, its leaf, the leaf of what is around it.
 #[derive(Clone, Copy)]
 pub(super) struct Lone<'a>(pub(super) &'a [AtomicU32; LONE_WORDS]);
 

@@ -1,5 +1,5 @@
-//! Puts a prefix into a trie or takes it out while others read: a reader finds the leaf of before or
-//! of after, never another.
+//! Puts a prefix into a trie or takes it out while others read: a reader finds the leaf of before
+//! or of after, never another.
 //!
 //! Called by: `fib.rs`. A new node is finished before a slot leads to it; one that is no longer
 //! needed is retired, and used again when nobody reads it. A change touches the slots that its

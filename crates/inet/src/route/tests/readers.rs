@@ -45,7 +45,7 @@ fn watch(fib: &Fib, dst: u32, stop: &AtomicBool, lookups: &AtomicU64) {
             let hop = view.next_hop(group, addr, 0).expect("the default route is always there");
             let lengths = [8, 13, 20, 25, 26, 30, 32];
             let tag = hop.port % 40;
-            assert!(lengths.iter().any(|len| *len == tag), "port {} is another's", hop.port);
+            assert!(lengths.contains(&tag), "port {} is another's", hop.port);
             let mtu = hop.mtu.expect("an MTU").bytes();
             assert_eq!(mtu, 1000 + usize::from(hop.port), "a record changed in use");
             assert_eq!(hop.neighbour, IpAddr::from([192, 0, 2, hop.port as u8]));
@@ -82,24 +82,47 @@ fn a_reader_finds_a_next_hop_of_before_or_after_a_change() {
     }
 }
 
+/// A route that replaces every other of these, by the gateway of that number.
+fn by_gateway(number: u32) -> Route {
+    Route::new(cidr(0x0a00_0000, 8), Some(IpAddr::from(number.to_be_bytes())), 1)
+}
+
+#[test]
+fn a_burst_without_end_stops_the_writer_and_not_the_memory() {
+    let mut routes = Routes::default();
+    let mut reader = routes.fib().reader();
+    let view = reader.pin();
+    let most = 2 * RETIRED_MAX as u32;
+    let added = (0..most).take_while(|&n| routes.add(by_gateway(n))).count();
+    assert_eq!(added, RETIRED_MAX + 1);
+    // Removing works always.
+    assert_eq!((routes.remove(|_| true), routes.add(by_gateway(0))), (1, false));
+    drop(view);
+    assert!(routes.add(by_gateway(0)), "what was held is free once the burst is over");
+}
+
 #[test]
 fn what_a_burst_holds_is_not_used_again_before_its_end() {
     let mut routes = Routes::default();
     let dst: IpAddr = "10.0.0.1".parse().expect("an address");
-    routes.add(tagged(cidr(0x0a00_0000, 8), 1));
+    routes.add(by_gateway(1));
     let fib = routes.fib();
     let mut reader = fib.reader();
     let view = reader.pin();
     let group = view.lookup(dst, MAIN_TABLE);
     for n in 2..200 {
-        routes.add(tagged(cidr(0x0a00_0000, 8), n));
+        routes.add(by_gateway(n));
     }
-    assert_eq!(view.next_hop(group, dst, 0).map(|hop| hop.port), Some(1));
+    let first: IpAddr = "0.0.0.1".parse().expect("an address");
+    assert_eq!(view.next_hop(group, dst, 0).map(|hop| hop.neighbour), Some(first));
+    let held = format!("{routes:?}");
+    assert!(held.contains("groups: 199, retired: 198"), "{held}");
     drop(view);
     for n in 200..400 {
-        routes.add(tagged(cidr(0x0a00_0000, 8), n));
+        routes.add(by_gateway(n));
     }
     drop((reader, fib));
-    routes.add(tagged(cidr(0x0a00_0000, 8), 1));
-    assert!(format!("{routes:?}").contains("groups: 1, retired: 0"), "{routes:?}");
+    routes.add(by_gateway(1));
+    let freed = format!("{routes:?}");
+    assert!(freed.contains("groups: 1, retired: 0"), "{freed}");
 }
