@@ -1,17 +1,44 @@
 //! The route table: entries of the user and of the network, longest prefix match.
 //!
-//! Called by: `stack` when a connection is opened or a datagram is sent. [`Routes::lookup`] takes
-//! source, owner and mark too, for policy routing, which does not exist yet.
+//! Called by: `stack` when a connection is opened, a datagram is sent or a packet forwarded.
+//! [`Routes`] is the RIB: all routes, by prefix, of which one thread is the owner; [`Fib`] is what
+//! it is compiled into, for lookups by any thread. [`Routes::lookup`] takes source, owner and mark
+//! too, for policy routing, which does not exist yet. RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
+//! Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`],
+//! [`RETIRED_MAX`]. docs/decisions/0075.
+
+mod arena;
+mod ecmp;
+mod epoch;
+mod fib;
+mod group;
+mod rib;
+mod trie;
+mod update;
 
 use core::net::IpAddr;
+use core::num::NonZeroU8;
 
-use base::{Cidr, Instant, Mtu, Owner};
+use base::{Cidr, Instant, Mtu};
+
+pub use fib::{Fib, Reader, View};
+pub use group::GroupIndex;
+pub use rib::Routes;
 
 /// The table that is used unless a rule says otherwise.
 pub const MAIN_TABLE: u32 = 254;
+/// The most routes of one stack, whatever the limit `routes` says.
+pub const ROUTES_MAX: usize = 1 << 21;
+/// The most tables of one stack. A table that was used once stays one of them.
+pub const TABLES_MAX: usize = 256;
+/// So many records wait at most for a reader to end its burst; then no route is added.
+pub const RETIRED_MAX: usize = 1 << 19;
+/// The most routes to one prefix that share its packets. More are kept and wait.
+pub const PATHS_MAX: usize = 64;
 
 /// How a route came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum RouteOrigin {
     /// Set by the user.
     Static,
@@ -38,6 +65,11 @@ pub struct Route {
     pub table: u32,
     /// The largest packet to send by it; `None`: what the port sends.
     pub mtu: Option<Mtu>,
+    /// Of several routes to a prefix the one with the lowest is used, of equals the first added.
+    pub metric: u32,
+    /// Its weight if it shares the packets with others of the same prefix and metric that have one
+    /// (ECMP, RFC 2992); `None`: it is used alone.
+    pub weight: Option<NonZeroU8>,
     /// Where it is from.
     pub origin: RouteOrigin,
     /// From then on it is not used; [`Instant::NEVER`]: it stays.
@@ -64,6 +96,8 @@ impl Route {
             port,
             table: MAIN_TABLE,
             mtu: None,
+            metric: 0,
+            weight: None,
             origin: RouteOrigin::Static,
             expires: Instant::NEVER,
         }
@@ -74,12 +108,23 @@ impl Route {
         Route { origin, ..self }
     }
 
+    /// The same among others of its prefix and metric: packets are shared, by `weight`.
+    pub fn shared(self, weight: NonZeroU8) -> Route {
+        Route { weight: Some(weight), ..self }
+    }
+
+    /// Does one replace the other, if both are to one prefix? Those that share packets may differ
+    /// in the gateway alone.
     fn is_like(&self, other: &Route) -> bool {
-        self.dest == other.dest && self.table == other.table && self.port == other.port
+        let are_alone = self.weight.is_none() && other.weight.is_none();
+        self.port == other.port && (are_alone || self.via == other.via)
     }
 }
 
 impl RouteOrigin {
+    /// How many there are.
+    const COUNT: usize = RouteOrigin::Dhcp as usize + 1;
+
     /// The name in output, as `ip route` has it where it has one.
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,95 +137,5 @@ impl RouteOrigin {
     }
 }
 
-/// The routes, sorted by prefix length, longest first.
-#[derive(Debug, Default)]
-pub struct Routes {
-    routes: Vec<Route>,
-}
-
-impl Routes {
-    /// Add a route; one for the same destination and table over the same port is replaced. Of
-    /// several ports for a destination the one added first is used.
-    pub fn add(&mut self, route: Route) {
-        let route = Route { dest: route.dest.network(), ..route };
-        if let Some(old) = self.routes.iter_mut().find(|r| r.is_like(&route)) {
-            *old = route;
-            return;
-        }
-        let at = self.routes.partition_point(|r| r.dest.prefix_len >= route.dest.prefix_len);
-        self.routes.insert(at, route);
-    }
-
-    /// Add a route unless another origin has one for the same destination and table over the same
-    /// port. `true` if packets may go another way: one that only expires later is no change.
-    pub fn renew(&mut self, route: Route) -> bool {
-        let dest = route.dest.network();
-        let route = Route { dest, ..route };
-        match self.routes.iter_mut().find(|r| r.is_like(&route)) {
-            Some(old) if old.origin != route.origin => false,
-            Some(old) => {
-                let is_same = old.via == route.via && old.mtu == route.mtu;
-                *old = route;
-                !is_same
-            }
-            None => {
-                self.add(route);
-                true
-            }
-        }
-    }
-
-    /// Does the first route to `dst` over `port` say that it is on the link?
-    pub fn is_on_link(&self, port: u16, dst: IpAddr) -> bool {
-        let mut of_port = self.routes.iter().filter(|r| r.port == port && r.dest.contains(dst));
-        of_port.next().is_some_and(|r| r.via.is_none())
-    }
-
-    /// Remove the routes that `is_unwanted` selects; returns how many.
-    pub fn remove(&mut self, is_unwanted: impl Fn(&Route) -> bool) -> usize {
-        let before = self.routes.len();
-        self.routes.retain(|r| !is_unwanted(r));
-        before - self.routes.len()
-    }
-
-    /// Remove every route over a port that is gone.
-    pub fn forget_port(&mut self, port: u16) {
-        self.remove(|r| r.port == port);
-    }
-
-    /// RFC 1122 3.3.1.1-a.
-    /// The next hop for a packet to `dst` in `table`; `None` if there is no route. Source, owner
-    /// and mark are ignored: there are no policy rules yet.
-    pub fn lookup(
-        &self,
-        dst: IpAddr,
-        _src: Option<IpAddr>,
-        _owner: &Owner,
-        _mark: u32,
-        table: u32,
-    ) -> Option<NextHop> {
-        let route = self.routes.iter().find(|r| r.table == table && r.dest.contains(dst))?;
-        let neighbour = route.via.unwrap_or(dst);
-        Some(NextHop { port: route.port, neighbour, mtu: route.mtu })
-    }
-
-    /// When the first route expires; [`Instant::NEVER`] if none does.
-    pub fn next_deadline(&self) -> Instant {
-        self.routes.iter().map(|r| r.expires).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// All routes, longest prefix first.
-    pub fn iter(&self) -> impl Iterator<Item = &Route> {
-        self.routes.iter()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.routes.len()
-    }
-
-    /// Are there none?
-    pub fn is_empty(&self) -> bool {
-        self.routes.is_empty()
-    }
-}
+#[cfg(test)]
+mod tests;

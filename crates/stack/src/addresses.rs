@@ -136,7 +136,7 @@ pub(crate) fn expire(stack: &mut Stack) {
     for (port, ip) in gone {
         stack.remove_address(port, ip);
     }
-    if stack.routes.remove(|route| route.expires <= now) > 0 {
+    if stack.routes.expire(now) > 0 {
         stack.path_mtus.note_change();
     }
     look_ahead(stack);
@@ -251,9 +251,8 @@ impl Stack {
         let Some(port) = self.ports.get(id.0) else { return };
         let mut usable = port.addresses.iter().filter(|a| a.is_usable() && a.implies_network());
         if !usable.any(|a| a.cidr.network() == network) {
-            self.routes.remove(|r| {
-                r.origin == RouteOrigin::Connected && r.port == id.0 && r.dest == network
-            });
+            let of_it = |r: &Route| r.origin == RouteOrigin::Connected && r.port == id.0;
+            self.routes.remove_exact(network, inet::route::MAIN_TABLE, of_it);
         }
     }
 
@@ -268,16 +267,22 @@ impl Stack {
         look_ahead(self);
     }
 
-    /// Add a route; one for the same destination over the same port is replaced.
-    pub fn add_route(&mut self, route: Route) {
-        self.routes.add(route);
+    /// Add a route; one for the same destination over the same port is replaced. `false`, and
+    /// nothing changes, if there are as many as the limit `routes` allows, or as many tables as
+    /// [`inet::route::TABLES_MAX`].
+    pub fn add_route(&mut self, route: Route) -> bool {
+        let (is_known, used) = (self.routes.has_like(&route), self.routes.len());
+        let is_admitted = is_known || self.core.cx.budget.admits(Limit::Routes, used);
+        let is_added = is_admitted && self.routes.add(route);
         self.addresses_changed();
+        is_added
     }
 
     /// Remove the routes to `dest` over `port`; returns how many. Connections go by what is left.
     pub fn remove_route(&mut self, dest: Cidr, port: PortId) -> usize {
-        let dest = dest.network();
-        let removed = self.routes.remove(|r| r.dest == dest && r.port == port.0);
+        let is_over_it = |r: &Route| r.port == port.0;
+        let tables = self.routes.tables().into_iter();
+        let removed = tables.map(|table| self.routes.remove_exact(dest, table, is_over_it)).sum();
         self.addresses_changed();
         removed
     }

@@ -85,11 +85,12 @@ fn may_be_ours(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<bool, DropReaso
 fn follow(stack: &mut Stack, port: u16, dst: IpAddr, gateway: IpAddr) -> Fate {
     let dest = Cidr { addr: dst, prefix_len: if dst.is_ipv4() { 32 } else { 128 } };
     let of_redirect = |route: &&Route| route.origin == RouteOrigin::Redirect;
-    if stack.routes.iter().any(|r| r.dest == dest && !of_redirect(&r)) {
+    let mut known = stack.routes.at(dest, inet::route::MAIN_TABLE).iter();
+    if known.clone().any(|r| !of_redirect(&r)) {
         return Err(DropReason::RedirectRefused);
     }
-    let is_known = stack.routes.iter().any(|r| r.dest == dest && r.port == port);
-    let held = stack.routes.iter().filter(of_redirect).count();
+    let is_known = known.any(|r| r.port == port);
+    let held = stack.routes.count_of(RouteOrigin::Redirect);
     if !is_known && !stack.core.cx.budget.admits(Limit::Redirects, held) {
         let oldest = stack.routes.iter().filter(of_redirect).min_by_key(|r| r.expires).cloned();
         let Some(oldest) = oldest else { return Err(DropReason::RedirectRefused) };

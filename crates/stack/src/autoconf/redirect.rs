@@ -64,13 +64,14 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 
 /// At the limit the redirect that expires first gives way.
 fn make_room(stack: &mut Stack, dest: Cidr) {
-    let redirects = || stack.routes.iter().filter(|r| r.origin == RouteOrigin::Redirect);
-    if redirects().any(|r| r.dest == dest) {
+    let is_redirect = |r: &&Route| r.origin == RouteOrigin::Redirect;
+    if stack.routes.at(dest, route::MAIN_TABLE).iter().any(|r| is_redirect(&r)) {
         return;
     }
-    let used = redirects().count();
-    let first = redirects().min_by_key(|r| r.expires).map(|r| (r.dest, r.port));
+    let used = stack.routes.count_of(RouteOrigin::Redirect);
     if !stack.core.cx.budget.admits(Limit::Redirects, used) {
+        let redirects = stack.routes.iter().filter(is_redirect);
+        let first = redirects.min_by_key(|r| r.expires).map(|r| (r.dest, r.port));
         stack
             .routes
             .remove(|r| r.origin == RouteOrigin::Redirect && Some((r.dest, r.port)) == first);

@@ -1,0 +1,87 @@
+//! Arrays of atomic words that grow while other threads read them: records of a fixed size, named
+//! by index. A record never moves, and an index is used again only after every reader has let go of
+//! it (`epoch.rs`).
+//!
+//! Called by: `fib.rs`, `trie.rs`, `update.rs` and `group.rs`. Pages of a chunk that nothing was
+//! written to take no memory.
+
+use core::sync::atomic::AtomicU32;
+use std::sync::OnceLock;
+
+/// Records in the first chunk, as a power of two; each chunk has twice those of the one before.
+const FIRST: u32 = 4;
+/// So many chunks hold 2^30 records, which is what a slot of a trie can name.
+const CHUNKS: usize = 27;
+
+/// Records of `WORDS` words each.
+pub(super) struct Arena<const WORDS: usize> {
+    chunks: [OnceLock<Box<[AtomicU32]>>; CHUNKS],
+}
+
+impl<const WORDS: usize> Default for Arena<WORDS> {
+    fn default() -> Self {
+        Arena { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+}
+
+impl<const WORDS: usize> Arena<WORDS> {
+    /// The record of that index, if its chunk was made.
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<&[AtomicU32; WORDS]> {
+        let (chunk, at) = position(index);
+        self.chunks.get(chunk)?.get()?.get(at * WORDS..)?.first_chunk()
+    }
+
+    /// The record of that index, whose chunk is made if it has to be.
+    pub(super) fn make(&self, index: u32) -> Option<&[AtomicU32; WORDS]> {
+        let (chunk, at) = position(index);
+        let words = self.chunks.get(chunk)?.get_or_init(|| zeroed(WORDS << (FIRST + chunk as u32)));
+        words.get(at * WORDS..)?.first_chunk()
+    }
+}
+
+/// Chunk, and record in the chunk.
+#[inline]
+fn position(index: u32) -> (usize, usize) {
+    let number = u64::from(index) + (1 << FIRST);
+    let log = number.ilog2();
+    ((log - FIRST) as usize, (number - (1 << log)) as usize)
+}
+
+/// So many words, all zero. The system gives the memory as it is written to.
+pub(super) fn zeroed(words: usize) -> Box<[AtomicU32]> {
+    bytemuck::zeroed_slice_box(words)
+}
+
+/// Which indices of an arena are free; the writer's alone.
+#[derive(Debug)]
+pub(super) struct Indices {
+    next: u32,
+    free: Vec<u32>,
+}
+
+impl Indices {
+    /// All free but those below `first`.
+    pub(super) fn new(first: u32) -> Indices {
+        Indices { next: first, free: Vec::new() }
+    }
+
+    /// One that is free now. There are 2^30, which no number of routes within
+    /// [`super::ROUTES_MAX`] uses up.
+    pub(super) fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    /// It is free again.
+    pub(super) fn give_back(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// How many are in use, or wait for a reader.
+    pub(super) fn used(&self) -> usize {
+        self.next as usize - self.free.len()
+    }
+}

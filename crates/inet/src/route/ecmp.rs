@@ -1,0 +1,82 @@
+//! Resilient hashing: which next hop of a group has which of its buckets. A member that goes leaves
+//! its buckets to the others and moves no other; one that comes takes its share from all.
+//!
+//! Called by: `group.rs`. A flow has the bucket of its hash, so that a flow whose next hop is still
+//! there keeps it. RFC 2992 compares ways to do this; Linux calls it resilient next-hop groups.
+
+/// Buckets of a group.
+pub(super) const BUCKETS: usize = 128;
+
+/// A member of a group, and its weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Share {
+    pub(super) member: u32,
+    pub(super) weight: u8,
+}
+
+/// The bucket of a flow. Its hash is mixed: the lowest bits may have chosen the core already, and
+/// all flows of this one have them in common.
+#[inline(always)]
+pub(super) fn bucket(flow: u32) -> usize {
+    (flow.wrapping_mul(0x9e37_79b9) >> (u32::BITS - BUCKETS.ilog2())) as usize
+}
+
+/// How many buckets of a member are to be found, and how many it has.
+struct Count {
+    share: Share,
+    quota: usize,
+    held: usize,
+    is_new: bool,
+}
+
+impl Count {
+    fn missing(&self) -> usize {
+        self.quota.saturating_sub(self.held)
+    }
+
+    fn excess(&self) -> usize {
+        self.held.saturating_sub(self.quota)
+    }
+}
+
+/// The member of each bucket, where `before` were those until now. `shares` has two members at
+/// least, no more than there are buckets.
+pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCKETS] {
+    let mut counts = counts(&before, shares);
+    let mut buckets = before;
+    for bucket in &mut buckets {
+        if counts.iter().any(|c| c.share.member == *bucket) {
+            continue;
+        }
+        // It is nobody's: to the one that misses most.
+        if let Some(heir) =
+            counts.iter_mut().max_by_key(|c| c.missing() * 2 + usize::from(c.is_new))
+        {
+            heir.held += 1;
+            *bucket = heir.share.member;
+        }
+    }
+    // Rounding may leave one bucket more or less to those that stay. They keep it.
+    while let Some(taker) = counts.iter().position(|c| c.missing() > usize::from(!c.is_new)) {
+        let Some(giver) = (0..counts.len()).max_by_key(|&at| counts[at].excess()) else { break };
+        let (from, to) = (counts[giver].share.member, counts[taker].share.member);
+        let Some(bucket) = buckets.iter_mut().find(|bucket| **bucket == from) else { break };
+        *bucket = to;
+        counts[giver].held -= 1;
+        counts[taker].held += 1;
+    }
+    buckets
+}
+
+fn counts(before: &[u32; BUCKETS], shares: &[Share]) -> Vec<Count> {
+    let total: usize = shares.iter().map(|share| usize::from(share.weight)).sum();
+    let mut sum = 0;
+    let count = |&share: &Share| {
+        let first = BUCKETS * sum / total.max(1);
+        sum += usize::from(share.weight);
+        let held = before.iter().filter(|bucket| **bucket == share.member).count();
+        let quota = BUCKETS * sum / total.max(1) - first;
+        Count { share, quota, held, is_new: held == 0 }
+    };
+    shares.iter().map(count).collect()
+}

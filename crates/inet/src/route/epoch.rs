@@ -1,0 +1,94 @@
+//! When is nobody reading a record any more? A reader writes down the epoch in which its burst
+//! began, and erases it when the burst ends. What is taken out of use in an epoch is free once
+//! every burst that runs began in a later one.
+//!
+//! Called by: `fib.rs`, once a burst and once a change. Nobody waits for anybody: a burst that
+//! lasts only delays when memory is used again. Source: Fraser, "Practical lock-freedom", 2004.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// No burst runs.
+const IDLE: u64 = u64::MAX;
+
+/// The present epoch, and the readers.
+#[derive(Default)]
+pub(super) struct Epochs {
+    now: AtomicU64,
+    readers: Mutex<Vec<Arc<AtomicU64>>>,
+}
+
+impl Epochs {
+    fn readers(&self) -> MutexGuard<'_, Vec<Arc<AtomicU64>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader more.
+    pub(super) fn join(&self) -> Arc<AtomicU64> {
+        let reader = Arc::new(AtomicU64::new(IDLE));
+        self.readers().push(Arc::clone(&reader));
+        reader
+    }
+
+    /// A reader less.
+    pub(super) fn leave(&self, reader: &Arc<AtomicU64>) {
+        self.readers().retain(|r| !Arc::ptr_eq(r, reader));
+    }
+
+    /// A burst of `reader` begins.
+    #[inline]
+    pub(super) fn pin(&self, reader: &AtomicU64) {
+        reader.store(self.now.load(Ordering::Acquire), Ordering::Relaxed);
+        // Either the writer sees the store, or what is read from here on was written before the
+        // writer looked: the other half is in `Retired::reclaim`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// It ends.
+    #[inline]
+    pub(super) fn unpin(reader: &AtomicU64) {
+        reader.store(IDLE, Ordering::Release);
+    }
+}
+
+/// What was taken out of use and may still be read; the writer's alone.
+#[derive(Debug)]
+pub(super) struct Retired<T> {
+    items: VecDeque<(u64, T)>,
+}
+
+impl<T> Default for Retired<T> {
+    fn default() -> Self {
+        Retired { items: VecDeque::new() }
+    }
+}
+
+impl<T> Retired<T> {
+    /// Nothing that is published leads to `item` any more.
+    pub(super) fn push(&mut self, epochs: &Epochs, item: T) {
+        self.items.push_back((epochs.now.load(Ordering::Relaxed), item));
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Begin a new epoch, and hand out what nobody reads any more.
+    pub(super) fn reclaim(&mut self, epochs: &Epochs, mut free: impl FnMut(T)) {
+        if self.items.is_empty() {
+            return;
+        }
+        let now = epochs.now.load(Ordering::Relaxed) + 1;
+        epochs.now.store(now, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let bursts = epochs.readers();
+        let oldest = bursts.iter().map(|r| r.load(Ordering::Acquire)).min().unwrap_or(IDLE);
+        drop(bursts);
+        while self.items.front().is_some_and(|&(epoch, _)| epoch < oldest) {
+            let Some((_, item)) = self.items.pop_front() else { return };
+            free(item);
+        }
+    }
+}

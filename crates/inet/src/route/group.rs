@@ -1,0 +1,272 @@
+//! Next-hop groups: what a prefix leads to. Prefixes with the same next hop, or the same set of
+//! them, share a group; it goes with the last.
+//!
+//! Called by: `fib.rs`. A group of one next hop is a record of eight words; a group of several
+//! (ECMP) names an array of buckets (`ecmp.rs`), each with the group of one next hop. RFC 2992.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::sync::atomic::Ordering;
+use std::collections::BTreeMap;
+
+use base::Mtu;
+
+use super::NextHop;
+use super::arena::{Arena, Indices};
+use super::ecmp::{self, BUCKETS, Share};
+use super::epoch::{Epochs, Retired};
+use super::update::Freed;
+
+/// A next-hop group, as a lookup finds it. It stands for the same next hops while the burst of the
+/// lookup lasts; [`GroupIndex::index`] is the place of its counters in an array of the caller's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupIndex(pub(super) u32);
+
+impl GroupIndex {
+    /// Bits of the number.
+    pub(super) const BITS: u32 = 22;
+    pub(super) const MASK: u32 = (1 << Self::BITS) - 1;
+    /// No route.
+    pub const NONE: GroupIndex = GroupIndex(0);
+
+    /// Its number, below 2^22; 0 is [`GroupIndex::NONE`]. A number is used again
+    /// when its group is gone.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Words of a group's record.
+const WORDS: usize = 8;
+// The record: port and MTU, kind (whose upper bits are for flags to come), four of address.
+const PORT_MTU: usize = 0;
+const KIND: usize = 1;
+const ADDR: usize = 2;
+// Kinds.
+const ON_LINK: u32 = 0;
+const VIA_V4: u32 = 1;
+const VIA_V6: u32 = 2;
+const SEVERAL: u32 = 3;
+const KIND_MASK: u32 = 0xff;
+
+/// A next hop before the destination is known, which is the neighbour if there is no gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Path {
+    pub(super) port: u16,
+    pub(super) via: Option<IpAddr>,
+    pub(super) mtu: Option<Mtu>,
+}
+
+/// The groups as readers see them.
+#[derive(Default)]
+pub(super) struct Groups {
+    records: Arena<WORDS>,
+    buckets: Arena<BUCKETS>,
+}
+
+impl Groups {
+    /// The next hop of a packet to `dst` whose group was found; `flow` chooses among several.
+    #[inline]
+    pub(super) fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {
+        if group == GroupIndex::NONE {
+            return None;
+        }
+        let mut record = self.records.get(group.0)?;
+        if record[KIND].load(Ordering::Relaxed) & KIND_MASK == SEVERAL {
+            let buckets = self.buckets.get(record[ADDR].load(Ordering::Relaxed))?;
+            record = self.records.get(buckets[ecmp::bucket(flow)].load(Ordering::Relaxed))?;
+        }
+        let word = |at: usize| record[at].load(Ordering::Relaxed);
+        let neighbour = match word(KIND) & KIND_MASK {
+            VIA_V4 => Ipv4Addr::from_bits(word(ADDR)).into(),
+            VIA_V6 => {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|at| u128::from(word(ADDR + at)));
+                Ipv6Addr::from_bits(a << 96 | b << 64 | c << 32 | d).into()
+            }
+            _ => dst,
+        };
+        let port_mtu = word(PORT_MTU);
+        let mtu = Mtu::new((port_mtu >> 16) as usize);
+        Some(NextHop { port: port_mtu as u16, neighbour, mtu })
+    }
+
+    fn write(&self, index: u32, path: &Path) {
+        let Some(record) = self.records.make(index) else { return };
+        let put = |at: usize, word: u32| record[at].store(word, Ordering::Relaxed);
+        let mtu = path.mtu.map_or(0, |mtu| mtu.bytes() as u32);
+        put(PORT_MTU, mtu << 16 | u32::from(path.port));
+        match path.via {
+            None => put(KIND, ON_LINK),
+            Some(IpAddr::V4(via)) => {
+                put(ADDR, via.to_bits());
+                put(KIND, VIA_V4);
+            }
+            Some(IpAddr::V6(via)) => {
+                for (at, shift) in [96, 64, 32, 0].into_iter().enumerate() {
+                    put(ADDR + at, (via.to_bits() >> shift) as u32);
+                }
+                put(KIND, VIA_V6);
+            }
+        }
+    }
+
+    /// The members of a group of several, bucket by bucket; `None` for another group.
+    fn buckets_of(&self, group: GroupIndex) -> Option<[u32; BUCKETS]> {
+        let record = self.records.get(group.0).filter(|_| group != GroupIndex::NONE)?;
+        let is_several = record[KIND].load(Ordering::Relaxed) & KIND_MASK == SEVERAL;
+        let buckets = self.buckets.get(record[ADDR].load(Ordering::Relaxed));
+        let buckets = buckets.filter(|_| is_several)?;
+        Some(core::array::from_fn(|at| buckets[at].load(Ordering::Relaxed)))
+    }
+}
+
+/// What makes two groups the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    One(Path),
+    /// Sorted.
+    Several(Vec<Share>),
+}
+
+/// The writer's record of a group in use.
+#[derive(Debug)]
+struct Entry {
+    identity: Identity,
+    uses: u32,
+}
+
+/// The writer's record of all groups.
+#[derive(Debug)]
+pub(super) struct Registry {
+    known: BTreeMap<Identity, u32>,
+    entries: Vec<Option<Entry>>,
+    records: Indices,
+    buckets: Indices,
+}
+
+impl Default for Registry {
+    fn default() -> Registry {
+        // Number 0 is no group.
+        let (records, buckets) = (Indices::new(1), Indices::new(0));
+        Registry { known: BTreeMap::new(), entries: Vec::new(), records, buckets }
+    }
+}
+
+impl Registry {
+    /// How many there are, those included that a reader may still hold.
+    pub(super) fn used(&self) -> usize {
+        self.records.used().saturating_sub(1)
+    }
+
+    /// The group of one next hop, used once more.
+    pub(super) fn one(&mut self, groups: &Groups, path: Path) -> GroupIndex {
+        let (index, is_new) = self.enter(Identity::One(path));
+        if is_new {
+            groups.write(index, &path);
+        }
+        GroupIndex(index)
+    }
+
+    /// The group of several next hops with weights, used once more. A new one takes its buckets
+    /// after `before`, the group that the prefix had, so that flows stay where they are.
+    pub(super) fn several(
+        &mut self,
+        groups: &Groups,
+        paths: impl Iterator<Item = (Path, u8)>,
+        before: GroupIndex,
+    ) -> GroupIndex {
+        let mut shares: Vec<Share> = Vec::new();
+        for (path, weight) in paths {
+            let member = self.one(groups, path).0;
+            if shares.iter().all(|share| share.member != member) {
+                shares.push(Share { member, weight });
+            } else {
+                self.put_back(member);
+            }
+        }
+        if let [only] = shares[..] {
+            return GroupIndex(only.member);
+        }
+        shares.sort_unstable();
+        let (index, is_new) = self.enter(Identity::Several(shares.clone()));
+        if !is_new {
+            // Its members are used by it once, not by each of its prefixes.
+            shares.iter().for_each(|share| self.put_back(share.member));
+            return GroupIndex(index);
+        }
+        let before = groups.buckets_of(before).unwrap_or([before.0; BUCKETS]);
+        let members = ecmp::distribute(before, &shares);
+        let at = self.buckets.take();
+        if let (Some(buckets), Some(record)) = (groups.buckets.make(at), groups.records.make(index))
+        {
+            for (bucket, member) in buckets.iter().zip(members) {
+                bucket.store(member, Ordering::Relaxed);
+            }
+            record[ADDR].store(at, Ordering::Relaxed);
+            record[KIND].store(SEVERAL, Ordering::Relaxed);
+        }
+        GroupIndex(index)
+    }
+
+    /// A prefix does not use the group any more.
+    pub(super) fn release(
+        &mut self,
+        groups: &Groups,
+        group: GroupIndex,
+        epochs: &Epochs,
+        retired: &mut Retired<Freed>,
+    ) {
+        let Some(entry) = self.entries.get_mut(group.index()) else { return };
+        let Some(used) = entry.as_mut() else { return };
+        used.uses -= 1;
+        if used.uses > 0 {
+            return;
+        }
+        let Some(Entry { identity, .. }) = entry.take() else { return };
+        self.known.remove(&identity);
+        retired.push(epochs, Freed::Group(group.0));
+        if let Identity::Several(shares) = identity {
+            let at = groups.records.get(group.0).map(|r| r[ADDR].load(Ordering::Relaxed));
+            retired.push(epochs, Freed::Buckets(at.unwrap_or_default()));
+            for share in shares {
+                self.release(groups, GroupIndex(share.member), epochs, retired);
+            }
+        }
+    }
+
+    /// Nobody reads it any more.
+    pub(super) fn free(&mut self, group: u32) {
+        self.records.give_back(group);
+    }
+
+    /// Nobody reads them any more.
+    pub(super) fn free_buckets(&mut self, at: u32) {
+        self.buckets.give_back(at);
+    }
+
+    /// Undo a use of a group that has others.
+    fn put_back(&mut self, index: u32) {
+        if let Some(Some(entry)) = self.entries.get_mut(index as usize) {
+            entry.uses -= 1;
+        }
+    }
+
+    /// One use more of the group of that identity; is it new?
+    fn enter(&mut self, identity: Identity) -> (u32, bool) {
+        if let Some(&index) = self.known.get(&identity) {
+            if let Some(Some(entry)) = self.entries.get_mut(index as usize) {
+                entry.uses += 1;
+            }
+            return (index, false);
+        }
+        let index = self.records.take();
+        if self.entries.len() <= index as usize {
+            self.entries.resize_with(index as usize + 1, || None);
+        }
+        self.known.insert(identity.clone(), index);
+        if let Some(entry) = self.entries.get_mut(index as usize) {
+            *entry = Some(Entry { identity, uses: 1 });
+        }
+        (index, true)
+    }
+}

@@ -1,0 +1,360 @@
+//! The RIB: all routes, by prefix, and which of them the FIB has.
+//!
+//! Called by: as `route.rs`. One thread owns it. A change costs as much as the prefix and those
+//! around it do, not as much as there are routes; what goes by a predicate looks at all of them.
+
+use core::cmp::Reverse;
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+
+use base::{Cidr, Instant, Owner};
+
+use super::fib::{Fib, Root, Target, View, Writer, key_of};
+use super::group::{GroupIndex, Path};
+use super::trie::{Prefix, SHORT, mask};
+use super::{NextHop, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
+
+/// Length, version and table of prefixes: longest first, as a lookup would have them.
+type Level = (Reverse<u8>, IsV6, u32);
+type IsV6 = bool;
+
+/// The routes to one prefix, the best first.
+#[derive(Debug, Default)]
+struct Known {
+    routes: Vec<Route>,
+    /// What the FIB has for them.
+    group: GroupIndex,
+    /// Is it in the array of 24 bits?
+    wide: bool,
+    /// Is it in the array of 8 bits?
+    narrow: bool,
+}
+
+/// The routes of a stack.
+#[derive(Debug, Default)]
+pub struct Routes {
+    levels: BTreeMap<Level, BTreeMap<u128, Known>>,
+    /// Prefixes of each version and table.
+    prefixes: BTreeMap<(IsV6, u32), usize>,
+    len: usize,
+    by_origin: [usize; RouteOrigin::COUNT],
+    /// How many routes expire at a time.
+    expiries: BTreeMap<Instant, usize>,
+    fib: Writer,
+}
+
+fn target(dest: Cidr, table: u32) -> Target {
+    let prefix = Prefix { key: key_of(dest.addr), len: dest.prefix_len };
+    Target { table, is_v6: dest.addr.is_ipv6(), prefix }
+}
+
+fn level(target: &Target) -> Level {
+    (Reverse(target.prefix.len), target.is_v6, target.table)
+}
+
+impl Routes {
+    /// Add a route; one for the same destination and table over the same port is replaced, by the
+    /// same gateway if it shares its packets with others. `false`, and nothing is changed, if there
+    /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if a [`super::Reader`] has not ended
+    /// its burst for [`super::RETIRED_MAX`] changes.
+    pub fn add(&mut self, route: Route) -> bool {
+        let route = Route { dest: route.dest.network(), ..route };
+        let target = target(route.dest, route.table);
+        let old = self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)).cloned();
+        if self.fib.is_held_up() {
+            self.fib.reclaim();
+        }
+        let is_full = self.len >= ROUTES_MAX || !self.fib.admits(route.table);
+        if old.is_none() && is_full || self.fib.is_held_up() {
+            return false;
+        }
+        old.iter().for_each(|old| self.uncount(old));
+        self.count(&route);
+        self.change(target, |routes| put(routes, route));
+        true
+    }
+
+    /// Add a route unless another origin has one for the same destination and table over the same
+    /// port. `true` if packets may go another way: one that only expires later is no change.
+    pub fn renew(&mut self, route: Route) -> bool {
+        let route = Route { dest: route.dest.network(), ..route };
+        match self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)) {
+            Some(old) if old.origin != route.origin => false,
+            Some(old) => {
+                let is_same = Route { expires: route.expires, ..old.clone() } == route;
+                self.add(route) && !is_same
+            }
+            None => self.add(route),
+        }
+    }
+
+    /// The routes to exactly this prefix, the best first.
+    pub fn at(&self, dest: Cidr, table: u32) -> &[Route] {
+        let target = target(dest.network(), table);
+        let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
+        known.map_or(&[], |known| &known.routes)
+    }
+
+    /// Would this one replace another?
+    pub fn has_like(&self, route: &Route) -> bool {
+        self.at(route.dest, route.table).iter().any(|r| r.is_like(route))
+    }
+
+    /// The tables that have had routes.
+    pub fn tables(&self) -> Vec<u32> {
+        let mut tables: Vec<u32> = self.prefixes.keys().map(|&(_, table)| table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables
+    }
+
+    /// The next-hop group that packets to exactly this prefix have, whose counters are theirs.
+    pub fn group(&self, dest: Cidr, table: u32) -> GroupIndex {
+        let target = target(dest.network(), table);
+        let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
+        known.map_or(GroupIndex::NONE, |known| known.group)
+    }
+
+    /// Does the first route to `dst` over `port` say that it is on the link?
+    pub fn is_on_link(&self, port: u16, dst: IpAddr) -> bool {
+        let key = key_of(dst);
+        let of_version = self.levels.iter().filter(|((_, is_v6, _), _)| *is_v6 == dst.is_ipv6());
+        let mut routes = of_version
+            .filter_map(|((Reverse(len), _, _), level)| level.get(&(key & mask(*len))))
+            .flat_map(|known| known.routes.iter());
+        routes.find(|r| r.port == port).is_some_and(|r| r.via.is_none())
+    }
+
+    /// Remove the routes that `is_unwanted` selects; returns how many. It looks at every route: for
+    /// some of one prefix there is [`Routes::remove_exact`].
+    pub fn remove(&mut self, is_unwanted: impl Fn(&Route) -> bool) -> usize {
+        let is_in = |known: &Known| known.routes.iter().any(&is_unwanted);
+        let mut found = Vec::new();
+        for (&(Reverse(len), is_v6, table), level) in &self.levels {
+            let keys = level.iter().filter(|(_, known)| is_in(known)).map(|(&key, _)| key);
+            found.extend(keys.map(|key| Target { table, is_v6, prefix: Prefix { key, len } }));
+        }
+        found.into_iter().map(|target| self.remove_of(target, &is_unwanted)).sum()
+    }
+
+    /// Remove the routes of one prefix of a table that `is_unwanted` selects; returns how many.
+    pub fn remove_exact(
+        &mut self,
+        dest: Cidr,
+        table: u32,
+        is_unwanted: impl Fn(&Route) -> bool,
+    ) -> usize {
+        self.remove_of(target(dest.network(), table), &is_unwanted)
+    }
+
+    fn remove_of(&mut self, target: Target, is_unwanted: &impl Fn(&Route) -> bool) -> usize {
+        let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
+        let routes = known.map_or(&[][..], |known| &known.routes);
+        let gone: Vec<Route> = routes.iter().filter(|r| is_unwanted(r)).cloned().collect();
+        if !gone.is_empty() {
+            gone.iter().for_each(|route| self.uncount(route));
+            self.change(target, |routes| routes.retain(|r| !is_unwanted(r)));
+        }
+        gone.len()
+    }
+
+    /// Remove what has expired; returns how many.
+    pub fn expire(&mut self, now: Instant) -> usize {
+        if self.next_deadline() > now { 0 } else { self.remove(|route| route.expires <= now) }
+    }
+
+    /// Remove every route over a port that is gone.
+    pub fn forget_port(&mut self, port: u16) {
+        self.remove(|r| r.port == port);
+    }
+
+    /// RFC 1122 3.3.1.1-a.
+    /// The next hop for a packet to `dst` in `table`; `None` if there is no route. Of several that
+    /// share the packets, source and destination choose. Owner and mark are ignored: there are no
+    /// policy rules yet.
+    #[inline]
+    pub fn lookup(
+        &self,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        _owner: &Owner,
+        _mark: u32,
+        table: u32,
+    ) -> Option<NextHop> {
+        let view = self.fib.view();
+        let flow = key_of(dst) ^ src.map_or(0, key_of).rotate_left(1);
+        let flow = (flow ^ flow >> 64) as u64;
+        view.next_hop(view.lookup(dst, table), dst, (flow ^ flow >> 32) as u32)
+    }
+
+    /// The routes for a burst of the owner's own lookups.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        self.fib.view()
+    }
+
+    /// A handle for lookups by other threads.
+    pub fn fib(&self) -> Fib {
+        self.fib.fib()
+    }
+
+    /// When the first route expires; [`Instant::NEVER`] if none does.
+    pub fn next_deadline(&self) -> Instant {
+        self.expiries.first_key_value().map_or(Instant::NEVER, |(&first, _)| first)
+    }
+
+    /// All routes, longest prefix first.
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.levels.values().flat_map(|level| level.values().flat_map(|known| known.routes.iter()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many are of that origin.
+    pub fn count_of(&self, origin: RouteOrigin) -> usize {
+        self.by_origin[origin as usize]
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn count(&mut self, route: &Route) {
+        self.len += 1;
+        self.by_origin[route.origin as usize] += 1;
+        if route.expires != Instant::NEVER {
+            *self.expiries.entry(route.expires).or_default() += 1;
+        }
+    }
+
+    fn uncount(&mut self, route: &Route) {
+        self.len -= 1;
+        self.by_origin[route.origin as usize] -= 1;
+        if let Some(count) = self.expiries.get_mut(&route.expires) {
+            *count -= 1;
+            if *count == 0 {
+                self.expiries.remove(&route.expires);
+            }
+        }
+    }
+
+    /// Change the routes of one prefix, and the FIB accordingly.
+    fn change(&mut self, target: Target, change: impl FnOnce(&mut Vec<Route>)) {
+        let Target { table, is_v6, prefix } = target;
+        let level = self.levels.entry(level(&target)).or_default();
+        let known = level.entry(prefix.key).or_default();
+        change(&mut known.routes);
+        let old = known.group;
+        let is_new = !known.wide && !known.narrow;
+        let group = self.fib.group(&paths(&known.routes), old);
+        if is_new {
+            known.wide = prefix.len > SHORT && self.fib.is_wide(table, is_v6);
+            known.narrow = !known.wide;
+        }
+        known.group = group;
+        let (is_wide, is_narrow) = (known.wide, known.narrow);
+        if group == GroupIndex::NONE {
+            self.take_out(target, old, (is_wide, is_narrow));
+        } else if group != old {
+            for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
+                if is_in {
+                    self.fib.insert(target, root, group);
+                }
+            }
+        }
+        if old != GroupIndex::NONE {
+            self.fib.release(old);
+        }
+        if is_new && group != GroupIndex::NONE {
+            self.widen_if_many(table, is_v6);
+        }
+        self.fib.reclaim();
+    }
+
+    /// The last route to a prefix is gone.
+    fn take_out(&mut self, target: Target, old: GroupIndex, (is_wide, is_narrow): (bool, bool)) {
+        let Target { table, is_v6, prefix } = target;
+        if let Some(of_length) = self.levels.get_mut(&level(&target)) {
+            of_length.remove(&prefix.key);
+            if of_length.is_empty() {
+                self.levels.remove(&level(&target));
+            }
+        }
+        if old == GroupIndex::NONE {
+            return;
+        }
+        if let Some(count) = self.prefixes.get_mut(&(is_v6, table)) {
+            *count -= 1;
+        }
+        for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
+            if is_in {
+                let around = self.around(target, root);
+                self.fib.remove(target, root, old, around);
+            }
+        }
+    }
+
+    /// The longest prefix around another that the array has: its length and group.
+    fn around(&self, target: Target, root: Root) -> Option<(u8, GroupIndex)> {
+        let Target { table, is_v6, prefix } = target;
+        let shorter = (Reverse(prefix.len.checked_sub(1)?), false, 0)..;
+        let levels =
+            self.levels.range(shorter).filter(|((_, v6, t), _)| (*v6, *t) == (is_v6, table));
+        for ((Reverse(len), _, _), level) in levels {
+            let known = level.get(&(prefix.key & mask(*len)));
+            let is_in = |known: &&Known| if root == Root::Wide { known.wide } else { known.narrow };
+            if let Some(known) = known.filter(is_in) {
+                return Some((*len, known.group));
+            }
+        }
+        None
+    }
+
+    /// A prefix came to a table, which gets the array of 24 bits if it has many now.
+    fn widen_if_many(&mut self, table: u32, is_v6: bool) {
+        let count = self.prefixes.entry((is_v6, table)).or_default();
+        *count += 1;
+        if !Writer::should_widen(table, *count) || self.fib.is_wide(table, is_v6) {
+            return;
+        }
+        let of_table = |key: &Level| key.1 == is_v6 && key.2 == table && key.0.0 > SHORT;
+        let levels = self.levels.iter_mut().filter(|(key, _)| of_table(key));
+        let prefixes = levels.flat_map(|(key, level)| {
+            level.iter_mut().map(|(&bits, known)| {
+                known.wide = true;
+                (Prefix { key: bits, len: key.0.0 }, known.group)
+            })
+        });
+        self.fib.widen(table, is_v6, prefixes);
+    }
+}
+
+/// Add a route to those of its prefix, in the place of the one that it replaces.
+fn put(routes: &mut Vec<Route>, route: Route) {
+    if let Some(old) = routes.iter_mut().find(|r| r.is_like(&route)) {
+        if old.metric == route.metric {
+            *old = route;
+            return;
+        }
+        routes.retain(|r| !r.is_like(&route));
+    }
+    let at = routes.partition_point(|r| r.metric <= route.metric);
+    routes.insert(at, route);
+}
+
+/// Where packets go by the routes of one prefix.
+fn paths(routes: &[Route]) -> Vec<(Path, u8)> {
+    let Some(best) = routes.first() else { return Vec::new() };
+    let path =
+        |route: &Route, weight| (Path { port: route.port, via: route.via, mtu: route.mtu }, weight);
+    if best.weight.is_none() {
+        return vec![path(best, 1)];
+    }
+    let equal = routes.iter().take_while(|route| route.metric == best.metric);
+    let shared = equal.filter_map(|route| Some(path(route, route.weight?.get())));
+    shared.take(PATHS_MAX).collect()
+}
