@@ -11,10 +11,6 @@ use lab::forward::{Alone, DEPTH, Rig, Shape};
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, median, thread_cpu_s};
 
-/// The route table finds the longest of a million prefixes without walking over them, and takes
-/// changes as quickly. Without it, rows that need that have no value.
-const HAS_COMPILED_FIB: bool = false;
-
 /// Frames of a round: four bursts, which stay in the cache.
 const ROUND: usize = 256;
 /// Rounds between two looks at the clock.
@@ -93,7 +89,6 @@ pub(super) fn one_route(b: &Bench) -> Result<Figure> {
 }
 
 pub(super) fn million_routes(b: &Bench) -> Result<Figure> {
-    needs_compiled_fib()?;
     let many = Shape { routes: 1_000_000, ..Shape::default() };
     b.ratio(Measurement::units_per_cpu_s, ours(many), ours(Shape::default()))
 }
@@ -119,18 +114,11 @@ pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
     alone(b, shape, |m| Ok(frames_per_s / m.units_per_cpu_s()?))
 }
 
-fn needs_compiled_fib() -> Result<()> {
-    ensure!(HAS_COMPILED_FIB, "not built yet: the route table is walked from its beginning");
-    Ok(())
-}
-
 pub(super) fn route_changes(_: &Bench) -> Result<Figure> {
-    needs_compiled_fib()?;
     bail!("not built yet: there is no recorded stream of route changes")
 }
 
 pub(super) fn longest_pause(_: &Bench) -> Result<Figure> {
-    needs_compiled_fib()?;
     bail!("not built yet: there is no recorded stream of route changes")
 }
 

@@ -28,7 +28,7 @@ impl Random {
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 32) * n >> 32
+        ((self.next() >> 32) * n) >> 32
     }
 
     /// One of the lengths, of each of which there are so many in a hundred.

@@ -3,9 +3,9 @@
 //! Called by: `stack` when a connection is opened, a datagram is sent or a packet forwarded.
 //! [`Routes`] is the RIB: all routes, by prefix, of which one thread is the owner; [`Fib`] is what
 //! it is compiled into, for lookups by any thread. [`Routes::lookup`] takes source, owner and mark
-//! too, for policy routing, which does not exist yet. RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
-//! Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`],
-//! [`RETIRED_MAX`]. docs/decisions/0075.
+//! too, for policy routing, which does not exist yet. RFC 1122 section 3.3.1, RFC 1812 section
+//! 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`], [`RETIRED_MAX`].
+//! docs/decisions/0075.
 
 mod arena;
 mod ecmp;

@@ -189,8 +189,11 @@ impl Traffic {
         self.twins.both(&format!("change {what} of port {port}"), |router| {
             let stack: &mut Stack = &mut router.stack;
             match what {
-                0..4 => stack.add_route(Route::new(dest, Some(gateway), id.0)),
-                4..8 => stack.add_route(Route { mtu: small, ..Route::new(dest, Some(via), id.0) }),
+                0..4 => _ = stack.add_route(Route::new(dest, Some(gateway), id.0)),
+                4..8 => {
+                    let route = Route::new(dest, Some(via), id.0);
+                    _ = stack.add_route(Route { mtu: small, ..route });
+                }
                 8..10 => _ = stack.remove_route(dest, id),
                 10..16 => _ = stack.add_neighbour(id, gateway, at),
                 16..20 => _ = stack.set_neighbour_mtu(id, gateway, small),
