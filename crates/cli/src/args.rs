@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{dump, pages, show, top, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{ping, services, wire};
+use crate::{ping, services, up, wire};
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\
@@ -50,6 +50,9 @@ pub(crate) enum Tool {
     /// Echo, discard, daytime and chargen over a device: a peer to test other programs against
     #[cfg(target_os = "linux")]
     Services(Box<services::Args>),
+    /// Run a router, as a file says: ports, VLANs, addresses, routes
+    #[cfg(target_os = "linux")]
+    Up(up::Args),
     /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
     #[cfg(target_os = "linux")]
     Wire(Box<wire::Args>),

@@ -6,5 +6,10 @@
 #![cfg(target_os = "linux")]
 
 pub mod config;
+pub mod devices;
+pub mod http;
 pub mod live;
+pub mod metrics;
+pub mod orders;
 pub mod plan;
+pub mod privileges;

@@ -23,7 +23,8 @@ pub(super) fn config(draft: Draft, log: &mut Log<'_>) -> Config {
     let mut seen = BTreeMap::new();
     for route in &routes {
         if let Some((key, to)) = self::route(route, &config, log)
-            && is_first(&mut seen, key.clone(), route.to.at, "this route", log)
+            // Of two ports for a destination one alone would be used.
+            && is_first(&mut seen, key.0, route.to.at, "a route to this network", log)
         {
             config.routes.insert(key, to);
         }
