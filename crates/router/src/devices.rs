@@ -31,7 +31,8 @@ pub struct Grant {
 /// Opens devices, and keeps those that the kernel gives to one process at a time.
 #[derive(Default)]
 pub struct Opener {
-    taps: BTreeMap<DeviceName, Tap>,
+    /// Each with the MTU that it had before.
+    taps: BTreeMap<DeviceName, (Tap, Mtu)>,
 }
 
 impl Opener {
@@ -60,7 +61,8 @@ impl Opener {
     }
 
     fn tap(&mut self, name: &DeviceName, mtu: Option<Mtu>) -> Result<&Tap, tap::TapError> {
-        if !self.taps.contains_key(name) {
+        let is_new = !self.taps.contains_key(name);
+        if is_new {
             let config = tap::Config {
                 name: Some(name.name.clone()),
                 link: name.kind.link(),
@@ -68,11 +70,17 @@ impl Opener {
                 io_uring: false,
                 ..tap::Config::default()
             };
-            self.taps.insert(name.clone(), Tap::open(&config)?);
+            let tap = Tap::open(&config)?;
+            let before = tap.limits().mtu;
+            self.taps.insert(name.clone(), (tap, before));
         }
         let missing = || tap::TapError::NotHere { name: name.name.clone() };
-        let tap = self.taps.get_mut(name).ok_or_else(missing)?;
-        tap.configure(&Setup { mtu, up: true, ..Setup::default() })?;
+        let (tap, before) = self.taps.get_mut(name).ok_or_else(missing)?;
+        let mtu = Some(mtu.unwrap_or(*before)).filter(|mtu| *mtu != tap.limits().mtu);
+        // An interface that was moved to another namespace since needs nothing more.
+        if is_new || mtu.is_some() {
+            tap.configure(&Setup { mtu, up: is_new, ..Setup::default() })?;
+        }
         Ok(tap)
     }
 

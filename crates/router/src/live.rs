@@ -72,6 +72,15 @@ impl Live {
         &self.running.0
     }
 
+    /// The ports of `wanted` that are not there, or have another link.
+    pub fn absent(&self, wanted: &Config) -> Vec<String> {
+        let link = |port: &Port| (port.link.clone(), port.mac, port.mtu);
+        let differs = |(name, port): &(&String, &Port)| {
+            self.running.0.ports.get(*name).map(link) != Some(link(port))
+        };
+        wanted.ports.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+    }
+
     /// The ports by name.
     pub fn ports(&self) -> &BTreeMap<String, LivePort> {
         &self.ports

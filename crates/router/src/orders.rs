@@ -49,6 +49,8 @@ pub struct Report {
     pub carried_out: usize,
     /// Operations that failed, and why.
     pub failed: Vec<String>,
+    /// Ports that are not as configured: their devices are to be opened again next time.
+    pub absent: Vec<String>,
 }
 
 /// The two ends: of the privileged process, of the worker.
@@ -122,6 +124,7 @@ impl Report {
     pub fn cut(mut self) -> Report {
         while serde_json::to_vec(&self).map_or(0, |bytes| bytes.len()) > MESSAGE_MAX {
             self.failed.truncate(self.failed.len() / 2);
+            self.absent.truncate(self.absent.len().saturating_sub(1));
         }
         self
     }

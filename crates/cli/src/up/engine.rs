@@ -69,7 +69,8 @@ impl Engine {
         self.program.failed += u64::from(!failed.is_empty());
         self.program.failures.clone_from(&failed);
         self.due = Instant::ZERO;
-        Ok(Report { carried_out: done.len() - failed.len(), failed }.cut())
+        let absent = self.live.absent(config);
+        Ok(Report { carried_out: done.len() - failed.len(), failed, absent }.cut())
     }
 
     /// Serve metrics at this socket, or no longer.

@@ -5,7 +5,7 @@
 //! the worker ends by itself, so does this process, with its exit status.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -26,7 +26,7 @@ use signal_hook::low_level::pipe;
 
 use super::report::{error, info, summary, warning};
 use super::worker::{self, Privileges};
-use crate::{Outcome, output};
+use crate::{Outcome, Usage, output};
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ const END: Duration = Duration::from_secs(10);
 
 /// Look whether a file is valid.
 pub(super) fn check(file: &Path) -> Result<Outcome> {
-    let (name, text) = read(file)?;
+    let (name, text) = read(file).map_err(usage)?;
     match Config::parse(&name, &text) {
         Ok(config) => {
             output::out(&summary(&name, &config))?;
@@ -50,7 +50,7 @@ pub(super) fn check(file: &Path) -> Result<Outcome> {
 
 /// Run a router.
 pub(super) fn up(file: &Path) -> Result<Outcome> {
-    let (name, text) = read(file)?;
+    let (name, text) = read(file).map_err(usage)?;
     let config = match Config::parse(&name, &text) {
         Ok(config) => config,
         Err(problems) => {
@@ -115,6 +115,11 @@ fn caught(signals: &[i32]) -> Result<UnixStream> {
     Ok(ours)
 }
 
+/// A file that cannot be read is a wrong command line.
+fn usage(why: anyhow::Error) -> anyhow::Error {
+    anyhow!(Usage(format!("{why:#}")))
+}
+
 /// A configuration's text, and how messages name it.
 fn read(file: &Path) -> Result<(String, String)> {
     let name = file.display().to_string();
@@ -163,7 +168,6 @@ struct Parent {
 impl Parent {
     /// Let a configuration take effect.
     fn apply(&mut self, file: &str, text: &str, config: Config) -> Result<Report> {
-        let mut unopened = Vec::new();
         let operations = plan::difference(&self.running, &config);
         for (name, port) in operations.iter().filter_map(plan::Operation::needs_device) {
             match self.opener.open(name, port) {
@@ -171,10 +175,7 @@ impl Parent {
                     orders::send(self.orders.as_fd(), &Order::Device(grant), Some(fd.as_fd()))?;
                 }
                 Ok(None) => {}
-                Err(why) => {
-                    error(&format!("port {name}: {why}"));
-                    unopened.push(name.to_owned());
-                }
+                Err(why) => error(&format!("port {name}: {why}")),
             }
         }
         let memory = memfd_create("config", MemfdFlags::CLOEXEC).context("no memory")?;
@@ -182,29 +183,41 @@ impl Parent {
         memory.write_all(text.as_bytes()).context("no memory for the configuration")?;
         let order = Order::Apply { file: file.to_owned() };
         let mut report = self.ask(&order, Some(&memory.into()))?;
-        report.failed.extend(self.metrics(&config).err().map(|why| format!("{why:#}")));
+        let served = self.metrics(&config)?;
+        report.failed.extend(served.as_ref().err().cloned());
         self.opener.keep(&config);
         self.running = config;
-        // These ports are not there: the next configuration is to open them.
-        self.running.ports.retain(|name, _| !unopened.contains(name));
+        // What failed is to be tried again with the next configuration.
+        self.running.ports.retain(|name, _| !report.absent.contains(name));
+        self.running.metrics = served.ok().flatten();
         Ok(report)
     }
 
-    /// Open the socket of metrics anew if its address changed.
-    fn metrics(&mut self, config: &Config) -> Result<()> {
+    /// Open the socket of metrics anew if its address changed; returns where it is, or why not.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    fn metrics(&mut self, config: &Config) -> Result<Result<Option<SocketAddr>, String>> {
         if self.running.metrics == config.metrics {
-            return Ok(());
+            return Ok(Ok(config.metrics));
         }
-        let listener = config.metrics.map(TcpListener::bind).transpose();
-        let listener = listener.map_err(|why| {
-            let at = config.metrics.map(|at| at.to_string()).unwrap_or_default();
-            let text = format!("metrics: cannot listen at {at} ({why}): give another address");
-            error(&text);
-            anyhow!(text)
-        });
-        let fd = listener.as_ref().ok().and_then(Option::as_ref).map(AsFd::as_fd);
-        orders::send(self.orders.as_fd(), &Order::Metrics, fd)?;
-        listener.map(drop)
+        if self.running.metrics.is_some() {
+            // The old socket may be in the new one's place.
+            orders::send(self.orders.as_fd(), &Order::Metrics, None)?;
+            self.ask(&Order::Ping, None)?;
+        }
+        let Some(at) = config.metrics else { return Ok(Ok(None)) };
+        match TcpListener::bind(at) {
+            Ok(listener) => {
+                orders::send(self.orders.as_fd(), &Order::Metrics, Some(listener.as_fd()))?;
+                Ok(Ok(Some(at)))
+            }
+            Err(why) => {
+                let why = format!("metrics: cannot listen at {at} ({why}): give another address");
+                error(&why);
+                Ok(Err(why))
+            }
+        }
     }
 
     /// Give an order, and wait for the report.
