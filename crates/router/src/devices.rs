@@ -5,7 +5,7 @@
 //! docs/decisions/0079-privileges.md.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use base::{LinkKind, MacAddr, Mtu};
 use device::packet::{self, PacketSocket};

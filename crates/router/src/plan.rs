@@ -134,8 +134,8 @@ impl Plan<'_> {
                 self.all.push(Operation::RemoveNeighbour(port.clone(), *ip, *was));
             }
         }
-        for (name, port) in old.ports.iter().filter(|(name, _)| self.stays(name)) {
-            let Some(next) = new.ports.get(name) else { continue };
+        for (name, port) in &old.ports {
+            let Some(next) = new.ports.get(name).filter(|_| self.stays(name)) else { continue };
             for asks in port.asks.difference(&next.asks) {
                 self.all.push(Operation::StopAsking(name.clone(), *asks));
             }
