@@ -269,8 +269,7 @@ impl Live {
         let port = self.port_mut(name)?;
         let mtu = stack.device(port.id).map_or(0, |device| device.limits().mtu.bytes());
         let mtu_max = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let config =
-            dhcp::Config { mtu_max, ..dhcp::Config::new(port.mac, KeyedHash::new(a, b)) };
+        let config = dhcp::Config { mtu_max, ..dhcp::Config::new(port.mac, KeyedHash::new(a, b)) };
         let client = DhcpPort::new(stack, port.id, config, stack.now());
         port.dhcp = Some(client.map_err(|why| why.to_string())?);
         Ok(())

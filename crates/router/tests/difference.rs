@@ -11,9 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
-use wirespeed_router::config::{
-    Config, DeviceName, Kind, Link, Neighbour, Port, Prefix, RouteTo,
-};
+use wirespeed_router::config::{Config, DeviceName, Kind, Link, Neighbour, Port, Prefix, RouteTo};
 use wirespeed_router::live::{Live, Opened};
 
 /// A stack with a router, and the other ends of its devices.
@@ -81,7 +79,9 @@ impl World {
             }
         }
         lines.extend(GAPS.map(|to| format!("{:?}", stack.burst_gap(to.0))));
-        lines.extend(Switch::ALL.iter().map(|s| format!("{} {}", s.name(), stack.switches().on(*s))));
+        lines.extend(
+            Switch::ALL.iter().map(|s| format!("{} {}", s.name(), stack.switches().on(*s))),
+        );
         lines.sort_unstable();
         lines
     }

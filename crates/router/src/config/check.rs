@@ -95,12 +95,7 @@ fn ports(drafts: &[PortDraft], config: &Config, log: &mut Log<'_>) -> BTreeMap<S
     ports
 }
 
-fn port(
-    draft: &PortDraft,
-    all: &[PortDraft],
-    config: &Config,
-    log: &mut Log<'_>,
-) -> Option<Port> {
+fn port(draft: &PortDraft, all: &[PortDraft], config: &Config, log: &mut Log<'_>) -> Option<Port> {
     let link = match (&draft.device, &draft.parent, &draft.vlan) {
         (Some(device), None, None) => Link::Device(device.value.clone()),
         (Some(device), Some(_), _) | (Some(device), _, Some(_)) => {
@@ -127,7 +122,10 @@ fn port(
         log.note(draft.device.as_ref().map_or(draft.at, |d| d.at), what);
     }
     if let Some(mac) = draft.mac.as_ref().filter(|mac| mac.value.0.is_group()) {
-        log.note(mac.at, "a port cannot have a group address: clear the lowest bit of its first byte");
+        log.note(
+            mac.at,
+            "a port cannot have a group address: clear the lowest bit of its first byte",
+        );
     }
     let is_tun = matches!(&link, Link::Device(device) if device.kind == super::Kind::Tun);
     if let (true, Some(mac)) = (is_tun, &draft.mac) {
@@ -290,7 +288,8 @@ fn towards(via: &At<IpAddr>, config: &Config, log: &mut Log<'_>) -> Option<Strin
     match names.as_slice() {
         [name] => Some((*name).clone()),
         [] => {
-            let what = "is on no network of ours: give the port too, or a port an address beside it";
+            let what =
+                "is on no network of ours: give the port too, or a port an address beside it";
             log.note(via.at, format!("gateway {} {what}", via.value));
             None
         }
@@ -302,13 +301,7 @@ fn towards(via: &At<IpAddr>, config: &Config, log: &mut Log<'_>) -> Option<Strin
 }
 
 /// A gateway is a neighbour on its port.
-fn gateway(
-    draft: &RouteDraft,
-    via: &At<IpAddr>,
-    name: &str,
-    config: &Config,
-    log: &mut Log<'_>,
-) {
+fn gateway(draft: &RouteDraft, via: &At<IpAddr>, name: &str, config: &Config, log: &mut Log<'_>) {
     let Some(port) = config.ports.get(name) else { return };
     if IpVersion::of(&via.value) != IpVersion::of(&draft.to.value.addr) {
         let what = "the gateway and the destination are of different versions of IP";
@@ -326,11 +319,7 @@ fn gateway(
     }
 }
 
-fn neighbour(
-    draft: &NeighbourDraft,
-    config: &Config,
-    log: &mut Log<'_>,
-) -> Option<Neighbour> {
+fn neighbour(draft: &NeighbourDraft, config: &Config, log: &mut Log<'_>) -> Option<Neighbour> {
     known(&draft.port, config, log)?;
     let At { value: addr, at } = draft.address;
     if config.ports.values().any(|port| port.addresses.contains_key(&addr)) {
