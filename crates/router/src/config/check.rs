@@ -107,12 +107,8 @@ fn port(draft: &PortDraft, all: &[PortDraft], config: &Config, log: &mut Log<'_>
             self::parent(draft, parent, all, log);
             Link::Vlan { parent: parent.value.clone(), id: vlan.value as u16 }
         }
-        (None, Some(parent), None) => {
-            log.note(parent.at, "the VLAN has no number: add vlan = 20");
-            return None;
-        }
-        // Its absence was noted.
-        (None, None, _) => return None,
+        // What is absent was noted.
+        (None, Some(_), None) | (None, None, _) => return None,
     };
     if let (Link::Device(device), true) = (&link, config.separate)
         && device.kind == super::Kind::Xdp

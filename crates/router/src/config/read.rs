@@ -242,6 +242,9 @@ fn port(section: &Section<'_>, log: &mut Log<'_>) -> Option<PortDraft> {
         let what = "the port has no device: add device = \"tap:ws0\", or parent and vlan";
         log.note(section.at, what);
     }
+    if let (Some(parent), None) = (section.get("parent"), section.get("vlan")) {
+        log.note(parent.span().start, "the VLAN has no number: add vlan = 20");
+    }
     for text in section.texts("addresses", log) {
         let at = text.at;
         match text.value {

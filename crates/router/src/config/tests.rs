@@ -165,8 +165,8 @@ fn several_errors_are_said_at_once() {
 
 #[test]
 fn columns_are_of_characters() {
-    says("# ä\nä = 1\n", "2:1", &[]);
-    says("switches = { rack = \"ä\", x = 1 }", "1:21", &["true or false"]);
+    let text = "port = [{ name = \"a\", device = \"tap:ä\", mtu = 1 }]";
+    says(text, "1:47", &["from 68 to 65535"]);
 }
 
 proptest::proptest! {
