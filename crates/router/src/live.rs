@@ -101,6 +101,7 @@ impl Live {
             }
             all.push(Done { operation, result });
         }
+        stack.flush();
         let running = &mut self.running.0;
         (running.drain, running.metrics) = (wanted.drain, wanted.metrics);
         (running.separate, running.limits) = (wanted.separate, wanted.limits.clone());
@@ -287,6 +288,7 @@ impl Live {
             let is_asking = client.client().state() != dhcp::State::Bound;
             let soon = if is_asking { now + ANSWER } else { Instant::NEVER };
             next = next.min(client.deadline()).min(soon);
+            stack.flush();
         }
         next
     }
