@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{dump, pages, show, top, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{ping, services, wire};
+use crate::{ping, services, up, wire};
 
 /// The value of an option that turns something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,6 +57,9 @@ pub(crate) enum Tool {
     /// Echo, discard, daytime and chargen over a device: a peer to test other programs against
     #[cfg(target_os = "linux")]
     Services(Box<services::Args>),
+    /// Run a router, as a file says: ports, VLANs, addresses, routes
+    #[cfg(target_os = "linux")]
+    Up(up::Args),
     /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
     #[cfg(target_os = "linux")]
     Wire(Box<wire::Args>),

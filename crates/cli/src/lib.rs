@@ -29,6 +29,8 @@ mod show;
 mod top;
 mod ttcp;
 #[cfg(target_os = "linux")]
+mod up;
+#[cfg(target_os = "linux")]
 mod wire;
 
 use std::process::ExitCode;
@@ -55,6 +57,8 @@ pub fn main() -> ExitCode {
         Tool::Ping(args) => ping::main(&args),
         #[cfg(target_os = "linux")]
         Tool::Services(args) => services::main(&args),
+        #[cfg(target_os = "linux")]
+        Tool::Up(args) => up::main(&args),
         #[cfg(target_os = "linux")]
         Tool::Wire(args) => wire::main(&args),
         Tool::Dump(args) => dump::main(&args),

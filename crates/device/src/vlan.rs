@@ -159,6 +159,59 @@ pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<P
     Ok(ids.iter().enumerate().map(port).collect())
 }
 
+/// A trunk whose ports come and go while the others are in use; as long as it or a port exists, so
+/// does the device.
+#[derive(Clone)]
+pub struct Splitter {
+    trunk: Arc<Mutex<Trunk>>,
+    sleepers: Arc<Sleepers>,
+    protocol: u16,
+    limits: Limits,
+}
+
+impl Splitter {
+    /// Split `device`; the port has the frames without a tag.
+    ///
+    /// # Errors
+    /// [`VlanError::NotEthernet`].
+    pub fn new(device: Box<dyn Device>, protocol: u16) -> Result<(Splitter, Port), VlanError> {
+        let limits = device.limits();
+        let mut ports = split(device, protocol, &[Id::Untagged])?;
+        let port = ports.pop().ok_or(VlanError::NoRoom)?;
+        let (trunk, sleepers) = (port.trunk.clone(), port.sleepers.clone());
+        Ok((Splitter { trunk, sleepers, protocol, limits }, port))
+    }
+
+    /// A port of VLAN `id`, of packets of at most `mtu`. From now on it has the VLAN's frames: an
+    /// earlier port of the VLAN receives no more.
+    ///
+    /// # Errors
+    /// [`VlanError::BadId`], [`VlanError::NoRoom`].
+    pub fn port(&self, id: u16, mtu: Option<Mtu>) -> Result<Port, VlanError> {
+        if !(1..tag::ID_MASK).contains(&id) {
+            return Err(VlanError::BadId(id));
+        }
+        let mut limits = behind_a_tag(&self.limits)?;
+        limits.mtu = mtu.map_or(limits.mtu, |mtu| mtu.min(limits.mtu));
+        let number = locked(&self.trunk).add(id);
+        let (trunk, sleepers) = (self.trunk.clone(), self.sleepers.clone());
+        Ok(Port {
+            trunk,
+            sleepers,
+            number,
+            id: Id::Vlan(id),
+            protocol: self.protocol,
+            limits,
+            own: Drops::default(),
+            shown: Drops::default(),
+            since_look: 0,
+            failure: None,
+            #[cfg(unix)]
+            descriptors: [const { std::sync::OnceLock::new() }; DESCRIPTORS],
+        })
+    }
+}
+
 /// A device's limits, reduced by the bytes of a tag.
 fn behind_a_tag(limits: &Limits) -> Result<Limits, VlanError> {
     let max_frame = limits.max_frame.saturating_sub(tag::LEN);

@@ -197,6 +197,12 @@ impl Stack {
         set
     }
 
+    /// Forget a link address that [`Stack::add_neighbour`] set: the neighbour is solicited when a
+    /// packet is for it. `false` if none was set.
+    pub fn remove_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
+        self.neighbours.unset((port.0, ip))
+    }
+
     /// What is known of a neighbour, and how surely; `None` for nothing.
     pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<NeighbourState> {
         self.neighbours.state((port.0, ip))

@@ -36,6 +36,10 @@ pub struct Snapshot {
     pub half_open: usize,
     /// Listeners and UDP sockets.
     pub sockets: usize,
+    /// Neighbours.
+    pub neighbours: usize,
+    /// Routes.
+    pub routes: usize,
     /// Bytes of memory that the stack's buffers take.
     pub pool_bytes: usize,
     /// Packets dropped so far.
@@ -180,6 +184,8 @@ impl Stack {
             time_wait: self.connections.time_wait_count(),
             half_open: self.listeners.half_open.count(),
             sockets: self.listeners.len() + self.udp.len(),
+            neighbours: self.neighbours.len(),
+            routes: self.routes.iter().count(),
             pool_bytes: self.core.cx.pool.held_bytes(),
             drops: self.core.drops.total(),
         }

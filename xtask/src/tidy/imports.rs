@@ -39,7 +39,7 @@ const LAW: &[(&str, May)] = &[
     ("nfs", Only(&["base", "rpc"])),
     ("telnet", Only(&["base"])),
     ("host", Only(&["base"])),
-    ("router", Only(&["stack", "control"])),
+    ("router", Only(&["base", "device", "stack", "net"])),
     ("wirespeed", Everything),
     ("lab", Everything),
     ("cli", Everything),

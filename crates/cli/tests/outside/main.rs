@@ -19,12 +19,21 @@ mod services;
 #[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]
+mod up;
+#[cfg(target_os = "linux")]
 mod wire;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] =
-        &[auto::CASES, dump::CASES, ping::CASES, services::CASES, sockets::CASES, wire::CASES];
+    let cases: &[&[testbed::Case]] = &[
+        auto::CASES,
+        dump::CASES,
+        ping::CASES,
+        services::CASES,
+        sockets::CASES,
+        up::CASES,
+        wire::CASES,
+    ];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

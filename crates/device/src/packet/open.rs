@@ -124,13 +124,15 @@ pub struct Config {
     pub offload: bool,
     /// Receive frames for other stations too.
     pub promiscuous: bool,
+    /// The largest packet, if that is less than the interface's MTU.
+    pub mtu_max: Option<Mtu>,
 }
 
 impl Config {
     /// The interface `name` with slots and offloads, not promiscuous.
     pub fn of(name: &str) -> Config {
         let (receive, name) = (Receive::default(), name.to_owned());
-        Config { name, receive, offload: true, promiscuous: false }
+        Config { name, receive, offload: true, promiscuous: false, mtu_max: None }
     }
 }
 
@@ -142,12 +144,29 @@ impl PacketSocket {
     /// # Errors
     /// No privilege, no such interface, an unsupported link type, or an invalid ring.
     pub fn open(config: &Config) -> Result<PacketSocket, PacketError> {
+        PacketSocket::over(PacketSocket::socket(&config.name)?, config)
+    }
+
+    /// A packet socket that receives nothing yet, for another process to open an interface with:
+    /// this alone needs the privilege (CAP_NET_RAW). `name` is for messages.
+    ///
+    /// # Errors
+    /// No privilege.
+    pub fn socket(name: &str) -> Result<OwnedFd, PacketError> {
+        sys::socket().map_err(refused("opening a packet socket", name))
+    }
+
+    /// As [`PacketSocket::open`], with a new [`PacketSocket::socket`], without any privilege.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open`].
+    pub fn over(fd: OwnedFd, config: &Config) -> Result<PacketSocket, PacketError> {
         let name = config.name.as_str();
-        let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
         let index = interface::index(&fd, name).map_err(refused("the number", name))?;
         let link = link(&fd, name)?;
         let mtu = interface::mtu(&fd, name).map_err(refused("the MTU", name))?;
         let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
+        let mtu = config.mtu_max.map_or(mtu, |most| most.min(mtu));
         let ring = ring(&fd, name, config.receive, Frames::Received)?;
         // Without the privilege the buffer is smaller, and the rest of a burst is pushed back.
         let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)

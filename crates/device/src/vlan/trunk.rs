@@ -93,6 +93,24 @@ impl Trunk {
         Trunk { device, protocol, members, untagged, ports, remembers: false, drops }
     }
 
+    /// A port for VLAN `id`, instead of the one that has it; the place of a closed port is used
+    /// again, but not the first one, which has the trunk's drops.
+    pub(super) fn add(&mut self, id: u16) -> usize {
+        let closed = (1..self.ports.len()).find(|&port| self.ports[port].closed);
+        let port = closed.unwrap_or(self.ports.len());
+        if port == self.ports.len() {
+            self.ports.push(Member::default());
+        }
+        self.ports[port] = Member::default();
+        for member in self.members.iter_mut().filter(|member| **member == Some(port as u16)) {
+            *member = None;
+        }
+        if let Some(member) = self.members.get_mut(usize::from(id)) {
+            *member = Some(port as u16);
+        }
+        port
+    }
+
     /// Frames that wait for a port.
     pub(super) fn waiting(&self, port: usize) -> usize {
         self.ports.get(port).map_or(0, |member| member.waiting.len())

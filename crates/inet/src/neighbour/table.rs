@@ -59,6 +59,16 @@ impl Neighbours {
         true
     }
 
+    /// Remove a static entry, so that the neighbour is solicited again; `false` if there is none.
+    pub fn unset(&mut self, key: Key) -> bool {
+        let is_static = self.state(key) == Some(State::Static);
+        if is_static {
+            self.take_out(&key);
+            self.changes += 1;
+        }
+        is_static
+    }
+
     /// Look up the link address of a neighbour in order to send to it; solicit it if unknown.
     pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
         self.uses += 1;

@@ -1,0 +1,149 @@
+//! The router in the worker: the stack with its driver's thread, the control socket, the metrics.
+//!
+//! Called by: `worker.rs`, whose thread everything here runs on but the driver.
+
+use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration as Span, Instant as Monotone};
+
+use anyhow::{Context, Result};
+use router::config::Config;
+use router::devices::{self, Grant};
+use router::http;
+use router::live::{self, Live};
+use router::metrics::{self, Program};
+use router::orders::Report;
+use rustix::event::PollFlags;
+use wirespeed::net::{DriverThread, Net};
+use wirespeed::{Duration, Instant, Stack, StackConfig};
+
+use super::report;
+use crate::control_service::ControlService;
+
+/// How often the control socket is looked at while it has something to do.
+const TICK: Duration = Duration::from_millis(50);
+/// How often it is looked whether the last frames have left.
+const DRAIN_TICK: Span = Span::from_millis(5);
+
+/// Descriptors of devices that were granted, by port.
+pub(super) type Granted = BTreeMap<String, (Grant, OwnedFd)>;
+
+/// A running router.
+pub(super) struct Engine {
+    net: Net,
+    driver: DriverThread,
+    live: Live,
+    control: ControlService,
+    pages: Option<http::Server>,
+    program: Program,
+    /// When to look again although no descriptor is ready.
+    due: Instant,
+}
+
+impl Engine {
+    /// Begin without ports; `config` decides what cannot change later.
+    pub(super) fn begin(config: &Config) -> Result<Engine> {
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).context("the system gives no random seed")?;
+        let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+        let stack = Stack::new(StackConfig {
+            budget: config.budget(),
+            ..StackConfig::new([half(0), half(8)])
+        });
+        let control = ControlService::open("up");
+        let (net, driver) = Net::spawn_thread(stack).context("cannot start the driver's thread")?;
+        let version = env!("WIRESPEED_VERSION").to_owned();
+        let program = Program { version, ..Program::default() };
+        let live = Live::default();
+        Ok(Engine { net, driver, live, control, pages: None, program, due: Instant::ZERO })
+    }
+
+    /// Let a configuration take effect.
+    pub(super) fn apply(&mut self, config: &Config, mut granted: Granted) -> Result<Report> {
+        let live = &mut self.live;
+        let done = self.net.with_stack(|stack| {
+            live.apply(stack, config, |name, port| devices::adopt(port, granted.remove(name)))
+        })?;
+        let failed = report::operations(&done);
+        self.program.applied += 1;
+        self.program.failed += u64::from(!failed.is_empty());
+        self.program.failures.clone_from(&failed);
+        self.due = Instant::ZERO;
+        let absent = self.live.absent(config);
+        Ok(Report { carried_out: done.len() - failed.len(), failed, absent }.cut())
+    }
+
+    /// Serve metrics at this socket, or no longer.
+    pub(super) fn serve_metrics(&mut self, listener: Option<OwnedFd>) -> Result<()> {
+        self.pages = listener.map(http::Server::new).transpose()?;
+        Ok(())
+    }
+
+    /// Is the driver there, and does it give us the stack?
+    pub(super) fn is_alive(&self) -> bool {
+        self.net.with_stack(|stack| stack.now()).is_ok()
+    }
+
+    /// For poll(2).
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let pages = self.pages.iter().flat_map(http::Server::descriptors);
+        self.control.descriptors().chain(pages)
+    }
+
+    /// How long to wait for a descriptor.
+    pub(super) fn patience(&self) -> Result<Option<Span>> {
+        let now = self.net.with_stack(|stack| stack.now())?;
+        let stack = (self.due != Instant::NEVER).then(|| self.due.since(now).into());
+        let pages = self.pages.as_ref().and_then(http::Server::deadline);
+        let pages = pages.map(|at| at.saturating_duration_since(Monotone::now()));
+        Ok(stack.into_iter().chain(pages).min())
+    }
+
+    /// Do what is due, and answer who asks.
+    pub(super) fn turn(&mut self) -> Result<()> {
+        let Engine { live, control, pages, program, .. } = self;
+        self.due = self.net.with_stack(|stack| {
+            let now = stack.now();
+            let dhcp = live.turn_dhcp(stack, |port, change| {
+                report::info(&format!("port {port}: {}", live::dhcp_news(change)));
+            });
+            control.poll(now, &mut [("router", stack)]);
+            if let Some(pages) = pages {
+                program.refused = pages.refused();
+                pages.turn(|path| match path {
+                    http::Path::Metrics => metrics::page(stack, live, program),
+                    http::Path::Health => metrics::health(stack, live, program),
+                });
+            }
+            // While a client is being answered or watches, descriptors do not say all.
+            let within = control.look_within(TICK);
+            let control = if within < TICK { now + within } else { control.next_deadline() };
+            dhcp.min(control)
+        })?;
+        Ok(())
+    }
+
+    /// Stop forwarding, let queued output leave for at most `patience`, and end.
+    pub(super) fn end(mut self, patience: Duration) -> Result<()> {
+        self.pages = None;
+        let live = &mut self.live;
+        self.net.with_stack(|stack| live.stop(stack))?;
+        let until = Monotone::now() + Span::from(patience);
+        while self.net.with_stack(|stack| {
+            stack.flush();
+            stack.is_pushed_back() || stack.has_output() || stack.connection_count() > 0
+        })? && Monotone::now() < until
+        {
+            std::thread::sleep(DRAIN_TICK);
+        }
+        let clock = |net: &Net| net.with_stack(|stack| stack.now()).unwrap_or(Instant::NEVER);
+        let began = clock(&self.net);
+        let (net, control) = (&self.net, &mut self.control);
+        let started = Monotone::now();
+        net.with_stack(|stack| {
+            let now = || began + Duration::from_nanos(started.elapsed().as_nanos() as u64);
+            control.finish(now, &mut [("router", stack)]);
+        })?;
+        self.driver.stop().context("the driver's thread failed")
+    }
+}

@@ -1,0 +1,68 @@
+//! What `up` prints: lines of a log on standard error, with priorities if journald reads them.
+//!
+//! Called by: all of `up`, in both processes. Source: sd-daemon(3), "Logging prefixes".
+
+use router::live::Done;
+
+use crate::output;
+
+/// A priority of syslog.
+#[derive(Clone, Copy)]
+pub(super) enum Priority {
+    Error = 3,
+    Warning = 4,
+    Info = 6,
+}
+
+/// Write lines.
+pub(super) fn log(priority: Priority, text: &str) {
+    let is_journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    for line in text.lines() {
+        match is_journal {
+            true => output::err(&format!("<{}>{line}", priority as u8)),
+            false => output::err(line),
+        }
+    }
+}
+
+pub(super) fn info(text: &str) {
+    log(Priority::Info, text);
+}
+
+pub(super) fn warning(text: &str) {
+    log(Priority::Warning, text);
+}
+
+pub(super) fn error(text: &str) {
+    log(Priority::Error, text);
+}
+
+/// A line for each operation; returns those that failed.
+pub(super) fn operations(all: &[Done]) -> Vec<String> {
+    let mut failed = Vec::new();
+    for Done { operation, result } in all {
+        match result {
+            Ok(()) => info(&operation.to_string()),
+            Err(why) => {
+                let text = format!("{operation}: failed: {why}");
+                error(&text);
+                failed.push(text);
+            }
+        }
+    }
+    failed
+}
+
+/// What a valid file has.
+pub(super) fn summary(file: &str, config: &router::config::Config) -> String {
+    let count = |n: usize, one: &str| match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {one}s"),
+    };
+    format!(
+        "{file}: valid: {}, {}, {}\n",
+        count(config.ports.len(), "port"),
+        count(config.routes.len(), "route"),
+        count(config.neighbours.len(), "neighbour"),
+    )
+}

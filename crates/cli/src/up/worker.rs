@@ -1,0 +1,111 @@
+//! The second process of `up`: it runs the stack, without privileges, and does what it is ordered.
+//!
+//! Called by: `up.rs` in the process that `run.rs` starts, with orders by standard input; or on a
+//! thread of the first process if the configuration says `separate = false`.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use router::config::{BYTES_MAX, Config};
+use router::orders::{self, Order, Report};
+use router::privileges;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::engine::{Engine, Granted};
+use super::report;
+use crate::Outcome;
+
+/// What the process does with its privileges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Privileges {
+    /// They are given up.
+    Dropped,
+    /// They stay: it is the first process.
+    Kept,
+}
+
+/// The process.
+pub(super) fn main() -> Result<Outcome> {
+    // The first process tells us when to end; a terminal's Ctrl-C is for both.
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    privileges::drop_capabilities().context("cannot drop capabilities")?;
+    let orders = std::io::stdin().as_fd().try_clone_to_owned().context("there are no orders")?;
+    run(&orders, Privileges::Dropped)?;
+    Ok(Outcome::Done)
+}
+
+/// Carry out orders until the last one, or until nobody gives any.
+pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
+    let (mut engine, mut granted) = (None::<Engine>, Granted::new());
+    let mut drain = Config::default().drain;
+    loop {
+        if wait(orders.as_fd(), engine.as_ref())? {
+            let Some((order, descriptor)) = orders::receive::<Order>(orders.as_fd())? else {
+                break;
+            };
+            match (order, descriptor) {
+                (Order::Device(grant), Some(fd)) => {
+                    granted.insert(grant.port.clone(), (grant, fd));
+                }
+                (Order::Apply { file }, Some(fd)) => {
+                    let config = read(&file, fd)?;
+                    drain = config.drain;
+                    let is_first = engine.is_none();
+                    let engine = match &mut engine {
+                        Some(engine) => engine,
+                        none => none.insert(Engine::begin(&config)?),
+                    };
+                    if is_first && privileges == Privileges::Dropped {
+                        privileges::lock_down().context("cannot filter system calls")?;
+                    }
+                    let report = engine.apply(&config, std::mem::take(&mut granted))?;
+                    orders::send(orders.as_fd(), &report, None)?;
+                }
+                (Order::Metrics, listener) => match &mut engine {
+                    Some(engine) => engine.serve_metrics(listener)?,
+                    None => bail!("metrics were ordered before a configuration"),
+                },
+                (Order::Ping, _) => {
+                    if engine.as_ref().is_some_and(Engine::is_alive) {
+                        orders::send(orders.as_fd(), &Report::default(), None)?;
+                    }
+                }
+                (Order::Stop, _) => break,
+                (order, None) => bail!("{order:?} came without its descriptor"),
+            }
+        }
+        if let Some(engine) = &mut engine {
+            engine.turn()?;
+        }
+    }
+    report::info("ending: queued output is sent");
+    engine.map_or(Ok(()), |engine| engine.end(drain))
+}
+
+/// Wait until an order comes or the engine has something to do; `true` for an order.
+fn wait(orders: BorrowedFd<'_>, engine: Option<&Engine>) -> Result<bool> {
+    let patience = engine.map(Engine::patience).transpose()?.flatten();
+    let mut asked = vec![PollFd::from_borrowed_fd(orders, PollFlags::IN)];
+    let others = engine.into_iter().flat_map(Engine::descriptors);
+    asked.extend(others.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+    match poll(&mut asked, patience.map(orders::timeout).as_ref()) {
+        Ok(_) => Ok(!asked[0].revents().is_empty()),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error).context("cannot wait for orders"),
+    }
+}
+
+/// The configuration, which the first process has found valid.
+fn read(file: &str, fd: OwnedFd) -> Result<Config> {
+    let (mut text, mut from) = (String::new(), File::from(fd));
+    from.rewind()?;
+    from.take(BYTES_MAX as u64 + 1).read_to_string(&mut text).context("cannot read it")?;
+    Ok(Config::parse(file, &text)?)
+}

@@ -1,0 +1,47 @@
+//! `wirespeed up --check`: what it says of good and bad files, and that it begins nothing.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code, reason = "each test program uses a part")]
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{code, run, stderr};
+
+/// A file of this name and text.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("room");
+    path
+}
+
+#[test]
+fn a_valid_file_is_summed_up() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router.toml");
+    let output = run(&["up", "--check", &example.display().to_string()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.ends_with("valid: 3 ports, 2 routes, 1 neighbour\n"), "{text}");
+}
+
+#[test]
+fn errors_have_their_place_and_nothing_is_begun() {
+    let path = file("bad.toml", "fowarding = true\n[[port]]\nname = \"a\"\n");
+    let path = path.display().to_string();
+    for (args, exit) in [(vec!["up", "--check", &path], 1), (vec!["up", &path], 2)] {
+        let output = run(&args);
+        assert_eq!((code(&output), output.stdout.len()), (exit, 0));
+        let lines = stderr(&output);
+        let lines: Vec<&str> = lines.lines().collect();
+        let [first, second] = lines.as_slice() else { panic!("{lines:?}") };
+        assert!(first.starts_with(&format!("{path}:1:1: ")) && first.contains("'forwarding'?"));
+        assert!(second.starts_with(&format!("{path}:2:")) && second.contains("no device"));
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_said() {
+    let output = run(&["up", "/nonexistent/router.toml"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("cannot read /nonexistent/router.toml"));
+}

@@ -1,0 +1,217 @@
+//! The configuration of a router: what the file says, read and checked. An invalid file gives no
+//! configuration but a list of [`Problem`]s, each with its line, its column and what to write.
+//!
+//! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
+//! `check` compares entries with each other, `place` finds lines and columns. Limit: [`BYTES_MAX`].
+//! docs/decisions/0078-configuration-by-difference.md.
+
+mod check;
+mod place;
+mod read;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Cidr, Duration, Limit, LinkKind, MacAddr, Mtu, Switch};
+use device::mitigation::Mitigation;
+
+pub use place::{Problem, Problems};
+
+/// The longest configuration file, in bytes: some 50,000 routes.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// A network, ordered: address without host bits, prefix length.
+pub type Prefix = (IpAddr, u8);
+
+/// What a router is to be. Equal values are equal routers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Are packets for others forwarded?
+    pub forwarding: bool,
+    /// Are directed broadcasts (RFC 2644) forwarded?
+    pub directed_broadcasts: bool,
+    /// How long queued output may take to leave at the end.
+    pub drain: Duration,
+    /// Where `/metrics` and `/healthz` are served, on a socket of the kernel.
+    pub metrics: Option<SocketAddr>,
+    /// Does a process without privileges run the stack?
+    pub separate: bool,
+    /// Limits that are not at their defaults; they count from the start of the program.
+    pub limits: BTreeMap<&'static str, usize>,
+    /// Switches that are not at their defaults.
+    pub switches: BTreeMap<&'static str, bool>,
+    /// The ports by name.
+    pub ports: BTreeMap<String, Port>,
+    /// The routes by destination and port.
+    pub routes: BTreeMap<(Prefix, String), RouteTo>,
+    /// What is known of neighbours, by port and address.
+    pub neighbours: BTreeMap<(String, IpAddr), Neighbour>,
+    /// The least time between two frames to each host of a network.
+    pub gaps: BTreeMap<Prefix, Duration>,
+}
+
+impl Default for Config {
+    /// A router without ports.
+    fn default() -> Config {
+        Config {
+            forwarding: true,
+            directed_broadcasts: false,
+            drain: Duration::from_secs(5),
+            metrics: None,
+            separate: true,
+            limits: BTreeMap::new(),
+            switches: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            gaps: BTreeMap::new(),
+        }
+    }
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// What its frames pass through.
+    pub link: Link,
+    /// Our link address; `None`: one of the device's or a random one.
+    pub mac: Option<MacAddr>,
+    /// The largest packet; `None`: what the device has.
+    pub mtu: Option<Mtu>,
+    /// Addresses, each with the length of its network's prefix.
+    pub addresses: BTreeMap<IpAddr, u8>,
+    /// Addresses that come by themselves.
+    pub asks: BTreeSet<Asks>,
+    /// How often frames wake us.
+    pub mitigation: Option<Mitigation>,
+}
+
+/// How a port gets addresses by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asks {
+    /// IPv6 addresses as routers advertise (RFC 4862).
+    Auto,
+    /// An IPv4 address from a DHCP server (RFC 2131).
+    Dhcp,
+}
+
+/// What a port's frames pass through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// A device of this machine.
+    Device(DeviceName),
+    /// A VLAN of another port.
+    Vlan {
+        /// The port whose frames have tags.
+        parent: String,
+        /// 1 to 4094.
+        id: u16,
+    },
+}
+
+/// A device by kind and name, as in `tap:ws0`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceName {
+    /// What it is.
+    pub kind: Kind,
+    /// The interface's name, at most 15 bytes.
+    pub name: String,
+}
+
+/// The kind of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A TAP: Ethernet frames from and to the kernel.
+    Tap,
+    /// A TUN: IP packets from and to the kernel.
+    Tun,
+    /// A packet socket on an interface, beside the kernel.
+    Packet,
+    /// An AF_XDP socket on an interface, instead of the kernel.
+    Xdp,
+}
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteTo {
+    /// The gateway; `None`: the destination is on the link.
+    pub via: Option<IpAddr>,
+    /// The largest packet to send by it.
+    pub mtu: Option<Mtu>,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its link address; `None`: it is asked for.
+    pub mac: Option<MacAddr>,
+    /// The largest packet to send to it; `None`: what the port takes.
+    pub mtu: Option<Mtu>,
+}
+
+impl Kind {
+    /// All kinds, with the text before the colon.
+    pub const ALL: [(&'static str, Kind); 4] =
+        [("tap", Kind::Tap), ("tun", Kind::Tun), ("packet", Kind::Packet), ("xdp", Kind::Xdp)];
+
+    /// What its frames begin with.
+    pub fn link(self) -> LinkKind {
+        if self == Kind::Tun { LinkKind::Ip } else { LinkKind::Ethernet }
+    }
+
+    fn name(self) -> &'static str {
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl core::fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}:{}", self.kind.name(), self.name)
+    }
+}
+
+impl Config {
+    /// Read a configuration; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the file.
+    pub fn parse(file: &str, text: &str) -> Result<Config, Problems> {
+        read::config(file, text)
+    }
+
+    /// The limits of a stack with this configuration.
+    pub fn budget(&self) -> base::Budget {
+        let mut budget = base::Budget::default();
+        for &limit in Limit::ALL {
+            if let Some(&value) = self.limits.get(limit.name()) {
+                budget.set(limit, value);
+            }
+        }
+        budget
+    }
+
+    /// What a switch is to be.
+    pub fn is_on(&self, switch: Switch) -> bool {
+        self.switches.get(switch.name()).copied().unwrap_or_else(|| switch.default_on())
+    }
+
+    /// Does a port have VLANs?
+    pub fn is_trunk(&self, port: &str) -> bool {
+        let of = |p: &Port| matches!(&p.link, Link::Vlan { parent, .. } if parent == port);
+        self.ports.values().any(of)
+    }
+}
+
+/// The network of an address.
+pub fn prefix(cidr: Cidr) -> Prefix {
+    let network = cidr.network();
+    (network.addr, network.prefix_len)
+}
+
+/// The same as an address with a length.
+pub fn cidr((addr, prefix_len): Prefix) -> Cidr {
+    Cidr { addr, prefix_len }
+}

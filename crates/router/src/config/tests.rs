@@ -1,0 +1,186 @@
+//! What files give, and the messages about what is wrong in them.
+
+use super::*;
+
+/// The messages about a file named `r.toml`.
+fn wrong(text: &str) -> Vec<String> {
+    match Config::parse("r.toml", text) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.0.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn right(text: &str) -> Config {
+    Config::parse("r.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// There is one message about `text`, which begins with `place` and contains `parts`.
+fn says(text: &str, place: &str, parts: &[&str]) {
+    let all = wrong(text);
+    let [only] = all.as_slice() else { panic!("{text}: {all:#?}") };
+    assert!(only.starts_with(&format!("r.toml:{place}: ")), "{only}");
+    parts.iter().for_each(|part| assert!(only.contains(part), "{only} lacks {part}"));
+}
+
+const LAN: &str = "[[port]]\nname = \"lan\"\ndevice = \"tap:ws0\"\naddresses = \"192.0.2.1/24\"\n";
+
+fn with_lan(more: &str) -> String {
+    format!("{LAN}{more}")
+}
+
+#[test]
+fn an_empty_file_is_a_router_without_ports() {
+    assert_eq!(right(""), Config::default());
+}
+
+#[test]
+fn the_example_is_valid() {
+    let config = right(include_str!("../../../../examples/router.toml"));
+    assert!(config.ports.len() >= 3 && config.is_trunk("lan") && !config.is_trunk("wan"));
+    assert!(!config.routes.is_empty() && config.metrics.is_some());
+}
+
+#[test]
+fn a_port_has_what_it_is_given() {
+    let config = right(&with_lan(
+        "mtu = 1400\nmac = \"02:00:00:00:00:07\"\nmitigation = 3\n[[route]]\nto = \"0.0.0.0/0\"\n\
+         via = \"192.0.2.254\"\n[limits]\nmbuf_bytes = 1000000\n[switches]\nrack = false\n",
+    ));
+    let port = &config.ports["lan"];
+    assert_eq!(port.mtu, Mtu::new(1400));
+    assert_eq!(port.mac, Some(MacAddr([2, 0, 0, 0, 0, 7])));
+    assert_eq!(port.addresses.len(), 1);
+    assert_eq!(port.mitigation, "3".parse().ok());
+    let route = config.routes.first_key_value().expect("a route");
+    assert_eq!(route.0.1, "lan", "the port of the gateway's network");
+    assert_eq!(config.budget().of(Limit::MbufBytes), 1_000_000);
+    assert!(!config.is_on(Switch::Rack) && config.is_on(Switch::Pacing));
+}
+
+#[test]
+fn syntax_errors_have_their_place() {
+    says("forwarding = \n", "1:14", &["https://toml.io"]);
+    says("forwarding = 1\n", "1:14", &["write true or false"]);
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_nearest() {
+    says("fowarding = true\n", "1:1", &["did you mean 'forwarding'?"]);
+    says(&with_lan("adresses = []\n"), "5:1", &["key of [[port]]", "'addresses'"]);
+    says("[limits]\nmbuf_byte = 1\n", "2:1", &["did you mean 'mbuf_bytes'?"]);
+    says("[switches]\nrakc = true\n", "2:1", &["did you mean 'rack'?"]);
+    says("xyzzy = 1\n", "1:1", &["there are forwarding, "]);
+    says("[[port]]\nname = \"a\"\ndevice = \"tep:x\"\n", "3:10", &["did you mean 'tap'?"]);
+}
+
+#[test]
+fn what_is_still_to_come_is_said() {
+    says("[[rule]]\n", "1:1", &["rule is not available yet", "remove it"]);
+    says("[shards]\n", "1:1", &["shards is not available yet"]);
+}
+
+#[test]
+fn values_of_the_wrong_kind_or_size() {
+    says("[[port]]\nname = 3\ndevice = \"tap:x\"\n", "2:8", &["in quotes"]);
+    says(&with_lan("mtu = 67\n"), "5:7", &["from 68 to 65535"]);
+    says(&with_lan("mtu = 1_500.0\n"), "5:7", &["whole number"]);
+    says(&with_lan("mitigation = 6\n"), "5:14", &["0 to 5"]);
+    says(&with_lan("mac = \"02:00:00\"\n"), "5:7", &["02:00:00:00:00:01"]);
+    says(&with_lan("mac = \"ff:ff:ff:ff:ff:ff\"\n"), "5:7", &["group address"]);
+    says("port = 3\n", "1:8", &["a section [[port]] for each"]);
+    says("metrics = 3\n", "1:11", &["write a section [metrics]"]);
+    says("[[port]]\nname = \"a\"\ndevice = \"ws0\"\n", "3:10", &["KIND:NAME"]);
+    says("[[port]]\nname = \"a\"\ndevice = \"tap:0123456789abcdef\"\n", "3:10", &["15 bytes"]);
+    says("[[port]]\nname = \"a b\"\ndevice = \"tap:x\"\n", "2:8", &["1 to 32 letters"]);
+}
+
+#[test]
+fn addresses_are_of_hosts() {
+    for bad in ["192.0.2.0/24", "192.0.2.255/24", "224.0.0.1/4", "127.0.0.1/8", "::/0"] {
+        let text = format!("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = [\"{bad}\"]\n");
+        says(&text, "4:14", &["no host can have it"]);
+    }
+    says(
+        "[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = [\"192.0.2.1\"]\n",
+        "4:14",
+        &["192.0.2.1/24"],
+    );
+    // RFC 3021: both addresses of a /31 are hosts'.
+    right("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = \"192.0.2.0/31\"\n");
+}
+
+#[test]
+fn nothing_is_there_twice() {
+    let other = "[[port]]\nname = \"wan\"\ndevice = \"tap:ws1\"\n";
+    says(&with_lan(&other.replace("wan", "lan")), "6:8", &["'lan' is in line 2 already"]);
+    says(&with_lan(&other.replace("ws1", "ws0")), "7:10", &["in line 3 already"]);
+    let again = format!("{other}addresses = \"192.0.2.1/24\"\n");
+    says(&with_lan(&again), "8:13", &["the address 192.0.2.1 is in line 4 already"]);
+    let same_net = format!("{other}addresses = \"192.0.2.2/24\"\n");
+    says(&with_lan(&same_net), "8:13", &["network of port 'lan' (line 4)"]);
+    let vlan = "[[port]]\nname = \"NAME\"\nparent = \"lan\"\nvlan = 5\n";
+    let two = vlan.replace("NAME", "a") + &vlan.replace("NAME", "b");
+    says(&with_lan(&two), "12:8", &["VLAN 5 of 'lan' is in line 8 already"]);
+    let route = "[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.9\"\n";
+    says(&with_lan(&route.repeat(2)), "9:6", &["in line 6 already"]);
+}
+
+#[test]
+fn routes_lead_somewhere() {
+    let route = |lines: &str| with_lan(&format!("[[route]]\n{lines}"));
+    let to = "to = \"198.51.100.0/24\"\n";
+    says(&route(to), "6:6", &["leads nowhere"]);
+    says(&route(&format!("{to}port = \"lam\"\n")), "7:8", &["did you mean 'lan'?"]);
+    says(&route(&format!("{to}via = \"203.0.113.1\"\n")), "7:7", &["on no network of ours"]);
+    let by = "via = \"203.0.113.1\"\nport = \"lan\"\n";
+    says(&route(&format!("{to}{by}")), "7:7", &["on no network of port 'lan'"]);
+    says(&route(&format!("{to}via = \"192.0.2.1\"\n")), "7:7", &["an address of ours"]);
+    says(&route("to = \"198.51.100.1/24\"\nvia = \"192.0.2.9\"\n"), "6:6", &["198.51.100.0/24"]);
+    says(&route("to = \"::/0\"\nvia = \"192.0.2.9\"\n"), "7:7", &["different versions"]);
+    says(&route("to = \"192.0.2.0/24\"\nport = \"lan\"\n"), "6:6", &["remove the route"]);
+    right(&route("to = \"::/0\"\nvia = \"fe80::1\"\nport = \"lan\"\n"));
+}
+
+#[test]
+fn vlans_are_of_ports_with_devices() {
+    let vlan = |parent: &str| {
+        with_lan(&format!("[[port]]\nname = \"v\"\nparent = \"{parent}\"\nvlan = 5\n"))
+    };
+    right(&vlan("lan"));
+    says(&vlan("lann"), "7:10", &["did you mean 'lan'?"]);
+    says(&vlan("v"), "7:10", &["is a VLAN itself"]);
+    says(&vlan("lan").replace("vlan = 5", "vlan = 4095"), "8:8", &["from 1 to 4094"]);
+    says(&vlan("lan").replace("vlan = 5\n", ""), "7:10", &["has no number"]);
+    says(&vlan("lan").replace("tap:", "tun:"), "7:10", &["no Ethernet frames"]);
+    says(&vlan("lan").replace("vlan", "device = \"tap:x\"\nvlan"), "8:10", &["remove one"]);
+}
+
+#[test]
+fn several_errors_are_said_at_once() {
+    let text = "fowarding = 1\n[[port]]\nname = \"a\"\n[metrics]\n";
+    let all = wrong(text);
+    let places: Vec<&str> = all.iter().map(|m| m.split(": ").next().unwrap_or("")).collect();
+    assert_eq!(places, ["r.toml:1:1", "r.toml:2:1", "r.toml:4:1"], "{all:#?}");
+}
+
+#[test]
+fn columns_are_of_characters() {
+    let text = "port = [{ name = \"a\", device = \"tap:ä\", mtu = 1 }]";
+    says(text, "1:47", &["from 68 to 65535"]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}") {
+        let _ = Config::parse("r.toml", &text);
+    }
+
+    #[test]
+    fn no_cut_or_changed_example_panics(cut in 0_usize..4000, at in 0_usize..4000, with in "\\PC{0,3}") {
+        let whole = include_str!("../../../../examples/router.toml");
+        let mut text: String = whole.chars().take(cut).collect();
+        let at = text.char_indices().nth(at).map_or(0, |(at, _)| at);
+        text.insert_str(at, &with);
+        let _ = Config::parse("r.toml", &text);
+    }
+}

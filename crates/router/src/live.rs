@@ -1,0 +1,329 @@
+//! The router that runs: its ports by name, and the operations of a plan carried out on its stack.
+//!
+//! Called by: the worker of `wirespeed up`, under the stack's lock, at the start and whenever a
+//! configuration takes effect. An operation that fails is reported, the others are carried out;
+//! what failed is part of the difference to the next configuration, and so it is tried again.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+
+use base::{Cidr, Instant, KeyedHash, MacAddr};
+use device::counted::{Counted, Counts};
+use device::mitigation::{Level, Mitigation};
+use device::{Device, vlan};
+use net::dhcp::{self, Change, DhcpPort};
+use stack::{Address, AutoConfig, PortConfig, PortId, Route, Stack};
+
+use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteTo, cidr};
+use crate::plan::{self, Operation};
+
+/// Sets the DHCP client's secret apart from what else the stack's seed determines.
+const PURPOSE: u64 = 68;
+
+/// A device that was opened for a port, and our link address on it.
+pub struct Opened {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// The port's link address, unless its configuration has one.
+    pub mac: MacAddr,
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+pub struct Done {
+    /// What was to be done.
+    pub operation: Operation,
+    /// Why it was not, and what to do.
+    pub result: Result<(), String>,
+}
+
+/// A port that runs.
+pub struct LivePort {
+    /// Its number in the stack.
+    pub id: PortId,
+    /// What passed it since it was added.
+    pub counts: Counts,
+    mac: MacAddr,
+    /// If it has, or had, VLANs.
+    splitter: Option<vlan::Splitter>,
+    dhcp: Option<DhcpPort>,
+}
+
+/// A router that runs.
+#[derive(Default)]
+pub struct Live {
+    ports: BTreeMap<String, LivePort>,
+    running: Running,
+    serial: u64,
+}
+
+/// What takes effect now; at first a host without ports.
+struct Running(Config);
+
+impl Default for Running {
+    fn default() -> Running {
+        Running(Config { forwarding: false, ..Config::default() })
+    }
+}
+
+impl Live {
+    /// The configuration that takes effect, without what failed.
+    pub fn running(&self) -> &Config {
+        &self.running.0
+    }
+
+    /// The ports of `wanted` that are not there, or have another link.
+    pub fn absent(&self, wanted: &Config) -> Vec<String> {
+        let link = |port: &Port| (port.link.clone(), port.mac, port.mtu);
+        let differs = |(name, port): &(&String, &Port)| {
+            self.running.0.ports.get(*name).map(link) != Some(link(port))
+        };
+        wanted.ports.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The ports by name.
+    pub fn ports(&self) -> &BTreeMap<String, LivePort> {
+        &self.ports
+    }
+
+    /// Make the stack what `wanted` says. `open` returns the device of a port.
+    pub fn apply(
+        &mut self,
+        stack: &mut Stack,
+        wanted: &Config,
+        mut open: impl FnMut(&str, &Port) -> Result<Opened, String>,
+    ) -> Vec<Done> {
+        let mut all = Vec::new();
+        for operation in plan::difference(&self.running.0, wanted) {
+            let result = self.carry_out(stack, &operation, wanted, &mut open);
+            if result.is_ok() {
+                operation.note(&mut self.running.0);
+            }
+            all.push(Done { operation, result });
+        }
+        stack.flush();
+        let running = &mut self.running.0;
+        (running.drain, running.metrics) = (wanted.drain, wanted.metrics);
+        (running.separate, running.limits) = (wanted.separate, wanted.limits.clone());
+        all
+    }
+
+    fn carry_out(
+        &mut self,
+        stack: &mut Stack,
+        operation: &Operation,
+        wanted: &Config,
+        open: &mut impl FnMut(&str, &Port) -> Result<Opened, String>,
+    ) -> Result<(), String> {
+        match operation {
+            Operation::Forwarding(on) => stack.set_forwarding(*on),
+            Operation::DirectedBroadcasts(on) => stack.set_directed_broadcasts(*on),
+            Operation::Switch(switch, on) => stack.set_switch(*switch, *on),
+            Operation::RemoveGap(to) => {
+                stack.set_burst_gap(cidr(*to), None).map_err(|why| why.to_string())?;
+            }
+            Operation::SetGap(to, gap) => {
+                stack.set_burst_gap(cidr(*to), Some(*gap)).map_err(|why| why.to_string())?;
+            }
+            Operation::RemoveRoute(to, port) => {
+                stack.remove_route(cidr(*to), self.port(port)?.id);
+            }
+            Operation::SetRoute(to, port, route) => {
+                stack.add_route(static_route(*to, self.port(port)?.id, *route));
+            }
+            Operation::RemoveNeighbour(port, ip, was) => {
+                self.set_neighbour(stack, port, *ip, Neighbour::default(), *was)?;
+            }
+            Operation::SetNeighbour(port, ip, to, was) => {
+                self.set_neighbour(stack, port, *ip, *to, *was)?;
+            }
+            Operation::StopAsking(port, Asks::Auto) => {
+                stack.stop_autoconf(self.port(port)?.id);
+            }
+            Operation::Ask(port, Asks::Auto) => {
+                let config = AutoConfig { temporary: false, ..AutoConfig::default() };
+                let started = stack.autoconfigure(self.port(port)?.id, config);
+                started.map_err(|why| why.to_string())?;
+            }
+            Operation::StopAsking(port, Asks::Dhcp) => {
+                let client = self.port_mut(port)?.dhcp.take();
+                client.into_iter().for_each(|client| client.stop(stack, stack.now()));
+            }
+            Operation::Ask(port, Asks::Dhcp) => self.begin_dhcp(stack, port)?,
+            Operation::RemoveAddress(port, ip) => {
+                stack.remove_address(self.port(port)?.id, *ip);
+            }
+            Operation::SetAddress(port, addr, prefix_len) => {
+                let address = Address::fixed(Cidr { addr: *addr, prefix_len: *prefix_len });
+                let added = stack.add_address(self.port(port)?.id, address);
+                added.map_err(|why| why.to_string())?;
+            }
+            Operation::RemovePort(name) => self.remove_port(stack, name),
+            Operation::AddPort(name, port) => {
+                let opened = self.open(name, port, wanted, open)?;
+                self.add_port(stack, name, opened);
+            }
+            Operation::ReplaceDevice(name, port) => {
+                let (device, mut live) = self.open(name, port, wanted, open)?;
+                let old = self.port_mut(name)?;
+                let replaced = stack.replace_port(old.id, device);
+                replaced.map_err(|(why, _)| why.to_string())?;
+                std::mem::swap(&mut old.counts, &mut live.counts);
+                old.splitter = live.splitter;
+            }
+            Operation::SetMitigation(port, to) => {
+                let to = to.unwrap_or(Mitigation::Level(Level::default()));
+                let set = stack.set_mitigation(self.port(port)?.id, to);
+                set.map_err(|why| why.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn port(&self, name: &str) -> Result<&LivePort, String> {
+        self.ports.get(name).ok_or_else(|| missing(name))
+    }
+
+    fn port_mut(&mut self, name: &str) -> Result<&mut LivePort, String> {
+        self.ports.get_mut(name).ok_or_else(|| missing(name))
+    }
+
+    /// The device of a port, counted, and split if it has VLANs.
+    fn open(
+        &self,
+        name: &str,
+        port: &Port,
+        wanted: &Config,
+        open: &mut impl FnMut(&str, &Port) -> Result<Opened, String>,
+    ) -> Result<(Box<dyn Device>, LivePort), String> {
+        let (device, mac, splitter): (Box<dyn Device>, _, _) = match &port.link {
+            Link::Device(_) => {
+                let Opened { device, mac } = open(name, port)?;
+                if wanted.is_trunk(name) {
+                    let split = vlan::Splitter::new(device, vlan::TAG);
+                    let (splitter, port) = split.map_err(|why| why.to_string())?;
+                    (Box::new(port), mac, Some(splitter))
+                } else {
+                    (device, mac, None)
+                }
+            }
+            Link::Vlan { parent, id } => {
+                let parent = self.port(parent)?;
+                let splitter = parent.splitter.as_ref().ok_or("its parent has no VLANs yet")?;
+                let port = splitter.port(*id, port.mtu).map_err(|why| why.to_string())?;
+                (Box::new(port), parent.mac, None)
+            }
+        };
+        let (device, counts) = Counted::new(device);
+        let mac = port.mac.unwrap_or(mac);
+        let live = LivePort { id: PortId(0), counts, mac, splitter, dhcp: None };
+        Ok((Box::new(device), live))
+    }
+
+    fn add_port(
+        &mut self,
+        stack: &mut Stack,
+        name: &str,
+        (device, mut live): (Box<dyn Device>, LivePort),
+    ) {
+        live.id = stack.add_port(device, PortConfig { mac: live.mac, addresses: Vec::new() });
+        self.ports.insert(name.to_owned(), live);
+    }
+
+    fn remove_port(&mut self, stack: &mut Stack, name: &str) {
+        let Some(live) = self.ports.remove(name) else { return };
+        if let Some(client) = live.dhcp {
+            client.stop(stack, stack.now());
+            stack.flush();
+        }
+        stack.remove_port(live.id);
+    }
+
+    fn set_neighbour(
+        &self,
+        stack: &mut Stack,
+        port: &str,
+        ip: IpAddr,
+        to: Neighbour,
+        was: Neighbour,
+    ) -> Result<(), String> {
+        let id = self.port(port)?.id;
+        if to.mtu != was.mtu {
+            stack.set_neighbour_mtu(id, ip, to.mtu).map_err(|why| why.to_string())?;
+        }
+        match to.mac {
+            Some(mac) if to.mac != was.mac && !stack.add_neighbour(id, ip, mac) => {
+                Err("the table is full: raise limit neighbours".to_owned())
+            }
+            None if was.mac.is_some() => {
+                stack.remove_neighbour(id, ip);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_dhcp(&mut self, stack: &mut Stack, name: &str) -> Result<(), String> {
+        // A client that ended and one that begins must not draw the same numbers.
+        self.serial += 1;
+        let [a, b] = stack.derived_secret(PURPOSE + (self.serial << 8));
+        let port = self.port_mut(name)?;
+        let mtu = stack.device(port.id).map_or(0, |device| device.limits().mtu.bytes());
+        let mtu_max = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let config = dhcp::Config { mtu_max, ..dhcp::Config::new(port.mac, KeyedHash::new(a, b)) };
+        let client = DhcpPort::new(stack, port.id, config, stack.now());
+        port.dhcp = Some(client.map_err(|why| why.to_string())?);
+        Ok(())
+    }
+
+    /// Let the DHCP clients read and send; `say` is told what changed. Returns when to call again.
+    pub fn turn_dhcp(&mut self, stack: &mut Stack, mut say: impl FnMut(&str, &Change)) -> Instant {
+        let (now, mut next) = (stack.now(), Instant::NEVER);
+        for (name, port) in &mut self.ports {
+            let Some(client) = &mut port.dhcp else { continue };
+            while let Some(change) = client.poll(stack, now) {
+                say(name, &change);
+            }
+            // Nobody tells us of an answer: while one is expected, look for it.
+            let is_asking = client.client().state() != dhcp::State::Bound;
+            let soon = if is_asking { now + ANSWER } else { Instant::NEVER };
+            next = next.min(client.deadline()).min(soon);
+            stack.flush();
+        }
+        next
+    }
+
+    /// Nothing is to be forwarded or asked for any more: the program ends.
+    pub fn stop(&mut self, stack: &mut Stack) {
+        stack.set_forwarding(false);
+        for port in self.ports.values_mut() {
+            if let Some(client) = port.dhcp.take() {
+                client.stop(stack, stack.now());
+            }
+        }
+        stack.flush();
+    }
+}
+
+/// How often an answer to a DHCP client is looked for while one is expected.
+const ANSWER: base::Duration = base::Duration::from_millis(50);
+
+fn missing(name: &str) -> String {
+    format!("port '{name}' is not there: see why it was not added")
+}
+
+fn static_route(to: Prefix, port: PortId, route: RouteTo) -> Route {
+    Route { mtu: route.mtu, ..Route::new(cidr(to), route.via, port.0) }
+}
+
+/// What a DHCP client has to say, in a sentence.
+pub fn dhcp_news(change: &Change) -> String {
+    let ip = |ip: &Ipv4Addr| ip.to_string();
+    match change {
+        Change::Configured(lease) => {
+            format!("{}/{} by DHCP from {}", lease.address, lease.prefix_len, lease.server)
+        }
+        Change::Lost(address, why) => format!("{} is no longer ours ({why:?})", ip(address)),
+        Change::NotAdded(address, why) => format!("{}, by DHCP, not used: {why}", ip(address)),
+    }
+}

@@ -1,0 +1,204 @@
+//! The metrics of a router in Prometheus' text format, and its health.
+//!
+//! Called by: the worker of `wirespeed up` for `/metrics` and `/healthz`, under the stack's lock.
+//! Names and labels are an interface: they may be added, not changed. Source: Prometheus,
+//! "Exposition formats", text format version 0.0.4.
+
+use core::fmt::Write;
+use std::collections::BTreeMap;
+
+use base::{Counter, Limit};
+use device::counted::DirectionTotals;
+use stack::Stack;
+use stack::snapshot::PortRow;
+
+use crate::http::Page;
+use crate::live::Live;
+
+/// What the program knows besides the stack.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// Configurations that took effect, and those of which a part failed.
+    pub applied: u64,
+    /// Of these.
+    pub failed: u64,
+    /// What failed last; empty if all took effect.
+    pub failures: Vec<String>,
+    /// Connections that the metrics' server refused.
+    pub refused: u64,
+}
+
+/// A text in the making.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    /// Begin a metric.
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "# HELP wirespeed_{name} {help}\n# TYPE wirespeed_{name} {kind}");
+    }
+
+    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let _ = write!(self.0, "wirespeed_{name}");
+        for (number, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let before = if number == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"{value}\"");
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    fn alone(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.head(name, kind, help);
+        self.value(name, &[], value);
+    }
+}
+
+/// `/metrics`.
+pub fn page(stack: &Stack, live: &Live, program: &Program) -> Page {
+    let mut text = Text::default();
+    text.head("build_info", "gauge", "The program; its value is 1.");
+    text.value("build_info", &[("version", &program.version)], 1);
+    self::program(&mut text, program);
+    whole(&mut text, stack);
+    ports(&mut text, stack, live);
+    neighbours(&mut text, stack, live);
+    text.head("drops_total", "counter", "Packets dropped, by reason.");
+    for (reason, count) in stack.drops().nonzero() {
+        text.value("drops_total", &[("reason", reason.name())], count);
+    }
+    limits(&mut text, stack);
+    counters(&mut text, stack);
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Page { status: 200, kind, text: text.0 }
+}
+
+fn program(text: &mut Text, program: &Program) {
+    let counter = "counter";
+    let help = "Configurations that took effect, wholly or in part.";
+    text.alone("configurations_applied_total", counter, help, program.applied);
+    let help = "Configurations of which a part failed.";
+    text.alone("configurations_failed_total", counter, help, program.failed);
+    let help = "Settings of the present configuration that failed.";
+    text.alone("failed_settings", "gauge", help, program.failures.len() as u64);
+    let help = "Connections to this page that were closed because of a limit.";
+    text.alone("metrics_refused_total", counter, help, program.refused);
+}
+
+fn whole(text: &mut Text, stack: &Stack) {
+    let all = stack.snapshot();
+    let gauges = [
+        ("forwarding", "Are packets for others forwarded?", usize::from(stack.forwarding())),
+        ("ports", "Ports.", all.ports),
+        ("connections", "TCP connections of the router itself.", all.connections),
+        ("half_open_connections", "TCP connections in SYN-RECEIVED.", all.half_open),
+        ("time_wait_connections", "TCP connections in TIME-WAIT.", all.time_wait),
+        ("sockets", "Listeners and UDP sockets.", all.sockets),
+        ("neighbours", "Neighbours.", all.neighbours),
+        ("routes", "Routes.", all.routes),
+        ("pool_bytes", "Memory of packet buffers in bytes.", all.pool_bytes),
+        ("fragments_held", "Fragments that wait for the rest.", stack.fragments().fragments),
+    ];
+    for (name, help, value) in gauges {
+        text.alone(name, "gauge", help, value as u64);
+    }
+}
+
+fn ports(text: &mut Text, stack: &Stack, live: &Live) {
+    let rows = stack.ports_page(0, usize::MAX).rows;
+    let named: Vec<(&str, &PortRow, [DirectionTotals; 2])> = live
+        .ports()
+        .iter()
+        .filter_map(|(name, port)| {
+            let row = rows.iter().find(|row| row.id == port.id)?;
+            let totals = port.counts.totals();
+            Some((name.as_str(), row, [totals.rx, totals.tx]))
+        })
+        .collect();
+    for (at, direction) in ["receive", "transmit"].into_iter().enumerate() {
+        let kinds: [(&str, fn(&DirectionTotals) -> u64); 3] =
+            [("frames", |t| t.frames), ("bytes", |t| t.bytes), ("bursts", |t| t.bursts)];
+        for (what, of) in kinds {
+            let name = format!("port_{direction}_{what}_total");
+            text.head(&name, "counter", &format!("Direction {direction}: {what} of a port."));
+            for (port, _, totals) in &named {
+                text.value(&name, &[("port", port)], of(&totals[at]));
+            }
+        }
+    }
+    let gauges: [(&str, &str, fn(&PortRow) -> u64); 4] = [
+        ("port_up", "Can frames pass?", |row| u64::from(row.failure.is_none())),
+        ("port_mtu_bytes", "The largest packet in bytes.", |row| row.mtu_bytes as u64),
+        ("port_addresses", "Addresses of a port.", |row| row.addresses.len() as u64),
+        ("port_pushed_back", "Is the device full?", |row| u64::from(row.pushed_back)),
+    ];
+    for (name, help, of) in gauges {
+        text.head(name, "gauge", help);
+        for (port, row, _) in &named {
+            text.value(name, &[("port", port)], of(row));
+        }
+    }
+    let name = "port_drops_total";
+    text.head(name, "counter", "Frames that a port's device dropped, by reason.");
+    for (port, row, _) in &named {
+        for (reason, count) in row.drops.iter().flat_map(base::Drops::nonzero) {
+            text.value(name, &[("port", port), ("reason", reason.name())], count);
+        }
+    }
+}
+
+/// Neighbours by port and state. The table is bounded by limit `neighbours`.
+fn neighbours(text: &mut Text, stack: &Stack, live: &Live) {
+    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for row in stack.neighbours_page(0, usize::MAX).rows {
+        let port = live.ports().iter().find(|(_, port)| port.id == row.port);
+        let port = port.map_or("", |(name, _)| name.as_str());
+        *counts.entry((port, row.state.name())).or_default() += 1;
+    }
+    let name = "port_neighbours";
+    text.head(name, "gauge", "Neighbours of a port, by state.");
+    for ((port, state), count) in counts {
+        text.value(name, &[("port", port), ("state", state)], count);
+    }
+}
+
+fn limits(text: &mut Text, stack: &Stack) {
+    text.head("limit", "gauge", "The value of a limit.");
+    for limit in Limit::ALL {
+        text.value("limit", &[("limit", limit.name())], stack.budget().of(*limit) as u64);
+    }
+    text.head("limit_hits_total", "counter", "How often a limit was reached.");
+    for limit in Limit::ALL {
+        text.value("limit_hits_total", &[("limit", limit.name())], stack.budget().hits(*limit));
+    }
+}
+
+fn counters(text: &mut Text, stack: &Stack) {
+    for (counter, value) in stack.counters().iter() {
+        let name = format!("{}_total", counter.name().replace('-', "_"));
+        text.alone(&name, "counter", meaning(counter), value);
+    }
+}
+
+fn meaning(counter: Counter) -> &'static str {
+    counter.meaning()
+}
+
+/// `/healthz`: 200 if all of the configuration took effect and frames can pass all ports.
+pub fn health(stack: &Stack, live: &Live, program: &Program) -> Page {
+    let mut troubles = program.failures.clone();
+    for (name, port) in live.ports() {
+        let trouble = stack.port_trouble(port.id);
+        troubles.extend(trouble.map(|why| format!("port {name}: {why}")));
+    }
+    let (status, text) = match troubles.is_empty() {
+        true => (200, "ok\n".to_owned()),
+        false => (503, troubles.join("\n") + "\n"),
+    };
+    Page { status, kind: "text/plain; charset=utf-8", text }
+}

@@ -1,0 +1,228 @@
+//! The difference of two configurations, carried out on a stack that has the first, makes what a
+//! new stack with the second is; and what is the same in both is not touched.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use base::{Duration, MacAddr, Mtu, Switch};
+use device::mem;
+use proptest::collection::btree_set;
+use proptest::option;
+use proptest::prelude::*;
+use stack::snapshot::NeighbourRow;
+use stack::{NeighbourState, Stack, StackConfig};
+use wirespeed_router::config::{Config, DeviceName, Kind, Link, Neighbour, Port, Prefix, RouteTo};
+use wirespeed_router::live::{Live, Opened};
+
+/// A stack with a router, and the other ends of its devices.
+struct World {
+    stack: Stack,
+    live: Live,
+    ends: Vec<mem::Mem>,
+}
+
+impl World {
+    fn new() -> World {
+        let stack = Stack::new(StackConfig::new([3, 5]));
+        World { stack, live: Live::default(), ends: Vec::new() }
+    }
+
+    /// Let a configuration take effect; returns the ports whose device was opened.
+    fn apply(&mut self, config: &Config) -> Vec<String> {
+        let (mut opened, ends) = (Vec::new(), &mut self.ends);
+        let all = self.live.apply(&mut self.stack, config, |name, port| {
+            opened.push(name.to_owned());
+            let mtu = port.mtu.unwrap_or(Mtu::ETHERNET);
+            let (ours, theirs) = mem::pair(&mem::Config { mtu, ..mem::Config::default() });
+            ends.push(theirs);
+            let Link::Device(device) = &port.link else { panic!("a VLAN is opened") };
+            let last = device.name.bytes().last().unwrap_or(0);
+            Ok(Opened { device: Box::new(ours), mac: MacAddr([2, 0, 0, 0, 0, last]) })
+        });
+        for done in &all {
+            assert_eq!(done.result, Ok(()), "{}", done.operation);
+        }
+        opened
+    }
+
+    fn name(&self, id: u16) -> &str {
+        let found = self.live.ports().iter().find(|(_, port)| port.id.0 == id);
+        found.map(|(name, _)| name.as_str()).expect("a port of the router")
+    }
+
+    /// All that the configuration decides, by the names of ports.
+    fn shown(&self) -> Vec<String> {
+        let stack = &self.stack;
+        let mut lines = vec![format!("forwarding {}", stack.forwarding())];
+        for (name, port) in self.live.ports() {
+            let rows = stack.ports_page(0, usize::MAX).rows;
+            let row = rows.iter().find(|row| row.id == port.id).expect("it is in the stack");
+            let mitigation = stack.mitigation(port.id).map(|(setting, _)| setting);
+            lines.push(format!("{name} {} {} {mitigation:?}", row.mac, row.mtu_bytes));
+            let addresses = stack.addresses(port.id).iter();
+            lines.extend(addresses.map(|address| format!("{name} {}", address.cidr)));
+        }
+        for route in stack.routes_page(0, usize::MAX).rows {
+            let name = self.name(route.port);
+            let (to, via, mtu) = (route.dest, route.via, route.mtu);
+            lines.push(format!("{to} {via:?} {name} {mtu:?} {:?}", route.origin));
+        }
+        for row in stack.neighbours_page(0, usize::MAX).rows {
+            let NeighbourRow { port, ip, mac, state, .. } = row;
+            if state == NeighbourState::Static {
+                lines.push(format!("{ip} {mac:?} {}", self.name(port.0)));
+            }
+        }
+        for (name, port) in self.live.ports() {
+            for ip in NEIGHBOURS {
+                lines.push(format!("{name} {ip} {:?}", stack.neighbour_mtu(port.id, ip)));
+            }
+        }
+        lines.extend(GAPS.map(|to| format!("{:?}", stack.burst_gap(to.0))));
+        lines.extend(
+            Switch::ALL.iter().map(|s| format!("{} {}", s.name(), stack.switches().on(*s))),
+        );
+        lines.sort_unstable();
+        lines
+    }
+}
+
+const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+}
+
+const NEIGHBOURS: [IpAddr; 2] = [v4(10, 9, 9, 1), v4(10, 9, 9, 2)];
+const GAPS: [Prefix; 2] = [(v4(10, 8, 0, 0), 24), (v4(10, 8, 1, 0), 24)];
+const NAMES: [&str; 5] = ["a", "b", "c", "v", "w"];
+
+prop_compose! {
+    /// A port that `number` tells apart from the others.
+    fn port(number: usize)(
+        link in 0_usize..3,
+        mac in option::of(1_u8..3),
+        mtu in option::of(0_usize..2),
+        addresses in btree_set(1_u8..4, 0..3),
+        len in 24_u8..26,
+        mitigation in option::of("[0-2]"),
+    ) -> Port {
+        let is_vlan = number >= 3;
+        let name = format!("x{}{link}", NAMES[number]);
+        let link = match is_vlan {
+            true => Link::Vlan { parent: NAMES[link % 2].to_owned(), id: (number + link) as u16 },
+            false => Link::Device(DeviceName { kind: Kind::Tap, name }),
+        };
+        let address = |host| (v4(10, number as u8, 0, host), len);
+        Port {
+            link,
+            mac: mac.map(|last| MacAddr([2, 1, 0, 0, number as u8, last])),
+            mtu: mtu.map(|n| Mtu::new(if is_vlan { 1300 } else { 1400 } + n).expect("in range")),
+            addresses: addresses.into_iter().map(address).collect(),
+            asks: Default::default(),
+            mitigation: mitigation.and_then(|text| text.parse().ok()),
+        }
+    }
+}
+
+fn ports() -> impl Strategy<Value = BTreeMap<String, Port>> {
+    let all = [0, 1, 2, 3, 4].map(|number| option::weighted(0.7, port(number)));
+    all.prop_map(|all| {
+        let named = NAMES.into_iter().zip(all);
+        let there = named.filter_map(|(name, port)| Some((name.to_owned(), port?)));
+        let mut ports: BTreeMap<String, Port> = there.collect();
+        let names: Vec<String> = ports.keys().cloned().collect();
+        ports.retain(|_, port| match &port.link {
+            Link::Vlan { parent, .. } => names.contains(parent),
+            Link::Device(_) => true,
+        });
+        ports
+    })
+}
+
+prop_compose! {
+    fn configs()(
+        ports in ports(),
+        forwarding: bool,
+        broadcasts: bool,
+        routes in btree_set((0_u8..3, 0_usize..5, option::of(1_u8..3)), 0..6),
+        neighbours in btree_set((0_usize..2, 0_usize..5, option::of(1_u8..3), option::of(0_usize..2)), 0..6),
+        gaps in btree_set((0_usize..2, 1_u64..3), 0..2),
+        rack: bool,
+    ) -> Config {
+        let mut config = Config {
+            ports, forwarding, directed_broadcasts: broadcasts, ..Config::default()
+        };
+        let is_there = |port: usize| config.ports.contains_key(NAMES[port]);
+        for (to, port, via) in routes.into_iter().filter(|route| is_there(route.1)) {
+            let key = (v4(10, 6, to, 0), 24);
+            let to = RouteTo { via: via.map(|host| v4(10, 7, 0, host)), mtu: None };
+            if !config.routes.keys().any(|(other, _)| *other == key) {
+                config.routes.insert((key, NAMES[port].to_owned()), to);
+            }
+        }
+        for (ip, port, mac, mtu) in neighbours.into_iter().filter(|row| is_there(row.1)) {
+            let mac = mac.map(|last| MacAddr([2, 2, 0, 0, 0, last]));
+            let mtu = mtu.and_then(|n| Mtu::new(1000 + n));
+            config.neighbours.insert((NAMES[port].to_owned(), NEIGHBOURS[ip]), Neighbour { mac, mtu });
+        }
+        config.gaps = gaps.into_iter().map(|(n, ms)| (GAPS[n], Duration::from_millis(ms))).collect();
+        if !rack {
+            config.switches.insert(Switch::Rack.name(), false);
+        }
+        config
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_difference_makes_the_second_of_the_first(a in configs(), b in configs()) {
+        let (mut changed, mut new) = (World::new(), World::new());
+        changed.apply(&a);
+        prop_assert_eq!(changed.live.running(), &a);
+        let ids: BTreeMap<String, _> =
+            changed.live.ports().iter().map(|(name, port)| (name.clone(), port.id)).collect();
+        let opened = changed.apply(&b);
+        new.apply(&b);
+        prop_assert_eq!(changed.live.running(), &b);
+        prop_assert_eq!(changed.shown(), new.shown());
+        // The same again changes nothing.
+        prop_assert!(changed.apply(&b).is_empty());
+        // Who is the same in both is not touched.
+        for (name, port) in &b.ports {
+            if a.ports.get(name) == Some(port) && a.is_trunk(name) == b.is_trunk(name)
+                && matches!(port.link, Link::Device(_))
+            {
+                prop_assert_eq!(changed.live.ports()[name].id, ids[name]);
+                prop_assert!(!opened.contains(name), "{name} was opened anew");
+            }
+        }
+    }
+}
+
+/// A plan in which a port cannot be opened does the rest, and tries again next time.
+#[test]
+fn what_fails_is_tried_again() {
+    let text = "[[port]]\nname = \"a\"\ndevice = \"tap:a\"\naddresses = \"192.0.2.1/24\"\n\
+                [[port]]\nname = \"b\"\ndevice = \"tap:b\"\n";
+    let config = Config::parse("r.toml", text).expect("valid");
+    let mut world = World::new();
+    let all = world.live.apply(&mut world.stack, &config, |name, _| {
+        let (ours, theirs) = mem::pair(&mem::Config::default());
+        world.ends.push(theirs);
+        match name {
+            "a" => Err("no such device".to_owned()),
+            _ => Ok(Opened { device: Box::new(ours), mac: MacAddr([2, 0, 0, 0, 0, 1]) }),
+        }
+    });
+    let failed: Vec<String> = all
+        .iter()
+        .filter_map(|done| Some(format!("{}: {}", done.operation, done.result.as_ref().err()?)))
+        .collect();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(failed[0].contains("no such device") && failed[1].contains("192.0.2.1"), "{failed:?}");
+    assert!(world.live.ports().contains_key("b") && world.stack.forwarding());
+    assert_eq!(world.apply(&config), ["a"]);
+    assert_eq!(world.live.running(), &config);
+    assert!(world.stack.has_address(v4(192, 0, 2, 1)));
+}
