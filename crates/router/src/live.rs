@@ -325,5 +325,8 @@ pub fn dhcp_news(change: &Change) -> String {
         }
         Change::Lost(address, why) => format!("{} is no longer ours ({why:?})", ip(address)),
         Change::NotAdded(address, why) => format!("{}, by DHCP, not used: {why}", ip(address)),
+        Change::Declined(address) => {
+            format!("{}, by DHCP, declined: another host has it", ip(address))
+        }
     }
 }

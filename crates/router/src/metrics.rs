@@ -109,6 +109,10 @@ fn whole(text: &mut Text, stack: &Stack) {
     }
 }
 
+/// A figure of one direction, and of a port.
+type OfDirection = fn(&DirectionTotals) -> u64;
+type OfPort = fn(&PortRow) -> u64;
+
 fn ports(text: &mut Text, stack: &Stack, live: &Live) {
     let rows = stack.ports_page(0, usize::MAX).rows;
     let named: Vec<(&str, &PortRow, [DirectionTotals; 2])> = live
@@ -121,7 +125,7 @@ fn ports(text: &mut Text, stack: &Stack, live: &Live) {
         })
         .collect();
     for (at, direction) in ["receive", "transmit"].into_iter().enumerate() {
-        let kinds: [(&str, fn(&DirectionTotals) -> u64); 3] =
+        let kinds: [(&str, OfDirection); 3] =
             [("frames", |t| t.frames), ("bytes", |t| t.bytes), ("bursts", |t| t.bursts)];
         for (what, of) in kinds {
             let name = format!("port_{direction}_{what}_total");
@@ -131,7 +135,7 @@ fn ports(text: &mut Text, stack: &Stack, live: &Live) {
             }
         }
     }
-    let gauges: [(&str, &str, fn(&PortRow) -> u64); 4] = [
+    let gauges: [(&str, &str, OfPort); 4] = [
         ("port_up", "Can frames pass?", |row| u64::from(row.failure.is_none())),
         ("port_mtu_bytes", "The largest packet in bytes.", |row| row.mtu_bytes as u64),
         ("port_addresses", "Addresses of a port.", |row| row.addresses.len() as u64),

@@ -180,7 +180,7 @@ impl Plan<'_> {
         }
         for (name, port) in &new.ports {
             let before = old.ports.get(name).filter(|_| self.stays(name));
-            if before.map_or(None, |before| before.mitigation) != port.mitigation {
+            if before.and_then(|before| before.mitigation) != port.mitigation {
                 self.all.push(Operation::SetMitigation(name.clone(), port.mitigation));
             }
             for (ip, len) in &port.addresses {

@@ -107,13 +107,13 @@ const OLDER: &[i64] = &[];
 
 /// Questions about interfaces and descriptors; settings need privileges, and are not among them.
 const IOCTLS: &[u64] = &[
-    libc::TUNGETIFF as u64,
-    libc::TUNGETVNETHDRSZ as u64,
-    libc::SIOCGIFFLAGS as u64,
-    libc::SIOCGIFMTU as u64,
-    libc::SIOCGIFHWADDR as u64,
-    libc::SIOCGIFINDEX as u64,
-    libc::FIONBIO as u64,
+    libc::TUNGETIFF,
+    libc::TUNGETVNETHDRSZ,
+    libc::SIOCGIFFLAGS,
+    libc::SIOCGIFMTU,
+    libc::SIOCGIFHWADDR,
+    libc::SIOCGIFINDEX,
+    libc::FIONBIO,
 ];
 
 /// Sockets that ask about interfaces; they cannot connect.

@@ -253,7 +253,7 @@ fn notifies() {
     assert_eq!(told().trim(), "READY=1");
     assert_eq!(told().trim(), "WATCHDOG=1");
     world.signal(Signal::HUP);
-    let mut next = || (0..20).map(|_| told()).find(|text| !text.contains("WATCHDOG"));
+    let next = || (0..20).map(|_| told()).find(|text| !text.contains("WATCHDOG"));
     let reloading = next().expect("a message");
     assert!(reloading.contains("RELOADING=1") && reloading.contains("MONOTONIC_USEC="));
     assert_eq!(next().as_deref().map(str::trim), Some("READY=1"));

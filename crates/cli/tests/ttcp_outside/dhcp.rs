@@ -129,9 +129,9 @@ fn stopped(fixture: &Fixture) {
     ] {
         let program = env!("CARGO_BIN_EXE_wirespeed");
         let began = Instant::now();
-        let preserved = format!("timeout --preserve-status -s INT 2 {program} {tool}");
+        let preserved = format!("timeout --preserve-status -s INT 3 {program} {tool}");
         let (ended, _, err) = fixture.run(&preserved);
         assert_eq!(ended, code, "{tool}: {err}");
-        assert!(began.elapsed() < Duration::from_secs(4), "{tool}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(6), "{tool}: {:?}", began.elapsed());
     }
 }

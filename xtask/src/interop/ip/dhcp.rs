@@ -47,7 +47,7 @@ pub(super) fn leased(bench: &Workbench) -> Result<()> {
     // The search list makes it `server.test`, the name server knows that, the router leads there.
     sender.args(["--offload", "off", "-t", "server", "--file"]).arg(&sent);
     let (_, said) = bench.run_both(&mut sender, LIMIT)?;
-    for line in ["by DHCP from 10.9.0.1", "routers: 10.9.0.1\n", "name servers: 10.9.0.1\n"] {
+    for line in ["by DHCP from 10.9.0.1", "; router 10.9.0.1;", "; name server 10.9.0.1\n"] {
         ensure!(said.contains(line), "no '{line}' in {said}");
     }
     socat.finish(LIMIT)?;

@@ -34,7 +34,7 @@ pub(super) fn transfer(bench: &Workbench) -> Result<()> {
     let mut sender = ours(bench, &host, "ttcp", &["auto"])?;
     sender.args(["--offload", "off", "-t", SERVER, "--file"]).arg(&sent);
     let (_, said) = bench.run_both(&mut sender, LIMIT)?;
-    ensure!(said.contains("routers: fe80::"), "no link-local gateway: {said}");
+    ensure!(said.contains("; router fe80::"), "no link-local gateway: {said}");
     socat.finish(LIMIT)?;
     arrived(bench).context("to the server")?;
     capture.finish(bench)?.is_clean().context("to the server")?;
