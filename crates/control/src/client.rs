@@ -90,7 +90,7 @@ impl Client {
     }
 
     fn timed_out(&self) -> ControlError {
-        ControlError::TimedOut { seconds: self.timeout.as_secs() }
+        ControlError::TimedOut { timeout: self.timeout }
     }
 
     /// Set the timeout of the next call on the socket to `deadline`.

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::VERSION;
 
@@ -94,12 +95,12 @@ pub enum ControlError {
     Closed,
     /// No answer in time.
     #[error(
-        "no answer within {seconds} s: the program is stopped or very busy. See whether it runs \
-         (`ps`), then try again"
+        "no answer within {}: the program is stopped or very busy. See whether it runs \
+         (`ps`), then try again", in_words(*timeout)
     )]
     TimedOut {
         /// The timeout.
-        seconds: u64,
+        timeout: Duration,
     },
     /// Another program serves this socket.
     #[error("another program serves {}: choose another path", .path.display())]
@@ -138,5 +139,26 @@ impl ControlError {
     /// The error of a refused system call.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> ControlError {
         move |errno| ControlError::System { what, source: errno.into() }
+    }
+}
+
+/// A time-out in seconds if it is whole ones, else in milliseconds.
+fn in_words(timeout: Duration) -> String {
+    match (timeout.as_secs(), timeout.subsec_millis()) {
+        (seconds, 0) if seconds > 0 => format!("{seconds} s"),
+        _ => format!("{} ms", timeout.as_millis()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_timeout_is_said_in_milliseconds() {
+        let said = |ms| ControlError::TimedOut { timeout: Duration::from_millis(ms) }.to_string();
+        assert!(said(5_000).starts_with("no answer within 5 s: "), "{}", said(5_000));
+        assert!(said(200).starts_with("no answer within 200 ms: "), "{}", said(200));
+        assert!(said(1_500).starts_with("no answer within 1500 ms: "), "{}", said(1_500));
     }
 }

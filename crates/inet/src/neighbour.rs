@@ -109,6 +109,8 @@ pub enum Action {
     Solicit(Key, Option<MacAddr>),
     /// A neighbour is resolved: send its pending queue and wake connections that wait for it.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
+    /// [`State::Delay`] began: [`Neighbours::expire`] will ask for progress from here on.
+    Delayed(Key),
     /// A neighbour did not answer, or its entry was removed: drop its pending queue.
     Failed(Key, VecDeque<Mbuf>),
 }

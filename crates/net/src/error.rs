@@ -217,6 +217,10 @@ pub(crate) fn udp(error: UdpError) -> Error {
             ErrorKind::PermissionDenied,
             "the destination is a broadcast address: call set_broadcast(true) first",
         ),
+        UdpError::Group => Error::new(
+            ErrorKind::InvalidInput,
+            "the members of a group have a path each: send the probe to a host",
+        ),
         UdpError::TooBig(_) => unreachable(DropReason::IpTooBig),
         UdpError::InvalidSegments => Error::new(
             ErrorKind::InvalidInput,

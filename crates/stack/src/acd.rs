@@ -249,7 +249,7 @@ impl Stack {
     }
 
     /// Report a change of a port's addresses, once until the user has taken it.
-    fn note_address_event(&mut self, id: PortId) {
+    pub(crate) fn note_address_event(&mut self, id: PortId) {
         let event = Event::Address(id);
         if self.ready.back() != Some(&event) {
             self.ready.push_back(event);

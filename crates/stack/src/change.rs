@@ -75,7 +75,7 @@ impl Stack {
     }
 
     /// Give a port another device of the same link kind, and take the old one back; addresses,
-    /// routes, neighbours and observer stay. Connections that have not failed go on: with smaller
+    /// routes, neighbours, groups and observer stay; the groups are reported anew. Connections that have not failed go on: with smaller
     /// segments if the new device's MTU is smaller, but those that are not open yet, whose MSS is
     /// being agreed, fail then with [`tcp::Error::NetworkDown`]; and so do all if the new device
     /// lacks an offload that the old one had.
@@ -112,6 +112,7 @@ impl Stack {
             // Those that an earlier device narrowed.
             self.path_mtus.note_change();
         }
+        groups::rejoin(self, id);
         // What the old device pushed back has its turn at once.
         tx::resume_blocked(self);
         tx::run(self);

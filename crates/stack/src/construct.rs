@@ -21,7 +21,7 @@ use crate::socket::udp::UdpSockets;
 use crate::timers::Wheel;
 use crate::{
     Core, PortId, Stack, StackConfig, acd, addresses, autoconf, broadcast, error_limit, flows,
-    follow, forward, groups, mtu, pace, path_mtu, rare_timers, resolve, socket,
+    follow, forward, groups, mtu, pace, path_mtu, progress, rare_timers, resolve, socket,
 };
 
 impl Stack {
@@ -56,6 +56,7 @@ impl Stack {
             acd: acd::Acd::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
+            progress: progress::Progress::default(),
             forwarding: forward::Forwarding::default(),
             other_broadcasters: broadcast::OtherBroadcasters::default(),
             frags: Fragments::default(),

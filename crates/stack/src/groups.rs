@@ -176,6 +176,16 @@ pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
     rare_timers.note(groups.next_deadline());
 }
 
+/// A port has another device: the routers of its link are to hear of its groups.
+#[cold]
+pub(crate) fn rejoin(stack: &mut Stack, id: PortId) {
+    let Some(groups) = stack.groups.ports.get_mut(&id.0) else { return };
+    groups.v4.rejoin(stack.core.cx.now);
+    groups.v6.rejoin(stack.core.cx.now);
+    stack.groups.look_ahead();
+    stack.rare_timers.note(stack.groups.next_deadline());
+}
+
 /// Send the messages that are due, as many as a second may have.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {

@@ -39,6 +39,7 @@ mod pace;
 pub mod pair;
 mod path_mtu;
 mod port;
+mod progress;
 mod rare_timers;
 mod redirect;
 mod release;
@@ -146,6 +147,7 @@ pub struct Stack {
     pub(crate) acd: acd::Acd,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
+    pub(crate) progress: progress::Progress,
     pub(crate) forwarding: forward::Forwarding,
     pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
     pub(crate) frags: Fragments,

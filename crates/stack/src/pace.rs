@@ -3,19 +3,20 @@
 //!
 //! Called by: `tx.rs` and `frag/output.rs` for each finished frame of a destination with a gap,
 //! `udp.rs` and `ping.rs` before they send, `tx::output` when a frame's time has come. Limits:
-//! `burst_gaps`, `gap_destinations`, `gap_queue`; drop reason `tx_gap_full`. TCP paces itself and
-//! does not come here. Decision 0068 says what a gap is.
+//! `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and `ip_too_big` when
+//! the link's MTU was lowered while a frame waited. TCP paces itself and does not come here. Decision
+//! 0068 says what a gap is.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use base::{Budget, Cidr, DropReason, Duration, Instant, IpVersion, Limit, LinkKind};
+use base::{Budget, Cidr, DropReason, Duration, Instant, IpVersion, Limit, LinkKind, Owner};
 use mbuf::{Mbuf, Pool};
 use tcp::Fate;
 use wire::{ether, ipv4, ipv6};
 
-use crate::{Stack, UdpError};
+use crate::{Stack, UdpError, addresses, mtu, resolve};
 
 /// The longest gap. What is longer would keep buffers for minutes.
 pub const GAP_MAX: Duration = Duration::from_secs(1);
@@ -54,6 +55,8 @@ struct Queue {
     next: Instant,
     /// The number of the last frame among its port's: it may wait there behind others.
     position: u64,
+    /// [`Stack::flow_epoch`] when the last frame that waits was known to fit its link.
+    epoch: u64,
     /// The last frame had not left when the next one was due.
     is_late: bool,
     frames: VecDeque<Mbuf>,
@@ -154,17 +157,19 @@ impl Pace {
         }
     }
 
-    fn push(&mut self, key: Key, gap: Duration, frame: Mbuf) {
+    fn push(&mut self, key: Key, (gap, epoch): (Duration, u64), frame: Mbuf) {
         let queue = self.queues.entry(key).or_insert_with(|| Queue {
             gap,
             next: Instant::ZERO,
             position: 0,
+            epoch,
             is_late: false,
             frames: VecDeque::new(),
             is_awaited: false,
         });
         if queue.frames.is_empty() {
             self.due.insert((queue.next, key));
+            queue.epoch = epoch;
         }
         queue.frames.push_back(frame);
     }
@@ -211,6 +216,11 @@ impl Pace {
             self.found_room = true;
         }
         frame
+    }
+
+    /// The next frame of `key`, if what its size depends on has changed since it came.
+    fn outdated(&self, key: Key, epoch: u64) -> Option<&Mbuf> {
+        self.queues.get(&key).filter(|queue| queue.epoch != epoch)?.frames.front()
     }
 
     /// Does a sender wait for room?
@@ -312,8 +322,9 @@ pub(crate) fn enqueue(
 ) -> Fate {
     let (key, cx) = ((port_id, dst), &mut stack.core.cx);
     stack.pace.admit(key, cx.now, &mut cx.budget).map_err(|_| DropReason::TxGapFull)?;
+    let epoch = stack.flow_epoch();
     for frame in frames {
-        stack.pace.push(key, gap, frame);
+        stack.pace.push(key, (gap, epoch), frame);
     }
     release(stack);
     Ok(())
@@ -352,13 +363,24 @@ fn destination(link: LinkKind, frame: &[u8]) -> Option<IpAddr> {
     }
 }
 
+/// A frame that was made before a link's MTU changed may be larger than the link takes now.
+fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
+    let Some(port) = stack.ports.get(port_id) else { return true };
+    let remote = resolve::scoped(SocketAddr::new(dst, 0), port_id);
+    let hop = addresses::next_hop(stack, None, remote, &Owner::program()).ok();
+    let hop = hop.filter(|hop| hop.port == port_id);
+    let link = hop.and_then(|hop| mtu::of_hop(stack, &hop)).unwrap_or(port.limits.mtu);
+    frame.len() <= port.limits.link.header_len() + link.bytes()
+}
+
 /// Send the frames whose time has come, each at once: one that waited for a burst to be full would
 /// leave closer to the next. One that the device does not take now waits behind others, by itself.
 #[cold]
 pub(crate) fn release(stack: &mut Stack) {
-    let core = &mut stack.core;
-    let (now, most) = (core.cx.now, core.cx.budget.of(Limit::GapQueue));
+    let cx = &stack.core.cx;
+    let (now, most, epoch) = (cx.now, cx.budget.of(Limit::GapQueue), stack.flow_epoch());
     while let Some(key) = stack.pace.due(now) {
+        let core = &mut stack.core;
         let Some(port) = stack.ports.get_mut(key.0) else {
             let count = stack.pace.forget_port(key.0, &mut core.cx.pool);
             core.drops.count_many(DropReason::TxNoPort, count);
@@ -368,7 +390,16 @@ pub(crate) fn release(stack: &mut Stack) {
         if !stack.pace.may_leave(key, now, port.taken()) {
             continue;
         }
-        if let Some(frame) = stack.pace.pop(key, now, port.offered() + 1, most) {
+        let offered = port.offered();
+        let is_too_large = stack.pace.outdated(key, epoch).is_some_and(|m| !fits(stack, key, m));
+        // One that does not leave is not waited for.
+        let position = if is_too_large { offered } else { offered + 1 };
+        let Some(frame) = stack.pace.pop(key, now, position, most) else { continue };
+        let core = &mut stack.core;
+        if is_too_large {
+            core.drops.count(DropReason::IpTooBig);
+            core.cx.pool.free(frame);
+        } else if let Some(port) = stack.ports.get_mut(key.0) {
             port.push_or_hold(frame, &mut core.cx);
             port.flush(&mut core.cx);
         }

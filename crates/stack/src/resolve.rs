@@ -24,7 +24,7 @@ use crate::port::Port;
 use crate::socket::passive;
 use crate::{
     IpSettings, PortId, Stack, TcpHandle, acd, addresses, autoconf, forward, frag, icmp, mtu,
-    redirect, tx,
+    progress, redirect, tx,
 };
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
@@ -193,7 +193,8 @@ fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
 /// Handle expired timers of neighbours.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
-    stack.neighbours.expire(stack.core.cx.now);
+    let Stack { neighbours, progress, connections, .. } = stack;
+    neighbours.expire(stack.core.cx.now, |key| progress.is_made(key, connections));
     stack.resolving.is_expiring = true;
     act(stack);
     stack.resolving.is_expiring = false;
@@ -219,6 +220,7 @@ pub(crate) fn act(stack: &mut Stack) {
                     }
                 }
             }
+            Action::Delayed(key) => progress::begin(stack, key),
             Action::Failed(key, pending) => failed(stack, key, pending),
         }
     }
@@ -231,6 +233,7 @@ pub(crate) fn act(stack: &mut Stack) {
 fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
     redirect::forget_gateway(stack, key);
+    stack.progress.forget(key);
     for frame in pending {
         stack.core.drops.count(DropReason::IpNoNeighbour);
         icmp::host_unreachable(

@@ -27,6 +27,7 @@ mod pace;
 mod path_mtu;
 mod ports;
 mod predict;
+mod progress;
 mod rare_timers;
 mod redirect;
 mod requirements;

@@ -1,6 +1,6 @@
 //! Statistics of a connection, like Linux's TCP_INFO. Called by: the stack.
 
-use base::{Duration, Instant};
+use base::{Duration, Instant, SeqNumber};
 
 use crate::ecn;
 use crate::marks::{EcnBits, Marks};
@@ -143,6 +143,12 @@ pub struct Info {
 }
 
 impl Tcb {
+    /// SND.UNA and RCV.NXT: they move when new data is acknowledged or arrives, and that is the
+    /// forward progress that confirms a neighbour (RFC 4861 section 7.3.1).
+    pub fn progress(&self) -> (SeqNumber, SeqNumber) {
+        (self.snd_una, self.rcv_nxt)
+    }
+
     /// Take a snapshot.
     pub fn info(&self) -> Info {
         Info {

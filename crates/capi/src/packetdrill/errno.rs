@@ -37,7 +37,7 @@ pub(super) fn udp_error(error: UdpError) -> Errno {
         UdpError::NoAddress => Errno::ADDRNOTAVAIL,
         UdpError::Broadcast => Errno::ACCESS,
         UdpError::Unsendable(base::DropReason::IpTooBig) | UdpError::TooBig(_) => Errno::MSGSIZE,
-        UdpError::InvalidSegments => Errno::INVAL,
+        UdpError::InvalidSegments | UdpError::Group => Errno::INVAL,
         UdpError::Unsendable(_) => Errno::NETUNREACH,
         UdpError::Closed => Errno::BADF,
     }

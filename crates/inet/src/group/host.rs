@@ -208,6 +208,25 @@ impl Host {
         self.look_ahead();
     }
 
+    /// The port is on another link, whose routers have heard of no group: all are reported as if
+    /// they were joined at `now`.
+    /// RFC 3376 5.1-a, RFC 3810 6.1-a.
+    pub fn rejoin(&mut self, now: Instant) {
+        self.choose_version(now);
+        let (speaks, robustness) = (self.speaks, self.robustness);
+        let joined = |(group, state): &(&IpAddr, &mut Group)| {
+            is_reported(**group) && !state.filter.is_nothing()
+        };
+        for (_, state) in self.groups.iter_mut().filter(joined) {
+            state.changes_at = now;
+            match speaks {
+                Version::V3 => state.changes.note(&Filter::NOTHING, &state.filter, robustness),
+                _ => state.repeats = robustness,
+            }
+        }
+        self.look_ahead();
+    }
+
     /// A router asks.
     /// RFC 3376 5.2-a, RFC 3810 6.2-b.
     pub fn query(&mut self, query: &Query<'_>, now: Instant) {

@@ -82,6 +82,7 @@ impl Neighbours {
         let expired = now.since(entry.confirmed_at) >= reachable;
         if state == State::Stale || (state == State::Reachable && expired) {
             self.enter(key, State::Delay, now + DELAY);
+            self.actions.push_back(Action::Delayed(key));
         }
         if state == State::Incomplete { Found::Pending } else { Found::Known(mac) }
     }
@@ -185,8 +186,10 @@ impl Neighbours {
         self.enter(key, state, Instant::NEVER);
     }
 
-    /// Handle expired timers.
-    pub fn expire(&mut self, now: Instant) {
+    /// Handle expired timers. `progress` says whether a protocol above has made forward progress
+    /// over a neighbour since its [`Action::Delayed`]: that confirms it without a solicitation (RFC
+    /// 4861 section 7.3.1).
+    pub fn expire(&mut self, now: Instant, mut progress: impl FnMut(Key) -> bool) {
         while let Some(&(at, key)) = self.deadlines.first() {
             if at > now {
                 break;
@@ -196,6 +199,9 @@ impl Neighbours {
                 continue;
             };
             match entry.state {
+                State::Delay | State::Probe if progress(key) => {
+                    self.confirm_or_stale(key, true, now);
+                }
                 State::Incomplete | State::Probe if entry.tries >= TRIES_MAX => self.fail(key),
                 State::Incomplete | State::Probe => self.ask(key, now),
                 State::Delay => {

@@ -70,6 +70,7 @@ fn passed(stack: &mut Stack, (port, ip): Key) {
     if stack.add_address(id, address).is_ok() {
         slaac::passed(stack, id, &address);
     }
+    stack.note_address_event(id);
 }
 
 /// A message about `target`, an address of ours that is being checked.
@@ -111,5 +112,6 @@ fn duplicate(stack: &mut Stack, (port, ip): Key) {
     // It is there and changes: no limit refuses it.
     let _ = stack.add_address(id, address);
     slaac::duplicate(stack, id, &address);
+    stack.note_address_event(id);
     stack.addresses_changed();
 }

@@ -379,3 +379,30 @@ fn groups_sources_and_memberships_are_limited() {
     assert!(text.contains("sources_per_group"), "{text}");
     assert_eq!(bench.stack.budget().hits(Limit::GroupsPerPort), 1);
 }
+
+/// As on Linux: it sends, and nothing is from a group. One that is bound to a group and connected to
+/// a host hears that host.
+#[test]
+fn a_connected_socket_may_name_a_group_at_either_end() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (group, theirs) = (group_of(version), bench.theirs);
+        let at = SocketAddr::new(group, 9);
+        let own = bench.listen_at(9);
+        let owner = Owner::program;
+        let sender = bench.stack.udp_bind_connected(own, at, owner()).expect("free");
+        bench.stack.udp_join(sender, PORT, group).expect("joined");
+        bench.sent();
+        bench.stack.udp_send(sender, at, b"to all", NOW).expect("sent");
+        assert_eq!(bench.sent().len(), 1);
+        let peer = SocketAddr::new(theirs, 7);
+        let hearer = bench.stack.udp_bind_connected(at, peer, owner()).expect("shared");
+        bench.stack.udp_join(hearer, PORT, group).expect("joined");
+        bench.exchange(&datagram(theirs, group, b"from the peer"), NOW);
+        let other = ip(if version == IpVersion::V4 { "192.0.2.66" } else { "2001:db8::66" });
+        bench.exchange(&datagram(other, group, b"from another"), NOW);
+        assert_eq!(received(&mut bench, sender), [] as [Vec<u8>; 0]);
+        assert_eq!(received(&mut bench, hearer), [b"from the peer"]);
+        assert_eq!(drops(&bench, DropReason::UdpNotPeer), 1);
+    }
+}

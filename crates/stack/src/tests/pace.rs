@@ -285,6 +285,34 @@ fn a_full_device_does_not_gather_frames() {
     assert_eq!((frames, bench.stack.drops().total()), (total, 0));
 }
 
+/// What waits when the MTU is lowered and does not fit any more is dropped by name, the rest leaves.
+#[test]
+fn frames_that_outgrew_their_link_are_dropped() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        bench.stack.set_burst_gap(host(&bench), Some(GAP)).expect("few gaps");
+        let (udp, remote) = socket(&mut bench);
+        for len in [100, 1_400, 200, 1_400] {
+            bench.stack.udp_send(udp, remote, &pattern(len), NOW).expect("queued");
+        }
+        let mut frames = bench.sent();
+        let narrow = base::Mtu::new(1_280).expect("an MTU");
+        let port = bench.stack.port_ids()[0];
+        bench.stack.set_neighbour_mtu(port, bench.theirs, Some(narrow)).expect("few");
+        bench.stack.udp_send(udp, remote, &pattern(300), NOW).expect("queued");
+        while bench.stack.next_deadline() != Instant::NEVER {
+            let now = bench.stack.next_deadline();
+            frames.extend(bench.poll(now));
+        }
+        let headers = if version == IpVersion::V4 { 42 } else { 62 };
+        let sizes: Vec<usize> = frames.iter().map(|frame| frame.len() - headers).collect();
+        assert_eq!(sizes, [100, 200, 300]);
+        assert_eq!(bench.stack.drops().of(DropReason::IpTooBig), 2);
+        bench.stack.settle();
+        assert_eq!(bench.stack.pool().outstanding(), 0);
+    }
+}
+
 #[test]
 fn gaps_have_limits() {
     let mut bench = bench(IpVersion::V4);

@@ -32,7 +32,8 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
             let _ = stack.tcp_connect(to, None, &tcp::Config::default(), Owner::program(), now);
         }
         1 => {
-            drop(stack.add_neighbour(PORT, other, crate::pair::mac(other.to_string().len() as u8)))
+            let _ =
+                stack.add_neighbour(PORT, other, crate::pair::mac(other.to_string().len() as u8));
         }
         2 => {
             let bits = if version == IpVersion::V4 { 24 } else { 64 };

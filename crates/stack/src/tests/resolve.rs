@@ -26,7 +26,7 @@ fn of(version: IpVersion) -> PairConfig {
 }
 
 /// Two stacks on one wire that know only their own addresses.
-fn strangers() -> [Stack; 2] {
+pub(super) fn strangers() -> [Stack; 2] {
     let config = PairConfig::new([3, 4]);
     let (left, right) = mem::pair(&config.wire);
     let make = |device, number: u8| {

@@ -68,6 +68,8 @@ pub enum UdpError {
     WouldBlock,
     /// The destination is a broadcast address: call [`Stack::udp_set_broadcast`] first.
     Broadcast,
+    /// The destination of a probe is a group, whose members have a path each: probe a host.
+    Group,
     /// The packet would be larger than this MTU and may not be fragmented: see [`MtuDiscovery`].
     TooBig(Mtu),
     /// Segments of no bytes, more than [`SEGMENTS_MAX`], or more than 65,535 bytes in all.
@@ -150,7 +152,9 @@ impl Stack {
 
     /// Bind a UDP socket that is connected to `peer` from the beginning. Its local address may be
     /// that of other sockets of the same user: those with other peers, and one without a peer,
-    /// which then gets what the connected ones do not.
+    /// which then gets what the connected ones do not. As on Linux, `peer` may be a group: the
+    /// socket sends to it and receives nothing, because no datagram is from a group. `local` may be
+    /// one, too, that is still to be joined: what `peer` sends to it is received.
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`] for the same two ends, or if another user has that address;
@@ -161,7 +165,7 @@ impl Stack {
         peer: SocketAddr,
         owner: Owner,
     ) -> Result<UdpHandle, UdpError> {
-        if local.port() == 0 {
+        if local.port() == 0 || local.ip().is_multicast() {
             let handle = self.udp_bind(local, owner)?;
             self.udp_connect(handle, peer)?;
             return Ok(handle);

@@ -139,8 +139,8 @@ impl Stack {
     /// RFC 8899 3-b.
     ///
     /// # Errors
-    /// As [`Stack::udp_send`]; [`UdpError::TooBig`] if the port sends no such packet,
-    /// [`DropReason::IpNoNeighbour`] if the next hop's link address is not known yet.
+    /// As [`Stack::udp_send`]; [`UdpError::Group`] for a group, [`UdpError::TooBig`] if the port
+    /// sends no such packet, [`DropReason::IpNoNeighbour`] if the next hop's link address is not known yet.
     pub fn udp_send_probe(
         &mut self,
         handle: UdpHandle,
@@ -149,6 +149,9 @@ impl Stack {
         now: Instant,
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
+        if remote.ip().is_multicast() {
+            return Err(UdpError::Group);
+        }
         self.udp_flow_to(handle, None, remote)?;
         send(self, handle, payload, Some(MtuDiscovery::Probe))
     }
@@ -216,7 +219,7 @@ impl Stack {
 
     /// What a flow was found with has changed when this has.
     #[inline(always)]
-    pub(super) fn flow_epoch(&self) -> u64 {
+    pub(crate) fn flow_epoch(&self) -> u64 {
         // All of them only grow.
         self.changes() + self.ports.epoch()
     }

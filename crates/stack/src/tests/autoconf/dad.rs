@@ -3,6 +3,7 @@
 use base::{Counter, LinkKind};
 
 use super::*;
+use crate::Event;
 
 const OURS: &str = "2001:db8::77";
 
@@ -36,9 +37,12 @@ fn an_address_is_asked_for_before_it_is_used() {
         times.push(probe.at.since(NOW));
         let wait = (probe.at + secs(1)).since(link.now).saturating_sub(Duration::from_millis(1));
         assert_eq!(link.pass(wait), []);
+        assert_eq!(link.stack().next_event(), None);
         assert_eq!(state(&link), AddressState::Tentative);
         link.pass(Duration::from_millis(1));
         assert_eq!(state(&link), AddressState::Preferred);
+        assert_eq!(link.stack().next_event(), Some(Event::Address(PORT)));
+        assert_eq!(link.stack().next_event(), None);
         assert!(link.bench.stack.has_address(v6(OURS).into()));
         assert_eq!(link.bench.stack.counters().of(Counter::DadProbes), 1);
         assert_eq!(link.bench.stack.next_deadline(), Instant::NEVER);
@@ -74,6 +78,7 @@ fn another_hosts_probe_or_advertisement_ends_it() {
                 link.hear(OURS, &neighbour_advertisement(v6(OURS), 0x20, 9));
             }
             assert_eq!(state(&link), AddressState::Duplicated);
+            assert_eq!(link.stack().next_event(), Some(Event::Address(PORT)));
             assert_eq!(link.dropped(DropReason::NeighbourConflict), 1);
             assert_eq!(link.bench.stack.counters().of(Counter::DadDuplicates), 1);
             assert_eq!(link.pass(secs(10)), []);

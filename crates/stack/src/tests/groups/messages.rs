@@ -97,6 +97,25 @@ fn leaving_sends_a_report() {
     }
 }
 
+/// The port gets another device at `at`; what the routers of its link hear in half a minute.
+fn heard_by_another_link(bench: &mut Bench, at: Instant) -> Vec<(Instant, Vec<u8>)> {
+    let (device, wire) = mem::pair(&mem::Config::default());
+    bench.stack.set_now(at);
+    assert!(bench.stack.replace_port(PORT, Box::new(device)).is_ok());
+    bench.wire = wire;
+    run(bench, at + Duration::from_secs(30))
+}
+
+#[test]
+fn the_routers_of_another_device_hear_of_the_groups() {
+    for version in BOTH {
+        let (mut bench, _, group) = member(version);
+        let told = heard_by_another_link(&mut bench, after(10_000));
+        assert_eq!((told.len(), told[0].0), (2, after(10_000)), "at once, and once more");
+        assert_eq!(records(&told[0].1), [(RecordKind::ToExclude, group, vec![])]);
+    }
+}
+
 /// RFC 3376 5.2-a, 4.1.12-a, RFC 3810 6.2-b, 5.1.15-a.
 #[test]
 fn queries_are_answered_once_within_their_time() {
@@ -261,6 +280,8 @@ fn an_older_router_gets_older_reports() {
     bench.exchange(&report(0x16, ip("224.0.0.1")), after(20_000));
     bench.exchange(&report(0x17, ip("224.0.0.1")), after(20_000));
     assert_eq!(drops(&bench, DropReason::GroupUnhandled), 2);
+    let told = heard_by_another_link(&mut bench, after(30_000));
+    assert_eq!((told.len(), told[0].1[14 + 24]), (2, 0x16));
 }
 
 fn packet_from_peer(message: &Sent) -> Vec<u8> {

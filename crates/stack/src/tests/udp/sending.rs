@@ -209,6 +209,19 @@ fn a_large_probe_does_not_wait_for_a_neighbour() {
     assert_eq!(bench.stack.udp_send_probe(socket, to, &[1; 1_200], NOW), Ok(()));
 }
 
+/// The members of a group have a path each.
+#[test]
+fn a_probe_is_for_a_host() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let socket = bound(&mut bench, 9);
+        let group = if version == IpVersion::V4 { "239.1.2.3" } else { "ff0e::123" };
+        let to = SocketAddr::new(group.parse().expect("a group"), 7);
+        let probe = bench.stack.udp_send_probe(socket, to, &[1; 1_200], NOW);
+        assert_eq!((probe, bench.sent().len()), (Err(UdpError::Group), 0));
+    }
+}
+
 /// RFC 8899 3-b: DPLPMTUD above a socket, over a path that carries 1,400 bytes and does not say so,
 /// then over one that does.
 #[test]
