@@ -1,7 +1,7 @@
 //! Segments of connections that have no Tcb: resets, answers from TIME-WAIT and of cookies.
 //!
-//! Called by: `no_connection.rs`, `socket/forward.rs`, `socket/cookies.rs`. RFC 9293 section 3.10.7.
-//! Limit: `resets_per_second`; counter: `tcp_resets_out`.
+//! Called by: `no_connection.rs`, `socket/forward.rs`, `socket/cookies.rs`. RFC 9293 section
+//! 3.10.7. Limit: `resets_per_second`; counter: `tcp_resets_out`.
 
 use core::net::SocketAddr;
 

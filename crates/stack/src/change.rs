@@ -75,10 +75,11 @@ impl Stack {
     }
 
     /// Give a port another device of the same link kind, and take the old one back; addresses,
-    /// routes, neighbours, groups and observer stay; the groups are reported anew. Connections that have not failed go on: with smaller
-    /// segments if the new device's MTU is smaller, but those that are not open yet, whose MSS is
-    /// being agreed, fail then with [`tcp::Error::NetworkDown`]; and so do all if the new device
-    /// lacks an offload that the old one had.
+    /// routes, neighbours, groups and observer stay; the groups are reported anew. Connections that
+    /// have not failed go on: with smaller segments if the new device's MTU is smaller, but those
+    /// that are not open yet, whose MSS is being agreed, fail then with
+    /// [`tcp::Error::NetworkDown`]; and so do all if the new device lacks an offload that the old
+    /// one had.
     ///
     /// # Errors
     /// Why not, and the new device.

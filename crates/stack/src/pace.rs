@@ -4,8 +4,8 @@
 //! Called by: `tx.rs` and `frag/output.rs` for each finished frame of a destination with a gap,
 //! `udp.rs` and `ping.rs` before they send, `tx::output` when a frame's time has come. Limits:
 //! `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and `ip_too_big` when
-//! the link's MTU was lowered while a frame waited. TCP paces itself and does not come here. Decision
-//! 0068 says what a gap is.
+//! the link's MTU was lowered while a frame waited. TCP paces itself and does not come here.
+//! Decision 0068 says what a gap is.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

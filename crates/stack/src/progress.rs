@@ -1,9 +1,9 @@
 //! Forward progress of TCP confirms neighbours: who acknowledges new data, or sends it, is reached
 //! by the packets that he answers, and need not be solicited.
 //!
-//! Called by: `resolve.rs` when a neighbour's DELAY begins and when it is over. The packet path does
-//! nothing for it: where connections are is noted when DELAY begins, and compared when it ends.
-//! Notes are bounded by the limit `neighbours` and [`NOTED_MAX`]. RFC 4861 section 7.3.1.
+//! Called by: `resolve.rs` when a neighbour's DELAY begins and when it is over. The packet path
+//! does nothing for it: where connections are is noted when DELAY begins, and compared when it
+//! ends. Notes are bounded by the limit `neighbours` and [`NOTED_MAX`]. RFC 4861 section 7.3.1.
 
 use std::collections::BTreeMap;
 

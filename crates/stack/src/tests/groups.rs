@@ -380,8 +380,8 @@ fn groups_sources_and_memberships_are_limited() {
     assert_eq!(bench.stack.budget().hits(Limit::GroupsPerPort), 1);
 }
 
-/// As on Linux: it sends, and nothing is from a group. One that is bound to a group and connected to
-/// a host hears that host.
+/// As on Linux: it sends, and nothing is from a group. One that is bound to a group and connected
+/// to a host hears that host.
 #[test]
 fn a_connected_socket_may_name_a_group_at_either_end() {
     for version in BOTH {

@@ -285,7 +285,8 @@ fn a_full_device_does_not_gather_frames() {
     assert_eq!((frames, bench.stack.drops().total()), (total, 0));
 }
 
-/// What waits when the MTU is lowered and does not fit any more is dropped by name, the rest leaves.
+/// What waits when the MTU is lowered and does not fit any more is dropped by name, the rest
+/// leaves.
 #[test]
 fn frames_that_outgrew_their_link_are_dropped() {
     for version in BOTH {

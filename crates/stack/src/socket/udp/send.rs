@@ -140,7 +140,8 @@ impl Stack {
     ///
     /// # Errors
     /// As [`Stack::udp_send`]; [`UdpError::Group`] for a group, [`UdpError::TooBig`] if the port
-    /// sends no such packet, [`DropReason::IpNoNeighbour`] if the next hop's link address is not known yet.
+    /// sends no such packet, [`DropReason::IpNoNeighbour`] if the next hop's link address is not
+    /// known yet.
     pub fn udp_send_probe(
         &mut self,
         handle: UdpHandle,
