@@ -7,7 +7,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
-use base::{Cidr, Instant, KeyedHash, MacAddr};
+use base::{Cidr, Duration, Instant, KeyedHash, MacAddr};
 use device::counted::{Counted, Counts};
 use device::mitigation::{Level, Mitigation};
 use device::{Device, vlan};
@@ -119,12 +119,8 @@ impl Live {
             Operation::Forwarding(on) => stack.set_forwarding(*on),
             Operation::DirectedBroadcasts(on) => stack.set_directed_broadcasts(*on),
             Operation::Switch(switch, on) => stack.set_switch(*switch, *on),
-            Operation::RemoveGap(to) => {
-                stack.set_burst_gap(cidr(*to), None).map_err(|why| why.to_string())?;
-            }
-            Operation::SetGap(to, gap) => {
-                stack.set_burst_gap(cidr(*to), Some(*gap)).map_err(|why| why.to_string())?;
-            }
+            Operation::RemoveGap(to) => set_gap(stack, *to, None)?,
+            Operation::SetGap(to, gap) => set_gap(stack, *to, Some(*gap))?,
             Operation::RemoveRoute(to, port) => {
                 stack.remove_route(cidr(*to), self.port(port)?.id);
             }
@@ -310,6 +306,10 @@ const ANSWER: base::Duration = base::Duration::from_millis(50);
 
 fn missing(name: &str) -> String {
     format!("port '{name}' is not there: see why it was not added")
+}
+
+fn set_gap(stack: &mut Stack, to: Prefix, gap: Option<Duration>) -> Result<(), String> {
+    stack.set_burst_gap(cidr(to), gap).map_err(|why| why.to_string())
 }
 
 fn static_route(to: Prefix, port: PortId, route: RouteTo) -> Route {

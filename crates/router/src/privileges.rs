@@ -90,6 +90,9 @@ const ALLOWED: &[i64] = &[
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
+    // A thread that begins while the others are locked down.
+    libc::SYS_rseq,
+    libc::SYS_set_robust_list,
     // Signals and the end.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,

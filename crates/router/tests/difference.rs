@@ -144,7 +144,8 @@ prop_compose! {
         forwarding: bool,
         broadcasts: bool,
         routes in btree_set((0_u8..3, 0_usize..5, option::of(1_u8..3)), 0..6),
-        neighbours in btree_set((0_usize..2, 0_usize..5, option::of(1_u8..3), option::of(0_usize..2)), 0..6),
+        neighbours in btree_set(
+            (0_usize..2, 0_usize..5, option::of(1_u8..3), option::of(0_usize..2)), 0..6),
         gaps in btree_set((0_usize..2, 1_u64..3), 0..2),
         rack: bool,
     ) -> Config {
@@ -162,9 +163,11 @@ prop_compose! {
         for (ip, port, mac, mtu) in neighbours.into_iter().filter(|row| is_there(row.1)) {
             let mac = mac.map(|last| MacAddr([2, 2, 0, 0, 0, last]));
             let mtu = mtu.and_then(|n| Mtu::new(1000 + n));
-            config.neighbours.insert((NAMES[port].to_owned(), NEIGHBOURS[ip]), Neighbour { mac, mtu });
+            let key = (NAMES[port].to_owned(), NEIGHBOURS[ip]);
+            config.neighbours.insert(key, Neighbour { mac, mtu });
         }
-        config.gaps = gaps.into_iter().map(|(n, ms)| (GAPS[n], Duration::from_millis(ms))).collect();
+        let gap = |(n, ms)| (GAPS[n], Duration::from_millis(ms));
+        config.gaps = gaps.into_iter().map(gap).collect();
         if !rack {
             config.switches.insert(Switch::Rack.name(), false);
         }

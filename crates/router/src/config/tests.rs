@@ -176,7 +176,9 @@ proptest::proptest! {
     }
 
     #[test]
-    fn no_cut_or_changed_example_panics(cut in 0_usize..4000, at in 0_usize..4000, with in "\\PC{0,3}") {
+    fn no_cut_or_changed_example_panics(
+        cut in 0_usize..4000, at in 0_usize..4000, with in "\\PC{0,3}",
+    ) {
         let whole = include_str!("../../../../examples/router.toml");
         let mut text: String = whole.chars().take(cut).collect();
         let at = text.char_indices().nth(at).map_or(0, |(at, _)| at);
