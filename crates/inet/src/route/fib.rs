@@ -23,9 +23,9 @@ const WIDE_FROM_OTHERS: usize = 16_384;
 /// So many records wait before the writer looks whether they are free; fewer while nobody reads.
 const RECLAIM_FROM: usize = 64;
 
-/// The first level and one more of most prefixes, the rest of few.
+/// So many levels of nodes a burst takes together.
 const LEVELS_V4: u32 = 1;
-const LEVELS_V6: u32 = 4;
+const LEVELS_V6: u32 = 3;
 
 /// Both versions of a table.
 #[derive(Default)]
