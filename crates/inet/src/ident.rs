@@ -3,8 +3,10 @@
 //! Called by: `stack/frag/output.rs`, for each datagram that it cuts. Packets that are not cut have
 //! none (RFC 6864 section 4.1). A flow's identifications are a permutation of the whole space,
 //! keyed by the secret and the flow, of a counter that some flows share: none comes again before
-//! the counter has gone round, and whoever sees those of one flow learns nothing of another's. RFC
-//! 6864 section 4.3 (IPv4), RFC 7739 section 5 (IPv6).
+//! the counter has gone round, and whoever sees those of one flow learns nothing of another's: the
+//! keys of a flow are keyed hashes. Within a flow a mixer that is no cipher will do, because who
+//! sees a flow's identifications need not guess them. RFC 6864 section 4.3 (IPv4), RFC 7739
+//! section 5 (IPv6).
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -14,18 +16,27 @@ use base::KeyedHash;
 const COUNTERS: usize = 1024;
 /// Rounds of the Feistel network: three make a pseudo-random permutation (Luby and Rackoff, 1988).
 /// A fourth would keep it one for who can ask for the number of an identification: nobody can.
-const ROUNDS: u64 = 3;
+const ROUNDS: usize = 3;
+/// Odd, with bits of both kinds spread over it.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The counters of a stack.
 #[derive(Debug)]
 pub struct Identifications {
     counters: Vec<u32>,
-    /// The flow of the last datagram, and its hash.
-    last: Option<(Flow, u64)>,
+    /// The flow of the last datagram, and what belongs to it.
+    last: Option<(Flow, OfFlow)>,
 }
 
 /// Source, destination and protocol.
 type Flow = (IpAddr, IpAddr, u8);
+
+/// Which counter a flow has, and the keys of its permutation.
+#[derive(Clone, Copy, Debug)]
+struct OfFlow {
+    counter: usize,
+    keys: [u64; ROUNDS],
+}
 
 impl Default for Identifications {
     fn default() -> Identifications {
@@ -38,37 +49,45 @@ impl Identifications {
     /// `protocol` has its own, 32 for IPv6.
     pub fn next(&mut self, secret: &KeyedHash, src: IpAddr, dst: IpAddr, protocol: u8) -> u32 {
         let is_v4 = dst.is_ipv4();
-        let flow = self.hash(secret, (src, dst, protocol));
-        let counter = &mut self.counters[flow as usize % COUNTERS];
+        let OfFlow { counter, keys } = self.of_flow(secret, (src, dst, protocol));
+        let counter = &mut self.counters[counter];
         *counter = counter.wrapping_add(1);
-        permuted(secret, flow, *counter, if is_v4 { 8 } else { 16 })
+        permuted(keys, *counter, if is_v4 { 8 } else { 16 })
     }
 
-    /// The hash of a flow, which is mostly that of the datagram before.
-    fn hash(&mut self, secret: &KeyedHash, flow: Flow) -> u64 {
-        if let Some((last, hash)) = self.last
+    /// Of a flow, which is mostly that of the datagram before.
+    fn of_flow(&mut self, secret: &KeyedHash, flow: Flow) -> OfFlow {
+        if let Some((last, known)) = self.last
             && last == flow
         {
-            return hash;
+            return known;
         }
         let (src, dst, protocol) = flow;
         let tag = if dst.is_ipv4() { 0x0400 | u64::from(protocol) } else { 0x0600 };
         let ([a, b], [c, d]) = (words(src), words(dst));
         let hash = secret.hash([0x6964_656e_7469_6679, tag, a, b, c, d]);
-        self.last = Some((flow, hash));
-        hash
+        let keys = core::array::from_fn(|round| secret.hash([hash, round as u64]));
+        let known = OfFlow { counter: hash as usize % COUNTERS, keys };
+        self.last = Some((flow, known));
+        known
     }
 }
 
-/// A permutation of the numbers of `2 * half_bits` bits, another one for each flow.
-fn permuted(secret: &KeyedHash, flow: u64, counter: u32, half_bits: u32) -> u32 {
+/// A permutation of the numbers of `2 * half_bits` bits, another one for other keys.
+fn permuted(keys: [u64; ROUNDS], counter: u32, half_bits: u32) -> u32 {
     let mask = (1 << half_bits) - 1;
     let (mut left, mut right) = (counter >> half_bits & mask, counter & mask);
-    for round in 0..ROUNDS {
-        let mixed = secret.hash([flow, round << 32 | u64::from(right)]) as u32 & mask;
-        (left, right) = (right, left ^ mixed);
+    for key in keys {
+        (left, right) = (right, left ^ (mixed(key, right) & mask));
     }
     left << half_bits | right
+}
+
+/// 32 bits, each of which depends on all bits of both.
+fn mixed(key: u64, half: u32) -> u32 {
+    let spread = (u64::from(half) ^ key).wrapping_mul(SPREAD);
+    let mixed = (spread ^ spread >> 32).wrapping_mul(key | 1);
+    (mixed >> 32) as u32
 }
 
 fn words(addr: IpAddr) -> [u64; 2] {

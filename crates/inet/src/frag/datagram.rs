@@ -6,6 +6,8 @@
 use base::{DropReason, Instant};
 use mbuf::Mbuf;
 
+use crate::ip_input::Part;
+
 /// Bytes of an mbuf's header, which are charged with its buffer.
 const HEADER: usize = 64;
 
@@ -41,21 +43,24 @@ pub(super) struct Piece {
     pub(super) data_at: u32,
     /// Not the last.
     pub(super) more: bool,
+    /// Bytes of memory that it keeps from others.
+    pub(super) cost: usize,
     pub(super) m: Mbuf,
 }
 
 impl Piece {
+    /// `data_at`: where the data begins in `m`.
+    pub(super) fn new(part: Part, data_at: u32, m: Mbuf) -> Piece {
+        let cost = HEADER + m.headroom() + m.len() + m.tailroom();
+        Piece { begin: part.begin, data_at, more: part.more, cost, m }
+    }
+
     pub(super) fn data(&self) -> &[u8] {
         self.m.as_slice().get(self.data_at as usize..).unwrap_or_default()
     }
 
     fn end(&self) -> u32 {
         self.begin + self.data().len() as u32
-    }
-
-    /// Bytes of memory that it keeps from others.
-    pub(super) fn cost(&self) -> usize {
-        HEADER + self.m.headroom() + self.m.len() + self.m.tailroom()
     }
 }
 
@@ -125,7 +130,7 @@ impl Datagram {
         }
         self.ecn_seen = ecn_seen;
         self.data_len += end - begin;
-        self.cost += piece.cost();
+        self.cost += piece.cost;
         if at == self.pieces.len() {
             self.pieces.push(piece);
         } else {

@@ -121,7 +121,7 @@ impl Fragments {
         let (src, dst) = (ip.src(), ip.dst());
         let protocol = if src.is_ipv4() { ip.protocol } else { 0 };
         let key = Key { src, dst, protocol, id: part.id, port: m.in_port() };
-        let piece = Piece { begin: part.begin, data_at: ip.transport_at, more: part.more, m };
+        let piece = Piece::new(part, ip.transport_at, m);
         let known = match &self.newest {
             Some((newest, datagram)) if *newest == key => Some(datagram),
             _ => self.datagrams.get(&key),
@@ -133,12 +133,13 @@ impl Fragments {
             Some(_) => true,
             None => self.add(key, now, budget, drops),
         };
-        if !fits || !self.make_room(key, piece.cost(), budget, drops) {
+        if !fits || !self.make_room(key, piece.cost, budget, drops) {
             return Err(Refused::silent(DropReason::FragmentEvicted));
         }
         self.put_in(key, piece, ip.tos, budget, drops)
     }
 
+    #[inline(always)]
     fn put_in(
         &mut self,
         key: Key,
