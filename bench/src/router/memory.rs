@@ -114,14 +114,6 @@ pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
     alone(b, shape, |m| Ok(frames_per_s / m.units_per_cpu_s()?))
 }
 
-pub(super) fn route_changes(_: &Bench) -> Result<Figure> {
-    bail!("not built yet: there is no recorded stream of route changes")
-}
-
-pub(super) fn longest_pause(_: &Bench) -> Result<Figure> {
-    bail!("not built yet: there is no recorded stream of route changes")
-}
-
 /// Packets a second of the router's own turns. Before each turn `offered` are brought, of which
 /// the ring takes what it has room for; the interface loses the rest before it costs anything.
 fn under_load(offered: usize, seconds: f64) -> Result<f64> {

@@ -1,9 +1,10 @@
 //! The rows of bench `router`: the table of its issue, word for word. Called by `main.rs`. `memory`
-//! has the router between a generator and a sink, `kernel` Linux and us between veth pairs. A row
-//! for a feature that is not built yet says so and has no value.
+//! has the router between a generator and a sink, `kernel` Linux and us between veth pairs, `routes`
+//! changes of routes. A row for a feature that is not built yet says so and has no value.
 
 mod kernel;
 mod memory;
+mod routes;
 
 use crate::harness::{Better, Spec, spec};
 
@@ -61,7 +62,7 @@ pub const ROWS: &[Spec] = {
             2.0,
             0.5,
             "s",
-            memory::route_changes,
+            routes::changes,
         ),
         spec(
             "longest pause of forwarding while they are applied, us",
@@ -69,7 +70,7 @@ pub const ROWS: &[Spec] = {
             100.0,
             20.0,
             "us",
-            memory::longest_pause,
+            routes::longest_pause,
         ),
         spec(
             "forwarding at ten times the load it can take / its peak",

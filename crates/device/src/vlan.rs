@@ -23,6 +23,7 @@
 //! others, under a lock, and wakes them. The trunk remembers which ports were pushed back, because
 //! a device remembers only its last burst: the next port that sends wakes those that wait for room.
 
+mod splitter;
 mod tag;
 mod trunk;
 
@@ -34,6 +35,7 @@ use base::{Drops, Instant, LinkKind, Mtu};
 use mbuf::{Flags, Pool};
 
 use crate::{Burst, Device, Limits};
+pub use splitter::Splitter;
 pub use tag::{Front, Tags};
 use trunk::{Sleepers, Trunk};
 
@@ -109,7 +111,10 @@ pub struct Port {
     limits: Limits,
     /// This port's own drops, and the first port's sum with those of the trunk.
     own: Drops,
+    own_counted: u64,
     shown: Drops,
+    /// How many drops are shown, if the trunk knows how many there are.
+    counted: Option<u64>,
     since_look: u32,
     failure: Option<VlanError>,
     /// Duplicates of the device's descriptors, each with the number of the original.
@@ -142,74 +147,11 @@ pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<P
     let tagged = behind_a_tag(&limits)?;
     let trunk = Arc::new(Mutex::new(Trunk::new(device, protocol, &numbers)));
     let sleepers = Arc::new(Sleepers::default());
-    let port = |(number, &id): (usize, &Id)| Port {
-        trunk: trunk.clone(),
-        sleepers: sleepers.clone(),
-        number,
-        id,
-        protocol,
-        limits: if id == Id::Untagged { limits } else { tagged },
-        own: Drops::default(),
-        shown: Drops::default(),
-        since_look: 0,
-        failure: None,
-        #[cfg(unix)]
-        descriptors: [const { std::sync::OnceLock::new() }; DESCRIPTORS],
+    let port = |(number, &id): (usize, &Id)| {
+        let limits = if id == Id::Untagged { limits } else { tagged };
+        Port::new(trunk.clone(), sleepers.clone(), (number, id), protocol, limits)
     };
     Ok(ids.iter().enumerate().map(port).collect())
-}
-
-/// A trunk whose ports come and go while the others are in use; as long as it or a port exists, so
-/// does the device.
-#[derive(Clone)]
-pub struct Splitter {
-    trunk: Arc<Mutex<Trunk>>,
-    sleepers: Arc<Sleepers>,
-    protocol: u16,
-    limits: Limits,
-}
-
-impl Splitter {
-    /// Split `device`; the port has the frames without a tag.
-    ///
-    /// # Errors
-    /// [`VlanError::NotEthernet`].
-    pub fn new(device: Box<dyn Device>, protocol: u16) -> Result<(Splitter, Port), VlanError> {
-        let limits = device.limits();
-        let mut ports = split(device, protocol, &[Id::Untagged])?;
-        let port = ports.pop().ok_or(VlanError::NoRoom)?;
-        let (trunk, sleepers) = (port.trunk.clone(), port.sleepers.clone());
-        Ok((Splitter { trunk, sleepers, protocol, limits }, port))
-    }
-
-    /// A port of VLAN `id`, of packets of at most `mtu`. From now on it has the VLAN's frames: an
-    /// earlier port of the VLAN receives no more.
-    ///
-    /// # Errors
-    /// [`VlanError::BadId`], [`VlanError::NoRoom`].
-    pub fn port(&self, id: u16, mtu: Option<Mtu>) -> Result<Port, VlanError> {
-        if !(1..tag::ID_MASK).contains(&id) {
-            return Err(VlanError::BadId(id));
-        }
-        let mut limits = behind_a_tag(&self.limits)?;
-        limits.mtu = mtu.map_or(limits.mtu, |mtu| mtu.min(limits.mtu));
-        let number = locked(&self.trunk).add(id);
-        let (trunk, sleepers) = (self.trunk.clone(), self.sleepers.clone());
-        Ok(Port {
-            trunk,
-            sleepers,
-            number,
-            id: Id::Vlan(id),
-            protocol: self.protocol,
-            limits,
-            own: Drops::default(),
-            shown: Drops::default(),
-            since_look: 0,
-            failure: None,
-            #[cfg(unix)]
-            descriptors: [const { std::sync::OnceLock::new() }; DESCRIPTORS],
-        })
-    }
 }
 
 /// A device's limits, reduced by the bytes of a tag.
@@ -229,6 +171,31 @@ fn locked(trunk: &Mutex<Trunk>) -> MutexGuard<'_, Trunk> {
 }
 
 impl Port {
+    fn new(
+        trunk: Arc<Mutex<Trunk>>,
+        sleepers: Arc<Sleepers>,
+        (number, id): (usize, Id),
+        protocol: u16,
+        limits: Limits,
+    ) -> Port {
+        Port {
+            trunk,
+            sleepers,
+            number,
+            id,
+            protocol,
+            limits,
+            own: Drops::default(),
+            own_counted: 0,
+            shown: Drops::default(),
+            counted: None,
+            since_look: 0,
+            failure: None,
+            #[cfg(unix)]
+            descriptors: [const { std::sync::OnceLock::new() }; DESCRIPTORS],
+        }
+    }
+
     /// Which frames belong to this port.
     pub fn id(&self) -> Id {
         self.id
@@ -251,6 +218,7 @@ impl Port {
                 Ok(()) => at += 1,
                 Err(reason) => {
                     self.own.count(reason);
+                    self.own_counted += 1;
                     pool.free(frames.remove(at));
                 }
             }
@@ -266,7 +234,9 @@ impl Port {
             VlanError::Down(why.unwrap_or_else(|| "its link is down".to_owned()))
         };
         self.failure = (!trunk.device.link_up()).then(down);
-        if self.number == 0 {
+        let counted = trunk.counted().map(|of_trunk| of_trunk + self.own_counted);
+        if self.number == 0 && (counted.is_none() || counted != self.counted) {
+            self.counted = counted;
             self.shown = trunk.drops();
             self.shown.include(&self.own);
         }

@@ -22,7 +22,7 @@ use core::num::NonZeroU8;
 use base::{Cidr, Instant, Mtu};
 
 pub use fib::{Fib, Reader, View};
-pub use group::GroupIndex;
+pub use group::{GroupIndex, flow_v4, flow_v6};
 pub use rib::Routes;
 
 /// The table that is used unless a rule says otherwise.

@@ -125,23 +125,35 @@ pub(super) fn push(
         Some(addresses) if frame.len() >= ADDRESSES + 2 => *addresses,
         _ => return Err(DropReason::EtherShort),
     };
-    // Check both conditions before anything is changed.
-    if frame.headroom() < LEN || frame.headers_mut(ADDRESSES).is_none() {
+    if !insert(frame, &addresses, protocol, control) {
         let copy = wrap::copy_of(pool, frame).ok_or(DropReason::MbufExhausted)?;
         pool.free(core::mem::replace(frame, copy));
-    }
-    frame.prepend(LEN).ok_or(DropReason::DeviceRefused)?;
-    let head = frame.headers_mut(ADDRESSES + LEN).ok_or(DropReason::DeviceRefused)?;
-    if let Some(head) = head.first_chunk_mut::<{ ADDRESSES + LEN }>() {
-        let ([a, b], [c, d]) = (protocol.to_be_bytes(), control.to_be_bytes());
-        let (front, tag) = head.split_at_mut(ADDRESSES);
-        front.copy_from_slice(&addresses);
-        tag.copy_from_slice(&[a, b, c, d]);
+        if !insert(frame, &addresses, protocol, control) {
+            return Err(DropReason::DeviceRefused);
+        }
     }
     if frame.has(Flags::CSUM_PARTIAL) {
         frame.set_csum(frame.csum() + LEN as u16);
     }
     Ok(())
+}
+
+/// `false`, and nothing is changed, if there is no headroom or another handle has the addresses.
+#[inline(always)]
+fn insert(frame: &mut Mbuf, addresses: &[u8; ADDRESSES], protocol: u16, control: u16) -> bool {
+    if frame.prepend(LEN).is_none() {
+        return false;
+    }
+    let head = frame.headers_mut(ADDRESSES + LEN);
+    let Some(head) = head.and_then(|head| head.first_chunk_mut::<{ ADDRESSES + LEN }>()) else {
+        frame.trim_front(LEN);
+        return false;
+    };
+    let ([a, b], [c, d]) = (protocol.to_be_bytes(), control.to_be_bytes());
+    let (front, tag) = head.split_at_mut(ADDRESSES);
+    front.copy_from_slice(addresses);
+    tag.copy_from_slice(&[a, b, c, d]);
+    true
 }
 
 /// Remove the tag, which [`find`] found or [`push`] inserted.

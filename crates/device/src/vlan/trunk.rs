@@ -40,8 +40,9 @@ pub(super) struct Trunk {
     /// The last burst, of any port, was pushed back: the device remembers it and will report room.
     /// It remembers no earlier burst.
     remembers: bool,
-    /// Drops that belong to no port.
+    /// Drops that belong to no port, and how many there are.
     drops: Drops,
+    counted: u64,
 }
 
 /// The wakers of a trunk's ports: a wake-up from the device wakes all of them.
@@ -90,7 +91,7 @@ impl Trunk {
         }
         let ports = ids.iter().map(|_| Member::default()).collect();
         let drops = Drops::default();
-        Trunk { device, protocol, members, untagged, ports, remembers: false, drops }
+        Trunk { device, protocol, members, untagged, ports, remembers: false, drops, counted: 0 }
     }
 
     /// A port for VLAN `id`, instead of the one that has it; the place of a closed port is used
@@ -128,18 +129,43 @@ impl Trunk {
     }
 
     /// Receive a burst from the device and distribute it: the frames of `port`, none of which
-    /// waits, go straight to `into`, as far as there is room. Returns the other ports whose queue
-    /// was empty before.
+    /// waits, stay in `into`. Returns the other ports whose queue was empty before.
     #[inline]
     pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool, into: &mut Burst) -> Vec<usize> {
-        let (mut burst, mut news) = (Burst::new(), Vec::new());
-        self.device.rx_burst(pool, &mut burst);
-        for mut frame in burst {
-            match self.whose(&mut frame) {
-                Ok(to) if to == port && !into.is_full() => into.push(frame),
-                Ok(to) => self.enqueue(to, to != port, frame, pool, &mut news),
+        let mut at = into.len();
+        self.device.rx_burst(pool, into);
+        while let Some(frame) = into.get_mut(at) {
+            match self.whose(frame) {
+                Ok((to, tag)) if to == port => strip(frame, tag),
+                _ => return self.distribute(port, at, pool, into),
+            }
+            at += 1;
+        }
+        Vec::new()
+    }
+
+    /// Not all frames from `at` on are of `port`.
+    #[inline(never)]
+    fn distribute(
+        &mut self,
+        port: usize,
+        at: usize,
+        pool: &mut Pool,
+        into: &mut Burst,
+    ) -> Vec<usize> {
+        let (rest, mut news) = (into.drain(at..).collect::<Burst>(), Vec::new());
+        for mut frame in rest {
+            match self.whose(&frame) {
+                Ok((to, tag)) => {
+                    strip(&mut frame, tag);
+                    if to == port {
+                        into.push(frame);
+                    } else {
+                        self.enqueue(to, frame, pool, &mut news);
+                    }
+                }
                 Err(reason) => {
-                    self.drops.count(reason);
+                    self.count(reason);
                     pool.free(frame);
                 }
             }
@@ -147,21 +173,19 @@ impl Trunk {
         news
     }
 
-    /// A frame waits for its port, which is to be woken, if it is another one, by the first.
-    fn enqueue(
-        &mut self,
-        to: usize,
-        is_other: bool,
-        frame: Mbuf,
-        pool: &mut Pool,
-        news: &mut Vec<usize>,
-    ) {
+    fn count(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+        self.counted += 1;
+    }
+
+    /// A frame waits for another port, which is to be woken by the first.
+    fn enqueue(&mut self, to: usize, frame: Mbuf, pool: &mut Pool, news: &mut Vec<usize>) {
         let Some(member) = self.ports.get_mut(to) else { return };
         if member.waiting.len() >= QUEUE {
-            self.drops.count(DropReason::DeviceRingFull);
+            self.count(DropReason::DeviceRingFull);
             return pool.free(frame);
         }
-        if member.waiting.is_empty() && is_other {
+        if member.waiting.is_empty() {
             news.push(to);
         }
         member.waiting.push_back(frame);
@@ -193,28 +217,20 @@ impl Trunk {
         all.filter(|(number, member)| member.owed && *number != port).map(|(n, _)| n).collect()
     }
 
-    /// Find the port of a frame, and remove the frame's tag. A priority tag counts as untagged.
-    #[inline]
-    fn whose(&self, frame: &mut Mbuf) -> Result<usize, DropReason> {
-        let to = match tag::find(frame.as_slice(), self.protocol) {
+    /// The port of a frame, and the TCI of the tag that it has. A priority tag counts as untagged.
+    #[inline(always)]
+    fn whose(&self, frame: &Mbuf) -> Result<(usize, Option<u16>), DropReason> {
+        let (to, tag) = match tag::find(frame.as_slice(), self.protocol) {
             Found::Cut => return Err(DropReason::EtherShort),
-            Found::Untagged => self.untagged,
-            Found::Tag(control) => {
-                let to = match control & tag::ID_MASK {
-                    0 => self.untagged,
-                    id => self.members.get(usize::from(id)).copied().flatten(),
-                };
-                if to.is_some() {
-                    tag::pop(frame);
-                    frame.set(Flags::VLAN);
-                    frame.set_vlan(control);
-                }
-                to
-            }
+            Found::Untagged => (self.untagged, None),
+            Found::Tag(control) => match control & tag::ID_MASK {
+                0 => (self.untagged, Some(control)),
+                id => (self.members.get(usize::from(id)).copied().flatten(), Some(control)),
+            },
         };
         let to = to.map(usize::from).ok_or(DropReason::VlanUnknown)?;
         let open = self.ports.get(to).is_some_and(|member| !member.closed);
-        if open { Ok(to) } else { Err(DropReason::VlanUnknown) }
+        if open { Ok((to, tag)) } else { Err(DropReason::VlanUnknown) }
     }
 
     /// A port was dropped: discard its frames.
@@ -226,10 +242,25 @@ impl Trunk {
         }
     }
 
+    /// Grows with the trunk's drops; `None` if the device has some, which may grow by themselves.
+    pub(super) fn counted(&self) -> Option<u64> {
+        self.device.drops().is_none().then_some(self.counted)
+    }
+
     /// Drops that belong to no port: the trunk's and the device's.
     pub(super) fn drops(&self) -> Drops {
         let mut all = self.drops.clone();
         self.device.drops().into_iter().for_each(|of_device| all.include(of_device));
         all
+    }
+}
+
+/// Remove a frame's tag, whose TCI it keeps.
+#[inline(always)]
+fn strip(frame: &mut Mbuf, tag: Option<u16>) {
+    if let Some(control) = tag {
+        tag::pop(frame);
+        frame.set(Flags::VLAN);
+        frame.set_vlan(control);
     }
 }

@@ -185,6 +185,12 @@ impl View<'_> {
         table.v6.lookup_burst(&self.shared.nodes, dsts, out, key_of, LEVELS_V6);
     }
 
+    /// Do all packets of `group` have one next hop, whatever their destination?
+    #[inline]
+    pub fn is_one_gateway(&self, group: GroupIndex) -> bool {
+        self.shared.groups.is_one_gateway(group)
+    }
+
     /// The next hop of a packet to `dst`, whose group this view has found. Of a group of several,
     /// `flow`, a hash of the packet's flow, chooses one.
     #[inline]

@@ -5,7 +5,7 @@
 //! (ECMP) names an array of buckets (`ecmp.rs`), each with the group of one next hop. RFC 2992.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
 
 use base::Mtu;
@@ -33,6 +33,31 @@ impl GroupIndex {
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// The hash of a packet's flow, by which one of several next hops is chosen: of both addresses.
+#[inline(always)]
+pub fn flow_v4(src: Ipv4Addr, dst: Ipv4Addr) -> u32 {
+    dst.to_bits() ^ src.to_bits().rotate_left(1)
+}
+
+/// [`flow_v4`] for IPv6.
+#[inline(always)]
+pub fn flow_v6(src: Ipv6Addr, dst: Ipv6Addr) -> u32 {
+    let flow = dst.to_bits() ^ src.to_bits().rotate_left(1);
+    let flow = (flow ^ flow >> 64) as u64;
+    (flow ^ flow >> 32) as u32
+}
+
+/// The same of either version; without a source of the destination alone.
+#[inline]
+pub(super) fn flow_of(src: Option<IpAddr>, dst: IpAddr) -> u32 {
+    match (src, dst) {
+        (Some(IpAddr::V4(src)), IpAddr::V4(dst)) => flow_v4(src, dst),
+        (Some(IpAddr::V6(src)), IpAddr::V6(dst)) => flow_v6(src, dst),
+        (_, IpAddr::V4(dst)) => flow_v4(Ipv4Addr::UNSPECIFIED, dst),
+        (_, IpAddr::V6(dst)) => flow_v6(Ipv6Addr::UNSPECIFIED, dst),
     }
 }
 
@@ -65,6 +90,13 @@ pub(super) struct Groups {
 }
 
 impl Groups {
+    /// Do all packets of `group` have one next hop, whatever their destination?
+    #[inline]
+    pub(super) fn is_one_gateway(&self, group: GroupIndex) -> bool {
+        let kind = |record: &[AtomicU32; WORDS]| record[KIND].load(Ordering::Relaxed) & KIND_MASK;
+        self.records.get(group.0).is_some_and(|record| matches!(kind(record), VIA_V4 | VIA_V6))
+    }
+
     /// The next hop of a packet to `dst` whose group was found; `flow` chooses among several.
     #[inline]
     pub(super) fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {

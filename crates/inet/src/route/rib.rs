@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use base::{Cidr, Instant, Owner};
 
 use super::fib::{Fib, Root, Target, View, Writer, key_of};
-use super::group::{GroupIndex, Path};
+use super::group::{GroupIndex, Path, flow_of};
 use super::trie::{Prefix, SHORT, mask};
 use super::{NextHop, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
@@ -182,9 +182,7 @@ impl Routes {
         table: u32,
     ) -> Option<NextHop> {
         let view = self.fib.view();
-        let flow = key_of(dst) ^ src.map_or(0, key_of).rotate_left(1);
-        let flow = (flow ^ flow >> 64) as u64;
-        view.next_hop(view.lookup(dst, table), dst, (flow ^ flow >> 32) as u32)
+        view.next_hop(view.lookup(dst, table), dst, flow_of(src, dst))
     }
 
     /// The routes for a burst of the owner's own lookups.

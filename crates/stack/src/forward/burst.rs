@@ -7,13 +7,13 @@
 //! the others were looked up by, they follow it. Counters: `forwarded`,
 //! `forwarded_in_bursts`. RFC 1812 section 5.2.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
-use base::{Counter, DropReason, LinkKind, MacAddr, Owner};
+use base::{Counter, DropReason, LinkKind, MacAddr};
 use device::{BURST, Burst};
 use inet::forward::{pass_v4, pass_v6, plain_v4, plain_v6};
-use inet::{NextHop, Routes};
+use inet::route::{GroupIndex, MAIN_TABLE, View, flow_v4, flow_v6};
 use mbuf::{Flags, Mbuf};
 use wire::{ether, ipv4, ipv6};
 
@@ -29,20 +29,52 @@ pub(super) struct Bursts {
     adjacencies: Adjacencies,
 }
 
-/// What was seen of a frame: the number of its destination among those of the burst, and the
-/// packet's length in bytes.
+/// What was seen of a frame: the number of its flow among those of the burst, and the packet's
+/// length in bytes.
 #[derive(Clone, Copy)]
 struct Seen {
     number: u8,
     len: u16,
 }
 
-/// No destination: the frame takes the long way.
+/// No flow: the frame takes the long way.
 const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
-const _: () = assert!(BURST < u8::MAX as usize);
+/// Flows of IPv6 have numbers from here on.
+const FIRST_V6: usize = BURST;
+const _: () = assert!(2 * BURST < u8::MAX as usize);
 
-/// The egress of packets to a destination.
+/// The flows of one version in a burst: what is looked up.
+struct Flows<A> {
+    dsts: ArrayVec<A, BURST>,
+    /// What chooses among several next hops.
+    hashes: ArrayVec<u32, BURST>,
+}
+
+impl<A: Copy + PartialEq> Flows<A> {
+    fn new() -> Flows<A> {
+        Flows { dsts: ArrayVec::new(), hashes: ArrayVec::new() }
+    }
+
+    /// The number of a packet's flow, which is a new one unless the last packet was of it.
+    #[inline(always)]
+    fn number(&mut self, dst: A, hash: u32) -> usize {
+        if self.dsts.last() != Some(&dst) || self.hashes.last() != Some(&hash) {
+            self.dsts.push(dst);
+            self.hashes.push(hash);
+        }
+        self.dsts.len() - 1
+    }
+}
+
+/// All flows of a burst.
+struct Seens {
+    frames: ArrayVec<Seen, BURST>,
+    v4: Flows<Ipv4Addr>,
+    v6: Flows<Ipv6Addr>,
+}
+
+/// The egress of a flow.
 #[derive(Clone, Copy)]
 enum Egress {
     Found(Slot),
@@ -50,6 +82,9 @@ enum Egress {
     New(Slot),
     None,
 }
+
+/// The egresses of the flows of IPv4, and of those of IPv6.
+type Egresses = [ArrayVec<Egress, BURST>; 2];
 
 impl Egress {
     #[inline(always)]
@@ -84,39 +119,26 @@ impl Bursts {
             self.generation = generation;
             self.locals.rebuild(stack);
         }
-        let (mut seen, mut destinations) = (ArrayVec::new(), ArrayVec::new());
-        self.look(frames, (link, mac), &mut seen, &mut destinations);
-        let mut egresses = ArrayVec::new();
-        self.look_up(stack, &destinations, &mut egresses);
+        let mut seen = Seens { frames: ArrayVec::new(), v4: Flows::new(), v6: Flows::new() };
+        self.look(frames, (link, mac), &mut seen);
+        let mut egresses = [ArrayVec::new(), ArrayVec::new()];
+        self.look_up(stack, &seen, &mut egresses);
         let in_port = (port_id, (link, mac));
-        self.send(stack, in_port, frames, (&seen, &mut egresses))
+        self.send(stack, in_port, frames, (&seen.frames, &mut egresses))
     }
 
     /// What of each frame is plain.
     #[inline(always)]
-    fn look(
-        &self,
-        frames: &Burst,
-        (link, mac): (LinkKind, MacAddr),
-        seen: &mut ArrayVec<Seen, BURST>,
-        destinations: &mut ArrayVec<IpAddr, BURST>,
-    ) {
+    fn look(&self, frames: &Burst, (link, mac): (LinkKind, MacAddr), seen: &mut Seens) {
         for m in frames {
-            let Some((dst, len)) = self.plain(m, link, mac) else {
-                seen.push(REFUSED);
-                continue;
-            };
-            if destinations.last() != Some(&dst) {
-                destinations.push(dst);
-            }
-            seen.push(Seen { number: (destinations.len() - 1) as u8, len });
+            let plain = self.plain(m, link, mac, seen);
+            seen.frames.push(plain.unwrap_or(REFUSED));
         }
     }
 
-    /// The destination and the length of a packet that is not for us and that nothing is unusual
-    /// about.
+    /// The flow and the length of a packet that is not for us and that nothing is unusual about.
     #[inline(always)]
-    fn plain(&self, m: &Mbuf, link: LinkKind, mac: MacAddr) -> Option<(IpAddr, u16)> {
+    fn plain(&self, m: &Mbuf, link: LinkKind, mac: MacAddr, seen: &mut Seens) -> Option<Seen> {
         if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
             return None;
         }
@@ -132,31 +154,60 @@ impl Bursts {
         match ethertype {
             ether::IPV4 => {
                 let ip = plain_v4(packet)?;
-                let crosses = !self.locals.has_v4(ip.dst) && !self.locals.has_v4(ip.src);
-                crosses.then_some((IpAddr::V4(ip.dst), ip.len as u16))
+                if self.locals.has_v4(ip.dst) || self.locals.has_v4(ip.src) {
+                    return None;
+                }
+                let number = seen.v4.number(ip.dst, flow_v4(ip.src, ip.dst)) as u8;
+                Some(Seen { number, len: ip.len as u16 })
             }
             ether::IPV6 => {
                 let ip = plain_v6(packet)?;
-                let crosses = !self.locals.has_v6(ip.dst) && !self.locals.has_v6(ip.src);
+                if self.locals.has_v6(ip.dst) || self.locals.has_v6(ip.src) {
+                    return None;
+                }
                 // Longer ones do not fit a length of 16 bits, nor any MTU.
                 let len = u16::try_from(ip.len).ok()?;
-                crosses.then_some((IpAddr::V6(ip.dst), len))
+                let number = FIRST_V6 + seen.v6.number(ip.dst, flow_v6(ip.src, ip.dst));
+                Some(Seen { number: number as u8, len })
             }
             _ => None,
         }
     }
 
-    /// The egress of each destination.
+    /// The egress of each flow: destinations are looked up together, so that the memory of all of
+    /// them is waited for at once.
     #[inline(always)]
-    fn look_up(
+    fn look_up(&mut self, stack: &Stack, seen: &Seens, egresses: &mut Egresses) {
+        let view = stack.routes.view();
+        let mut groups = [GroupIndex::NONE; BURST];
+        let [v4, v6] = egresses;
+        if !seen.v4.dsts.is_empty() {
+            view.lookup_burst_v4(&seen.v4.dsts, &mut groups, MAIN_TABLE);
+            self.egresses(stack, &view, &seen.v4, &groups, v4);
+        }
+        if !seen.v6.dsts.is_empty() {
+            view.lookup_burst_v6(&seen.v6.dsts, &mut groups, MAIN_TABLE);
+            self.egresses(stack, &view, &seen.v6, &groups, v6);
+        }
+    }
+
+    #[inline(always)]
+    fn egresses<A: Copy + Into<IpAddr>>(
         &mut self,
         stack: &Stack,
-        destinations: &ArrayVec<IpAddr, BURST>,
+        view: &View<'_>,
+        flows: &Flows<A>,
+        groups: &[GroupIndex; BURST],
         egresses: &mut ArrayVec<Egress, BURST>,
     ) {
-        let mut hops = ArrayVec::new();
-        next_hops(&stack.routes, destinations, &mut hops);
-        for (hop, &dst) in hops.iter().zip(destinations) {
+        let mut last = (GroupIndex::NONE, Egress::None);
+        for ((&dst, &hash), &group) in flows.dsts.iter().zip(&flows.hashes).zip(groups) {
+            if group == last.0 {
+                egresses.push(last.1);
+                continue;
+            }
+            let dst = dst.into();
+            let hop = view.next_hop(group, dst, hash);
             let found =
                 hop.and_then(|hop| self.adjacencies.find(stack, self.generation, &hop, dst));
             egresses.push(match found {
@@ -164,6 +215,12 @@ impl Bursts {
                 Some((slot, true)) => Egress::New(slot),
                 None => Egress::None,
             });
+            // The next flow has the same if there is one gateway for all.
+            if let Some((slot, _)) = found
+                && view.is_one_gateway(group)
+            {
+                last = (group, Egress::Found(slot));
+            }
         }
     }
 
@@ -174,7 +231,7 @@ impl Bursts {
         stack: &mut Stack,
         (port_id, link): (u16, (LinkKind, MacAddr)),
         frames: &mut Burst,
-        (seen, egresses): (&ArrayVec<Seen, BURST>, &mut ArrayVec<Egress, BURST>),
+        (seen, egresses): (&ArrayVec<Seen, BURST>, &mut Egresses),
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
         let mut generation = self.generation;
@@ -184,8 +241,7 @@ impl Bursts {
         let never_by = if redirects { u32::from(port_id) } else { u32::MAX };
         for (m, seen) in core::mem::take(frames).into_iter().zip(seen) {
             bytes += m.len() as u64;
-            let egress = egresses.get_mut(usize::from(seen.number));
-            let slot = egress.and_then(Egress::of_next_packet);
+            let slot = egress_of(egresses, seen.number).and_then(Egress::of_next_packet);
             let adjacency = slot.and_then(|slot| self.adjacencies.at(slot)).filter(|a| {
                 u32::from(seen.len) <= a.mtu
                     && u32::from(a.port()) != never_by
@@ -215,18 +271,11 @@ impl Bursts {
     }
 }
 
-/// The next hop of each destination. Source, owner and mark are those of the long way, which
-/// forwards for nobody in particular.
+/// The egress of the flow of that number.
 #[inline(always)]
-fn next_hops(
-    routes: &Routes,
-    destinations: &ArrayVec<IpAddr, BURST>,
-    hops: &mut ArrayVec<Option<NextHop>, BURST>,
-) {
-    let owner = Owner::program();
-    for &dst in destinations {
-        hops.push(routes.lookup(dst, None, &owner, 0, inet::route::MAIN_TABLE));
-    }
+fn egress_of(egresses: &mut Egresses, number: u8) -> Option<&mut Egress> {
+    let number = usize::from(number);
+    egresses.get_mut(number / FIRST_V6)?.get_mut(number % FIRST_V6)
 }
 
 /// A frame, whose packet of `len` bytes begins at `at`, to its next hop; returned, and not changed,

@@ -1,6 +1,7 @@
 //! Random traffic through a router, and what its neighbours and its administrator do meanwhile.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::num::NonZeroU8;
 
 use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu};
 use inet::{Address, Route};
@@ -176,7 +177,7 @@ impl Traffic {
         let port = rng.below(LINKS.len() as u32) as usize;
         let (id, link) = (PortId(port as u16), port as u8 + 1);
         let other = PortId(rng.below(LINKS.len() as u32) as u16);
-        let (what, on, v6) = (rng.below(48), rng.one_in(2), rng.one_in(3));
+        let (what, on, v6) = (rng.below(52), rng.one_in(2), rng.one_in(3));
         let small = Mtu::new(rng.pick(&[1_280, 1_300])).filter(|_| on);
         let [of_v4, of_v6] = beyond(port);
         let (dest, via) = if v6 { of_v6 } else { of_v4 };
@@ -219,7 +220,14 @@ impl Traffic {
                 44 => _ = stack.set_burst_gap(dest, on.then_some(Duration::from_millis(1))),
                 45 => _ = stack.set_burst_gap(dest, None),
                 46 => stack.set_forwarding(on || port > 0),
-                _ => router.toggle_forwarder(),
+                47 => router.toggle_forwarder(),
+                _ => {
+                    // Flows share two gateways.
+                    for last in [2, 3] {
+                        let route = Route::new(dest, Some(host(port, last, v6)), id.0);
+                        _ = stack.add_route(route.shared(NonZeroU8::MIN));
+                    }
+                }
             }
         });
     }
