@@ -6,8 +6,8 @@
 //!
 //! # Per shard, and published to all
 //! Per shard: connections, listeners' queues, timers, buffers, counters, ports' queues.
-//! Published (copied into each shard when it changes, never locked): routes, neighbours,
-//! switches, limits. Today there is one shard and its owner sets them directly.
+//! Published by the first shard (`shard.rs`): addresses, permanent neighbours, switches; routes are
+//! looked up in one FIB. A stack alone has all of it for itself.
 
 mod acd;
 mod addresses;

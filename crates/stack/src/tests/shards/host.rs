@@ -64,7 +64,7 @@ fn a_full_ring_drops_by_name_and_nothing_leaks() {
         world.offer(0, 0, &frame);
     }
     while world.shards[0].poll(NOW) > 0 {}
-    (0..10).for_each(|_| drop(world.shards[0].poll(NOW)));
+    (0..10).for_each(|_| assert_eq!(world.shards[0].poll(NOW), 0));
     world.poll();
     let lost = world.shards[0].enter().drops().of(DropReason::ShardRingFull);
     assert_eq!(lost, 100);
