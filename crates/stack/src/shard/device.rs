@@ -43,13 +43,7 @@ impl Outbox {
         self.bells[to].ring();
     }
 
-    fn push(
-        &self,
-        rings: &mut [Option<Producer<Mbuf>>],
-        to: usize,
-        frame: Mbuf,
-        pool: &mut Pool,
-    ) {
+    fn push(&self, rings: &mut [Option<Producer<Mbuf>>], to: usize, frame: Mbuf, pool: &mut Pool) {
         let Some(ring) = rings.get_mut(to).and_then(Option::as_mut) else { return };
         if let Err(rtrb::PushError::Full(frame)) = ring.push(frame) {
             self.full.fetch_add(1, Ordering::Relaxed);
@@ -59,10 +53,9 @@ impl Outbox {
 
     /// Count what was lost since the last call.
     pub(super) fn count_drops(&self, drops: &mut Drops) {
-        for (lost, reason) in [
-            (&self.full, DropReason::ShardRingFull),
-            (&self.exhausted, DropReason::MbufExhausted),
-        ] {
+        for (lost, reason) in
+            [(&self.full, DropReason::ShardRingFull), (&self.exhausted, DropReason::MbufExhausted)]
+        {
             if lost.load(Ordering::Relaxed) != 0 {
                 drops.count_many(reason, lost.swap(0, Ordering::Relaxed));
             }
@@ -104,13 +97,14 @@ pub(super) fn join(
         }));
     }
     let parts = devices.into_iter().zip(inboxes).zip(bells).zip(outboxes).enumerate();
-    let queue = |(index, (((device, inbox), bell), outbox)): (usize, (((_, _), _), Arc<Outbox>))| {
-        let device: Box<dyn Device> = device;
-        let link = device.limits().link;
-        let out = Arc::clone(&outbox);
-        let queue = Queue { device, link, steering, index, inbox, outbox, bell };
-        (Box::new(queue) as Box<dyn Device>, out)
-    };
+    let queue =
+        |(index, (((device, inbox), bell), outbox)): (usize, (((_, _), _), Arc<Outbox>))| {
+            let device: Box<dyn Device> = device;
+            let link = device.limits().link;
+            let out = Arc::clone(&outbox);
+            let queue = Queue { device, link, steering, index, inbox, outbox, bell };
+            (Box::new(queue) as Box<dyn Device>, out)
+        };
     parts.map(queue).collect()
 }
 

@@ -248,9 +248,10 @@ fn fold(a: u64, b: u64) -> u64 {
 #[inline(always)]
 fn is_dhcp(ports: &[u8]) -> bool {
     let Some(&[a, b, c, d]) = ports.first_chunk::<4>() else { return false };
-    [[a, b], [c, d]].map(u16::from_be_bytes).into_iter().any(|port| {
-        port.wrapping_sub(DHCP) < 2 || port.wrapping_sub(DHCPV6) < 2
-    })
+    [[a, b], [c, d]]
+        .map(u16::from_be_bytes)
+        .into_iter()
+        .any(|port| port.wrapping_sub(DHCP) < 2 || port.wrapping_sub(DHCPV6) < 2)
 }
 
 /// The protocol behind the extension headers of an IPv6 packet, and its data; `None` for a fragment

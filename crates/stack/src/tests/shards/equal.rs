@@ -43,7 +43,8 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
     let (from, to) = (SocketAddr::new(ends[0], ports[0]), SocketAddr::new(ends[1], ports[1]));
     let data = [&number.to_be_bytes()[..], &[7; 60]].concat();
     let plain = datagram(from, to, &data);
-    let frame = |protocol, ttl, payload: &[u8]| frame(port, from.ip(), to.ip(), protocol, ttl, payload);
+    let frame =
+        |protocol, ttl, payload: &[u8]| frame(port, from.ip(), to.ip(), protocol, ttl, payload);
     match random.below(12) {
         0 if !v6 => {
             let mut part = frame(ipv4::UDP, 64, &plain);
@@ -60,8 +61,8 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
             assert!(icmp::Header::parse(&message).is_ok());
             frame(ipv4::ICMP, 64, &message)
         }
-        // Nobody's network, without a report since the protocol is an error itself.
-        2 => super::frame(port, from.ip(), host(port, 77, v6), 99, 64, &plain),
+        // Its last hop: the router reports it.
+        2 => frame(ipv4::UDP, 1, &plain),
         3 => frame(132, 64, &plain),
         4 => frame(ipv4::TCP, 64, &plain),
         _ => frame(ipv4::UDP, 64, &plain),
@@ -88,7 +89,7 @@ fn flows(frames: &Sent) -> BTreeMap<Vec<u8>, Sent> {
 
 #[test]
 fn shards_forward_what_one_stack_forwards() {
-    for (seed, count) in (1..=20).flat_map(|seed| [(seed, 2), (seed, 3)]) {
+    for (seed, count) in (1..=6).flat_map(|seed| [(seed, 2), (seed, 3)]) {
         let mut random = Random(seed * 0x9e37_79b9);
         let (mut single, mut world) = (Single::new(), World::router(count));
         let mut forwarded = 0;
