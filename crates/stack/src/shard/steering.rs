@@ -233,7 +233,7 @@ impl Steering {
         let [a, b] = self.key;
         let hash = fold(one.min(other) ^ a, one.max(other) ^ b);
         let spread = fold(hash ^ b, 0x9e37_79b9_7f4a_7c15);
-        ((spread >> 32) * u64::from(self.count) >> 32) as usize
+        (((spread >> 32) * u64::from(self.count)) >> 32) as usize
     }
 }
 

@@ -134,7 +134,7 @@ fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
 /// Make a frame of IPv4 a fragment.
 fn fragment(frame: &mut [u8], id: u16, offset: u16, more: bool) {
     frame[18..20].copy_from_slice(&id.to_be_bytes());
-    let bits = offset / 8 | if more { 0x2000 } else { 0 };
+    let bits = (offset / 8) | if more { 0x2000 } else { 0 };
     frame[20..22].copy_from_slice(&bits.to_be_bytes());
     frame[24..26].fill(0);
     let sum = Ladder::Word64.sum(&frame[14..34]);

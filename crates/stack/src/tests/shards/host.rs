@@ -39,8 +39,8 @@ fn a_fragmented_datagram_reaches_the_shard_of_its_flow() {
         world.offer(0, 0, &parts[0]);
         world.poll();
         let expected = steering.of_flow(theirs, ours);
-        for index in 0..2 {
-            let got = received(&mut world.shards[index], sockets[index]);
+        for (index, &socket) in sockets.iter().enumerate() {
+            let got = received(&mut world.shards[index], socket);
             let due = if index == expected { vec![n] } else { Vec::new() };
             assert_eq!(got, due, "datagram {n} at shard {index}");
         }

@@ -26,7 +26,7 @@ fn shards_on_two_threads_lose_nothing_and_keep_the_order() {
                 while !done.load(Ordering::Acquire) || shard.poll(NOW) > 0 {
                     shard.poll(NOW);
                     turn += 1;
-                    if shard.index() == 0 && turn % 8 == 0 {
+                    if shard.index() == 0 && turn.is_multiple_of(8) {
                         let mut stack = shard.enter();
                         stack.add_route(Route::new(dest, via, 1));
                         stack.remove_route(dest, PortId(1));
