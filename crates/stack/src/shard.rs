@@ -1,10 +1,10 @@
-//! Shards: several stacks, one a core, that are one host to the network. A flow belongs to the shard
-//! that its hash selects; nothing is shared on its path.
+//! Shards: several stacks, one a core, that are one host to the network. A flow belongs to the
+//! shard that its hash selects; nothing is shared on its path.
 //!
-//! Called by: programs that want more than one core. The first shard speaks for the host: it has the
-//! addresses, routes, groups and autoconfiguration, and answers neighbours. The others look up in
-//! its FIB, take over what it publishes between two turns, and find neighbours by themselves, whose
-//! answers are copied to all. docs/decisions/0081.
+//! Called by: programs that want more than one core. The first shard speaks for the host: it has
+//! the addresses, routes, groups and autoconfiguration, and answers neighbours. The others look up
+//! in its FIB, take over what it publishes between two turns, and find neighbours by themselves,
+//! whose answers are copied to all. docs/decisions/0081.
 
 mod device;
 mod published;
@@ -113,8 +113,8 @@ impl Shard {
         self.enter().poll(now)
     }
 
-    /// The stack, for as long as a turn lasts: what the first shard published is taken over now, and
-    /// what the first shard changes is published at the end.
+    /// The stack, for as long as a turn lasts: what the first shard published is taken over now,
+    /// and what the first shard changes is published at the end.
     pub fn enter(&mut self) -> Entered<'_> {
         if let Some(reader) = &self.reader {
             reader.begin();

@@ -1,9 +1,9 @@
 //! A shard's queue of a device: frames of other shards' flows are handed to these, and theirs are
 //! received with its own.
 //!
-//! Called by: `rx.rs`, once a burst, on ports of shards alone. Between two shards there is a ring in
-//! each direction, with one producer and one consumer; order is kept. Where the device spreads its
-//! frames by the same hash, no ring is ever touched. Drop reasons: `shard_ring_full`,
+//! Called by: `rx.rs`, once a burst, on ports of shards alone. Between two shards there is a ring
+//! in each direction, with one producer and one consumer; order is kept. Where the device spreads
+//! its frames by the same hash, no ring is ever touched. Drop reasons: `shard_ring_full`,
 //! `mbuf_exhausted`. Limit: [`RING_FRAMES`].
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
-//! Steering: the shard that a frame belongs to, by a keyed hash of its flow that is the same in both
-//! directions.
+//! Steering: the shard that a frame belongs to, by a keyed hash of its flow that is the same in
+//! both directions.
 //!
 //! Called by: `device.rs` for each frame, `open.rs` for the port of a connection, `frag.rs` for a
 //! datagram that is whole again; senders that have a ring for each shard. ICMP errors go where the
-//! flow that they quote goes, fragments by their addresses alone, so that those of one datagram meet.
-//! What is for the host rather than for a flow is the first shard's. RFC 792, RFC 4443.
+//! flow that they quote goes, fragments by their addresses alone, so that those of one datagram
+//! meet. What is for the host rather than for a flow is the first shard's. RFC 792, RFC 4443.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -226,8 +226,8 @@ impl Steering {
         }
     }
 
-    /// Not SipHash, which costs as much as a tenth of forwarding a packet: whoever finds the key out
-    /// can overload one shard, and no more.
+    /// Not SipHash, whose six rounds each frame would pay: whoever finds the key out can overload
+    /// one shard, and no more.
     #[inline(always)]
     fn between(&self, one: Endpoint, other: Endpoint) -> usize {
         let [a, b] = self.key;
