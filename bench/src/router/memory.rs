@@ -104,7 +104,7 @@ pub(super) fn tagged(b: &Bench) -> Result<Figure> {
 }
 
 pub(super) fn two_cores(_: &Bench) -> Result<Figure> {
-    bail!("not built yet: a stack is one shard, on one core")
+    bail!("not built yet: no rig drives two shards on two cores")
 }
 
 /// The router's share of a core for as many full-size frames as 10 Gb/s of Ethernet carry.

@@ -170,6 +170,8 @@ drop_reasons! {
     TcpReceiveFull "tcp_receive_full" "receive buffer is full";
     TcpTimeWait "tcp_time_wait" "segment for a connection in TIME-WAIT";
     TcpChallengeLimited "tcp_challenge_limited" "challenge ACK suppressed by the rate limit";
+    ShardRingFull "shard_ring_full"
+        "frame of another shard's flow while the ring to that shard was full";
     DnsMalformed "dns_malformed" "DNS answer that is no DNS message";
     DnsNotAsked "dns_not_asked"
         "DNS answer whose source, id or question is not that of the query (RFC 5452)";

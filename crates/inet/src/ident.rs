@@ -45,6 +45,15 @@ impl Default for Identifications {
 }
 
 impl Identifications {
+    /// Those of shard `index` of `count`, which have a secret in common: each begins in another
+    /// part of the counters' range, so that two do not give a flow the same number soon.
+    pub fn of_shard(index: usize, count: usize) -> Identifications {
+        let part = |range: u64| (range * index as u64 / count.max(1) as u64) as u32;
+        // The lower half for IPv4, all of it for IPv6.
+        let first = part(1 << 32) & !0xffff | part(1 << 16);
+        Identifications { counters: vec![first; COUNTERS], last: None }
+    }
+
     /// The identification of the next datagram from `src` to `dst`: 16 bits for IPv4, where each
     /// `protocol` has its own, 32 for IPv6.
     pub fn next(&mut self, secret: &KeyedHash, src: IpAddr, dst: IpAddr, protocol: u8) -> u32 {

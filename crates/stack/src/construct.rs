@@ -78,6 +78,7 @@ impl Stack {
             cookies_until: socket::cookies::NO_COOKIES,
             repeated: socket::repeated::Repeated::default(),
             is_overrun: false,
+            membership: None,
             ports_drawn: 0,
             fast_open: socket::fast_open::FastOpens::new(&KeyedHash::new(k0, k1)),
             leader: follow::Leader::none(),
@@ -116,6 +117,11 @@ impl Stack {
     pub fn set_switch(&mut self, switch: Switch, on: bool) {
         self.core.cx.switches = self.core.cx.switches.with(switch, on);
         self.core.cx.ladder = ladder_for(self.best_ladder, self.core.cx.switches);
+    }
+
+    pub(crate) fn follow_switches(&mut self, switches: Switches) {
+        self.core.cx.switches = switches;
+        self.core.cx.ladder = ladder_for(self.best_ladder, switches);
     }
 
     /// The switches.

@@ -36,6 +36,11 @@ pub(crate) struct Forwarding {
 }
 
 impl Forwarding {
+    /// Forwarding, directed broadcasts, redirects.
+    pub(crate) fn settings(&self) -> (bool, bool, bool) {
+        (self.on, self.directed_broadcasts, !self.no_redirects)
+    }
+
     #[inline(always)]
     fn sends_redirects(&self) -> bool {
         !self.no_redirects

@@ -20,7 +20,7 @@ use tcp::Fate;
 use wire::checksum::Sum;
 use wire::{icmpv6, ipv4, ipv6, udp};
 
-use crate::{Stack, extension, icmp, local, rx};
+use crate::{Stack, extension, icmp, local, rx, shard};
 
 /// While less is held, buffers of others are held as they are: a datagram of 64 KB that arrives
 /// without a gap is copied once, when it is complete.
@@ -90,17 +90,27 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
     if m.as_slice().first().is_some_and(|b| b >> 4 == 4) {
         let (ip, _) = ipv4_any(m.as_slice())?;
         note_checksum(&ip, &mut m, sum);
+        let Some(m) = to_its_shard(stack, m) else { return Ok(()) };
         return rx::transport(stack, ip, m, 0);
     }
     match extension::walk(stack, &m, 0)? {
         (ip, None) => {
             refuse_nd(&ip, &m, 0)?;
             note_checksum(&ip, &mut m, sum);
+            let Some(m) = to_its_shard(stack, m) else { return Ok(()) };
             rx::transport(stack, ip, m, 0)
         }
         // Fragments of a fragment: nobody has a use for them.
         (_, Some(_)) => Err(DropReason::Ipv6ExtensionHeader),
     }
+}
+
+/// Fragments came by their addresses: the datagram may be of a flow of another shard.
+fn to_its_shard(stack: &mut Stack, m: Mbuf) -> Option<Mbuf> {
+    if stack.membership.is_none() || m.has(Flags::LINK_GROUP) {
+        return Some(m);
+    }
+    shard::rehome(stack, m)
 }
 
 /// The sum of a datagram's data is known: if it says that the checksum is right, UDP need not go

@@ -6,8 +6,8 @@
 //!
 //! # Per shard, and published to all
 //! Per shard: connections, listeners' queues, timers, buffers, counters, ports' queues.
-//! Published (copied into each shard when it changes, never locked): routes, neighbours,
-//! switches, limits. Today there is one shard and its owner sets them directly.
+//! Published by the first shard (`shard.rs`): addresses, permanent neighbours, switches; routes are
+//! looked up in one FIB. A stack alone has all of it for itself.
 
 mod acd;
 mod addresses;
@@ -45,6 +45,7 @@ mod redirect;
 mod release;
 mod resolve;
 mod rx;
+pub mod shard;
 pub mod snapshot;
 mod socket;
 mod stamp;
@@ -174,6 +175,8 @@ pub struct Stack {
     pub(crate) repeated: socket::repeated::Repeated,
     /// The burst that is being taken in is of a port whose device has long had more.
     pub(crate) is_overrun: bool,
+    /// This stack is one of several shards.
+    pub(crate) membership: Option<Box<shard::Membership>>,
     /// How many ephemeral ports were drawn.
     pub(crate) ports_drawn: u64,
     pub(crate) fast_open: socket::fast_open::FastOpens,

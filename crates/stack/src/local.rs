@@ -15,12 +15,13 @@ use tcp::Fate;
 use crate::Stack;
 
 /// What of a port's addresses a packet's own are compared with.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct LocalAddrs {
     v4: Vec<LocalV4>,
     v6: Vec<Ipv6Addr>,
 }
 
+#[derive(Clone)]
 struct LocalV4 {
     addr: u32,
     /// The bits of the host part; none where a network has no broadcast address (31 and 32).

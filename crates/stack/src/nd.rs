@@ -70,6 +70,10 @@ fn neighbour<A: Addrs>(
         }
         _ => resolve::learn(stack, m.in_port(), &heard),
     };
+    if stack.is_follower() {
+        // A copy: the first shard answers, and counts what is of no use.
+        return Ok(());
+    }
     if let Some(IpAddr::V6(ours)) = heard.asked {
         resolve::may_answer(stack)?;
         advertise(stack, m.in_port(), ours, &heard)?;

@@ -340,6 +340,9 @@ pub(crate) fn send_nd(
 #[cold]
 pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
     let packet = m.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
+    if stack.is_follower() {
+        return follow_arp(stack, m.in_port(), packet);
+    }
     acd::heard(stack, m.in_port(), packet)?;
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let heard = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip))?;
@@ -360,6 +363,15 @@ pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
         return Err(DropReason::ArpUnsolicited);
     }
     stack.core.cx.counters.add(Counter::ArpIn, 1);
+    Ok(())
+}
+
+/// The copy of an ARP packet that another shard answers, and counts if it is of no use.
+fn follow_arp(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    if let Ok(heard) = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip)) {
+        learn(stack, port_id, &heard);
+    }
     Ok(())
 }
 

@@ -33,6 +33,7 @@ mod rare_timers;
 mod redirect;
 mod requirements;
 mod resolve;
+mod shards;
 mod taps;
 mod transfer;
 mod udp;

@@ -69,6 +69,12 @@ impl Neighbours {
         is_static
     }
 
+    /// The link address of a static entry.
+    pub fn permanent(&self, key: Key) -> Option<MacAddr> {
+        let entry = self.entries.get(&key)?;
+        (entry.state == State::Static).then_some(entry.mac)
+    }
+
     /// Look up the link address of a neighbour in order to send to it; solicit it if unknown.
     pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
         self.uses += 1;

@@ -136,6 +136,21 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// A burst begins whose lookups are those of [`super::Routes::following`]: what is found stays
+    /// valid until [`Reader::end`].
+    #[inline]
+    pub fn begin(&self) {
+        self.shared.epochs.pin(&self.slot);
+    }
+
+    /// The burst ends.
+    #[inline]
+    pub fn end(&self) {
+        Epochs::unpin(&self.slot);
+    }
+}
+
 impl Drop for Reader {
     fn drop(&mut self) {
         self.shared.epochs.leave(&self.slot);
@@ -236,6 +251,11 @@ pub(super) enum Root {
 impl Writer {
     pub(super) fn fib(&self) -> Fib {
         Fib { shared: Arc::clone(&self.shared) }
+    }
+
+    /// No writer: what another one writes is read.
+    pub(super) fn following(fib: &Fib) -> Writer {
+        Writer { shared: Arc::clone(&fib.shared), ..Writer::default() }
     }
 
     /// For whoever owns the writer: nothing changes while it is held.

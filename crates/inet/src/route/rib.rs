@@ -41,6 +41,8 @@ pub struct Routes {
     /// How many routes expire at a time.
     expiries: BTreeMap<Instant, usize>,
     fib: Writer,
+    /// The FIB is another stack's: it has no routes of its own, and takes none.
+    follows: bool,
 }
 
 fn target(dest: Cidr, table: u32) -> Target {
@@ -53,6 +55,12 @@ fn level(target: &Target) -> Level {
 }
 
 impl Routes {
+    /// The routes of another stack, to look destinations up: between [`super::Reader::begin`] and
+    /// `end` of a reader of the same FIB. None can be added, and none are listed.
+    pub fn following(fib: &Fib) -> Routes {
+        Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
+    }
+
     /// Add a route; one for the same destination and table over the same port is replaced, by the
     /// same gateway if it shares its packets with others. `false`, and nothing is changed, if there
     /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if a [`super::Reader`] has not ended
@@ -63,6 +71,9 @@ impl Routes {
         let old = self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)).cloned();
         if self.fib.is_held_up() {
             self.fib.reclaim();
+        }
+        if self.follows {
+            return false;
         }
         let is_full = self.len >= ROUTES_MAX || !self.fib.admits(route.table);
         if old.is_none() && is_full || self.fib.is_held_up() {

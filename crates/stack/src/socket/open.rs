@@ -146,7 +146,9 @@ impl Stack {
         let free = if port != 0 {
             is_free(self, port).then_some(port)
         } else {
-            self.ports_to_try().find(|&port| is_free(self, port))
+            // Answers come to the shard that their hash selects.
+            let is_here = |stack: &Stack, port| stack.has_flow(SocketAddr::new(ip, port), remote);
+            self.ports_to_try().find(|&port| is_free(self, port) && is_here(self, port))
         };
         free.map(|port| SocketAddr::new(ip, port)).ok_or(ConnectError::AddressInUse)
     }

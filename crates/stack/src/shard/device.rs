@@ -1,0 +1,268 @@
+//! A shard's queue of a device: frames of other shards' flows are handed to these, and theirs are
+//! received with its own.
+//!
+//! Called by: `rx.rs`, once a burst, on ports of shards alone. Between two shards there is a ring
+//! in each direction, with one producer and one consumer; order is kept. Where the device spreads
+//! its frames by the same hash, no ring is ever touched. Drop reasons: `shard_ring_full`,
+//! `mbuf_exhausted`. Limit: [`RING_FRAMES`].
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::Waker;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrayvec::ArrayVec;
+use base::{DropReason, Drops, Instant, LinkKind};
+use device::mitigation::Threshold;
+use device::{BURST, Burst, Device, Doorbell, Limits};
+use mbuf::{Mbuf, Pool};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::steering::{Home, Steering};
+
+/// Frames that wait between two shards at most, for each port and direction.
+pub const RING_FRAMES: usize = 512;
+
+/// Bursts of its own queue that one call takes, if all their frames are other shards'.
+const ROUNDS_MAX: usize = 8;
+
+/// The way to the other shards, of one port of one shard.
+pub(crate) struct Outbox {
+    /// By shard; `None` is the shard itself. Only that shard's thread takes the lock.
+    rings: Mutex<Vec<Option<Producer<Mbuf>>>>,
+    bells: Vec<Doorbell>,
+    full: AtomicU64,
+    exhausted: AtomicU64,
+}
+
+impl Outbox {
+    /// Hand a frame to another shard, and wake it.
+    pub(super) fn send(&self, to: usize, frame: Mbuf, pool: &mut Pool) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.push(&mut rings, to, frame, pool);
+        drop(rings);
+        self.bells[to].ring();
+    }
+
+    fn push(&self, rings: &mut [Option<Producer<Mbuf>>], to: usize, frame: Mbuf, pool: &mut Pool) {
+        let Some(ring) = rings.get_mut(to).and_then(Option::as_mut) else { return };
+        if let Err(rtrb::PushError::Full(frame)) = ring.push(frame) {
+            self.full.fetch_add(1, Ordering::Relaxed);
+            pool.free(frame);
+        }
+    }
+
+    /// Count what was lost since the last call.
+    pub(super) fn count_drops(&self, drops: &mut Drops) {
+        for (lost, reason) in
+            [(&self.full, DropReason::ShardRingFull), (&self.exhausted, DropReason::MbufExhausted)]
+        {
+            if lost.load(Ordering::Relaxed) != 0 {
+                drops.count_many(reason, lost.swap(0, Ordering::Relaxed));
+            }
+        }
+    }
+}
+
+/// One queue of a device, as a shard sees it.
+pub(super) struct Queue {
+    device: Box<dyn Device>,
+    link: LinkKind,
+    steering: Steering,
+    index: usize,
+    inbox: Vec<Consumer<Mbuf>>,
+    outbox: Arc<Outbox>,
+    bell: Doorbell,
+}
+
+/// The queues of one port, a device for each shard, and their ways out.
+pub(super) fn join(
+    devices: Vec<Box<dyn Device>>,
+    steering: Steering,
+) -> Vec<(Box<dyn Device>, Arc<Outbox>)> {
+    let bells: Vec<Doorbell> = devices.iter().map(|_| Doorbell::new()).collect();
+    let mut inboxes: Vec<Vec<Consumer<Mbuf>>> = devices.iter().map(|_| Vec::new()).collect();
+    let mut outboxes = Vec::new();
+    for from in 0..devices.len() {
+        let ring = |(to, inbox): (usize, &mut Vec<Consumer<Mbuf>>)| {
+            let (producer, consumer) = (to != from).then(|| RingBuffer::new(RING_FRAMES))?;
+            inbox.push(consumer);
+            Some(producer)
+        };
+        let rings = inboxes.iter_mut().enumerate().map(ring).collect();
+        outboxes.push(Arc::new(Outbox {
+            rings: Mutex::new(rings),
+            bells: bells.clone(),
+            full: AtomicU64::new(0),
+            exhausted: AtomicU64::new(0),
+        }));
+    }
+    let parts = devices.into_iter().zip(inboxes).zip(bells).zip(outboxes).enumerate();
+    let queue =
+        |(index, (((device, inbox), bell), outbox)): (usize, (((_, _), _), Arc<Outbox>))| {
+            let device: Box<dyn Device> = device;
+            let link = device.limits().link;
+            let out = Arc::clone(&outbox);
+            let queue = Queue { device, link, steering, index, inbox, outbox, bell };
+            (Box::new(queue) as Box<dyn Device>, out)
+        };
+    parts.map(queue).collect()
+}
+
+impl Queue {
+    /// What other shards handed over.
+    #[inline(always)]
+    fn receive(&mut self, into: &mut Burst) {
+        for ring in &mut self.inbox {
+            if ring.is_empty() {
+                continue;
+            }
+            let count = ring.slots().min(into.remaining_capacity());
+            if let Ok(chunk) = ring.read_chunk(count) {
+                into.extend(chunk);
+            }
+        }
+    }
+
+    fn has_received(&self) -> bool {
+        self.inbox.iter().any(|ring| !ring.is_empty())
+    }
+
+    /// Hand over what is not this shard's of the frames from `from` on; `false` if all of them are.
+    #[inline(always)]
+    fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
+        let mut homes: ArrayVec<Home, BURST> = ArrayVec::new();
+        let mut is_foreign = false;
+        for m in &into[from..] {
+            let home = self.steering.home(self.link, m.as_slice());
+            is_foreign |= home != Home::Shard(self.index);
+            homes.push(home);
+        }
+        if is_foreign {
+            self.hand_over(pool, into, from, &homes);
+        }
+        is_foreign
+    }
+
+    #[inline(never)]
+    fn hand_over(&self, pool: &mut Pool, into: &mut Burst, from: usize, homes: &[Home]) {
+        let mut rings = self.outbox.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames: Burst = into.drain(from..).collect();
+        let mut touched: ArrayVec<usize, BURST> = ArrayVec::new();
+        let mut all = false;
+        for (m, &home) in frames.into_iter().zip(homes) {
+            match home {
+                Home::Shard(to) if to == self.index => into.push(m),
+                Home::Shard(to) => {
+                    if !touched.contains(&to) {
+                        touched.push(to);
+                    }
+                    self.outbox.push(&mut rings, to, m, pool);
+                }
+                Home::All => {
+                    all = true;
+                    for to in (0..rings.len()).filter(|&to| to != self.index) {
+                        match pool.copy_of(m.as_slice()) {
+                            Some(copy) => self.outbox.push(&mut rings, to, copy, pool),
+                            None => {
+                                self.outbox.exhausted.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    }
+                    into.push(m);
+                }
+            }
+        }
+        drop(rings);
+        for (to, bell) in self.outbox.bells.iter().enumerate() {
+            if to != self.index && (all || touched.contains(&to)) {
+                bell.ring();
+            }
+        }
+    }
+}
+
+impl Device for Queue {
+    fn limits(&self) -> Limits {
+        self.device.limits()
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        let before = into.len();
+        self.receive(into);
+        for _ in 0..ROUNDS_MAX {
+            let from = into.len();
+            if into.is_full() || self.device.rx_burst(pool, into) == 0 {
+                break;
+            }
+            if !self.steer(pool, into, from) {
+                break;
+            }
+        }
+        into.len() - before
+    }
+
+    #[inline]
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        self.device.tx_burst(pool, from)
+    }
+
+    fn rx_ready(&self) -> bool {
+        self.has_received() || self.device.rx_ready()
+    }
+
+    fn tx_ready(&self) -> bool {
+        self.device.tx_ready()
+    }
+
+    fn link_up(&self) -> bool {
+        self.device.link_up()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.device.is_gone()
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.device.is_unfinished()
+    }
+
+    #[cfg(unix)]
+    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.device.as_fd()
+    }
+
+    fn tags(&self) -> device::vlan::Tags {
+        self.device.tags()
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.device.failure()
+    }
+
+    fn rx_depth(&self) -> usize {
+        self.device.rx_depth()
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        self.device.drops()
+    }
+
+    /// A frame of another shard wakes whatever the device waits on, and at once.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        self.bell.arm_waker(waker);
+        let is_armed = self.device.arm(waker);
+        if self.has_received() {
+            self.bell.disarm();
+            return false;
+        }
+        is_armed
+    }
+
+    fn wakes_at(&self) -> Instant {
+        self.device.wakes_at()
+    }
+
+    fn coalesce(&mut self, threshold: Threshold) -> bool {
+        self.device.coalesce(threshold)
+    }
+}

@@ -1,0 +1,108 @@
+//! What the first shard publishes to the others: addresses, permanent neighbours, switches, and
+//! whether packets are forwarded. Routes are not copied: all look up in one FIB (decision 0075).
+//!
+//! Called by: `Shard::enter`. It is published as a whole, with a version that a shard reads once a
+//! turn; the lock is taken only if that is another.
+
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::{MacAddr, Switches};
+use inet::Address;
+use inet::neighbour::State as NeighbourState;
+
+use crate::local::LocalAddrs;
+use crate::{PortId, Stack};
+
+/// What all shards share but routes.
+#[derive(Default)]
+pub(super) struct Published {
+    version: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    switches: Switches,
+    /// Forwarding, directed broadcasts, redirects.
+    forwarding: (bool, bool, bool),
+    /// By port: usable addresses, and the same as packets ask for them.
+    addresses: Vec<(PortId, Vec<Address>, LocalAddrs)>,
+    neighbours: Vec<(PortId, IpAddr, MacAddr)>,
+}
+
+/// What tells that the first shard's state is another than it was.
+pub(super) type Stamp = (u64, u64, Switches, (bool, bool, bool));
+
+pub(super) fn stamp(stack: &Stack) -> Stamp {
+    (stack.changes(), stack.ports.epoch(), stack.switches(), stack.forwarding.settings())
+}
+
+impl Published {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The state of the first shard.
+    pub(super) fn publish(&self, stack: &Stack) {
+        let addresses = stack.ports.iter().map(|port| {
+            let usable = port.addresses.iter().filter(|a| a.is_usable()).copied();
+            (port.id, usable.collect(), port.local.clone())
+        });
+        let permanent = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
+        let neighbours = permanent.filter_map(|row| Some((PortId(row.port), row.ip, row.mac?)));
+        *self.state() = State {
+            switches: stack.switches(),
+            forwarding: stack.forwarding.settings(),
+            addresses: addresses.collect(),
+            neighbours: neighbours.collect(),
+        };
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Another shard takes over what was published.
+    #[cold]
+    pub(super) fn follow(&self, stack: &mut Stack) {
+        let state = self.state();
+        if stack.switches() != state.switches {
+            stack.follow_switches(state.switches);
+        }
+        let (on, directed, redirects) = state.forwarding;
+        stack.set_forwarding(on);
+        stack.set_directed_broadcasts(directed);
+        stack.set_redirects(redirects);
+        for (port, addresses, local) in &state.addresses {
+            follow_addresses(stack, *port, addresses, local);
+        }
+        let known = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
+        let known: Vec<_> = known.map(|row| (PortId(row.port), row.ip)).collect();
+        for (port, ip) in known {
+            if !state.neighbours.iter().any(|&(p, i, _)| (p, i) == (port, ip)) {
+                stack.remove_neighbour(port, ip);
+            }
+        }
+        for &(port, ip, mac) in &state.neighbours {
+            if stack.neighbours.permanent((port.0, ip)) != Some(mac) {
+                stack.add_neighbour(port, ip, mac);
+            }
+        }
+        stack.addresses_changed();
+    }
+}
+
+/// The addresses of a port are these now; connections from others fail.
+fn follow_addresses(stack: &mut Stack, id: PortId, addresses: &[Address], local: &LocalAddrs) {
+    let Some(port) = stack.ports.get_mut(id.0) else { return };
+    let old = core::mem::replace(&mut port.addresses, addresses.to_vec());
+    port.local = local.clone();
+    for gone in old.iter().map(Address::ip) {
+        if !addresses.iter().any(|a| a.ip() == gone) {
+            stack.fail_connections_from(id, gone);
+        }
+    }
+}

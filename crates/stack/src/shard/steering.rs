@@ -1,0 +1,279 @@
+//! Steering: the shard that a frame belongs to, by a keyed hash of its flow that is the same in
+//! both directions.
+//!
+//! Called by: `device.rs` for each frame, `open.rs` for the port of a connection, `frag.rs` for a
+//! datagram that is whole again; senders that have a ring for each shard. ICMP errors go where the
+//! flow that they quote goes, fragments by their addresses alone, so that those of one datagram
+//! meet. What is for the host rather than for a flow is the first shard's. RFC 792, RFC 4443.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::LinkKind;
+use wire::{ether, ipv4, ipv6};
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// To this shard.
+    Shard(usize),
+    /// A copy to each: neighbours' answers.
+    All,
+}
+
+/// To the shard that speaks for the host.
+const FIRST: Home = Home::Shard(0);
+
+const ICMP_REDIRECT: u8 = 5;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+/// DHCP and DHCPv6, servers and clients: RFC 2131 section 4.1, RFC 8415 section 7.2.
+const DHCP: u16 = 67;
+const DHCPV6: u16 = 546;
+/// More extension headers than hosts read: the frame goes by its addresses.
+const EXTENSIONS_MAX: usize = 8;
+
+/// The hash and the number of shards.
+#[derive(Clone, Copy, Debug)]
+pub struct Steering {
+    key: [u64; 2],
+    count: u32,
+}
+
+/// One end of a flow, folded to a word that no remote host can predict.
+type Endpoint = u64;
+
+impl Steering {
+    pub(super) fn new(key: [u64; 2], count: usize) -> Steering {
+        Steering { key, count: count as u32 }
+    }
+
+    /// How many shards there are.
+    pub fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The shard of a flow of TCP or UDP, whichever end is named first.
+    pub fn of_flow(&self, one: SocketAddr, other: SocketAddr) -> usize {
+        self.between(self.endpoint(one.ip(), one.port()), self.endpoint(other.ip(), other.port()))
+    }
+
+    /// Where a frame goes.
+    #[inline(always)]
+    pub fn home(&self, link: LinkKind, frame: &[u8]) -> Home {
+        if link == LinkKind::Ip {
+            return self.packet(frame);
+        }
+        let Some(header) = frame.first_chunk::<{ ether::HEADER_LEN }>() else { return FIRST };
+        let packet = frame.get(ether::HEADER_LEN..).unwrap_or_default();
+        if header[0] & 1 != 0 {
+            return self.group(u16::from_be_bytes([header[12], header[13]]), packet);
+        }
+        match u16::from_be_bytes([header[12], header[13]]) {
+            ether::IPV4 => self.v4(packet),
+            ether::IPV6 => self.v6(packet),
+            ether::ARP => Home::All,
+            _ => FIRST,
+        }
+    }
+
+    /// Where an IP packet goes.
+    #[inline(always)]
+    pub(super) fn packet(&self, packet: &[u8]) -> Home {
+        match packet.first() {
+            Some(first) if first >> 4 == 6 => self.v6(packet),
+            _ => self.v4(packet),
+        }
+    }
+
+    /// What came by a link-level broadcast or multicast.
+    #[cold]
+    fn group(&self, ethertype: u16, packet: &[u8]) -> Home {
+        match ethertype {
+            ether::ARP => Home::All,
+            ether::IPV6 if self.v6(packet) == Home::All => Home::All,
+            _ => FIRST,
+        }
+    }
+
+    #[inline(always)]
+    fn v4(&self, packet: &[u8]) -> Home {
+        // 20 bytes of header and the ports behind it.
+        let Some(b) = packet.first_chunk::<24>() else { return self.other_v4(packet) };
+        let is_whole = (b[6] & 0x3f) | b[7] == 0;
+        let is_plain = b[0] == 0x45 && is_whole && b[16] >> 4 != 0xe;
+        if is_plain && (b[9] == ipv4::TCP || (b[9] == ipv4::UDP && !is_dhcp(&b[20..24]))) {
+            return Home::Shard(self.between(self.v4_end(b, 12, 20), self.v4_end(b, 16, 22)));
+        }
+        self.other_v4(packet)
+    }
+
+    #[inline(always)]
+    fn v4_end(&self, b: &[u8; 24], addr: usize, port: usize) -> Endpoint {
+        let word = |at: usize| u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        u64::from(word(addr)) << 16 | u64::from(u16::from_ne_bytes([b[port], b[port + 1]]))
+    }
+
+    /// What is not plain TCP or UDP.
+    #[cold]
+    #[inline(never)]
+    fn other_v4(&self, packet: &[u8]) -> Home {
+        let Some(b) = packet.first_chunk::<20>() else { return FIRST };
+        let header_len = usize::from(b[0] & 15) * 4;
+        if b[16] >> 4 == 0xe {
+            return FIRST;
+        }
+        let by_addresses = Home::Shard(self.v4_flow(b, &[0; 4]));
+        if (b[6] & 0x3f) | b[7] != 0 {
+            return by_addresses;
+        }
+        let data = packet.get(header_len.max(20)..).unwrap_or_default();
+        match (b[9], data) {
+            (ipv4::UDP, _) if is_dhcp(data) => FIRST,
+            (ipv4::TCP | ipv4::UDP, _) => Home::Shard(self.v4_flow(b, data)),
+            (ipv4::ICMP, [ICMP_REDIRECT, ..]) | (ipv4::IGMP, _) => FIRST,
+            (ipv4::ICMP, [3 | 4 | 11 | 12, _, _, _, _, _, _, _, quoted @ ..]) => {
+                Home::Shard(self.quoted_v4(quoted))
+            }
+            _ => by_addresses,
+        }
+    }
+
+    /// The shard of a packet that an error quotes: the flow's own, since the first fragment names
+    /// the ports.
+    fn quoted_v4(&self, quoted: &[u8]) -> usize {
+        let Some(b) = quoted.first_chunk::<20>() else { return 0 };
+        let has_ports = (b[6] & 0x1f) | b[7] == 0 && matches!(b[9], ipv4::TCP | ipv4::UDP);
+        let data = quoted.get(usize::from(b[0] & 15).max(5) * 4..).unwrap_or_default();
+        self.v4_flow(b, if has_ports { data } else { &[] })
+    }
+
+    /// The shard of two addresses and the ports at the beginning of `data`, if it has them.
+    fn v4_flow(&self, header: &[u8; 20], data: &[u8]) -> usize {
+        let mut b = [0; 24];
+        b[..20].copy_from_slice(header);
+        b[20..].copy_from_slice(&data.first_chunk::<4>().copied().unwrap_or_default());
+        self.between(self.v4_end(&b, 12, 20), self.v4_end(&b, 16, 22))
+    }
+
+    #[inline(always)]
+    fn v6(&self, packet: &[u8]) -> Home {
+        let Some(b) = packet.first_chunk::<44>() else { return self.other_v6(packet) };
+        let is_plain = b[0] >> 4 == 6 && b[24] != 0xff;
+        if is_plain && (b[6] == ipv4::TCP || (b[6] == ipv4::UDP && !is_dhcp(&b[40..44]))) {
+            return Home::Shard(self.between(self.v6_end(b, 8, 40), self.v6_end(b, 24, 42)));
+        }
+        self.other_v6(packet)
+    }
+
+    #[inline(always)]
+    fn v6_end(&self, b: &[u8; 44], addr: usize, port: usize) -> Endpoint {
+        let addr = b[addr..].first_chunk::<16>().copied().unwrap_or_default();
+        self.fold_v6(addr, [b[port], b[port + 1]])
+    }
+
+    #[inline(always)]
+    fn fold_v6(&self, addr: [u8; 16], port: [u8; 2]) -> Endpoint {
+        let addr = u128::from_ne_bytes(addr);
+        let (low, high) = (addr as u64, (addr >> 64) as u64);
+        fold(low ^ self.key[1], high ^ self.key[0]) ^ u64::from(u16::from_ne_bytes(port))
+    }
+
+    /// What is not TCP or UDP right behind the header.
+    #[cold]
+    #[inline(never)]
+    fn other_v6(&self, packet: &[u8]) -> Home {
+        let Some(b) = packet.first_chunk::<40>() else { return FIRST };
+        let (protocol, data) = match last_header(b[6], &packet[40..]) {
+            Some((ipv6::ICMPV6, [NEIGHBOUR_ADVERTISEMENT, ..])) => return Home::All,
+            _ if b[24] == 0xff => return FIRST,
+            Some(found) => found,
+            None => return Home::Shard(self.v6_flow(b, &[])),
+        };
+        match (protocol, data) {
+            (ipv4::UDP, _) if is_dhcp(data) => FIRST,
+            (ipv4::TCP | ipv4::UDP, _) => Home::Shard(self.v6_flow(b, data)),
+            // MLD, and what else of neighbour discovery there is.
+            (ipv6::ICMPV6, [130..=137 | 143, ..]) => FIRST,
+            (ipv6::ICMPV6, [0..128, _, _, _, _, _, _, _, quoted @ ..]) => {
+                Home::Shard(self.quoted_v6(quoted))
+            }
+            _ => Home::Shard(self.v6_flow(b, &[])),
+        }
+    }
+
+    fn quoted_v6(&self, quoted: &[u8]) -> usize {
+        let Some(b) = quoted.first_chunk::<40>() else { return 0 };
+        match last_header(b[6], &quoted[40..]) {
+            Some((ipv4::TCP | ipv4::UDP, data)) => self.v6_flow(b, data),
+            _ => self.v6_flow(b, &[]),
+        }
+    }
+
+    fn v6_flow(&self, header: &[u8; 40], data: &[u8]) -> usize {
+        let mut b = [0; 44];
+        b[..40].copy_from_slice(header);
+        b[40..].copy_from_slice(&data.first_chunk::<4>().copied().unwrap_or_default());
+        self.between(self.v6_end(&b, 8, 40), self.v6_end(&b, 24, 42))
+    }
+
+    fn endpoint(&self, ip: IpAddr, port: u16) -> Endpoint {
+        let port = port.to_be_bytes();
+        match ip {
+            IpAddr::V4(ip) => {
+                let addr = u64::from(u32::from_ne_bytes(ip.octets()));
+                addr << 16 | u64::from(u16::from_ne_bytes(port))
+            }
+            IpAddr::V6(ip) => self.fold_v6(ip.octets(), port),
+        }
+    }
+
+    /// Not SipHash, whose six rounds each frame would pay: whoever finds the key out can overload
+    /// one shard, and no more.
+    #[inline(always)]
+    fn between(&self, one: Endpoint, other: Endpoint) -> usize {
+        let [a, b] = self.key;
+        let hash = fold(one.min(other) ^ a, one.max(other) ^ b);
+        let spread = fold(hash ^ b, 0x9e37_79b9_7f4a_7c15);
+        (((spread >> 32) * u64::from(self.count)) >> 32) as usize
+    }
+}
+
+/// Both halves of a product, which depend on all bits of both factors.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Is one of the ports that of a DHCP server or client?
+#[inline(always)]
+fn is_dhcp(ports: &[u8]) -> bool {
+    let Some(&[a, b, c, d]) = ports.first_chunk::<4>() else { return false };
+    [[a, b], [c, d]]
+        .map(u16::from_be_bytes)
+        .into_iter()
+        .any(|port| port.wrapping_sub(DHCP) < 2 || port.wrapping_sub(DHCPV6) < 2)
+}
+
+/// The protocol behind the extension headers of an IPv6 packet, and its data; `None` for a fragment
+/// of several, or if the headers do not end.
+fn last_header(mut next: u8, mut data: &[u8]) -> Option<(u8, &[u8])> {
+    for _ in 0..EXTENSIONS_MAX {
+        let len = match next {
+            ipv6::HOP_BY_HOP | ipv6::ROUTING | ipv6::DESTINATION_OPTIONS => {
+                usize::from(*data.get(1)?) * 8 + 8
+            }
+            ipv6::FRAGMENT => {
+                let is_one = u16::from_be_bytes([*data.get(2)?, *data.get(3)?]) & !6 == 0;
+                is_one.then_some(ipv6::Fragment::LEN)?
+            }
+            _ => return Some((next, data)),
+        };
+        next = *data.first()?;
+        data = data.get(len..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "steering_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! Random traffic through a router of one stack and through routers of two and three shards: the
+//! same bytes leave by the same ports, and each flow's frames in their order.
+
+use std::collections::BTreeMap;
+
+use wire::{icmp, ipv4};
+
+use super::*;
+use crate::Stack;
+
+/// One stack, without anything of shards.
+struct Single {
+    stack: Stack,
+    wires: [mem::Mem; 2],
+}
+
+impl Single {
+    fn new() -> Single {
+        let config = StackConfig { solicited_node_reports: false, ..StackConfig::new([5, 6]) };
+        let mut stack = Stack::new(config);
+        let depth = mem::Config { depth: 4096, depth_bytes: 8 << 20, ..mem::Config::default() };
+        let wires = [0, 1].map(|n| {
+            let (near, far) = mem::pair(&depth);
+            let addresses = NETWORKS[n].iter().map(|a| a.parse().expect("a network")).collect();
+            stack.add_port(Box::new(near), PortConfig { mac: MACS[n], addresses });
+            far
+        });
+        stack.set_forwarding(true);
+        for (port, n) in (0..2).flat_map(|port| (9..=40).map(move |n| (port, n))) {
+            for v6 in [false, true] {
+                stack.add_neighbour(PortId(port as u16), host(port, n, v6), HOSTS[port]);
+            }
+        }
+        Single { stack, wires }
+    }
+}
+
+/// The next frame of random traffic by a port; `number` is in it, so that its order is seen.
+fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
+    let v6 = random.below(3) == 0;
+    let ends = [port, 1 - port].map(|p| host(p, 9 + random.below(32) as u8, v6));
+    let ports = [1_000 + random.below(4) as u16, 2_000 + random.below(4) as u16];
+    let (from, to) = (SocketAddr::new(ends[0], ports[0]), SocketAddr::new(ends[1], ports[1]));
+    let data = [&number.to_be_bytes()[..], &[7; 60]].concat();
+    let plain = datagram(from, to, &data);
+    let frame =
+        |protocol, ttl, payload: &[u8]| frame(port, from.ip(), to.ip(), protocol, ttl, payload);
+    match random.below(12) {
+        0 if !v6 => {
+            let mut part = frame(ipv4::UDP, 64, &plain);
+            let offset = 8 * random.below(3) as u16;
+            fragment(&mut part, random.below(4) as u16, offset, random.below(2) == 0);
+            part
+        }
+        // The flow that the other end's host had begun, refused.
+        1 if !v6 => {
+            let back = super::frame(port, to.ip(), from.ip(), ipv4::UDP, 60, &plain);
+            let mut message = [&[3, 3, 0, 0, 0, 0, 0, 0], &back[14..]].concat();
+            let sum = Ladder::Word64.sum(&message);
+            message[2..4].copy_from_slice(&sum.field());
+            assert!(icmp::Header::parse(&message).is_ok());
+            frame(ipv4::ICMP, 64, &message)
+        }
+        // Its last hop: the router reports it.
+        2 => frame(ipv4::UDP, 1, &plain),
+        3 => frame(132, 64, &plain),
+        4 => frame(ipv4::TCP, 64, &plain),
+        _ => frame(ipv4::UDP, 64, &plain),
+    }
+}
+
+fn sorted(mut frames: Sent) -> Sent {
+    frames.sort();
+    frames
+}
+
+/// The frames of each flow in their order. Ends and protocol, and whether it is a fragment.
+fn flows(frames: &Sent) -> BTreeMap<Vec<u8>, Sent> {
+    let mut flows: BTreeMap<Vec<u8>, Sent> = BTreeMap::new();
+    for frame in frames {
+        let key = match frame[14] >> 4 {
+            4 => [&frame[20..22], &frame[23..24], &frame[26..38]].concat(),
+            _ => [&frame[20..21], &frame[22..58]].concat(),
+        };
+        flows.entry(key).or_default().push(frame.clone());
+    }
+    flows
+}
+
+#[test]
+fn shards_forward_what_one_stack_forwards() {
+    for (seed, count) in (1..=6).flat_map(|seed| [(seed, 2), (seed, 3)]) {
+        let mut random = Random(seed * 0x9e37_79b9);
+        let (mut single, mut world) = (Single::new(), World::router(count));
+        let mut forwarded = 0;
+        for step in 0..30 {
+            for n in 0..1 + random.below(100) {
+                let port = random.below(2);
+                let frame = random_frame(&mut random, port, step * 100 + n as u32);
+                // All by the first queue, or each flow by one queue that is not its shard's.
+                let queue = if seed % 2 == 0 { 0 } else { usize::from(frame[14 + 19]) % count };
+                world.offer(port, queue, &frame);
+                let mut burst = Burst::new();
+                burst.push(world.pool.copy_of(&frame).expect("room"));
+                single.wires[port].tx_burst(&mut world.pool, &mut burst);
+            }
+            while single.stack.poll(NOW) > 0 {}
+            world.poll();
+            let sent = world.sent();
+            for (port, queues) in sent.iter().enumerate() {
+                let expected = taken(&mut single.wires[port], &mut world.pool);
+                forwarded += expected.len();
+                let mut expected_flows = flows(&expected);
+                for flow in queues.iter().flat_map(flows) {
+                    assert_eq!(expected_flows.remove(&flow.0), Some(flow.1), "seed {seed}");
+                }
+                assert_eq!(sorted(queues.concat()), sorted(expected), "seed {seed}, {count}");
+            }
+        }
+        assert!(forwarded > 500, "{forwarded}");
+        for shard in &mut world.shards {
+            let forwarded = shard.enter().counters().of(base::Counter::Forwarded);
+            assert!(forwarded > 100, "{forwarded} by shard {}", shard.index());
+        }
+        drop(single);
+        assert_eq!(world.outstanding(), 0);
+    }
+}
