@@ -3,8 +3,8 @@
 //! router, `outside.rs` one between two interfaces of Linux, ours or the kernel itself.
 //!
 //! Called by: the lab, the benchmarks. Time is the caller's to take: [`Rig::offer`], [`Rig::turn`]
-//! and [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator and
-//! sink without a router between them, to be subtracted.
+//! and [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator
+//! and sink without a router between them, to be subtracted.
 
 mod cases;
 pub mod cost;
@@ -36,8 +36,8 @@ pub const SMALL: &[usize] = &[64];
 /// Frames of the largest size of Ethernet.
 pub const FULL: &[usize] = &[1_514];
 
-/// The simple mix of the Internet: of twelve frames seven are small, four have packets of 576 bytes,
-/// and one is full. 360 bytes on average.
+/// The simple mix of the Internet: of twelve frames seven are small, four have packets of 576
+/// bytes, and one is full. 360 bytes on average.
 pub const IMIX: &[usize] = &[64, 590, 64, 64, 590, 64, 1_514, 64, 590, 64, 590, 64];
 
 /// Which way packets go.

@@ -1,5 +1,5 @@
-//! Network namespaces of experiments with Linux, made and filled by `ip`. Their names are removed at
-//! once, so that they are gone with the run, however it ends.
+//! Network namespaces of experiments with Linux, made and filled by `ip`. Their names are removed
+//! at once, so that they are gone with the run, however it ends.
 //!
 //! Called by: `real`, `forward`.
 

@@ -1,5 +1,5 @@
-//! `wirespeed lab forward`: what it costs a router to forward a packet, ours in memory, over TAP and
-//! AF_XDP, and the kernel's beside them.
+//! `wirespeed lab forward`: what it costs a router to forward a packet, ours in memory, over TAP
+//! and AF_XDP, and the kernel's beside them.
 //!
 //! Called by: the lab.
 //!
@@ -226,7 +226,8 @@ fn shows(rows: &[Row]) -> Option<String> {
     });
     if let Some(times) = Span::of(beside) {
         said += &format!(
-            " The kernel between two veths takes {:.1} to {:.1} times as long for the same packets.",
+            " The kernel between two veths takes {:.1} to {:.1} times as long for the same \
+             packets.",
             times.low, times.high
         );
     }
