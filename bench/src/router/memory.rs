@@ -6,64 +6,26 @@ use std::time::Instant as Clock;
 
 use anyhow::{Context, Result, bail, ensure};
 use base::Instant;
-use lab::forward::{Alone, DEPTH, Rig, Shape};
+use lab::forward::cost::{Cost, Memory};
+use lab::forward::{DEPTH, FULL, Rig, Shape};
 
 use crate::harness::{Bench, Figure};
-use crate::measure::{Measurement, median, thread_cpu_s};
+use crate::measure::{Measurement, median};
 
-/// Frames of a round: four bursts, which stay in the cache.
-const ROUND: usize = 256;
-/// Rounds between two looks at the clock.
-const ROUNDS: usize = 16;
-/// Bytes of a full-size frame; on the wire it takes 24 more: preamble, check sequence and gap.
-const FULL: usize = 1_514;
-const ON_WIRE: usize = FULL + 24;
-
-/// CPU seconds and packets of rounds for about `seconds`.
-fn rounds(seconds: f64, mut round: impl FnMut() -> Result<usize>) -> Result<(f64, u64)> {
-    round()?;
-    let (begun, cpu, mut packets) = (Clock::now(), thread_cpu_s(), 0);
-    while begun.elapsed().as_secs_f64() < seconds {
-        for _ in 0..ROUNDS {
-            packets += round()? as u64;
-        }
-    }
-    Ok((thread_cpu_s() - cpu, packets))
-}
-
-/// ns a packet of generator and sink alone.
-fn alone_ns(shape: Shape, seconds: f64) -> Result<f64> {
-    let mut alone = Alone::new(shape).context("no frames of this shape")?;
-    let (cpu_s, packets) = rounds(seconds, || {
-        let passed = alone.pass(ROUND);
-        ensure!(passed == ROUND, "{passed} of {ROUND} frames passed the wire");
-        Ok(passed)
-    })?;
-    Ok(cpu_s * 1e9 / packets as f64)
-}
+/// Bytes of a full-size frame on the wire: preamble, check sequence and gap are 24.
+const ON_WIRE: usize = FULL[0] + 24;
 
 /// What the router does, for `seconds`; `cpu_s` is its own.
 pub(super) fn forwarding(shape: Shape, seconds: f64) -> Result<Measurement> {
-    let mut rig = Rig::new(shape).context("no router of this shape")?;
-    let clock = Clock::now();
-    let (cpu_s, packets) = rounds(seconds / 2.0, || {
-        let offered = rig.offer(ROUND);
-        let now = Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1);
-        rig.turn(now);
-        let passed = rig.drain();
-        ensure!(passed == offered, "{passed} of {offered} frames passed: {:?}", rig.lost());
-        Ok(passed)
-    })?;
-    let all_ns = cpu_s * 1e9 / packets as f64;
-    let alone_ns = alone_ns(shape, seconds / 2.0)?;
-    let own_ns = all_ns - alone_ns;
-    ensure!(own_ns > 0.0, "generator and sink cost {alone_ns:.1} ns, with router {all_ns:.1}");
+    let Cost { packets, whole_ns, alone_ns } = Memory::new(shape)?.measure(seconds, &|| false)?;
+    let own_ns = whole_ns - alone_ns;
+    ensure!(own_ns > 0.0, "generator and sink cost {alone_ns:.1} ns, with router {whole_ns:.1}");
     Ok(Measurement {
         units: packets,
-        bytes: packets * shape.frame_bytes as u64,
+        bytes: (packets as f64 * shape.mean_bytes()) as u64,
         cpu_s: own_ns * packets as f64 * 1e-9,
         wall_s: seconds,
-        settings: format!("{own_ns:.1} ns: {all_ns:.1} less {alone_ns:.1} of generator and sink"),
+        settings: format!("{own_ns:.1} ns: {whole_ns:.1} less {alone_ns:.1} of generator and sink"),
         ..Measurement::default()
     })
 }
@@ -89,7 +51,7 @@ pub(super) fn one_route(b: &Bench) -> Result<Figure> {
 }
 
 pub(super) fn million_routes(b: &Bench) -> Result<Figure> {
-    let many = Shape { routes: 1_000_000, ..Shape::default() };
+    let many = Shape { routes: 1_000_000, flows: 1_000_000, ..Shape::default() };
     b.ratio(Measurement::units_per_cpu_s, ours(many), ours(Shape::default()))
 }
 
@@ -110,7 +72,7 @@ pub(super) fn two_cores(_: &Bench) -> Result<Figure> {
 /// The router's share of a core for as many full-size frames as 10 Gb/s of Ethernet carry.
 pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
     let frames_per_s = 10e9 / (ON_WIRE * 8) as f64;
-    let shape = Shape { frame_bytes: FULL, ..Shape::default() };
+    let shape = Shape { sizes: FULL, ..Shape::default() };
     alone(b, shape, |m| Ok(frames_per_s / m.units_per_cpu_s()?))
 }
 

@@ -38,6 +38,9 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "tap", "--seeds", "3"], "no use for --seeds; experiments that take it: wan"),
         (&["lab", "mitigation", "--seeds", "3"], "take it: wan"),
         (&["lab", "pps", "--first-seed", "3"], "take it: wan, fair, mitigation"),
+        (&["lab", "forward", "--ip", "5"], "4,6"),
+        (&["lab", "forward", "--routes", "2M"], "as 1, 10k or 1M"),
+        (&["lab", "forward", "--over", "mem", "--seconds", "0"], "0.01 to 60"),
         (&["lab", "livelock", "--jobs", "1"], "take it: wan, fair, mitigation"),
     ];
     for &(args, says) in cases {
@@ -173,10 +176,11 @@ fn a_line_is_within_its_intervals(line: &Value) {
 /// Times depend on the machine, so only the presence of rows and notes is checked.
 #[test]
 fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
-    let cases: [(&[&str], usize, usize, &str); 3] = [
+    let cases: [(&[&str], usize, usize, &str); 4] = [
         (&["tap", "--bytes", "10000"], 12 * 6, 6, "above a copy alone"),
         (&["pps", "--seconds", "0.01"], 6 * 2, 0, "Two stacks on one thread"),
         (&["livelock"], 8, 0, "of its peak"),
+        (&["forward", "--over", "mem", "--seconds", "0.01"], 10, 0, "In memory our router takes"),
     ];
     for (args, rows, fits, note) in cases {
         let plot = format!("{}/lab-{}.svg", env!("CARGO_TARGET_TMPDIR"), args[0]);

@@ -133,7 +133,7 @@ fn is_link_local(addr: IpAddr) -> bool {
 
 /// Decrement TTL or hop limit of a packet that [`examine`] admitted; IPv4's checksum is updated.
 /// `false`, and the packet is not to be forwarded, if none is left.
-/// RFC 1812 5.3.1-a.
+/// RFC 1812 5.3.1-a, RFC 8200 3-a.
 pub fn hop(packet: &mut [u8]) -> bool {
     if packet.first().is_some_and(|b| b >> 4 == 4) {
         return ipv4::decrement_ttl(packet).is_some_and(|left| left > 0);

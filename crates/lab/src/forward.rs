@@ -1,13 +1,22 @@
 //! A router in memory, with a generator in front and a sink behind it, all on one thread: what it
-//! costs to forward a packet.
+//! costs to forward a packet. `experiment.rs` is `wirespeed lab forward`; `cost.rs` measures this
+//! router, `outside.rs` one between two interfaces of Linux, ours or the kernel itself.
 //!
-//! Called by: the benchmarks. Time is the caller's to take: [`Rig::offer`], [`Rig::turn`] and
-//! [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator and
-//! sink without a router between them, to be subtracted.
+//! Called by: the lab, the benchmarks. Time is the caller's to take: [`Rig::offer`], [`Rig::turn`]
+//! and [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator
+//! and sink without a router between them, to be subtracted.
+
+mod cases;
+pub mod cost;
+pub(crate) mod experiment;
+#[cfg(target_os = "linux")]
+pub mod outside;
+#[cfg(test)]
+mod tests;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr};
+use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr, Mtu};
 use device::mem::{self, Mem};
 use device::{Burst, Device, vlan};
 use inet::HeaderTemplate;
@@ -21,6 +30,39 @@ pub const DEPTH: usize = 1024;
 /// The VLANs of both sides.
 const VLANS: [u16; 2] = [5, 6];
 
+/// Frames of 64 bytes.
+pub const SMALL: &[usize] = &[64];
+
+/// Frames of the largest size of Ethernet.
+pub const FULL: &[usize] = &[1_514];
+
+/// The simple mix of the Internet: of twelve frames seven are small, four have packets of 576
+/// bytes, and one is full. 360 bytes on average.
+pub const IMIX: &[usize] = &[64, 590, 64, 64, 590, 64, 1_514, 64, 590, 64, 590, 64];
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Direction {
+    /// From one host to the prefixes behind the next hop: each by its route.
+    #[default]
+    There,
+    /// The answers: from those prefixes to the one host, which is on the link.
+    Back,
+    /// Both at once, half of the packets each.
+    Both,
+}
+
+impl Direction {
+    /// Is side 0 (the one host) or 1 (the prefixes) a source of packets?
+    pub(crate) fn has_source(self, side: usize) -> bool {
+        match self {
+            Direction::There => side == 0,
+            Direction::Back => side == 1,
+            Direction::Both => true,
+        }
+    }
+}
+
 /// What is forwarded, and over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -28,16 +70,29 @@ pub struct Shape {
     pub v6: bool,
     /// Both links are trunks, and every frame has a tag.
     pub tagged: bool,
-    /// Bytes of a frame without its tag and its check sequence.
-    pub frame_bytes: usize,
+    /// Bytes of the frames without tag and check sequence; they come in turn.
+    pub sizes: &'static [usize],
     /// Prefixes behind the next hop, each to be found by its own route.
     pub routes: u32,
+    /// Flows: as many prefixes have packets as there are flows, the flows of one prefix go to
+    /// different hosts.
+    pub flows: u32,
+    /// Which way they go.
+    pub direction: Direction,
 }
 
 impl Default for Shape {
-    /// 64 bytes of IPv4 without tags, one route.
+    /// 64 bytes of IPv4 without tags, one route and one flow.
     fn default() -> Shape {
-        Shape { v6: false, tagged: false, frame_bytes: 64, routes: 1 }
+        let direction = Direction::There;
+        Shape { v6: false, tagged: false, sizes: SMALL, routes: 1, flows: 1, direction }
+    }
+}
+
+impl Shape {
+    /// Bytes of a frame on average.
+    pub fn mean_bytes(&self) -> f64 {
+        self.sizes.iter().sum::<usize>() as f64 / self.sizes.len() as f64
     }
 }
 
@@ -77,12 +132,49 @@ fn prefix(v6: bool, n: u32) -> Cidr {
     }
 }
 
-/// A host in it.
-fn in_prefix(prefix: Cidr) -> IpAddr {
+/// One of 250 hosts in it.
+fn in_prefix(prefix: Cidr, host: u32) -> IpAddr {
+    let host = 1 + host % 250;
     match prefix.addr {
-        IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits() | 9).into(),
-        IpAddr::V6(a) => Ipv6Addr::from_bits(a.to_bits() | 9).into(),
+        IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits() | host).into(),
+        IpAddr::V6(a) => Ipv6Addr::from_bits(a.to_bits() | u128::from(host)).into(),
     }
+}
+
+/// The frames that a side sends, in their order; `None` if a frame has no room for its headers.
+fn frames(shape: Shape, side: usize) -> Option<Vec<Vec<u8>>> {
+    let mut pool = Pool::new(1 << 20);
+    let count = shape.flows.max(shape.sizes.len() as u32);
+    let frame = |n: u32| {
+        let flow = n % shape.flows.max(1);
+        let routes = shape.routes.max(1);
+        let beyond = in_prefix(prefix(shape.v6, flow % routes), flow / routes);
+        let near = addr(shape.v6, 2, 9);
+        let (macs, src, dst) = match side {
+            0 => ([MACS[0], MACS[1]], near, beyond),
+            _ => ([MACS[3], MACS[2]], beyond, near),
+        };
+        let header_len = if shape.v6 { 40 } else { 20 };
+        let size = shape.sizes.get(n as usize % shape.sizes.len().max(1))?;
+        let mut payload = vec![0; size.checked_sub(14 + header_len)?];
+        let port = 1_024 + flow as u16 % 50_000;
+        let (ports, len) = ([port, 9], payload.len() as u16);
+        for (field, value) in payload.chunks_exact_mut(2).zip(ports.into_iter().chain([len])) {
+            field.copy_from_slice(&value.to_be_bytes());
+        }
+        let fields = Fields { src, dst, protocol: 17, tos: 0, ttl: 64 };
+        let template = HeaderTemplate::new(LinkKind::Ethernet, macs[0], macs[1], &fields);
+        let mut m = pool.copy_of(&payload)?;
+        template.prepend(&mut m).ok()?;
+        let mut bytes = m.as_slice().to_vec();
+        pool.free(m);
+        if shape.tagged {
+            let [id, low] = VLANS[side].to_be_bytes();
+            bytes.splice(12..12, [0x81, 0, id, low]);
+        }
+        Some(bytes)
+    };
+    (0..count).map(frame).collect()
 }
 
 /// Makes the frames.
@@ -94,26 +186,11 @@ struct Generator {
 }
 
 impl Generator {
-    fn new(shape: Shape) -> Option<Generator> {
-        let mut pool = Pool::new(64 << 20);
-        let frame = |pool: &mut Pool, n: u32| {
-            let dst = in_prefix(prefix(shape.v6, n));
-            let header_len = if shape.v6 { 40 } else { 20 };
-            let len = shape.frame_bytes.checked_sub(14 + header_len)?;
-            let fields = Fields { src: addr(shape.v6, 2, 9), dst, protocol: 17, tos: 0, ttl: 64 };
-            let template = HeaderTemplate::new(LinkKind::Ethernet, MACS[0], MACS[1], &fields);
-            let mut m = pool.copy_of(&vec![0; len])?;
-            template.prepend(&mut m).ok()?;
-            let mut bytes = m.as_slice().to_vec();
-            pool.free(m);
-            if shape.tagged {
-                let [id, low] = VLANS[0].to_be_bytes();
-                bytes.splice(12..12, [0x81, 0, id, low]);
-            }
-            Some(bytes)
-        };
-        let frames = (0..shape.routes).map(|n| frame(&mut pool, n)).collect::<Option<_>>()?;
-        Some(Generator { pool, frames, next: 0 })
+    /// A side of a shape; without frames if nothing comes from there.
+    fn new(shape: Shape, side: usize) -> Option<Generator> {
+        let is_source = shape.direction.has_source(side);
+        let frames = if is_source { frames(shape, side)? } else { Vec::new() };
+        Some(Generator { pool: Pool::new(64 << 20), frames, next: 0 })
     }
 
     /// A burst of `count` frames, 64 at most, onto a wire; how many it took.
@@ -153,9 +230,15 @@ impl Generator {
     }
 }
 
+/// A trunk has room for the tag of a full frame.
+fn mtu(shape: Shape) -> Mtu {
+    let tagged = Mtu::new(1_504).filter(|_| shape.tagged);
+    tagged.unwrap_or(Mtu::ETHERNET)
+}
+
 fn wire(shape: Shape) -> (Mem, Mem) {
-    let depth_bytes = DEPTH * (shape.frame_bytes + 4);
-    mem::pair(&mem::Config { depth: DEPTH, depth_bytes, ..mem::Config::default() })
+    let depth_bytes = DEPTH * (shape.sizes.iter().copied().max().unwrap_or(0) + 4);
+    mem::pair(&mem::Config { depth: DEPTH, depth_bytes, mtu: mtu(shape), ..mem::Config::default() })
 }
 
 /// Generator and sink at both ends of one wire.
@@ -169,7 +252,8 @@ impl Alone {
     /// `None` if frames of this shape cannot be made.
     pub fn new(shape: Shape) -> Option<Alone> {
         let (near, far) = wire(shape);
-        Some(Alone { generator: Generator::new(shape)?, near, far })
+        let side = usize::from(shape.direction == Direction::Back);
+        Some(Alone { generator: Generator::new(shape, side)?, near, far })
     }
 
     /// `count` frames onto the wire and from it; how many passed.
@@ -179,42 +263,56 @@ impl Alone {
     }
 }
 
-/// Generator, router and sink.
+/// Two sides, which generate packets and take them, and a router between them.
 pub struct Rig {
-    generator: Generator,
+    sides: [Generator; 2],
+    wires: [Mem; 2],
+    direction: Direction,
     /// The router.
     pub stack: Stack,
-    near: Mem,
-    far: Mem,
+}
+
+/// A router of a shape with these two ports, and with a permanent neighbour at each.
+fn router(ports: [Box<dyn Device>; 2], shape: Shape) -> Option<Stack> {
+    let mut config = StackConfig::new([0x1812, 0x4632]);
+    config.solicited_node_reports = false;
+    config.budget.set(Limit::MbufBytes, 64 << 20);
+    let mut stack = Stack::new(config);
+    for (side, device) in ports.into_iter().enumerate() {
+        let device = port_of(device, shape, VLANS[side])?;
+        let addresses = [false, true].map(|v6| network(v6, 2 + side as u8)).to_vec();
+        stack.add_port(device, PortConfig { mac: MACS[1 + side], addresses });
+    }
+    let sink = addr(shape.v6, 3, 9);
+    stack.add_neighbour(PortId(0), addr(shape.v6, 2, 9), MACS[0]);
+    stack.add_neighbour(PortId(1), sink, MACS[3]);
+    for n in 0..shape.routes {
+        stack.add_route(Route::new(prefix(shape.v6, n), Some(sink), 1));
+    }
+    stack.set_forwarding(true);
+    Some(stack)
 }
 
 impl Rig {
-    /// A router with a permanent neighbour at each side. `None` if frames or links of this shape
-    /// cannot be made.
+    /// `None` if frames or links of this shape cannot be made.
     pub fn new(shape: Shape) -> Option<Rig> {
-        let mut config = StackConfig::new([0x1812, 0x4632]);
-        config.solicited_node_reports = false;
-        config.budget.set(Limit::MbufBytes, 64 << 20);
-        let mut stack = Stack::new(config);
         let ((near, inside), (outside, far)) = (wire(shape), wire(shape));
-        for (side, device) in [inside, outside].into_iter().enumerate() {
-            let device = port_of(device, shape, VLANS[side])?;
-            let addresses = [false, true].map(|v6| network(v6, 2 + side as u8)).to_vec();
-            stack.add_port(device, PortConfig { mac: MACS[1 + side], addresses });
-        }
-        let sink = addr(shape.v6, 3, 9);
-        stack.add_neighbour(PortId(0), addr(shape.v6, 2, 9), MACS[0]);
-        stack.add_neighbour(PortId(1), sink, MACS[3]);
-        for n in 0..shape.routes {
-            stack.add_route(Route::new(prefix(shape.v6, n), Some(sink), 1));
-        }
-        stack.set_forwarding(true);
-        Some(Rig { generator: Generator::new(shape)?, stack, near, far })
+        let stack = router([Box::new(inside), Box::new(outside)], shape)?;
+        let sides = [Generator::new(shape, 0)?, Generator::new(shape, 1)?];
+        Some(Rig { sides, wires: [near, far], direction: shape.direction, stack })
     }
 
-    /// Up to `count` frames onto the router's wire; how many it took.
+    /// Up to `count` frames onto the router's wires; how many they took.
     pub fn offer(&mut self, count: usize) -> usize {
-        self.generator.offer(&mut self.near, count)
+        let [near, far] = &mut self.wires;
+        match self.direction {
+            Direction::There => self.sides[0].offer(near, count),
+            Direction::Back => self.sides[1].offer(far, count),
+            Direction::Both => {
+                let half = count / 2;
+                self.sides[0].offer(near, half) + self.sides[1].offer(far, count - half)
+            }
+        }
     }
 
     /// One turn of the router.
@@ -224,7 +322,12 @@ impl Rig {
 
     /// Take what the router sent; how many frames.
     pub fn drain(&mut self) -> usize {
-        self.generator.drain(&mut self.far)
+        let [near, far] = &mut self.wires;
+        match self.direction {
+            Direction::There => self.sides[0].drain(far),
+            Direction::Back => self.sides[1].drain(near),
+            Direction::Both => self.sides[0].drain(far) + self.sides[1].drain(near),
+        }
     }
 
     /// Has the router lost anything, and why?
@@ -233,41 +336,10 @@ impl Rig {
     }
 }
 
-fn port_of(device: Mem, shape: Shape, id: u16) -> Option<Box<dyn Device>> {
+fn port_of(device: Box<dyn Device>, shape: Shape, id: u16) -> Option<Box<dyn Device>> {
     if !shape.tagged {
-        return Some(Box::new(device));
+        return Some(device);
     }
-    let mut ports = vlan::split(Box::new(device), vlan::TAG, &[vlan::Id::Vlan(id)]).ok()?;
+    let mut ports = vlan::split(device, vlan::TAG, &[vlan::Id::Vlan(id)]).ok()?;
     ports.pop().map(|port| Box::new(port) as Box<dyn Device>)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_frame_of_every_shape_arrives_with_one_hop_less() {
-        for (v6, tagged, routes) in [(false, false, 1), (true, false, 7), (false, true, 7)] {
-            let shape = Shape { v6, tagged, routes, ..Shape::default() };
-            let (mut rig, mut alone) =
-                (Rig::new(shape).expect("made"), Alone::new(shape).expect("made"));
-            let now = Instant::from_nanos(1);
-            for _ in 0..3 {
-                assert_eq!((rig.offer(200), alone.pass(200)), (200, 200));
-                rig.turn(now);
-                let mut burst = Burst::new();
-                rig.far.rx_burst(&mut rig.generator.pool, &mut burst);
-                let frame = burst[0].as_slice();
-                let tag = if tagged { 4 } else { 0 };
-                assert_eq!(frame.len(), 64 + tag);
-                assert_eq!(frame[..6], MACS[3].0);
-                assert_eq!(frame[14 + tag + if v6 { 7 } else { 8 }], 63);
-                if tagged {
-                    assert_eq!(frame[12..16], [0x81, 0, 0, 6]);
-                }
-                assert_eq!(rig.drain() + burst.len(), 200);
-                assert_eq!(rig.lost(), None);
-            }
-        }
-    }
 }

@@ -15,6 +15,8 @@ mod keep;
 pub mod livelock;
 mod machine;
 mod mitigation;
+#[cfg(target_os = "linux")]
+mod namespace;
 mod options;
 mod plot;
 mod pool;
@@ -109,6 +111,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &[],
         options: <livelock::Options as clap::Args>::augment_args,
         run: livelock::run,
+    },
+    Experiment {
+        name: "forward",
+        summary: "A router: packets a second, by what they are and over what they go",
+        question: "What does it cost a router to forward a packet: by its size and version, with \
+                   many routes and flows, with tags, each way and both; in memory, over TAP and \
+                   AF_XDP, and the kernel beside it?",
+        takes: &[],
+        options: <forward::experiment::Options as clap::Args>::augment_args,
+        run: forward::experiment::run,
     },
     Experiment {
         name: "storm",

@@ -47,6 +47,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("tap --bytes 10000", 6 * 12, "ns", 6),
         ("pps", 2 * 6, "pps", 0),
         ("livelock", 8, "delivered_pps", 0),
+        ("forward", 4 * 10, "ns", 0),
         ("storm", 4, "per_original", 0),
     ];
     assert_eq!(cases.len(), EXPERIMENTS.len(), "an experiment is missing here");
@@ -74,6 +75,7 @@ fn an_option_that_would_change_nothing_is_refused_with_who_takes_it() {
         ("tap --seeds 3", "'lab tap' has no use for --seeds; experiments that take it: wan"),
         ("mitigation --seeds 1", "take it: wan, fair"),
         ("pps --first-seed 1", "--first-seed; experiments that take it: wan, fair, mitigation"),
+        ("forward --seeds 2", "--seeds; experiments that take it: wan, fair"),
         ("livelock --jobs 2", "--jobs; experiments that take it: wan, fair, mitigation"),
     ] {
         let error = perform(&args(line), &|| true).expect_err(line);

@@ -30,6 +30,7 @@ impl Default for ErrorLimit {
 
 impl ErrorLimit {
     /// May an error be sent to `dst` now? If not, the hit of the limit is counted.
+    /// RFC 1812 4.3.2.8-a.
     pub(crate) fn admits(&mut self, dst: IpAddr, core: &mut Core) -> bool {
         let (now, secret) = (core.cx.now, core.secret);
         // A host has a whole IPv6 network of 64 bits to send from.

@@ -144,6 +144,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     if is_directed && !stack.forwarding.directed_broadcasts {
         return Err(DropReason::IpDirectedBroadcast);
     }
+    // RFC 4443 3.3-a.
     if transit.hops <= 1 {
         report(stack, &m, packet, &transit, Report::HopLimit);
         return Err(DropReason::IpHopLimit);
@@ -151,6 +152,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let (src, owner) = (Some(transit.src), base::Owner::program());
     let hop = stack.routes.lookup(transit.dst, src, &owner, 0, inet::route::MAIN_TABLE);
     let Some(hop) = hop else {
+        // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
         report(stack, &m, packet, &transit, Report::Unreachable(Unreachable::Net));
         return Err(DropReason::IpNoRoute);
     };
@@ -162,6 +164,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
         return Err(DropReason::DeviceLinkDown);
     }
     let mtu = mtu::of_hop(stack, &hop).ok_or(DropReason::TxNoPort)?;
+    // RFC 4443 3.2-a.
     if transit.len > mtu.bytes() && !transit.may_fragment {
         report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
         return Err(DropReason::IpTooBig);

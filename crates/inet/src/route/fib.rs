@@ -180,6 +180,7 @@ impl Drop for View<'_> {
 
 impl View<'_> {
     /// The next-hop group of `dst` in `table`; [`GroupIndex::NONE`] if there is no route.
+    /// RFC 1812 5.2.4.3-a, RFC 7608 2-a.
     #[inline]
     pub fn lookup(&self, dst: IpAddr, table: u32) -> GroupIndex {
         let Some(table) = self.shared.table(table) else { return GroupIndex::NONE };

@@ -164,6 +164,7 @@ fn run(changes: &[Change], dsts: &[IpAddr], crowd_at: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
+    /// RFC 7608 2-a.
     #[test]
     fn a_lookup_finds_what_a_search_of_all_routes_does(
         changes in prop::collection::vec(change(), 1..120),
@@ -182,6 +183,7 @@ proptest! {
     }
 }
 
+/// RFC 1812 5.2.4.3-a.
 #[test]
 fn the_longest_prefix_of_its_table_is_used_from_the_default_to_a_host() {
     let mut routes = Routes::default();

@@ -5,8 +5,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use tcp::cc::Algorithm;
 
 use super::{LOOK, address, drain, failed, fill, linux_name};
 use crate::Error;
+use crate::namespace::new_namespace;
 
 /// Queue length of a TAP in frames: bursts of a sender without pacing must not be lost there.
 const TAP_QUEUE: u32 = 20_000;
@@ -50,38 +50,6 @@ enum Kind {
 pub(super) enum Listener {
     Linux(TcpListener),
     Ours(blocking::TcpListener),
-}
-
-/// A new network namespace. Its name is removed at once, so that the namespace is gone with this
-/// value, or with the process.
-fn new_namespace() -> Result<Namespace, Error> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("wslab-{}-{number}", std::process::id());
-    ip(&["netns", "add", &name])?;
-    let namespace = Namespace::named(&name).map_err(|error| failed(&error.to_string()));
-    ip(&["netns", "del", &name])?;
-    namespace
-}
-
-fn ip(arguments: &[&str]) -> Result<(), Error> {
-    let output = match Command::new("ip").args(arguments).output() {
-        Ok(output) => output,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(failed("`ip` is missing: install the package iproute2"));
-        }
-        Err(error) => return Err(failed(&format!("`ip` cannot be run: {error}"))),
-    };
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let what = format!(
-        "`ip {}` failed ({}): hosts of Linux need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN",
-        arguments.join(" "),
-        said.trim()
-    );
-    Err(failed(&what))
 }
 
 impl Host {

@@ -222,7 +222,7 @@ fn a_directed_broadcast_passes_if_it_is_switched_on() {
     }
 }
 
-/// RFC 1812 4.3.2.7-a, 5.3.1-a.
+/// RFC 1812 4.3.2.7-a, 5.2.7.1-a, 5.3.1-a; RFC 4443 3.1-b, 3.3-a; RFC 8200 3-a.
 #[test]
 fn the_source_is_told_what_became_of_its_packet() {
     let net = ErrorKind::Unreachable(Unreachable::Net);
@@ -256,6 +256,7 @@ fn the_source_is_told_what_became_of_its_packet() {
 }
 
 /// A flood without hops draws as many errors as the limit for one destination admits.
+/// RFC 1812 4.3.2.8-a.
 #[test]
 fn errors_are_rate_limited() {
     let mut router = Router::new(1_500);
@@ -267,7 +268,7 @@ fn errors_are_rate_limited() {
     assert_eq!(told, most);
 }
 
-/// RFC 1812 5.2.6-a.
+/// RFC 1812 5.2.6-a, RFC 4443 3.2-a.
 #[test]
 fn what_is_too_large_is_cut_or_its_source_is_told_the_mtu() {
     let data: Vec<u8> = (0..1_480u32).map(|n| (n * 7) as u8).collect();

@@ -1,0 +1,109 @@
+//! What a packet costs a router: with the work of generator and sink, and what that work costs
+//! alone.
+//!
+//! Called by: `wirespeed lab forward`, the benchmarks.
+
+use std::time::Instant as Clock;
+
+use base::Instant;
+
+use super::{Alone, Rig, Shape};
+use crate::Error;
+
+/// Frames of a round: four bursts, which stay in the cache.
+const ROUND: usize = 256;
+/// Rounds between two looks at the clock.
+const ROUNDS: usize = 16;
+
+/// The cost of a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Packets that were forwarded.
+    pub packets: u64,
+    /// Processor time in ns a packet, generator and sink included.
+    pub whole_ns: f64,
+    /// The same of generator and sink alone.
+    pub alone_ns: f64,
+}
+
+impl Cost {
+    /// ns a packet of the router; `None` if generator and sink alone took as long.
+    pub fn own_ns(&self) -> Option<f64> {
+        Some(self.whole_ns - self.alone_ns).filter(|ns| *ns > 0.0)
+    }
+}
+
+/// CPU time of the calling thread so far, in seconds.
+#[cfg(target_os = "linux")]
+pub(super) fn cpu_s() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+/// The time, in seconds: only Linux has the clock of a thread for us.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn cpu_s() -> f64 {
+    static BEGUN: std::sync::OnceLock<Clock> = std::sync::OnceLock::new();
+    BEGUN.get_or_init(Clock::now).elapsed().as_secs_f64()
+}
+
+/// ns a packet of rounds for about `seconds`, and the packets; fewer if it is stopped.
+fn rounds(
+    seconds: f64,
+    stop: &dyn Fn() -> bool,
+    mut round: impl FnMut() -> Result<usize, Error>,
+) -> Result<(f64, u64), Error> {
+    round()?;
+    let (begun, cpu, mut packets) = (Clock::now(), cpu_s(), 0);
+    while packets == 0 || (begun.elapsed().as_secs_f64() < seconds && !stop()) {
+        for _ in 0..ROUNDS {
+            packets += round()? as u64;
+        }
+    }
+    Ok(((cpu_s() - cpu) * 1e9 / packets as f64, packets))
+}
+
+fn lost(what: impl std::fmt::Display) -> Error {
+    Error::Failed(format!("{what}; please report this line"))
+}
+
+/// The router in memory, and generator and sink alone.
+pub struct Memory {
+    rig: Rig,
+    alone: Alone,
+    clock: Clock,
+}
+
+impl Memory {
+    /// A router of a shape.
+    ///
+    /// # Errors
+    /// If frames have no room for their headers.
+    pub fn new(shape: Shape) -> Result<Memory, Error> {
+        let made = Rig::new(shape).zip(Alone::new(shape));
+        let (rig, alone) = made.ok_or_else(|| lost(format!("no router of {shape:?}")))?;
+        Ok(Memory { rig, alone, clock: Clock::now() })
+    }
+
+    /// Measure for `seconds`, half of them without the router, or until `stop`.
+    ///
+    /// # Errors
+    /// If a packet is lost.
+    pub fn measure(&mut self, seconds: f64, stop: &dyn Fn() -> bool) -> Result<Cost, Error> {
+        let Memory { rig, alone, clock } = self;
+        let (whole_ns, packets) = rounds(seconds / 2.0, stop, || {
+            let offered = rig.offer(ROUND);
+            rig.turn(Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1));
+            let passed = rig.drain();
+            match passed == offered && offered > 0 {
+                true => Ok(passed),
+                false => Err(lost(format!("{passed} of {offered} passed: {:?}", rig.lost()))),
+            }
+        })?;
+        let (alone_ns, _) = rounds(seconds / 2.0, stop, || match alone.pass(ROUND) {
+            ROUND => Ok(ROUND),
+            passed => Err(lost(format!("{passed} of {ROUND} frames passed a wire"))),
+        })?;
+        Ok(Cost { packets, whole_ns, alone_ns })
+    }
+}

@@ -1,0 +1,59 @@
+//! Network namespaces of experiments with Linux, made and filled by `ip`. Their names are removed
+//! at once, so that they are gone with the run, however it ends.
+//!
+//! Called by: `real`, `forward`.
+
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use device::namespace::Namespace;
+
+use crate::Error;
+
+/// A new network namespace.
+pub(crate) fn new_namespace() -> Result<Namespace, Error> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("wslab-{}-{number}", std::process::id());
+    ip(&["netns", "add", &name])?;
+    let namespace = Namespace::named(&name).map_err(|error| Error::Failed(error.to_string()));
+    ip(&["netns", "del", &name])?;
+    namespace
+}
+
+/// Run `ip` in the calling thread's namespace.
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), Error> {
+    ip_with(arguments, "")
+}
+
+/// Run commands of `ip`, one a line, in the calling thread's namespace.
+pub(crate) fn ip_batch(commands: &str) -> Result<(), Error> {
+    ip_with(&["-batch", "-"], commands)
+}
+
+fn ip_with(arguments: &[&str], input: &str) -> Result<(), Error> {
+    let mut command = Command::new("ip");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let unable = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::Failed("`ip` is missing: install the package iproute2".to_owned())
+        }
+        _ => Error::Failed(format!("`ip` cannot be run: {error}")),
+    };
+    let mut child = command.spawn().map_err(unable)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // What it did not read, it refused, and says so.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(unable)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Failed(format!(
+        "`ip {}` failed ({}): hosts of Linux need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN",
+        arguments.join(" "),
+        said.lines().next().unwrap_or_default()
+    )))
+}
