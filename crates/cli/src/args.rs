@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{dump, pages, show, top, ttcp};
+use crate::{dump, ip, pages, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{ping, services, up, wire};
 
@@ -67,6 +67,8 @@ pub(crate) enum Tool {
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
+    /// Show and change routes, neighbours and addresses of a running wirespeed, as ip(8) does
+    Ip(Box<ip::Args>),
     /// Watch what passes a running wirespeed or an interface, as it happens
     Top(Box<top::Args>),
     /// Run an experiment with the stack: a table, a plot, a document

@@ -1,12 +1,14 @@
-//! The control service of a running program: it answers `show`, `dump` and `top` between the turns
-//! of the stacks.
+//! The control service of a running program: it answers `show`, `dump` and `top`, and changes what
+//! `ip` asks for, between the turns of the stacks.
 //!
 //! Called by: the programs' loops, every 50 ms or when one of its descriptors is ready. `answer`
 //! answers on the thread that owns a stack; `mailbox` asks another thread; `leases` keeps the taps
 //! of clients. A program that cannot make its socket runs without the service.
 
 mod answer;
+pub(crate) mod change;
 mod leases;
+mod lookup;
 mod mailbox;
 mod rows;
 mod taps;
@@ -35,6 +37,9 @@ const ANSWERING: Duration = Duration::from_micros(100);
 /// client connected, and with none.
 const LAST: Duration = Duration::from_secs(5);
 const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
+
+const DENIED: &str = "Operation not permitted: the user that runs the program, and root, change \
+                      it; ask as one of them, with `sudo`";
 
 /// The control socket, if there is one, and the leases.
 pub(crate) struct ControlService {
@@ -135,7 +140,7 @@ impl ControlService {
         let control = server.budget().clone();
         let (leases, most) = (&mut self.leases, control.of(Limit::ControlTaps));
         let mut full = 0;
-        server.poll(now, |_, request| {
+        server.poll(now, |peer, request| {
             let mut tap = |stack, wanted| {
                 let asked = leases.ask(stack, wanted, now, most);
                 asked.map(|wanted| (stack, Wanted::Tap(wanted)))
@@ -151,6 +156,14 @@ impl ControlService {
                 }
                 Ok(Question::Kept { stack, tap: id }) => tap(stack, taps::Wanted::Kept(id)),
                 Ok(Question::Untap { stack, tap: id }) => tap(stack, taps::Wanted::Remove(id)),
+                Ok(Question::Lookup { stack, lookup }) => Ok((stack, Wanted::Lookup(lookup))),
+                // The kernel says who connected; whoever else may look changes nothing.
+                Ok(Question::Change { stack, changes })
+                    if control::own_user_and_root(&peer.owner) =>
+                {
+                    Ok((stack, Wanted::Change(changes)))
+                }
+                Ok(Question::Change { .. }) => Err((Refusal::Denied, DENIED.to_owned())),
                 Err(error) => {
                     let why = format!("the question is not understood: {error}");
                     Err((Refusal::Wrong, why))

@@ -12,6 +12,7 @@ mod args;
 mod clock;
 mod control_service;
 mod dump;
+mod ip;
 mod lab;
 #[cfg(target_os = "linux")]
 mod names;
@@ -51,7 +52,7 @@ pub fn main() -> ExitCode {
         output::err(args::FIRST.trim_end());
         return outcome::exit_code(Ok(Outcome::Exit(2)));
     }
-    let result = match Cli::parse().tool {
+    let result = match parsed().tool {
         Tool::Ttcp(args) => ttcp::main(&args),
         #[cfg(target_os = "linux")]
         Tool::Ping(args) => ping::main(&args),
@@ -63,10 +64,24 @@ pub fn main() -> ExitCode {
         Tool::Wire(args) => wire::main(&args),
         Tool::Dump(args) => dump::main(&args),
         Tool::Show(args) => show::main(&args),
+        Tool::Ip(args) => ip::main(&args),
         Tool::Top(args) => top::main(&args),
         Tool::Lab(args) => lab::main(&args),
         Tool::Man(args) => pages::man(&args),
         Tool::Completions(args) => pages::completions(&args),
     };
     outcome::exit_code(result)
+}
+
+/// The command line; wrong options of `ip` end with 1, as those of ip(8), of other tools with 2.
+fn parsed() -> Cli {
+    let words = ip::normalised(std::env::args_os());
+    let is_ip = words.get(1).is_some_and(|word| word == "ip");
+    Cli::try_parse_from(words).unwrap_or_else(|error| {
+        if is_ip && error.use_stderr() {
+            output::err(error.to_string().trim_end());
+            std::process::exit(1);
+        }
+        error.exit()
+    })
 }

@@ -316,6 +316,7 @@ impl Outside {
             None => device,
         };
         let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
+        stack.set_port_name(port, &dev.name);
         if let Some(mitigation) = args.mitigation {
             stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
         }

@@ -1,6 +1,8 @@
 //! Requests to running programs: their control sockets, the questions and the answers.
 //!
-//! Called by: `show`, `dump` and `top` ask; `control_service.rs` answers.
+//! Called by: `show`, `dump`, `top` and `ip` ask; `control_service.rs` answers.
+
+mod change;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +14,8 @@ use serde_json::Value;
 use wirespeed::control::{self, Client, ControlError};
 
 use crate::{Usage, output};
+
+pub(crate) use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, Verb};
 
 /// How long a program may take to answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,6 +68,16 @@ pub(crate) enum Question {
     Untap {
         stack: usize,
         tap: u64,
+    },
+    /// What the FIB says of a packet.
+    Lookup {
+        stack: usize,
+        lookup: Lookup,
+    },
+    /// Change routes, neighbours or addresses.
+    Change {
+        stack: usize,
+        changes: Vec<Change>,
     },
 }
 
@@ -118,8 +132,14 @@ pub(crate) enum Refusal {
     Lapsed,
     /// The stack has ended, or the port is gone.
     Gone,
-    /// The limit on taps is reached.
+    /// A limit is reached.
     Full,
+    /// What is to be added is there.
+    Exists,
+    /// What is to be changed or removed is not there.
+    Missing,
+    /// Another user's program is not changed.
+    Denied,
 }
 
 /// The error of a program that refused a question.
@@ -152,6 +172,22 @@ pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
         program.stacks.iter_mut().for_each(|name| *name = output::plain(name));
     }
     Ok(answer)
+}
+
+/// All pages of a section: a list, or a single object.
+pub(crate) fn whole(client: &mut Client, stack: usize, section: Section) -> Result<Value> {
+    let (mut rows, mut cursor) = (Vec::new(), 0);
+    loop {
+        let answer = ask(client, &Question::Section { stack, section, cursor })?;
+        match answer.body {
+            Value::Array(page) => rows.extend(page),
+            other => return Ok(other),
+        }
+        match answer.next {
+            Some(next) if next > cursor => cursor = next,
+            _ => return Ok(Value::Array(rows)),
+        }
+    }
 }
 
 /// A client that asks repeatedly. After a missing answer it uses a new connection, because on the

@@ -98,6 +98,8 @@ fn nonsense_is_refused_by_every_option_of_every_tool() {
     let (mut found, mut tried, mut wrong) = (Vec::new(), 0, Vec::new());
     tools(&wirespeed_cli::command(), &[], &mut found);
     for (path, tool) in &found {
+        // As ip(8) has it.
+        let wrong_line = if path[0] == "ip" { 1 } else { 2 };
         let mut refused = |option: Vec<String>, codes: &[i32]| {
             tried += 1;
             wrong.extend(refused(&[path.clone(), option].concat(), codes, &directory));
@@ -106,14 +108,14 @@ fn nonsense_is_refused_by_every_option_of_every_tool() {
             if !arg.get_action().takes_values() {
                 // Short flags may be combined, and none is called `=`.
                 let value = if arg.get_long().is_some() { "nonsense" } else { "=nonsense" };
-                refused(with_value(arg, value), &[2]);
+                refused(with_value(arg, value), &[wrong_line]);
             } else if is_a_name(arg) {
                 refused(with_value(arg, "/nonexistent/nonsense"), &[1, 2]);
             } else {
-                NONSENSE.iter().for_each(|value| refused(with_value(arg, value), &[2]));
+                NONSENSE.iter().for_each(|value| refused(with_value(arg, value), &[wrong_line]));
             }
         }
-        refused(vec!["--no-such-option".to_owned()], &[2]);
+        refused(vec!["--no-such-option".to_owned()], &[wrong_line]);
     }
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(found.len() > 10 && tried > 300, "{} tools, {tried} tries", found.len());
@@ -142,5 +144,24 @@ fn nonsense_is_refused_where_an_argument_has_no_name() {
     ] {
         let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
         assert_eq!(refused(&args, &[2], &directory), None);
+    }
+}
+
+#[test]
+fn ip_refuses_nonsense_as_ip_does() {
+    let directory = directory("ip");
+    for args in [
+        &["ip", "nonsense"][..],
+        &["ip", "", "show"],
+        &["ip", "route", "nonsense"],
+        &["ip", "neigh", "nonsense"],
+        &["ip", "addr", "nonsense"],
+        &["ip", "link", "set", "port0", "up"],
+        &["ip", "rule", "add", "from", "192.0.2.1", "table", "100"],
+        &["ip", "-x", "route"],
+        &["ip", "-family"],
+    ] {
+        let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(refused(&args, &[1], &directory), None);
     }
 }

@@ -223,6 +223,8 @@ impl Live {
         (device, mut live): (Box<dyn Device>, LivePort),
     ) {
         live.id = stack.add_port(device, PortConfig { mac: live.mac, addresses: Vec::new() });
+        // Names of ports are unique in a configuration.
+        stack.set_port_name(live.id, name);
         self.ports.insert(name.to_owned(), live);
     }
 

@@ -161,6 +161,23 @@ impl Stack {
         self.ports.get(id.0)?.trouble(self.core.cx.now)
     }
 
+    /// Name a port, for people. `false`, and nothing changes, if there is no such port or another
+    /// has the name.
+    pub fn set_port_name(&mut self, id: PortId, name: &str) -> bool {
+        let is_other = self.ports.iter().any(|port| port.id != id && *port.name == *name);
+        let Some(port) = self.ports.get_mut(id.0).filter(|_| !is_other) else { return false };
+        port.name = name.into();
+        true
+    }
+
+    /// The name of a port: the one that it was given, else `port` with its number.
+    pub fn port_name(&self, id: PortId) -> String {
+        match self.ports.get(id.0).map(|port| &*port.name) {
+            Some("") | None => format!("port{}", id.0),
+            Some(name) => name.to_owned(),
+        }
+    }
+
     /// The ports there are.
     pub fn port_ids(&self) -> Vec<PortId> {
         self.ports.iter().map(|port| port.id).collect()

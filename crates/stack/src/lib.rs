@@ -32,6 +32,7 @@ mod idle;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod local;
+mod lookup;
 mod mtu;
 mod nd;
 mod no_connection;
@@ -71,6 +72,7 @@ pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
 pub use local::BroadcastForm;
+pub use lookup::{FibFound, FibQuery, FibResult};
 pub use mtu::MtuError;
 pub use pace::{GAP_MAX, GapError};
 pub use port::PortId;
@@ -204,6 +206,13 @@ impl Stack {
     /// packet is for it. `false` if none was set.
     pub fn remove_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
         self.neighbours.unset((port.0, ip))
+    }
+
+    /// Forget what is known of a neighbour, set or learnt. `false` if nothing is.
+    pub fn forget_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
+        let was_known = self.neighbours.remove((port.0, ip));
+        resolve::act(self);
+        was_known
     }
 
     /// What is known of a neighbour, and how surely; `None` for nothing.

@@ -67,6 +67,8 @@ pub(crate) struct Port {
     found_room: bool,
     /// What forwarding has counted here.
     pub(crate) forwarded: Forwarded,
+    /// What people call it; empty unless it was named.
+    pub(crate) name: Box<str>,
 }
 
 impl Port {

@@ -66,6 +66,8 @@ pub struct FragmentsRow {
 pub struct PortRow {
     /// Its number.
     pub id: PortId,
+    /// Its name: see [`Stack::port_name`].
+    pub name: String,
     /// What its frames begin with.
     pub link: LinkKind,
     /// Our link address on it.
@@ -209,6 +211,7 @@ impl Stack {
         let rows = self.ports.iter().map(|port| {
             let row = PortRow {
                 id: port.id,
+                name: self.port_name(port.id),
                 link: port.limits.link,
                 mac: port.mac,
                 mtu_bytes: port.limits.mtu.bytes(),

@@ -124,10 +124,11 @@ pub use stack::snapshot;
 pub use stack::{
     Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
     BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
-    FastConnect, FastOpenConfig, FilterMode, GAP_MAX, GapError, GroupError, GroupRow, Identifiers,
-    IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
-    MtuError, MulticastOptions, NeighbourState, Origin, OtherBroadcaster, PingHandle, PortConfig,
-    PortId, Progress, ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack,
-    StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived,
-    Unreachable, dplpmtud, route::MAIN_TABLE,
+    FastConnect, FastOpenConfig, FibFound, FibQuery, FibResult, FilterMode, GAP_MAX, GapError,
+    GroupError, GroupRow, Identifiers, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan,
+    MitigationError, MtuDiscovery, MtuError, MulticastOptions, NeighbourState, Origin,
+    OtherBroadcaster, PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, RouteOrigin,
+    Router, SourceChange, SourceFilter, Stack, StackConfig, TapId, TcpHandle, UdpError,
+    UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, dplpmtud, route::MAIN_TABLE,
+    route::PATHS_MAX,
 };

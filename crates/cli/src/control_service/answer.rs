@@ -1,12 +1,13 @@
-//! Answers that the thread of a stack gives: a page of a section, or a tap's packets.
+//! Answers that the thread of a stack gives: a page of a section, a tap's packets, a lookup; and
+//! the changes that it carries out.
 //!
 //! Called by: `control_service.rs` and `mailbox.rs`.
 
 use serde_json::json;
 use wirespeed::{Budget, Stack};
 
-use super::{rows, taps};
-use crate::running::{Answer, Refusal, Section};
+use super::{change, lookup, rows, taps};
+use crate::running::{Answer, Change, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
 const PAGE_ROWS: usize = 500;
@@ -18,6 +19,10 @@ pub(super) enum Wanted {
     Page(Section, u64),
     /// A request about a tap.
     Tap(taps::Wanted),
+    /// What the FIB says.
+    Lookup(Lookup),
+    /// Changes, of a client that may change something.
+    Change(Vec<Change>),
 }
 
 /// Answer a request; called by the thread that owns the stack. `control` has the limits of the
@@ -26,6 +31,8 @@ pub(super) fn of(stack: &mut Stack, wanted: &Wanted, control: &Budget) -> Answer
     match wanted {
         Wanted::Page(section, cursor) => page(stack, *section, *cursor, control),
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
+        Wanted::Lookup(lookup) => lookup::answer(stack, lookup),
+        Wanted::Change(changes) => change::answer(stack, changes),
     }
 }
 

@@ -99,7 +99,7 @@ impl Leases {
             answer::Wanted::Tap(Wanted::Remove(tap)) => {
                 self.0.retain(|lease| lease.stack != stack || lease.tap != *tap);
             }
-            answer::Wanted::Page(..) => {}
+            answer::Wanted::Page(..) | answer::Wanted::Lookup(_) | answer::Wanted::Change(_) => {}
         }
     }
 

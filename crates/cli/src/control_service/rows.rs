@@ -42,6 +42,7 @@ pub(super) fn port(p: &PortRow) -> Value {
     });
     json!({
         "port": p.id.0,
+        "name": p.name,
         "link": if ethernet { "ethernet" } else { "ip" },
         "mac": ethernet.then(|| p.mac.to_string()),
         "mtu": p.mtu_bytes,
@@ -206,6 +207,8 @@ pub(super) fn route(r: &Route, now: Instant) -> Value {
         "port": r.port,
         "table": r.table,
         "mtu": r.mtu.map(wirespeed::Mtu::bytes),
+        "metric": r.metric,
+        "weight": r.weight,
         "origin": r.origin.name(),
         "expires_ms": left(r.expires, now),
     })

@@ -11,7 +11,7 @@ use wirespeed::control::Client;
 
 use super::args::Args;
 use super::filter::Filter;
-use crate::running::{Question, Section, TIMEOUT, ask, find};
+use crate::running::{Question, Section, TIMEOUT, ask, find, whole};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
 const LOOKS_APART: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ pub(super) fn document(args: &Args) -> Result<Value> {
             if args.is_full() && whole.as_array().is_some_and(|rows| !rows.is_empty()) {
                 let begun = Instant::now();
                 std::thread::sleep(LOOKS_APART);
-                let later = self::whole(&mut client, stack, section)?;
+                let later = crate::running::whole(&mut client, stack, section)?;
                 delivery(&mut whole, &later, begun.elapsed());
             }
             shown.insert(name_of(section), whole);
@@ -84,22 +84,6 @@ fn delivery(rows: &mut Value, later: &Value, passed: Duration) {
 
 fn name_of(section: Section) -> String {
     section.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
-}
-
-/// All pages of a section: a list, or a single object.
-fn whole(client: &mut Client, stack: usize, section: Section) -> Result<Value> {
-    let (mut rows, mut cursor) = (Vec::new(), 0);
-    loop {
-        let answer = ask(client, &Question::Section { stack, section, cursor })?;
-        match answer.body {
-            Value::Array(page) => rows.extend(page),
-            other => return Ok(other),
-        }
-        match answer.next {
-            Some(next) if next > cursor => cursor = next,
-            _ => return Ok(Value::Array(rows)),
-        }
-    }
 }
 
 #[cfg(test)]

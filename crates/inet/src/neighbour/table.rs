@@ -75,6 +75,13 @@ impl Neighbours {
         (entry.state == State::Static).then_some(entry.mac)
     }
 
+    /// Remove an entry, whatever its state; its pending queue is dropped. `false` if there is none.
+    pub fn remove(&mut self, key: Key) -> bool {
+        let is_known = self.entries.contains_key(&key);
+        self.fail(key);
+        is_known
+    }
+
     /// Look up the link address of a neighbour in order to send to it; solicit it if unknown.
     pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
         self.uses += 1;
@@ -291,13 +298,12 @@ impl Neighbours {
 
     /// Every entry as it is shown.
     pub fn rows(&self) -> impl Iterator<Item = Row> {
-        self.entries.iter().map(|(&(port, ip), entry)| Row {
-            port,
-            ip,
-            mac: (entry.state != State::Incomplete).then_some(entry.mac),
-            state: entry.state,
-            confirmed_at: (entry.confirmed_at != Instant::ZERO).then_some(entry.confirmed_at),
-        })
+        self.entries.iter().map(|(&key, entry)| entry.row(key))
+    }
+
+    /// One entry as it is shown.
+    pub fn row(&self, key: Key) -> Option<Row> {
+        self.entries.get(&key).map(|entry| entry.row(key))
     }
 
     /// How long neighbours of a port are reachable after they were confirmed, and the time between
@@ -404,6 +410,16 @@ impl Entry {
             used,
             tries: 0,
             pending: VecDeque::new(),
+        }
+    }
+
+    fn row(&self, (port, ip): Key) -> Row {
+        Row {
+            port,
+            ip,
+            mac: (self.state != State::Incomplete).then_some(self.mac),
+            state: self.state,
+            confirmed_at: (self.confirmed_at != Instant::ZERO).then_some(self.confirmed_at),
         }
     }
 }

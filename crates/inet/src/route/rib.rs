@@ -126,6 +126,16 @@ impl Routes {
         known.map_or(GroupIndex::NONE, |known| known.group)
     }
 
+    /// The routes of a table to each prefix that `dst` is in, longest first.
+    pub fn matching(&self, dst: IpAddr, table: u32) -> impl Iterator<Item = &[Route]> {
+        let key = key_of(dst);
+        let longest = if dst.is_ipv4() { 32 } else { 128 };
+        (0..=longest).rev().filter_map(move |len| {
+            let level = self.levels.get(&(Reverse(len), dst.is_ipv6(), table))?;
+            level.get(&(key & mask(len))).map(|known| known.routes.as_slice())
+        })
+    }
+
     /// Does the first route to `dst` over `port` say that it is on the link?
     pub fn is_on_link(&self, port: u16, dst: IpAddr) -> bool {
         let key = key_of(dst);

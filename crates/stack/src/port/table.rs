@@ -64,6 +64,7 @@ impl Ports {
             asked_for_room: false,
             found_room: false,
             forwarded: Forwarded::default(),
+            name: Box::default(),
         });
         id
     }

@@ -231,7 +231,14 @@ impl Remote {
                     }
                 }
             }
-            Some(Refusal::Wrong | Refusal::Full) | None => return Err(error),
+            Some(
+                Refusal::Wrong
+                | Refusal::Full
+                | Refusal::Exists
+                | Refusal::Missing
+                | Refusal::Denied,
+            )
+            | None => return Err(error),
         }
         Ok(())
     }

@@ -1,0 +1,322 @@
+//! Changes of a stack that a client of the control socket asks for: checked, then carried out.
+//!
+//! Called by: `answer.rs`, on the thread that owns the stack. `control_service.rs` has asked who
+//! the client is. The texts begin with the kernel's words for the error, as `ip` prints them.
+//! Limits: `routes`, `neighbours`, `addresses`, [`CHANGES_MAX`].
+
+use core::net::IpAddr;
+use core::num::NonZeroU8;
+
+use serde_json::json;
+
+use wirespeed::{
+    Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, Instant, LinkKind,
+    MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack,
+};
+
+use crate::running::{Answer, CHANGES_MAX, Change, Hop, Object, Refusal, RouteSpec, Verb};
+
+type Done = Result<(), (Refusal, String)>;
+
+/// Called by the thread that owns the stack. The first change that fails ends the request.
+pub(super) fn answer(stack: &mut Stack, changes: &[Change]) -> Answer {
+    if changes.len() > CHANGES_MAX {
+        let why = format!("{} changes at a time, {CHANGES_MAX} is the most", changes.len());
+        return Answer::refusal(Refusal::Wrong, why);
+    }
+    for change in changes {
+        let done = match &change.of {
+            Object::Route(spec) => route(stack, change.verb, spec),
+            Object::Neighbour { port, ip, mac } => {
+                neighbour(stack, change.verb, (PortId(*port), *ip), mac.as_deref())
+            }
+            Object::Address { port, cidr, valid_s, preferred_s, nodad } => {
+                let lifetimes = (*valid_s, *preferred_s);
+                address(stack, change.verb, PortId(*port), cidr, lifetimes, *nodad)
+            }
+        };
+        if let Err((kind, why)) = done {
+            return Answer::refusal(kind, why);
+        }
+    }
+    stack.flush();
+    Answer { body: json!({ "done": changes.len() }), ..Answer::default() }
+}
+
+fn invalid<T>(why: String) -> Result<T, (Refusal, String)> {
+    Err((Refusal::Wrong, why))
+}
+
+fn port_of(stack: &Stack, port: PortId) -> Result<PortId, (Refusal, String)> {
+    if stack.device(port).is_some() {
+        return Ok(port);
+    }
+    let why = "Cannot find device: the port is not there any more; see `wirespeed ip link`";
+    Err((Refusal::Missing, why.to_owned()))
+}
+
+fn cidr_of(text: &str) -> Result<Cidr, (Refusal, String)> {
+    text.parse::<Cidr>().or_else(|why| invalid(format!("Invalid argument: {why}")))
+}
+
+fn route(stack: &mut Stack, verb: Verb, spec: &RouteSpec) -> Done {
+    let dest = cidr_of(&spec.to)?;
+    if dest.network() != dest {
+        let network = dest.network();
+        return invalid(format!("Invalid prefix for given prefix length: write {network}"));
+    }
+    if spec.hops.len() > PATHS_MAX || spec.table == 0 {
+        return invalid(format!(
+            "Invalid argument: a route has {PATHS_MAX} next hops at most, and table 0 is none"
+        ));
+    }
+    if verb == Verb::Del {
+        return delete(stack, dest, spec);
+    }
+    let metric = spec.metric.unwrap_or(0);
+    let new = routes_of(stack, dest, spec, metric)?;
+    let there = stack.routes_to(dest, spec.table);
+    let is_there = there.iter().any(|r| r.metric == metric);
+    match verb {
+        Verb::Add if is_there => {
+            let why = format!(
+                "File exists: there is a route to {dest} with metric {metric}; change it by \
+                 `ip route replace`"
+            );
+            return Err((Refusal::Exists, why));
+        }
+        Verb::Change if !is_there => {
+            let why = format!(
+                "No such file or directory: there is no route to {dest} with metric {metric}; \
+                 add it by `ip route add`"
+            );
+            return Err((Refusal::Missing, why));
+        }
+        _ => {}
+    }
+    let is_like = |a: &Route, b: &Route| {
+        a.port == b.port && (a.weight.is_none() && b.weight.is_none() || a.via == b.via)
+    };
+    let other = |old: &&Route| old.metric != metric && new.iter().any(|new| is_like(old, new));
+    if let Some(old) = there.iter().find(other) {
+        let why = format!(
+            "File exists: the stack keeps one route to {dest} over a port, and has one with metric \
+             {}; delete that first",
+            old.metric
+        );
+        return Err((Refusal::Exists, why));
+    }
+    let old: Vec<Route> = there.iter().filter(|r| r.metric == metric).cloned().collect();
+    for (index, route) in new.iter().enumerate() {
+        if !stack.add_route(route.clone()) {
+            let added = &new[..index];
+            let is_added = |r: &Route| added.contains(r) && !old.contains(r);
+            stack.remove_routes_to(dest, spec.table, is_added);
+            let why = "No buffer space available: there are as many routes as the limit `routes`, \
+                       or as many tables as there can be; delete some, or raise the limit";
+            return Err((Refusal::Full, why.to_owned()));
+        }
+    }
+    stack.remove_routes_to(dest, spec.table, |r| old.contains(r) && !new.contains(r));
+    Ok(())
+}
+
+/// The routes to add, one for each next hop.
+fn routes_of(
+    stack: &Stack,
+    dest: Cidr,
+    spec: &RouteSpec,
+    metric: u32,
+) -> Result<Vec<Route>, (Refusal, String)> {
+    let mtu = match spec.mtu.map(Mtu::new) {
+        Some(None) => return invalid("Invalid argument: an MTU is 68 to 65535".to_owned()),
+        Some(mtu) => mtu,
+        None => None,
+    };
+    if dest.addr.is_ipv6() && mtu.is_some_and(|mtu| mtu < Mtu::MIN_V6) {
+        return invalid("Invalid argument: an IPv6 route carries 1280 bytes or more".to_owned());
+    }
+    if spec.hops.is_empty() {
+        return invalid("No such device: say where the route leads, by via or dev".to_owned());
+    }
+    let is_shared = spec.hops.len() > 1;
+    let one = |hop: &Hop| {
+        let port = leads_to(stack, dest, hop, spec.onlink)?;
+        let route = Route { table: spec.table, mtu, metric, ..Route::new(dest, hop.via, port.0) };
+        let weight = hop.weight.and_then(NonZeroU8::new);
+        Ok(match weight.or(is_shared.then_some(NonZeroU8::MIN)) {
+            Some(weight) => route.shared(weight),
+            None => route,
+        })
+    };
+    spec.hops.iter().map(one).collect()
+}
+
+/// The port of a next hop: the one that is named, or that of the gateway's network.
+fn leads_to(
+    stack: &Stack,
+    dest: Cidr,
+    hop: &Hop,
+    onlink: bool,
+) -> Result<PortId, (Refusal, String)> {
+    let named = hop.port.map(|port| port_of(stack, PortId(port))).transpose()?;
+    let Some(via) = hop.via else {
+        let none = "No such device: say where the route leads, by via or dev".to_owned();
+        return named.ok_or((Refusal::Wrong, none));
+    };
+    if via.is_ipv4() != dest.addr.is_ipv4() || via.is_multicast() || via.is_unspecified() {
+        return invalid(format!(
+            "Nexthop has invalid gateway: {via} is no host of {dest}'s version"
+        ));
+    }
+    if let Some(port) = named {
+        if onlink || stack.is_on_link(port, via) {
+            return Ok(port);
+        }
+        return invalid(format!(
+            "Nexthop has invalid gateway: {via} is in no network of this port; add an address of \
+             its network, or say onlink"
+        ));
+    }
+    let query = FibQuery {
+        dst: via,
+        src: None,
+        output: None,
+        input: None,
+        owner: Owner::program(),
+        mark: 0,
+    };
+    match stack.fib_lookup(&query) {
+        FibResult::Leaves(found) if found.hop.neighbour == via => Ok(PortId(found.hop.port)),
+        _ => invalid(format!(
+            "Nexthop has invalid gateway: {via} is in no network of a port; name its port by dev, \
+             with onlink"
+        )),
+    }
+}
+
+/// The first route that matches, or all that share its packets if no next hop is named.
+fn delete(stack: &mut Stack, dest: Cidr, spec: &RouteSpec) -> Done {
+    let is_hop = |r: &Route, hop: &Hop| {
+        hop.via.is_none_or(|via| r.via == Some(via)) && hop.port.is_none_or(|port| r.port == port)
+    };
+    let matches = |r: &Route| {
+        spec.metric.is_none_or(|metric| r.metric == metric)
+            && spec.proto.as_deref().is_none_or(|proto| r.origin.name() == proto)
+            && (spec.hops.is_empty() || spec.hops.iter().any(|hop| is_hop(r, hop)))
+    };
+    let Some(first) = stack.routes_to(dest, spec.table).iter().find(|r| matches(r)).cloned() else {
+        let why = format!(
+            "No such process: there is no such route to {dest} in table {}; see `ip route`",
+            spec.table
+        );
+        return Err((Refusal::Missing, why));
+    };
+    let of_group = |r: &Route| {
+        first.weight.is_some() && r.weight.is_some() && r.metric == first.metric && matches(r)
+    };
+    stack.remove_routes_to(dest, spec.table, |r| *r == first || of_group(r));
+    Ok(())
+}
+
+fn neighbour(
+    stack: &mut Stack,
+    verb: Verb,
+    (port, ip): (PortId, IpAddr),
+    mac: Option<&str>,
+) -> Done {
+    let port = port_of(stack, port)?;
+    let is_known = stack.neighbour_state(port, ip).is_some();
+    let missing = |what: &str| {
+        let why = format!("No such file or directory: {ip} is no neighbour of this port; {what}");
+        Err((Refusal::Missing, why))
+    };
+    match verb {
+        Verb::Del if stack.forget_neighbour(port, ip) => return Ok(()),
+        Verb::Del => return missing("see `ip neigh`"),
+        Verb::Change if !is_known => return missing("add it by `ip neigh add`"),
+        Verb::Add if is_known => {
+            let why = format!("File exists: {ip} is known; change it by `ip neigh replace`");
+            return Err((Refusal::Exists, why));
+        }
+        _ => {}
+    }
+    if stack.device(port).is_some_and(|device| device.limits().link == LinkKind::Ip) {
+        return invalid("Invalid argument: this port's link has no link addresses".to_owned());
+    }
+    let Some(mac) = mac.and_then(mac_of).filter(|mac| !mac.is_group()) else {
+        return invalid("No link layer address given: give a host's by lladdr".to_owned());
+    };
+    if ip.is_multicast() || ip.is_unspecified() {
+        return invalid(format!("Invalid argument: {ip} is no host's address"));
+    }
+    if stack.add_neighbour(port, ip, mac) {
+        return Ok(());
+    }
+    let why = "No buffer space available: there are as many neighbours as the limit `neighbours`; \
+               delete some, or raise the limit";
+    Err((Refusal::Full, why.to_owned()))
+}
+
+/// A link address of six bytes in hexadecimal, with colons.
+pub(crate) fn mac_of(text: &str) -> Option<MacAddr> {
+    let byte = |part: &str| {
+        let is_short = matches!(part.len(), 1 | 2) && part.bytes().all(|b| b.is_ascii_hexdigit());
+        u8::from_str_radix(part, 16).ok().filter(|_| is_short)
+    };
+    let bytes: Option<Vec<u8>> = text.split(':').take(7).map(byte).collect();
+    bytes?.try_into().ok().map(MacAddr)
+}
+
+fn address(
+    stack: &mut Stack,
+    verb: Verb,
+    port: PortId,
+    cidr: &str,
+    (valid_s, preferred_s): (Option<u64>, Option<u64>),
+    nodad: bool,
+) -> Done {
+    let (port, cidr) = (port_of(stack, port)?, cidr_of(cidr)?);
+    let old = stack.addresses(port).iter().find(|a| a.ip() == cidr.addr).copied();
+    match verb {
+        Verb::Del => {
+            let is_it = old.is_some_and(|old| old.cidr == cidr);
+            if is_it && stack.remove_address(port, cidr.addr) {
+                return Ok(());
+            }
+            let why = format!("Address not found: the port has no {cidr}; see `ip addr`");
+            return Err((Refusal::Missing, why));
+        }
+        Verb::Add if old.is_some() => {
+            let why = format!("Address already assigned: change {cidr} by `ip addr replace`");
+            return Err((Refusal::Exists, why));
+        }
+        _ => {}
+    }
+    let now = stack.now();
+    // Longer than the clock can say is for ever.
+    let until = |s: Option<u64>| match s {
+        Some(s) if s < u64::from(u32::MAX) => now + Duration::from_secs(s),
+        _ => Instant::NEVER,
+    };
+    let (valid_until, preferred_until) = (until(valid_s), until(preferred_s.or(valid_s)));
+    if valid_until <= now || preferred_until > valid_until {
+        return invalid(
+            "Invalid argument: preferred_lft is valid_lft at most, and that is not 0".to_owned(),
+        );
+    }
+    let state = match old.map(|old| old.state) {
+        _ if preferred_until <= now => AddressState::Deprecated,
+        None if cidr.addr.is_ipv6() && !nodad => AddressState::Tentative,
+        Some(AddressState::Tentative) => AddressState::Tentative,
+        _ => AddressState::Preferred,
+    };
+    let address = Address { state, valid_until, preferred_until, ..Address::fixed(cidr) };
+    stack.add_address(port, address).map_err(|why| match why {
+        AddressError::LimitReached => (Refusal::Full, format!("No buffer space available: {why}")),
+        _ => (Refusal::Wrong, format!("Invalid argument: {why}")),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! What the FIB of a stack says of a packet, as JSON.
+//!
+//! Called by: `answer.rs`, on the thread that owns the stack.
+
+use serde_json::{Value, json};
+
+use wirespeed::{FibQuery, FibResult, Mtu, Owner, PortId, Stack};
+
+use super::rows;
+use crate::running::{Answer, Lookup, Refusal};
+
+/// Called by the thread that owns the stack.
+pub(super) fn answer(stack: &Stack, lookup: &Lookup) -> Answer {
+    let named = [lookup.output, lookup.input].into_iter().flatten();
+    if named.map(PortId).any(|port| stack.device(port).is_none()) {
+        let why = "Cannot find device: there is no such port; see `wirespeed ip link`";
+        return Answer::refusal(Refusal::Missing, why.to_owned());
+    }
+    let query = FibQuery {
+        dst: lookup.dst,
+        src: lookup.src,
+        output: lookup.output.map(PortId),
+        input: lookup.input.map(PortId),
+        owner: Owner { uid: lookup.uid, ..Owner::program() },
+        mark: lookup.mark,
+    };
+    Answer { body: body(stack, &query), ..Answer::default() }
+}
+
+fn body(stack: &Stack, query: &FibQuery) -> Value {
+    let mtu = |mtu: Option<Mtu>| mtu.map(Mtu::bytes);
+    match stack.fib_lookup(query) {
+        FibResult::Local(port) => json!({
+            "result": "local",
+            "port": port.0,
+            "dev": stack.port_name(port),
+        }),
+        FibResult::Dropped(reason) => json!({ "result": "dropped", "drop": reason.name() }),
+        FibResult::Leaves(found) => json!({
+            "result": "leaves",
+            // Which rule chose the table: there are no rules, so none did.
+            "rule": null,
+            "table": found.table,
+            "route": found.route.as_ref().map(|route| rows::route(route, stack.now())),
+            "paths": found.paths,
+            "port": found.hop.port,
+            "dev": stack.port_name(PortId(found.hop.port)),
+            "next_hop": found.hop.neighbour.to_string(),
+            "source": found.source.map(|ip| ip.to_string()),
+            "neighbour": found.neighbour.map(|(state, _)| state.name()),
+            "mac": found.neighbour.and_then(|(_, mac)| mac).map(|mac| mac.to_string()),
+            "mtu": found.mtu.bytes(),
+            "port_mtu": found.port_mtu.bytes(),
+            "route_mtu": mtu(found.hop.mtu),
+            "neighbour_mtu": mtu(found.neighbour_mtu),
+            "path_mtu": mtu(found.path_mtu),
+        }),
+    }
+}

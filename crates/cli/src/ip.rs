@@ -1,0 +1,80 @@
+//! `wirespeed ip`: the routes, neighbours, addresses and links of a running program, shown and
+//! changed with the grammar of ip(8), its lines and its JSON.
+//!
+//! Called by: `lib.rs`. `args` has the options, `words` what follows them, `run` asks the program;
+//! `route`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1 for what cannot be
+//! asked, 2 for what the program refuses.
+
+mod addr;
+mod args;
+mod link;
+mod neigh;
+mod route;
+mod run;
+mod words;
+
+use anyhow::Result;
+use wirespeed::control::ControlError;
+
+pub(crate) use args::{Args, normalised};
+pub(crate) use words::Words;
+
+use crate::running::Refused;
+use crate::{Outcome, Usage, output};
+use run::Asked;
+
+/// A lookup found no route, which was said already.
+#[derive(Debug)]
+struct Unreachable;
+
+impl std::fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no route leads there")
+    }
+}
+
+impl std::error::Error for Unreachable {}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    match run(args) {
+        Ok(text) => {
+            output::out(&text)?;
+            Ok(Outcome::Done)
+        }
+        Err(error) if error.is::<Unreachable>() => Ok(Outcome::Exit(2)),
+        Err(error) => {
+            let is_answer = error.is::<Refused>() || error.is::<ControlError>();
+            let help = if error.is::<Usage>() { "\n\nSee 'wirespeed ip --help'." } else { "" };
+            output::err(&format!("error: {error:#}{help}"));
+            Ok(Outcome::Exit(if is_answer { 2 } else { 1 }))
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<String> {
+    let mut words = Words::new(&args.words);
+    let object = words.next().unwrap_or("help");
+    let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "help"];
+    match objects.iter().find(|name| name.starts_with(object) && !object.is_empty()) {
+        Some(&"address") => addr::run(args, words),
+        Some(&"route") => route::run(args, words),
+        Some(&"rule") => rule(args, &mut words),
+        Some(&"neighbor" | &"neighbour") => neigh::run(args, words),
+        Some(&"link") => link::run(args, words),
+        Some(_) => Ok(args::GRAMMAR.to_owned() + "\n"),
+        None => words::usage(&format!(
+            "object \"{object}\" is unknown: give addr, route, neigh, link or rule"
+        )),
+    }
+}
+
+/// There are no rules: a list of none.
+fn rule(args: &Args, words: &mut Words) -> Result<String> {
+    if !matches!(words.command(&["list", "show", "lst"]), Some("list")) {
+        return words::usage("rules cannot be changed: this stack has no policy rules yet");
+    }
+    Asked::open(args)?;
+    output::err("the stack has no policy rules yet: every lookup is in table main");
+    args.listed(&[], |_| String::new())
+}

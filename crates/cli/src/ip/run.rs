@@ -1,0 +1,96 @@
+//! Asks the running program: rows of its stack, changes, lookups.
+//!
+//! Called by: the objects.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use wirespeed::control::Client;
+
+use super::args::Args;
+use super::words::usage;
+use crate::running::{CHANGES_MAX, Change, Lookup, Question, Section, TIMEOUT, ask, find, whole};
+
+/// A stack of a running program.
+pub(super) struct Asked {
+    client: Client,
+    stack: usize,
+    /// Rows of `show ports`.
+    pub(super) ports: Vec<Value>,
+}
+
+impl Asked {
+    /// Find it.
+    pub(super) fn open(args: &Args) -> Result<Asked> {
+        let path = find(args.socket.as_deref(), args.pid)?;
+        let mut client = Client::connect(&path, TIMEOUT)?;
+        let program = ask(&mut client, &Question::Program)?.program;
+        let names = program.context("the program does not say what it is")?.stacks;
+        let stack = match (&args.stack, names.as_slice()) {
+            (Some(name), _) => names.iter().position(|n| n == name),
+            (None, [_]) => Some(0),
+            (None, _) => None,
+        };
+        let Some(stack) = stack else {
+            return usage(&format!("choose a stack by -n, of {}", names.join(", ")));
+        };
+        let mut asked = Asked { client, stack, ports: Vec::new() };
+        asked.ports = asked.rows(Section::Ports)?;
+        Ok(asked)
+    }
+
+    /// A section.
+    pub(super) fn rows(&mut self, section: Section) -> Result<Vec<Value>> {
+        match whole(&mut self.client, self.stack, section)? {
+            Value::Array(rows) => Ok(rows),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The number of a port.
+    pub(super) fn port(&self, name: &str) -> Result<u16> {
+        let found = self.ports.iter().find(|port| port["name"] == name);
+        let number = found.and_then(|port| port["port"].as_u64()?.try_into().ok());
+        match number {
+            Some(number) => Ok(number),
+            None => usage(&format!("cannot find device \"{name}\": `wirespeed ip link` has them")),
+        }
+    }
+
+    /// The name of a row's port.
+    pub(super) fn name(&self, row: &Value) -> Value {
+        let found = self.ports.iter().find(|port| port["port"] == row["port"]);
+        found.map_or(Value::Null, |port| port["name"].clone())
+    }
+
+    /// Carry out changes.
+    pub(super) fn change(&mut self, changes: &[Change]) -> Result<()> {
+        for some in changes.chunks(CHANGES_MAX) {
+            let question = Question::Change { stack: self.stack, changes: some.to_vec() };
+            ask(&mut self.client, &question)?;
+        }
+        Ok(())
+    }
+
+    /// What the FIB says.
+    pub(super) fn lookup(&mut self, lookup: Lookup) -> Result<Value> {
+        let question = Question::Lookup { stack: self.stack, lookup };
+        Ok(ask(&mut self.client, &question)?.body)
+    }
+}
+
+/// The verb of a command that changes something.
+pub(super) fn verb(command: &str) -> Option<crate::running::Verb> {
+    use crate::running::Verb;
+    Some(match command {
+        "add" => Verb::Add,
+        "replace" => Verb::Replace,
+        "change" | "chg" => Verb::Change,
+        "delete" => Verb::Del,
+        _ => return None,
+    })
+}
+
+/// A key's text.
+pub(super) fn text(row: &Value, key: &str) -> String {
+    crate::output::plain(row[key].as_str().unwrap_or_default())
+}

@@ -1,0 +1,143 @@
+//! Lookups for people: the route that a packet would take, and why; and the routes to one prefix.
+//!
+//! Called by: programs, for `ip route get` and `show fib lookup`; never for a packet. The packet's
+//! own lookup is [`addresses::next_hop`], whose answer is the one given here. RFC 1122 section
+//! 3.3.1.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Cidr, DropReason, MacAddr, Mtu, Owner};
+use inet::neighbour::State;
+use inet::{NextHop, Route, select};
+
+use crate::{PortId, Stack, addresses, mtu};
+
+/// Whose packet it is.
+#[derive(Clone, Debug)]
+pub struct FibQuery {
+    /// Where it goes.
+    pub dst: IpAddr,
+    /// Where it is from; `None`: from no address in particular.
+    pub src: Option<IpAddr>,
+    /// The port of a link-local destination (RFC 4007).
+    pub output: Option<PortId>,
+    /// The port that it came to; `None`: it is ours. No rule looks at it yet.
+    pub input: Option<PortId>,
+    /// The user that it belongs to. No rule looks at it yet.
+    pub owner: Owner,
+    /// Its mark. No rule looks at it yet.
+    pub mark: u32,
+}
+
+/// What becomes of it.
+#[derive(Clone, Debug)]
+pub enum FibResult {
+    /// It is for this stack: the port has the address.
+    Local(PortId),
+    /// It leaves.
+    Leaves(Box<FibFound>),
+    /// It is dropped.
+    Dropped(DropReason),
+}
+
+/// How a packet leaves.
+#[derive(Clone, Debug)]
+pub struct FibFound {
+    /// The table that was looked in.
+    pub table: u32,
+    /// The route that was chosen; `None`: the destination is of one link, which needs no route.
+    pub route: Option<Route>,
+    /// How many routes of its prefix share the packets.
+    pub paths: usize,
+    /// The port and the neighbour.
+    pub hop: NextHop,
+    /// The address that it is from unless it has one; `None`: there is none.
+    pub source: Option<IpAddr>,
+    /// What is known of the neighbour; `None`: nothing.
+    pub neighbour: Option<(State, Option<MacAddr>)>,
+    /// The largest packet, the least of the four below.
+    pub mtu: Mtu,
+    /// What the port takes.
+    pub port_mtu: Mtu,
+    /// What was set for the neighbour.
+    pub neighbour_mtu: Option<Mtu>,
+    /// What was learnt of the path.
+    pub path_mtu: Option<Mtu>,
+}
+
+impl Stack {
+    /// What the FIB says of a packet.
+    pub fn fib_lookup(&self, query: &FibQuery) -> FibResult {
+        let local = self.ports.iter().find(|port| port.local.is_ours(query.dst));
+        if let Some(port) = local {
+            return FibResult::Local(port.id);
+        }
+        match self.leaves(query) {
+            Ok(found) => FibResult::Leaves(Box::new(found)),
+            Err(reason) => FibResult::Dropped(reason),
+        }
+    }
+
+    fn leaves(&self, query: &FibQuery) -> Result<FibFound, DropReason> {
+        let mut remote = SocketAddr::new(query.dst, 0);
+        if let (SocketAddr::V6(to), Some(port)) = (&mut remote, query.output) {
+            to.set_scope_id(port.scope_id());
+        }
+        let hop = addresses::next_hop(self, query.src, remote, &query.owner)?;
+        let port = self.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+        let table = inet::route::MAIN_TABLE;
+        let mut routes = self.routes.matching(query.dst, table).flatten();
+        let leads_there = |r: &&Route| {
+            r.port == hop.port && r.via.unwrap_or(query.dst) == hop.neighbour && r.mtu == hop.mtu
+        };
+        let is_scoped = query.output.is_some() && select::is_link_scoped(query.dst);
+        let route = routes.find(leads_there).filter(|_| !is_scoped).cloned();
+        let same = |route: &Route| {
+            let of_it = |r: &&Route| r.weight.is_some() && r.metric == route.metric;
+            self.routes.at(route.dest, table).iter().filter(of_it).count().max(1)
+        };
+        let now = self.core.cx.now;
+        let key = (hop.port, hop.neighbour);
+        let link = mtu::of_hop(self, &hop).ok_or(DropReason::TxNoPort)?;
+        let row = self.neighbours.row(key);
+        Ok(FibFound {
+            table,
+            paths: route.as_ref().map_or(1, same),
+            route,
+            source: select::source(port.addresses.iter(), query.dst, hop.neighbour),
+            neighbour: row.map(|row| (row.state, row.mac)),
+            mtu: self.path_mtus.mtu(query.dst, link, now),
+            port_mtu: port.limits.mtu,
+            neighbour_mtu: self.neighbour_mtus.get(&key),
+            path_mtu: self.path_mtus.known(query.dst, now).map(|(mtu, _)| mtu),
+            hop,
+        })
+    }
+
+    /// The routes of a table to exactly this prefix, the best first.
+    pub fn routes_to(&self, dest: Cidr, table: u32) -> &[Route] {
+        self.routes.at(dest, table)
+    }
+
+    /// Is a gateway a neighbour on the port's link, as far as the routes and addresses say?
+    pub fn is_on_link(&self, id: PortId, ip: IpAddr) -> bool {
+        let Some(port) = self.ports.get(id.0) else { return false };
+        let is_in = |a: &inet::Address| a.implies_network() && a.cidr.contains(ip);
+        ip.is_ipv6() && select::is_link_scoped(ip)
+            || port.addresses.iter().any(is_in)
+            || self.routes.is_on_link(id.0, ip)
+    }
+
+    /// Remove the routes of a prefix of one table that `is_unwanted` selects; returns how many.
+    /// Connections go by what is left.
+    pub fn remove_routes_to(
+        &mut self,
+        dest: Cidr,
+        table: u32,
+        is_unwanted: impl Fn(&Route) -> bool,
+    ) -> usize {
+        let removed = self.routes.remove_exact(dest, table, is_unwanted);
+        self.addresses_changed();
+        removed
+    }
+}
