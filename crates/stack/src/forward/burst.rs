@@ -10,7 +10,7 @@
 use core::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use base::{Counter, DropReason, LinkKind, MacAddr, Owner};
+use base::{Counter, DropReason, LinkKind, MacAddr};
 use device::{BURST, Burst};
 use inet::forward::{pass_v4, pass_v6, plain_v4, plain_v6};
 use inet::{NextHop, Routes};
@@ -215,17 +215,15 @@ impl Bursts {
     }
 }
 
-/// The next hop of each destination. Source, owner and mark are those of the long way, which
-/// forwards for nobody in particular.
+/// The next hop of each destination, if nothing else decides it.
 #[inline(always)]
 fn next_hops(
     routes: &Routes,
     destinations: &ArrayVec<IpAddr, BURST>,
     hops: &mut ArrayVec<Option<NextHop>, BURST>,
 ) {
-    let owner = Owner::program();
     for &dst in destinations {
-        hops.push(routes.lookup(dst, None, &owner, 0, inet::route::MAIN_TABLE));
+        hops.push(routes.lookup_transit(dst));
     }
 }
 
