@@ -10,9 +10,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Cidr, DropReason, Instant, Limit, LinkKind};
 use inet::select::{self, is_link_scoped};
-use inet::{
-    Address, AddressState, NextHop, NoRoute, Route, RouteOrigin, Rule, RuleError, Sender,
-};
+use inet::{Address, AddressState, NextHop, NoRoute, Route, RouteOrigin, Rule, RuleError, Sender};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;

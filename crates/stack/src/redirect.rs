@@ -69,10 +69,7 @@ fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
 
 /// Whose packet is the quoted one, if it may be one of those that we sent last? A segment has to be of a connection,
 /// near what is in flight; a datagram or an echo request of a socket.
-fn sender_of(
-    stack: &mut Stack,
-    quoted: &Quoted<'_>,
-) -> Result<Option<(Owner, u32)>, DropReason> {
+fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u32)>, DropReason> {
     let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
     Ok(match quoted.protocol {
         ipv4::TCP => {

@@ -11,8 +11,8 @@ use base::{Cidr, Instant};
 
 use super::fib::{Fib, Root, Target, View, Writer, key_of};
 use super::group::{GroupIndex, Path};
-use super::trie::{Prefix, SHORT, mask};
 use super::rule::Rules;
+use super::trie::{Prefix, SHORT, mask};
 use super::{PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
 /// Length, version and table of prefixes: longest first, as a lookup would have them.

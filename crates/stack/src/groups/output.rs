@@ -6,9 +6,9 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Switch};
-use inet::{Sender, group};
 use inet::ip_output::{Fields, HeaderTemplate};
 use inet::neighbour::group_mac;
+use inet::{Sender, group};
 use wire::ipv4;
 
 use super::membership::MulticastOptions;

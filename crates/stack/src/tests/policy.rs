@@ -151,8 +151,7 @@ fn routes(bench: &Bench, kind: usize, access: Option<Arc<Access>>) -> Vec<Route>
 }
 
 fn strangers(version: IpVersion) -> Bench {
-    let mut bench =
-        Bench::among_strangers(&PairConfig { version, ..PairConfig::new([8, 9]) });
+    let mut bench = Bench::among_strangers(&PairConfig { version, ..PairConfig::new([8, 9]) });
     bench.poll(NOW);
     bench
 }
