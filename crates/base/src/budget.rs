@@ -99,6 +99,7 @@ limits! {
         "router advertisements of a port processed in a second: of routers that are known, and as \
          many of others";
     Routes "routes" 2_000_000 "routes of all tables; 2,097,152 at most";
+    Rules "rules" 1_024 "rules of policy routing";
     Redirects "redirects" 256
         "routes that were learnt from redirects; the first to expire is evicted";
     GroupsPerPort "groups_per_port" 1_024 "multicast groups that a port receives";

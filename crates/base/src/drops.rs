@@ -98,6 +98,9 @@ drop_reasons! {
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";
+    IpRuleUnreachable "ip_rule_unreachable" "a rule makes the destination unreachable";
+    IpRuleProhibit "ip_rule_prohibit" "a rule prohibits the packet";
+    IpRuleBlackhole "ip_rule_blackhole" "a rule drops the packet without a word";
     IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
     IpTooBig "ip_too_big"
         "larger than an IP packet can be, or than the MTU and not to be fragmented";

@@ -17,6 +17,12 @@ impl Owner {
         Owner { uid: 0, groups: Arc::default() }
     }
 
+    /// Is it the embedding program?
+    #[inline]
+    pub fn is_program(&self) -> bool {
+        self.uid == 0 && self.groups.is_empty()
+    }
+
     /// Is the owner a member of `group`?
     pub fn in_group(&self, group: u32) -> bool {
         self.groups.contains(&group)

@@ -34,7 +34,9 @@ pub use ident::Identifications;
 pub use ip_input::Ip;
 pub use ip_output::HeaderTemplate;
 pub use neighbour::Neighbours;
-pub use route::{Fib, NextHop, Route, RouteOrigin, Routes};
+pub use route::{
+    Access, Fib, NextHop, NoRoute, Route, RouteOrigin, Routes, Rule, RuleError, Sender,
+};
 
 #[cfg(test)]
 mod tests;

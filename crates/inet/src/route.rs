@@ -2,28 +2,34 @@
 //!
 //! Called by: `stack` when a connection is opened, a datagram is sent or a packet forwarded.
 //! [`Routes`] is the RIB: all routes, by prefix, of which one thread is the owner; [`Fib`] is what
-//! it is compiled into, for lookups by any thread. [`Routes::lookup`] takes source, owner and mark
-//! too, for policy routing, which does not exist yet. RFC 1122 section 3.3.1, RFC 1812 section
-//! 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`], [`RETIRED_MAX`].
-//! docs/decisions/0075.
+//! it is compiled into, for lookups by any thread. [`Routes::lookup`] takes the source
+//! and the sender too: a [`Rule`] selects by them, and a route may not be for everybody. RFC 1122
+//! section 3.3.1, RFC 1812 section 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`],
+//! [`RETIRED_MAX`], [`RULES_MAX`], [`GROUPS_MAX`]. docs/decisions/0075, 0080.
 
+mod access;
 mod arena;
 mod ecmp;
 mod epoch;
 mod fib;
 mod group;
+mod lookup;
 mod rib;
+mod rule;
 mod trie;
 mod update;
 
 use core::net::IpAddr;
 use core::num::NonZeroU8;
+use std::sync::Arc;
 
 use base::{Cidr, Instant, Mtu};
 
+pub use access::{Access, GROUPS_MAX, Sender};
 pub use fib::{Fib, Reader, View};
 pub use group::{GroupIndex, flow_v4, flow_v6};
 pub use rib::Routes;
+pub use rule::{Action, MAIN_PRIORITY, NoRoute, RULES_MAX, Rule, RuleError};
 
 /// The table that is used unless a rule says otherwise.
 pub const MAIN_TABLE: u32 = 254;
@@ -74,6 +80,10 @@ pub struct Route {
     pub origin: RouteOrigin,
     /// From then on it is not used; [`Instant::NEVER`]: it stays.
     pub expires: Instant,
+    /// The users that it is for; `None`: everybody.
+    pub access: Option<Arc<Access>>,
+    /// Only sockets of this host use it: forwarded packets skip it.
+    pub no_forward: bool,
 }
 
 /// Where a packet goes next.
@@ -100,6 +110,8 @@ impl Route {
             weight: None,
             origin: RouteOrigin::Static,
             expires: Instant::NEVER,
+            access: None,
+            no_forward: false,
         }
     }
 
@@ -111,6 +123,11 @@ impl Route {
     /// The same among others of its prefix and metric: packets are shared, by `weight`.
     pub fn shared(self, weight: NonZeroU8) -> Route {
         Route { weight: Some(weight), ..self }
+    }
+
+    /// The next hop of a packet to `dst` by this route.
+    pub fn next_hop(&self, dst: IpAddr) -> NextHop {
+        NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.mtu }
     }
 
     /// Does one replace the other, if both are to one prefix? Those that share packets may differ

@@ -8,9 +8,9 @@
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Cidr, DropReason, Instant, Limit, LinkKind, Owner};
+use base::{Cidr, DropReason, Instant, Limit, LinkKind};
 use inet::select::{self, is_link_scoped};
-use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
+use inet::{Address, AddressState, NextHop, NoRoute, Route, RouteOrigin, Rule, RuleError, Sender};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
@@ -93,7 +93,7 @@ pub(crate) fn next_hop(
     stack: &Stack,
     local: Option<IpAddr>,
     remote: SocketAddr,
-    owner: &Owner,
+    sender: Sender<'_>,
 ) -> Result<NextHop, DropReason> {
     if let SocketAddr::V6(to) = remote
         && to.scope_id() != 0
@@ -102,14 +102,28 @@ pub(crate) fn next_hop(
         let port = PortId::of_scope(to.scope_id()).ok_or(DropReason::TxNoPort)?;
         return Ok(NextHop { port: port.0, neighbour: remote.ip(), mtu: None });
     }
-    let table = inet::route::MAIN_TABLE;
-    stack.routes.lookup(remote.ip(), local, owner, 0, table).ok_or(DropReason::IpNoRoute)
+    stack.routes.lookup(remote.ip(), local, sender).map_err(no_route)
+}
+
+/// The name of a packet's drop that has no route.
+#[cold]
+pub(crate) fn no_route(why: NoRoute) -> DropReason {
+    match why {
+        NoRoute::None => DropReason::IpNoRoute,
+        NoRoute::Unreachable => DropReason::IpRuleUnreachable,
+        NoRoute::Prohibit => DropReason::IpRuleProhibit,
+        NoRoute::Blackhole => DropReason::IpRuleBlackhole,
+    }
 }
 
 /// The address that packets to `remote` are from, if their socket is bound to none.
 /// RFC 9293 MUST-44.
-pub(crate) fn source(stack: &Stack, remote: SocketAddr, owner: &Owner) -> Result<IpAddr, NoSource> {
-    let hop = next_hop(stack, None, remote, owner).map_err(NoSource::Unreachable)?;
+pub(crate) fn source(
+    stack: &Stack,
+    remote: SocketAddr,
+    sender: Sender<'_>,
+) -> Result<IpAddr, NoSource> {
+    let hop = next_hop(stack, None, remote, sender).map_err(NoSource::Unreachable)?;
     let port = stack.ports.get(hop.port).ok_or(NoSource::Unreachable(DropReason::TxNoPort))?;
     select::source(port.addresses.iter(), remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)
 }
@@ -243,7 +257,7 @@ impl Stack {
     /// The address that packets to `remote` are from unless their socket is bound to one; `None` if
     /// nothing can be sent there. For [`inet::select::order_destinations`].
     pub fn source_for(&self, remote: SocketAddr) -> Option<IpAddr> {
-        source(self, remote, &Owner::program()).ok()
+        source(self, remote, Sender::Program).ok()
     }
 
     /// The route of a network is gone with the last usable address in it.
@@ -285,5 +299,32 @@ impl Stack {
         let removed = tables.map(|table| self.routes.remove_exact(dest, table, is_over_it)).sum();
         self.addresses_changed();
         removed
+    }
+
+    /// Add a rule of policy routing: it selects the table of a packet's route by more than the
+    /// destination. Without any there is the main table alone. Connections look theirs up again.
+    ///
+    /// # Errors
+    /// [`RuleError`].
+    pub fn add_rule(&mut self, rule: Rule) -> Result<(), RuleError> {
+        let used = self.routes.rules().len();
+        if !self.core.cx.budget.admits(Limit::Rules, used) {
+            return Err(RuleError::LimitReached);
+        }
+        self.routes.add_rule(rule)?;
+        self.path_mtus.note_change();
+        Ok(())
+    }
+
+    /// Remove a rule; `false` if it is not there.
+    pub fn remove_rule(&mut self, rule: &Rule) -> bool {
+        let is_removed = self.routes.remove_rule(rule);
+        self.path_mtus.note_change();
+        is_removed
+    }
+
+    /// The rules, in the order in which they are asked.
+    pub fn rules(&self) -> &[Rule] {
+        self.routes.rules()
     }
 }

@@ -5,7 +5,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Limit, SeqNumber};
+use base::{Counter, DropReason, Limit, Owner, SeqNumber};
 use tcp::Segment;
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -16,7 +16,13 @@ use crate::{IpSettings, Stack, resolve};
 
 /// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
 /// segment's drop has the same name either way: what was not answered is a hit of the limit.
-pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
+/// It leaves as packets of `whose` do.
+pub(crate) fn reset(
+    stack: &mut Stack,
+    (local, remote): (SocketAddr, SocketAddr),
+    seg: &Segment,
+    whose: (&Owner, u32),
+) {
     let core = &mut stack.core;
     if !stack.resets.admits(Limit::ResetsPerSecond, core.cx.now, &mut core.cx.budget) {
         return;
@@ -28,7 +34,7 @@ pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, se
     };
     stack.core.cx.counters.add(Counter::TcpResetsOut, 1);
     let bare = Bare { seq, ack, flags, window: 0, options: Options::default() };
-    segment(stack, (local, remote), &bare);
+    segment(stack, (local, remote), &bare, whose);
 }
 
 /// An ACK from TIME-WAIT for `seg`, within the record's limit.
@@ -50,7 +56,9 @@ pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &S
         window: record.window,
         options: Options { timestamps, ..Options::default() },
     };
-    segment(stack, (entry.key.local(), entry.key.remote()), &bare);
+    let program = (Owner::program(), 0);
+    let (owner, mark) = entry.sender.as_deref().unwrap_or(&program);
+    segment(stack, (entry.key.local(), entry.key.remote()), &bare, (owner, *mark));
 }
 
 /// A segment without data of a connection that has no Tcb.
@@ -63,9 +71,14 @@ pub(crate) struct Bare {
 }
 
 /// Send one.
-fn segment(stack: &mut Stack, (local, remote): (SocketAddr, SocketAddr), bare: &Bare) {
-    let (owner, ip) = (base::Owner::program(), IpSettings::default());
-    let egress = resolve::route(stack, local, remote, ipv4::TCP, &owner, ip);
+fn segment(
+    stack: &mut Stack,
+    (local, remote): (SocketAddr, SocketAddr),
+    bare: &Bare,
+    (owner, mark): (&Owner, u32),
+) {
+    let ip = IpSettings { mark, ..IpSettings::default() };
+    let egress = resolve::route(stack, local, remote, ipv4::TCP, owner, ip);
     let sent = egress.and_then(|egress| segment_over(stack, &egress, (local, remote), bare));
     if let Err(reason) = sent {
         stack.core.drops.count(reason);

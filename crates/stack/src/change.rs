@@ -6,7 +6,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use base::{Counter, DropReason, IpVersion, Mss, Owner};
+use base::{Counter, DropReason, IpVersion, Mss};
 use device::Device;
 use inet::{Route, RouteOrigin};
 use tcp::{path, usrreq};
@@ -225,9 +225,11 @@ impl Stack {
                 continue;
             }
             let remote = pcb.key.remote();
+            let (owner, mark) = (pcb.owner.clone(), pcb.mark);
+            let sender = inet::Sender::Socket { owner: &owner, mark };
             let (src, version) = (pcb.key.local().ip(), IpVersion::of(&remote.ip()));
             let remote = resolve::scoped(remote, id.0);
-            let hop = addresses::next_hop(self, Some(src), remote, &Owner::program()).ok();
+            let hop = addresses::next_hop(self, Some(src), remote, sender).ok();
             let hop = hop.filter(|hop| hop.port == id.0);
             let link = hop.and_then(|hop| mtu::of_hop(self, &hop));
             // Without a route there is the port.

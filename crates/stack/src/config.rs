@@ -41,12 +41,15 @@ pub struct IpSettings {
     pub ttl: u8,
     /// Type of service or traffic class: differentiated services (RFC 2474), two low bits for ECN.
     pub tos: u8,
+    /// No field of it: what rules of policy routing select by (Linux's SO_MARK); 0 unless set. A
+    /// connection has it from the beginning, or stops if its route is over another port then.
+    pub mark: u32,
 }
 
 impl Default for IpSettings {
     /// 64 hops (RFC 1700's recommended default), best effort.
     fn default() -> IpSettings {
-        IpSettings { ttl: 64, tos: 0 }
+        IpSettings { ttl: 64, tos: 0, mark: 0 }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Pcb {
     pub(crate) wheel_later: Instant,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
+    /// [`crate::IpSettings::mark`].
+    pub(crate) mark: u32,
     /// For whoever looks at it.
     pub(crate) opened_at: Instant,
     /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
@@ -54,15 +56,22 @@ pub(crate) struct Pcb {
 impl Pcb {
     /// For [`Pcb::seen`]: look again before anything is sent.
     pub(crate) const NEVER_SEEN: u64 = u64::MAX;
+
+    /// Whose its segments are, for lookups of routes.
+    pub(crate) fn sender(&self) -> inet::Sender<'_> {
+        inet::Sender::Socket { owner: &self.owner, mark: self.mark }
+    }
 }
 
 /// A connection in TIME-WAIT, with what an answer needs.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct TimeWaitEntry {
     pub(crate) key: FlowKey,
     pub(crate) record: TimeWait,
     /// Its place in the queue of expiries; any other there is of an earlier record.
     pub(crate) place: u64,
+    /// Whose it was, and its mark; `None`: the program's, without a mark.
+    pub(crate) sender: Option<Box<(Owner, u32)>>,
 }
 
 /// All connections of a shard.

@@ -19,11 +19,12 @@ use device::Burst;
 use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
 use inet::icmp::{Report, Unreachable};
+use inet::{NoRoute, Sender};
 use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use crate::{PortId, Stack, icmp, mtu, resolve, rx, tx};
+use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, tx};
 
 /// What a stack forwards.
 #[derive(Default)]
@@ -149,12 +150,15 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
         report(stack, &m, packet, &transit, Report::HopLimit);
         return Err(DropReason::IpHopLimit);
     }
-    let (src, owner) = (Some(transit.src), base::Owner::program());
-    let hop = stack.routes.lookup(transit.dst, src, &owner, 0, inet::route::MAIN_TABLE);
-    let Some(hop) = hop else {
-        // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
-        report(stack, &m, packet, &transit, Report::Unreachable(Unreachable::Net));
-        return Err(DropReason::IpNoRoute);
+    let sender = Sender::Transit { in_port: m.in_port() };
+    let hop = match stack.routes.lookup(transit.dst, Some(transit.src), sender) {
+        Ok(hop) => hop,
+        Err(why) => {
+            if let Some(what) = said(why) {
+                report(stack, &m, packet, &transit, Report::Unreachable(what));
+            }
+            return Err(addresses::no_route(why));
+        }
     };
     if m.segment_size() != 0 {
         return Err(DropReason::IpSuperSegment);
@@ -175,6 +179,16 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
     send(stack, m, at, &transit, mtu, &egress)
+}
+
+/// What the source of a packet without a route is told.
+fn said(why: NoRoute) -> Option<Unreachable> {
+    match why {
+        NoRoute::None => Some(Unreachable::Net),
+        NoRoute::Unreachable => Some(Unreachable::Host),
+        NoRoute::Prohibit => Some(Unreachable::Prohibited),
+        NoRoute::Blackhole => None,
+    }
 }
 
 /// Where a packet goes.

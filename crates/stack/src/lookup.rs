@@ -8,6 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Cidr, DropReason, MacAddr, Mtu, Owner};
 use inet::neighbour::State;
+use inet::route::Sender;
 use inet::{NextHop, Route, select};
 
 use crate::{PortId, Stack, addresses, mtu};
@@ -21,11 +22,11 @@ pub struct FibQuery {
     pub src: Option<IpAddr>,
     /// The port of a link-local destination (RFC 4007).
     pub output: Option<PortId>,
-    /// The port that it came to; `None`: it is ours. No rule looks at it yet.
+    /// The port that it came to, to be forwarded; `None`: it is ours.
     pub input: Option<PortId>,
-    /// The user that it belongs to. No rule looks at it yet.
+    /// The user that it belongs to.
     pub owner: Owner,
-    /// Its mark. No rule looks at it yet.
+    /// Its mark.
     pub mark: u32,
 }
 
@@ -65,6 +66,15 @@ pub struct FibFound {
     pub path_mtu: Option<Mtu>,
 }
 
+impl FibQuery {
+    fn sender(&self) -> Sender<'_> {
+        match self.input {
+            Some(port) => Sender::Transit { in_port: port.0 },
+            None => Sender::Socket { owner: &self.owner, mark: self.mark },
+        }
+    }
+}
+
 impl Stack {
     /// What the FIB says of a packet.
     pub fn fib_lookup(&self, query: &FibQuery) -> FibResult {
@@ -83,15 +93,13 @@ impl Stack {
         if let (SocketAddr::V6(to), Some(port)) = (&mut remote, query.output) {
             to.set_scope_id(port.scope_id());
         }
-        let hop = addresses::next_hop(self, query.src, remote, &query.owner)?;
+        let sender = query.sender();
+        let hop = addresses::next_hop(self, query.src, remote, sender)?;
         let port = self.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
-        let table = inet::route::MAIN_TABLE;
-        let mut routes = self.routes.matching(query.dst, table).flatten();
-        let leads_there = |r: &&Route| {
-            r.port == hop.port && r.via.unwrap_or(query.dst) == hop.neighbour && r.mtu == hop.mtu
-        };
         let is_scoped = query.output.is_some() && select::is_link_scoped(query.dst);
-        let route = routes.find(leads_there).filter(|_| !is_scoped).cloned();
+        let route = self.routes.route_for(query.dst, query.src, sender).ok();
+        let route = route.filter(|_| !is_scoped).cloned();
+        let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
         let same = |route: &Route| {
             let of_it = |r: &&Route| r.weight.is_some() && r.metric == route.metric;
             self.routes.at(route.dest, table).iter().filter(of_it).count().max(1)

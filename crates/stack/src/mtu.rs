@@ -10,9 +10,9 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
-use base::{Limit, Mtu, Owner};
-use inet::NextHop;
+use base::{Limit, Mtu};
 use inet::neighbour::Key;
+use inet::{NextHop, Sender};
 
 use crate::{PortId, Stack, addresses};
 
@@ -76,9 +76,14 @@ pub(crate) fn of_hop(stack: &Stack, hop: &NextHop) -> Option<Mtu> {
 /// [`of_hop`] for a packet whose neighbour is known, from `src` to `dst`.
 pub(crate) fn of_neighbour(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: IpAddr) -> Mtu {
     let remote = SocketAddr::new(dst, 0);
-    let hop = addresses::next_hop(stack, Some(src), remote, &Owner::program()).ok();
-    let route = hop.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour));
-    let hop = NextHop { port, neighbour, mtu: route.and_then(|hop| hop.mtu) };
+    let hop = addresses::next_hop(stack, Some(src), remote, Sender::Program).ok();
+    let mtu = match hop.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour)) {
+        Some(hop) => hop.mtu,
+        // Its sender may have another route than the program has.
+        None if stack.routes.has_policy() => stack.routes.mtu_over(dst, port, neighbour),
+        None => None,
+    };
+    let hop = NextHop { port, neighbour, mtu };
     of_hop(stack, &hop).unwrap_or(Mtu::MIN_V4)
 }
 
@@ -126,7 +131,7 @@ impl Stack {
     /// The largest packet that is sent to `remote` now: the least of what the port, the route, the
     /// neighbour and the path take. `None` if nothing can be sent there.
     pub fn mtu_towards(&self, remote: SocketAddr) -> Option<Mtu> {
-        let hop = addresses::next_hop(self, None, remote, &Owner::program()).ok()?;
+        let hop = addresses::next_hop(self, None, remote, Sender::Program).ok()?;
         let link = of_hop(self, &hop)?;
         Some(self.path_mtus.mtu(remote.ip(), link, self.core.cx.now))
     }

@@ -4,7 +4,7 @@
 
 use core::net::SocketAddr;
 
-use base::DropReason;
+use base::{DropReason, Owner};
 use inet::Ip;
 use inet::flow::Addrs;
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -34,7 +34,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
         return Err(DropReason::TcpLand);
     }
     let mut after = None;
-    if let Some(entry) = stack.connections.time_wait(&key, &stack.core.secret).copied() {
+    if let Some(entry) = stack.connections.time_wait(&key, &stack.core.secret).cloned() {
         match entry.record.input(&seg) {
             Late::Ignore(reason) => return Err(reason),
             Late::Answer => {
@@ -58,7 +58,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
         if seg.flags.contains(Flags::RST) {
             return Err(DropReason::TcpNoSocketRst);
         }
-        reset(stack, &ip, &header, &seg);
+        reset(stack, &ip, &header, &seg, (&Owner::program(), 0));
         return Err(DropReason::TcpNoSocket);
     };
     match handshake::listen(&seg) {
@@ -68,7 +68,10 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
             if let Some(handle) = cookies::redeem(stack, listener, ends, &seg)? {
                 return slow_segment(stack, handle, ip, m);
             }
-            reset(stack, &ip, &header, &seg);
+            let whose = stack.listeners.get(listener).map(|l| (l.owner.clone(), l.ip.mark));
+            if let Some((owner, mark)) = whose {
+                reset(stack, &ip, &header, &seg, (&owner, mark));
+            }
             Err(reason)
         }
         Listen::Open => {
@@ -86,7 +89,12 @@ fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
 }
 
 /// Reset a segment without connection or listener, RFC 9293 section 3.10.7.1.
-pub(crate) fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
-    let (local, remote) = ends(ip, header);
-    bare::reset(stack, local, remote, seg);
+pub(crate) fn reset<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    header: &Header,
+    seg: &Segment,
+    whose: (&Owner, u32),
+) {
+    bare::reset(stack, ends(ip, header), seg, whose);
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use base::{Budget, Cidr, DropReason, Duration, Instant, IpVersion, Limit, LinkKind, Owner};
+use base::{Budget, Cidr, DropReason, Duration, Instant, IpVersion, Limit, LinkKind};
 use mbuf::{Mbuf, Pool};
 use tcp::Fate;
 use wire::{ether, ipv4, ipv6};
@@ -367,7 +367,7 @@ fn destination(link: LinkKind, frame: &[u8]) -> Option<IpAddr> {
 fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
     let Some(port) = stack.ports.get(port_id) else { return true };
     let remote = resolve::scoped(SocketAddr::new(dst, 0), port_id);
-    let hop = addresses::next_hop(stack, None, remote, &Owner::program()).ok();
+    let hop = addresses::next_hop(stack, None, remote, inet::Sender::Program).ok();
     let hop = hop.filter(|hop| hop.port == port_id);
     let link = hop.and_then(|hop| mtu::of_hop(stack, &hop)).unwrap_or(port.limits.mtu);
     frame.len() <= port.limits.link.header_len() + link.bytes()

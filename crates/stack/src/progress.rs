@@ -60,6 +60,6 @@ fn goes_over(stack: &Stack, pcb: &Pcb, (port, neighbour): Key) -> bool {
         return false;
     }
     let (src, remote) = (pcb.key.local().ip(), resolve::scoped(remote, port));
-    let hop = addresses::next_hop(stack, Some(src), remote, &pcb.owner);
+    let hop = addresses::next_hop(stack, Some(src), remote, pcb.sender());
     hop.is_ok_and(|hop| (hop.port, hop.neighbour) == (port, neighbour))
 }

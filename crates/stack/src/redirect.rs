@@ -11,11 +11,11 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Cidr, Counter, DropReason, Duration, Limit, Owner, SeqNumber};
 use inet::icmp::Quoted;
 use inet::neighbour::Key;
-use inet::{FlowKey, Route, RouteOrigin};
+use inet::{FlowKey, NextHop, Route, RouteOrigin, Sender};
 use tcp::Fate;
 use wire::ipv4;
 
-use crate::{Stack, addresses, resolve};
+use crate::{Stack, resolve};
 
 /// So long a redirect is followed. RFC 1122 section 3.3.1.3 leaves it open; Linux forgets routes of
 /// its kind after as long.
@@ -33,20 +33,31 @@ pub(crate) fn input(
     if stack.forwarding.on {
         return Err(DropReason::RedirectIgnored);
     }
-    let (src, remote) = (quoted.src, SocketAddr::new(quoted.dst, 0));
-    let hop = addresses::next_hop(stack, Some(src), remote, &Owner::program());
-    let is_first_hop = hop.is_ok_and(|hop| (hop.port, hop.neighbour) == (port, from));
+    let (src, dst, known) = (quoted.src, quoted.dst, sender_of(stack, quoted));
+    let sender = match &known {
+        Ok(Some((owner, mark))) => Sender::Socket { owner, mark: *mark },
+        _ => Sender::Program,
+    };
+    // It is for those that the gateway's route is for: who may not use that gains nothing. Where
+    // others have a better one in its table, which the new one would hide, it is not followed.
+    let Some(old) = stack.routes.route_for(dst, Some(src), sender).ok().cloned() else {
+        return Err(DropReason::RedirectRefused);
+    };
+    let best = stack.routes.lookup_in(old.table, dst, Some(src), Sender::Program);
+    let mut hops = [Some(old.next_hop(dst)), best].into_iter();
+    let by_it = |hop: NextHop| (hop.port, hop.neighbour) == (port, from);
+    let is_first_hop = hops.all(|hop| hop.is_some_and(by_it));
     if !is_first_hop || from == quoted.dst || !may_be_gateway(stack, port, gateway) {
         return Err(DropReason::RedirectRefused);
     }
-    if !may_be_ours(stack, quoted)? {
+    if known?.is_none() {
         return Err(DropReason::IcmpErrorNoMatch);
     }
     let core = &mut stack.core;
     if !stack.path_changes.admits(Limit::PathChangesPerSecond, core.cx.now, &mut core.cx.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
-    follow(stack, port, quoted.dst, gateway)
+    follow(stack, gateway, Route { dest: host(dst), ..old })
 }
 
 /// Is it another host on one of our networks there?
@@ -56,9 +67,9 @@ fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
         && stack.ports.get(port).is_some_and(|port| port.local.may_send(gateway))
 }
 
-/// May the quoted packet be one of those that we sent last? A segment has to be of a connection,
+/// Whose packet is the quoted one, if it may be one of those that we sent last? A segment has to be of a connection,
 /// near what is in flight; a datagram or an echo request of a socket.
-fn may_be_ours(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<bool, DropReason> {
+fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u32)>, DropReason> {
     let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
     Ok(match quoted.protocol {
         ipv4::TCP => {
@@ -68,24 +79,29 @@ fn may_be_ours(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<bool, DropReaso
             let handle = stack.connections.lookup(&key, &stack.core.secret);
             let pcb = handle.and_then(|handle| stack.connections.get(handle));
             // An ACK without data is at SND.NXT.
-            pcb.is_some_and(|pcb| pcb.tcb.snd_una.le(seq) && seq.le(pcb.tcb.snd_nxt))
+            pcb.filter(|pcb| pcb.tcb.snd_una.le(seq) && seq.le(pcb.tcb.snd_nxt))
+                .map(|pcb| (pcb.owner.clone(), pcb.mark))
         }
         ipv4::UDP => {
             let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
             let local = SocketAddr::new(quoted.src, local);
-            stack.udp.may_have_sent(local, SocketAddr::new(quoted.dst, remote))
+            stack.udp.sender_of(local, SocketAddr::new(quoted.dst, remote))
         }
-        ipv4::ICMP => stack.pings.has_id((second_word()? >> 16) as u16),
-        _ => false,
+        ipv4::ICMP => stack.pings.sender((second_word()? >> 16) as u16),
+        _ => None,
     })
 }
 
-/// Packets to `dst` go by `gateway` for a while. A host route of anybody else's stays as it is.
+fn host(addr: IpAddr) -> Cidr {
+    Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
+}
+
+/// Packets to a host that go by the route `old` go by `gateway` for a while. A host route of anybody else's stays as it is.
 /// RFC 1122 3.2.2.2-d.
-fn follow(stack: &mut Stack, port: u16, dst: IpAddr, gateway: IpAddr) -> Fate {
-    let dest = Cidr { addr: dst, prefix_len: if dst.is_ipv4() { 32 } else { 128 } };
+fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
+    let (dest, port, table) = (old.dest, old.port, old.table);
     let of_redirect = |route: &&Route| route.origin == RouteOrigin::Redirect;
-    let mut known = stack.routes.at(dest, inet::route::MAIN_TABLE).iter();
+    let mut known = stack.routes.at(dest, table).iter();
     if known.clone().any(|r| !of_redirect(&r)) {
         return Err(DropReason::RedirectRefused);
     }
@@ -97,7 +113,9 @@ fn follow(stack: &mut Stack, port: u16, dst: IpAddr, gateway: IpAddr) -> Fate {
         stack.routes.remove(|r| *r == oldest);
     }
     let route = Route::new(dest, Some(gateway), port).with_origin(RouteOrigin::Redirect);
-    stack.add_route(Route { expires: stack.core.cx.now + LIFE, ..route });
+    let Route { access, no_forward, .. } = old;
+    let expires = stack.core.cx.now + LIFE;
+    stack.add_route(Route { expires, table, access, no_forward, ..route });
     stack.core.cx.counters.add(Counter::Redirects, 1);
     Ok(())
 }

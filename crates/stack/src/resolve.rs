@@ -14,7 +14,7 @@ use base::{Counter, DropReason, IpVersion, Limit, LinkKind, MacAddr, Mss, Mtu, P
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, group_mac};
 use inet::select::is_link_scoped;
-use inet::{HeaderTemplate, nd};
+use inet::{HeaderTemplate, Sender, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{arp, ether, ipv6};
@@ -64,13 +64,14 @@ pub(crate) fn route(
         // RFC 1122 section 3.2.1.3: it must not be sent, except as a source.
         return Err(DropReason::IpMartianDestination);
     }
-    let hop = addresses::next_hop(stack, Some(local.ip()), remote, owner)?;
+    let sender = Sender::Socket { owner, mark: settings.mark };
+    let hop = addresses::next_hop(stack, Some(local.ip()), remote, sender)?;
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {
         return Err(DropReason::DeviceLinkDown);
     }
-    let IpSettings { tos, ttl } = settings;
+    let IpSettings { tos, ttl, .. } = settings;
     let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos, ttl };
     let mac = found.unwrap_or_default();
     let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
@@ -141,10 +142,11 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let (local, remote, owner, port) =
         (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
-    let ip = IpSettings { tos, ttl };
+    let ip = IpSettings { tos, ttl, mark: pcb.mark };
     // Read before the solicitation: an answer that it draws counts as a change.
     let changes = stack.changes();
     let egress = route(stack, local, scoped(remote, port), wire::ipv4::TCP, &owner, ip);
+    let has_policy = stack.routes.has_policy();
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
     match egress {
         // Another port may have another MTU: those connections stay where they are.
@@ -156,12 +158,17 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
             if egress.is_complete {
                 pcb.template = egress.template;
                 pcb.is_resolved = true;
-            } else if !core::mem::replace(&mut pcb.waiting, true) {
-                wait(stack, (egress.port, egress.neighbour), handle);
+            } else {
+                // The address that it has may be of a gateway that its owner may use no longer.
+                pcb.is_resolved &= !has_policy;
+                if !core::mem::replace(&mut pcb.waiting, true) {
+                    wait(stack, (egress.port, egress.neighbour), handle);
+                }
             }
         }
-        Ok(_) => pcb.is_resolved = true,
-        Err(_) => {}
+        // Nor does anything leave by the old route if another is not for its owner.
+        Ok(_) => pcb.is_resolved = !has_policy,
+        Err(_) => pcb.is_resolved &= !has_policy,
     }
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
     // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.

@@ -364,7 +364,8 @@ pub(crate) fn slow_segment<A: Addrs>(
     let fate = tcp::input(&mut pcb.tcb, &seg, &options, m, &mut stack.core.cx);
     let unwanted = matches!(fate, Err(DropReason::TcpBadAck | DropReason::TcpAfterClose));
     if unwanted && !seg.flags.contains(Flags::RST) {
-        no_connection::reset(stack, &ip, &header, &seg);
+        let (owner, mark) = (pcb.owner.clone(), pcb.mark);
+        no_connection::reset(stack, &ip, &header, &seg, (&owner, mark));
     }
     if embryonic {
         passive::handshake_progress(stack, handle);

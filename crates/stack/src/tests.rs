@@ -26,6 +26,7 @@ mod mitigation;
 mod mtu;
 mod pace;
 mod path_mtu;
+mod policy;
 mod ports;
 mod predict;
 mod progress;

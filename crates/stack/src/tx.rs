@@ -273,7 +273,9 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
     if pcb.tcb.state == State::TimeWait && pcb.in_table {
         let record = TimeWait::new(&pcb.tcb, &stack.core.cx);
         let key = pcb.key;
-        let entry = TimeWaitEntry { key, record, place: 0 };
+        let is_anybodys = pcb.owner.is_program() && pcb.mark == 0;
+        let sender = (!is_anybodys).then(|| Box::new((pcb.owner.clone(), pcb.mark)));
+        let entry = TimeWaitEntry { key, record, place: 0, sender };
         stack.rare_timers.note(entry.record.expires);
         stack.connections.unlink(handle, &stack.core.secret);
         stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.cx.budget);

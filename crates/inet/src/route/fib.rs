@@ -9,9 +9,10 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
+use super::access::NOT_FOR_TRANSIT;
 use super::arena::zeroed;
 use super::epoch::Epochs;
-use super::group::{GroupIndex, Groups, Path, Registry};
+use super::group::{Found, GroupIndex, Groups, Path, Registry};
 use super::trie::{NARROW, Nodes, Prefix, SHORT, Trie, WIDE, leaf};
 use super::update::{Allocator, Freed, Update, leaf_of};
 use super::{MAIN_TABLE, NextHop, RETIRED_MAX, TABLES_MAX};
@@ -209,9 +210,40 @@ impl View<'_> {
 
     /// The next hop of a packet to `dst`, whose group this view has found. Of a group of several,
     /// `flow`, a hash of the packet's flow, chooses one.
+    ///
+    /// It does not ask for whom: of forwarded packets, [`View::next_hop_of_transit`] does.
     #[inline]
     pub fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {
-        self.shared.groups.next_hop(group, dst, flow)
+        match self.find(group, dst, flow, 0) {
+            Found::Hop(hop) => Some(hop),
+            Found::Restricted | Found::Nothing => None,
+        }
+    }
+
+    /// [`View::next_hop`] of a forwarded packet, without regard to rules; `None` as well if not
+    /// every such packet may go there: then [`super::Routes::lookup`] knows more.
+    #[inline]
+    pub fn next_hop_of_transit(
+        &self,
+        group: GroupIndex,
+        dst: IpAddr,
+        flow: u32,
+    ) -> Option<NextHop> {
+        match self.find(group, dst, flow, NOT_FOR_TRANSIT) {
+            Found::Hop(hop) => Some(hop),
+            Found::Restricted | Found::Nothing => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn find(
+        &self,
+        group: GroupIndex,
+        dst: IpAddr,
+        flow: u32,
+        restrictions: u32,
+    ) -> Found {
+        self.shared.groups.find(group, dst, flow, restrictions)
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn flow_of(src: Option<IpAddr>, dst: IpAddr) -> u32 {
 
 /// Words of a group's record.
 const WORDS: usize = 8;
-// The record: port and MTU, kind (whose upper bits are for flags to come), four of address.
+// The record: port and MTU, kind with restrictions in its upper bits, four of address.
 const PORT_MTU: usize = 0;
 const KIND: usize = 1;
 const ADDR: usize = 2;
@@ -73,6 +73,17 @@ const VIA_V4: u32 = 1;
 const VIA_V6: u32 = 2;
 const SEVERAL: u32 = 3;
 const KIND_MASK: u32 = 0xff;
+const RESTRICTIONS: u32 = 8;
+
+/// What a group leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Hop(NextHop),
+    /// Not everybody may use it: the RIB knows who.
+    Restricted,
+    /// No route.
+    Nothing,
+}
 
 /// A next hop before the destination is known, which is the neighbour if there is no gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +91,8 @@ pub(super) struct Path {
     pub(super) port: u16,
     pub(super) via: Option<IpAddr>,
     pub(super) mtu: Option<Mtu>,
+    /// As `access.rs` has them.
+    pub(super) restrictions: u32,
 }
 
 /// The groups as readers see them.
@@ -97,19 +110,43 @@ impl Groups {
         self.records.get(group.0).is_some_and(|record| matches!(kind(record), VIA_V4 | VIA_V6))
     }
 
-    /// The next hop of a packet to `dst` whose group was found; `flow` chooses among several.
-    #[inline]
-    pub(super) fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {
+    /// The next hop of a packet to `dst` whose group was found; `flow` chooses among several. One
+    /// of these restrictions makes it [`Found::Restricted`].
+    #[inline(always)]
+    pub(super) fn find(
+        &self,
+        group: GroupIndex,
+        dst: IpAddr,
+        flow: u32,
+        restrictions: u32,
+    ) -> Found {
         if group == GroupIndex::NONE {
-            return None;
+            return Found::Nothing;
         }
-        let mut record = self.records.get(group.0)?;
-        if record[KIND].load(Ordering::Relaxed) & KIND_MASK == SEVERAL {
+        let Some(record) = self.records.get(group.0) else { return Found::Nothing };
+        let kind = record[KIND].load(Ordering::Relaxed);
+        if kind >> RESTRICTIONS & restrictions != 0 {
+            return Found::Restricted;
+        }
+        self.hop(record, kind & KIND_MASK, dst, flow).map_or(Found::Nothing, Found::Hop)
+    }
+
+    #[inline(always)]
+    fn hop(
+        &self,
+        record: &[AtomicU32; WORDS],
+        kind: u32,
+        dst: IpAddr,
+        flow: u32,
+    ) -> Option<NextHop> {
+        let (mut record, mut kind) = (record, kind);
+        if kind == SEVERAL {
             let buckets = self.buckets.get(record[ADDR].load(Ordering::Relaxed))?;
             record = self.records.get(buckets[ecmp::bucket(flow)].load(Ordering::Relaxed))?;
+            kind = record[KIND].load(Ordering::Relaxed) & KIND_MASK;
         }
         let word = |at: usize| record[at].load(Ordering::Relaxed);
-        let neighbour = match word(KIND) & KIND_MASK {
+        let neighbour = match kind {
             VIA_V4 => Ipv4Addr::from_bits(word(ADDR)).into(),
             VIA_V6 => {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|at| u128::from(word(ADDR + at)));
@@ -127,17 +164,18 @@ impl Groups {
         let put = |at: usize, word: u32| record[at].store(word, Ordering::Relaxed);
         let mtu = path.mtu.map_or(0, |mtu| mtu.bytes() as u32);
         put(PORT_MTU, mtu << 16 | u32::from(path.port));
+        let restrictions = path.restrictions << RESTRICTIONS;
         match path.via {
-            None => put(KIND, ON_LINK),
+            None => put(KIND, ON_LINK | restrictions),
             Some(IpAddr::V4(via)) => {
                 put(ADDR, via.to_bits());
-                put(KIND, VIA_V4);
+                put(KIND, VIA_V4 | restrictions);
             }
             Some(IpAddr::V6(via)) => {
                 for (at, shift) in [96, 64, 32, 0].into_iter().enumerate() {
                     put(ADDR + at, (via.to_bits() >> shift) as u32);
                 }
-                put(KIND, VIA_V6);
+                put(KIND, VIA_V6 | restrictions);
             }
         }
     }
@@ -208,7 +246,9 @@ impl Registry {
         before: GroupIndex,
     ) -> GroupIndex {
         let mut shares: Vec<Share> = Vec::new();
+        let mut restrictions = 0;
         for (path, weight) in paths {
+            restrictions |= path.restrictions;
             let member = self.one(groups, path).0;
             if shares.iter().all(|share| share.member != member) {
                 shares.push(Share { member, weight });
@@ -235,7 +275,8 @@ impl Registry {
                 bucket.store(member, Ordering::Relaxed);
             }
             record[ADDR].store(at, Ordering::Relaxed);
-            record[KIND].store(SEVERAL, Ordering::Relaxed);
+            let kind = SEVERAL | restrictions << RESTRICTIONS;
+            record[KIND].store(kind, Ordering::Relaxed);
         }
         GroupIndex(index)
     }

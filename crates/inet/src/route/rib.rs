@@ -7,23 +7,24 @@ use core::cmp::Reverse;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use base::{Cidr, Instant, Owner};
+use base::{Cidr, Instant};
 
 use super::fib::{Fib, Root, Target, View, Writer, key_of};
-use super::group::{GroupIndex, Path, flow_of};
+use super::group::{GroupIndex, Path};
+use super::rule::Rules;
 use super::trie::{Prefix, SHORT, mask};
-use super::{NextHop, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
+use super::{PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
 /// Length, version and table of prefixes: longest first, as a lookup would have them.
-type Level = (Reverse<u8>, IsV6, u32);
-type IsV6 = bool;
+pub(super) type Level = (Reverse<u8>, IsV6, u32);
+pub(super) type IsV6 = bool;
 
 /// The routes to one prefix, the best first.
 #[derive(Debug, Default)]
-struct Known {
-    routes: Vec<Route>,
+pub(super) struct Known {
+    pub(super) routes: Vec<Route>,
     /// What the FIB has for them.
-    group: GroupIndex,
+    pub(super) group: GroupIndex,
     /// Is it in the array of 24 bits?
     wide: bool,
     /// Is it in the array of 8 bits?
@@ -33,7 +34,7 @@ struct Known {
 /// The routes of a stack.
 #[derive(Debug, Default)]
 pub struct Routes {
-    levels: BTreeMap<Level, BTreeMap<u128, Known>>,
+    pub(super) levels: BTreeMap<Level, BTreeMap<u128, Known>>,
     /// Prefixes of each version and table.
     prefixes: BTreeMap<(IsV6, u32), usize>,
     len: usize,
@@ -43,6 +44,9 @@ pub struct Routes {
     fib: Writer,
     /// The FIB is another stack's: it has no routes of its own, and takes none.
     follows: bool,
+    pub(super) rules: Rules,
+    /// Routes that are not for everybody.
+    pub(super) restricted: usize,
 }
 
 fn target(dest: Cidr, table: u32) -> Target {
@@ -101,9 +105,7 @@ impl Routes {
 
     /// The routes to exactly this prefix, the best first.
     pub fn at(&self, dest: Cidr, table: u32) -> &[Route] {
-        let target = target(dest.network(), table);
-        let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
-        known.map_or(&[], |known| &known.routes)
+        self.known(dest, table).map_or(&[], |known| &known.routes)
     }
 
     /// Would this one replace another?
@@ -119,21 +121,9 @@ impl Routes {
         tables
     }
 
-    /// The next-hop group that packets to exactly this prefix have, whose counters are theirs.
-    pub fn group(&self, dest: Cidr, table: u32) -> GroupIndex {
+    pub(super) fn known(&self, dest: Cidr, table: u32) -> Option<&Known> {
         let target = target(dest.network(), table);
-        let known = self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key));
-        known.map_or(GroupIndex::NONE, |known| known.group)
-    }
-
-    /// The routes of a table to each prefix that `dst` is in, longest first.
-    pub fn matching(&self, dst: IpAddr, table: u32) -> impl Iterator<Item = &[Route]> {
-        let key = key_of(dst);
-        let longest = if dst.is_ipv4() { 32 } else { 128 };
-        (0..=longest).rev().filter_map(move |len| {
-            let level = self.levels.get(&(Reverse(len), dst.is_ipv6(), table))?;
-            level.get(&(key & mask(len))).map(|known| known.routes.as_slice())
-        })
+        self.levels.get(&level(&target)).and_then(|l| l.get(&target.prefix.key))
     }
 
     /// Does the first route to `dst` over `port` say that it is on the link?
@@ -189,23 +179,6 @@ impl Routes {
         self.remove(|r| r.port == port);
     }
 
-    /// RFC 1122 3.3.1.1-a.
-    /// The next hop for a packet to `dst` in `table`; `None` if there is no route. Of several that
-    /// share the packets, source and destination choose. Owner and mark are ignored: there are no
-    /// policy rules yet.
-    #[inline]
-    pub fn lookup(
-        &self,
-        dst: IpAddr,
-        src: Option<IpAddr>,
-        _owner: &Owner,
-        _mark: u32,
-        table: u32,
-    ) -> Option<NextHop> {
-        let view = self.fib.view();
-        view.next_hop(view.lookup(dst, table), dst, flow_of(src, dst))
-    }
-
     /// The routes for a burst of the owner's own lookups.
     #[inline]
     pub fn view(&self) -> View<'_> {
@@ -244,6 +217,7 @@ impl Routes {
 
     fn count(&mut self, route: &Route) {
         self.len += 1;
+        self.restricted += usize::from(route.restrictions() != 0);
         self.by_origin[route.origin as usize] += 1;
         if route.expires != Instant::NEVER {
             *self.expiries.entry(route.expires).or_default() += 1;
@@ -252,6 +226,7 @@ impl Routes {
 
     fn uncount(&mut self, route: &Route) {
         self.len -= 1;
+        self.restricted -= usize::from(route.restrictions() != 0);
         self.by_origin[route.origin as usize] -= 1;
         if let Some(count) = self.expiries.get_mut(&route.expires) {
             *count -= 1;
@@ -368,8 +343,10 @@ fn put(routes: &mut Vec<Route>, route: Route) {
 /// Where packets go by the routes of one prefix.
 fn paths(routes: &[Route]) -> Vec<(Path, u8)> {
     let Some(best) = routes.first() else { return Vec::new() };
-    let path =
-        |route: &Route, weight| (Path { port: route.port, via: route.via, mtu: route.mtu }, weight);
+    let path = |route: &Route, weight| {
+        let Route { port, via, mtu, .. } = *route;
+        (Path { port, via, mtu, restrictions: route.restrictions() }, weight)
+    };
     if best.weight.is_none() {
         return vec![path(best, 1)];
     }

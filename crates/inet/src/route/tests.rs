@@ -1,6 +1,5 @@
 use core::num::NonZeroU8;
 
-use base::Owner;
 use proptest::prelude::*;
 
 use super::ecmp::{BUCKETS, Share, distribute};
@@ -15,7 +14,7 @@ fn route(dest: &str, via: &str, port: u16) -> Route {
 
 fn hop(routes: &Routes, dst: &str, table: u32) -> Option<(u16, IpAddr)> {
     let dst = dst.parse().expect("an address");
-    let hop = routes.lookup(dst, None, &Owner::program(), 0, table)?;
+    let hop = routes.lookup_in(table, dst, None, Sender::Program)?;
     Some((hop.port, hop.neighbour))
 }
 
@@ -110,7 +109,7 @@ fn agree(routes: &Routes, model: &Model, changes: &[Change], dsts: &[IpAddr]) {
     let dsts: Vec<IpAddr> = near.chain(dsts.iter().copied()).collect();
     for table in [MAIN_TABLE, 1] {
         for &dst in &dsts {
-            let found = routes.lookup(dst, None, &Owner::program(), 0, table);
+            let found = routes.lookup_in(table, dst, None, Sender::Program);
             assert_eq!(found, model.lookup(dst, table), "{dst} table {table}");
         }
         burst_agrees(routes, &dsts, table);

@@ -5,11 +5,11 @@
 
 use core::net::IpAddr;
 
-use base::{Cidr, Counter, DropReason, Limit, Owner};
+use base::{Cidr, Counter, DropReason, Limit};
 use inet::flow::Addrs;
 use inet::neighbour::{Advertisement, Key};
 use inet::redirect::{LIFE, redirect_input};
-use inet::{Ip, Route, RouteOrigin, route};
+use inet::{Ip, Route, RouteOrigin, Sender};
 use mbuf::Mbuf;
 use tcp::Fate;
 
@@ -31,9 +31,11 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let (target, dst) = (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination));
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let is_ours = port.local.is_ours(target) || port.local.is_ours(dst);
-    let table = route::MAIN_TABLE;
-    let hop = stack.routes.lookup(dst, None, &Owner::program(), 0, table);
-    let is_first_hop = hop.is_some_and(|hop| hop.port == m.in_port() && hop.neighbour == ip.src());
+    // By the best route that anybody has: who may not use that gains nothing from the redirect,
+    // which is for those alone that the route is for.
+    let old = stack.routes.route_for(dst, None, Sender::Program).ok().cloned();
+    let Some(old) = old else { return Err(DropReason::RedirectRefused) };
+    let is_first_hop = old.port == m.in_port() && old.via.unwrap_or(dst) == ip.src();
     // It goes to the source of the packet that it is about (RFC 4861 section 4.5): to no group.
     if is_ours || !is_first_hop || ip.dst().is_multicast() {
         return Err(DropReason::RedirectRefused);
@@ -46,10 +48,13 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let dest = Cidr { addr: dst, prefix_len: 128 };
     let route = Route {
         expires: stack.core.cx.now + LIFE,
-        mtu: hop.and_then(|hop| hop.mtu),
+        mtu: old.mtu,
+        table: old.table,
+        access: old.access,
+        no_forward: old.no_forward,
         ..Route::new(dest, via, m.in_port()).with_origin(RouteOrigin::Redirect)
     };
-    make_room(stack, dest);
+    make_room(stack, &route);
     if !stack.routes.renew(route) {
         return Err(DropReason::RedirectRefused);
     }
@@ -63,9 +68,9 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 }
 
 /// At the limit the redirect that expires first gives way.
-fn make_room(stack: &mut Stack, dest: Cidr) {
+fn make_room(stack: &mut Stack, new: &Route) {
     let is_redirect = |r: &&Route| r.origin == RouteOrigin::Redirect;
-    if stack.routes.at(dest, route::MAIN_TABLE).iter().any(|r| is_redirect(&r)) {
+    if stack.routes.at(new.dest, new.table).iter().any(|r| is_redirect(&r)) {
         return;
     }
     let used = stack.routes.count_of(RouteOrigin::Redirect);

@@ -178,6 +178,10 @@ impl Bursts {
     /// them is waited for at once.
     #[inline(always)]
     fn look_up(&mut self, stack: &Stack, seen: &Seens, egresses: &mut Egresses) {
+        // By rules that more than the destination decides: flows without egress go the long way.
+        if stack.routes.rules_for_transit() {
+            return;
+        }
         let view = stack.routes.view();
         let mut groups = [GroupIndex::NONE; BURST];
         let [v4, v6] = egresses;
@@ -207,7 +211,7 @@ impl Bursts {
                 continue;
             }
             let dst = dst.into();
-            let hop = view.next_hop(group, dst, hash);
+            let hop = view.next_hop_of_transit(group, dst, hash);
             let found =
                 hop.and_then(|hop| self.adjacencies.find(stack, self.generation, &hop, dst));
             egresses.push(match found {

@@ -86,7 +86,7 @@ fn output_v6(
     let len = redirect.emit(m.tail_mut(), packet, from, to).ok_or(DropReason::MbufExhausted)?;
     m.extend(len);
     let addrs = [IpAddr::V6(from), IpAddr::V6(to)].map(|ip| SocketAddr::new(ip, 0));
-    let settings = IpSettings { ttl: 255, tos: 0 };
+    let settings = IpSettings { ttl: 255, ..IpSettings::default() };
     let (owner, protocol) = (Owner::program(), ipv6::ICMPV6);
     let egress = resolve::route(stack, addrs[0], addrs[1], protocol, &owner, settings)?;
     resolve::send(stack, &egress, m)

@@ -337,7 +337,8 @@ impl Stack {
     /// RFC 1112 7.1-c.
     pub fn group_port(&self, group: IpAddr) -> Option<PortId> {
         let remote = core::net::SocketAddr::new(group, 0);
-        super::output::egress_port(self, MulticastOptions::default(), None, remote).ok()
+        let whose = inet::Sender::Program;
+        super::output::egress_port(self, MulticastOptions::default(), None, remote, whose).ok()
     }
 
     /// The port that has this address of ours.

@@ -5,10 +5,10 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Owner, Switch};
-use inet::group;
+use base::{Counter, DropReason, Switch};
 use inet::ip_output::{Fields, HeaderTemplate};
 use inet::neighbour::group_mac;
+use inet::{Sender, group};
 use wire::ipv4;
 
 use super::membership::MulticastOptions;
@@ -23,6 +23,7 @@ pub(super) fn egress_port(
     options: MulticastOptions,
     bound: Option<IpAddr>,
     remote: SocketAddr,
+    sender: Sender<'_>,
 ) -> Result<PortId, DropReason> {
     let scope = match remote {
         SocketAddr::V6(to) => PortId::of_scope(to.scope_id()),
@@ -36,7 +37,7 @@ pub(super) fn egress_port(
     }
     // On which of several links a group of link scope is meant no route can say.
     let is_v6_link = remote.is_ipv6() && group::is_link_scoped(remote.ip());
-    if !is_v6_link && let Ok(hop) = addresses::next_hop(stack, None, remote, &Owner::program()) {
+    if !is_v6_link && let Ok(hop) = addresses::next_hop(stack, None, remote, sender) {
         return Ok(PortId(hop.port));
     }
     let mut ports = stack.ports.iter().map(|port| port.id);
@@ -60,7 +61,8 @@ pub(crate) fn send(
     let sender = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
     let options = stack.udp_multicast_options(handle);
     let bound = local.or(sender.ip.filter(|ip| !ip.is_multicast()));
-    let id = egress_port(stack, options, bound, remote).map_err(UdpError::Unsendable)?;
+    let whose = Sender::Socket { owner: &sender.owner, mark: sender.mark };
+    let id = egress_port(stack, options, bound, remote, whose).map_err(UdpError::Unsendable)?;
     let no_port = UdpError::Unsendable(DropReason::TxNoPort);
     let port = stack.ports.get_mut(id.0).ok_or(no_port)?;
     let source = match bound {

@@ -7,7 +7,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, Mss, Owner, Switch, WindowScale};
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Mss, Switch, WindowScale};
 use inet::FlowKey;
 use tcp::{Fate, Segment, cookie};
 use wire::tcp::{Flags, Options};
@@ -38,7 +38,9 @@ pub(crate) fn offer_in_time(stack: &mut Stack, syn: &Syn) -> Fate {
 fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let Syn { local, remote, seg, options, .. } = syn;
     let version = IpVersion::of(&remote.ip());
-    let (owner, ip) = (Owner::program(), IpSettings::default());
+    let listener = stack.listeners.get(syn.listener).ok_or(DropReason::TcpNoSocket)?;
+    let (owner, mark) = (listener.owner.clone(), listener.ip.mark);
+    let ip = IpSettings { mark, ..IpSettings::default() };
     let egress = resolve::route(stack, *local, *remote, wire::ipv4::TCP, &owner, ip)?;
     let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
     let advertised = port.mss(version);

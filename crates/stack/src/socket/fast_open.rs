@@ -294,7 +294,8 @@ impl Stack {
     ) -> Result<(TcpHandle, usize), ConnectError> {
         self.core.set_now(now);
         let FastConnect { remote, local, owner, ip, first, .. } = connect;
-        let (local, config) = self.active_open(*remote, *local, connect.config, owner)?;
+        let (local, config) =
+            self.active_open(*remote, *local, connect.config, (owner, ip.mark))?;
         let ends = (local.ip(), remote.ip());
         let pauses = self.fast_open.pauses(ends, now);
         let says = match self.fast_open.known(ends, now) {
@@ -332,7 +333,7 @@ impl Stack {
     pub fn fast_open_knows(&self, remote: SocketAddr, local: Option<SocketAddr>) -> bool {
         let local = match local {
             Some(local) if !local.ip().is_unspecified() => Ok(local.ip()),
-            _ => crate::addresses::source(self, remote, &Owner::program()),
+            _ => crate::addresses::source(self, remote, inet::Sender::Program),
         };
         let now = self.core.cx.now;
         local.is_ok_and(|local| self.fast_open.known((local, remote.ip()), now).is_some())

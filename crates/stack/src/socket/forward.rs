@@ -136,7 +136,10 @@ impl Stack {
     pub fn tcp_refuse(&mut self, handle: RequestHandle) {
         if let Some(request) = self.requests.take(handle) {
             let Syn { local, remote, seg, .. } = &request.syn;
-            bare::reset(self, *local, *remote, seg);
+            let listener = self.listeners.get(request.syn.listener);
+            let whose = listener.map(|l| (l.owner.clone(), l.ip.mark));
+            let (owner, mark) = whose.unwrap_or((base::Owner::program(), 0));
+            bare::reset(self, (*local, *remote), seg, (&owner, mark));
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner};
-use inet::FlowKey;
+use inet::{FlowKey, Sender};
 use tcp::Opening;
 use tcp::usrreq;
 use wire::ipv4;
@@ -83,7 +83,7 @@ impl Stack {
         now: Instant,
     ) -> Result<TcpHandle, ConnectError> {
         self.core.set_now(now);
-        let (local, config) = self.active_open(remote, local, config, &owner)?;
+        let (local, config) = self.active_open(remote, local, config, (&owner, ip.mark))?;
         let handle = self
             .open((local, remote), owner, ip, None, |opening, cx| {
                 usrreq::connect(&config, opening, cx)
@@ -100,7 +100,7 @@ impl Stack {
         remote: SocketAddr,
         local: Option<SocketAddr>,
         config: &tcp::Config,
-        owner: &Owner,
+        (owner, mark): (&Owner, u32),
     ) -> Result<(SocketAddr, Arc<tcp::Config>), ConnectError> {
         if self.is_no_host(remote.ip()) {
             return Err(ConnectError::Unreachable(DropReason::TcpGroupAddress));
@@ -112,7 +112,7 @@ impl Stack {
         let local_ip = match local {
             // RFC 9293 MUST-43.
             Some(a) if !a.ip().is_unspecified() => a.ip(),
-            _ => addresses::source(self, remote, owner)?,
+            _ => addresses::source(self, remote, Sender::Socket { owner, mark })?,
         };
         let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
         Ok((local, self.shared_config(config)))
@@ -207,6 +207,7 @@ impl Stack {
             wheel_later: Instant::NEVER,
             listener,
             owner,
+            mark: ip.mark,
             opened_at: self.core.cx.now,
         };
         Ok(self.connections.insert(pcb, &self.core.secret))

@@ -158,8 +158,9 @@ impl Stack {
 
     /// What the IP header of a connection's packets says; `None` if the handle means nothing.
     pub fn tcp_ip(&self, handle: TcpHandle) -> Option<IpSettings> {
-        let (tos, ttl) = self.connections.get(handle)?.template.tos_ttl();
-        Some(IpSettings { ttl, tos })
+        let pcb = self.connections.get(handle)?;
+        let (tos, ttl) = pcb.template.tos_ttl();
+        Some(IpSettings { ttl, tos, mark: pcb.mark })
     }
 
     /// Change it from the next packet on; what waits for its departure time keeps the old.
@@ -167,6 +168,9 @@ impl Stack {
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         pcb.template.set_tos_ttl(ip.tos, ip.ttl);
+        if pcb.mark != ip.mark {
+            (pcb.mark, pcb.seen) = (ip.mark, crate::connections::Pcb::NEVER_SEEN);
+        }
         Some(())
     }
 

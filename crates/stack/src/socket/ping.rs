@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, IpVersion, Limit, Mtu, Owner};
-use inet::Ip;
 use inet::flow::Addrs;
 use inet::icmp::{self, ErrorKind, Quoted, Unreachable};
+use inet::{Ip, Sender};
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use tcp::{Fate, path};
@@ -53,6 +53,7 @@ pub enum EchoError {
 struct Socket {
     id: u16,
     owner: Owner,
+    mark: u32,
     mtu_discovery: MtuDiscovery,
     queue: VecDeque<Echo>,
     /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
@@ -77,9 +78,10 @@ impl PingSockets {
         }
     }
 
-    /// Is there a socket with this identifier?
-    pub(crate) fn has_id(&self, id: u16) -> bool {
-        self.by_id.contains_key(&id)
+    /// The owner and the mark of the socket with this identifier.
+    pub(crate) fn sender(&self, id: u16) -> Option<(Owner, u32)> {
+        let socket = self.slots.get(*self.by_id.get(&id)?)?;
+        Some((socket.owner.clone(), socket.mark))
     }
 
     /// Queue what came for `id`; returns its socket, and whether its queue was empty before.
@@ -190,7 +192,7 @@ impl Stack {
             }
         };
         let (mtu_discovery, queue) = (MtuDiscovery::default(), VecDeque::new());
-        let socket = Socket { id, owner, mtu_discovery, queue, narrow: None };
+        let socket = Socket { id, owner, mark: 0, mtu_discovery, queue, narrow: None };
         let handle = self.pings.slots.insert(socket);
         self.pings.by_id.insert(id, handle);
         Ok(handle)
@@ -206,6 +208,15 @@ impl Stack {
         discovery: MtuDiscovery,
     ) -> Result<(), UdpError> {
         self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mtu_discovery = discovery;
+        Ok(())
+    }
+
+    /// Set the mark of its packets, which rules select by ([`IpSettings::mark`]).
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn ping_set_mark(&mut self, handle: PingHandle, mark: u32) -> Result<(), UdpError> {
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mark = mark;
         Ok(())
     }
 
@@ -228,14 +239,16 @@ impl Stack {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
         let (id, owner) = (socket.id, socket.owner.clone());
+        let settings = IpSettings { mark: socket.mark, ..IpSettings::default() };
+        let sender = Sender::Socket { owner: &owner, mark: settings.mark };
         let (narrow, discovery) = (socket.narrow, socket.mtu_discovery);
-        let local = addresses::source(self, SocketAddr::new(remote, 0), &owner)?;
+        let local = addresses::source(self, SocketAddr::new(remote, 0), sender)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => ipv4::ICMP,
             IpVersion::V6 => ipv6::ICMPV6,
         };
         let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
-        let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
+        let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, settings)
             .map_err(UdpError::Unsendable)?;
         // Nobody should answer (RFC 1122 section 3.2.2.6), and all have to read it.
         if egress.is_broadcast {

@@ -155,9 +155,7 @@ impl Link {
     /// destination itself if it is on the link.
     fn next_hop(&self, dst: &str) -> Option<Ipv6Addr> {
         let dst = IpAddr::V6(v6(dst));
-        let owner = base::Owner::program();
-        let table = inet::route::MAIN_TABLE;
-        let hop = self.bench.stack.routes.lookup(dst, None, &owner, 0, table)?;
+        let hop = self.bench.stack.routes.lookup(dst, None, inet::Sender::Program).ok()?;
         match hop.neighbour {
             IpAddr::V6(ip) => Some(ip),
             IpAddr::V4(_) => panic!("IPv4"),

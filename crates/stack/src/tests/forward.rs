@@ -18,23 +18,23 @@ const NOW: Instant = Instant::from_nanos(5_000_000_000);
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 /// A host on each side.
 const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 1, 1]), MacAddr([2, 0, 0, 0, 1, 2])];
-const A: &str = "192.0.2.9";
+pub(super) const A: &str = "192.0.2.9";
 const B: &str = "198.51.100.9";
 const A6: &str = "2001:db8:1::9";
 const B6: &str = "2001:db8:2::9";
 
-fn ip(text: &str) -> IpAddr {
+pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-struct Router {
-    stack: Stack,
+pub(super) struct Router {
+    pub(super) stack: Stack,
     wires: [mem::Mem; 2],
     pool: Pool,
 }
 
 impl Router {
-    fn new(mtu: usize) -> Router {
+    pub(super) fn new(mtu: usize) -> Router {
         let config = StackConfig::new([5, 6]);
         let mut stack = Stack::new(StackConfig { solicited_node_reports: false, ..config });
         let networks =
@@ -56,7 +56,7 @@ impl Router {
     }
 
     /// Put a frame on the wire of port 0; what left by each port.
-    fn exchange(&mut self, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
+    pub(super) fn exchange(&mut self, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
         let m = self.pool.copy_of(frame).expect("room");
         self.offer(m);
         self.sent(NOW)
@@ -85,13 +85,13 @@ impl Router {
         })
     }
 
-    fn drops(&self, reason: DropReason) -> u64 {
+    pub(super) fn drops(&self, reason: DropReason) -> u64 {
         self.stack.drops().of(reason)
     }
 }
 
 /// A frame from the host at port 0 to the router.
-fn frame(src: &str, dst: &str, ttl: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(src: &str, dst: &str, ttl: u8, payload: &[u8]) -> Vec<u8> {
     let fields = Fields { src: ip(src), dst: ip(dst), protocol: 99, tos: 0, ttl };
     let template = inet::HeaderTemplate::new(LinkKind::Ethernet, HOSTS[0], MACS[0], &fields);
     let mut pool = Pool::new(1 << 20);
@@ -111,7 +111,7 @@ fn link(frame: &[u8]) -> (MacAddr, MacAddr) {
 }
 
 /// The error in a frame that the router sent to the host at port 0.
-fn error(frame: &[u8], from: &str, to: &str) -> ErrorKind {
+pub(super) fn error(frame: &[u8], from: &str, to: &str) -> ErrorKind {
     assert_eq!(link(frame), (MACS[0], HOSTS[0]));
     let packet = &frame[14..];
     let message = if packet[0] >> 4 == 6 {

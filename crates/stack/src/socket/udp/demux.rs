@@ -34,6 +34,8 @@ pub(crate) struct Sender {
     pub(crate) port: u16,
     pub(crate) tos: u8,
     pub(crate) without_checksum: bool,
+    pub(crate) owner: base::Owner,
+    pub(crate) mark: u32,
 }
 
 /// All UDP sockets of a shard.
@@ -142,8 +144,13 @@ impl UdpSockets {
     }
 
     /// May a socket have sent a datagram from `local` to `remote`?
-    pub(crate) fn may_have_sent(&self, local: SocketAddr, remote: SocketAddr) -> bool {
-        self.look_up(local, remote).is_ok()
+    pub(crate) fn sender_of(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<(base::Owner, u32)> {
+        let socket = self.get(self.look_up(local, remote).ok()?)?;
+        Some((socket.owner.clone(), socket.ip.mark))
     }
 
     /// Is any socket bound to this port?
@@ -180,7 +187,8 @@ impl UdpSockets {
         let socket = self.slots.get(handle)?;
         let (ip, port) = socket.local;
         let without_checksum = socket.options.no_checksum;
-        Some(Sender { ip, port, tos: socket.ip.tos, without_checksum })
+        let (owner, mark) = (socket.owner.clone(), socket.ip.mark);
+        Some(Sender { ip, port, tos: socket.ip.tos, without_checksum, owner, mark })
     }
 
     /// Is a socket bound to just this?

@@ -8,6 +8,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Duration, Instant, Mtu, Switch};
+use inet::Sender;
 use mbuf::Mbuf;
 use wire::checksum::Sum;
 use wire::{ipv4, udp};
@@ -244,7 +245,10 @@ impl Stack {
         let epoch = self.flow_epoch();
         let ip = match asked {
             Some(ip) => ip,
-            None => addresses::source(self, remote, &owner)?,
+            None => {
+                let sender = Sender::Socket { owner: &owner, mark: settings.mark };
+                addresses::source(self, remote, sender)?
+            }
         };
         if ip.is_ipv4() != remote.is_ipv4() {
             return Err(UdpError::NoAddress);

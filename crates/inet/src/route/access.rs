@@ -1,0 +1,102 @@
+//! Who may use a route, and for whom one is looked up.
+//!
+//! Called by: `rib.rs`, `lookup.rs`, and `stack`, which names the sender of each packet. A program
+//! that embeds the stack is restricted by nothing; a user by the groups of a route; a forwarded
+//! packet is nobody's, and no member of any group. Limit: [`GROUPS_MAX`]. docs/decisions/0080.
+
+use std::sync::Arc;
+
+use base::Owner;
+
+use super::Route;
+
+/// The most groups that a list of a route has.
+pub const GROUPS_MAX: usize = 64;
+
+/// The users that a route is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Members of one of these groups, and nobody else.
+    Include(Arc<[u32]>),
+    /// All but members of one of these groups.
+    Exclude(Arc<[u32]>),
+}
+
+impl Access {
+    /// Is it for a user?
+    pub fn admits(&self, owner: &Owner) -> bool {
+        let is_member = |groups: &[u32]| groups.iter().any(|&group| owner.in_group(group));
+        match self {
+            Access::Include(groups) => is_member(groups),
+            Access::Exclude(groups) => !is_member(groups),
+        }
+    }
+
+    /// The groups of the list.
+    pub fn groups(&self) -> &[u32] {
+        match self {
+            Access::Include(groups) | Access::Exclude(groups) => groups,
+        }
+    }
+}
+
+/// Whose packet a route is looked up for.
+#[derive(Clone, Copy, Debug)]
+pub enum Sender<'a> {
+    /// The stack itself, or the program that it is part of: no restriction applies.
+    Program,
+    /// The owner of a socket, whose packets have this mark.
+    Socket {
+        /// The owner; [`Owner::program`] is as free as [`Sender::Program`].
+        owner: &'a Owner,
+        /// Linux's SO_MARK; 0 if none was set.
+        mark: u32,
+    },
+    /// Another host: the packet came by this port and is forwarded.
+    Transit {
+        /// The port.
+        in_port: u16,
+    },
+}
+
+/// Some users may not use the route.
+pub(super) const FOR_SOME_USERS: u32 = 1;
+/// Forwarded packets may not use it.
+pub(super) const NOT_FOR_TRANSIT: u32 = 2;
+
+impl Sender<'_> {
+    /// The restriction that concerns it.
+    #[inline(always)]
+    pub(super) fn restriction(&self) -> u32 {
+        match self {
+            Sender::Program => 0,
+            Sender::Socket { owner, .. } if owner.is_program() => 0,
+            Sender::Socket { .. } => FOR_SOME_USERS,
+            Sender::Transit { .. } => NOT_FOR_TRANSIT,
+        }
+    }
+}
+
+impl Route {
+    /// The restrictions that it has.
+    pub(super) fn restrictions(&self) -> u32 {
+        let users = if self.access.is_some() { FOR_SOME_USERS } else { 0 };
+        users | if self.is_for_transit() { 0 } else { NOT_FOR_TRANSIT }
+    }
+
+    /// A forwarded packet is of no member: a list of those who are in leaves it out.
+    fn is_for_transit(&self) -> bool {
+        !self.no_forward && !matches!(self.access.as_deref(), Some(Access::Include(_)))
+    }
+
+    /// May packets of that sender use it?
+    pub fn admits(&self, sender: Sender<'_>) -> bool {
+        match sender {
+            Sender::Program => true,
+            Sender::Socket { owner, .. } => {
+                owner.is_program() || self.access.as_ref().is_none_or(|list| list.admits(owner))
+            }
+            Sender::Transit { .. } => self.is_for_transit(),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Lookups: the rules first, if there are any, then the FIB, and the RIB where a route is not for
+//! everybody.
+//!
+//! Called by: `stack`, for each packet or connection that needs a next hop. RFC 1122 section
+//! 3.3.1.1, RFC 1812 section 5.2.4. docs/decisions/0080.
+
+use core::cmp::Reverse;
+use core::net::IpAddr;
+
+use base::Cidr;
+
+use super::ecmp::{self, BUCKETS};
+use super::fib::key_of;
+use super::group::{Found, GroupIndex, flow_of};
+use super::rib::Known;
+use super::rule::{NoRoute, Rule, RuleError};
+use super::trie::mask;
+use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
+
+impl Routes {
+    /// RFC 1122 3.3.1.1-a.
+    /// The next hop for a packet of `sender` to `dst`. A route that the sender may not use is as
+    /// if it were not there. Of several that share the packets, source and destination choose.
+    ///
+    /// # Errors
+    /// [`NoRoute`].
+    #[inline]
+    pub fn lookup(
+        &self,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        sender: Sender<'_>,
+    ) -> Result<NextHop, NoRoute> {
+        if !self.rules.all().is_empty() {
+            return self.lookup_by_rules(dst, src, sender);
+        }
+        self.lookup_in(MAIN_TABLE, dst, src, sender).ok_or(NoRoute::None)
+    }
+
+    #[cold]
+    fn lookup_by_rules(
+        &self,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        sender: Sender<'_>,
+    ) -> Result<NextHop, NoRoute> {
+        let selects = |rule: &Rule| rule.selects(dst, src, sender);
+        self.rules.find(selects, |table| self.lookup_in(table, dst, src, sender))
+    }
+
+    /// [`Routes::lookup`] in one table, whatever the rules say.
+    #[inline]
+    pub fn lookup_in(
+        &self,
+        table: u32,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        sender: Sender<'_>,
+    ) -> Option<NextHop> {
+        let view = self.view();
+        let flow = flow_of(src, dst);
+        match view.find(view.lookup(dst, table), dst, flow, sender.restriction()) {
+            Found::Hop(hop) => Some(hop),
+            Found::Nothing => None,
+            Found::Restricted => self.walk(table, dst, flow, sender).map(|r| r.next_hop(dst)),
+        }
+    }
+
+    /// Has a rule a say in where forwarded packets go? If not, [`super::View::next_hop_of_transit`]
+    /// knows it of all that no restriction is for.
+    #[inline]
+    pub fn rules_for_transit(&self) -> bool {
+        self.rules.divert_transit
+    }
+
+    /// The route that [`Routes::lookup`] finds the next hop by.
+    ///
+    /// # Errors
+    /// [`NoRoute`].
+    pub fn route_for(
+        &self,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        sender: Sender<'_>,
+    ) -> Result<&Route, NoRoute> {
+        let selects = |rule: &Rule| rule.selects(dst, src, sender);
+        self.rules.find(selects, |table| self.walk(table, dst, flow_of(src, dst), sender))
+    }
+
+    /// The best route of a table to `dst` for a sender, by the RIB.
+    #[cold]
+    fn walk(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<&Route> {
+        self.prefixes_of(table, dst).find_map(|known| self.choose(known, dst, flow, sender))
+    }
+
+    /// What is known of the prefixes of a table that `dst` is in, longest first.
+    fn prefixes_of(&self, table: u32, dst: IpAddr) -> impl Iterator<Item = &Known> {
+        let (key, is_v6) = (key_of(dst), dst.is_ipv6());
+        let lengths = (0..=if is_v6 { 128 } else { 32 }).rev();
+        lengths.filter_map(move |len| {
+            self.levels.get(&(Reverse(len), is_v6, table))?.get(&(key & mask(len)))
+        })
+    }
+
+    /// The route of one prefix for a sender.
+    fn choose<'a>(
+        &self,
+        known: &'a Known,
+        dst: IpAddr,
+        flow: u32,
+        sender: Sender<'_>,
+    ) -> Option<&'a Route> {
+        let admitted = known.routes.iter().filter(|route| route.admits(sender));
+        let best = admitted.clone().next()?;
+        if best.weight.is_none() {
+            return Some(best);
+        }
+        let equal = admitted.take_while(|route| route.metric == best.metric);
+        let shared = equal.filter(|route| route.weight.is_some()).take(PATHS_MAX);
+        // The next hop that everybody's packets of this flow have, if it is for this sender, too.
+        let usual = self.view().next_hop(known.group, dst, flow);
+        if let Some(route) = shared.clone().find(|route| Some(route.next_hop(dst)) == usual) {
+            return Some(route);
+        }
+        let weight = |route: &Route| route.weight.map_or(0, |weight| usize::from(weight.get()));
+        let total: usize = shared.clone().map(weight).sum();
+        // Another hash: flows of one bucket are spread over those that are left.
+        let mut place = ecmp::bucket(flow.rotate_left(16)) * total / BUCKETS;
+        shared.into_iter().find(|route| {
+            let is_it = place < weight(route);
+            place = place.saturating_sub(weight(route));
+            is_it
+        })
+    }
+
+    /// The least MTU of any route to `dst` by this next hop, whosever it is.
+    pub fn mtu_over(&self, dst: IpAddr, port: u16, neighbour: IpAddr) -> Option<base::Mtu> {
+        let tables = self.tables().into_iter();
+        let known = tables.flat_map(|table| self.prefixes_of(table, dst));
+        let hops = known.flat_map(|known| known.routes.iter().map(|r| r.next_hop(dst)));
+        hops.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour))
+            .filter_map(|hop| hop.mtu)
+            .min()
+    }
+
+    /// Does it matter whose a packet is: are there rules, or routes that are not for everybody?
+    #[inline]
+    pub fn has_policy(&self) -> bool {
+        self.restricted > 0 || !self.rules.all().is_empty()
+    }
+
+    /// The rules, in the order in which they are asked; the one of the main table is not among
+    /// them.
+    pub fn rules(&self) -> &[Rule] {
+        self.rules.all()
+    }
+
+    /// Add a rule.
+    ///
+    /// # Errors
+    /// [`RuleError`].
+    pub fn add_rule(&mut self, rule: Rule) -> Result<(), RuleError> {
+        let network = |net: Cidr| net.network();
+        self.rules.add(Rule { from: rule.from.map(network), to: rule.to.map(network), ..rule })
+    }
+
+    /// Remove a rule; `false` if it is not there.
+    pub fn remove_rule(&mut self, rule: &Rule) -> bool {
+        let network = |net: Cidr| net.network();
+        self.rules.remove(&Rule { from: rule.from.map(network), to: rule.to.map(network), ..*rule })
+    }
+
+    /// The next-hop group that packets to exactly this prefix have, whose counters are theirs.
+    pub fn group(&self, dest: Cidr, table: u32) -> GroupIndex {
+        self.known(dest, table).map_or(GroupIndex::NONE, |known| known.group)
+    }
+}

@@ -1,0 +1,193 @@
+//! Rules: which table a packet's route is looked up in, by more than its destination. As `ip rule`
+//! of Linux has them.
+//!
+//! Called by: `lookup.rs` if there are any; without rules there is the main table alone. Rules are
+//! asked in the order of their priority, equal ones in the order in which they were added; a table
+//! without a route leaves the packet to the next rule. The main table is asked at 32766, whatever
+//! rules there are. Limit: [`RULES_MAX`]. docs/decisions/0080.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use base::Cidr;
+
+use super::{MAIN_TABLE, Sender};
+
+/// The priority at which the main table is asked.
+pub const MAIN_PRIORITY: u32 = 32_766;
+/// The most rules of one stack, whatever the limit `rules` says.
+pub const RULES_MAX: usize = 1_024;
+
+/// What becomes of a packet that a rule selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Its route is looked up in this table.
+    Table(u32),
+    /// It cannot be sent; if it is forwarded, its source is told that the host cannot be reached.
+    Unreachable,
+    /// It may not be sent; if it is forwarded, its source is told that this is forbidden.
+    Prohibit,
+    /// It is dropped, and its source hears nothing.
+    Blackhole,
+}
+
+/// A rule. What is `None` selects every packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Lower ones are asked first.
+    pub priority: u32,
+    /// Packets from here. A packet whose source is not chosen yet is from nowhere.
+    pub from: Option<Cidr>,
+    /// Packets to here.
+    pub to: Option<Cidr>,
+    /// Forwarded packets that came by this port; none of our own (Linux's `iif`).
+    pub in_port: Option<u16>,
+    /// Packets whose mark is the first of these, in the bits of the second (Linux's `fwmark`).
+    pub mark: Option<(u32, u32)>,
+    /// Packets of users in this group (Linux has `uidrange`).
+    pub group: Option<u32>,
+    /// Select all the others instead, of the version that `from` and `to` have.
+    pub not: bool,
+    /// What becomes of what is selected.
+    pub action: Action,
+}
+
+/// Why a packet has no route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoute {
+    /// No table has one that the sender may use.
+    None,
+    /// A rule says [`Action::Unreachable`].
+    Unreachable,
+    /// A rule says [`Action::Prohibit`].
+    Prohibit,
+    /// A rule says [`Action::Blackhole`].
+    Blackhole,
+}
+
+/// Why a rule was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleError {
+    /// The very same rule is there.
+    Exists,
+    /// There are as many as the limit `rules` allows.
+    LimitReached,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RuleError::Exists => "the same rule is there already: remove it first, or leave it",
+            RuleError::LimitReached => {
+                "there are as many rules as the limit `rules` allows: remove one, or raise the limit"
+            }
+        })
+    }
+}
+
+impl core::error::Error for RuleError {}
+
+impl Rule {
+    /// A rule that selects every packet.
+    pub const fn new(priority: u32, action: Action) -> Rule {
+        Rule {
+            priority,
+            from: None,
+            to: None,
+            in_port: None,
+            mark: None,
+            group: None,
+            not: false,
+            action,
+        }
+    }
+
+    /// Does it select this packet?
+    pub fn selects(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
+        let is_other = |net: &Cidr| net.addr.is_ipv4() != dst.is_ipv4();
+        if self.from.iter().chain(&self.to).any(is_other) {
+            return false;
+        }
+        let (mark, in_port, owner) = match sender {
+            Sender::Program => (0, None, None),
+            Sender::Socket { owner, mark } => (mark, None, Some(owner)),
+            Sender::Transit { in_port } => (0, Some(in_port), None),
+        };
+        let is_from = |net: Cidr| net.prefix_len == 0 || src.is_some_and(|src| net.contains(src));
+        let fits = self.from.is_none_or(is_from)
+            && self.to.is_none_or(|net| net.contains(dst))
+            && self.in_port.is_none_or(|port| in_port == Some(port))
+            && self.mark.is_none_or(|(value, mask)| (value ^ mark) & mask == 0)
+            && self.group.is_none_or(|group| owner.is_some_and(|owner| owner.in_group(group)));
+        fits != self.not
+    }
+
+    /// May it select a packet that is forwarded? None of a user in a group is.
+    fn concerns_transit(&self) -> bool {
+        self.group.is_none() || self.not
+    }
+}
+
+/// The rules of a stack, in order.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    rules: Vec<Rule>,
+    /// One of them may keep forwarded packets from the main table.
+    pub(super) divert_transit: bool,
+}
+
+impl Rules {
+    pub(super) fn all(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(super) fn add(&mut self, rule: Rule) -> Result<(), RuleError> {
+        if self.rules.contains(&rule) {
+            return Err(RuleError::Exists);
+        }
+        if self.rules.len() >= RULES_MAX {
+            return Err(RuleError::LimitReached);
+        }
+        let at = self.rules.partition_point(|other| other.priority <= rule.priority);
+        self.rules.insert(at, rule);
+        self.look();
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, rule: &Rule) -> bool {
+        let Some(at) = self.rules.iter().position(|other| other == rule) else { return false };
+        self.rules.remove(at);
+        self.look();
+        true
+    }
+
+    fn look(&mut self) {
+        let mut early = self.rules.iter().filter(|rule| rule.priority < MAIN_PRIORITY);
+        self.divert_transit = early.any(Rule::concerns_transit);
+    }
+
+    /// What `find` finds in the first table of those that the rules select for a packet.
+    pub(super) fn find<T>(
+        &self,
+        selects: impl Fn(&Rule) -> bool,
+        find: impl Fn(u32) -> Option<T>,
+    ) -> Result<T, NoRoute> {
+        let early = self.rules.partition_point(|rule| rule.priority < MAIN_PRIORITY);
+        let (early, late) = self.rules.split_at(early);
+        let main = Rule::new(MAIN_PRIORITY, Action::Table(MAIN_TABLE));
+        let rules = early.iter().chain([&main]).chain(late);
+        for rule in rules.filter(|rule| selects(rule)) {
+            match rule.action {
+                Action::Table(table) => {
+                    if let Some(found) = find(table) {
+                        return Ok(found);
+                    }
+                }
+                Action::Unreachable => return Err(NoRoute::Unreachable),
+                Action::Prohibit => return Err(NoRoute::Prohibit),
+                Action::Blackhole => return Err(NoRoute::Blackhole),
+            }
+        }
+        Err(NoRoute::None)
+    }
+}
