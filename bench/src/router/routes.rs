@@ -74,7 +74,8 @@ enum Change {
 }
 
 /// Announcements of new prefixes, other next hops for known ones, withdrawals, and flaps: a
-/// withdrawal that an announcement follows. As many prefixes come as go.
+/// withdrawal that an announcement follows. A next hop over another port is one route more of its
+/// prefix, so the table grows.
 fn stream(seed: u64, known: &[Cidr]) -> Result<Vec<Change>> {
     let (mut random, mut changes) = (Random(seed), Vec::with_capacity(CHANGES + 1));
     let mut withdrawn = Vec::new();
