@@ -81,11 +81,14 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         return Err(Error::Usage(said));
     }
     let rounds = if quick { 3 } else { 7 };
-    let mut rows = Vec::with_capacity(cases.len());
+    let mut rows: Vec<Row> = Vec::with_capacity(cases.len());
     for case in cases {
         let mut row = Row { case, rounds: Vec::new(), trouble: None };
         let known = |other: &&Row| other.case.over == case.over && other.trouble.is_some();
-        let trouble = rows.iter().find(known).and_then(|row: &Row| row.trouble.clone());
+        // A machine may permit a medium and refuse one row of it, as tags without 8021q.
+        let works = |row: &Row| row.case.over == case.over && !row.rounds.is_empty();
+        let first = rows.iter().find(known).filter(|_| !rows.iter().any(works));
+        let trouble = first.and_then(|row: &Row| row.trouble.clone());
         if trouble.is_some() || run.is_stopped() {
             row.trouble = trouble;
         } else if let Err(error) = measure(&mut row, rounds, seconds, &|| run.is_stopped()) {

@@ -3,8 +3,8 @@
 //!
 //! Called by: `rx.rs`, once a burst, on ports of shards alone. Between two shards there is a ring
 //! in each direction, with one producer and one consumer; order is kept. Where the device spreads
-//! its frames by the same hash, no ring is ever touched. Drop reasons: `shard_ring_full`,
-//! `mbuf_exhausted`. Limit: [`RING_FRAMES`].
+//! its frames by the same hash, the rings carry neighbours' answers alone.
+//! Drop reasons: `shard_ring_full`, `mbuf_exhausted`. Limit: [`RING_FRAMES`].
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
