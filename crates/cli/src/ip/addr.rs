@@ -15,7 +15,7 @@ use crate::running::{Change, Object, Section, Verb};
 
 const COMMANDS: [&str; 8] = ["list", "show", "lst", "add", "change", "replace", "delete", "flush"];
 /// For ever, in the JSON of ip(8).
-const FOREVER: u64 = u32::MAX as u64;
+const FOREVER: u64 = 0xffff_ffff;
 /// What an address may be, as a selector and in output.
 const FLAGS: [&str; 5] = ["dynamic", "tentative", "deprecated", "dadfailed", "temporary"];
 
