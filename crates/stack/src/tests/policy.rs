@@ -208,7 +208,7 @@ fn who_is_left_out_goes_by_what_there_is_besides() {
         for route in shared.into_iter().chain(others) {
             assert!(bench.stack.add_route(route));
         }
-        let mut hops = |bench: &mut Bench, owner: Owner| {
+        let hops = |bench: &mut Bench, owner: Owner| {
             let any = if bench.ours.is_ipv4() { [0; 4].into() } else { IpAddr::from([0; 16]) };
             let socket = bench.stack.udp_bind(SocketAddr::new(any, 0), owner).expect("free");
             let mut macs: Vec<Vec<u8>> = Vec::new();
