@@ -13,7 +13,7 @@ use super::fib::{Fib, Root, Target, View, Writer, key_of};
 use super::group::{GroupIndex, Path};
 use super::rule::Rules;
 use super::trie::{Prefix, SHORT, mask};
-use super::{PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
+use super::{GROUPS_MAX, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
 /// Length, version and table of prefixes: longest first, as a lookup would have them.
 pub(super) type Level = (Reverse<u8>, IsV6, u32);
@@ -68,7 +68,7 @@ impl Routes {
     /// Add a route; one for the same destination and table over the same port is replaced, by the
     /// same gateway if it shares its packets with others. `false`, and nothing is changed, if there
     /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if a [`super::Reader`] has not ended
-    /// its burst for [`super::RETIRED_MAX`] changes.
+    /// its burst for [`super::RETIRED_MAX`] changes, or if a list has more than [`GROUPS_MAX`].
     pub fn add(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         let target = target(route.dest, route.table);
@@ -80,7 +80,8 @@ impl Routes {
             return false;
         }
         let is_full = self.len >= ROUTES_MAX || !self.fib.admits(route.table);
-        if old.is_none() && is_full || self.fib.is_held_up() {
+        let is_listed = route.access.as_ref().is_none_or(|a| a.groups().len() <= GROUPS_MAX);
+        if old.is_none() && is_full || self.fib.is_held_up() || !is_listed {
             return false;
         }
         old.iter().for_each(|old| self.uncount(old));
