@@ -13,6 +13,7 @@ mod section;
 mod tests;
 
 use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU8;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Cidr, Duration, Limit, LinkKind, MacAddr, Mtu, Switch};
@@ -45,8 +46,8 @@ pub struct Config {
     pub switches: BTreeMap<&'static str, bool>,
     /// The ports by name.
     pub ports: BTreeMap<String, Port>,
-    /// The routes by destination and port.
-    pub routes: BTreeMap<(Prefix, String), RouteTo>,
+    /// The routes, those to one network side by side.
+    pub routes: BTreeMap<RouteKey, RouteTo>,
     /// What is known of neighbours, by port and address.
     pub neighbours: BTreeMap<(String, IpAddr), Neighbour>,
     /// The least time between two frames to each host of a network.
@@ -134,13 +135,24 @@ pub enum Kind {
     Xdp,
 }
 
-/// Where a route leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteTo {
+/// What tells a route from others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RouteKey {
+    /// The destination.
+    pub to: Prefix,
+    /// The port to send on.
+    pub port: String,
     /// The gateway; `None`: the destination is on the link.
     pub via: Option<IpAddr>,
+}
+
+/// The rest of a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteTo {
     /// The largest packet to send by it.
     pub mtu: Option<Mtu>,
+    /// Its part of the packets, if others lead to the network too (ECMP); else `None`.
+    pub weight: Option<NonZeroU8>,
 }
 
 /// What is known of a neighbour.

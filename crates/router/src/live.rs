@@ -14,7 +14,7 @@ use device::{Device, vlan};
 use net::dhcp::{self, Change, DhcpPort};
 use stack::{Address, AutoConfig, PortConfig, PortId, Route, Stack};
 
-use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteTo, cidr};
+use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, cidr};
 use crate::plan::{self, Operation};
 
 /// Sets the DHCP client's secret apart from what else the stack's seed determines.
@@ -121,11 +121,13 @@ impl Live {
             Operation::Switch(switch, on) => stack.set_switch(*switch, *on),
             Operation::RemoveGap(to) => set_gap(stack, *to, None)?,
             Operation::SetGap(to, gap) => set_gap(stack, *to, Some(*gap))?,
-            Operation::RemoveRoute(to, port) => {
-                stack.remove_route(cidr(*to), self.port(port)?.id);
+            Operation::RemoveRoute(key) => {
+                stack.remove_one_route(&self.route(key, RouteTo::default())?);
             }
-            Operation::SetRoute(to, port, route) => {
-                stack.add_route(static_route(*to, self.port(port)?.id, *route));
+            Operation::SetRoute(key, route) => {
+                if !stack.add_route(self.route(key, *route)?) {
+                    return Err("the table is full: raise limit routes".to_owned());
+                }
             }
             Operation::RemoveNeighbour(port, ip, was) => {
                 self.set_neighbour(stack, port, *ip, Neighbour::default(), *was)?;
@@ -182,6 +184,11 @@ impl Live {
 
     fn port_mut(&mut self, name: &str) -> Result<&mut LivePort, String> {
         self.ports.get_mut(name).ok_or_else(|| missing(name))
+    }
+
+    fn route(&self, key: &RouteKey, RouteTo { mtu, weight }: RouteTo) -> Result<Route, String> {
+        let port = self.port(&key.port)?.id;
+        Ok(Route { mtu, weight, ..Route::new(cidr(key.to), key.via, port.0) })
     }
 
     /// The device of a port, counted, and split if it has VLANs.
@@ -312,10 +319,6 @@ fn missing(name: &str) -> String {
 
 fn set_gap(stack: &mut Stack, to: Prefix, gap: Option<Duration>) -> Result<(), String> {
     stack.set_burst_gap(cidr(to), gap).map_err(|why| why.to_string())
-}
-
-fn static_route(to: Prefix, port: PortId, route: RouteTo) -> Route {
-    Route { mtu: route.mtu, ..Route::new(cidr(to), route.via, port.0) }
 }
 
 /// What a DHCP client has to say, in a sentence.

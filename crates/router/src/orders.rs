@@ -123,8 +123,10 @@ impl Report {
     /// The same, short enough for a message.
     pub fn cut(mut self) -> Report {
         while serde_json::to_vec(&self).map_or(0, |bytes| bytes.len()) > MESSAGE_MAX {
-            self.failed.truncate(self.failed.len() / 2);
-            self.absent.truncate(self.absent.len().saturating_sub(1));
+            match self.failed.is_empty() {
+                false => self.failed.truncate(self.failed.len() / 2),
+                true => self.absent.truncate(self.absent.len().saturating_sub(1)),
+            }
         }
         self
     }

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use base::{Duration, Switch};
 use device::mitigation::Mitigation;
 
-use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteTo, cidr};
+use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, cidr};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub enum Operation {
     RemoveGap(Prefix),
     /// A gap to a network.
     SetGap(Prefix, Duration),
-    /// Remove a route by a port.
-    RemoveRoute(Prefix, String),
-    /// Add a route by a port, or change it.
-    SetRoute(Prefix, String, RouteTo),
+    /// Remove a route.
+    RemoveRoute(RouteKey),
+    /// Add a route, or change it.
+    SetRoute(RouteKey, RouteTo),
     /// Forget what was said about a neighbour.
     RemoveNeighbour(String, IpAddr, Neighbour),
     /// What is known of a neighbour: new, and before.
@@ -125,9 +125,9 @@ impl Plan<'_> {
         for to in old.gaps.keys().filter(|to| !new.gaps.contains_key(*to)) {
             self.all.push(Operation::RemoveGap(*to));
         }
-        for key @ (to, port) in old.routes.keys() {
-            if self.stays(port) && !new.routes.contains_key(key) {
-                self.all.push(Operation::RemoveRoute(*to, port.clone()));
+        for key in old.routes.keys() {
+            if self.stays(&key.port) && !new.routes.contains_key(key) {
+                self.all.push(Operation::RemoveRoute(key.clone()));
             }
         }
         for (key @ (port, ip), was) in &old.neighbours {
@@ -201,9 +201,9 @@ impl Plan<'_> {
                 self.all.push(Operation::SetNeighbour(port.clone(), *ip, *value, before));
             }
         }
-        for (key @ (to, port), route) in &new.routes {
-            if old.routes.get(key).filter(|_| self.stays(port)) != Some(route) {
-                self.all.push(Operation::SetRoute(*to, port.clone(), *route));
+        for (key, route) in &new.routes {
+            if old.routes.get(key).filter(|_| self.stays(&key.port)) != Some(route) {
+                self.all.push(Operation::SetRoute(key.clone(), *route));
             }
         }
         for (to, gap) in &new.gaps {
@@ -238,12 +238,8 @@ impl Operation {
             Operation::Switch(switch, on) => drop(running.switches.insert(switch.name(), *on)),
             Operation::RemoveGap(to) => drop(running.gaps.remove(to)),
             Operation::SetGap(to, gap) => drop(running.gaps.insert(*to, *gap)),
-            Operation::RemoveRoute(to, port) => {
-                running.routes.remove(&(*to, port.clone()));
-            }
-            Operation::SetRoute(to, port, route) => {
-                running.routes.insert((*to, port.clone()), *route);
-            }
+            Operation::RemoveRoute(key) => drop(running.routes.remove(key)),
+            Operation::SetRoute(key, route) => drop(running.routes.insert(key.clone(), *route)),
             Operation::RemoveNeighbour(port, ip, _) => {
                 running.neighbours.remove(&(port.clone(), *ip));
             }
@@ -252,7 +248,7 @@ impl Operation {
             }
             Operation::RemovePort(name) => {
                 running.ports.remove(name);
-                running.routes.retain(|(_, port), _| port != name);
+                running.routes.retain(|key, _| key.port != *name);
                 running.neighbours.retain(|(port, _), _| port != name);
             }
             Operation::AddPort(name, port) => {
@@ -302,12 +298,10 @@ impl fmt::Display for Operation {
             Operation::SetGap(to, gap) => {
                 write!(f, "gap to {}: {} us", cidr(*to), gap.as_micros())
             }
-            Operation::RemoveRoute(to, port) => {
-                write!(f, "route to {} by port {port}: removed", cidr(*to))
-            }
-            Operation::SetRoute(to, port, route) => {
-                write!(f, "route to {} by port {port}", cidr(*to))?;
-                route.via.map_or(Ok(()), |via| write!(f, " via {via}"))?;
+            Operation::RemoveRoute(key) => write!(f, "{key}: removed"),
+            Operation::SetRoute(key, route) => {
+                write!(f, "{key}")?;
+                route.weight.map_or(Ok(()), |weight| write!(f, " weight {weight}"))?;
                 route.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", mtu.bytes()))
             }
             Operation::RemoveNeighbour(port, ip, _) => {
@@ -331,6 +325,13 @@ impl fmt::Display for Operation {
             Operation::SetMitigation(port, Some(to)) => write!(f, "port {port}: mitigation {to}"),
             Operation::SetMitigation(port, None) => write!(f, "port {port}: mitigation 0"),
         }
+    }
+}
+
+impl fmt::Display for RouteKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "route to {} by port {}", cidr(self.to), self.port)?;
+        self.via.map_or(Ok(()), |via| write!(f, " via {via}"))
     }
 }
 

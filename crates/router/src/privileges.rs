@@ -132,6 +132,8 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
     let ioctls: Result<_, seccompiler::BackendError> =
         IOCTLS.iter().map(|&request| equal(1, request)).collect();
     rules.insert(libc::SYS_ioctl, ioctls?);
+    // A thread that begins gives itself a name.
+    rules.insert(libc::SYS_prctl, vec![equal(0, libc::PR_SET_NAME as u64)?]);
     let families: Result<_, seccompiler::BackendError> =
         FAMILIES.iter().map(|&family| equal(0, family as u64)).collect();
     rules.insert(libc::SYS_socket, families?);

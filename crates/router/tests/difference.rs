@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU8;
 
 use base::{Duration, MacAddr, Mtu, Switch};
 use device::mem;
@@ -11,7 +12,9 @@ use proptest::option;
 use proptest::prelude::*;
 use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
-use wirespeed_router::config::{Config, DeviceName, Kind, Link, Neighbour, Port, Prefix, RouteTo};
+use wirespeed_router::config::{
+    Config, DeviceName, Kind, Link, Neighbour, Port, Prefix, RouteKey, RouteTo,
+};
 use wirespeed_router::live::{Live, Opened};
 
 /// A stack with a router, and the other ends of its devices.
@@ -64,8 +67,8 @@ impl World {
         }
         for route in stack.routes_page(0, usize::MAX).rows {
             let name = self.name(route.port);
-            let (to, via, mtu) = (route.dest, route.via, route.mtu);
-            lines.push(format!("{to} {via:?} {name} {mtu:?} {:?}", route.origin));
+            let (to, via, mtu, weight) = (route.dest, route.via, route.mtu, route.weight);
+            lines.push(format!("{to} {via:?} {name} {mtu:?} {weight:?} {:?}", route.origin));
         }
         for row in stack.neighbours_page(0, usize::MAX).rows {
             let NeighbourRow { port, ip, mac, state, .. } = row;
@@ -154,11 +157,15 @@ prop_compose! {
         };
         let is_there = |port: usize| config.ports.contains_key(NAMES[port]);
         for (to, port, via) in routes.into_iter().filter(|route| is_there(route.1)) {
-            let key = (v4(10, 6, to, 0), 24);
-            let to = RouteTo { via: via.map(|host| v4(10, 7, 0, host)), mtu: None };
-            if !config.routes.keys().any(|(other, _)| *other == key) {
-                config.routes.insert((key, NAMES[port].to_owned()), to);
-            }
+            let via = via.map(|host| v4(10, 7, 0, host));
+            let key = RouteKey { to: (v4(10, 6, to, 0), 24), port: NAMES[port].to_owned(), via };
+            config.routes.insert(key, RouteTo::default());
+        }
+        // As a file is read: who is alone has no weight.
+        let all: Vec<Prefix> = config.routes.keys().map(|key| key.to).collect();
+        for (key, to) in &mut config.routes {
+            let is_shared = all.iter().filter(|other| **other == key.to).count() > 1;
+            to.weight = is_shared.then_some(NonZeroU8::MIN);
         }
         for (ip, port, mac, mtu) in neighbours.into_iter().filter(|row| is_there(row.1)) {
             let mac = mac.map(|last| MacAddr([2, 2, 0, 0, 0, last]));

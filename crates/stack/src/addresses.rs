@@ -292,6 +292,15 @@ impl Stack {
         is_added
     }
 
+    /// Remove one of the routes to a destination: the one with the same table, port, gateway and
+    /// origin. `false` if there is none. Connections go by what is left.
+    pub fn remove_one_route(&mut self, route: &Route) -> bool {
+        let is_it = |r: &Route| (r.port, r.via, r.origin) == (route.port, route.via, route.origin);
+        let removed = self.routes.remove_exact(route.dest, route.table, is_it);
+        self.addresses_changed();
+        removed > 0
+    }
+
     /// Remove the routes to `dest` over `port`; returns how many. Connections go by what is left.
     pub fn remove_route(&mut self, dest: Cidr, port: PortId) -> usize {
         let is_over_it = |r: &Route| r.port == port.0;

@@ -187,7 +187,7 @@ impl Stack {
             half_open: self.listeners.half_open.count(),
             sockets: self.listeners.len() + self.udp.len(),
             neighbours: self.neighbours.len(),
-            routes: self.routes.iter().count(),
+            routes: self.routes.len(),
             pool_bytes: self.core.cx.pool.held_bytes(),
             drops: self.core.drops.total(),
         }

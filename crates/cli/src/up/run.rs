@@ -65,14 +65,17 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
     let worker = start(theirs, config.separate)?;
     let running = Config { forwarding: false, ..Config::default() };
     let mut parent = Parent { orders: ours, worker, opener: Opener::default(), running };
+    let (has_ports, forwarding) = (!config.ports.is_empty(), config.forwarding);
     let began = parent.apply(&name, &text, config);
     match began {
+        Ok(_) if has_ports && parent.running.ports.is_empty() => return parent.without_ports(),
         Ok(report) if report.failed.is_empty() => {}
         Ok(report) => warning(&format!("{} settings failed: see above", report.failed.len())),
         Err(why) => return parent.ended(&why),
     }
     tell(&[NotifyState::Ready]);
-    info("forwarding; SIGHUP reads the configuration again, SIGTERM ends it");
+    let does = if forwarding { "forwarding" } else { "not forwarding, as configured" };
+    info(&format!("{does}; SIGHUP reads the configuration again, SIGTERM ends it"));
     let watchdog = sd_notify::watchdog_enabled().map(|within| within / 2);
     let mut next_ping = watchdog.map(|within| Instant::now() + within);
     loop {
@@ -271,6 +274,18 @@ impl Parent {
         let (done, failed) = (report.carried_out, report.failed.len());
         info(&format!("{name}: {done} changes took effect, {failed} failed"));
         Ok(())
+    }
+
+    /// At the start no device could be opened: there is nothing to be a router between.
+    fn without_ports(self) -> Result<Outcome> {
+        error("no port could be opened; do what the lines above say, and start it again");
+        if !rustix::process::geteuid().is_root() {
+            error(
+                "devices need privileges: start it as root, or with CAP_NET_ADMIN and CAP_NET_RAW",
+            );
+        }
+        self.stop()?;
+        Ok(Outcome::Exit(1))
     }
 
     /// SIGTERM: let the worker finish, and end.

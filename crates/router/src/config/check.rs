@@ -4,14 +4,17 @@
 //! Called by: `read.rs`, with a draft; what is valid becomes the configuration.
 
 use core::net::IpAddr;
+use core::num::NonZeroU8;
 use std::collections::BTreeMap;
 
 use base::{Cidr, IpVersion, Limit, Mtu};
 
+use stack::route::PATHS_MAX;
+
 use super::place::{At, Log};
 use super::read::{Draft, NeighbourDraft, PortDraft, RouteDraft};
 use super::section::unknown;
-use super::{Asks, Config, Link, Neighbour, Port, RouteTo, prefix};
+use super::{Asks, Config, Link, Neighbour, Port, RouteKey, RouteTo, prefix};
 
 /// Names of ports are shown in tables and metrics.
 const NAME_MAX: usize = 32;
@@ -20,15 +23,7 @@ pub(super) fn config(draft: Draft, log: &mut Log<'_>) -> Config {
     let Draft { mut config, ports, routes, neighbours, gaps } = draft;
     config.ports = self::ports(&ports, &config, log);
     addresses(&ports, log);
-    let mut seen = BTreeMap::new();
-    for route in &routes {
-        if let Some((key, to)) = self::route(route, &config, log)
-            // Of two ports for a destination one alone would be used.
-            && is_first(&mut seen, key.0, route.to.at, "a route to this network", log)
-        {
-            config.routes.insert(key, to);
-        }
-    }
+    self::routes(&routes, &mut config, log);
     let mut seen = BTreeMap::new();
     for neighbour in &neighbours {
         let key = (neighbour.port.value.clone(), neighbour.address.value);
@@ -234,9 +229,30 @@ fn has_no_host_bits(to: &At<Cidr>, log: &mut Log<'_>) {
     }
 }
 
-type RouteKey = (super::Prefix, String);
+/// Several routes to a network share its packets (ECMP), by weight.
+fn routes(drafts: &[RouteDraft], config: &mut Config, log: &mut Log<'_>) {
+    let (mut seen, mut counts) = (BTreeMap::new(), BTreeMap::new());
+    for draft in drafts {
+        if let Some(key) = self::route(draft, config, log)
+            && is_first(&mut seen, key.clone(), draft.to.at, "this route", log)
+        {
+            let count: &mut usize = counts.entry(key.to).or_default();
+            *count += 1;
+            if *count == PATHS_MAX + 1 {
+                let what = format!("more than {PATHS_MAX} routes lead to this network");
+                log.note(draft.to.at, format!("{what}: remove some"));
+            }
+            let to = RouteTo { mtu: draft.mtu, weight: draft.weight };
+            config.routes.insert(key, to);
+        }
+    }
+    for (key, to) in &mut config.routes {
+        let is_shared = counts.get(&key.to).is_some_and(|&count| count > 1);
+        to.weight = is_shared.then(|| to.weight.unwrap_or(NonZeroU8::MIN));
+    }
+}
 
-fn route(draft: &RouteDraft, config: &Config, log: &mut Log<'_>) -> Option<(RouteKey, RouteTo)> {
+fn route(draft: &RouteDraft, config: &Config, log: &mut Log<'_>) -> Option<RouteKey> {
     has_no_host_bits(&draft.to, log);
     let port = match (&draft.port, &draft.via) {
         (Some(port), _) => known(port, config, log)?.to_owned(),
@@ -257,8 +273,8 @@ fn route(draft: &RouteDraft, config: &Config, log: &mut Log<'_>) -> Option<(Rout
         let what = format!("'{port}' has an address in this network: remove the route");
         log.note(draft.to.at, what);
     }
-    let to = RouteTo { via: draft.via.as_ref().map(|via| via.value), mtu: draft.mtu };
-    Some(((prefix(draft.to.value), port), to))
+    let via = draft.via.as_ref().map(|via| via.value);
+    Some(RouteKey { to: prefix(draft.to.value), port, via })
 }
 
 /// The name of a port that has to be there.
@@ -335,6 +351,7 @@ fn neighbour(draft: &NeighbourDraft, config: &Config, log: &mut Log<'_>) -> Opti
 fn bound(config: &Config, ports: &[PortDraft], log: &mut Log<'_>) {
     let counts = [
         (Limit::BurstGaps, config.gaps.len(), "gaps"),
+        (Limit::Routes, config.routes.len(), "routes"),
         (
             Limit::NeighbourMtus,
             config.neighbours.values().filter(|n| n.mtu.is_some()).count(),

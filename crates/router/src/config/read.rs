@@ -3,6 +3,7 @@
 //! Called by: `Config::parse`. `check.rs` makes a configuration of the draft.
 
 use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU8;
 use std::str::FromStr;
 
 use base::{Cidr, Duration, Limit, MacAddr, Mtu, Switch};
@@ -71,6 +72,7 @@ pub(super) struct RouteDraft {
     pub(super) port: Option<At<String>>,
     pub(super) via: Option<At<IpAddr>>,
     pub(super) mtu: Option<Mtu>,
+    pub(super) weight: Option<NonZeroU8>,
 }
 
 pub(super) struct NeighbourDraft {
@@ -132,7 +134,8 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
-    for section in many(&all, "route", "[[route]]", &["to", "via", "port", "mtu"], log) {
+    const ROUTE: &[&str] = &["to", "via", "port", "mtu", "weight"];
+    for section in many(&all, "route", "[[route]]", ROUTE, log) {
         draft.routes.extend(route(&section, log));
     }
     const NEIGHBOUR: &[&str] = &["port", "address", "mac", "mtu"];
@@ -291,11 +294,13 @@ fn mtu(section: &Section<'_>, log: &mut Log<'_>) -> Option<At<Mtu>> {
 
 fn route(section: &Section<'_>, log: &mut Log<'_>) -> Option<RouteDraft> {
     section.needed("to", "\"0.0.0.0/0\"", log);
+    let weight = section.number("weight", (1, usize::from(u8::MAX)), log);
     Some(RouteDraft {
         to: section.parsed("to", "198.51.100.0/24", log)?,
         port: section.text("port", log).map(owned),
         via: section.parsed("via", "192.0.2.254", log),
         mtu: mtu(section, log).map(|mtu| mtu.value),
+        weight: weight.and_then(|weight| NonZeroU8::new(weight.value as u8)),
     })
 }
 

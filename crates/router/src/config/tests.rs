@@ -52,7 +52,7 @@ fn a_port_has_what_it_is_given() {
     assert_eq!(port.addresses.len(), 1);
     assert_eq!(port.mitigation, "3".parse().ok());
     let route = config.routes.first_key_value().expect("a route");
-    assert_eq!(route.0.1, "lan", "the port of the gateway's network");
+    assert_eq!(route.0.port, "lan", "the port of the gateway's network");
     assert_eq!(config.budget().of(Limit::MbufBytes), 1_000_000);
     assert!(!config.is_on(Switch::Rack) && config.is_on(Switch::Pacing));
 }
@@ -139,6 +139,25 @@ fn routes_lead_somewhere() {
     says(&route("to = \"::/0\"\nvia = \"192.0.2.9\"\n"), "7:7", &["different versions"]);
     says(&route("to = \"192.0.2.0/24\"\nport = \"lan\"\n"), "6:6", &["remove the route"]);
     right(&route("to = \"::/0\"\nvia = \"fe80::1\"\nport = \"lan\"\n"));
+}
+
+/// Several routes to a network share its packets; alone, a route has no weight.
+#[test]
+fn routes_to_one_network_share_its_packets() {
+    let route = |more: &str| format!("[[route]]\nto = \"198.51.100.0/24\"\n{more}\n");
+    let first = route("via = \"192.0.2.8\"");
+    let second = route("via = \"192.0.2.9\"\nweight = 3");
+    let weights = |text: &str| -> Vec<Option<u8>> {
+        let config = right(&with_lan(text));
+        config.routes.values().map(|to| to.weight.map(|weight| weight.get())).collect()
+    };
+    assert_eq!(weights(&second), [None]);
+    assert_eq!(weights(&format!("{first}{second}")), [Some(1), Some(3)]);
+    says(&with_lan(&second.replace("= 3", "= 0")), "8:10", &["from 1 to 255"]);
+    let many: String = (2..67).map(|n| route(&format!("via = \"192.0.2.{n}\""))).collect();
+    let all = wrong(&with_lan(&many));
+    assert!(all.len() == 1 && all[0].contains("more than 64 routes"), "{all:?}");
+    says(&with_lan(&format!("[limits]\nroutes = 0\n{first}")), "1:1", &["raise routes"]);
 }
 
 #[test]
