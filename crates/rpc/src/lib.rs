@@ -12,6 +12,7 @@ pub mod client;
 pub mod limits;
 pub mod message;
 
+pub mod portmap;
 mod program;
 pub mod record;
 pub mod server;

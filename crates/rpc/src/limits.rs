@@ -28,7 +28,7 @@ pub const CALLS: usize = 256;
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(25);
 /// The first time-out over UDP while no round trip was measured (RFC 8085 section 3.1.1).
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
-/// The shortest time-out over UDP: a server may have to read from a disk.
+/// The least that a time-out over UDP has above the round trip: a server may read from a disk.
 pub const RTO_MIN: Duration = Duration::from_millis(50);
 /// The longest time-out over UDP.
 pub const RTO_MAX: Duration = Duration::from_secs(20);

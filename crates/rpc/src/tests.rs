@@ -2,6 +2,7 @@
 
 mod hostile;
 mod messages;
+mod portmap;
 mod records;
 mod retransmission;
 mod streams;

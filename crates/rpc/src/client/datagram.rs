@@ -196,7 +196,8 @@ impl DatagramClient {
             }
         };
         self.srtt = Some((srtt, var));
-        self.rto = (srtt + var.saturating_mul(4)).max(RTO_MIN).min(RTO_MAX);
+        // A path whose round trip does not vary gets this much on top, as if a clock were as coarse.
+        self.rto = (srtt + var.saturating_mul(4).max(RTO_MIN)).min(RTO_MAX);
     }
 
     /// When something has to be sent, sent again or given up.
