@@ -1,7 +1,7 @@
 //! Credentials: AUTH_NONE and AUTH_SYS (RFC 5531 section 8 and appendix A).
 //!
-//! Called by: `message.rs`, clients and servers. AUTH_SYS is a claim that nobody checks: it says who
-//! the caller would like to be. A body has 400 bytes at most.
+//! Called by: `message.rs`, clients and servers. AUTH_SYS is a claim that nobody checks: it says
+//! who the caller would like to be. A body has 400 bytes at most.
 
 use crate::limits::{GROUPS_MAX, MACHINE_NAME_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, put_opaque, put_u32};

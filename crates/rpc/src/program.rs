@@ -1,6 +1,7 @@
 //! [`program!`](crate::program): a program of one's own, from the list of its procedures.
 //!
-//! Called by: programs. It takes the place of `rpcgen`: a trait to implement, a service and a client.
+//! Called by: programs. It takes the place of `rpcgen`: a trait to implement, a service and a
+//! client.
 
 /// Define a version of a program: a trait with its procedures, the service that calls what
 /// implements it, and a client over any [`crate::blocking::Caller`].

@@ -161,6 +161,7 @@ impl RecordReader {
         }
     }
 
+    // RFC 5531 11-a: the highest bit of a mark says that it is the last.
     /// Take the mark of a fragment, if it is there.
     fn next_mark(&mut self) -> Result<bool, RecordError> {
         let Some(mark) = self.buffer[self.raw..self.filled].first_chunk() else {

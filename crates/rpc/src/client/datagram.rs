@@ -11,7 +11,7 @@ use base::{DropReason, Drops, Duration, Instant, KeyedHash};
 
 use super::error::results;
 use super::slots::Slots;
-use super::{CallError, CallId, Config, put_call};
+use super::{CallError, CallId, Config, Replied, put_call};
 use crate::limits::{DATAGRAM_BYTES, RTO_INITIAL, RTO_MAX, RTO_MIN, WINDOW_INITIAL};
 use crate::message::Reply;
 use crate::xdr::Encode;
@@ -161,11 +161,7 @@ impl DatagramClient {
     }
 
     /// A datagram of the server: its results, if it is the reply to a call that waits.
-    pub fn on_datagram<'a>(
-        &mut self,
-        datagram: &'a [u8],
-        now: Instant,
-    ) -> Option<(CallId, Result<&'a [u8], CallError>)> {
+    pub fn on_datagram<'a>(&mut self, datagram: &'a [u8], now: Instant) -> Option<Replied<'a>> {
         let Ok(reply) = Reply::parse(datagram) else {
             self.drops.count(DropReason::RpcMalformed);
             return None;
@@ -196,7 +192,7 @@ impl DatagramClient {
             }
         };
         self.srtt = Some((srtt, var));
-        // A path whose round trip does not vary gets this much on top, as if a clock were as coarse.
+        // A path whose round trip does not vary gets this much on top (G of RFC 6298).
         self.rto = (srtt + var.saturating_mul(4).max(RTO_MIN)).min(RTO_MAX);
     }
 

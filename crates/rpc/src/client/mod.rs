@@ -11,7 +11,7 @@ mod stream;
 pub use datagram::{DatagramClient, DatagramCounts};
 pub use error::CallError;
 pub use slots::CallId;
-pub use stream::StreamClient;
+pub use stream::{Replied, StreamClient};
 
 use base::Duration;
 

@@ -13,6 +13,9 @@ use crate::message::Reply;
 use crate::record::{self, RecordReader};
 use crate::xdr::Encode;
 
+/// A call that has its reply: its results, or what the server says instead.
+pub type Replied<'a> = (CallId, Result<&'a [u8], CallError>);
+
 /// A client over a stream.
 #[derive(Debug)]
 pub struct StreamClient {
@@ -134,7 +137,7 @@ impl StreamClient {
     /// # Errors
     /// The stream cannot go on: end the connection and call [`StreamClient::disconnected`].
     #[inline]
-    pub fn next_reply(&mut self) -> Result<Option<(CallId, Result<&[u8], CallError>)>, CallError> {
+    pub fn next_reply(&mut self) -> Result<Option<Replied<'_>>, CallError> {
         loop {
             let range = match self.records.next_range() {
                 Ok(Some(range)) => range,

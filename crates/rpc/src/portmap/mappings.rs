@@ -63,8 +63,8 @@ impl Mappings {
         Ok(())
     }
 
-    /// Remove the mappings of a version on a transport, or on all if `netid` is empty. True if there
-    /// were some.
+    /// Remove the mappings of a version on a transport, or on all if `netid` is empty. True if
+    /// there were some.
     ///
     /// # Errors
     /// One of them is root's.

@@ -119,7 +119,8 @@ impl PortMapper {
         Ok(())
     }
 
-    /// The address of a program, on the transport over which it is asked for; empty if there is none.
+    /// The address of a program, on the transport over which it is asked for; empty if there is
+    /// none.
     fn address(
         &self,
         request: &Request<'_>,

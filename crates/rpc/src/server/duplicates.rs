@@ -2,7 +2,8 @@
 //! lost.
 //!
 //! Called by: `server/mod.rs`, for datagrams. Source: C. Juszczak, "Improving the Performance and
-//! Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`, `DUPLICATE_BYTES`, `DUPLICATE_AGE`.
+//! Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`, `DUPLICATE_BYTES`,
+//! `DUPLICATE_AGE`.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
@@ -43,7 +44,7 @@ impl Duplicates {
     /// The key of a call.
     pub(super) fn key(&self, datagram: &[u8], from: SocketAddr) -> Key {
         let ip = match from.ip() {
-            IpAddr::V4(ip) => u128::from(ip.to_ipv6_mapped().to_bits()),
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
             IpAddr::V6(ip) => ip.to_bits(),
         };
         let (high, low) = ((ip >> 64) as u64, ip as u64);

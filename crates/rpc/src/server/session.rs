@@ -1,8 +1,8 @@
 //! [`Session`]: one connection to a server. Calls are carried out in their order, and their replies
 //! gather in one buffer, which is written at once.
 //!
-//! Called by: `blocking.rs`. RFC 5531 section 11. Limits: `RECORD_BYTES` or the caller's, `REPLY_BYTES`,
-//! `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`.
+//! Called by: `blocking.rs`. RFC 5531 section 11. Limits: `RECORD_BYTES` or the caller's,
+//! `REPLY_BYTES`, `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`.
 
 use core::net::SocketAddr;
 

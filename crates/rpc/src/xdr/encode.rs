@@ -26,6 +26,7 @@ pub(super) fn put_len(out: &mut Vec<u8>, len: usize) {
     put_u32(out, len as u32);
 }
 
+// RFC 4506 3-a: all items are multiples of four bytes.
 /// Append bytes and their padding, without a length.
 #[inline]
 pub(super) fn put_fixed(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -33,6 +34,7 @@ pub(super) fn put_fixed(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&[0; 3][..padded(bytes.len()) - bytes.len()]);
 }
 
+// RFC 4506 4-a: the length is in front.
 /// Append a length, bytes and their padding.
 #[inline]
 pub(crate) fn put_opaque(out: &mut Vec<u8>, bytes: &[u8]) {

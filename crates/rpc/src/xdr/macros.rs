@@ -35,7 +35,9 @@ macro_rules! xdr {
     } $($more:tt)*) => {
         $(#[$meta])* $vis struct $name<$life> { $($(#[$note])* $see $field: $type),* }
         impl<$life> $crate::xdr::Encode for $name<$life> {
-            fn encode(&self, out: &mut Vec<u8>) { $($crate::xdr::Encode::encode(&self.$field, out);)* }
+            fn encode(&self, out: &mut Vec<u8>) {
+                $($crate::xdr::Encode::encode(&self.$field, out);)*
+            }
         }
         impl<$life> $crate::xdr::Decode<$life> for $name<$life> {
             fn decode(
@@ -51,7 +53,9 @@ macro_rules! xdr {
     } $($more:tt)*) => {
         $(#[$meta])* $vis struct $name { $($(#[$note])* $see $field: $type),* }
         impl $crate::xdr::Encode for $name {
-            fn encode(&self, out: &mut Vec<u8>) { $($crate::xdr::Encode::encode(&self.$field, out);)* }
+            fn encode(&self, out: &mut Vec<u8>) {
+                $($crate::xdr::Encode::encode(&self.$field, out);)*
+            }
         }
         impl<'message> $crate::xdr::Decode<'message> for $name {
             fn decode(
