@@ -1,7 +1,7 @@
 //! The port mapper: which program listens where (RFC 1833): version 2 (`PMAP`), versions 3
 //! and 4 (`RPCBIND`).
 //!
-//! Called by: `wirespeed rpcinfo` and `wirespeed rpcbind`; clients that look a program up.
+//! Called by: servers that are port mappers, and clients that look a program up.
 //! [`PortMapper`] is the service. Ports of version 2 are addresses of versions 3 and 4 over IPv4.
 
 mod mappings;
