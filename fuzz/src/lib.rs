@@ -18,6 +18,7 @@ pub mod group;
 pub mod link;
 pub mod parsers;
 pub mod queues;
+pub mod rpc;
 pub mod seeds;
 pub mod stack;
 pub mod tcb;
@@ -55,6 +56,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wheel", queues::wheel),
     ("release", queues::release),
     ("filter", filter::any_program),
+    ("rpc_record", rpc::any_stream),
+    ("rpc_message", rpc::any_message),
 ];
 
 /// The program of a target: under cargo-fuzz what libFuzzer calls, else one that runs files.

@@ -57,6 +57,9 @@ pub fn all() -> Vec<Seed> {
     seeds.push(("dhcp6", "lease".to_owned(), crate::dhcp::whole_lease(true)));
     seeds.push(("autoconf", "router".to_owned(), crate::stack::near::whole_configuration()));
     seeds.push(("forward", "crossing".to_owned(), crate::stack::router::whole_crossing()));
+    let (message, record) = crate::rpc::whole_call();
+    seeds.push(("rpc_message", "dump".to_owned(), message));
+    seeds.push(("rpc_record", "dump".to_owned(), record));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds
 }

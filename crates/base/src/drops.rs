@@ -179,6 +179,10 @@ drop_reasons! {
     DnsNotAsked "dns_not_asked"
         "DNS answer whose source, id or question is not that of the query (RFC 5452)";
     DnsCase "dns_case" "DNS answer that repeats the question in other letter cases";
+    RpcMalformed "rpc_malformed" "message that is no ONC RPC message, or is cut off";
+    RpcRecord "rpc_record" "record that is longer than the limit, or in too many fragments";
+    RpcNotAsked "rpc_not_asked" "RPC reply that no call waits for";
+    RpcNoAnswer "rpc_no_answer" "RPC call that a service answers with silence";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
     TxGapFull "tx_gap_full"

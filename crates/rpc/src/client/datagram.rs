@@ -1,0 +1,241 @@
+//! Calls over datagrams: time-outs that follow the round trip, exponential backoff with jitter, and
+//! a window of calls that halves when one times out.
+//!
+//! Called by: `blocking.rs`. RFC 5531 section 5 leaves retransmission to the client; the estimator
+//! is that of RFC 6298 sections 2 and 3, the backoff and the window follow RFC 8085 section 3.1.
+//! A repeated call has the same xid, so that servers know it. Drops: `RpcMalformed`, `RpcNotAsked`.
+
+use std::collections::VecDeque;
+
+use base::{DropReason, Drops, Duration, Instant, KeyedHash};
+
+use super::error::results;
+use super::slots::Slots;
+use super::{CallError, CallId, Config, Replied, put_call};
+use crate::limits::{DATAGRAM_BYTES, RTO_INITIAL, RTO_MAX, RTO_MIN, WINDOW_INITIAL};
+use crate::message::Reply;
+use crate::xdr::Encode;
+
+/// A call: its datagram is sent again as it is.
+#[derive(Debug)]
+struct Waiting {
+    datagram: Vec<u8>,
+    gives_up: Instant,
+    /// When it was sent last, and when it is sent again; NEVER while it waits for the window.
+    sent: Instant,
+    again: Instant,
+    tries: u32,
+}
+
+/// What a client over datagrams has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCounts {
+    /// Calls that were sent for the first time.
+    pub calls: u64,
+    /// Calls that were sent again.
+    pub retransmits: u64,
+    /// Times that the window was halved.
+    pub halved: u64,
+}
+
+/// A client over datagrams.
+#[derive(Debug)]
+pub struct DatagramClient {
+    config: Config,
+    template: Vec<u8>,
+    slots: Slots<Waiting>,
+    /// Calls that were not sent yet, in their order.
+    queue: VecDeque<u32>,
+    flying: usize,
+    /// The window, in 1/256 of a call.
+    window: usize,
+    /// No reduction before this time: one for a round trip.
+    reduced_until: Instant,
+    srtt: Option<(Duration, Duration)>,
+    rto: Duration,
+    random: KeyedHash,
+    drawn: u64,
+    /// A buffer that no call uses.
+    spare: Vec<u8>,
+    counts: DatagramCounts,
+    drops: Drops,
+}
+
+const UNIT: usize = 256;
+
+impl DatagramClient {
+    /// A client whose xids and jitter come from `secret`, fresh for each client: who cannot guess
+    /// an xid cannot forge a reply.
+    pub fn new(config: Config, secret: KeyedHash) -> DatagramClient {
+        DatagramClient {
+            template: config.template(),
+            slots: Slots::new(config.calls),
+            queue: VecDeque::new(),
+            flying: 0,
+            window: WINDOW_INITIAL * UNIT,
+            reduced_until: Instant::ZERO,
+            srtt: None,
+            rto: RTO_INITIAL,
+            random: secret,
+            drawn: 0,
+            spare: Vec::with_capacity(config.send_bytes),
+            counts: DatagramCounts::default(),
+            drops: Drops::default(),
+            config,
+        }
+    }
+
+    /// Encode a call; [`DatagramClient::next_datagram`] returns it when the window allows.
+    ///
+    /// # Errors
+    /// Too many calls wait, or it does not fit into a datagram.
+    pub fn call<A: Encode + ?Sized>(
+        &mut self,
+        procedure: u32,
+        args: &A,
+        now: Instant,
+    ) -> Result<CallId, CallError> {
+        let mut datagram = core::mem::take(&mut self.spare);
+        datagram.clear();
+        put_call(&mut datagram, &self.template, 0, procedure, args);
+        if datagram.len() > DATAGRAM_BYTES {
+            return Err(CallError::TooLong(datagram.len(), DATAGRAM_BYTES));
+        }
+        let upper = self.draw() as u32;
+        let gives_up = now + self.config.timeout;
+        let call =
+            Waiting { datagram, gives_up, sent: Instant::NEVER, again: Instant::NEVER, tries: 0 };
+        let most = self.slots.most();
+        let xid = self.slots.insert(upper, call).ok_or(CallError::TooManyCalls(most))?;
+        if let Some(call) = self.slots.get(xid) {
+            call.datagram[..4].copy_from_slice(&xid.to_be_bytes());
+        }
+        self.queue.push_back(xid);
+        Ok(CallId(xid))
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        self.random.hash([self.drawn])
+    }
+
+    /// The next datagram to send now: a call that is due again, or a new one within the window.
+    pub fn next_datagram(&mut self, now: Instant) -> Option<&[u8]> {
+        let due = self.slots.iter().find(|(_, c)| c.again <= now && c.gives_up > now);
+        let xid = match due.map(|(xid, _)| xid) {
+            Some(xid) => {
+                self.timed_out(now);
+                xid
+            }
+            None if self.flying < (self.window / UNIT).max(1) => loop {
+                let xid = self.queue.pop_front()?;
+                if self.slots.get(xid).is_some() {
+                    self.flying += 1;
+                    break xid;
+                }
+            },
+            None => return None,
+        };
+        // Jitter of a quarter up: clients that lost together do not come back together.
+        let jitter = self.draw() % 256;
+        let rto = self.rto;
+        let call = self.slots.get(xid)?;
+        let wait = rto.saturating_mul(1 << call.tries.min(16)).as_nanos().min(RTO_MAX.as_nanos());
+        call.again = now + Duration::from_nanos(wait + wait / 4 / 256 * jitter);
+        call.sent = now;
+        call.tries += 1;
+        let is_first = call.tries == 1;
+        self.counts.calls += u64::from(is_first);
+        self.counts.retransmits += u64::from(!is_first);
+        self.slots.get(xid).map(|call| call.datagram.as_slice())
+    }
+
+    /// Halve the window, once in a round trip.
+    fn timed_out(&mut self, now: Instant) {
+        if now < self.reduced_until {
+            return;
+        }
+        self.reduced_until = now + self.rto;
+        self.window = (self.window / 2).max(UNIT);
+        self.counts.halved += 1;
+    }
+
+    /// A datagram of the server: its results, if it is the reply to a call that waits.
+    pub fn on_datagram<'a>(&mut self, datagram: &'a [u8], now: Instant) -> Option<Replied<'a>> {
+        let Ok(reply) = Reply::parse(datagram) else {
+            self.drops.count(DropReason::RpcMalformed);
+            return None;
+        };
+        let waits = self.slots.get(reply.xid).is_some_and(|call| call.tries > 0);
+        let Some(call) = waits.then(|| self.slots.remove(reply.xid)).flatten() else {
+            self.drops.count(DropReason::RpcNotAsked);
+            return None;
+        };
+        self.flying -= 1;
+        if call.tries == 1 {
+            // Karn's rule: nobody knows which try a late reply is for.
+            self.measured(now.since(call.sent));
+        }
+        let most = self.slots.most() * UNIT;
+        self.window = (self.window + (UNIT * UNIT / self.window).max(1)).min(most);
+        self.spare = call.datagram;
+        Some((CallId(reply.xid), results(reply.outcome)))
+    }
+
+    /// RFC 6298 sections 2.2 and 2.3.
+    fn measured(&mut self, rtt: Duration) {
+        let (srtt, var) = match self.srtt {
+            None => (rtt, rtt.div(2)),
+            Some((srtt, var)) => {
+                let off = srtt.saturating_sub(rtt) + rtt.saturating_sub(srtt);
+                ((srtt.saturating_mul(7) + rtt).div(8), (var.saturating_mul(3) + off).div(4))
+            }
+        };
+        self.srtt = Some((srtt, var));
+        // A path whose round trip does not vary gets this much on top (G of RFC 6298).
+        self.rto = (srtt + var.saturating_mul(4).max(RTO_MIN)).min(RTO_MAX);
+    }
+
+    /// When something has to be sent, sent again or given up.
+    pub fn deadline(&self) -> Instant {
+        if !self.queue.is_empty() && self.flying < (self.window / UNIT).max(1) {
+            return Instant::ZERO;
+        }
+        let first = |c: &Waiting| c.again.min(c.gives_up);
+        self.slots.iter().map(|(_, call)| first(call)).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// A call whose time is up, which is forgotten.
+    pub fn next_expired(&mut self, now: Instant) -> Option<CallId> {
+        let (xid, _) = self.slots.iter().find(|(_, call)| call.gives_up <= now)?;
+        let call = self.slots.remove(xid)?;
+        self.flying -= usize::from(call.tries > 0);
+        self.timed_out(now);
+        Some(CallId(xid))
+    }
+
+    /// Calls that wait for their reply, or for the window.
+    pub fn waiting(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Calls that the window allows on their way.
+    pub fn window(&self) -> usize {
+        self.window / UNIT
+    }
+
+    /// The time-out of the first try.
+    pub fn rto(&self) -> Duration {
+        self.rto
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> DatagramCounts {
+        self.counts
+    }
+
+    /// What was dropped, and why.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+}

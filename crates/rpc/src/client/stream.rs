@@ -1,0 +1,205 @@
+//! Calls over a stream: many at a time, in records; one-way calls (batching, RFC 5531 section 10);
+//! what happens to them when the connection ends.
+//!
+//! Called by: `blocking.rs`. A call is encoded once, into the buffer that is written. Drops:
+//! `RpcNotAsked`, `RpcMalformed`, `RpcRecord`.
+
+use base::{DropReason, Drops, Instant};
+
+use super::error::results;
+use super::slots::Slots;
+use super::{CallError, CallId, Config, put_call};
+use crate::message::Reply;
+use crate::record::{self, RecordReader};
+use crate::xdr::Encode;
+
+/// A call that has its reply: its results, or what the server says instead.
+pub type Replied<'a> = (CallId, Result<&'a [u8], CallError>);
+
+/// A client over a stream.
+#[derive(Debug)]
+pub struct StreamClient {
+    config: Config,
+    template: Vec<u8>,
+    /// When each call that waits is given up.
+    slots: Slots<Instant>,
+    next_xid: u32,
+    out: Vec<u8>,
+    written: usize,
+    records: RecordReader,
+    drops: Drops,
+}
+
+impl StreamClient {
+    /// A client that numbers its calls from `first_xid` on, which should be random: a server may
+    /// remember the calls of the last run.
+    pub fn new(config: Config, first_xid: u32) -> StreamClient {
+        StreamClient {
+            template: config.template(),
+            slots: Slots::new(config.calls),
+            next_xid: first_xid,
+            out: Vec::with_capacity(config.send_bytes),
+            written: 0,
+            records: RecordReader::new(config.receive_bytes, config.record_max),
+            drops: Drops::default(),
+            config,
+        }
+    }
+
+    /// Encode a call. Its bytes are written with the next [`StreamClient::output`].
+    ///
+    /// # Errors
+    /// Too many calls wait, or it is too long.
+    #[inline]
+    pub fn call<A: Encode + ?Sized>(
+        &mut self,
+        procedure: u32,
+        args: &A,
+        now: Instant,
+    ) -> Result<CallId, CallError> {
+        self.next_xid = self.next_xid.wrapping_add(1);
+        let gives_up = now + self.config.timeout;
+        let most = self.slots.most();
+        let xid = self.slots.insert(self.next_xid, gives_up);
+        let xid = xid.ok_or(CallError::TooManyCalls(most))?;
+        if let Err(error) = self.put(xid, procedure, args) {
+            self.slots.remove(xid);
+            return Err(error);
+        }
+        Ok(CallId(xid))
+    }
+
+    /// Encode a call to which the server sends no reply, or one that is ignored.
+    ///
+    /// # Errors
+    /// It is too long.
+    pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
+        self.next_xid = self.next_xid.wrapping_add(1);
+        // A reply that comes all the same finds no slot: none waits behind such an index.
+        let xid = self.slots.unused(self.next_xid);
+        self.put(xid, procedure, args)
+    }
+
+    #[inline]
+    fn put<A: Encode + ?Sized>(
+        &mut self,
+        xid: u32,
+        procedure: u32,
+        args: &A,
+    ) -> Result<(), CallError> {
+        let before = self.out.len();
+        let at = record::begin(&mut self.out);
+        put_call(&mut self.out, &self.template, xid, procedure, args);
+        let bytes = self.out.len() - at;
+        if bytes > self.config.record_max {
+            self.out.truncate(before);
+            return Err(CallError::TooLong(bytes, self.config.record_max));
+        }
+        record::end(&mut self.out, at);
+        Ok(())
+    }
+
+    /// Bytes to be written, of all calls since the last time.
+    #[inline]
+    pub fn output(&self) -> &[u8] {
+        &self.out[self.written..]
+    }
+
+    /// Do so many bytes wait that they should be written before more is called?
+    pub fn should_write(&self) -> bool {
+        self.out.len() - self.written >= self.config.send_bytes
+    }
+
+    /// `bytes` bytes of the output were written.
+    #[inline]
+    pub fn written(&mut self, bytes: usize) {
+        self.written = (self.written + bytes).min(self.out.len());
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        }
+    }
+
+    /// Where bytes from the stream go.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        self.records.room()
+    }
+
+    /// `bytes` bytes were read into the room.
+    #[inline]
+    pub fn filled(&mut self, bytes: usize) {
+        self.records.filled(bytes);
+    }
+
+    /// The next reply to a call that waits: its results, or what the server says instead.
+    ///
+    /// # Errors
+    /// The stream cannot go on: end the connection and call [`StreamClient::disconnected`].
+    #[inline]
+    pub fn next_reply(&mut self) -> Result<Option<Replied<'_>>, CallError> {
+        loop {
+            let range = match self.records.next_range() {
+                Ok(Some(range)) => range,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    self.drops.count(DropReason::RpcRecord);
+                    return Err(error.into());
+                }
+            };
+            let Ok(reply) = Reply::parse(self.records.bytes(range.clone())) else {
+                self.drops.count(DropReason::RpcMalformed);
+                continue;
+            };
+            let xid = reply.xid;
+            if self.slots.remove(xid).is_none() {
+                self.drops.count(DropReason::RpcNotAsked);
+                continue;
+            }
+            // Parsed anew because what a loop returns on some paths cannot be borrowed before it.
+            let reply = Reply::parse(self.records.bytes(range))?;
+            return Ok(Some((CallId(xid), results(reply.outcome))));
+        }
+    }
+
+    /// When the first call is given up.
+    pub fn deadline(&self) -> Instant {
+        self.slots.iter().map(|(_, &at)| at).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// A call whose time is up, which is forgotten.
+    pub fn next_expired(&mut self, now: Instant) -> Option<CallId> {
+        let (xid, _) = self.slots.iter().find(|&(_, &at)| at <= now)?;
+        self.slots.remove(xid);
+        Some(CallId(xid))
+    }
+
+    /// The connection has ended: forget all calls, and return them. They fail with
+    /// [`CallError::Disconnected`]: whether they were carried out is not known, so whether to call
+    /// again is for the program to say.
+    pub fn disconnected(&mut self) -> Vec<CallId> {
+        let calls: Vec<CallId> = self.slots.iter().map(|(xid, _)| CallId(xid)).collect();
+        for call in &calls {
+            self.slots.remove(call.0);
+        }
+        self.out.clear();
+        self.written = 0;
+        self.records.reset();
+        calls
+    }
+
+    /// Calls that wait for their reply.
+    pub fn waiting(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How long a call may take.
+    pub fn timeout(&self) -> base::Duration {
+        self.config.timeout
+    }
+
+    /// What was dropped, and why.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+}

@@ -1,0 +1,22 @@
+//! ONC RPC version 2 (RFC 5531) over any transport: XDR (RFC 4506), record marking, clients over
+//! streams and datagrams, servers, and the port mapper (RFC 1833).
+//!
+//! Called by: programs, which bring the transport. The core does no I/O, reads no clock and draws
+//! no random number: [`client::StreamClient`], [`client::DatagramClient`], [`server::Server`] and
+//! [`server::Session`] take bytes and the time, and return bytes and deadlines. [`blocking`] drives
+//! them over anything that is `Read` and `Write`. Limits: [`limits`]. Decision: 0082.
+
+pub mod auth;
+pub mod blocking;
+pub mod client;
+pub mod limits;
+pub mod message;
+
+pub mod portmap;
+mod program;
+pub mod record;
+pub mod server;
+pub mod xdr;
+
+#[cfg(test)]
+mod tests;

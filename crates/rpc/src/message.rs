@@ -1,0 +1,182 @@
+//! Calls and replies as they are on the wire (RFC 5531 section 9).
+//!
+//! Called by: clients and servers. Nothing is copied: bodies are slices of the message. Drops:
+//! `RpcMalformed`.
+
+use crate::auth::{AuthError, OpaqueAuth};
+use crate::limits::AUTH_BYTES_MAX;
+use crate::xdr::{DecodeError, Decoder, Encode, put_u32};
+
+/// The version of the protocol.
+pub const RPC_VERSION: u32 = 2;
+/// `msg_type` of a call and of a reply.
+pub(crate) const CALL: u32 = 0;
+const REPLY: u32 = 1;
+
+/// A call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// The caller's number of this call.
+    pub xid: u32,
+    /// The program.
+    pub program: u32,
+    /// Its version.
+    pub version: u32,
+    /// The procedure.
+    pub procedure: u32,
+    /// Who calls.
+    pub credential: OpaqueAuth<'a>,
+    /// The proof of it.
+    pub verifier: OpaqueAuth<'a>,
+    /// The arguments.
+    pub args: &'a [u8],
+}
+
+/// Why a message is no call that can be looked at, with the reply if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadCall {
+    /// No call at all: it gets no reply.
+    Malformed,
+    /// A call that gets this reply, to its xid.
+    Refused(u32, Outcome<'static>),
+}
+
+/// What a reply says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// SUCCESS, and the results.
+    Success(&'a [u8]),
+    /// PROG_UNAVAIL: no such program.
+    ProgramUnavailable,
+    /// PROG_MISMATCH: the lowest and the highest version of it that are there.
+    ProgramMismatch(u32, u32),
+    /// PROC_UNAVAIL: no such procedure.
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS: the arguments cannot be decoded.
+    GarbageArguments,
+    /// SYSTEM_ERR: memory, say.
+    SystemError,
+    /// RPC_MISMATCH: the lowest and the highest version of RPC.
+    RpcMismatch(u32, u32),
+    /// AUTH_ERROR.
+    Auth(AuthError),
+}
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// That of the call.
+    pub xid: u32,
+    /// What it says.
+    pub outcome: Outcome<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// The call that a message is.
+    ///
+    /// # Errors
+    /// It is none, or one that has to be refused.
+    #[inline]
+    pub fn parse(message: &'a [u8]) -> Result<Call<'a>, BadCall> {
+        let mut from = Decoder::new(message);
+        let mut next = || from.u32().map_err(|_| BadCall::Malformed);
+        let (xid, kind) = (next()?, next()?);
+        if kind != CALL {
+            return Err(BadCall::Malformed);
+        }
+        // RFC 5531 9-a: another version is answered with the versions that are there.
+        if next()? != RPC_VERSION {
+            let versions = Outcome::RpcMismatch(RPC_VERSION, RPC_VERSION);
+            return Err(BadCall::Refused(xid, versions));
+        }
+        let (program, version, procedure) = (next()?, next()?, next()?);
+        let bad = |error: DecodeError, auth| match error {
+            DecodeError::TooLong => BadCall::Refused(xid, Outcome::Auth(auth)),
+            _ => BadCall::Malformed,
+        };
+        let credential = auth(&mut from).map_err(|e| bad(e, AuthError::BadCredential))?;
+        let verifier = auth(&mut from).map_err(|e| bad(e, AuthError::BadVerifier))?;
+        Ok(Call { xid, program, version, procedure, credential, verifier, args: from.rest() })
+    }
+}
+
+impl Encode for Call<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let words = [self.xid, CALL, RPC_VERSION, self.program, self.version, self.procedure];
+        words.iter().for_each(|&word| put_u32(out, word));
+        self.credential.encode(out);
+        self.verifier.encode(out);
+        out.extend_from_slice(self.args);
+    }
+}
+
+/// RFC 5531 8.2-a: the body has 400 bytes at most.
+#[inline]
+fn auth<'a>(from: &mut Decoder<'a>) -> Result<OpaqueAuth<'a>, DecodeError> {
+    Ok(OpaqueAuth { flavor: from.u32()?, body: from.opaque(AUTH_BYTES_MAX)? })
+}
+
+impl<'a> Reply<'a> {
+    /// The reply that a message is.
+    ///
+    /// # Errors
+    /// It is none.
+    #[inline]
+    pub fn parse(message: &'a [u8]) -> Result<Reply<'a>, DecodeError> {
+        let mut from = Decoder::new(message);
+        let (xid, kind, is_denied) = (from.u32()?, from.u32()?, from.u32()?);
+        if kind != REPLY {
+            return Err(DecodeError::Discriminant);
+        }
+        let outcome = match is_denied {
+            0 => accepted(&mut from)?,
+            1 => match from.u32()? {
+                0 => Outcome::RpcMismatch(from.u32()?, from.u32()?),
+                1 => Outcome::Auth(AuthError::of(from.u32()?)),
+                _ => return Err(DecodeError::Discriminant),
+            },
+            _ => return Err(DecodeError::Discriminant),
+        };
+        Ok(Reply { xid, outcome })
+    }
+}
+
+#[inline]
+fn accepted<'a>(from: &mut Decoder<'a>) -> Result<Outcome<'a>, DecodeError> {
+    auth(from)?;
+    Ok(match from.u32()? {
+        0 => Outcome::Success(from.rest()),
+        1 => Outcome::ProgramUnavailable,
+        2 => Outcome::ProgramMismatch(from.u32()?, from.u32()?),
+        3 => Outcome::ProcedureUnavailable,
+        4 => Outcome::GarbageArguments,
+        5 => Outcome::SystemError,
+        _ => return Err(DecodeError::Discriminant),
+    })
+}
+
+impl Encode for Reply<'_> {
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        let denied = |out: &mut Vec<u8>, words: &[u32]| {
+            [self.xid, REPLY, 1].iter().chain(words).for_each(|&word| put_u32(out, word));
+        };
+        // The verifier of an accepted reply is AUTH_NONE.
+        let accepted = |out: &mut Vec<u8>, words: &[u32]| {
+            [self.xid, REPLY, 0, 0, 0].iter().chain(words).for_each(|&word| put_u32(out, word));
+        };
+        match self.outcome {
+            Outcome::Success(results) => {
+                accepted(out, &[0]);
+                out.extend_from_slice(results);
+            }
+            Outcome::ProgramUnavailable => accepted(out, &[1]),
+            Outcome::ProgramMismatch(low, high) => accepted(out, &[2, low, high]),
+            Outcome::ProcedureUnavailable => accepted(out, &[3]),
+            Outcome::GarbageArguments => accepted(out, &[4]),
+            Outcome::SystemError => accepted(out, &[5]),
+            Outcome::RpcMismatch(low, high) => denied(out, &[0, low, high]),
+            Outcome::Auth(error) => denied(out, &[1, error as u32]),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The table of the port mapper.
+//!
+//! Called by: `service.rs`. Limits: `MAPPINGS_MAX`, `STRING_MAX`. A mapping that root made (from a
+//! port below 1024) is removed and replaced by root alone.
+
+use super::{Rpcb, network, socket_address};
+use crate::limits::{MAPPINGS_MAX, STRING_MAX};
+
+/// The owner of mappings that come from ports below 1024.
+pub(super) const SUPERUSER: &str = "superuser";
+/// The owner of others.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// Why a mapping is not set or removed. The caller is answered with a plain false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// There is one.
+    #[error("the version has an address on this transport already: remove that first")]
+    Taken,
+    /// The network id or the address is none that is known.
+    #[error("the network id or the address is none of udp, tcp, udp6 and tcp6")]
+    NoAddress,
+    /// There are as many as the limit allows.
+    #[error("there are {MAPPINGS_MAX} mappings, the most that are kept: remove some")]
+    Full,
+    /// Only root may do it.
+    #[error("only root may do it: the mapping is root's, or the port is below 1024")]
+    NotRoot,
+}
+
+/// Which program listens where.
+#[derive(Clone, Debug, Default)]
+pub struct Mappings(Vec<Rpcb>);
+
+impl Mappings {
+    /// Add a mapping.
+    ///
+    /// # Errors
+    /// Why it is not added.
+    pub fn set(&mut self, mapping: &Rpcb, by_root: bool) -> Result<(), SetError> {
+        let ip = network(&mapping.netid).map(|(_, ip)| ip);
+        let address =
+            socket_address(&mapping.address).filter(|_| mapping.address.len() <= STRING_MAX);
+        let (Some(ip), Some(address)) = (ip, address) else { return Err(SetError::NoAddress) };
+        if ip.is_ipv4() != address.is_ipv4() || address.port() == 0 {
+            return Err(SetError::NoAddress);
+        }
+        if address.port() < 1024 && !by_root {
+            return Err(SetError::NotRoot);
+        }
+        let is_there = |m: &Rpcb| {
+            (m.program, m.version, &m.netid) == (mapping.program, mapping.version, &mapping.netid)
+        };
+        if let Some(there) = self.0.iter().find(|m| is_there(m)) {
+            // As other port mappers: to set what is set is no error.
+            return if there.address == mapping.address { Ok(()) } else { Err(SetError::Taken) };
+        }
+        if self.0.len() >= MAPPINGS_MAX {
+            return Err(SetError::Full);
+        }
+        let owner = if by_root { SUPERUSER } else { UNKNOWN }.to_owned();
+        self.0.push(Rpcb { owner, ..mapping.clone() });
+        Ok(())
+    }
+
+    /// Remove the mappings of a version on a transport, or on all if `netid` is empty. True if
+    /// there were some.
+    ///
+    /// # Errors
+    /// One of them is root's.
+    pub fn unset(
+        &mut self,
+        program: u32,
+        version: u32,
+        netid: &str,
+        by_root: bool,
+    ) -> Result<bool, SetError> {
+        let is_meant = |m: &Rpcb| {
+            (m.program, m.version) == (program, version) && (netid.is_empty() || m.netid == netid)
+        };
+        if !by_root && self.0.iter().any(|m| is_meant(m) && m.owner == SUPERUSER) {
+            return Err(SetError::NotRoot);
+        }
+        let before = self.0.len();
+        self.0.retain(|m| !is_meant(m));
+        Ok(self.0.len() < before)
+    }
+
+    /// The mapping of that version on a transport, or else of any version unless `exact`.
+    pub fn find(&self, program: u32, version: u32, netid: &str, exact: bool) -> Option<&Rpcb> {
+        let of = |m: &&Rpcb| m.program == program && m.netid == netid;
+        let same = self.0.iter().filter(of).find(|m| m.version == version);
+        same.or_else(|| self.0.iter().find(of).filter(|_| !exact))
+    }
+
+    /// All, in the order in which they were set.
+    pub fn all(&self) -> &[Rpcb] {
+        &self.0
+    }
+}

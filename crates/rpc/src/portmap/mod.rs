@@ -1,0 +1,114 @@
+//! The port mapper: which program listens where (RFC 1833): version 2 (`PMAP`), versions 3
+//! and 4 (`RPCBIND`).
+//!
+//! Called by: servers that are port mappers, and clients that look a program up.
+//! [`PortMapper`] is the service. Ports of version 2 are addresses of versions 3 and 4 over IPv4.
+
+mod mappings;
+mod service;
+
+pub use mappings::{Mappings, SetError};
+pub use service::PortMapper;
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::xdr::List;
+
+/// The program.
+pub const PROGRAM: u32 = 100_000;
+/// Its port, of UDP and TCP.
+pub const PORT: u16 = 111;
+/// IPPROTO_TCP, in version 2.
+pub const TCP: u32 = 6;
+/// IPPROTO_UDP, in version 2.
+pub const UDP: u32 = 17;
+
+/// Procedures of version 2; the first four are also those of versions 3 and 4.
+pub mod procedure {
+    /// Add a mapping.
+    pub const SET: u32 = 1;
+    /// Remove the mappings of a version of a program.
+    pub const UNSET: u32 = 2;
+    /// The port (2) or the address (3, 4) of a version of a program.
+    pub const GET: u32 = 3;
+    /// All mappings.
+    pub const DUMP: u32 = 4;
+    /// Call a program through the port mapper (PMAPPROC_CALLIT, RPCBPROC_BCAST).
+    pub const CALLIT: u32 = 5;
+    /// The time of day (3, 4).
+    pub const GETTIME: u32 = 6;
+    /// As GET, of that version and no other (4).
+    pub const GETVERSADDR: u32 = 9;
+    /// As CALLIT, with errors (4).
+    pub const INDIRECT: u32 = 10;
+}
+
+crate::xdr! {
+    /// A mapping of version 2.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Mapping {
+        /// The program.
+        pub program: u32,
+        /// Its version.
+        pub version: u32,
+        /// [`TCP`] or [`UDP`].
+        pub protocol: u32,
+        /// Where it listens.
+        pub port: u32,
+    }
+
+    /// A mapping of versions 3 and 4.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Rpcb {
+        /// The program.
+        pub program: u32,
+        /// Its version.
+        pub version: u32,
+        /// The network id: `udp`, `tcp`, `udp6`, `tcp6`.
+        pub netid: String,
+        /// The universal address: `192.0.2.1.0.111`.
+        pub address: String,
+        /// Who has set it.
+        pub owner: String,
+    }
+}
+
+/// The results of DUMP of version 2.
+pub type MappingList = List<Mapping>;
+/// The results of DUMP of versions 3 and 4.
+pub type RpcbList = List<Rpcb>;
+
+/// The universal address of a socket (RFC 5665 section 5.2.3): the port is two numbers behind it.
+pub fn universal_address(address: SocketAddr) -> String {
+    let port = address.port();
+    format!("{}.{}.{}", address.ip(), port >> 8, port & 255)
+}
+
+/// The socket of a universal address, if it is one.
+pub fn socket_address(text: &str) -> Option<SocketAddr> {
+    let (rest, low) = text.rsplit_once('.')?;
+    let (ip, high) = rest.rsplit_once('.')?;
+    let (high, low) = (high.parse::<u8>().ok()?, low.parse::<u8>().ok()?);
+    let port = u16::from_be_bytes([high, low]);
+    Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port))
+}
+
+/// The protocol and the unspecified address of a network id.
+pub fn network(netid: &str) -> Option<(u32, IpAddr)> {
+    Some(match netid {
+        "udp" => (UDP, Ipv4Addr::UNSPECIFIED.into()),
+        "tcp" => (TCP, Ipv4Addr::UNSPECIFIED.into()),
+        "udp6" => (UDP, Ipv6Addr::UNSPECIFIED.into()),
+        "tcp6" => (TCP, Ipv6Addr::UNSPECIFIED.into()),
+        _ => return None,
+    })
+}
+
+/// The network id of a protocol over IPv4.
+fn netid_of(protocol: u32) -> Option<&'static str> {
+    match protocol {
+        TCP => Some("tcp"),
+        UDP => Some("udp"),
+        _ => None,
+    }
+}

@@ -1,0 +1,211 @@
+//! [`PortMapper`]: the service of RFC 1833, versions 2 to 4.
+//!
+//! Called by: `server/mod.rs`. It is no amplifier: CALLIT, BCAST and INDIRECT, which send calls on,
+//! are not carried out over datagrams or streams; the list of mappings goes over datagrams to
+//! loopback addresses alone, and a stream carries it to others. Only loopback sets and removes.
+
+use core::ops::RangeInclusive;
+
+use super::mappings::SUPERUSER;
+use super::{
+    Mapping, Mappings, PORT, PROGRAM, Rpcb, netid_of, network, procedure, socket_address,
+    universal_address,
+};
+use crate::server::{Refusal, Request, Service, Transport};
+use crate::xdr::{Encode, List};
+use core::net::{IpAddr, SocketAddr};
+
+/// The service.
+#[derive(Debug)]
+pub struct PortMapper {
+    mappings: Mappings,
+    since_1970: fn() -> u32,
+}
+
+impl PortMapper {
+    /// A port mapper that has itself in its table, on the network ids on which it listens.
+    /// `since_1970` is the time of day in seconds, for GETTIME.
+    pub fn new(netids: &[&str], since_1970: fn() -> u32) -> PortMapper {
+        let mut mappings = Mappings::default();
+        for netid in netids {
+            let Some((_, ip)) = network(netid) else { continue };
+            let address = universal_address(SocketAddr::new(ip, PORT));
+            for version in [4, 3, 2].into_iter().filter(|&v| v > 2 || ip.is_ipv4()) {
+                let (netid, address) = ((*netid).to_owned(), address.clone());
+                let owner = SUPERUSER.to_owned();
+                let itself = Rpcb { program: PROGRAM, version, netid, address, owner };
+                mappings.set(&itself, true).unwrap_or_default();
+            }
+        }
+        PortMapper { mappings, since_1970 }
+    }
+
+    /// Its table.
+    pub fn mappings(&self) -> &Mappings {
+        &self.mappings
+    }
+
+    /// Version 2.
+    fn version_2(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        match request.procedure {
+            procedure::SET => {
+                let m: Mapping = request.decode()?;
+                let mapping = netid_of(m.protocol).zip(u16::try_from(m.port).ok());
+                let done = mapping.is_some_and(|(netid, port)| {
+                    let address = universal_address(SocketAddr::from(([0, 0, 0, 0], port)));
+                    let (program, version, netid) = (m.program, m.version, netid.to_owned());
+                    let owner = String::new();
+                    self.set(request, &Rpcb { program, version, netid, address, owner })
+                });
+                done.encode(out);
+            }
+            procedure::UNSET => {
+                // The protocol and the port are ignored (RFC 1833 section 3.2).
+                let m: Mapping = request.decode()?;
+                let done =
+                    ["udp", "tcp"].map(|netid| self.unset(request, m.program, m.version, netid));
+                done.contains(&true).encode(out);
+            }
+            procedure::GET => {
+                let m: Mapping = request.decode()?;
+                let found = netid_of(m.protocol)
+                    .and_then(|netid| self.mappings.find(m.program, m.version, netid, false))
+                    .and_then(|found| socket_address(&found.address));
+                // RFC 1833 3.2-a: 0 if the program is not registered.
+                u32::from(found.map_or(0, |address| address.port())).encode(out);
+            }
+            procedure::DUMP => {
+                () = request.decode()?;
+                may_dump(request)?;
+                let over_ipv4 = |m: &Rpcb| {
+                    let (protocol, ip) = network(&m.netid)?;
+                    let port = u32::from(socket_address(&m.address)?.port());
+                    let (program, version) = (m.program, m.version);
+                    ip.is_ipv4().then_some(Mapping { program, version, protocol, port })
+                };
+                List(self.mappings.all().iter().filter_map(over_ipv4).collect()).encode(out);
+            }
+            procedure::CALLIT => return Err(sends_on(request)),
+            _ => return Err(Refusal::ProcedureUnavailable),
+        }
+        Ok(())
+    }
+
+    /// Versions 3 and 4.
+    fn version_3(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        match request.procedure {
+            procedure::SET => {
+                let mapping: Rpcb = request.decode()?;
+                self.set(request, &mapping).encode(out);
+            }
+            procedure::UNSET => {
+                let m: Rpcb = request.decode()?;
+                self.unset(request, m.program, m.version, &m.netid).encode(out);
+            }
+            procedure::GET => self.address(request, false, out)?,
+            procedure::GETVERSADDR if request.version == 4 => self.address(request, true, out)?,
+            procedure::DUMP => {
+                () = request.decode()?;
+                may_dump(request)?;
+                List(self.mappings.all().iter().collect()).encode(out);
+            }
+            procedure::GETTIME => {
+                () = request.decode()?;
+                (self.since_1970)().encode(out);
+            }
+            procedure::CALLIT | procedure::INDIRECT => return Err(sends_on(request)),
+            _ => return Err(Refusal::ProcedureUnavailable),
+        }
+        Ok(())
+    }
+
+    /// The address of a program, on the transport over which it is asked for; empty if there is
+    /// none.
+    fn address(
+        &self,
+        request: &Request<'_>,
+        exact: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let m: Rpcb = request.decode()?;
+        let is_v4 = request.from.ip().to_canonical().is_ipv4();
+        // RFC 1833 section 2.2.1: the network id of the arguments is ignored.
+        let netid = match (request.transport, is_v4) {
+            (Transport::Datagram, true) => "udp",
+            (Transport::Datagram, false) => "udp6",
+            (Transport::Stream, true) => "tcp",
+            (Transport::Stream, false) => "tcp6",
+        };
+        // Callers such as rpcinfo ask over one transport for another one.
+        let netid = if network(&m.netid).is_some() { m.netid.as_str() } else { netid };
+        let found = self.mappings.find(m.program, m.version, netid, exact);
+        let text = found.map(|found| reachable(&found.address, &m.address)).unwrap_or_default();
+        text.encode(out);
+        Ok(())
+    }
+
+    fn set(&mut self, request: &Request<'_>, mapping: &Rpcb) -> bool {
+        is_local(request) && self.mappings.set(mapping, is_root(request)).is_ok()
+    }
+
+    fn unset(&mut self, request: &Request<'_>, program: u32, version: u32, netid: &str) -> bool {
+        is_local(request)
+            && self.mappings.unset(program, version, netid, is_root(request)) == Ok(true)
+    }
+}
+
+/// An address of a mapping as the caller can reach it: one that is unspecified is replaced by that
+/// over which the caller reaches the port mapper, if the arguments have it.
+fn reachable(address: &str, called: &str) -> String {
+    let (mapped, called) = (socket_address(address), socket_address(called));
+    match (mapped, called) {
+        (Some(mapped), Some(called))
+            if mapped.ip().is_unspecified() && mapped.is_ipv4() == called.is_ipv4() =>
+        {
+            universal_address(SocketAddr::new(called.ip(), mapped.port()))
+        }
+        _ => address.to_owned(),
+    }
+}
+
+fn is_local(request: &Request<'_>) -> bool {
+    let ip: IpAddr = request.from.ip();
+    ip.to_canonical().is_loopback()
+}
+
+fn is_root(request: &Request<'_>) -> bool {
+    request.from.port() < 1024
+}
+
+/// A long reply to a short datagram whose source may be forged is what amplifies.
+fn may_dump(request: &Request<'_>) -> Result<(), Refusal> {
+    match request.transport {
+        Transport::Datagram if !is_local(request) => Err(Refusal::Silence),
+        _ => Ok(()),
+    }
+}
+
+/// RFC 1833 3.2-b: an indirect call that is not carried out gets no reply over UDP.
+fn sends_on(request: &Request<'_>) -> Refusal {
+    match request.transport {
+        Transport::Datagram => Refusal::Silence,
+        Transport::Stream => Refusal::ProcedureUnavailable,
+    }
+}
+
+impl Service for PortMapper {
+    fn program(&self) -> u32 {
+        PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        2..=4
+    }
+
+    fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal> {
+        match request.version {
+            2 => self.version_2(request, results),
+            _ => self.version_3(request, results),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Record marking over streams (RFC 5531 section 11): each fragment of a record behind four bytes,
+//! the highest bit of which marks the last.
+//!
+//! Called by: `client/stream.rs` and `server/session.rs`. Bytes are read into the buffer in which
+//! they are parsed; a record in one fragment is never moved. The buffer grows with the bytes that
+//! came and not with those that are announced. Drops: `RpcRecord`.
+
+use core::ops::Range;
+
+use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
+
+/// Bytes of a mark.
+pub const MARK_BYTES: usize = 4;
+/// The bit of a mark that says that the record ends with this fragment.
+const LAST: u32 = 1 << 31;
+
+/// Why a stream cannot go on: nobody knows where its next record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// More than the limit.
+    #[error("the peer sends a record of {0} bytes or more, the limit is {1}: allow larger records")]
+    TooLong(usize, usize),
+    /// More fragments than anybody needs.
+    #[error("the peer sends a record in more than {FRAGMENTS_MAX} fragments: it is broken")]
+    TooManyFragments,
+}
+
+/// Leave room for a mark; what is appended to `out` from now on is the record.
+#[inline]
+pub fn begin(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; MARK_BYTES]);
+    out.len()
+}
+
+/// Write the mark of the record that began at `at`, as one fragment.
+///
+/// # Panics
+/// If it has 2 GB or more.
+#[inline]
+pub fn end(out: &mut [u8], at: usize) {
+    let bytes = out.len() - at;
+    assert!(bytes < LAST as usize, "a record has 2 GB: send less in a call");
+    out[at - MARK_BYTES..at].copy_from_slice(&(LAST | bytes as u32).to_be_bytes());
+}
+
+/// Records out of a stream.
+#[derive(Debug)]
+pub struct RecordReader {
+    buffer: Vec<u8>,
+    /// The record of which fragments came lies at `start..joined`.
+    start: usize,
+    joined: usize,
+    /// What was read and not looked at lies at `raw..filled`.
+    raw: usize,
+    filled: usize,
+    /// Bytes of the fragment that are still to come.
+    missing: usize,
+    is_last: bool,
+    /// Fragments of this record so far.
+    fragments: u32,
+    record_max: usize,
+}
+
+impl RecordReader {
+    /// Read `receive_bytes` at a time, and records of `record_max` bytes at most.
+    pub fn new(receive_bytes: usize, record_max: usize) -> RecordReader {
+        let buffer = vec![0; receive_bytes.max(64)];
+        let (start, joined, raw, filled) = (0, 0, 0, 0);
+        let (missing, is_last, fragments) = (0, false, 0);
+        RecordReader { buffer, start, joined, raw, filled, missing, is_last, fragments, record_max }
+    }
+
+    /// Forget what came: the stream is another one.
+    pub fn reset(&mut self) {
+        (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
+        (self.missing, self.is_last, self.fragments) = (0, false, 0);
+    }
+
+    /// Is part of a record here?
+    pub fn is_inside(&self) -> bool {
+        self.raw < self.filled || self.fragments > 0
+    }
+
+    /// Bytes that the buffer takes.
+    pub fn memory(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Where the next bytes of the stream go; never empty. Call [`RecordReader::next_record`] until
+    /// there is none before.
+    pub fn room(&mut self) -> &mut [u8] {
+        if !self.is_inside() {
+            (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
+        }
+        let wanted = (self.missing + MARK_BYTES).min(BUFFER_UNIT);
+        if self.buffer.len() - self.filled < wanted.min(self.buffer.len() / 2) {
+            self.compact();
+        }
+        if self.buffer.len() - self.filled < wanted {
+            // Twice what has come, at most, in units.
+            let more = self.missing.min(self.filled).max(wanted).next_multiple_of(BUFFER_UNIT);
+            self.buffer.resize(self.buffer.len() + more, 0);
+        }
+        &mut self.buffer[self.filled..]
+    }
+
+    /// `bytes` bytes were read into the room.
+    pub fn filled(&mut self, bytes: usize) {
+        self.filled = (self.filled + bytes).min(self.buffer.len());
+    }
+
+    /// Move everything to the front.
+    fn compact(&mut self) {
+        let joined = self.joined - self.start;
+        self.buffer.copy_within(self.start..self.joined, 0);
+        self.buffer.copy_within(self.raw..self.filled, joined);
+        self.filled = joined + self.filled - self.raw;
+        (self.start, self.joined, self.raw) = (0, joined, joined);
+    }
+
+    /// The next record that is complete.
+    ///
+    /// # Errors
+    /// The stream cannot go on.
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<&[u8]>, RecordError> {
+        Ok(self.next_range()?.map(|range| &self.buffer[range]))
+    }
+
+    /// The bytes of a range that [`RecordReader::next_range`] has returned last.
+    #[inline]
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer[range]
+    }
+
+    /// Where the next record is, which holds until the next call for room.
+    #[inline]
+    pub(crate) fn next_range(&mut self) -> Result<Option<Range<usize>>, RecordError> {
+        loop {
+            let taken = self.missing.min(self.filled - self.raw);
+            if taken > 0 {
+                if self.joined != self.raw {
+                    self.buffer.copy_within(self.raw..self.raw + taken, self.joined);
+                }
+                self.joined += taken;
+                self.raw += taken;
+                self.missing -= taken;
+            }
+            if self.missing > 0 {
+                return Ok(None);
+            }
+            if self.is_last {
+                let record = self.start..self.joined;
+                (self.is_last, self.fragments) = (false, 0);
+                (self.start, self.joined) = (self.raw, self.raw);
+                return Ok(Some(record));
+            }
+            if !self.next_mark()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    // RFC 5531 11-a: the highest bit of a mark says that it is the last.
+    /// Take the mark of a fragment, if it is there.
+    fn next_mark(&mut self) -> Result<bool, RecordError> {
+        let Some(mark) = self.buffer[self.raw..self.filled].first_chunk() else {
+            return Ok(false);
+        };
+        let mark = u32::from_be_bytes(*mark);
+        self.raw += MARK_BYTES;
+        if self.fragments == 0 {
+            (self.start, self.joined) = (self.raw, self.raw);
+        }
+        self.fragments += 1;
+        self.missing = (mark & !LAST) as usize;
+        self.is_last = mark & LAST != 0;
+        // RFC 5531 11-b: a record may come in any number of fragments, within our limits.
+        let bytes = self.joined - self.start + self.missing;
+        if bytes > self.record_max {
+            return Err(RecordError::TooLong(bytes, self.record_max));
+        }
+        if self.fragments > FRAGMENTS_MAX {
+            return Err(RecordError::TooManyFragments);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,253 @@
+//! Servers: which program a call is for, and the reply that it gets.
+//!
+//! Called by: `blocking.rs`, or whoever has a transport. RFC 5531 section 9. A call over a stream
+//! comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers a
+//! repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
+
+mod duplicates;
+mod session;
+
+pub use session::{Session, SessionError};
+
+use core::net::SocketAddr;
+use core::ops::RangeInclusive;
+
+use base::{DropReason, Drops, Instant, KeyedHash};
+
+use crate::auth::{AUTH_SYS, AuthError, AuthSys, OpaqueAuth};
+use crate::limits::{DATAGRAM_BYTES, PROGRAMS_MAX};
+use crate::message::{BadCall, Call, Outcome, Reply};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode};
+use duplicates::Duplicates;
+
+/// How a call came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// By datagrams: the source may be forged.
+    Datagram,
+    /// By a stream.
+    Stream,
+}
+
+/// A call as a service gets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// One of the service's versions.
+    pub version: u32,
+    /// Any procedure but 0, which the server answers.
+    pub procedure: u32,
+    /// The arguments.
+    pub args: &'a [u8],
+    /// Where it is from.
+    pub from: SocketAddr,
+    /// How it came.
+    pub transport: Transport,
+    /// Who the caller claims to be.
+    pub credential: OpaqueAuth<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// The arguments as what the procedure takes.
+    ///
+    /// # Errors
+    /// They are something else, or more.
+    pub fn decode<T: Decode<'a>>(&self) -> Result<T, Refusal> {
+        Ok(Decoder::whole(self.args)?)
+    }
+
+    /// The AUTH_SYS credential.
+    ///
+    /// # Errors
+    /// There is another one, or it is broken: what the caller is answered.
+    pub fn auth_sys(&self) -> Result<AuthSys, Refusal> {
+        if self.credential.flavor != AUTH_SYS {
+            return Err(Refusal::Auth(AuthError::TooWeak));
+        }
+        let broken = |_| Refusal::Auth(AuthError::BadCredential);
+        Decoder::whole(self.credential.body).map_err(broken)
+    }
+}
+
+/// Why a service has no results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// PROC_UNAVAIL.
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS.
+    GarbageArguments,
+    /// SYSTEM_ERR.
+    SystemError,
+    /// AUTH_ERROR.
+    Auth(AuthError),
+    /// No reply at all.
+    Silence,
+}
+
+impl From<DecodeError> for Refusal {
+    fn from(_: DecodeError) -> Refusal {
+        Refusal::GarbageArguments
+    }
+}
+
+/// Versions of a program.
+pub trait Service {
+    /// Its number.
+    fn program(&self) -> u32;
+    /// Its versions.
+    fn versions(&self) -> RangeInclusive<u32>;
+    /// Carry a call out and append its results.
+    ///
+    /// # Errors
+    /// What the caller is answered instead; what was appended is taken back.
+    fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
+}
+
+/// Programs, and the replies of late.
+pub struct Server {
+    services: Vec<Box<dyn Service + Send>>,
+    duplicates: Duplicates,
+    answered: u64,
+    drops: Drops,
+}
+
+impl Server {
+    /// Without programs. `secret` is the key of a table: others must not know it.
+    pub fn new(secret: KeyedHash) -> Server {
+        let duplicates = Duplicates::new(secret);
+        Server { services: Vec::new(), duplicates, answered: 0, drops: Drops::default() }
+    }
+
+    /// Add versions of a program.
+    ///
+    /// # Panics
+    /// If there are too many.
+    pub fn add(&mut self, service: impl Service + Send + 'static) {
+        assert!(self.services.len() < PROGRAMS_MAX, "{PROGRAMS_MAX} programs are the most");
+        self.services.push(Box::new(service));
+    }
+
+    /// Append the reply to a message, `most` bytes at most. True if there is one.
+    pub fn answer(
+        &mut self,
+        message: &[u8],
+        from: SocketAddr,
+        transport: Transport,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let call = match Call::parse(message) {
+            Ok(call) => call,
+            Err(BadCall::Refused(xid, outcome)) => {
+                Reply { xid, outcome }.encode(out);
+                return true;
+            }
+            Err(BadCall::Malformed) => {
+                self.drops.count(DropReason::RpcMalformed);
+                return false;
+            }
+        };
+        let at = out.len();
+        Reply { xid: call.xid, outcome: Outcome::Success(&[]) }.encode(out);
+        let mut outcome = self.carry_out(&call, from, transport, out);
+        if outcome.is_ok() && out.len() - at > most {
+            outcome = Err(Some(Outcome::SystemError));
+        }
+        match outcome {
+            Ok(()) => {}
+            Err(Some(outcome)) => {
+                out.truncate(at);
+                Reply { xid: call.xid, outcome }.encode(out);
+            }
+            Err(None) => {
+                out.truncate(at);
+                self.drops.count(DropReason::RpcNoAnswer);
+                return false;
+            }
+        }
+        self.answered += 1;
+        true
+    }
+
+    /// Append the results, or return what is answered instead; `None` is silence.
+    fn carry_out(
+        &mut self,
+        call: &Call<'_>,
+        from: SocketAddr,
+        transport: Transport,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Option<Outcome<'static>>> {
+        let is_it = |s: &&mut Box<dyn Service + Send>| {
+            s.program() == call.program && s.versions().contains(&call.version)
+        };
+        let Some(service) = self.services.iter_mut().find(is_it) else {
+            return Err(Some(self.absent(call.program)));
+        };
+        if call.procedure == 0 {
+            // By convention it does nothing, with whatever arguments (RFC 5531 section 12.1).
+            return Ok(());
+        }
+        let (version, procedure, args) = (call.version, call.procedure, call.args);
+        let credential = call.credential;
+        let request = Request { version, procedure, args, from, transport, credential };
+        service.call(&request, out).map_err(|refusal| match refusal {
+            Refusal::ProcedureUnavailable => Some(Outcome::ProcedureUnavailable),
+            Refusal::GarbageArguments => Some(Outcome::GarbageArguments),
+            Refusal::SystemError => Some(Outcome::SystemError),
+            Refusal::Auth(error) => Some(Outcome::Auth(error)),
+            Refusal::Silence => None,
+        })
+    }
+
+    /// RFC 5531 9-b, 9-c: no such program, or none of that version.
+    fn absent(&self, program: u32) -> Outcome<'static> {
+        let versions =
+            || self.services.iter().filter(|s| s.program() == program).map(|s| s.versions());
+        let low = versions().map(|v| *v.start()).min();
+        let high = versions().map(|v| *v.end()).max();
+        match (low, high) {
+            (Some(low), Some(high)) => Outcome::ProgramMismatch(low, high),
+            _ => Outcome::ProgramUnavailable,
+        }
+    }
+
+    /// Append the reply to a datagram. True if there is one. A call that comes again from the same
+    /// port with the same xid gets the reply that it got, and is not carried out again.
+    pub fn answer_datagram(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let key = self.duplicates.key(datagram, from);
+        if let Some(reply) = self.duplicates.find(key, now) {
+            out.extend_from_slice(reply);
+            return true;
+        }
+        let at = out.len();
+        if !self.answer(datagram, from, Transport::Datagram, DATAGRAM_BYTES, out) {
+            return false;
+        }
+        // Null calls change nothing, and refusals are made anew.
+        let is_null = datagram.get(20..24).is_none_or(|procedure| procedure == [0; 4]);
+        if !is_null {
+            self.duplicates.insert(key, &out[at..], now);
+        }
+        true
+    }
+
+    /// Calls that were answered, by the cache not counted.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Repeated calls that the cache has answered.
+    pub fn repeated(&self) -> u64 {
+        self.duplicates.found()
+    }
+
+    /// What was dropped, and why.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+}

@@ -1,0 +1,122 @@
+//! [`Session`]: one connection to a server. Calls are carried out in their order, and their replies
+//! gather in one buffer, which is written at once.
+//!
+//! Called by: `blocking.rs`. RFC 5531 section 11. Limits: `RECORD_BYTES` or the caller's,
+//! `REPLY_BYTES`, `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`.
+
+use core::net::SocketAddr;
+
+use base::{DropReason, Instant};
+
+use super::{Server, Transport};
+use crate::limits::{BUFFER_UNIT, HALF_RECORD, IDLE, REPLY_BYTES};
+use crate::record::{self, RecordError, RecordReader};
+
+/// Why a server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// Its records.
+    #[error("{0}")]
+    Record(#[from] RecordError),
+    /// It sends something else.
+    #[error("the peer sends what is no RPC call")]
+    Malformed,
+}
+
+/// One connection to a server.
+#[derive(Debug)]
+pub struct Session {
+    from: SocketAddr,
+    records: RecordReader,
+    record_max: usize,
+    out: Vec<u8>,
+    written: usize,
+    /// When the last record was complete, or the half one began.
+    since: Instant,
+    is_half: bool,
+}
+
+impl Session {
+    /// A connection of `from`, with records of `record_max` bytes at most.
+    pub fn new(from: SocketAddr, record_max: usize, now: Instant) -> Session {
+        let records = RecordReader::new(BUFFER_UNIT, record_max);
+        let (out, written, is_half) = (Vec::new(), 0, false);
+        Session { from, records, record_max, out, written, since: now, is_half }
+    }
+
+    /// Where bytes from the stream go. Do not read while [`Session::is_full`].
+    pub fn room(&mut self) -> &mut [u8] {
+        self.records.room()
+    }
+
+    /// `bytes` bytes were read: carry out the calls among them.
+    ///
+    /// # Errors
+    /// End the connection, after what is left of the output.
+    pub fn filled(
+        &mut self,
+        bytes: usize,
+        server: &mut Server,
+        now: Instant,
+    ) -> Result<(), SessionError> {
+        self.records.filled(bytes);
+        self.go_on(server, now)
+    }
+
+    /// Carry out calls that were read while the output was full.
+    ///
+    /// # Errors
+    /// End the connection, after what is left of the output.
+    pub fn go_on(&mut self, server: &mut Server, now: Instant) -> Result<(), SessionError> {
+        while !self.is_full() {
+            let record = match self.records.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) => {
+                    server.drops.count(DropReason::RpcRecord);
+                    return Err(error.into());
+                }
+            };
+            (self.since, self.is_half) = (now, false);
+            let at = record::begin(&mut self.out);
+            let malformed = server.drops.of(DropReason::RpcMalformed);
+            let most = self.record_max;
+            if server.answer(record, self.from, Transport::Stream, most, &mut self.out) {
+                record::end(&mut self.out, at);
+            } else {
+                self.out.truncate(at - record::MARK_BYTES);
+                if server.drops.of(DropReason::RpcMalformed) > malformed {
+                    return Err(SessionError::Malformed);
+                }
+            }
+        }
+        if self.records.is_inside() && !self.is_half {
+            (self.since, self.is_half) = (now, true);
+        }
+        Ok(())
+    }
+
+    /// Bytes to write.
+    pub fn output(&self) -> &[u8] {
+        &self.out[self.written..]
+    }
+
+    /// `bytes` bytes of the output were written.
+    pub fn written(&mut self, bytes: usize) {
+        self.written = (self.written + bytes).min(self.out.len());
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        }
+    }
+
+    /// Does it owe so much that nothing more should be read?
+    pub fn is_full(&self) -> bool {
+        self.out.len() - self.written >= REPLY_BYTES
+    }
+
+    /// When it should be ended: it is idle, or a record takes too long.
+    pub fn deadline(&self) -> Instant {
+        self.since + if self.is_half { HALF_RECORD } else { IDLE }
+    }
+}

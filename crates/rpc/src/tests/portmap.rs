@@ -1,0 +1,136 @@
+//! The port mapper: its table, who may change it, and what it does not answer.
+
+use core::net::SocketAddr;
+
+use base::KeyedHash;
+
+use crate::auth::OpaqueAuth;
+use crate::message::{Call, Outcome, Reply};
+use crate::portmap::{
+    Mapping, MappingList, PROGRAM, PortMapper, Rpcb, RpcbList, TCP, UDP, procedure, socket_address,
+    universal_address,
+};
+use crate::server::{Server, Transport};
+use crate::xdr::{Decode, Decoder, Encode};
+
+const LOCAL: &str = "127.0.0.1:40000";
+const ROOT: &str = "127.0.0.1:700";
+const REMOTE: &str = "192.0.2.7:700";
+
+fn mapper() -> Server {
+    let mut server = Server::new(KeyedHash::new(1, 2));
+    server.add(PortMapper::new(&["udp", "tcp", "udp6", "tcp6"], || 1_000));
+    server
+}
+
+fn ask<R: for<'a> Decode<'a>>(
+    server: &mut Server,
+    from: &str,
+    transport: Transport,
+    (version, procedure): (u32, u32),
+    args: &impl Encode,
+) -> Option<R> {
+    let from: SocketAddr = from.parse().expect("an address");
+    let (mut bytes, mut message, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    args.encode(&mut bytes);
+    let (credential, verifier, args) = (OpaqueAuth::NONE, OpaqueAuth::NONE, bytes.as_slice());
+    Call { xid: 1, program: PROGRAM, version, procedure, credential, verifier, args }
+        .encode(&mut message);
+    if !server.answer(&message, from, transport, 65_507, &mut out) {
+        return None;
+    }
+    match Reply::parse(&out).expect("a reply").outcome {
+        Outcome::Success(results) => Some(Decoder::whole(results).expect("results")),
+        _ => None,
+    }
+}
+
+fn mapping(port: u32) -> Mapping {
+    Mapping { program: 400_001, version: 1, protocol: UDP, port }
+}
+
+#[test]
+fn universal_addresses_are_read_and_written() {
+    for text in ["192.0.2.1.0.111", "::.3.5", "2001:db8::1.255.255"] {
+        assert_eq!(socket_address(text).map(universal_address).as_deref(), Some(text));
+    }
+    for text in ["", "1", "1.2.3.4", "192.0.2.1.256.1", "x.1.1", "192.0.2.1.0.-1", "/run/sock"] {
+        assert_eq!(socket_address(text), None, "{text}");
+    }
+}
+
+#[test]
+fn it_has_itself_in_its_table_in_all_versions() {
+    let mut server = mapper();
+    let list: MappingList =
+        ask(&mut server, REMOTE, Transport::Stream, (2, procedure::DUMP), &()).expect("a list");
+    assert_eq!(list.0.len(), 6);
+    let list: RpcbList =
+        ask(&mut server, REMOTE, Transport::Stream, (4, procedure::DUMP), &()).expect("a list");
+    assert_eq!(list.0.len(), 10);
+    assert!(list.0.iter().all(|m| m.program == PROGRAM && m.owner == "superuser"));
+    let get = Mapping { program: PROGRAM, version: 2, protocol: TCP, port: 0 };
+    let datagram = Transport::Datagram;
+    assert_eq!(ask(&mut server, REMOTE, datagram, (2, procedure::GET), &get), Some(111_u32));
+    assert_eq!(ask(&mut server, REMOTE, datagram, (3, procedure::GETTIME), &()), Some(1_000_u32));
+}
+
+// RFC 1833 3.2-a.
+#[test]
+fn what_is_set_is_found_until_it_is_removed() {
+    let (mut server, t) = (mapper(), Transport::Datagram);
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::GET), &mapping(0)), Some(0_u32));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::SET), &mapping(2_049)), Some(true));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::SET), &mapping(2_050)), Some(false));
+    assert_eq!(ask(&mut server, REMOTE, t, (2, procedure::GET), &mapping(0)), Some(2_049_u32));
+    let (netid, address) = ("udp".to_owned(), "192.0.2.9.0.111".to_owned());
+    let rpcb = Rpcb { program: 400_001, version: 1, netid, address, owner: String::new() };
+    let found = ask(&mut server, REMOTE, t, (3, procedure::GET), &rpcb);
+    assert_eq!(found, Some("192.0.2.9.8.1".to_owned()), "where the caller reaches this host");
+    let other = Rpcb { version: 2, ..rpcb.clone() };
+    let exact = ask(&mut server, REMOTE, t, (4, procedure::GETVERSADDR), &other);
+    assert_eq!(exact, Some(String::new()));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::UNSET), &mapping(0)), Some(true));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::UNSET), &mapping(0)), Some(false));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::GET), &mapping(0)), Some(0_u32));
+}
+
+#[test]
+fn others_change_nothing_and_roots_mappings_are_roots() {
+    let (mut server, t) = (mapper(), Transport::Stream);
+    assert_eq!(ask(&mut server, REMOTE, t, (2, procedure::SET), &mapping(2_049)), Some(false));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::SET), &mapping(700)), Some(false));
+    assert_eq!(ask(&mut server, ROOT, t, (2, procedure::SET), &mapping(700)), Some(true));
+    assert_eq!(ask(&mut server, REMOTE, t, (2, procedure::UNSET), &mapping(0)), Some(false));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::UNSET), &mapping(0)), Some(false));
+    assert_eq!(ask(&mut server, ROOT, t, (2, procedure::UNSET), &mapping(0)), Some(true));
+    for (netid, address) in [("tcp", "::1.9.9"), ("local", "/x"), ("tcp", "1.2.3.4.0.0")] {
+        let (netid, address) = (netid.to_owned(), address.to_owned());
+        let rpcb = Rpcb { program: 9, version: 1, netid, address, owner: String::new() };
+        assert_eq!(ask(&mut server, ROOT, t, (3, procedure::SET), &rpcb), Some(false));
+    }
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let (mut server, t) = (mapper(), Transport::Stream);
+    let taken = (0..5_000).filter(|&version| {
+        let mapping = Mapping { version, ..mapping(3_000) };
+        ask(&mut server, LOCAL, t, (2, procedure::SET), &mapping) == Some(true)
+    });
+    assert_eq!(taken.count(), 4_096 - 10);
+}
+
+// RFC 1833 3.2-b.
+#[test]
+fn it_is_no_amplifier() {
+    let (mut server, datagram) = (mapper(), Transport::Datagram);
+    for version in 2..=4 {
+        let dump = (version, procedure::DUMP);
+        assert!(ask::<RpcbList>(&mut server, REMOTE, datagram, dump, &()).is_none());
+        let callit = (version, procedure::CALLIT);
+        assert!(ask::<()>(&mut server, LOCAL, datagram, callit, &()).is_none());
+    }
+    assert_eq!(server.drops().of(base::DropReason::RpcNoAnswer), 6);
+    assert!(ask::<MappingList>(&mut server, LOCAL, datagram, (2, 4), &()).is_some());
+}

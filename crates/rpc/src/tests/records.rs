@@ -1,0 +1,111 @@
+//! Records in any fragments, read in any pieces.
+
+use proptest::prelude::*;
+
+use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
+use crate::record::{RecordError, RecordReader};
+
+/// A record in fragments of these sizes.
+fn fragmented(record: &[u8], sizes: &[usize]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), record);
+    for &size in sizes {
+        let (now, later) = rest.split_at(size.min(rest.len()));
+        out.extend((now.len() as u32).to_be_bytes());
+        out.extend(now);
+        rest = later;
+    }
+    out.extend((rest.len() as u32 | 1 << 31).to_be_bytes());
+    out.extend(rest);
+    out
+}
+
+fn read(
+    stream: &[u8],
+    pieces: &[usize],
+    receive: usize,
+    most: usize,
+) -> Result<Vec<Vec<u8>>, RecordError> {
+    let mut reader = RecordReader::new(receive, most);
+    let (mut rest, mut found) = (stream, Vec::new());
+    let mut pieces = pieces.iter().cycle();
+    while !rest.is_empty() {
+        let room = reader.room();
+        assert!(!room.is_empty());
+        let bytes = room.len().min(rest.len()).min(*pieces.next().expect("it cycles"));
+        room[..bytes].copy_from_slice(&rest[..bytes]);
+        reader.filled(bytes);
+        rest = &rest[bytes..];
+        while let Some(record) = reader.next_record()? {
+            found.push(record.to_vec());
+        }
+        assert!(reader.memory() <= receive.max(64) + 2 * most + 4 * BUFFER_UNIT);
+    }
+    assert!(!reader.is_inside());
+    Ok(found)
+}
+
+proptest! {
+    // RFC 5531 11-a, 11-b: a record is its fragments joined, however they are cut and come.
+    #[test]
+    fn records_are_those_that_were_sent(
+        lengths in prop::collection::vec(0_usize..5_000, 1..8),
+        sizes in prop::collection::vec(0_usize..900, 0..6),
+        pieces in prop::collection::vec(1_usize..3_000, 1..5),
+        receive in 1_usize..4_000,
+    ) {
+        let records: Vec<Vec<u8>> =
+            lengths.iter().map(|&n| (0..n).map(|i| (i * 7 + n) as u8).collect()).collect();
+        let stream: Vec<u8> = records.iter().flat_map(|r| fragmented(r, &sizes)).collect();
+        prop_assert_eq!(read(&stream, &pieces, receive, 5_000), Ok(records));
+    }
+
+    #[test]
+    fn any_stream_is_read_within_bounds(
+        stream in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..4_000),
+        piece in 1_usize..100,
+    ) {
+        let mut reader = RecordReader::new(64, 1_000);
+        for piece in stream.chunks(piece) {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                let room = reader.room();
+                let bytes = room.len().min(rest.len());
+                room[..bytes].copy_from_slice(&rest[..bytes]);
+                reader.filled(bytes);
+                rest = &rest[bytes..];
+                loop {
+                    match reader.next_record() {
+                        Ok(Some(record)) => prop_assert!(record.len() <= 1_000),
+                        Ok(None) => break,
+                        Err(_) => return Ok(()),
+                    }
+                }
+                prop_assert!(reader.memory() <= 8 * BUFFER_UNIT, "{}", reader.memory());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_that_claims_2_gb_is_refused_at_its_mark() {
+    let error = read(&u32::MAX.to_be_bytes(), &[4], 64, 1 << 20);
+    assert_eq!(error, Err(RecordError::TooLong(0x7fff_ffff, 1 << 20)));
+    let two = [&0x0008_0001_u32.to_be_bytes()[..], &vec![0; 0x8_0001], &[0, 8, 0, 0]].concat();
+    assert_eq!(read(&two, &[9_000], 64, 1 << 20), Err(RecordError::TooLong(0x10_0001, 1 << 20)));
+}
+
+#[test]
+fn a_claim_costs_no_memory_until_the_bytes_come() {
+    let mut reader = RecordReader::new(64, 1 << 30);
+    reader.room()[..4].copy_from_slice(&0xbf00_0000_u32.to_be_bytes());
+    reader.filled(4);
+    assert_eq!(reader.next_record(), Ok(None));
+    reader.room();
+    assert!(reader.memory() <= 2 * BUFFER_UNIT, "{}", reader.memory());
+}
+
+#[test]
+fn a_record_in_empty_fragments_ends() {
+    let endless = vec![0; 4 * (FRAGMENTS_MAX as usize + 1)];
+    assert_eq!(read(&endless, &[4_000], 64, 1 << 20), Err(RecordError::TooManyFragments));
+}
