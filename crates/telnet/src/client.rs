@@ -276,7 +276,7 @@ impl Client {
 
     /// The connection has urgent data ahead: a Synch (RFC 854).
     pub fn urgent(&mut self) {
-        self.engine.is_synching = true;
+        self.engine.urgent();
     }
 
     /// Bytes from the connection.
@@ -285,7 +285,7 @@ impl Client {
             match item {
                 Item::Data(data) => self.data(data),
                 Item::Iac => self.data(&[IAC]),
-                Item::Command(DM) => self.engine.is_synching = false,
+                Item::Command(DM) => self.engine.data_mark(),
                 Item::Command(_) => {}
                 Item::Negotiate(WILL | WONT, TIMING_MARK) => self.flushing = 0,
                 Item::Negotiate(verb, option) => {
@@ -300,7 +300,10 @@ impl Client {
     }
 
     fn data(&mut self, data: &[u8]) {
-        if self.engine.is_synching || self.flushing > 0 {
+        if self.engine.drops(data.len()) {
+            return;
+        }
+        if self.flushing > 0 {
             self.engine.counts.flushed += data.len() as u64;
             self.flushing = self.flushing.saturating_sub(data.len());
             return;
@@ -372,7 +375,7 @@ impl Client {
                 self.engine.sub(LINEMODE, &[WILL, LM_FORWARDMASK]);
             }
             [DONT, LM_FORWARDMASK] => {
-                let was_on = core::mem::replace(&mut self.forwardmask, [0; 32]) != [0; 32];
+                let was_on = core::mem::take(&mut self.forwardmask) != [0; 32];
                 if was_on {
                     self.engine.sub(LINEMODE, &[WONT, LM_FORWARDMASK]);
                 }

@@ -3,6 +3,7 @@
 //! Called by: `client.rs` and `server.rs`.
 
 use crate::code::{DO, IAC, IS, SB, SE, SEND, STATUS, WILL};
+use crate::limits::FLUSHED_BYTES;
 use crate::options::{Options, Side};
 use crate::out::Out;
 use crate::parser::Parser;
@@ -25,8 +26,8 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) out: Out,
     pub(crate) counts: Counts,
-    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854).
-    pub(crate) is_synching: bool,
+    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854), or so many bytes.
+    synching: usize,
 }
 
 impl Engine {
@@ -36,8 +37,28 @@ impl Engine {
             options: Options::new(us, him),
             out: Out::default(),
             counts: Counts::default(),
-            is_synching: false,
+            synching: 0,
         }
+    }
+
+    /// The connection has urgent data ahead.
+    pub(crate) fn urgent(&mut self) {
+        self.synching = FLUSHED_BYTES;
+    }
+
+    /// A data mark came.
+    pub(crate) fn data_mark(&mut self) {
+        self.synching = 0;
+    }
+
+    /// Is data of this length dropped because of a Synch?
+    pub(crate) fn drops(&mut self, length: usize) -> bool {
+        let is_synching = self.synching > 0;
+        if is_synching {
+            self.synching = self.synching.saturating_sub(length);
+            self.counts.flushed += length as u64;
+        }
+        is_synching
     }
 
     /// Ask for an option, or for its end.

@@ -10,7 +10,7 @@ pub const LINE_BYTES: usize = 4_095;
 /// Bytes to be sent above which a program should read no more, from the connection, the keyboard
 /// or the terminal.
 pub const OUT_BYTES: usize = 64 << 10;
-/// Bytes that a client drops while it waits for the answer to a timing mark.
+/// Bytes that an end drops while it waits for a data mark, or for the answer to a timing mark.
 pub const FLUSHED_BYTES: usize = 1 << 20;
 /// Bytes of a terminal's type or of a variable's name or value that are kept.
 pub const TEXT_BYTES: usize = 256;

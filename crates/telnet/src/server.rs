@@ -12,7 +12,6 @@ use crate::code::{
     LM_SLC, NAWS, NEW_ENVIRON, SEND, SGA, STATUS, SUSP, TIMING_MARK, TSPEED, TTYPE, WILL,
 };
 use crate::engine::{Counts, Engine};
-use crate::limits::FLUSHED_BYTES;
 use crate::nvt::{Decoder, Encoder};
 use crate::options::Side;
 use crate::out::Out;
@@ -87,7 +86,6 @@ pub struct Server {
     is_outstanding: bool,
     /// The client's mode, as far as is known.
     client: Option<Mode>,
-    flushed: usize,
     has_terminal: bool,
     has_environment: bool,
 }
@@ -111,7 +109,6 @@ impl Server {
             asked: None,
             is_outstanding: false,
             client: None,
-            flushed: 0,
             has_terminal: false,
             has_environment: false,
         }
@@ -205,8 +202,7 @@ impl Server {
 
     /// The connection has urgent data ahead: a Synch of the client.
     pub fn urgent(&mut self) {
-        self.engine.is_synching = true;
-        self.flushed = 0;
+        self.engine.urgent();
     }
 
     /// Bytes from the connection.
@@ -233,10 +229,7 @@ impl Server {
     }
 
     fn data(&mut self, data: &[u8]) {
-        if self.engine.is_synching {
-            self.engine.counts.flushed += data.len() as u64;
-            self.flushed += data.len();
-            self.engine.is_synching = self.flushed < FLUSHED_BYTES;
+        if self.engine.drops(data.len()) {
             return;
         }
         let is_binary = self.engine.options.is_on(Side::Him, BINARY);
@@ -253,7 +246,7 @@ impl Server {
 
     fn command(&mut self, command: u8) {
         match command {
-            DM => self.engine.is_synching = false,
+            DM => self.engine.data_mark(),
             AYT => self.write(b"\r\n[Yes]\r\n"),
             EC | EL => {
                 let function = if command == EC { slc::EC } else { slc::EL };

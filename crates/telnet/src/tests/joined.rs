@@ -139,6 +139,22 @@ fn an_interrupt_goes_with_a_synch_and_drops_output_up_to_the_timing_mark() {
 }
 
 #[test]
+fn a_synch_without_its_data_mark_ends_at_the_limit() {
+    let (mut client, mut server) = joined();
+    server.take_events();
+    client.urgent();
+    server.urgent();
+    for _ in 0..16 {
+        client.receive(&[b'x'; 64 << 10]);
+        server.receive(&[b'x'; 64 << 10]);
+    }
+    assert_eq!(client.counts().flushed, 1 << 20);
+    client.receive(b"seen");
+    server.receive(b"read");
+    assert_eq!((client.take_display(), data(&mut server)), (b"seen".to_vec(), b"read".to_vec()));
+}
+
+#[test]
 fn the_end_of_a_file_is_a_command_on_an_empty_line_and_else_sends_the_line() {
     let (mut client, mut server) = joined();
     server.take_events();
