@@ -26,7 +26,8 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) out: Out,
     pub(crate) counts: Counts,
-    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854), or so many bytes.
+    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854), or so many
+    /// bytes.
     synching: usize,
 }
 

@@ -274,7 +274,9 @@ proptest! {
     }
 
     #[test]
-    fn answers_are_in_proportion_to_what_came(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+    fn answers_are_in_proportion_to_what_came(
+        bytes in prop::collection::vec(any::<u8>(), 0..3000),
+    ) {
         let (mut client, mut server) = joined();
         client.receive(&bytes);
         server.receive(&bytes);
