@@ -157,6 +157,23 @@ fn silent_and_half_sent_clients_are_closed_in_time_and_counted() {
     assert_eq!((server.clients(), server.budget().hits(Limit::ControlIdleMs)), (0, 1));
 }
 
+/// It asks a hundred times for as much as a frame holds; one answer waits, and only for so long.
+#[test]
+fn a_client_that_asks_and_never_reads_is_closed_in_time() {
+    let place = Fixture::new("never-reads");
+    let mut server = place.serve(Budget::default());
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let mut stream = raw(&server);
+    stream.write_all(&hello(frame::VERSION)).expect("room");
+    stream.write_all(&[0; 800]).expect("room");
+    let much = |_: &Peer, _| message(&vec![7; 1 << 20]);
+    let answered: usize = (1..100).map(|ms| server.poll(at(ms), much)).sum();
+    assert_eq!((answered, server.clients(), server.is_answering()), (1, 1, true));
+    assert!(server.next_deadline() <= at(5_100));
+    assert_eq!(server.poll(at(5_100), much), 0);
+    assert_eq!((server.clients(), server.budget().hits(Limit::ControlHalfFrameMs)), (0, 1));
+}
+
 #[test]
 fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
     let place = Fixture::new("limit");

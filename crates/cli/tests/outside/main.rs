@@ -21,6 +21,10 @@ mod sockets;
 #[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]
+mod up_paths;
+#[cfg(target_os = "linux")]
+mod up_ports;
+#[cfg(target_os = "linux")]
 mod wire;
 
 fn main() -> ExitCode {
@@ -32,6 +36,8 @@ fn main() -> ExitCode {
         services::CASES,
         sockets::CASES,
         up::CASES,
+        up_paths::CASES,
+        up_ports::CASES,
         wire::CASES,
     ];
     #[cfg(not(target_os = "linux"))]

@@ -21,9 +21,9 @@ pub(crate) const CASES: &[Case] = &[
     ("up_runs_in_one_process_if_asked", &[Need::PING], one_process),
 ];
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 [metrics]
 listen = "127.0.0.1:9464"
 [[port]]
@@ -37,30 +37,19 @@ addresses = "198.51.100.1/24"
 "#;
 
 /// A router, and a host behind its second port; this namespace is the host at the first.
-struct World {
+pub(crate) struct World {
     running: Option<Running>,
-    behind: Namespace,
+    pub(crate) behind: Namespace,
     directory: PathBuf,
 }
 
 impl World {
-    fn new(config: &str) -> World {
+    pub(crate) fn new(config: &str) -> World {
         World::with(config, |_| {})
     }
 
     fn with(config: &str, more: impl FnOnce(&mut Command)) -> World {
-        let behind = Namespace::new().expect("root may");
-        assert!(ip("link set lo up"));
-        let directory = std::env::temp_dir().join(format!("{}-up", behind.name()));
-        std::fs::create_dir_all(directory.join("run")).expect("a directory");
-        let mut world = World { running: None, behind, directory };
-        world.write(config);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-        command.arg("up").arg(world.file()).env("XDG_RUNTIME_DIR", world.directory.join("run"));
-        more(&mut command);
-        let log = std::fs::File::create(world.directory.join("log")).expect("a file");
-        let child = command.stdout(Stdio::null()).stderr(log).spawn();
-        world.running = Some(Running(child.expect("the program starts")));
+        let world = World::begun(config, "", more);
         world.says("forwarding; SIGHUP reads");
         // The kernel's ends: ours, and that of the host behind.
         assert!(ip("addr add 192.0.2.1/24 dev ws0") && ip("link set ws0 up"));
@@ -73,36 +62,84 @@ impl World {
         world
     }
 
-    fn file(&self) -> PathBuf {
-        self.directory.join("router.toml")
+    /// The router alone, between networks that are there already.
+    pub(crate) fn started(config: &str) -> World {
+        let world = World::begun(config, "", |_| {});
+        world.says("forwarding; SIGHUP reads");
+        world
     }
 
-    fn write(&self, config: &str) {
+    /// A router that ends by itself, started by another program if there is one: its exit code
+    /// and what it said.
+    pub(crate) fn fails(config: &str, by: &str) -> (i32, String) {
+        let mut world = World::begun(config, by, |_| {});
+        let status = world.running.as_mut().expect("it was started").wait();
+        (status.code().unwrap_or(-1), world.log())
+    }
+
+    fn begun(config: &str, by: &str, more: impl FnOnce(&mut Command)) -> World {
+        let behind = Namespace::new().expect("root may");
+        assert!(ip("link set lo up"));
+        let directory = std::env::temp_dir().join(format!("{}-up", behind.name()));
+        std::fs::create_dir_all(directory.join("run")).expect("a directory");
+        let mut world = World { running: None, behind, directory };
+        world.write(config);
+        let mut words = by.split_whitespace().chain([env!("CARGO_BIN_EXE_wirespeed")]);
+        let mut command = Command::new(words.next().expect("the program"));
+        command.args(words).arg("up").arg(world.file());
+        command.env("XDG_RUNTIME_DIR", world.path("run"));
+        more(&mut command);
+        let log = std::fs::File::create(world.path("log")).expect("a file");
+        let child = command.stdout(Stdio::null()).stderr(log).spawn();
+        world.running = Some(Running(child.expect("the program starts")));
+        world
+    }
+
+    /// A file of the case's own.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path("router.toml")
+    }
+
+    /// What `wirespeed show SECTION` says of it.
+    pub(crate) fn show(&self, section: &str) -> String {
+        let mut show = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+        show.args(["show", section, "--pid", &self.worker().to_string()]);
+        let shown = show.env("XDG_RUNTIME_DIR", self.path("run")).output();
+        let shown = shown.expect("the program starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        text(&shown.stdout) + &text(&shown.stderr)
+    }
+
+    pub(crate) fn write(&self, config: &str) {
         std::fs::write(self.file(), config).expect("room");
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.directory.join("log")).expect("a log")
     }
 
     /// Wait until the log contains `text`.
-    fn says(&self, text: &str) {
+    pub(crate) fn says(&self, text: &str) {
         assert!(until(TIMEOUT, || self.log().contains(text)), "no '{text}' in: {}", self.log());
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let running = self.running.as_ref().expect("it was started");
         kill_process(Pid::from_child(&running.0), signal).expect("it runs");
     }
 
     /// Let another configuration take effect, and wait until the log says `text`.
-    fn reload(&self, config: &str, text: &str) {
+    pub(crate) fn reload(&self, config: &str, text: &str) {
         self.write(config);
         self.signal(Signal::HUP);
         self.says(text);
     }
 
-    fn worker(&self) -> u32 {
+    pub(crate) fn worker(&self) -> u32 {
         let id = self.running.as_ref().expect("it was started").0.id();
         let path = format!("/proc/{id}/task/{id}/children");
         let children = std::fs::read_to_string(path).expect("it runs");
@@ -110,7 +147,7 @@ impl World {
     }
 
     /// End it; returns its exit code.
-    fn end(mut self, signal: Signal) -> i32 {
+    pub(crate) fn end(mut self, signal: Signal) -> i32 {
         self.signal(signal);
         let status = self.running.as_mut().expect("it was started").wait();
         status.code().unwrap_or(-1)
@@ -123,7 +160,7 @@ impl Drop for World {
     }
 }
 
-fn pings(to: &str) -> bool {
+pub(crate) fn pings(to: &str) -> bool {
     let args = ["-c", "1", "-W", "1", to];
     let output = Command::new("ping").args(args).stdout(Stdio::null()).status();
     output.is_ok_and(|status| status.success())
@@ -216,12 +253,8 @@ fn privileges() {
         assert!(all.iter().all(|value| value == wanted), "{key} {all:?}");
     }
     // The control socket is served under the filter, and reloads take effect.
-    let mut show = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-    show.args(["show", "routes", "--pid", &worker.to_string()]);
-    let shown = show.env("XDG_RUNTIME_DIR", world.directory.join("run")).output();
-    let shown = shown.expect("the program starts");
-    let text = String::from_utf8_lossy(&shown.stdout);
-    assert!(text.contains("198.51.100.0/24"), "{text}{}", String::from_utf8_lossy(&shown.stderr));
+    let text = world.show("routes");
+    assert!(text.contains("198.51.100.0/24"), "{text}");
     let narrow = CONFIG.replacen("device = \"tap:ws0\"", "device = \"tap:ws0\"\nmtu = 1400", 1);
     world.reload(&narrow, "1 changes took effect, 0 failed");
     assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());

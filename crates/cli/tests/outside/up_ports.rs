@@ -1,0 +1,137 @@
+//! `wirespeed up` over each kind of device, with addresses that come by themselves, and what it
+//! does if no device can be opened.
+
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use testbed::{Case, Namespace, Need, Running, ip, until};
+
+use crate::up::{CONFIG, TIMEOUT, World, pings};
+
+pub(crate) const CASES: &[Case] = &[
+    ("up_ends_if_no_port_can_be_opened", &[], without_ports),
+    ("up_without_the_privilege_ends_and_names_it", &[Need::SETPRIV], without_privilege),
+    ("up_has_an_address_by_dhcp_and_one_by_slaac", &[Need::DNSMASQ, Need::RADVD], by_itself),
+    ("up_forwards_over_packet_sockets", &[Need::PING], packet),
+    ("up_forwards_over_tuns", &[Need::PING], tun),
+    ("up_shares_packets_among_routes_to_one_network", &[], ecmp),
+];
+
+fn port(name: &str, device: &str, addresses: &str) -> String {
+    format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\naddresses = {addresses}\n")
+}
+
+/// At the start it ends; when a configuration is read again, what runs goes on.
+fn without_ports() {
+    let absent = port("wan", "packet:nosuch", "\"192.0.2.2/24\"");
+    let (code, log) = World::fails(&absent, "");
+    assert_eq!(code, 1, "{log}");
+    assert!(log.contains("port wan: ") && log.contains("no port could be opened"), "{log}");
+    assert!(!log.contains("forwarding"), "{log}");
+    let world = World::new(CONFIG);
+    world.reload(&absent, "changes took effect, 2 failed");
+    assert!(world.log().contains("port lan: removed"), "{}", world.log());
+    world.reload(CONFIG, "changes took effect, 0 failed");
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn without_privilege() {
+    let (code, log) = World::fails(CONFIG, "setpriv --bounding-set=-net_admin,-net_raw");
+    assert_eq!(code, 1, "{log}");
+    assert!(log.contains("no port could be opened") && log.contains("CAP_NET_ADMIN"), "{log}");
+}
+
+fn by_itself() {
+    let config = port("wan", "tap:ws0", "[\"dhcp\", \"auto\"]")
+        + &port("lan", "tap:ws1", "\"198.51.100.1/24\"");
+    let world = World::new(&config);
+    assert!(ip("addr add fe80::1/64 dev ws0 nodad"));
+    std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").expect("root may");
+    let mut dnsmasq = Command::new("dnsmasq");
+    dnsmasq.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root"]);
+    dnsmasq.args(["--pid-file=", "--interface=ws0", "--bind-interfaces", "--no-ping"]);
+    dnsmasq.args(["--leasefile-ro", "--dhcp-authoritative", "--log-facility=-"]);
+    dnsmasq.arg("--dhcp-range=192.0.2.50,192.0.2.59,255.255.255.0,10m");
+    let _dnsmasq = Running(dnsmasq.stderr(Stdio::null()).spawn().expect("dnsmasq starts"));
+    let file = world.path("radvd.conf");
+    let text = "interface ws0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;
+                prefix 2001:db8::/64 { }; };";
+    std::fs::write(&file, text).expect("room");
+    let mut radvd = Command::new("radvd");
+    radvd.args(["--nodaemon", "--logmethod", "stderr", "--config"]).arg(file);
+    radvd.arg("--pidfile").arg(world.path("radvd.pid")).stderr(Stdio::null());
+    let _radvd = Running(radvd.spawn().expect("radvd starts"));
+    world.says("/24 by DHCP from 192.0.2.1");
+    let routes = || world.show("routes");
+    let has = |text: &str, words: [&str; 2]| {
+        text.lines().any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    assert!(until(TIMEOUT, || has(&routes(), ["0.0.0.0/0", "dhcp"])), "{}", routes());
+    assert!(until(TIMEOUT, || has(&routes(), ["::/0", "fe80::1"])), "{}", routes());
+    let addresses = || world.show("addr");
+    assert!(until(TIMEOUT, || addresses().contains("2001:db8::")), "{}", addresses());
+    assert!(addresses().contains("192.0.2.5"), "{}", addresses());
+    // They go when the file no longer asks for them.
+    let fixed = CONFIG.replace("[metrics]\nlisten = \"127.0.0.1:9464\"\n", "");
+    world.reload(&fixed, "changes took effect, 0 failed");
+    let addresses = addresses();
+    assert!(!addresses.contains("192.0.2.5") && !addresses.contains("2001:db8::"), "{addresses}");
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// The router's end of a pair is `r` and the number; the other is the host's, who has `.2`.
+fn veth(number: u8, host: &Namespace) {
+    let (ours, theirs) = (format!("r{number}"), format!("h{number}"));
+    assert!(ip(&format!("link add {ours} type veth peer name {theirs}")));
+    // The router's end has no address of the kernel's.
+    std::fs::write(format!("/proc/sys/net/ipv6/conf/{ours}/disable_ipv6"), "1").expect("root may");
+    assert!(ip(&format!("link set {ours} up")));
+    assert!(ip(&format!("link set {theirs} netns {}", host.name())));
+    assert!(
+        host.ip("link set lo up") && host.ip(&format!("addr add 10.{number}.0.2/24 dev {theirs}"))
+    );
+    assert!(host.ip(&format!("link set {theirs} up")));
+    assert!(host.ip(&format!("route add default via 10.{number}.0.1")));
+}
+
+fn hosts_ping(from: &Namespace, to: &str) -> bool {
+    from.inside(|| pings(to)).is_ok_and(|is_answered| is_answered)
+}
+
+fn packet() {
+    let hosts = [Namespace::new().expect("root may"), Namespace::new().expect("root may")];
+    veth(1, &hosts[0]);
+    veth(2, &hosts[1]);
+    let config =
+        port("one", "packet:r1", "\"10.1.0.1/24\"") + &port("two", "packet:r2", "\"10.2.0.1/24\"");
+    let world = World::started(&config);
+    let is_through = || hosts_ping(&hosts[0], "10.2.0.2");
+    assert!(until(TIMEOUT, is_through), "{}", world.log());
+    // The socket is opened anew for a VLAN, and forwards as before.
+    let vlan = "[[port]]\nname = \"v\"\nparent = \"one\"\nvlan = 7\naddresses = \"10.7.0.1/24\"\n";
+    world.reload(&format!("{config}{vlan}"), "3 changes took effect, 0 failed");
+    assert!(until(TIMEOUT, is_through), "{}", world.log());
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn tun() {
+    let config =
+        port("wan", "tun:ws0", "\"192.0.2.2/24\"") + &port("lan", "tun:ws1", "\"198.51.100.1/24\"");
+    let world = World::new(&config);
+    assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn ecmp() {
+    let route = |via: &str| format!("[[route]]\nto = \"10.9.0.0/16\"\nvia = \"{via}\"\n");
+    let one = format!("{CONFIG}{}", route("192.0.2.1"));
+    let two = format!("{one}{}", route("198.51.100.2"));
+    let world = World::new(&two);
+    let count = |text: &str| text.lines().filter(|line| line.contains("10.9.0.0/16")).count();
+    assert_eq!(count(&world.show("routes")), 2, "{}", world.log());
+    world.reload(&one, "2 changes took effect, 0 failed");
+    world.says("route to 10.9.0.0/16 by port lan via 198.51.100.2: removed");
+    let routes = world.show("routes");
+    assert!(count(&routes) == 1 && routes.contains("192.0.2.1"), "{routes}");
+    assert_eq!(world.end(Signal::TERM), 0);
+}

@@ -1,0 +1,400 @@
+//! The user's end: what is typed goes in, what has to be shown and sent comes out.
+//!
+//! Called by: programs with a terminal, which is raw: the client edits lines itself where LINEMODE
+//! says so (RFC 1184), because the server may change the mode in the middle of one.
+//!
+//! Limits: `LINE_BYTES`, `FLUSHED_BYTES`; a program stops feeding at `OUT_BYTES`. Counters:
+//! [`Counts`].
+
+use crate::code::{
+    ABORT, AO, AYT, BINARY, BRK, DM, DO, DONT, ECHO, EOF, EOR, IAC, IP, LFLOW, LINEMODE,
+    LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS, NEW_ENVIRON, SEND, SGA, STATUS, SUSP, TIMING_MARK,
+    TSPEED, TTYPE, WILL, WONT,
+};
+use crate::editor::{Echo, Editor, Typed};
+use crate::engine::{Counts, Engine};
+use crate::limits::FLUSHED_BYTES;
+use crate::nvt::{Decoder, Encoder};
+use crate::options::Side;
+use crate::out::Out;
+use crate::parser::Item;
+use crate::server::Mode;
+use crate::slc::{self, Table};
+use crate::suboption;
+
+const OURS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
+const HIS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
+
+/// What a client says of its user.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Terminal type, as `xterm`.
+    pub terminal: String,
+    /// Columns and rows of the window.
+    pub window: (u16, u16),
+    /// Speeds, as `38400,38400`.
+    pub speed: String,
+    /// Names and values that the server may know.
+    pub environment: Vec<(String, String)>,
+    /// Ask for options at once, as to a TELNET server; else only answer.
+    pub asks: bool,
+    /// Agree to LINEMODE.
+    pub linemode: bool,
+}
+
+/// A client's end of a connection.
+#[derive(Debug)]
+pub struct Client {
+    engine: Engine,
+    settings: Settings,
+    table: Table,
+    mode: Mode,
+    editor: Editor,
+    encoder: Encoder,
+    decoder: Decoder,
+    display: Vec<u8>,
+    forwardmask: [u8; 32],
+    /// The server lets us stop output by itself (RFC 1372).
+    is_flow_on: bool,
+    restarts_on_any: bool,
+    is_stopped: bool,
+    /// Bytes that may be dropped until the answer to a timing mark.
+    flushing: usize,
+}
+
+impl Client {
+    /// A client; it has something to send at once if it asks.
+    pub fn new(settings: Settings) -> Client {
+        let ours: Vec<u8> =
+            OURS.into_iter().filter(|&o| o != LINEMODE || settings.linemode).collect();
+        let mut engine = Engine::new(&ours, &HIS);
+        if settings.asks {
+            engine.request(Side::Him, SGA, true);
+            for option in [TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON] {
+                if option != LINEMODE || settings.linemode {
+                    engine.request(Side::Us, option, true);
+                }
+            }
+            engine.request(Side::Him, STATUS, true);
+        }
+        Client {
+            engine,
+            settings,
+            table: Table::default(),
+            mode: Mode::default(),
+            editor: Editor::default(),
+            encoder: Encoder::default(),
+            decoder: Decoder::default(),
+            display: Vec::new(),
+            forwardmask: [0; 32],
+            is_flow_on: true,
+            restarts_on_any: false,
+            is_stopped: false,
+            flushing: 0,
+        }
+    }
+
+    /// What has to be sent.
+    pub fn out(&mut self) -> &mut Out {
+        &mut self.engine.out
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> Counts {
+        self.engine.counts
+    }
+
+    /// What has to be shown; the program takes it out. Empty while the user stopped output.
+    pub fn take_display(&mut self) -> Vec<u8> {
+        if self.is_stopped { Vec::new() } else { core::mem::take(&mut self.display) }
+    }
+
+    /// Bytes that wait to be shown.
+    pub fn display_bytes(&self) -> usize {
+        self.display.len()
+    }
+
+    /// Is a line edited here, so that it is sent whole?
+    pub fn edits(&self) -> bool {
+        if self.is_linemode() {
+            return self.mode.edit;
+        }
+        // RFC 858 and RFC 857: without both options the old line at a time.
+        !self.engine.options.is_on(Side::Him, SGA) && !self.engine.options.is_on(Side::Him, ECHO)
+    }
+
+    /// The characters of the functions.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn is_linemode(&self) -> bool {
+        self.engine.options.is_on(Side::Us, LINEMODE)
+    }
+
+    fn echo(&self) -> Echo {
+        Echo {
+            is_on: !self.engine.options.is_on(Side::Him, ECHO),
+            is_literal: self.mode.lit_echo,
+            is_soft_tab: self.mode.soft_tab,
+        }
+    }
+
+    /// The window has another size.
+    pub fn resize(&mut self, window: (u16, u16)) {
+        let is_new = self.settings.window != window;
+        self.settings.window = window;
+        if is_new && self.engine.options.is_on(Side::Us, NAWS) {
+            self.engine.sub(NAWS, &suboption::window(window));
+        }
+    }
+
+    /// Ask the server whether it is there.
+    pub fn are_you_there(&mut self) {
+        self.engine.out.raw(&[IAC, AYT]);
+    }
+
+    /// The keyboard is at its end: what was typed is sent, and an end of file if a line is edited.
+    pub fn end_of_input(&mut self) {
+        self.forward(false);
+        if self.edits() {
+            self.engine.out.raw(&[IAC, EOF]);
+        }
+    }
+
+    /// Bytes from the keyboard.
+    pub fn keys(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.key(byte));
+    }
+
+    fn key(&mut self, byte: u8) {
+        if !self.editor.is_literal_next() && (self.flow(byte) || self.signal(byte)) {
+            return;
+        }
+        let echo = self.echo();
+        if !self.edits() {
+            self.display_key(byte, echo);
+            self.encoder.data(&[byte], self.is_binary(), &mut self.engine.out);
+            self.encoder.end(&mut self.engine.out);
+            return;
+        }
+        let is_forwarded = self.is_forwarded(byte);
+        match self.editor.key(byte, &self.table, echo, &mut self.display) {
+            Typed::Kept if is_forwarded => self.forward(false),
+            Typed::Kept => {}
+            Typed::Line => self.forward(true),
+            Typed::Part => self.forward(false),
+            Typed::EndOfFile => self.engine.out.raw(&[IAC, EOF]),
+        }
+    }
+
+    /// A character that is sent at once is shown by us if the server does not.
+    fn display_key(&mut self, byte: u8, echo: Echo) {
+        match byte {
+            _ if !echo.is_on => {}
+            b'\r' => self.display.extend(b"\r\n"),
+            _ => self.display.push(byte),
+        }
+    }
+
+    /// RFC 1184 section 2.3: characters of the mask send what is typed.
+    fn is_forwarded(&self, byte: u8) -> bool {
+        let octet = self.forwardmask[usize::from(byte / 8)];
+        self.is_linemode() && octet & (0x80 >> (byte % 8)) != 0
+    }
+
+    fn is_binary(&self) -> bool {
+        self.engine.options.is_on(Side::Us, BINARY)
+    }
+
+    /// Send what is typed.
+    fn forward(&mut self, with_end: bool) {
+        let line = self.editor.take();
+        let is_binary = self.is_binary();
+        self.encoder.data(&line, is_binary, &mut self.engine.out);
+        if with_end {
+            self.encoder.data(b"\r\n", is_binary, &mut self.engine.out);
+        }
+        self.encoder.end(&mut self.engine.out);
+    }
+
+    /// XOFF and XON, which stop and resume output here (RFC 1372).
+    fn flow(&mut self, byte: u8) -> bool {
+        let is_local =
+            self.is_flow_on && (self.edits() || self.engine.options.is_on(Side::Us, LFLOW));
+        if !is_local {
+            self.is_stopped = false;
+            return false;
+        }
+        let (xon, xoff) = (self.table.value(slc::XON), self.table.value(slc::XOFF));
+        if xoff == Some(byte) {
+            self.is_stopped = true;
+        } else if xon == Some(byte) || (self.restarts_on_any && self.is_stopped) {
+            self.is_stopped = false;
+        }
+        xoff == Some(byte) || xon == Some(byte)
+    }
+
+    /// Characters that are sent as a command (TRAPSIG).
+    fn signal(&mut self, byte: u8) -> bool {
+        let traps = if self.is_linemode() { self.mode.trapsig } else { self.edits() };
+        let commands = [
+            (slc::IP, IP),
+            (slc::ABORT, ABORT),
+            (slc::SUSP, SUSP),
+            (slc::BRK, BRK),
+            (slc::AYT, AYT),
+            (slc::AO, AO),
+            (slc::EOR, EOR),
+        ];
+        let is_it = |&&(function, _): &&(u8, u8)| self.table.value(function) == Some(byte);
+        let Some(&(function, command)) = commands.iter().find(is_it).filter(|_| traps) else {
+            return false;
+        };
+        self.signalled(function, command, byte);
+        true
+    }
+
+    fn signalled(&mut self, function: u8, command: u8, byte: u8) {
+        // As a terminal does: what was typed is dropped and the character shown.
+        self.editor.take();
+        self.is_stopped = false;
+        if self.echo().is_on {
+            self.display.extend([b'^', byte ^ 64]);
+        }
+        self.engine.out.raw(&[IAC, command]);
+        let flags = self.table.entry(function).flags;
+        if flags & slc::FLUSHIN != 0 {
+            self.engine.out.synch();
+        }
+        if flags & slc::FLUSHOUT != 0 && self.flushing == 0 {
+            // RFC 1184 section 2.4: output is dropped up to the answer.
+            self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
+            self.flushing = FLUSHED_BYTES;
+        }
+    }
+
+    /// The connection has urgent data ahead: a Synch (RFC 854).
+    pub fn urgent(&mut self) {
+        self.engine.urgent();
+    }
+
+    /// Bytes from the connection.
+    pub fn receive(&mut self, mut bytes: &[u8]) {
+        while let Some(item) = self.engine.parser.next(&mut bytes) {
+            match item {
+                Item::Data(data) => self.data(data),
+                Item::Iac => self.data(&[IAC]),
+                Item::Command(DM) => self.engine.data_mark(),
+                Item::Command(_) => {}
+                Item::Negotiate(WILL | WONT, TIMING_MARK) => self.flushing = 0,
+                Item::Negotiate(verb, option) => {
+                    if let Some((side, is_on)) = self.engine.negotiate(verb, option) {
+                        self.settled(side, option, is_on);
+                    }
+                }
+                Item::Sub(option, contents) => self.sub(option, &contents),
+                Item::Malformed => self.engine.counts.dropped += 1,
+            }
+        }
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        if self.engine.drops(data.len()) {
+            return;
+        }
+        if self.flushing > 0 {
+            self.engine.counts.flushed += data.len() as u64;
+            self.flushing = self.flushing.saturating_sub(data.len());
+            return;
+        }
+        let is_binary = self.engine.options.is_on(Side::Him, BINARY);
+        self.decoder.data(data, is_binary, false, &mut self.display);
+    }
+
+    fn settled(&mut self, side: Side, option: u8, is_on: bool) {
+        match (side, option, is_on) {
+            (Side::Us, NAWS, true) => {
+                self.engine.sub(NAWS, &suboption::window(self.settings.window));
+            }
+            (Side::Us, LINEMODE, true) => {
+                // RFC 1184 section 2.4: the client says its characters first.
+                self.mode = Mode::default();
+                let mut slc = vec![LM_SLC];
+                slc.extend(self.table.all());
+                self.engine.sub(LINEMODE, &slc);
+                self.forward(false);
+            }
+            (Side::Us, LINEMODE, false) => {
+                self.forwardmask = [0; 32];
+                self.forward(false);
+            }
+            (Side::Him, SGA | ECHO, _) if !self.edits() => self.forward(false),
+            _ => {}
+        }
+    }
+
+    fn sub(&mut self, option: u8, contents: &[u8]) {
+        if option == STATUS {
+            return;
+        }
+        let answer = match (option, contents) {
+            _ if !self.engine.options.is_on(Side::Us, option) => None,
+            (TTYPE, [SEND]) => Some(suboption::text(&self.settings.terminal)),
+            (TSPEED, [SEND]) => Some(suboption::text(&self.settings.speed)),
+            (NEW_ENVIRON, asked) => suboption::environment(asked, &self.settings.environment),
+            (LFLOW, &[what @ 0..=3]) => {
+                match what {
+                    0 | 1 => self.is_flow_on = what == 1,
+                    _ => self.restarts_on_any = what == 2,
+                }
+                self.is_stopped &= self.is_flow_on;
+                return;
+            }
+            (LINEMODE, contents) if self.linemode(contents) => return,
+            _ => None,
+        };
+        match answer {
+            Some(answer) => self.engine.sub(option, &answer),
+            None => self.engine.counts.dropped += 1,
+        }
+    }
+
+    /// What the server says about LINEMODE; `false` if it is malformed.
+    fn linemode(&mut self, contents: &[u8]) -> bool {
+        match *contents {
+            [LM_MODE, mask] => self.set_mode(mask),
+            [LM_SLC, ref triplets @ ..] => {
+                let answer = self.table.receive(triplets);
+                if !answer.is_empty() {
+                    self.engine.sub(LINEMODE, &[&[LM_SLC], &answer[..]].concat());
+                }
+            }
+            [DO, LM_FORWARDMASK, ref mask @ ..] if mask.len() <= 32 => {
+                self.forwardmask = core::array::from_fn(|i| mask.get(i).copied().unwrap_or(0));
+                self.engine.sub(LINEMODE, &[WILL, LM_FORWARDMASK]);
+            }
+            [DONT, LM_FORWARDMASK] => {
+                let was_on = core::mem::take(&mut self.forwardmask) != [0; 32];
+                if was_on {
+                    self.engine.sub(LINEMODE, &[WONT, LM_FORWARDMASK]);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// RFC 1184 section 2.2: a mode that is ours already, or an acknowledgement, is not answered.
+    fn set_mode(&mut self, mask: u8) {
+        let mode = Mode::from_mask(mask);
+        if mask & Mode::ACK != 0 || mode == self.mode {
+            return;
+        }
+        self.mode = mode;
+        if !mode.edit {
+            self.forward(false);
+        }
+        self.engine.sub(LINEMODE, &[LM_MODE, mode.mask() | Mode::ACK]);
+    }
+}

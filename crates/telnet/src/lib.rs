@@ -1,0 +1,31 @@
+//! TELNET (RFC 854, RFC 855) over any transport: options negotiated by the Q method (RFC 1143),
+//! LINEMODE (RFC 1184), and the two ends, [`Client`] and [`Server`].
+//!
+//! Called by: programs, which bring the connection, the keyboard and the terminal. Nothing here
+//! does I/O or reads a clock. An end is fed with what came ([`Client::receive`]) and holds what has
+//! to be sent ([`Client::out`]).
+//!
+//! Limits: [`limits`]. Counters: [`Counts`].
+
+mod client;
+pub mod code;
+mod editor;
+mod engine;
+pub mod limits;
+mod nvt;
+mod options;
+mod out;
+mod parser;
+mod server;
+pub mod slc;
+mod suboption;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, Settings};
+pub use editor::Editor;
+pub use engine::Counts;
+pub use options::{Options, Side};
+pub use out::Out;
+pub use parser::{Item, Parser};
+pub use server::{Event, Mode, Server};

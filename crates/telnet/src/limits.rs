@@ -1,0 +1,18 @@
+//! What TELNET bounds. Nothing that a peer sends makes an end keep more.
+//!
+//! Called by: all files of this crate.
+
+/// Bytes of a sub-negotiation; a longer one is dropped and counted.
+pub const SUBNEGOTIATION_BYTES: usize = 2_048;
+/// Bytes of a line that the client edits, as the kernel's terminals hold; further ones ring the
+/// bell.
+pub const LINE_BYTES: usize = 4_095;
+/// Bytes to be sent above which a program should read no more, from the connection, the keyboard
+/// or the terminal.
+pub const OUT_BYTES: usize = 64 << 10;
+/// Bytes that an end drops while it waits for a data mark, or for the answer to a timing mark.
+pub const FLUSHED_BYTES: usize = 1 << 20;
+/// Bytes of a terminal's type or of a variable's name or value that are kept.
+pub const TEXT_BYTES: usize = 256;
+/// Variables of the environment that are kept.
+pub const VARIABLES: usize = 32;

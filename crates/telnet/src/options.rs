@@ -1,0 +1,124 @@
+//! The state of every option at both ends: the Q method of RFC 1143, which cannot loop. A request
+//! is answered only if it changes the state or has to be refused.
+//!
+//! Called by: `engine.rs`.
+
+use crate::code::{DO, DONT, WILL, WONT};
+
+/// Who performs an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// This end: WILL and WONT are ours to say.
+    Us,
+    /// The other end: DO and DONT are ours to say.
+    Him,
+}
+
+/// RFC 1143 section 7, the state with its queue bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    No,
+    Yes,
+    WantNo,
+    /// We asked for no, and want yes since.
+    WantNoOpposite,
+    WantYes,
+    /// We asked for yes, and want no since.
+    WantYesOpposite,
+}
+
+/// What a negotiation leads to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaction {
+    /// WILL, WONT, DO or DONT, to be sent with the option.
+    pub reply: Option<u8>,
+    /// The option is in force now, or is so no longer, or was refused to us.
+    pub settled: Option<(Side, bool)>,
+}
+
+/// All options.
+#[derive(Debug)]
+pub struct Options {
+    us: [State; 256],
+    him: [State; 256],
+    may_us: [bool; 256],
+    may_him: [bool; 256],
+}
+
+impl Options {
+    /// With the options that may be in force at our end, and at the other.
+    pub fn new(us: &[u8], him: &[u8]) -> Options {
+        let set = |options: &[u8]| core::array::from_fn(|i| options.contains(&(i as u8)));
+        let none = [State::No; 256];
+        Options { us: none, him: none, may_us: set(us), may_him: set(him) }
+    }
+
+    /// Is the option in force on that side?
+    pub fn is_on(&self, side: Side, option: u8) -> bool {
+        let states = if side == Side::Us { &self.us } else { &self.him };
+        states[usize::from(option)] == State::Yes
+    }
+
+    /// Is an answer from the other end still to come?
+    pub fn is_pending(&self, side: Side, option: u8) -> bool {
+        let states = if side == Side::Us { &self.us } else { &self.him };
+        !matches!(states[usize::from(option)], State::Yes | State::No)
+    }
+
+    /// We want the option on or off; what has to be sent, if anything.
+    pub fn request(&mut self, side: Side, option: u8, on: bool) -> Option<u8> {
+        let (state, yes, no) = self.of(side, option);
+        let (next, sent) = match (*state, on) {
+            (State::No, true) => (State::WantYes, Some(yes)),
+            (State::Yes, false) => (State::WantNo, Some(no)),
+            (State::WantNo, true) => (State::WantNoOpposite, None),
+            (State::WantYesOpposite, true) => (State::WantYes, None),
+            (State::WantNoOpposite, false) => (State::WantNo, None),
+            (State::WantYes, false) => (State::WantYesOpposite, None),
+            (same, _) => (same, None),
+        };
+        *state = next;
+        sent
+    }
+
+    /// The other end said `verb` of an option.
+    pub fn receive(&mut self, verb: u8, option: u8) -> Reaction {
+        let side = if matches!(verb, WILL | WONT) { Side::Him } else { Side::Us };
+        let may = if side == Side::Us { self.may_us } else { self.may_him }[usize::from(option)];
+        let (state, yes, no) = self.of(side, option);
+        let (next, reply) = if matches!(verb, WILL | DO) {
+            match *state {
+                State::No if may => (State::Yes, Some(yes)),
+                State::No => (State::No, Some(no)),
+                // The other end answers no with yes: it has not understood (RFC 1143).
+                State::WantNo => (State::No, None),
+                State::WantYesOpposite => (State::WantNo, Some(no)),
+                State::Yes | State::WantNoOpposite | State::WantYes => (State::Yes, None),
+            }
+        } else {
+            match *state {
+                State::Yes => (State::No, Some(no)),
+                State::WantNoOpposite => (State::WantYes, Some(yes)),
+                State::No | State::WantNo | State::WantYes | State::WantYesOpposite => {
+                    (State::No, None)
+                }
+            }
+        };
+        let before = core::mem::replace(state, next);
+        let is_settled = before != next && matches!(next, State::Yes | State::No);
+        Reaction { reply, settled: is_settled.then_some((side, next == State::Yes)) }
+    }
+
+    /// The options in force at a side.
+    pub fn all_on(&self, side: Side) -> impl Iterator<Item = u8> + '_ {
+        (0..=255).filter(move |&option| self.is_on(side, option))
+    }
+
+    fn of(&mut self, side: Side, option: u8) -> (&mut State, u8, u8) {
+        match side {
+            Side::Us => (&mut self.us[usize::from(option)], WILL, WONT),
+            Side::Him => (&mut self.him[usize::from(option)], DO, DONT),
+        }
+    }
+}

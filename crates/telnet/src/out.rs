@@ -1,0 +1,60 @@
+//! What an end has to send: bytes, and where in them the TCP urgent pointer goes.
+//!
+//! Called by: both ends write; programs send.
+
+use crate::code::{DM, IAC};
+
+/// Bytes that wait to be sent.
+#[derive(Debug, Default)]
+pub struct Out {
+    bytes: Vec<u8>,
+    /// Length up to and with the last data mark that is urgent; 0 for none.
+    urgent: usize,
+}
+
+impl Out {
+    /// What has to be sent next, and whether its last byte is urgent (RFC 854, the Synch).
+    pub fn next(&self) -> (&[u8], bool) {
+        match self.urgent {
+            0 => (&self.bytes, false),
+            end => (&self.bytes[..end], true),
+        }
+    }
+
+    /// How many bytes wait.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Does nothing wait?
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The first `count` bytes of what [`Out::next`] returned were sent.
+    pub fn sent(&mut self, count: usize) {
+        self.bytes.drain(..count.min(self.bytes.len()));
+        self.urgent = self.urgent.saturating_sub(count);
+    }
+
+    /// As they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// With IAC doubled.
+    pub(crate) fn doubled(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        for byte in bytes {
+            self.bytes.push(byte);
+            if byte == IAC {
+                self.bytes.push(IAC);
+            }
+        }
+    }
+
+    /// A Synch: IAC DM, the DM urgent.
+    pub(crate) fn synch(&mut self) {
+        self.raw(&[IAC, DM]);
+        self.urgent = self.bytes.len();
+    }
+}

@@ -1,0 +1,334 @@
+//! The program's end: what the user sends becomes events, what the program writes is sent.
+//!
+//! Called by: servers, which have a terminal for the program. They say how it is set
+//! ([`Server::set_mode`]), and the server has the client do the same by LINEMODE (RFC 1184): one
+//! mode at a time is on its way, so that a terminal that changes often sends no more than the
+//! client acknowledges.
+//!
+//! Limits: `OUT_BYTES` is for the program to watch. Counters: [`Counts`].
+
+use crate::code::{
+    ABORT, AO, AYT, BINARY, BRK, DM, DO, EC, ECHO, EL, EOF, IAC, IP, LFLOW, LINEMODE, LM_MODE,
+    LM_SLC, NAWS, NEW_ENVIRON, SEND, SGA, STATUS, SUSP, TIMING_MARK, TSPEED, TTYPE, WILL,
+};
+use crate::engine::{Counts, Engine};
+use crate::nvt::{Decoder, Encoder};
+use crate::options::Side;
+use crate::out::Out;
+use crate::parser::Item;
+use crate::slc::{self, Table};
+use crate::suboption;
+
+const OURS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
+const HIS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
+
+/// Who does what of a terminal's work (RFC 1184 section 2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mode {
+    /// The client edits lines.
+    pub edit: bool,
+    /// The client sends signals as commands.
+    pub trapsig: bool,
+    /// The client shows tabs as spaces.
+    pub soft_tab: bool,
+    /// The client shows control characters as they are.
+    pub lit_echo: bool,
+}
+
+impl Mode {
+    /// The bit of an acknowledgement.
+    pub const ACK: u8 = 4;
+
+    /// The bits, without [`Mode::ACK`].
+    pub fn mask(self) -> u8 {
+        let bit = |is_on: bool, bit: u8| if is_on { bit } else { 0 };
+        bit(self.edit, 1) | bit(self.trapsig, 2) | bit(self.soft_tab, 8) | bit(self.lit_echo, 16)
+    }
+
+    /// Of the bits.
+    pub fn from_mask(mask: u8) -> Mode {
+        let is_on = |bit| mask & bit != 0;
+        Mode { edit: is_on(1), trapsig: is_on(2), soft_tab: is_on(8), lit_echo: is_on(16) }
+    }
+}
+
+/// What the user did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Input of the program; CR LF and CR NUL are CR.
+    Data(Vec<u8>),
+    /// A command: `code::IP`, `ABORT`, `SUSP`, `EOF`, `BRK`, `AO`.
+    Command(u8),
+    /// Columns and rows of the window.
+    Window(u16, u16),
+    /// The terminal's type.
+    Terminal(String),
+    /// Variables of the user's environment.
+    Environment(Vec<(String, String)>),
+    /// Special characters were agreed: see [`Server::table`].
+    Characters,
+    /// LINEMODE begins or ends.
+    Linemode(bool),
+}
+
+/// A server's end of a connection.
+#[derive(Debug)]
+pub struct Server {
+    engine: Engine,
+    table: Table,
+    encoder: Encoder,
+    decoder: Decoder,
+    events: Vec<Event>,
+    wanted: Mode,
+    is_echoing: bool,
+    /// The mode last sent, whatever the client answered.
+    asked: Option<Mode>,
+    is_outstanding: bool,
+    /// The client's mode, as far as is known.
+    client: Option<Mode>,
+    has_terminal: bool,
+    has_environment: bool,
+}
+
+impl Server {
+    /// A server, which has options to ask for at once.
+    pub fn new() -> Server {
+        let mut engine = Engine::new(&OURS, &HIS);
+        for option in [LINEMODE, TTYPE, NAWS, NEW_ENVIRON, LFLOW] {
+            engine.request(Side::Him, option, true);
+        }
+        engine.request(Side::Us, SGA, true);
+        Server {
+            engine,
+            table: Table::default(),
+            encoder: Encoder::default(),
+            decoder: Decoder::default(),
+            events: Vec::new(),
+            wanted: Mode::default(),
+            is_echoing: true,
+            asked: None,
+            is_outstanding: false,
+            client: None,
+            has_terminal: false,
+            has_environment: false,
+        }
+    }
+
+    /// What has to be sent.
+    pub fn out(&mut self) -> &mut Out {
+        &mut self.engine.out
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> Counts {
+        self.engine.counts
+    }
+
+    /// What the user did since; each is taken once.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.events)
+    }
+
+    /// The characters of the functions.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Does the client do LINEMODE?
+    pub fn is_linemode(&self) -> bool {
+        self.engine.options.is_on(Side::Him, LINEMODE)
+    }
+
+    /// The mode that the client acknowledged or said that it is in.
+    pub fn client_mode(&self) -> Option<Mode> {
+        self.client
+    }
+
+    /// Has the client answered what a program should know before it begins: LINEMODE, its
+    /// terminal, its variables?
+    pub fn is_settled(&self) -> bool {
+        let options = &self.engine.options;
+        let is_done = |option, has| !options.is_on(Side::Him, option) || has;
+        let asked = [LINEMODE, TTYPE, NAWS, NEW_ENVIRON];
+        !asked.into_iter().any(|option| options.is_pending(Side::Him, option))
+            && is_done(TTYPE, self.has_terminal)
+            && is_done(NEW_ENVIRON, self.has_environment)
+    }
+
+    /// How the program's terminal is set now, and whether what is typed is to be shown. With
+    /// LINEMODE the client shows it, without it we do.
+    pub fn set_mode(&mut self, mode: Mode, is_echoing: bool) {
+        self.wanted = mode;
+        self.is_echoing = is_echoing;
+        self.pump();
+    }
+
+    fn pump(&mut self) {
+        let is_linemode = self.is_linemode();
+        if !self.engine.options.is_pending(Side::Him, LINEMODE) {
+            self.engine.request(Side::Us, ECHO, !(is_linemode && self.is_echoing));
+        }
+        if !is_linemode || self.is_outstanding || self.asked == Some(self.wanted) {
+            return;
+        }
+        self.asked = Some(self.wanted);
+        // RFC 1184 section 2.2: a mode that the client is in already is not acknowledged.
+        if self.client != Some(self.wanted) {
+            self.is_outstanding = true;
+            self.engine.sub(LINEMODE, &[LM_MODE, self.wanted.mask()]);
+        }
+    }
+
+    /// The program's terminal has another character for a function.
+    pub fn set_character(&mut self, function: u8, value: Option<u8>) {
+        let (level, value) = (slc::VALUE, value.unwrap_or(slc::NONE));
+        let flags = self.table.entry(function).flags & (slc::FLUSHIN | slc::FLUSHOUT);
+        let is_new = self.table.set(function, slc::Entry::new(level | flags, value));
+        if is_new && self.is_linemode() {
+            self.engine.sub(LINEMODE, &[LM_SLC, function, level | flags, value]);
+        }
+    }
+
+    /// What the program wrote.
+    pub fn write(&mut self, bytes: &[u8]) {
+        let is_binary = self.engine.options.is_on(Side::Us, BINARY);
+        self.encoder.data(bytes, is_binary, &mut self.engine.out);
+    }
+
+    /// The program's output was flushed: what is on its way is not shown (RFC 854, the Synch).
+    pub fn synch(&mut self) {
+        self.engine.out.synch();
+    }
+
+    /// The connection has urgent data ahead: a Synch of the client.
+    pub fn urgent(&mut self) {
+        self.engine.urgent();
+    }
+
+    /// Bytes from the connection.
+    pub fn receive(&mut self, mut bytes: &[u8]) {
+        while let Some(item) = self.engine.parser.next(&mut bytes) {
+            match item {
+                Item::Data(data) => self.data(data),
+                Item::Iac => self.data(&[IAC]),
+                Item::Command(command) => self.command(command),
+                // RFC 860: the answer stands where all before it is done with.
+                Item::Negotiate(DO, TIMING_MARK) => {
+                    self.engine.out.raw(&[IAC, WILL, TIMING_MARK]);
+                }
+                Item::Negotiate(verb, option) => {
+                    if let Some((side, is_on)) = self.engine.negotiate(verb, option) {
+                        self.settled(side, option, is_on);
+                    }
+                }
+                Item::Sub(option, contents) => self.sub(option, &contents),
+                Item::Malformed => self.engine.counts.dropped += 1,
+            }
+        }
+        self.pump();
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        if self.engine.drops(data.len()) {
+            return;
+        }
+        let is_binary = self.engine.options.is_on(Side::Him, BINARY);
+        if let Some(Event::Data(last)) = self.events.last_mut() {
+            self.decoder.data(data, is_binary, true, last);
+            return;
+        }
+        let mut decoded = Vec::new();
+        self.decoder.data(data, is_binary, true, &mut decoded);
+        if !decoded.is_empty() {
+            self.events.push(Event::Data(decoded));
+        }
+    }
+
+    fn command(&mut self, command: u8) {
+        match command {
+            DM => self.engine.data_mark(),
+            AYT => self.write(b"\r\n[Yes]\r\n"),
+            EC | EL => {
+                let function = if command == EC { slc::EC } else { slc::EL };
+                if let Some(character) = self.table.value(function) {
+                    self.events.push(Event::Data(vec![character]));
+                }
+            }
+            IP | ABORT | SUSP | EOF | BRK | AO => self.events.push(Event::Command(command)),
+            _ => {}
+        }
+    }
+
+    fn settled(&mut self, side: Side, option: u8, is_on: bool) {
+        match (side, option, is_on) {
+            (Side::Him, TTYPE | TSPEED | NEW_ENVIRON, true) => self.engine.sub(option, &[SEND]),
+            (Side::Him, LINEMODE, _) => {
+                (self.asked, self.client, self.is_outstanding) = (None, None, false);
+                self.events.push(Event::Linemode(is_on));
+            }
+            _ => {}
+        }
+    }
+
+    fn sub(&mut self, option: u8, contents: &[u8]) {
+        if option == STATUS {
+            self.engine.status(contents);
+            return;
+        }
+        let event = match option {
+            _ if !self.engine.options.is_on(Side::Him, option) => None,
+            NAWS => suboption::read_window(contents).map(|(c, r)| Event::Window(c, r)),
+            TTYPE => {
+                self.has_terminal = true;
+                suboption::read_text(contents).map(Event::Terminal)
+            }
+            NEW_ENVIRON => {
+                self.has_environment = true;
+                suboption::read_environment(contents).map(Event::Environment)
+            }
+            LINEMODE if self.linemode(contents) => return,
+            _ => None,
+        };
+        match event {
+            Some(event) => self.events.push(event),
+            None => self.engine.counts.dropped += 1,
+        }
+    }
+
+    /// What the client says about LINEMODE; `false` if it is malformed.
+    fn linemode(&mut self, contents: &[u8]) -> bool {
+        match *contents {
+            [LM_MODE, mask] => {
+                let mode = Mode::from_mask(mask);
+                self.client = Some(mode);
+                // A client that is in the mode already says so without ACK at most.
+                let is_answer = mask & Mode::ACK != 0 || self.asked == Some(mode);
+                self.is_outstanding &= !is_answer;
+                if !is_answer && !self.is_outstanding {
+                    // It proposes another mode. The program's terminal decides.
+                    self.asked = None;
+                }
+            }
+            [LM_SLC, ref triplets @ ..] => {
+                let before = self.table.clone();
+                let answer = self.table.receive(triplets);
+                if !answer.is_empty() {
+                    self.engine.sub(LINEMODE, &[&[LM_SLC], &answer[..]].concat());
+                }
+                if self.table != before {
+                    self.events.push(Event::Characters);
+                }
+            }
+            // WILL or WONT FORWARDMASK: an answer.
+            [_, crate::code::LM_FORWARDMASK, ..] => {}
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server::new()
+    }
+}

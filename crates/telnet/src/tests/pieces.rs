@@ -1,0 +1,84 @@
+//! The parser, the options and the special characters by themselves.
+
+use crate::code::{DO, DONT, ECHO, IAC, NOP, SB, SE, WILL, WONT};
+use crate::limits::SUBNEGOTIATION_BYTES;
+use crate::slc::{self, Entry, Table};
+use crate::{Item, Options, Parser, Side};
+
+fn items(mut bytes: &[u8]) -> Vec<Item<'_>> {
+    let mut parser = Parser::default();
+    core::iter::from_fn(|| parser.next(&mut bytes)).collect()
+}
+
+#[test]
+fn the_stream_is_cut_into_its_parts() {
+    let bytes = [b'a', IAC, IAC, IAC, NOP, IAC, WILL, 1, IAC, SB, 24, IAC, IAC, 1, IAC, SE, b'b'];
+    let expected = [
+        Item::Data(b"a"),
+        Item::Iac,
+        Item::Command(NOP),
+        Item::Negotiate(WILL, 1),
+        Item::Sub(24, vec![IAC, 1]),
+        Item::Data(b"b"),
+    ];
+    assert_eq!(items(&bytes), expected);
+}
+
+#[test]
+fn a_sub_negotiation_without_an_end_keeps_no_more_than_the_limit() {
+    let mut parser = Parser::default();
+    let bytes = [&[IAC, SB][..], &[7; 100_000]].concat();
+    let mut input = &bytes[..];
+    assert_eq!(parser.next(&mut input), None);
+    let mut end = &[IAC, SE, b'x'][..];
+    assert_eq!(parser.next(&mut end), Some(Item::Malformed));
+    assert_eq!(parser.next(&mut end), Some(Item::Data(b"x")));
+    let whole = [&[IAC, SB][..], &[7; SUBNEGOTIATION_BYTES], &[IAC, SE]].concat();
+    assert_eq!(items(&whole), [Item::Sub(7, vec![7; SUBNEGOTIATION_BYTES - 1])]);
+    // Another command cuts it off, and is understood.
+    let cut = [IAC, SB, 24, 1, IAC, DO, ECHO, b'x'];
+    assert_eq!(items(&cut), [Item::Malformed, Item::Negotiate(DO, ECHO), Item::Data(b"x")]);
+}
+
+#[test]
+fn only_a_change_is_answered() {
+    let mut options = Options::new(&[ECHO], &[]);
+    assert_eq!(options.receive(DO, ECHO).reply, Some(WILL));
+    assert_eq!(options.receive(DO, ECHO).reply, None);
+    assert_eq!(options.receive(DONT, ECHO).reply, Some(WONT));
+    assert_eq!(options.receive(DONT, ECHO).reply, None);
+    assert_eq!(options.receive(WILL, 77).reply, Some(DONT), "refused");
+    assert_eq!(options.receive(WONT, 77).reply, None);
+}
+
+#[test]
+fn a_change_of_mind_waits_for_the_answer() {
+    let mut options = Options::new(&[ECHO], &[]);
+    assert_eq!(options.request(Side::Us, ECHO, true), Some(WILL));
+    assert_eq!(options.request(Side::Us, ECHO, false), None);
+    assert!(options.is_pending(Side::Us, ECHO));
+    assert_eq!(options.receive(DO, ECHO).reply, Some(WONT));
+    assert_eq!(options.request(Side::Us, ECHO, true), None);
+    let reaction = options.receive(DONT, ECHO);
+    assert_eq!(reaction.reply, Some(WILL));
+    assert_eq!(options.receive(DO, ECHO).settled, Some((Side::Us, true)));
+    assert!(options.is_on(Side::Us, ECHO));
+}
+
+#[test]
+fn special_characters_are_agreed_by_level() {
+    let mut table = Table::default();
+    // RFC 1184 section 2.4: a value is taken, and acknowledged once.
+    let ours = [slc::EC, slc::VALUE, 8];
+    assert_eq!(table.receive(&ours), [slc::EC, slc::VALUE | slc::ACK, 8]);
+    assert_eq!(table.receive(&ours), []);
+    assert_eq!(table.value(slc::EC), Some(8));
+    assert_eq!(table.receive(&[slc::EC, slc::DEFAULT, 0]), [slc::EC, slc::VALUE, 127]);
+    table.set(slc::EL, Entry::new(slc::CANTCHANGE, 21));
+    assert_eq!(table.receive(&[slc::EL, slc::VALUE, 1]), [slc::EL, slc::CANTCHANGE, 21]);
+    let both = table.receive(&[slc::EL, slc::CANTCHANGE, 1]);
+    assert_eq!(both, [slc::EL, slc::NOSUPPORT, slc::NONE]);
+    assert_eq!(table.value(slc::EL), None);
+    assert_eq!(table.receive(&[99, slc::VALUE, 1]), [99, slc::NOSUPPORT, slc::NONE]);
+    assert_eq!(table.receive(&[99, slc::NOSUPPORT, 1, 5]), []);
+}
