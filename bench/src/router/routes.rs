@@ -1,7 +1,7 @@
 //! Route changes while packets are forwarded. Called by `router`. One thread has a full table and
 //! applies a stream of changes to it; another forwards bursts by the same FIB: headers are checked,
-//! destinations looked up and hops decremented. It is no stack, because a stack is one shard and changes its own routes
-//! between its bursts. Each thread has a core of its own.
+//! destinations looked up and hops decremented. It is no stack, because a stack is one shard and
+//! changes its own routes between its bursts. Each thread has a core of its own.
 
 use core::hint::black_box;
 use core::net::{IpAddr, Ipv4Addr};

@@ -21,7 +21,6 @@ pub(crate) use words::Words;
 
 use crate::running::Refused;
 use crate::{Outcome, Usage, output};
-use run::Asked;
 
 /// A lookup found no route, which was said already.
 #[derive(Debug)]
@@ -54,12 +53,14 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 
 fn run(args: &Args) -> Result<String> {
     let mut words = Words::new(&args.words);
-    let object = words.next().unwrap_or("help");
+    let Some(object) = words.next() else {
+        return words::usage("an object is missing: give addr, route, neigh or link");
+    };
     let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "help"];
     match objects.iter().find(|name| name.starts_with(object) && !object.is_empty()) {
         Some(&"address") => addr::run(args, words),
         Some(&"route") => route::run(args, words),
-        Some(&"rule") => rule(args, &mut words),
+        Some(&"rule") => rule(),
         Some(&"neighbor" | &"neighbour") => neigh::run(args, words),
         Some(&"link") => link::run(args, words),
         Some(_) => Ok(args::GRAMMAR.to_owned() + "\n"),
@@ -69,12 +70,10 @@ fn run(args: &Args) -> Result<String> {
     }
 }
 
-/// There are no rules: a list of none.
-fn rule(args: &Args, words: &mut Words) -> Result<String> {
-    if !matches!(words.command(&["list", "show", "lst"]), Some("list")) {
-        return words::usage("rules cannot be changed: this stack has no policy rules yet");
-    }
-    Asked::open(args)?;
-    output::err("the stack has no policy rules yet: every lookup is in table main");
-    args.listed(&[], |_| String::new())
+/// The control socket does not tell of rules: an empty list would be a lie.
+fn rule() -> Result<String> {
+    words::usage(
+        "rules are neither shown nor changed by the control socket yet: a program that embeds the \
+         stack sets them by `Stack::add_rule`",
+    )
 }

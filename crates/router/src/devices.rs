@@ -66,6 +66,8 @@ impl Opener {
             let config = tap::Config {
                 name: Some(name.name.clone()),
                 link: name.kind.link(),
+                // A super-segment is not forwarded (`ip_super_segment`): the kernel shall cut them.
+                vnet_hdr: false,
                 // The ring belongs to the process that writes.
                 io_uring: false,
                 ..tap::Config::default()

@@ -74,6 +74,15 @@ pub(crate) struct TimeWaitEntry {
     pub(crate) sender: Option<Box<(Owner, u32)>>,
 }
 
+impl TimeWaitEntry {
+    /// Of a connection that is over.
+    pub(crate) fn new(pcb: &Pcb, record: TimeWait) -> TimeWaitEntry {
+        let is_anybodys = pcb.owner.is_program() && pcb.mark == 0;
+        let sender = (!is_anybodys).then(|| Box::new((pcb.owner.clone(), pcb.mark)));
+        TimeWaitEntry { key: pcb.key, record, place: 0, sender }
+    }
+}
+
 /// All connections of a shard.
 pub(crate) struct Connections {
     pcbs: SlotMap<TcpHandle, Box<Pcb>>,

@@ -154,6 +154,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let hop = match stack.routes.lookup(transit.dst, Some(transit.src), sender) {
         Ok(hop) => hop,
         Err(why) => {
+            // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
             if let Some(what) = said(why) {
                 report(stack, &m, packet, &transit, Report::Unreachable(what));
             }

@@ -67,8 +67,8 @@ fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
         && stack.ports.get(port).is_some_and(|port| port.local.may_send(gateway))
 }
 
-/// Whose packet is the quoted one, if it may be one of those that we sent last? A segment has to be of a connection,
-/// near what is in flight; a datagram or an echo request of a socket.
+/// Whose packet is the quoted one, if it may be one of those that we sent last? A segment has to be
+/// of a connection, near what is in flight; a datagram or an echo request of a socket.
 fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u32)>, DropReason> {
     let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
     Ok(match quoted.protocol {
@@ -96,7 +96,8 @@ fn host(addr: IpAddr) -> Cidr {
     Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
 }
 
-/// Packets to a host that go by the route `old` go by `gateway` for a while. A host route of anybody else's stays as it is.
+/// Packets to a host that go by the route `old` go by `gateway` for a while. A host route of
+/// anybody else's stays as it is.
 /// RFC 1122 3.2.2.2-d.
 fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
     let (dest, port, table) = (old.dest, old.port, old.table);

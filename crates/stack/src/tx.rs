@@ -271,11 +271,7 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     let orphan = pcb.tcb.is_orphan();
     if pcb.tcb.state == State::TimeWait && pcb.in_table {
-        let record = TimeWait::new(&pcb.tcb, &stack.core.cx);
-        let key = pcb.key;
-        let is_anybodys = pcb.owner.is_program() && pcb.mark == 0;
-        let sender = (!is_anybodys).then(|| Box::new((pcb.owner.clone(), pcb.mark)));
-        let entry = TimeWaitEntry { key, record, place: 0, sender };
+        let entry = TimeWaitEntry::new(pcb, TimeWait::new(&pcb.tcb, &stack.core.cx));
         stack.rare_timers.note(entry.record.expires);
         stack.connections.unlink(handle, &stack.core.secret);
         stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.cx.budget);

@@ -23,7 +23,6 @@ As ip(8), for a running wirespeed; words may be cut short, as in `ip r g 192.0.2
   ip neigh add|replace|change|del IP [lladdr MAC] dev PORT
   ip neigh get IP dev PORT
   ip link  [show [PORT]]
-  ip rule  [show]
 
 A change lasts until the program ends or its configuration changes the same thing. It is for the
 user that runs the program, and for root.

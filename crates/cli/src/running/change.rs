@@ -36,8 +36,19 @@ pub(crate) struct Change {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Object {
     Route(RouteSpec),
-    Neighbour { port: u16, ip: IpAddr, mac: Option<String> },
-    Address { port: u16, cidr: String, valid_s: Option<u64>, preferred_s: Option<u64>, nodad: bool },
+    Neighbour {
+        port: u16,
+        ip: IpAddr,
+        mac: Option<String>,
+    },
+    Address {
+        port: u16,
+        cidr: String,
+        valid_s: Option<u64>,
+        preferred_s: Option<u64>,
+        /// Used at once, without duplicate address detection.
+        nodad: bool,
+    },
 }
 
 /// A route; for [`Verb::Del`] what is not given matches every one.

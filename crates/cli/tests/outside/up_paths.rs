@@ -118,7 +118,7 @@ fn flows() {
         let (_, received) = report.rsplit_once("\"sum_received\"").expect("a sum");
         let bytes = received.split("\"bytes\":").nth(1).and_then(|rest| rest.split(',').next());
         let bytes: u64 = bytes.expect("a figure").trim().parse().expect("a number");
-        assert!(bytes > 1_000_000, "{report}");
+        assert!(bytes > 1_000_000, "{report}{}", world.show("drops"));
     }
     let log = world.log();
     assert!(log.matches("1 changes took effect, 0 failed").count() >= 12, "{log}");

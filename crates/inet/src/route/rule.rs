@@ -79,7 +79,7 @@ impl fmt::Display for RuleError {
         f.write_str(match self {
             RuleError::Exists => "the same rule is there already: remove it first, or leave it",
             RuleError::LimitReached => {
-                "there are as many rules as the limit `rules` allows: remove one, or raise the limit"
+                "the limit `rules` allows no more of them: remove one, or raise the limit"
             }
         })
     }
