@@ -4,9 +4,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{dump, ip, pages, show, top, ttcp};
+use crate::{dump, ip, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{ping, services, up, wire};
+use crate::{ping, rpcbind, services, up, wire};
 
 /// The value of an option that turns something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +63,11 @@ pub(crate) enum Tool {
     /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
     #[cfg(target_os = "linux")]
     Wire(Box<wire::Args>),
+    /// List the ONC RPC programs of a host, or try whether one answers
+    Rpcinfo(rpcinfo::Args),
+    /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets
+    #[cfg(target_os = "linux")]
+    Rpcbind(rpcbind::Args),
     /// Print packets of a running wirespeed, an interface or a file, or write them to a file
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more

@@ -23,6 +23,9 @@ mod outside;
 mod pages;
 #[cfg(target_os = "linux")]
 mod ping;
+#[cfg(target_os = "linux")]
+mod rpcbind;
+mod rpcinfo;
 mod running;
 #[cfg(target_os = "linux")]
 mod services;
@@ -62,6 +65,9 @@ pub fn main() -> ExitCode {
         Tool::Up(args) => up::main(&args),
         #[cfg(target_os = "linux")]
         Tool::Wire(args) => wire::main(&args),
+        Tool::Rpcinfo(args) => rpcinfo::main(&args),
+        #[cfg(target_os = "linux")]
+        Tool::Rpcbind(args) => rpcbind::main(&args),
         Tool::Dump(args) => dump::main(&args),
         Tool::Show(args) => show::main(&args),
         Tool::Ip(args) => ip::main(&args),

@@ -12,6 +12,7 @@ mod ip;
 mod iperf;
 mod needs;
 mod outside;
+mod rpc;
 mod soak;
 mod suites;
 mod tcp;
