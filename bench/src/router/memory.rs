@@ -103,7 +103,7 @@ fn two_shards(seconds: f64) -> Result<Measurement> {
 
 /// One stack that is no shard on one core is the other side.
 pub(super) fn two_cores(b: &Bench) -> Result<Figure> {
-    b.close_ratio(Measurement::units_per_cpu_s, two_shards, ours(shared()))
+    b.ratio(Measurement::units_per_cpu_s, two_shards, ours(shared()))
 }
 
 /// The router's share of a core for as many full-size frames as 10 Gb/s of Ethernet carry.
