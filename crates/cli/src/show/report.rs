@@ -29,6 +29,7 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("addresses", &["port", "address", "state", "origin", "valid_ms", "preferred_ms"]),
     ("neighbours", &["port", "address", "mac", "state", "mtu", "confirmed_ms"]),
     ("routes", &["destination", "via", "port", "mtu", "origin", "expires_ms", "table"]),
+    ("fib", &["destination", "via", "dev", "weight", "mtu", "metric", "origin", "table"]),
     ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 

@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::args::Args;
+use super::fib;
 use super::filter::Filter;
+use crate::Usage;
 use crate::running::{Question, Section, TIMEOUT, ask, find, whole};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
@@ -18,33 +20,32 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 
 /// The document for the command line.
 pub(super) fn document(args: &Args) -> Result<Value> {
-    let filter = args.filter()?;
+    let (filter, fib) = (args.filter()?, args.fib()?);
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
-    let mut stacks = Vec::new();
+    let (mut stacks, mut wrong) = (Vec::new(), None);
     for (stack, name) in program.stacks.iter().enumerate() {
-        let mut shown = Map::new();
-        shown.insert("name".to_owned(), json!(name));
-        for section in args.sections() {
-            let mut whole = whole(&mut client, stack, section)?;
-            choose(&mut whole, filter.as_ref());
-            if args.is_full() && whole.as_array().is_some_and(|rows| !rows.is_empty()) {
-                let begun = Instant::now();
-                std::thread::sleep(LOOKS_APART);
-                let later = crate::running::whole(&mut client, stack, section)?;
-                delivery(&mut whole, &later, begun.elapsed());
+        let shown = match &fib {
+            Some(fib) => fib::ask_stack(&mut client, stack, fib),
+            None => sections(&mut client, stack, args, filter.as_ref()),
+        };
+        match shown {
+            Ok(mut shown) => {
+                shown.insert("name".to_owned(), json!(name));
+                stacks.push(Value::Object(shown));
             }
-            shown.insert(name_of(section), whole);
+            // Another stack may have the port.
+            Err(error) if error.is::<Usage>() => wrong = Some(error),
+            Err(error) => return Err(error),
         }
-        stacks.push(Value::Object(shown));
     }
-    let found = stacks.iter().any(|stack| {
-        let rows = |section: &Section| stack[name_of(*section)].as_array().map(Vec::len);
-        args.sections().iter().any(|section| rows(section) != Some(0))
-    });
-    if args.is_full() && !found {
+    if let (true, Some(wrong)) = (stacks.is_empty(), wrong) {
+        return Err(wrong);
+    }
+    let is_found = |stack: &Value| stack["connections"].as_array().is_some_and(|c| !c.is_empty());
+    if args.is_full() && !stacks.iter().any(is_found) {
         bail!("there is no such connection: `wirespeed show connections` lists those there are");
     }
     Ok(json!({
@@ -57,6 +58,28 @@ pub(super) fn document(args: &Args) -> Result<Value> {
         },
         "stacks": stacks,
     }))
+}
+
+/// The sections of a stack that are asked for.
+fn sections(
+    client: &mut Client,
+    stack: usize,
+    args: &Args,
+    filter: Option<&Filter>,
+) -> Result<Map<String, Value>> {
+    let mut shown = Map::new();
+    for section in args.sections() {
+        let mut rows = whole(client, stack, section)?;
+        choose(&mut rows, filter);
+        if args.is_full() && rows.as_array().is_some_and(|rows| !rows.is_empty()) {
+            let begun = Instant::now();
+            std::thread::sleep(LOOKS_APART);
+            let later = whole(client, stack, section)?;
+            delivery(&mut rows, &later, begun.elapsed());
+        }
+        shown.insert(name_of(section), rows);
+    }
+    Ok(shown)
 }
 
 /// Keep the rows that the filter matches.

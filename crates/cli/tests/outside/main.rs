@@ -11,6 +11,8 @@ mod auto;
 #[cfg(target_os = "linux")]
 mod dump;
 #[cfg(target_os = "linux")]
+mod fib;
+#[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
 mod ping;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let cases: &[&[testbed::Case]] = &[
         auto::CASES,
         dump::CASES,
+        fib::CASES,
         ping::CASES,
         services::CASES,
         sockets::CASES,

@@ -10,10 +10,10 @@ use core::net::IpAddr;
 use base::Cidr;
 
 use super::ecmp::{self, BUCKETS};
-use super::fib::key_of;
 use super::group::{Found, GroupIndex, flow_of};
 use super::rib::Known;
 use super::rule::{NoRoute, Rule, RuleError};
+use super::shared::key_of;
 use super::trie::mask;
 use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
 

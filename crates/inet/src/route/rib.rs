@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use base::{Cidr, Instant};
 
-use super::fib::{Fib, Root, Target, View, Writer, key_of};
+use super::fib::{Fib, Root, Target, Writer};
 use super::group::{GroupIndex, Path};
 use super::rule::Rules;
+use super::shared::key_of;
 use super::trie::{Prefix, SHORT, mask};
+use super::view::View;
 use super::{GROUPS_MAX, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
 /// Length, version and table of prefixes: longest first, as a lookup would have them.
