@@ -151,7 +151,7 @@ impl Stack {
     /// The hash that says which shard a flow belongs to; a stack alone has all flows.
     pub fn steering(&self) -> Steering {
         let membership = self.membership.as_ref();
-        membership.map_or(Steering::new([0; 2], 1), |membership| membership.steering)
+        membership.map_or(Steering::alone(), |membership| membership.steering)
     }
 
     /// Does another shard speak for the host?

@@ -25,6 +25,8 @@ mod up_paths;
 #[cfg(target_os = "linux")]
 mod up_ports;
 #[cfg(target_os = "linux")]
+mod up_shards;
+#[cfg(target_os = "linux")]
 mod wire;
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         up::CASES,
         up_paths::CASES,
         up_ports::CASES,
+        up_shards::CASES,
         wire::CASES,
     ];
     #[cfg(not(target_os = "linux"))]

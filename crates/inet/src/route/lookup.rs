@@ -59,12 +59,8 @@ impl Routes {
             return false;
         }
         let (view, flow, is_needed) = (self.view(), flow_of(src, dst), Cell::new(false));
-        let look = |table| match view.find(
-            view.lookup(dst, table),
-            dst,
-            flow,
-            sender.restriction(),
-        ) {
+        let look = |table| match view.find(view.lookup(dst, table), dst, flow, sender.restriction())
+        {
             Found::Hop(_) => Some(()),
             Found::Nothing => None,
             Found::Restricted => {
