@@ -69,7 +69,9 @@ impl Turns {
         if self.stamp != Some(stamp) {
             self.stamp = Some(stamp);
             self.group.published.publish(stack);
-            self.group.bells.iter().skip(1).for_each(|bell| drop(bell.ring()));
+            for bell in self.group.bells.iter().skip(1) {
+                bell.ring();
+            }
         }
     }
 
