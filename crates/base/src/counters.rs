@@ -148,6 +148,11 @@ impl Counters {
         self.0[counter as usize]
     }
 
+    /// Add those of another stack.
+    pub fn include(&mut self, other: &Counters) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
+    }
+
     /// Every counter with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&c| (c, self.of(c)))

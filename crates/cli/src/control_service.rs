@@ -45,6 +45,8 @@ const DENIED: &str = "Operation not permitted: the user that runs the program, a
 pub(crate) struct ControlService {
     server: Option<Server>,
     command: &'static str,
+    /// The stacks are shards of one host.
+    has_shards: bool,
     leases: Leases,
 }
 
@@ -61,7 +63,17 @@ impl ControlService {
             let (budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
-        ControlService { server: serve().ok(), command, leases: Leases::default() }
+        ControlService {
+            server: serve().ok(),
+            command,
+            has_shards: false,
+            leases: Leases::default(),
+        }
+    }
+
+    /// The stacks are shards of one host, the first of which speaks for it.
+    pub(crate) fn have_shards(&mut self) {
+        self.has_shards = true;
     }
 
     /// When to poll again, for a loop that polls every `tick`.
@@ -139,6 +151,7 @@ impl ControlService {
         let Some(server) = &mut self.server else { return };
         let control = server.budget().clone();
         let (leases, most) = (&mut self.leases, control.of(Limit::ControlTaps));
+        let has_shards = self.has_shards;
         let mut full = 0;
         server.poll(now, |peer, request| {
             let mut tap = |stack, wanted| {
@@ -146,7 +159,7 @@ impl ControlService {
                 asked.map(|wanted| (stack, Wanted::Tap(wanted)))
             };
             let wanted = match serde_json::from_slice(&request.payload) {
-                Ok(Question::Program) => return message(&program(self.command, names)),
+                Ok(Question::Program) => return message(&program(self.command, names, has_shards)),
                 Ok(Question::Section { stack, section, cursor }) => {
                     Ok((stack, Wanted::Page(section, cursor)))
                 }
@@ -198,12 +211,13 @@ fn message(answer: &Answer) -> Message {
     Message { payload: serde_json::to_vec(answer).unwrap_or_default(), descriptors: Vec::new() }
 }
 
-fn program(command: &str, names: &[String]) -> Answer {
+fn program(command: &str, names: &[String], shards: bool) -> Answer {
     let program = Program {
         pid: std::process::id(),
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         stacks: names.to_vec(),
+        shards,
     };
     Answer { program: Some(program), ..Answer::default() }
 }

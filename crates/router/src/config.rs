@@ -2,8 +2,8 @@
 //! configuration but a list of [`Problem`]s, each with its line, its column and what to write.
 //!
 //! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
-//! `check` compares entries with each other, `place` finds lines and columns. Limit: [`BYTES_MAX`].
-//! docs/decisions/0078-configuration-by-difference.md.
+//! `check` compares entries with each other, `place` finds lines and columns. Limits: [`BYTES_MAX`],
+//! [`SHARDS_MAX`]. //! docs/decisions/0078-configuration-by-difference.md.
 
 mod check;
 mod place;
@@ -24,6 +24,9 @@ pub use place::{Problem, Problems};
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
 
+/// The most shards: no machine of today has more queues at a port that are worth it.
+pub const SHARDS_MAX: usize = 64;
+
 /// A network, ordered: address without host bits, prefix length.
 pub type Prefix = (IpAddr, u8);
 
@@ -40,6 +43,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Does a process without privileges run the stack?
     pub separate: bool,
+    /// Stacks that share the packets, each on a thread of its own.
+    pub shards: usize,
     /// Limits that are not at their defaults; they count from the start of the program.
     pub limits: BTreeMap<&'static str, usize>,
     /// Switches that are not at their defaults.
@@ -63,6 +68,7 @@ impl Default for Config {
             drain: Duration::from_secs(5),
             metrics: None,
             separate: true,
+            shards: 1,
             limits: BTreeMap::new(),
             switches: BTreeMap::new(),
             ports: BTreeMap::new(),

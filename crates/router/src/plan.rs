@@ -64,8 +64,11 @@ pub fn difference(old: &Config, new: &Config) -> Vec<Operation> {
 
 /// The settings that differ and count from the start of the program only.
 pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let all =
-        [("[limits]", old.limits != new.limits), ("[privileges]", old.separate != new.separate)];
+    let all = [
+        ("[limits]", old.limits != new.limits),
+        ("[privileges]", old.separate != new.separate),
+        ("shards", old.shards != new.shards),
+    ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
 

@@ -33,14 +33,14 @@ impl World {
     /// Let a configuration take effect; returns the ports whose device was opened.
     fn apply(&mut self, config: &Config) -> Vec<String> {
         let (mut opened, ends) = (Vec::new(), &mut self.ends);
-        let all = self.live.apply(&mut self.stack, config, |name, port| {
+        let all = self.live.apply(&mut [&mut self.stack], config, |name, port| {
             opened.push(name.to_owned());
             let mtu = port.mtu.unwrap_or(Mtu::ETHERNET);
             let (ours, theirs) = mem::pair(&mem::Config { mtu, ..mem::Config::default() });
             ends.push(theirs);
             let Link::Device(device) = &port.link else { panic!("a VLAN is opened") };
             let last = device.name.bytes().last().unwrap_or(0);
-            Ok(Opened { device: Box::new(ours), mac: MacAddr([2, 0, 0, 0, 0, last]) })
+            Ok(Opened { queues: vec![Box::new(ours)], mac: MacAddr([2, 0, 0, 0, 0, last]) })
         });
         for done in &all {
             assert_eq!(done.result, Ok(()), "{}", done.operation);
@@ -217,12 +217,12 @@ fn what_fails_is_tried_again() {
                 [[port]]\nname = \"b\"\ndevice = \"tap:b\"\n";
     let config = Config::parse("r.toml", text).expect("valid");
     let mut world = World::new();
-    let all = world.live.apply(&mut world.stack, &config, |name, _| {
+    let all = world.live.apply(&mut [&mut world.stack], &config, |name, _| {
         let (ours, theirs) = mem::pair(&mem::Config::default());
         world.ends.push(theirs);
         match name {
             "a" => Err("no such device".to_owned()),
-            _ => Ok(Opened { device: Box::new(ours), mac: MacAddr([2, 0, 0, 0, 0, 1]) }),
+            _ => Ok(Opened { queues: vec![Box::new(ours)], mac: MacAddr([2, 0, 0, 0, 0, 1]) }),
         }
     });
     let failed: Vec<String> = all

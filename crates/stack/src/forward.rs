@@ -24,7 +24,7 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, tx};
+use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, shard, tx};
 
 /// What a stack forwards.
 #[derive(Default)]
@@ -153,6 +153,9 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let sender = Sender::Transit { in_port: m.in_port() };
     let hop = match stack.routes.lookup(transit.dst, Some(transit.src), sender) {
         Ok(hop) => hop,
+        Err(_) if stack.routes.needs_rib(transit.dst, Some(transit.src), sender) => {
+            return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpNoRoute);
+        }
         Err(why) => {
             // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
             if let Some(what) = said(why) {

@@ -120,6 +120,8 @@ pub use stack::pair;
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+/// Several stacks, one a core, that are one host.
+pub use stack::shard;
 pub use stack::snapshot;
 pub use stack::{
     Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,

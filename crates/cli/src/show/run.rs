@@ -2,6 +2,7 @@
 //!
 //! Called by: `show.rs`. The running program answers (`control_service.rs`).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -48,7 +49,8 @@ pub(super) fn document(args: &Args) -> Result<Value> {
     if args.is_full() && !stacks.iter().any(is_found) {
         bail!("there is no such connection: `wirespeed show connections` lists those there are");
     }
-    Ok(json!({
+    let host = if program.shards { sums(&stacks) } else { Map::new() };
+    let mut document = json!({
         "tool": "show",
         "version": env!("CARGO_PKG_VERSION"),
         "program": {
@@ -57,7 +59,28 @@ pub(super) fn document(args: &Args) -> Result<Value> {
             "version": program.version,
         },
         "stacks": stacks,
-    }))
+    });
+    if !host.is_empty() {
+        document["host"] = Value::Object(host);
+    }
+    Ok(document)
+}
+
+/// What the shards of one host counted together, of the sections that count.
+fn sums(stacks: &[Value]) -> Map<String, Value> {
+    let mut host = Map::new();
+    for section in [Section::Counters, Section::Drops].map(name_of) {
+        let mut all: BTreeMap<&String, u64> = BTreeMap::new();
+        let of_shards = stacks.iter().filter_map(|stack| stack[&section].as_object());
+        for (name, count) in of_shards.flatten() {
+            *all.entry(name).or_default() += count.as_u64().unwrap_or(0);
+        }
+        if stacks.iter().any(|stack| !stack[&section].is_null()) {
+            let all = all.into_iter().map(|(name, count)| (name.clone(), json!(count)));
+            host.insert(section, Value::Object(all.collect()));
+        }
+    }
+    host
 }
 
 /// The sections of a stack that are asked for.
@@ -115,6 +138,19 @@ mod tests {
 
     fn row(local: &str, acked: u64) -> Value {
         json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 })
+    }
+
+    #[test]
+    fn shards_count_together() {
+        let shard =
+            |seen: u64, drops: Value| json!({ "counters": { "seen": seen }, "drops": drops });
+        let all = [shard(3, json!({ "full": 1 })), shard(4, json!({ "full": 2, "odd": 5 }))];
+        let expected = json!({ "counters": { "seen": 7 }, "drops": { "full": 3, "odd": 5 } });
+        assert_eq!(Value::Object(sums(&all)), expected);
+        assert!(
+            sums(&[json!({ "name": "router" })]).is_empty(),
+            "a section that was not asked for"
+        );
     }
 
     #[test]

@@ -27,6 +27,8 @@ mod up_paths;
 #[cfg(target_os = "linux")]
 mod up_ports;
 #[cfg(target_os = "linux")]
+mod up_shards;
+#[cfg(target_os = "linux")]
 mod wire;
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         up::CASES,
         up_paths::CASES,
         up_ports::CASES,
+        up_shards::CASES,
         wire::CASES,
     ];
     #[cfg(not(target_os = "linux"))]

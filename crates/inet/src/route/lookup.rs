@@ -4,6 +4,7 @@
 //! Called by: `stack`, for each packet or connection that needs a next hop. RFC 1122 section
 //! 3.3.1.1, RFC 1812 section 5.2.4. docs/decisions/0080.
 
+use core::cell::Cell;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
@@ -44,8 +45,32 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
+        if self.needs_rib(dst, src, sender) {
+            return Err(NoRoute::None);
+        }
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
         self.rules.find(selects, |table| self.lookup_in(table, dst, src, sender))
+    }
+
+    /// Is the RIB to say where this goes, which another stack has? Such a packet has no route here.
+    #[cold]
+    pub fn needs_rib(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
+        if !self.follows() {
+            return false;
+        }
+        let (view, flow, is_needed) = (self.view(), flow_of(src, dst), Cell::new(false));
+        let look = |table| match view.find(view.lookup(dst, table), dst, flow, sender.restriction())
+        {
+            Found::Hop(_) => Some(()),
+            Found::Nothing => None,
+            Found::Restricted => {
+                is_needed.set(true);
+                Some(())
+            }
+        };
+        // What is found does not matter, but whether the search got so far.
+        let _ = self.rules.find(|rule| rule.selects(dst, src, sender), look);
+        is_needed.get()
     }
 
     /// [`Routes::lookup`] in one table, whatever the rules say.
@@ -153,6 +178,11 @@ impl Routes {
     /// them.
     pub fn rules(&self) -> &[Rule] {
         self.rules.all()
+    }
+
+    /// Have these rules, which are in order: those of the stack whose routes these are.
+    pub fn set_rules(&mut self, rules: &[Rule]) {
+        self.rules.set(rules);
     }
 
     /// Add a rule.

@@ -67,6 +67,10 @@ impl Routes {
         Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
     }
 
+    pub(super) fn follows(&self) -> bool {
+        self.follows
+    }
+
     /// Add a route; one for the same destination and table over the same port is replaced, by the
     /// same gateway if it shares its packets with others. `false`, and nothing is changed, if there
     /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if a [`super::Reader`] has not ended

@@ -36,6 +36,10 @@ pub(super) fn config(draft: Draft, log: &mut Log<'_>) -> Config {
     let mut seen = BTreeMap::new();
     for (to, gap) in gaps {
         has_no_host_bits(&to, log);
+        if config.shards > 1 {
+            let what = "each shard would keep a gap of its own: remove it, or write shards = 1";
+            log.note(to.at, what);
+        }
         if is_first(&mut seen, prefix(to.value), to.at, "the gap of this network", log) {
             config.gaps.insert(prefix(to.value), gap);
         }

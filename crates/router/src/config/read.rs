@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::place::{At, Log, Problems};
 use super::section::{self, Section};
-use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, check};
+use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, SHARDS_MAX, check};
 
 /// The longest wait for queued output at the end.
 const DRAIN_MAX_S: usize = 300;
@@ -41,7 +41,6 @@ const LATER: &[(&str, &str)] = &[
     ("rule", "rules that select routing tables"),
     ("group", "groups of users"),
     ("tap", "captures to files; `wirespeed dump -w FILE` captures from a running router"),
-    ("shards", "several stacks"),
 ];
 
 /// The file with the places of its values.
@@ -117,6 +116,9 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     config.directed_broadcasts = broadcasts.unwrap_or(config.directed_broadcasts);
     if let Some(seconds) = all.number("drain_seconds", (0, DRAIN_MAX_S), log) {
         config.drain = Duration::from_secs(seconds.value as u64);
+    }
+    if let Some(shards) = all.number("shards", (1, SHARDS_MAX), log) {
+        config.shards = shards.value;
     }
     if let Some(metrics) = one(&all, "metrics", "[metrics]", &["listen"], log) {
         let example = "127.0.0.1:9464";

@@ -74,9 +74,19 @@ fn unknown_names_are_refused_with_the_nearest() {
 }
 
 #[test]
+fn shards_are_counted_and_what_they_cannot_have_is_refused() {
+    assert_eq!((right("").shards, right("shards = 2\n").shards), (1, 2));
+    for wrong in ["shards = 0\n", "shards = 65\n", "shards = \"2\"\n", "shards = -1\n"] {
+        says(wrong, "1:10", &["a whole number from 1 to 64"]);
+    }
+    let gap = "[[gap]]\nto = \"192.0.2.0/24\"\nmicroseconds = 60\n";
+    assert_eq!(right(&format!("shards = 1\n{gap}")).gaps.len(), 1);
+    says(&format!("shards = 2\n{gap}"), "3:6", &["a gap of its own", "shards = 1"]);
+}
+
+#[test]
 fn what_is_still_to_come_is_said() {
     says("[[rule]]\n", "1:1", &["rule is not available yet", "remove it"]);
-    says("[shards]\n", "1:1", &["shards is not available yet"]);
 }
 
 #[test]
