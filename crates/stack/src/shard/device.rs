@@ -218,6 +218,10 @@ impl Device for Queue {
         self.device.link_up()
     }
 
+    fn check_link(&mut self) -> bool {
+        self.device.check_link()
+    }
+
     fn is_gone(&self) -> bool {
         self.device.is_gone()
     }
