@@ -20,6 +20,10 @@ macro_rules! pass_through {
             self.device.link_up()
         }
 
+        fn check_link(&mut self) -> bool {
+            self.device.check_link()
+        }
+
         fn is_gone(&self) -> bool {
             self.device.is_gone()
         }

@@ -159,6 +159,9 @@ pub struct RouteTo {
     pub mtu: Option<Mtu>,
     /// Its part of the packets, if others lead to the network too (ECMP); else `None`.
     pub weight: Option<NonZeroU8>,
+    /// Of several to one network those with the lowest are used, the others while the links of all
+    /// of these are down.
+    pub metric: u32,
 }
 
 /// What is known of a neighbour.

@@ -216,9 +216,10 @@ impl Live {
         self.ports.get_mut(name).ok_or_else(|| missing(name))
     }
 
-    fn route(&self, key: &RouteKey, RouteTo { mtu, weight }: RouteTo) -> Result<Route, String> {
+    fn route(&self, key: &RouteKey, to: RouteTo) -> Result<Route, String> {
         let port = self.port(&key.port)?.id;
-        Ok(Route { mtu, weight, ..Route::new(cidr(key.to), key.via, port.0) })
+        let RouteTo { mtu, weight, metric } = to;
+        Ok(Route { mtu, weight, metric, ..Route::new(cidr(key.to), key.via, port.0) })
     }
 
     /// The queues of a port, counted, and split if it has VLANs.

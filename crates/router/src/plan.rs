@@ -305,6 +305,9 @@ impl fmt::Display for Operation {
             Operation::SetRoute(key, route) => {
                 write!(f, "{key}")?;
                 route.weight.map_or(Ok(()), |weight| write!(f, " weight {weight}"))?;
+                if route.metric != 0 {
+                    write!(f, " metric {}", route.metric)?;
+                }
                 route.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", mtu.bytes()))
             }
             Operation::RemoveNeighbour(port, ip, _) => {

@@ -7,7 +7,7 @@ use std::num::NonZeroU8;
 
 use base::{Duration, MacAddr, Mtu, Switch};
 use device::mem;
-use proptest::collection::btree_set;
+use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
 use stack::snapshot::NeighbourRow;
@@ -68,7 +68,8 @@ impl World {
         for route in stack.routes_page(0, usize::MAX).rows {
             let name = self.name(route.port);
             let (to, via, mtu, weight) = (route.dest, route.via, route.mtu, route.weight);
-            lines.push(format!("{to} {via:?} {name} {mtu:?} {weight:?} {:?}", route.origin));
+            let (metric, origin) = (route.metric, route.origin);
+            lines.push(format!("{to} {via:?} {name} {mtu:?} {weight:?} {metric} {origin:?}"));
         }
         for row in stack.neighbours_page(0, usize::MAX).rows {
             let NeighbourRow { port, ip, mac, state, .. } = row;
@@ -146,7 +147,7 @@ prop_compose! {
         ports in ports(),
         forwarding: bool,
         broadcasts: bool,
-        routes in btree_set((0_u8..3, 0_usize..5, option::of(1_u8..3)), 0..6),
+        routes in btree_map((0_u8..3, 0_usize..5, option::of(1_u8..3)), 0_u32..2, 0..6),
         neighbours in btree_set(
             (0_usize..2, 0_usize..5, option::of(1_u8..3), option::of(0_usize..2)), 0..6),
         gaps in btree_set((0_usize..2, 1_u64..3), 0..2),
@@ -156,10 +157,10 @@ prop_compose! {
             ports, forwarding, directed_broadcasts: broadcasts, ..Config::default()
         };
         let is_there = |port: usize| config.ports.contains_key(NAMES[port]);
-        for (to, port, via) in routes.into_iter().filter(|route| is_there(route.1)) {
+        for ((to, port, via), metric) in routes.into_iter().filter(|(route, _)| is_there(route.1)) {
             let via = via.map(|host| v4(10, 7, 0, host));
             let key = RouteKey { to: (v4(10, 6, to, 0), 24), port: NAMES[port].to_owned(), via };
-            config.routes.insert(key, RouteTo::default());
+            config.routes.insert(key, RouteTo { metric, ..RouteTo::default() });
         }
         // As a file is read: who is alone has no weight.
         let all: Vec<Prefix> = config.routes.keys().map(|key| key.to).collect();

@@ -103,7 +103,9 @@ impl Stack {
         let route = route.filter(|_| !is_scoped).cloned();
         let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
         let paths = |route: &Route| {
-            let of_it = |r: &&Route| r.weight.is_some() && r.metric == route.metric;
+            let of_it = |r: &&Route| {
+                r.weight.is_some() && r.metric == route.metric && !self.routes.is_down(r.port)
+            };
             match route.weight {
                 Some(_) => {
                     let of_prefix = self.routes.at(route.dest, table).iter().filter(of_it);

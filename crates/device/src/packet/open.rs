@@ -182,6 +182,7 @@ impl PacketSocket {
             limits: limits(link, config.offload, mtu),
             pushed_back: false,
             trouble: None,
+            unplugged: None,
             drops: Drops::default(),
         };
         socket.bind(index).map_err(refused("binding", name))?;

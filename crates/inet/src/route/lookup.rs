@@ -135,7 +135,8 @@ impl Routes {
         flow: u32,
         sender: Sender<'_>,
     ) -> Option<&'a Route> {
-        let admitted = known.routes.iter().filter(|route| route.admits(sender));
+        let usable = |route: &&Route| route.admits(sender) && !self.is_down(route.port);
+        let admitted = known.routes.iter().filter(usable);
         let best = admitted.clone().next()?;
         if best.weight.is_none() {
             return Some(best);

@@ -246,7 +246,7 @@ fn routes(drafts: &[RouteDraft], config: &mut Config, log: &mut Log<'_>) {
                 let what = format!("more than {PATHS_MAX} routes lead to this network");
                 log.note(draft.to.at, format!("{what}: remove some"));
             }
-            let to = RouteTo { mtu: draft.mtu, weight: draft.weight };
+            let to = RouteTo { mtu: draft.mtu, weight: draft.weight, metric: draft.metric };
             config.routes.insert(key, to);
         }
     }

@@ -72,6 +72,7 @@ pub(super) struct RouteDraft {
     pub(super) via: Option<At<IpAddr>>,
     pub(super) mtu: Option<Mtu>,
     pub(super) weight: Option<NonZeroU8>,
+    pub(super) metric: u32,
 }
 
 pub(super) struct NeighbourDraft {
@@ -136,7 +137,7 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
-    const ROUTE: &[&str] = &["to", "via", "port", "mtu", "weight"];
+    const ROUTE: &[&str] = &["to", "via", "port", "mtu", "weight", "metric"];
     for section in many(&all, "route", "[[route]]", ROUTE, log) {
         draft.routes.extend(route(&section, log));
     }
@@ -297,12 +298,14 @@ fn mtu(section: &Section<'_>, log: &mut Log<'_>) -> Option<At<Mtu>> {
 fn route(section: &Section<'_>, log: &mut Log<'_>) -> Option<RouteDraft> {
     section.needed("to", "\"0.0.0.0/0\"", log);
     let weight = section.number("weight", (1, usize::from(u8::MAX)), log);
+    let metric = section.number("metric", (0, u32::MAX as usize), log);
     Some(RouteDraft {
         to: section.parsed("to", "198.51.100.0/24", log)?,
         port: section.text("port", log).map(owned),
         via: section.parsed("via", "192.0.2.254", log),
         mtu: mtu(section, log).map(|mtu| mtu.value),
         weight: weight.and_then(|weight| NonZeroU8::new(weight.value as u8)),
+        metric: metric.map_or(0, |metric| metric.value as u32),
     })
 }
 

@@ -171,6 +171,18 @@ fn routes_to_one_network_share_its_packets() {
 }
 
 #[test]
+fn a_route_may_have_a_metric() {
+    let route = |via: u8, more: &str| {
+        format!("[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.{via}\"\n{more}")
+    };
+    let text = route(8, "") + &route(9, "metric = 20\n");
+    let config = right(&with_lan(&text));
+    let metrics: Vec<u32> = config.routes.values().map(|to| to.metric).collect();
+    assert_eq!(metrics, [0, 20]);
+    says(&with_lan(&route(8, "metric = -1\n")), "8:10", &["from 0 to 4294967295"]);
+}
+
+#[test]
 fn vlans_are_of_ports_with_devices() {
     let vlan = |parent: &str| {
         with_lan(&format!("[[port]]\nname = \"v\"\nparent = \"{parent}\"\nvlan = 5\n"))
