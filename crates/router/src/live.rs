@@ -177,9 +177,8 @@ impl Live {
                 stack.remove_one_route(&self.route(key, RouteTo::default())?);
             }
             Operation::SetRoute(key, route) => {
-                if !stack.add_route(self.route(key, *route)?) {
-                    return Err("the table is full: raise limit routes".to_owned());
-                }
+                let is_added = stack.add_route(self.route(key, *route)?);
+                is_added.then_some(()).ok_or("the table is full: raise limit routes")?;
             }
             Operation::StopAsking(port, Asks::Auto) => {
                 stack.stop_autoconf(self.port(port)?.id);
