@@ -1,7 +1,7 @@
 //! The server: a bounded number of clients on one thread; no call blocks.
 //!
 //! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
-//! [`Server::descriptors`] is ready. Counters: hits of the five `control_` limits in
+//! [`Server::descriptors`] is ready. Counters: hits of the `control_` limits in
 //! [`Server::budget`].
 
 use std::fs::symlink_metadata;
@@ -32,7 +32,7 @@ pub struct Server {
     clients: Vec<Connection>,
     budget: Budget,
     groups: Groups,
-    admits: fn(&Owner) -> bool,
+    admits: Box<dyn Fn(&Owner) -> bool + Send>,
 }
 
 struct Connection {
@@ -60,7 +60,7 @@ impl Server {
         path: &Path,
         budget: Budget,
         groups: Groups,
-        admits: fn(&Owner) -> bool,
+        admits: impl Fn(&Owner) -> bool + Send + 'static,
     ) -> Result<Server, ControlError> {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be made");
@@ -76,11 +76,28 @@ impl Server {
             other => other.map_err(refused())?,
         }
         let identity = symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
-        let clients = Vec::new();
+        let (clients, admits) = (Vec::new(), Box::new(admits));
         let server =
             Server { listener, path: path.to_owned(), identity, clients, budget, groups, admits };
         listen(&server.listener, BACKLOG).map_err(refused())?;
         Ok(server)
+    }
+
+    /// Admit others from now on; clients that are not among them are closed.
+    pub fn set_admits(&mut self, admits: impl Fn(&Owner) -> bool + Send + 'static) {
+        self.clients.retain(|client| admits(&client.peer.owner));
+        self.admits = Box::new(admits);
+    }
+
+    /// Let every user of the machine connect: who is admitted is decided by what the kernel says of
+    /// the client, and not by the mode of the file.
+    ///
+    /// # Errors
+    /// [`ControlError::System`]: the file is not ours any more.
+    pub fn open_to_all(&self) -> Result<(), ControlError> {
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::chmod(&self.path, mode)
+            .map_err(ControlError::system("the mode of the control socket cannot be changed"))
     }
 
     /// The path of the socket.
@@ -149,7 +166,9 @@ impl Server {
             let Ok(peer) = Peer::of(socket.as_fd(), self.groups) else { continue };
             let welcome = if !(self.admits)(&peer.owner) {
                 Welcome::NotAdmitted
-            } else if !self.budget.admits(Limit::ControlClients, self.clients.len()) {
+            } else if !self.budget.admits(Limit::ControlClients, self.clients.len())
+                || !self.has_room_for(&peer.owner)
+            {
                 Welcome::Full
             } else {
                 Welcome::Yes
@@ -163,6 +182,13 @@ impl Server {
                 self.clients.push(client);
             }
         }
+    }
+
+    /// One user shall not keep out the others.
+    fn has_room_for(&mut self, owner: &Owner) -> bool {
+        let of_user = self.clients.iter().filter(|client| client.peer.owner.uid == owner.uid);
+        let used = of_user.count();
+        own_user_and_root(owner) || self.budget.admits(Limit::ControlUserClients, used)
     }
 }
 

@@ -132,3 +132,5 @@ pub use stack::{
     UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, dplpmtud, route::MAIN_TABLE,
     route::PATHS_MAX,
 };
+/// Who may use a route, and the rules that choose its table.
+pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};

@@ -130,7 +130,9 @@ fn grouped(found: &[Value], asked: &Asked, addresses: &[Value], by: &Selector) -
         let is_shared = !route["weight"].is_null();
         let of_group = is_shared
             && last.is_some_and(|last| !last["weight"].is_null())
-            && ["destination", "table", "metric"].iter().all(|key| same(key));
+            && ["destination", "table", "metric", "include", "exclude", "no_forward"]
+                .iter()
+                .all(|key| same(key));
         last = Some(route);
         let mut row = match (of_group, rows.pop()) {
             (true, Some(row)) => row,
@@ -192,6 +194,14 @@ fn shown(route: &Value, asked: &Asked, addresses: &[Value], by: &Selector) -> Va
     if let Some(ms) = route["expires_ms"].as_u64() {
         row["expires"] = json!(ms / 1000);
     }
+    for key in ["include", "exclude"] {
+        if route[key].is_array() {
+            row[key] = route[key].clone();
+        }
+    }
+    if route["no_forward"] == true {
+        row["no_forward"] = json!(true);
+    }
     if route["mtu"].is_u64() {
         row["metrics"] = json!([{ "mtu": route["mtu"] }]);
     }
@@ -239,6 +249,15 @@ fn line(row: &Value) -> String {
             ("uid", "uid"),
         ],
     );
+    for key in ["include", "exclude"] {
+        if let Some(names) = row[key].as_array() {
+            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+            line += &format!("{key} {} ", crate::output::plain(&names.join(",")));
+        }
+    }
+    if row["no_forward"] == true {
+        line += "no_forward ";
+    }
     if row["flags"][0] == "linkdown" {
         line += "linkdown ";
     }
@@ -329,7 +348,8 @@ pub(crate) fn lookup(
         let uid = rustix::process::getuid().as_raw();
         dst = Some(ip.to_string());
         let (src, output, input) = (None, None, None);
-        lookup = Some(Lookup { dst: ip, src, output, input, uid, mark: 0 });
+        let gids = Vec::new();
+        lookup = Some(Lookup { dst: ip, src, output, input, uid, gids, mark: 0 });
     }
     let (Some(mut lookup), Some(dst)) = (lookup, dst) else {
         return usage(&format!("any valid address is expected rather than \"{first}\""));
@@ -344,10 +364,21 @@ pub(crate) fn lookup(
             word => return garbage(word),
         }
     }
+    // The groups of others are not asked for: who is in a group by one of them looks by himself.
+    if lookup.uid == rustix::process::getuid().as_raw() && lookup.uid != 0 {
+        let others = rustix::process::getgroups().unwrap_or_default();
+        let all = others.into_iter().chain([rustix::process::getgid()]);
+        lookup.gids = all.map(|gid| gid.as_raw()).collect();
+    }
     if lookup.src.is_some_and(|src| src.is_ipv4() != lookup.dst.is_ipv4()) {
         return usage("source and destination are of one version of IP");
     }
     Ok((lookup, dst))
+}
+
+/// Names with commas between them; without any, no group.
+fn groups(word: &str) -> Vec<String> {
+    word.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<RouteSpec> {
@@ -378,6 +409,9 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
                 None => return usage("a route is in one table: give its number"),
             },
             "onlink" => spec.onlink = true,
+            "include" => spec.include = Some(groups(words.value("include")?)),
+            "exclude" => spec.exclude = Some(groups(words.value("exclude")?)),
+            "no_forward" => spec.no_forward = true,
             "proto" | "protocol" => match (words.value("proto")?, verb) {
                 (proto, Verb::Del) => spec.proto = Some(protocol(proto)?),
                 ("static" | "boot", _) => {}

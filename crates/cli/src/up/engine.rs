@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration as Span, Instant as Monotone};
 
 use anyhow::{Context, Result};
@@ -36,6 +37,8 @@ pub(super) struct Engine {
     control: ControlService,
     pages: Option<http::Server>,
     program: Program,
+    /// Why other users cannot connect, if they were to.
+    closed: Option<String>,
     /// When to look again although no descriptor is ready.
     due: Instant,
 }
@@ -50,12 +53,19 @@ impl Engine {
             budget: config.budget(),
             ..StackConfig::new([half(0), half(8)])
         });
-        let control = ControlService::open("up");
+        let mut control = ControlService::open("up");
+        let closed = config.control.as_ref().and_then(|for_users| {
+            let opened = control.open_for_users(Path::new(&for_users.socket));
+            let why = format!("control: {}", opened.err()?);
+            report::error(&why);
+            Some(why)
+        });
         let (net, driver) = Net::spawn_thread(stack).context("cannot start the driver's thread")?;
         let version = env!("WIRESPEED_VERSION").to_owned();
         let program = Program { version, ..Program::default() };
         let live = Live::default();
-        Ok(Engine { net, driver, live, control, pages: None, program, due: Instant::ZERO })
+        let (pages, due) = (None, Instant::ZERO);
+        Ok(Engine { net, driver, live, control, pages, program, closed, due })
     }
 
     /// Let a configuration take effect.
@@ -64,13 +74,18 @@ impl Engine {
         let done = self.net.with_stack(|stack| {
             live.apply(stack, config, |name, port| devices::adopt(port, granted.remove(name)))
         })?;
-        let failed = report::operations(&done);
+        let users = self.live.users();
+        let admitted = config.control.iter().flat_map(|control| &control.groups);
+        self.control.set_users(users, admitted.filter_map(|name| users.number(name)));
+        let mut failed = report::operations(&done);
+        let carried_out = done.len() - failed.len();
+        failed.extend(self.closed.clone());
         self.program.applied += 1;
         self.program.failed += u64::from(!failed.is_empty());
         self.program.failures.clone_from(&failed);
         self.due = Instant::ZERO;
         let absent = self.live.absent(config);
-        Ok(Report { carried_out: done.len() - failed.len(), failed, absent }.cut())
+        Ok(Report { carried_out, failed, absent }.cut())
     }
 
     /// Serve metrics at this socket, or no longer.

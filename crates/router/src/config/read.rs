@@ -8,11 +8,14 @@ use std::str::FromStr;
 
 use base::{Cidr, Duration, Limit, MacAddr, Mtu, Switch};
 use device::mitigation::Mitigation;
+use stack::route::MAIN_TABLE;
 use toml::de::{DeTable, DeValue};
 
 use super::place::{At, Log, Problems};
 use super::section::{self, Section};
+use super::policy::{self, ControlDraft, GroupDraft, RuleDraft, UsersDraft};
 use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, check};
+use crate::accounts::Accounts;
 
 /// The longest wait for queued output at the end.
 const DRAIN_MAX_S: usize = 300;
@@ -30,16 +33,15 @@ const KEYS: &[&str] = &[
     "route",
     "neighbour",
     "gap",
+    "groups",
     "rule",
-    "group",
+    "control",
     "tap",
     "shards",
 ];
 
 /// Keys whose parts of the program are still to come.
 const LATER: &[(&str, &str)] = &[
-    ("rule", "rules that select routing tables"),
-    ("group", "groups of users"),
     ("tap", "captures to files; `wirespeed dump -w FILE` captures from a running router"),
     ("shards", "several stacks"),
 ];
@@ -52,6 +54,9 @@ pub(super) struct Draft {
     pub(super) routes: Vec<RouteDraft>,
     pub(super) neighbours: Vec<NeighbourDraft>,
     pub(super) gaps: Vec<(At<Cidr>, Duration)>,
+    pub(super) groups: Vec<GroupDraft>,
+    pub(super) rules: Vec<RuleDraft>,
+    pub(super) control: Option<ControlDraft>,
 }
 
 pub(super) struct PortDraft {
@@ -73,6 +78,9 @@ pub(super) struct RouteDraft {
     pub(super) via: Option<At<IpAddr>>,
     pub(super) mtu: Option<Mtu>,
     pub(super) weight: Option<NonZeroU8>,
+    pub(super) table: u32,
+    pub(super) users: UsersDraft,
+    pub(super) no_forward: bool,
 }
 
 pub(super) struct NeighbourDraft {
@@ -83,7 +91,11 @@ pub(super) struct NeighbourDraft {
 }
 
 /// The configuration in `text`.
-pub(super) fn config(file: &str, text: &str) -> Result<Config, Problems> {
+pub(super) fn config(
+    file: &str,
+    text: &str,
+    accounts: &mut Accounts,
+) -> Result<Config, Problems> {
     let mut log = Log::new(file, text);
     if text.len() > BYTES_MAX {
         log.note(0, format!("the file is longer than {BYTES_MAX} bytes: remove some of it"));
@@ -98,7 +110,7 @@ pub(super) fn config(file: &str, text: &str) -> Result<Config, Problems> {
         }
     };
     let draft = draft(table.get_ref(), &mut log);
-    let config = check::config(draft, &mut log);
+    let config = check::config(draft, accounts, &mut log);
     if log.is_empty() { Ok(config) } else { Err(log.problems()) }
 }
 
@@ -134,7 +146,8 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
-    const ROUTE: &[&str] = &["to", "via", "port", "mtu", "weight"];
+    const ROUTE: &[&str] =
+        &["to", "via", "port", "mtu", "weight", "table", "include", "exclude", "no_forward"];
     for section in many(&all, "route", "[[route]]", ROUTE, log) {
         draft.routes.extend(route(&section, log));
     }
@@ -145,11 +158,14 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "gap", "[[gap]]", &["to", "microseconds"], log) {
         draft.gaps.extend(gap(&section, log));
     }
+    draft.groups = policy::groups(&all, log);
+    draft.rules = policy::rules(&all, log);
+    draft.control = policy::control(&all, log);
     draft
 }
 
 /// The table at `key`, if it is there.
-fn one<'a>(
+pub(super) fn one<'a>(
     all: &Section<'a>,
     key: &str,
     name: &'static str,
@@ -168,7 +184,7 @@ fn one<'a>(
 }
 
 /// The tables at `key`.
-fn many<'a>(
+pub(super) fn many<'a>(
     all: &Section<'a>,
     key: &str,
     name: &'static str,
@@ -259,7 +275,7 @@ fn port(section: &Section<'_>, log: &mut Log<'_>) -> Option<PortDraft> {
     Some(draft)
 }
 
-fn owned(text: At<&str>) -> At<String> {
+pub(super) fn owned(text: At<&str>) -> At<String> {
     At { value: text.value.to_owned(), at: text.at }
 }
 
@@ -295,7 +311,11 @@ fn mtu(section: &Section<'_>, log: &mut Log<'_>) -> Option<At<Mtu>> {
 fn route(section: &Section<'_>, log: &mut Log<'_>) -> Option<RouteDraft> {
     section.needed("to", "\"0.0.0.0/0\"", log);
     let weight = section.number("weight", (1, usize::from(u8::MAX)), log);
+    let table = policy::table(section, log).map_or(MAIN_TABLE, |table| table.value);
     Some(RouteDraft {
+        table,
+        users: policy::users(section, log),
+        no_forward: section.flag("no_forward", log).unwrap_or(false),
         to: section.parsed("to", "198.51.100.0/24", log)?,
         port: section.text("port", log).map(owned),
         via: section.parsed("via", "192.0.2.254", log),
