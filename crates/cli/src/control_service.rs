@@ -24,7 +24,6 @@ use std::thread::sleep;
 use router::users::Users;
 use rustix::event::PollFlags;
 use wirespeed::base::Limit;
-use wirespeed::base::Owner;
 use wirespeed::control::{self, ControlError, Message, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
@@ -34,7 +33,7 @@ pub(crate) use mailbox::Mailbox;
 
 use answer::Wanted;
 use leases::Leases;
-use sockets::Sockets;
+use sockets::{Client, Sockets};
 
 /// Polling intervals: while a client has a tap, and while an answer is being sent, when the socket
 /// takes a quarter of a full buffer at a time.
@@ -125,8 +124,7 @@ impl ControlService {
     /// client, or to remove a tap whose packets are not collected.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.servers.iter().map(Server::next_deadline).min();
-        let asked = self.leases.next_deadline().min(self.sockets.next_deadline());
-        clients.unwrap_or(Instant::NEVER).min(asked)
+        clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline())
     }
 
     /// Does a client have a tap?
@@ -157,16 +155,17 @@ impl ControlService {
     pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut sockets = std::mem::take(&mut self.sockets);
-        sockets.expire(now, stacks);
         self.serve(now, &names, |number, asked, control| match stacks.get_mut(number) {
             Some((_, stack)) => match asked {
                 Asked::Of(wanted) => answer::of(stack, sockets.users(), &wanted, control),
-                Asked::Socket(peer, call) => {
-                    sockets.answer((number, stack), (peer, &call), now, control)
+                Asked::Socket(client, call) => {
+                    sockets.answer((number, stack), client, &call, control)
                 }
             },
             None => answer::gone(number),
         });
+        let servers = &self.servers;
+        sockets.sweep(stacks, |(server, connection)| servers[server].is_connected(connection));
         self.sockets = sockets;
     }
 
@@ -191,13 +190,13 @@ impl ControlService {
         names: &[String],
         mut of: impl FnMut(usize, Asked<'_>, &mut Budget) -> Answer,
     ) {
-        for server in &mut self.servers {
+        for (number, server) in self.servers.iter_mut().enumerate() {
             let mut asking = Asking { command: self.command, names, leases: &mut self.leases, now };
             // Answers count hits of limits while the server counts its own.
             let mut control = server.budget().clone();
             let before = control.clone();
             server.poll(now, |peer, request| {
-                message(&asking.answer(&peer.owner, &request.payload, &mut control, &mut of))
+                message(&asking.answer((number, peer), &request.payload, &mut control, &mut of))
             });
             for limit in [Limit::ControlTaps, Limit::ControlSockets, Limit::ControlUserSockets] {
                 let most = before.of(limit);
@@ -219,8 +218,8 @@ impl ControlService {
 /// What a stack is asked.
 enum Asked<'a> {
     Of(Wanted),
-    /// A call of a socket, by this user.
-    Socket(&'a Owner, Call),
+    /// A call of a socket, by this client.
+    Socket(Client<'a>, Call),
 }
 
 /// What an answer needs beside the stack.
@@ -234,7 +233,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     fn answer(
         &mut self,
-        peer: &Owner,
+        client: Client<'_>,
         request: &[u8],
         control: &mut Budget,
         of: &mut impl FnMut(usize, Asked<'_>, &mut Budget) -> Answer,
@@ -247,10 +246,10 @@ impl Asking<'_> {
             }
         };
         // The kernel says who connected; whoever else is admitted opens sockets and does no more.
-        let is_ours = control::own_user_and_root(peer);
+        let is_ours = control::own_user_and_root(&client.1.owner);
         match question {
             Question::Program => program(self.command, self.names),
-            Question::Socket { stack, call } => of(stack, Asked::Socket(peer, call), control),
+            Question::Socket { stack, call } => of(stack, Asked::Socket(client, call), control),
             _ if !is_ours => Answer::refusal(Refusal::Denied, SOCKETS_ONLY.to_owned()),
             question => match self.wanted(question, control) {
                 Ok((stack, wanted)) => {

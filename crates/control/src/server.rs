@@ -30,6 +30,8 @@ pub struct Server {
     /// Device and inode of the socket, so that only this one is removed.
     identity: Option<(u64, u64)>,
     clients: Vec<Connection>,
+    /// The number given to the last connection.
+    last: u64,
     budget: Budget,
     groups: Groups,
     admits: Box<dyn Fn(&Owner) -> bool + Send>,
@@ -77,8 +79,8 @@ impl Server {
         }
         let identity = symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
         let (clients, admits) = (Vec::new(), Box::new(admits));
-        let server =
-            Server { listener, path: path.to_owned(), identity, clients, budget, groups, admits };
+        let (path, last) = (path.to_owned(), 0);
+        let server = Server { listener, path, identity, clients, last, budget, groups, admits };
         listen(&server.listener, BACKLOG).map_err(refused())?;
         Ok(server)
     }
@@ -113,6 +115,11 @@ impl Server {
     /// The limits, for the code that answers: it enforces `control_taps`.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
+    }
+
+    /// Is this connection ([`Peer::connection`]) still there?
+    pub fn is_connected(&self, connection: u64) -> bool {
+        self.clients.iter().any(|client| client.peer.connection == connection)
     }
 
     /// The number of clients.
@@ -163,7 +170,8 @@ impl Server {
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };
-            let Ok(peer) = Peer::of(socket.as_fd(), self.groups) else { continue };
+            self.last += 1;
+            let Ok(peer) = Peer::of(socket.as_fd(), self.groups, self.last) else { continue };
             let welcome = if !(self.admits)(&peer.owner) {
                 Welcome::NotAdmitted
             } else if !self.budget.admits(Limit::ControlClients, self.clients.len())

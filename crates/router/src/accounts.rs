@@ -26,13 +26,13 @@ impl Accounts {
 
     /// The number of a user; `None`: there is no such user.
     pub fn user(&mut self, name: &str) -> Option<u32> {
-        let ask = |name| Some(nix::unistd::User::from_name(name).ok()??.uid.as_raw());
+        let ask = |name: &str| Some(nix::unistd::User::from_name(name).ok()??.uid.as_raw());
         known(&mut self.users, self.asks, name, ask)
     }
 
     /// The number of a group; `None`: there is no such group.
     pub fn group(&mut self, name: &str) -> Option<u32> {
-        let ask = |name| Some(nix::unistd::Group::from_name(name).ok()??.gid.as_raw());
+        let ask = |name: &str| Some(nix::unistd::Group::from_name(name).ok()??.gid.as_raw());
         known(&mut self.groups, self.asks, name, ask)
     }
 }

@@ -217,11 +217,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::parse`].
-    pub fn parse_with(
-        file: &str,
-        text: &str,
-        accounts: &mut Accounts,
-    ) -> Result<Config, Problems> {
+    pub fn parse_with(file: &str, text: &str, accounts: &mut Accounts) -> Result<Config, Problems> {
         read::config(file, text, accounts)
     }
 

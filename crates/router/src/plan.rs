@@ -77,12 +77,11 @@ pub fn difference(old: &Config, new: &Config) -> Vec<Operation> {
 /// The settings that differ and count from the start of the program only.
 pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let socket = |config: &Config| config.control.as_ref().map(|control| control.socket.clone());
-    let all =
-        [
-            ("[limits]", old.limits != new.limits),
-            ("[privileges]", old.separate != new.separate),
-            ("socket of [control]", socket(old) != socket(new)),
-        ];
+    let all = [
+        ("[limits]", old.limits != new.limits),
+        ("[privileges]", old.separate != new.separate),
+        ("socket of [control]", socket(old) != socket(new)),
+    ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
 

@@ -120,6 +120,8 @@ pub use stack::pair;
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+/// Who may use a route, and the rules that choose its table.
+pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
 pub use stack::snapshot;
 pub use stack::{
     Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
@@ -132,5 +134,3 @@ pub use stack::{
     UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, dplpmtud, route::MAIN_TABLE,
     route::PATHS_MAX,
 };
-/// Who may use a route, and the rules that choose its table.
-pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};

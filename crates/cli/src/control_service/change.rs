@@ -12,8 +12,8 @@ use std::sync::Arc;
 use router::users::Users;
 use serde_json::json;
 use wirespeed::{
-    Access, Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, Instant, LinkKind,
-    GROUPS_MAX, MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack,
+    Access, Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, GROUPS_MAX,
+    Instant, LinkKind, MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack,
 };
 
 use super::rules;
@@ -142,7 +142,9 @@ fn access(users: &Users, spec: &RouteSpec) -> Result<Option<Arc<Access>>, (Refus
         (Some(names), None) => Some(Arc::new(Access::Include(numbers(names)?))),
         (None, Some(names)) => Some(Arc::new(Access::Exclude(numbers(names)?))),
         (Some(_), Some(_)) => {
-            return invalid("Invalid argument: a route includes groups or excludes some".to_owned());
+            return invalid(
+                "Invalid argument: a route includes groups or excludes some".to_owned(),
+            );
         }
     })
 }

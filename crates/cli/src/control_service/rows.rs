@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use wirespeed::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
 use wirespeed::tcp::Repair;
 use wirespeed::{
-    Access, Address, Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind, Route,
-    Stack, Switch,
+    Access, Address, Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind,
+    Route, Stack, Switch,
 };
 
 use super::rules;

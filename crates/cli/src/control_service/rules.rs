@@ -29,7 +29,7 @@ pub(super) fn rows(stack: &Stack, users: &Users) -> Value {
             "from": rule.from.as_ref().map(text),
             "to": rule.to.as_ref().map(text),
             "in_port": rule.in_port,
-            "in_dev": rule.in_port.and_then(|port| stack.port_name(PortId(port))),
+            "in_dev": rule.in_port.map(|port| stack.port_name(PortId(port))),
             "mark": rule.mark.map(|(value, _)| value),
             "mask": rule.mark.map(|(_, mask)| mask),
             "group": rule.group.map(|number| group(number, users)),

@@ -1,9 +1,9 @@
 //! Sockets of the stack that clients of the control socket open and use, each owned by the user
 //! that the kernel says the client is. Routes that are not for that user do not exist for them.
 //!
-//! Called by: `control_service.rs`, on the thread that owns the stack. Limits: `control_sockets`,
-//! `control_user_sockets`; a socket that is not asked for [`LEASE`] is closed, and so is one whose
-//! user comes to be in other groups. docs/decisions/0084.
+//! Called by: `control_service.rs`, on the thread that owns the stack. A socket belongs to the
+//! connection that it was opened over, and is closed with it; also if its user comes to be in other
+//! groups. Limits: `control_sockets`, `control_user_sockets`. docs/decisions/0084.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -12,17 +12,16 @@ use base64::engine::general_purpose::STANDARD;
 use router::users::Users;
 use serde_json::{Value, json};
 use wirespeed::base::Limit;
+use wirespeed::control::Peer;
 use wirespeed::tcp::{Config, State};
 use wirespeed::{
-    Budget, CallError, ConnectError, Duration, Instant, ListenConfig, ListenError, ListenerHandle, Owner,
-    PingHandle, Stack, TcpHandle, UdpError, UdpHandle,
+    Budget, CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, Owner, PingHandle,
+    Stack, TcpHandle, UdpError, UdpHandle,
 };
 
 use crate::ping::trouble;
 use crate::running::{Answer, Call, Kind, Refusal};
 
-/// A client that does not ask for this long is gone.
-const LEASE: Duration = Duration::from_secs(30);
 /// The most bytes of a stream in an answer.
 const STREAM_BYTES: usize = 256 << 10;
 /// The most datagrams, echoes or connections in an answer.
@@ -42,14 +41,19 @@ enum Handle {
     Listener(ListenerHandle),
 }
 
+/// A client: which control socket, and who the kernel says is there.
+pub(super) type Client<'a> = (usize, &'a Peer);
+
 struct Socket {
     number: u64,
     stack: usize,
-    /// Who the kernel says opened it, and as whose its packets count.
+    /// The control socket, and the client's connection to it.
+    client: (usize, u64),
+    /// Who opened it, and as whose its packets count.
     peer: Owner,
     owner: Owner,
     handle: Handle,
-    until: Instant,
+    is_over: bool,
 }
 
 /// The sockets of all clients.
@@ -65,9 +69,7 @@ impl Sockets {
     /// The groups that there are from now on.
     pub(super) fn set_users(&mut self, users: Users) {
         for socket in &mut self.all {
-            if users.owner(&socket.peer) != socket.owner {
-                socket.until = Instant::ZERO;
-            }
+            socket.is_over |= users.owner(&socket.peer) != socket.owner;
         }
         self.users = users;
     }
@@ -77,54 +79,50 @@ impl Sockets {
         &self.users
     }
 
-    /// When the first socket is closed if nobody asks.
-    pub(super) fn next_deadline(&self) -> Instant {
-        self.all.iter().map(|socket| socket.until).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// Close those that nobody asked about.
-    pub(super) fn expire(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
+    /// Close those whose connections are gone.
+    pub(super) fn sweep(
+        &mut self,
+        stacks: &mut [(&str, &mut Stack)],
+        is_connected: impl Fn((usize, u64)) -> bool,
+    ) {
         self.all.retain(|socket| {
-            let is_over = socket.until <= now;
-            if let (true, Some((_, stack))) = (is_over, stacks.get_mut(socket.stack)) {
-                close(stack, socket.handle, true);
+            let stays = !socket.is_over && is_connected(socket.client);
+            if let (false, Some((_, stack))) = (stays, stacks.get_mut(socket.stack)) {
+                close(stack, socket.handle);
+                stack.flush();
             }
-            !is_over
+            stays
         });
     }
 
-    /// Answer a call of `peer`, the client's user and groups on this machine.
+    /// Answer a call of a client.
     pub(super) fn answer(
         &mut self,
         (number, stack): (usize, &mut Stack),
-        (peer, call): (&Owner, &Call),
-        now: Instant,
+        client: Client<'_>,
+        call: &Call,
         budget: &mut Budget,
     ) -> Answer {
         let done = match call {
-            Call::Open(kind) => self.open((number, stack), peer, kind, now, budget),
-            Call::Send { socket, to, seq, data } => match self.of(number, *socket, peer, now) {
-                Ok(socket) => send(stack, socket.handle, *to, *seq, data),
-                Err(why) => Err(why),
-            },
-            Call::Receive { socket } => match self.of(number, *socket, peer, now) {
-                Ok(&mut Socket { handle: Handle::Listener(handle), .. }) => {
-                    self.accept((number, stack), handle, peer, now, budget)
+            Call::Open(kind) => self.open((number, stack), client, kind, budget),
+            Call::Send { socket, to, seq, data } => self
+                .of(number, *socket, client)
+                .and_then(|handle| send(stack, handle, *to, *seq, data)),
+            Call::Receive { socket } => match self.of(number, *socket, client) {
+                Ok(Handle::Listener(handle)) => {
+                    Ok(self.accept((number, stack), handle, client, budget))
                 }
-                Ok(socket) => receive(stack, socket.handle),
-                Err(why) => Err(why),
+                handle => handle.map(|handle| receive(stack, handle)),
             },
-            Call::Shutdown { socket } => self.of(number, *socket, peer, now).map(|socket| {
-                if let Handle::Tcp(handle) = socket.handle {
+            Call::Shutdown { socket } => self.of(number, *socket, client).map(|handle| {
+                if let Handle::Tcp(handle) = handle {
                     stack.tcp_shutdown_write(handle);
                 }
                 json!({})
             }),
-            Call::Close { socket } => self.of(number, *socket, peer, now).map(|socket| {
-                close(stack, socket.handle, false);
-                socket.number
-            }).map(|closed| {
-                self.all.retain(|socket| socket.number != closed);
+            Call::Close { socket } => self.of(number, *socket, client).map(|handle| {
+                close(stack, handle);
+                self.all.retain(|open| open.number != *socket);
                 json!({})
             }),
         };
@@ -135,24 +133,22 @@ impl Sockets {
         }
     }
 
-    /// A socket of this user.
+    /// A socket of this client.
     fn of(
-        &mut self,
+        &self,
         stack: usize,
         number: u64,
-        peer: &Owner,
-        now: Instant,
-    ) -> Result<&mut Socket, (Refusal, String)> {
-        let is_it = |socket: &&mut Socket| {
-            (socket.stack, socket.number, socket.peer.uid) == (stack, number, peer.uid)
+        (server, peer): Client<'_>,
+    ) -> Result<Handle, (Refusal, String)> {
+        let client = (server, peer.connection);
+        let is_it = |socket: &&Socket| {
+            (socket.stack, socket.number, socket.client) == (stack, number, client)
         };
-        let Some(socket) = self.all.iter_mut().find(is_it) else {
-            // Another user's are not told of either.
-            let why = "Bad file descriptor: no such socket is open, or nobody asked for it in 30 s";
-            return Err((Refusal::Lapsed, why.to_owned()));
-        };
-        socket.until = now + LEASE;
-        Ok(socket)
+        let found = self.all.iter().find(is_it).map(|socket| socket.handle);
+        // Those of other clients are not told of either.
+        let why = "Bad file descriptor: no such socket was opened over this connection, or its user \
+                   is in other groups now; open another";
+        found.ok_or((Refusal::Lapsed, why.to_owned()))
     }
 
     fn admit(&self, peer: &Owner, budget: &mut Budget) -> Result<(), (Refusal, String)> {
@@ -172,47 +168,52 @@ impl Sockets {
         Ok(())
     }
 
-    fn keep(&mut self, stack: usize, peer: &Owner, handle: Handle, now: Instant) -> u64 {
+    fn keep(&mut self, stack: usize, (server, peer): Client<'_>, handle: Handle) -> u64 {
         self.last += 1;
-        let owner = self.users.owner(peer);
-        let (number, peer, until) = (self.last, peer.clone(), now + LEASE);
-        self.all.push(Socket { number, stack, peer, owner, handle, until });
-        number
+        self.all.push(Socket {
+            number: self.last,
+            stack,
+            client: (server, peer.connection),
+            peer: peer.owner.clone(),
+            owner: self.users.owner(&peer.owner),
+            handle,
+            is_over: false,
+        });
+        self.last
     }
 
     fn open(
         &mut self,
         (number, stack): (usize, &mut Stack),
-        peer: &Owner,
+        client: Client<'_>,
         kind: &Kind,
-        now: Instant,
         budget: &mut Budget,
     ) -> Done {
+        let peer = &client.1.owner;
         self.admit(peer, budget)?;
         let handle = open(stack, self.users.owner(peer), kind)?;
-        Ok(json!({ "socket": self.keep(number, peer, handle, now) }))
+        Ok(json!({ "socket": self.keep(number, client, handle) }))
     }
 
     fn accept(
         &mut self,
         (number, stack): (usize, &mut Stack),
         listener: ListenerHandle,
-        peer: &Owner,
-        now: Instant,
+        client: Client<'_>,
         budget: &mut Budget,
-    ) -> Done {
+    ) -> Value {
         let mut accepted = Vec::new();
         // What finds no room waits with the listener.
         while accepted.len() < BATCH && stack.tcp_waiting(listener) > 0 {
-            if self.admit(peer, budget).is_err() {
+            if self.admit(&client.1.owner, budget).is_err() {
                 break;
             }
             let Some(handle) = stack.tcp_accept(listener) else { break };
             let from = stack.tcp_addresses(handle).map(|(_, remote)| remote.to_string());
-            let number = self.keep(number, peer, Handle::Tcp(handle), now);
+            let number = self.keep(number, client, Handle::Tcp(handle));
             accepted.push(json!({ "socket": number, "from": from }));
         }
-        Ok(json!({ "accepted": accepted }))
+        json!({ "accepted": accepted })
     }
 }
 
@@ -255,13 +256,7 @@ fn open(stack: &mut Stack, owner: Owner, kind: &Kind) -> Result<Handle, (Refusal
     }
 }
 
-fn send(
-    stack: &mut Stack,
-    handle: Handle,
-    to: Option<SocketAddr>,
-    seq: u16,
-    data: &str,
-) -> Done {
+fn send(stack: &mut Stack, handle: Handle, to: Option<SocketAddr>, seq: u16, data: &str) -> Done {
     let Ok(data) = STANDARD.decode(data) else {
         let why = "Invalid argument: the data is no base64; use tools of the program's version";
         return Err((Refusal::Wrong, why.to_owned()));
@@ -293,8 +288,8 @@ fn send(
     Ok(json!({ "sent": sent, "at_ns": now.as_nanos() }))
 }
 
-fn receive(stack: &mut Stack, handle: Handle) -> Done {
-    Ok(match handle {
+fn receive(stack: &mut Stack, handle: Handle) -> Value {
+    match handle {
         Handle::Ping(handle, _) => {
             let mut echoes = Vec::new();
             while echoes.len() < BATCH
@@ -330,7 +325,7 @@ fn receive(stack: &mut Stack, handle: Handle) -> Done {
         }
         Handle::Tcp(handle) => stream(stack, handle),
         Handle::Listener(_) => json!({}),
-    })
+    }
 }
 
 /// What a connection has to read, and how it stands.
@@ -350,11 +345,10 @@ fn stream(stack: &mut Stack, handle: TcpHandle) -> Value {
     })
 }
 
-fn close(stack: &mut Stack, handle: Handle, is_expired: bool) {
+fn close(stack: &mut Stack, handle: Handle) {
     match handle {
         Handle::Ping(handle, _) => stack.ping_close(handle),
         Handle::Udp(handle, _) => stack.udp_close(handle),
-        Handle::Tcp(handle) if is_expired => stack.tcp_abort(handle),
         Handle::Tcp(handle) => stack.tcp_close(handle),
         Handle::Listener(handle) => stack.tcp_unlisten(handle),
     }
@@ -389,7 +383,9 @@ fn of_udp(why: UdpError) -> (Refusal, String) {
         }
         UdpError::Unsendable(reason) => unreachable(reason.meaning()),
         UdpError::NoAddress => unreachable("no address of the destination's version"),
-        other => (Refusal::Wrong, format!("Invalid argument: {other:?}; see `wirespeed nc --help`")),
+        other => {
+            (Refusal::Wrong, format!("Invalid argument: {other:?}; see `wirespeed nc --help`"))
+        }
     }
 }
 

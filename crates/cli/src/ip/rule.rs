@@ -43,9 +43,8 @@ fn is_version(args: &Args, row: &Value) -> bool {
 }
 
 fn selects(spec: &RuleSpec, row: &Value) -> bool {
-    let same = |key: &str, net: &Option<String>| {
-        net.as_ref().is_none_or(|net| row[key] == net.as_str())
-    };
+    let same =
+        |key: &str, net: &Option<String>| net.as_ref().is_none_or(|net| row[key] == net.as_str());
     same("from", &spec.from)
         && same("to", &spec.to)
         && same("group", &spec.group)

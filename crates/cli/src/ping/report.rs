@@ -260,8 +260,8 @@ mod tests {
         tally.reply(address, 1, 64, 56, at(12)).expect("no output");
         tally.reply(address, 2, 64, 56, at(13)).expect("no output");
         let error = EchoError::Unreachable(Unreachable::Host);
-        tally.error(address, 3, error).expect("no output");
-        tally.error(address, 3, error).expect("no output");
+        tally.error(address, 3, &trouble(error)).expect("no output");
+        tally.error(address, 3, &trouble(error)).expect("no output");
         assert_eq!((tally.received, tally.duplicates, tally.errors), (2, 1, 1));
         assert_eq!((tally.settled(), tally.loss()), (3, 50.0));
         assert_eq!(tally.times.figures(), [1.0, 2.0, 3.0, 1.0]);

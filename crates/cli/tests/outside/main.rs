@@ -23,7 +23,11 @@ mod up;
 #[cfg(target_os = "linux")]
 mod up_paths;
 #[cfg(target_os = "linux")]
+mod up_policy;
+#[cfg(target_os = "linux")]
 mod up_ports;
+#[cfg(target_os = "linux")]
+mod up_users;
 #[cfg(target_os = "linux")]
 mod wire;
 
@@ -37,7 +41,9 @@ fn main() -> ExitCode {
         sockets::CASES,
         up::CASES,
         up_paths::CASES,
+        up_policy::CASES,
         up_ports::CASES,
+        up_users::CASES,
         wire::CASES,
     ];
     #[cfg(not(target_os = "linux"))]

@@ -283,7 +283,11 @@ fn route(draft: &RouteDraft, config: &Config, log: &mut Log<'_>) -> Option<Route
 }
 
 /// The name of a port that has to be there.
-pub(super) fn known<'a>(name: &At<String>, config: &'a Config, log: &mut Log<'_>) -> Option<&'a str> {
+pub(super) fn known<'a>(
+    name: &At<String>,
+    config: &'a Config,
+    log: &mut Log<'_>,
+) -> Option<&'a str> {
     let found = config.ports.get_key_value(&name.value);
     if found.is_none() {
         let names: Vec<&str> = config.ports.keys().map(String::as_str).collect();

@@ -316,11 +316,7 @@ fn group(name: &At<String>, config: &Config, log: &mut Log<'_>) -> Option<String
 }
 
 /// The users that a route is for.
-pub(super) fn check_users(
-    draft: &UsersDraft,
-    config: &Config,
-    log: &mut Log<'_>,
-) -> Option<For> {
+pub(super) fn check_users(draft: &UsersDraft, config: &Config, log: &mut Log<'_>) -> Option<For> {
     let mut checked = |names: &[At<String>]| -> BTreeSet<String> {
         let found = names.iter().filter_map(|name| group(name, config, log)).collect();
         if names.len() > route::GROUPS_MAX {

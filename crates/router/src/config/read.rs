@@ -12,8 +12,8 @@ use stack::route::MAIN_TABLE;
 use toml::de::{DeTable, DeValue};
 
 use super::place::{At, Log, Problems};
-use super::section::{self, Section};
 use super::policy::{self, ControlDraft, GroupDraft, RuleDraft, UsersDraft};
+use super::section::{self, Section};
 use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, check};
 use crate::accounts::Accounts;
 
@@ -91,11 +91,7 @@ pub(super) struct NeighbourDraft {
 }
 
 /// The configuration in `text`.
-pub(super) fn config(
-    file: &str,
-    text: &str,
-    accounts: &mut Accounts,
-) -> Result<Config, Problems> {
+pub(super) fn config(file: &str, text: &str, accounts: &mut Accounts) -> Result<Config, Problems> {
     let mut log = Log::new(file, text);
     if text.len() > BYTES_MAX {
         log.note(0, format!("the file is longer than {BYTES_MAX} bytes: remove some of it"));
