@@ -72,7 +72,7 @@ pub(crate) enum Tool {
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
-    /// Show and change routes, rules, neighbours and addresses of a running wirespeed, as ip(8) does
+    /// Show and change routes, rules, neighbours, addresses of a running wirespeed, as ip(8) does
     Ip(Box<ip::Args>),
     /// Connect, listen, or send datagrams from the stack of a running wirespeed, as nc(1) does
     Nc(nc::Args),

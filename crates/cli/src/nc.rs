@@ -1,5 +1,5 @@
-//! `wirespeed nc`: a TCP connection, a listener or datagrams in the stack of a running program, with
-//! the options of nc(1). The sockets are owned by the user that runs the tool.
+//! `wirespeed nc`: a TCP connection, a listener or datagrams in the stack of a running program,
+//! with the options of nc(1). The sockets are owned by the user that runs the tool.
 //!
 //! Called by: `lib.rs`. `args` has the options, `run` moves the bytes.
 

@@ -41,8 +41,8 @@ pub enum ControlError {
     },
     /// The server does not admit this user.
     #[error(
-        "the program does not answer this user: it answers its own and root, and a router those that \
-         its configuration names under [control]. Ask as one of them, with `sudo`"
+        "the program does not answer this user: it answers its own and root, and a router those \
+         that its configuration names under [control]. Ask as one of them, with `sudo`"
     )]
     NotAdmitted,
     /// The server has the maximum number of clients.

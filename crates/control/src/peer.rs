@@ -25,7 +25,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Ask the kernel who is at the other end of a connection with this number. If `groups` returns `None`, there is only the primary group.
+    /// Ask the kernel who is at the other end of a connection with this number. If `groups` returns
+    /// `None`, there is only the primary group.
     ///
     /// # Errors
     /// [`ControlError::System`]: it is not a Unix socket, or not connected.

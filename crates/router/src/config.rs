@@ -3,7 +3,8 @@
 //!
 //! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
 //! `check` compares entries with each other, `policy` reads and checks groups and rules, `place`
-//! finds lines and columns. Limit: [`BYTES_MAX`]. docs/decisions/0078-configuration-by-difference.md.
+//! finds lines and columns. Limit: [`BYTES_MAX`].
+//! docs/decisions/0078-configuration-by-difference.md.
 
 mod check;
 mod place;

@@ -136,23 +136,11 @@ impl Live {
             Operation::RemoveRoute(key) => {
                 stack.remove_one_route(&self.route(key, &RouteTo::default())?);
             }
-            Operation::SetRoute(key, route) => {
-                if !stack.add_route(self.route(key, route)?) {
-                    return Err("the table is full: raise limit routes".to_owned());
-                }
-            }
+            Operation::SetRoute(key, route) => self.add_route(stack, key, route)?,
             Operation::RemoveGroup(name) => self.users.remove(name),
             Operation::SetGroup(name, members) => self.users.set(name, members),
-            Operation::RemoveRule(priority, rule) => {
-                stack.remove_rule(&self.rule(*priority, rule)?);
-            }
-            Operation::AddRule(priority, rule) => {
-                match stack.add_rule(self.rule(*priority, rule)?) {
-                    // Somebody added it by the control socket.
-                    Ok(()) | Err(RuleError::Exists) => {}
-                    Err(why) => return Err(why.to_string()),
-                }
-            }
+            Operation::RemoveRule(at, rule) => drop(stack.remove_rule(&self.rule(*at, rule)?)),
+            Operation::AddRule(priority, rule) => self.add_rule(stack, *priority, rule)?,
             Operation::RemoveNeighbour(port, ip, was) => {
                 self.set_neighbour(stack, port, *ip, Neighbour::default(), *was)?;
             }
@@ -230,9 +218,22 @@ impl Live {
         })
     }
 
+    fn add_route(&self, stack: &mut Stack, key: &RouteKey, to: &RouteTo) -> Result<(), String> {
+        let is_added = stack.add_route(self.route(key, to)?);
+        is_added.then_some(()).ok_or_else(|| "the table is full: raise limit routes".to_owned())
+    }
+
     fn group(&self, name: &str) -> Result<u32, String> {
         let missing = || format!("group '{name}' is not there: see why it was not added");
         self.users.number(name).ok_or_else(missing)
+    }
+
+    fn add_rule(&self, stack: &mut Stack, priority: u32, rule: &Rule) -> Result<(), String> {
+        match stack.add_rule(self.rule(priority, rule)?) {
+            // Somebody added it by the control socket.
+            Ok(()) | Err(RuleError::Exists) => Ok(()),
+            Err(why) => Err(why.to_string()),
+        }
     }
 
     fn rule(&self, priority: u32, rule: &Rule) -> Result<route::Rule, String> {

@@ -146,8 +146,8 @@ impl Sockets {
         };
         let found = self.all.iter().find(is_it).map(|socket| socket.handle);
         // Those of other clients are not told of either.
-        let why = "Bad file descriptor: no such socket was opened over this connection, or its user \
-                   is in other groups now; open another";
+        let why = "Bad file descriptor: no such socket was opened over this connection, or its \
+                   user is in other groups now; open another";
         found.ok_or((Refusal::Lapsed, why.to_owned()))
     }
 

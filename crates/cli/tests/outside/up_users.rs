@@ -1,6 +1,6 @@
-//! What users of the machine may ask of a running router, by its control sockets, and what `ip` shows
-//! and changes of its rules and lists: beside the kernel's `ip`, after a reload, and for clients that
-//! lie about their user, stop in the middle of a message or never read.
+//! What users of the machine may ask of a running router, by its control sockets, and what `ip`
+//! shows and changes of its rules and lists: beside the kernel's `ip`, after a reload, and for
+//! clients that lie about their user, stop in the middle of a message or never read.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -55,7 +55,7 @@ fn ip_of(world: Option<&World>, words: &str) -> (i32, String) {
     };
     let output = command.args(words.split(' ')).output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    // The kernel has rules for local addresses and for a table that is empty, which is no rule here.
+    // The kernel has rules for local addresses and for a table that is empty; here there are none.
     let is_ours = |line: &&str| !line.starts_with("0:") && !line.starts_with("32767:");
     let lines = text.lines().filter(is_ours).map(str::trim_end).collect::<Vec<_>>().join("\n");
     (output.status.code().unwrap_or(-1), lines)
@@ -72,7 +72,7 @@ fn rules() {
     let world = World::new(CONFIG);
     assert!(ip("tuntap add wan mode tap"));
     for words in [
-        "rule add priority 100 from 192.0.2.0/24 to 198.51.100.7 fwmark 0x10/0xff iif wan table 10",
+        "rule add pref 100 from 192.0.2.0/24 to 198.51.100.7 fwmark 0x10/0xff iif wan table 10",
         "rule add not from 192.0.2.9 priority 101 table main",
         "rule add pref 102 prohibit",
         "rule add pref 103 from 10.0.0.0/8 blackhole",
