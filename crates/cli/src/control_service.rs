@@ -48,13 +48,21 @@ const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 const SOCKETS_ONLY: &str = "Operation not permitted: other users than root and the program's own \
                             open sockets by `nc` and `ping`, and ask nothing else; use `sudo`";
 
+/// Where the loop takes all events of the stack for its own.
+const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for others; \
+                          `wirespeed up` does";
+
 /// The most clients of the socket for other users.
 const USERS_CLIENTS: usize = 64;
 
 /// The control sockets, if there are any, and what clients have in the stacks.
 pub(crate) struct ControlService {
-    /// Ours, and then that of other users.
+    /// Ours, and that of other users; either may be absent.
     servers: Vec<Server>,
+    /// Which of them is for other users.
+    for_users: Option<usize>,
+    /// Clients may open sockets in the stacks.
+    opens_sockets: bool,
     command: &'static str,
     leases: Leases,
     sockets: Sockets,
@@ -74,7 +82,14 @@ impl ControlService {
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
         let servers = serve().into_iter().collect();
-        ControlService { servers, command, leases: Leases::default(), sockets: Sockets::default() }
+        let (leases, sockets) = (Leases::default(), Sockets::default());
+        let (for_users, opens_sockets) = (None, false);
+        ControlService { servers, for_users, opens_sockets, command, leases, sockets }
+    }
+
+    /// Open sockets in the stacks for clients; their events come with the stacks' own.
+    pub(crate) fn open_sockets(&mut self) {
+        self.opens_sockets = true;
     }
 
     /// Serve other users, too, at `path`; nobody is admitted before [`ControlService::set_users`].
@@ -86,6 +101,7 @@ impl ControlService {
         budget.set(Limit::ControlClients, USERS_CLIENTS);
         let server = Server::bind(path, budget, groups, control::own_user_and_root)?;
         server.open_to_all()?;
+        self.for_users = Some(self.servers.len());
         self.servers.push(server);
         Ok(())
     }
@@ -94,7 +110,7 @@ impl ControlService {
     /// admits.
     pub(crate) fn set_users(&mut self, users: &Users, admitted: impl Iterator<Item = u32>) {
         let admitted: Vec<u32> = admitted.collect();
-        for server in self.servers.iter_mut().skip(1) {
+        if let Some(server) = self.for_users.and_then(|at| self.servers.get_mut(at)) {
             let (users, admitted) = (users.clone(), admitted.clone());
             server.set_admits(move |peer| {
                 let owner = users.owner(peer);
@@ -155,9 +171,13 @@ impl ControlService {
     pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut sockets = std::mem::take(&mut self.sockets);
+        let opens_sockets = self.opens_sockets;
         self.serve(now, &names, |number, asked, control| match stacks.get_mut(number) {
             Some((_, stack)) => match asked {
                 Asked::Of(wanted) => answer::of(stack, sockets.users(), &wanted, control),
+                Asked::Socket(..) if !opens_sockets => {
+                    Answer::refusal(Refusal::Wrong, NO_SOCKETS.to_owned())
+                }
                 Asked::Socket(client, call) => {
                     sockets.answer((number, stack), client, &call, control)
                 }
@@ -175,11 +195,7 @@ impl ControlService {
         let names: Vec<_> = mailboxes.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, asked, control| match (mailboxes.get(number), asked) {
             (Some((_, mailbox)), Asked::Of(wanted)) => mailbox.ask(number, wanted, control),
-            (Some(_), Asked::Socket(..)) => {
-                let why = "the program's stacks have threads of their own, and open no sockets for \
-                           others: `wirespeed up` does";
-                Answer::refusal(Refusal::Wrong, why.to_owned())
-            }
+            (Some(_), Asked::Socket(..)) => Answer::refusal(Refusal::Wrong, NO_SOCKETS.to_owned()),
             (None, _) => answer::gone(number),
         });
     }

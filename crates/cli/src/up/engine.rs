@@ -54,6 +54,7 @@ impl Engine {
             ..StackConfig::new([half(0), half(8)])
         });
         let mut control = ControlService::open("up");
+        control.open_sockets();
         let closed = config.control.as_ref().and_then(|for_users| {
             let opened = control.open_for_users(Path::new(&for_users.socket));
             let why = format!("control: {}", opened.err()?);
