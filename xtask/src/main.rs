@@ -119,6 +119,12 @@ enum Command {
         /// First install the Debian packages that the suites lack (needs root)
         #[arg(long)]
         install: bool,
+        /// How long `router-soak` lasts [default: 600]
+        #[arg(long, value_name = "N")]
+        seconds: Option<u64>,
+        /// Repeats what `router-soak` did, which prints its seed
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
     },
 }
 
@@ -157,9 +163,11 @@ fn run(command: Command) -> Result<u8> {
         }
         Command::Mutants => close(|tally| mutants::run(&root, tally)),
         Command::Rfc { list } => close(|tally| rfc::run(&root, list, tally)),
-        Command::Interop { name, only, install } => {
+        Command::Interop { name, only, install, seconds, seed } => {
             let suites = interop::choose(name.as_deref())?;
-            close(|tally| interop::run(&root, &suites, only.as_deref(), install, tally))
+            let soak = interop::Soak { seconds, seed };
+            let asked = interop::Asked { only: only.as_deref(), install, soak };
+            close(|tally| interop::run(&root, &suites, asked, tally))
         }
     }
 }

@@ -2,15 +2,17 @@
 //! and sink are measured without the router as well, over one wire, and subtracted: what is left is
 //! the router with both of its links.
 
+use std::sync::Barrier;
+use std::thread::ScopedJoinHandle;
 use std::time::Instant as Clock;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use base::Instant;
 use lab::forward::cost::{Cost, Memory};
 use lab::forward::{DEPTH, FULL, Rig, Shape};
 
 use crate::harness::{Bench, Figure};
-use crate::measure::{Measurement, median};
+use crate::measure::{Measurement, median, pin};
 
 /// Bytes of a full-size frame on the wire: preamble, check sequence and gap are 24.
 const ON_WIRE: usize = FULL[0] + 24;
@@ -65,8 +67,43 @@ pub(super) fn tagged(b: &Bench) -> Result<Figure> {
     b.close_ratio(Measurement::units_per_cpu_s, ours(tagged), ours(Shape::default()))
 }
 
-pub(super) fn two_cores(_: &Bench) -> Result<Figure> {
-    bail!("not built yet: no rig drives two shards on two cores")
+/// Packets of 1,000 flows, which two shards can share.
+fn shared() -> Shape {
+    Shape { flows: 1_000, ..Shape::default() }
+}
+
+/// Two shards, each with its generator, sink and core; their rates are added.
+fn two_shards(seconds: f64) -> Result<Measurement> {
+    let shards = Memory::of_shards(shared(), 2)?;
+    let begin = Barrier::new(shards.len());
+    let costs = std::thread::scope(|scope| {
+        let measure = |(core, mut memory): (usize, Memory)| {
+            let begin = &begin;
+            scope.spawn(move || {
+                let pinned = pin(&[core]);
+                begin.wait();
+                pinned.and_then(|()| Ok(memory.measure(seconds, &|| false)?))
+            })
+        };
+        let threads: Vec<_> = shards.into_iter().enumerate().map(measure).collect();
+        let join = |thread: ScopedJoinHandle<_>| thread.join().map_err(|_| anyhow!("a panic"))?;
+        threads.into_iter().map(join).collect::<Result<Vec<Cost>>>()
+    })?;
+    let own = costs.iter().map(|cost| cost.own_ns().context("less than generator and sink"));
+    let own = own.collect::<Result<Vec<f64>>>()?;
+    let rate: f64 = own.iter().map(|ns| 1e9 / ns).sum();
+    Ok(Measurement {
+        units: (rate * seconds) as u64,
+        cpu_s: seconds,
+        wall_s: seconds,
+        settings: format!("{:.1} and {:.1} ns a packet", own[0], own[1]),
+        ..Measurement::default()
+    })
+}
+
+/// One stack that is no shard on one core is the other side.
+pub(super) fn two_cores(b: &Bench) -> Result<Figure> {
+    b.ratio(Measurement::units_per_cpu_s, two_shards, ours(shared()))
 }
 
 /// The router's share of a core for as many full-size frames as 10 Gb/s of Ethernet carry.

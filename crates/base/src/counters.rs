@@ -101,6 +101,7 @@ counters! {
         "link-level broadcasts to an IP address that is not this port's broadcast address";
     Forwarded "forwarded" "packets forwarded";
     ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
+    LinkChanges "link_changes" "links of ports that went down, or came up, while packets were forwarded";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";
@@ -146,6 +147,11 @@ impl Counters {
     /// The value of `counter`.
     pub fn of(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
+    }
+
+    /// Add those of another stack.
+    pub fn include(&mut self, other: &Counters) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
     }
 
     /// Every counter with its value.

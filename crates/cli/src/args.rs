@@ -4,6 +4,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::outcome::EXIT;
 use crate::{dump, ip, nc, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{ping, rpcbind, services, up, wire};
@@ -29,12 +30,6 @@ Try first:
 Usage: wirespeed TOOL [OPTIONS]
 All tools: wirespeed --help. One of them: wirespeed TOOL -h. A manual page: wirespeed man TOOL
 ";
-
-/// The exit codes.
-pub(crate) const EXIT: &str = "\
-Exit status: 0 done, 1 failed, 2 a command line that cannot be carried out (nothing was begun), 130
-stopped by Ctrl-C. ping has the exit status of other pings: 0 somebody answered, 1 nobody did, 2 it
-could not be tried.";
 
 /// A TCP/IP stack that runs inside a process, and tools to measure it.
 #[derive(Parser)]

@@ -64,6 +64,8 @@ pub(crate) struct ControlService {
     /// Clients may open sockets in the stacks.
     opens_sockets: bool,
     command: &'static str,
+    /// The stacks are shards of one host.
+    has_shards: bool,
     leases: Leases,
     sockets: Sockets,
 }
@@ -83,8 +85,20 @@ impl ControlService {
         };
         let servers = serve().into_iter().collect();
         let (leases, sockets) = (Leases::default(), Sockets::default());
-        let (for_users, opens_sockets) = (None, false);
-        ControlService { servers, for_users, opens_sockets, command, leases, sockets }
+        ControlService {
+            servers,
+            for_users: None,
+            opens_sockets: false,
+            command,
+            has_shards: false,
+            leases,
+            sockets,
+        }
+    }
+
+    /// The stacks are shards of one host, the first of which speaks for it.
+    pub(crate) fn have_shards(&mut self) {
+        self.has_shards = true;
     }
 
     /// Open sockets in the stacks for clients; their events come with the stacks' own.
@@ -206,8 +220,10 @@ impl ControlService {
         names: &[String],
         mut of: impl FnMut(usize, Asked<'_>, &mut Budget) -> Answer,
     ) {
+        let (command, has_shards) = (self.command, self.has_shards);
         for (number, server) in self.servers.iter_mut().enumerate() {
-            let mut asking = Asking { command: self.command, names, leases: &mut self.leases, now };
+            let leases = &mut self.leases;
+            let mut asking = Asking { command, names, has_shards, leases, now };
             // Answers count hits of limits while the server counts its own.
             let mut control = server.budget().clone();
             let before = control.clone();
@@ -242,6 +258,7 @@ enum Asked<'a> {
 struct Asking<'a> {
     command: &'static str,
     names: &'a [String],
+    has_shards: bool,
     leases: &'a mut Leases,
     now: Instant,
 }
@@ -264,7 +281,7 @@ impl Asking<'_> {
         // The kernel says who connected; whoever else is admitted opens sockets and does no more.
         let is_ours = control::own_user_and_root(&client.1.owner);
         match question {
-            Question::Program => program(self.command, self.names),
+            Question::Program => program(self.command, self.names, self.has_shards),
             Question::Socket { stack, call } => of(stack, Asked::Socket(client, call), control),
             _ if !is_ours => Answer::refusal(Refusal::Denied, SOCKETS_ONLY.to_owned()),
             question => match self.wanted(question, control) {
@@ -311,12 +328,13 @@ fn message(answer: &Answer) -> Message {
     Message { payload: serde_json::to_vec(answer).unwrap_or_default(), descriptors: Vec::new() }
 }
 
-fn program(command: &str, names: &[String]) -> Answer {
+fn program(command: &str, names: &[String], shards: bool) -> Answer {
     let program = Program {
         pid: std::process::id(),
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         stacks: names.to_vec(),
+        shards,
     };
     Answer { program: Some(program), ..Answer::default() }
 }

@@ -7,6 +7,8 @@
 
 mod addr;
 mod args;
+mod get;
+mod line;
 mod link;
 mod neigh;
 mod route;
@@ -18,6 +20,7 @@ use anyhow::Result;
 use wirespeed::control::ControlError;
 
 pub(crate) use args::{Args, normalised};
+pub(crate) use get::lookup;
 pub(crate) use words::Words;
 
 use crate::running::Refused;

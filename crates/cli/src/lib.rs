@@ -56,40 +56,48 @@ pub fn main() -> ExitCode {
         output::err(args::FIRST.trim_end());
         return outcome::exit_code(Ok(Outcome::Exit(2)));
     }
-    let result = match parsed().tool {
-        Tool::Ttcp(args) => ttcp::main(&args),
-        #[cfg(target_os = "linux")]
-        Tool::Ping(args) => ping::main(&args),
-        #[cfg(target_os = "linux")]
-        Tool::Services(args) => services::main(&args),
-        #[cfg(target_os = "linux")]
-        Tool::Up(args) => up::main(&args),
-        #[cfg(target_os = "linux")]
-        Tool::Wire(args) => wire::main(&args),
-        Tool::Rpcinfo(args) => rpcinfo::main(&args),
-        #[cfg(target_os = "linux")]
-        Tool::Rpcbind(args) => rpcbind::main(&args),
-        Tool::Dump(args) => dump::main(&args),
-        Tool::Show(args) => show::main(&args),
-        Tool::Ip(args) => ip::main(&args),
-        Tool::Nc(args) => nc::main(&args),
-        Tool::Top(args) => top::main(&args),
-        Tool::Lab(args) => lab::main(&args),
-        Tool::Man(args) => pages::man(&args),
-        Tool::Completions(args) => pages::completions(&args),
+    let result = match parsed() {
+        Ok(cli) => run(&cli.tool),
+        Err(error) if error.use_stderr() => {
+            let _ = error.print();
+            Ok(Outcome::Exit(if is_ip() { 1 } else { 2 }))
+        }
+        // The help or the version.
+        Err(error) => output::written(error.print()).map(|_| Outcome::Done),
     };
     outcome::exit_code(result)
 }
 
+fn run(tool: &Tool) -> anyhow::Result<Outcome> {
+    match tool {
+        Tool::Ttcp(args) => ttcp::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Ping(args) => ping::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Services(args) => services::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Up(args) => up::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Wire(args) => wire::main(args),
+        Tool::Rpcinfo(args) => rpcinfo::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Rpcbind(args) => rpcbind::main(args),
+        Tool::Dump(args) => dump::main(args),
+        Tool::Show(args) => show::main(args),
+        Tool::Ip(args) => ip::main(args),
+        Tool::Nc(args) => nc::main(args),
+        Tool::Top(args) => top::main(args),
+        Tool::Lab(args) => lab::main(args),
+        Tool::Man(args) => pages::man(args),
+        Tool::Completions(args) => pages::completions(args),
+    }
+}
+
 /// The command line; wrong options of `ip` end with 1, as those of ip(8), of other tools with 2.
-fn parsed() -> Cli {
-    let words = ip::normalised(std::env::args_os());
-    let is_ip = words.get(1).is_some_and(|word| word == "ip");
-    Cli::try_parse_from(words).unwrap_or_else(|error| {
-        if is_ip && error.use_stderr() {
-            output::err(error.to_string().trim_end());
-            std::process::exit(1);
-        }
-        error.exit()
-    })
+fn parsed() -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(ip::normalised(std::env::args_os()))
+}
+
+fn is_ip() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word == "ip")
 }

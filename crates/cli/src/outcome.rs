@@ -9,6 +9,12 @@ use anyhow::Result;
 
 use crate::output;
 
+/// The exit codes, as help.
+pub(crate) const EXIT: &str = "\
+Exit status: 0 done, 1 failed, 2 a command line that cannot be carried out (nothing was begun), 130
+stopped by Ctrl-C. ping has the exit status of other pings: 0 somebody answered, 1 nobody did, 2 it
+could not be tried.";
+
 /// How a tool that ran to its end came out.
 pub(crate) enum Outcome {
     Done,

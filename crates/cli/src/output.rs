@@ -13,8 +13,12 @@ pub(crate) fn out(text: &str) -> Result<()> {
 
 /// The same for continuous output: false once the reader is gone, whereupon the tool ends.
 pub(crate) fn read_by_someone(text: &str) -> Result<bool> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    written(io::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// What came of a write to standard output, which is flushed: false if the reader is gone.
+pub(crate) fn written(result: io::Result<()>) -> Result<bool> {
+    match result.and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => {
             let what = format!("cannot write to standard output{}", what_to_do(&error));

@@ -10,7 +10,7 @@ use clap::Command;
 use clap::builder::Resettable;
 use clap_mangen::Man;
 
-use crate::args::EXIT;
+use crate::outcome::EXIT;
 use crate::{Outcome, Usage, output};
 
 /// The options of `man`.

@@ -107,6 +107,9 @@ pub(crate) struct Program {
     pub(crate) command: String,
     pub(crate) version: String,
     pub(crate) stacks: Vec<String>,
+    /// The stacks are shards of one host, the first of which speaks for it.
+    #[serde(default)]
+    pub(crate) shards: bool,
 }
 
 /// A page, or why there is none. The last page has no `next`.

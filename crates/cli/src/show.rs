@@ -8,9 +8,13 @@
 //! `drops`, `switches` (by name) are objects, `limits` an object of `{"value", "hits"}` by name;
 //! `ports`, `connections`, `sockets`, `addresses`, `neighbours`, `routes` and `groups`
 //! are lists. Times end in their unit, sizes are bytes; what is not known is null. `show tcp` has
-//! `connections`, each with `delivery_bytes_per_s` and `receiving_bytes_per_s` as well.
+//! `connections`, each with `delivery_bytes_per_s` and `receiving_bytes_per_s` as well. `show fib`
+//! has `fib`, those of the `routes` that packets take, each with the name of its port as `dev`;
+//! `show fib lookup` has `lookup`, an object: `{"dst", "result"}` (`local`, `leaves` or `dropped`)
+//! with the route, all its next hops, the one that was chosen, the neighbour's state and the MTUs.
 
 mod args;
+mod fib;
 mod filter;
 mod full;
 mod report;
@@ -25,10 +29,11 @@ use crate::{Outcome, output};
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let document = run::document(args)?;
-    let text = match (args.json, args.is_full()) {
-        (true, _) => report::json(&document)?,
-        (false, true) => full::text(&document),
-        (false, false) => report::text(&document),
+    let text = match args.json {
+        true => report::json(&document)?,
+        false if args.is_full() => full::text(&document),
+        false if args.is_lookup() => fib::text(&document),
+        false => report::text(&document),
     };
     output::out(&text)?;
     Ok(Outcome::Done)

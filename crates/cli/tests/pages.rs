@@ -107,3 +107,30 @@ fn the_version_has_the_commit() {
         assert_eq!(version.trim_end(), format!("wirespeed {package} ({head})"));
     }
 }
+
+/// The help of every tool is output like any other: a full disk is a failure, a reader that has
+/// gone away is none.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_help_that_cannot_be_written_is_a_failure() {
+    use std::process::Stdio;
+    let with = |args: &[String], option: &str, to: Stdio| {
+        let mut command = common::program();
+        command.args(args).arg(option).stdout(to).stderr(Stdio::piped());
+        let output = command.output().expect("it starts");
+        (code(&output), stderr(&output))
+    };
+    for (path, _) in all() {
+        let options: &[&str] =
+            if path.is_empty() { &["--help", "-h", "--version"] } else { &["--help", "-h"] };
+        for option in options {
+            let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux");
+            let (code, said) = with(&path, option, full.into());
+            assert_eq!(code, 1, "{path:?} {option}: {said}");
+            assert!(said.contains("cannot write to standard output"), "{path:?} {option}: {said}");
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            assert_eq!(with(&path, option, writer.into()), (0, String::new()), "{path:?} {option}");
+        }
+    }
+}

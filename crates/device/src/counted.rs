@@ -31,6 +31,18 @@ pub struct Totals {
     pub tx: DirectionTotals,
 }
 
+impl core::iter::Sum for Totals {
+    /// Of several queues.
+    fn sum<I: Iterator<Item = Totals>>(all: I) -> Totals {
+        let add = |a: DirectionTotals, b: DirectionTotals| DirectionTotals {
+            frames: a.frames + b.frames,
+            bytes: a.bytes + b.bytes,
+            bursts: a.bursts + b.bursts,
+        };
+        all.fold(Totals::default(), |a, b| Totals { rx: add(a.rx, b.rx), tx: add(a.tx, b.tx) })
+    }
+}
+
 #[derive(Debug, Default)]
 struct Tallies {
     frames: Tally,

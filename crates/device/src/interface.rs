@@ -111,6 +111,13 @@ pub(crate) fn is_up(asked: impl AsFd, name: &str) -> Result<bool> {
     Ok(c_int::from(req.flags()) & libc::IFF_UP != 0)
 }
 
+/// Is the link of an interface up, which itself is up?
+pub(crate) fn has_carrier(asked: impl AsFd, name: &str) -> Result<bool> {
+    let mut req = IfReq::named(name)?;
+    request::<{ libc::SIOCGIFFLAGS as Opcode }>(asked, &mut req)?;
+    Ok(c_int::from(req.flags()) & libc::IFF_RUNNING != 0)
+}
+
 /// Set the hardware address of the kernel's end.
 pub(crate) fn set_mac(fd: impl AsFd, mac: MacAddr) -> Result<()> {
     let mut req = IfReq::named("")?;

@@ -166,6 +166,13 @@ pub trait Device: Send {
     /// Is the other end still there?
     fn link_up(&self) -> bool;
 
+    /// Ask the link itself whether frames pass: [`Device::link_up`] is the answer from then on. It
+    /// may cost a system call. A router asks a few times a second, so that it notices a link that
+    /// is cut, or whole again, although nothing is sent. The default knows without asking.
+    fn check_link(&mut self) -> bool {
+        self.link_up()
+    }
+
     /// Is the other end gone for good? A link that is merely down is not gone. The connections of a
     /// port whose device is gone fail, with [`Device::failure`] as the reason.
     fn is_gone(&self) -> bool {
@@ -260,6 +267,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn link_up(&self) -> bool {
         (**self).link_up()
+    }
+
+    fn check_link(&mut self) -> bool {
+        (**self).check_link()
     }
 
     fn is_gone(&self) -> bool {

@@ -73,6 +73,9 @@ pub struct PacketSocket {
     pushed_back: bool,
     /// Why frames do not pass: [`PacketError::Down`], `Vanished` or `Gone`.
     trouble: Option<PacketError>,
+    /// [`PacketError::NoCarrier`], as of the last [`Device::check_link`]: frames are offered all
+    /// the same.
+    unplugged: Option<PacketError>,
     drops: Drops,
 }
 
@@ -233,7 +236,17 @@ impl Device for PacketSocket {
     }
 
     fn link_up(&self) -> bool {
-        self.trouble.is_none()
+        self.trouble.is_none() && self.unplugged.is_none()
+    }
+
+    fn check_link(&mut self) -> bool {
+        if self.trouble.is_some() || sockopt::socket_error(&self.fd) != Ok(Ok(())) {
+            self.look();
+        }
+        let is_unplugged =
+            self.trouble.is_none() && interface::has_carrier(&self.fd, &self.name) == Ok(false);
+        self.unplugged = is_unplugged.then(|| PacketError::NoCarrier { name: self.name.clone() });
+        self.link_up()
     }
 
     fn is_gone(&self) -> bool {
@@ -246,7 +259,7 @@ impl Device for PacketSocket {
     }
 
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.trouble.as_ref().map(|e| e as _)
+        self.trouble.as_ref().or(self.unplugged.as_ref()).map(|e| e as _)
     }
 
     fn rx_depth(&self) -> usize {

@@ -17,7 +17,8 @@
 //!
 //! # When the interface goes
 //! - Down (`ip link set NAME down`): frames for it are freed and counted as
-//!   [`DropReason::DeviceLinkDown`]; [`Device::link_up`] is false until a frame passes again.
+//!   [`DropReason::DeviceLinkDown`]; [`Device::link_up`] is false until a frame passes again, or
+//!   until [`Device::check_link`] finds it up.
 //! - Deleted: the same for good; [`Device::as_fd`] is `None`, because the descriptor stays readable
 //!   from then on. [`Device::failure`] has the reason in both cases.
 
@@ -210,6 +211,22 @@ impl Device for Tap {
 
     fn link_up(&self) -> bool {
         self.trouble.is_none()
+    }
+
+    /// The kernel reports room at an interface that is up, and none at one that is down (since
+    /// Linux 5.2; before, an interface counts as up here). One that was deleted has an error, which
+    /// the next read finds.
+    fn check_link(&mut self) -> bool {
+        // A socket has no name, and is full at times.
+        if !self.gone && !self.name.is_empty() {
+            let events = self.polled(PollFlags::OUT);
+            if events.contains(PollFlags::OUT) {
+                self.trouble = None;
+            } else if !events.intersects(PollFlags::ERR | PollFlags::HUP) {
+                self.down();
+            }
+        }
+        self.link_up()
     }
 
     fn is_gone(&self) -> bool {

@@ -300,6 +300,18 @@ impl Device for Port {
         locked(&self.trunk).device.link_up()
     }
 
+    /// The port of the frames without a tag asks the device; the others have its answer.
+    fn check_link(&mut self) -> bool {
+        let mut trunk = locked(&self.trunk);
+        let device = &mut trunk.device;
+        let up = if self.number == 0 { device.check_link() } else { device.link_up() };
+        drop(trunk);
+        if up != self.failure.is_none() {
+            self.look();
+        }
+        up
+    }
+
     /// True once the device is gone and this port's queue is empty.
     fn is_gone(&self) -> bool {
         let trunk = locked(&self.trunk);

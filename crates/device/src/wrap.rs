@@ -1,13 +1,15 @@
 //! Shared parts of the wrappers: the methods of [`crate::Device`] that they forward, counters that
 //! other threads may read, and a copy of a frame with its metadata.
 //!
-//! Called by: `counted`, `fault`, `capture`.
+//! Called by: `counted`, `fault`, `capture`; the queues of the stack's shards.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use mbuf::{Flags, Mbuf, Pool};
 
-/// The methods of `Device` that a wrapper forwards to its inner device, `self.device`.
+/// The methods of `Device` that a wrapper forwards to its inner device, `self.device`. The crate of
+/// the wrapper has `base` under this name.
+#[macro_export]
 macro_rules! pass_through {
     () => {
         fn limits(&self) -> $crate::Limits {
@@ -16,6 +18,10 @@ macro_rules! pass_through {
 
         fn link_up(&self) -> bool {
             self.device.link_up()
+        }
+
+        fn check_link(&mut self) -> bool {
+            self.device.check_link()
         }
 
         fn is_gone(&self) -> bool {

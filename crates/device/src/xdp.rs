@@ -336,6 +336,11 @@ impl Device for XdpSocket {
         self.trouble.is_none()
     }
 
+    fn check_link(&mut self) -> bool {
+        self.look();
+        self.link_up()
+    }
+
     fn is_gone(&self) -> bool {
         matches!(self.trouble, Some(XdpError::Gone { .. }))
     }

@@ -17,6 +17,7 @@ use core::net::Ipv4Addr;
 
 use base::{Cidr, Duration, KeyedHash, MacAddr};
 
+pub use crate::loss::LossReason;
 pub use client::Client;
 
 /// The UDP port of servers (RFC 2131 section 4.1).
@@ -154,19 +155,6 @@ pub enum Action {
         /// Why.
         reason: LossReason,
     },
-}
-
-/// Why an address is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossReason {
-    /// No server extended the lease in time.
-    Expired,
-    /// A server answered DHCPNAK.
-    Refused,
-    /// Another host has it.
-    Conflict,
-    /// [`Client::stop`] gave it back.
-    Released,
 }
 
 /// An address with what a server says about the network.

@@ -17,6 +17,7 @@ use core::net::Ipv6Addr;
 
 use base::{Duration, KeyedHash, MacAddr};
 
+pub use crate::loss::LossReason;
 pub use client::Client;
 
 /// The UDP port of servers and relays (RFC 8415 section 7.2).
@@ -141,19 +142,6 @@ pub enum Action {
     },
     /// Options without an address, new ones or a confirmation.
     Informed(Box<Information>),
-}
-
-/// Why an address is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossReason {
-    /// No server extended the lease in time.
-    Expired,
-    /// A server ended the lease, or said that the address does not belong to the link.
-    Refused,
-    /// Another host has it.
-    Conflict,
-    /// [`Client::stop`] gave it back.
-    Released,
 }
 
 /// An address with what a server says about the network. DHCPv6 has no prefix lengths and no

@@ -7,5 +7,6 @@ pub mod dhcp4;
 pub mod dhcp6;
 pub mod dns;
 
+mod loss;
 mod names;
 mod random;

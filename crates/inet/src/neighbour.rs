@@ -4,6 +4,7 @@
 //! Called by: `stack/resolve.rs`. RFC 4861 section 7.3 (the states, for IPv4 as well) and section
 //! 10 (times).
 
+mod entry;
 mod table;
 
 use core::net::IpAddr;

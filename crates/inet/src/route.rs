@@ -16,8 +16,10 @@ mod group;
 mod lookup;
 mod rib;
 mod rule;
+mod shared;
 mod trie;
 mod update;
+mod view;
 
 use core::net::IpAddr;
 use core::num::NonZeroU8;
@@ -26,10 +28,11 @@ use std::sync::Arc;
 use base::{Cidr, Instant, Mtu};
 
 pub use access::{Access, GROUPS_MAX, Sender};
-pub use fib::{Fib, Reader, View};
+pub use fib::Fib;
 pub use group::{GroupIndex, flow_v4, flow_v6};
 pub use rib::Routes;
 pub use rule::{Action, MAIN_PRIORITY, NoRoute, RULES_MAX, Rule, RuleError};
+pub use view::{Reader, View};
 
 /// The table that is used unless a rule says otherwise.
 pub const MAIN_TABLE: u32 = 254;

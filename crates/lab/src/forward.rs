@@ -11,18 +11,21 @@ pub mod cost;
 pub(crate) mod experiment;
 #[cfg(target_os = "linux")]
 pub mod outside;
+mod router;
 #[cfg(test)]
 mod tests;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr, Mtu};
+use base::{Cidr, DropReason, Instant, LinkKind, MacAddr, Mtu};
 use device::mem::{self, Mem};
-use device::{Burst, Device, vlan};
+use device::{Burst, Device};
 use inet::HeaderTemplate;
 use inet::ip_output::Fields;
 use mbuf::Pool;
-use stack::{PortConfig, PortId, Route, Stack, StackConfig};
+use stack::shard::{Home, Shard};
+
+use router::Router;
 
 /// Frames that a wire holds.
 pub const DEPTH: usize = 1024;
@@ -268,38 +271,38 @@ pub struct Rig {
     sides: [Generator; 2],
     wires: [Mem; 2],
     direction: Direction,
-    /// The router.
-    pub stack: Stack,
-}
-
-/// A router of a shape with these two ports, and with a permanent neighbour at each.
-fn router(ports: [Box<dyn Device>; 2], shape: Shape) -> Option<Stack> {
-    let mut config = StackConfig::new([0x1812, 0x4632]);
-    config.solicited_node_reports = false;
-    config.budget.set(Limit::MbufBytes, 64 << 20);
-    let mut stack = Stack::new(config);
-    for (side, device) in ports.into_iter().enumerate() {
-        let device = port_of(device, shape, VLANS[side])?;
-        let addresses = [false, true].map(|v6| network(v6, 2 + side as u8)).to_vec();
-        stack.add_port(device, PortConfig { mac: MACS[1 + side], addresses });
-    }
-    let sink = addr(shape.v6, 3, 9);
-    stack.add_neighbour(PortId(0), addr(shape.v6, 2, 9), MACS[0]);
-    stack.add_neighbour(PortId(1), sink, MACS[3]);
-    for n in 0..shape.routes {
-        stack.add_route(Route::new(prefix(shape.v6, n), Some(sink), 1));
-    }
-    stack.set_forwarding(true);
-    Some(stack)
+    router: Router,
 }
 
 impl Rig {
     /// `None` if frames or links of this shape cannot be made.
     pub fn new(shape: Shape) -> Option<Rig> {
         let ((near, inside), (outside, far)) = (wire(shape), wire(shape));
-        let stack = router([Box::new(inside), Box::new(outside)], shape)?;
+        let router = Router::Stack(router::alone([Box::new(inside), Box::new(outside)], shape)?);
         let sides = [Generator::new(shape, 0)?, Generator::new(shape, 1)?];
-        Some(Rig { sides, wires: [near, far], direction: shape.direction, stack })
+        Some(Rig { sides, wires: [near, far], direction: shape.direction, router })
+    }
+
+    /// A router of `count` shards, each with its own queues, generator and sink: the frames of a
+    /// side are those of the flows that belong to the shard. `None` if frames or links of this
+    /// shape cannot be made, or if a shard has no flow.
+    pub fn of_shards(shape: Shape, count: usize) -> Option<Vec<Rig>> {
+        let wires = || (0..count).map(|_| wire(shape)).unzip::<_, _, Vec<_>, Vec<_>>();
+        let ((near, inside), (outside, far)) = (wires(), wires());
+        let shards = router::shards([inside, outside], shape)?;
+        let rig = |((shard, near), far): ((Shard, Mem), Mem)| {
+            let mut sides = [Generator::new(shape, 0)?, Generator::new(shape, 1)?];
+            let (steering, home) = (shard.steering(), Home::Shard(shard.index()));
+            for (side, generator) in sides.iter_mut().enumerate() {
+                generator.frames.retain(|f| steering.home(LinkKind::Ethernet, f) == home);
+                if generator.frames.is_empty() && shape.direction.has_source(side) {
+                    return None;
+                }
+            }
+            let router = Router::Shard(shard);
+            Some(Rig { sides, wires: [near, far], direction: shape.direction, router })
+        };
+        shards.into_iter().zip(near).zip(far).map(rig).collect()
     }
 
     /// Up to `count` frames onto the router's wires; how many they took.
@@ -317,7 +320,10 @@ impl Rig {
 
     /// One turn of the router.
     pub fn turn(&mut self, now: Instant) -> usize {
-        self.stack.poll(now)
+        match &mut self.router {
+            Router::Stack(stack) => stack.poll(now),
+            Router::Shard(shard) => shard.poll(now),
+        }
     }
 
     /// Take what the router sent; how many frames.
@@ -331,15 +337,10 @@ impl Rig {
     }
 
     /// Has the router lost anything, and why?
-    pub fn lost(&self) -> Option<(DropReason, u64)> {
-        self.stack.drops().nonzero().next()
+    pub fn lost(&mut self) -> Option<(DropReason, u64)> {
+        match &mut self.router {
+            Router::Stack(stack) => stack.drops().nonzero().next(),
+            Router::Shard(shard) => shard.enter().drops().nonzero().next(),
+        }
     }
-}
-
-fn port_of(device: Box<dyn Device>, shape: Shape, id: u16) -> Option<Box<dyn Device>> {
-    if !shape.tagged {
-        return Some(device);
-    }
-    let mut ports = vlan::split(device, vlan::TAG, &[vlan::Id::Vlan(id)]).ok()?;
-    ports.pop().map(|port| Box::new(port) as Box<dyn Device>)
 }

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use base::Instant;
 use stack::Armed;
 
+use crate::Net;
 use crate::bell::{Descriptor, LOOK_INTERVAL, ThreadBell};
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
@@ -87,6 +88,7 @@ impl Inner {
     /// Have the devices wake `waker`, which is the driver's or that of the thread that drives.
     pub(crate) fn watch(&mut self, waker: &Waker) -> Watch {
         let watch = match self.stack.arm(waker) {
+            _ if self.turns.as_ref().is_some_and(|turns| !turns.arm(waker)) => Watch::Ready,
             Armed::Ready => Watch::Ready,
             Armed::All => {
                 // A removed port's device may still have its descriptor open and registered.
@@ -219,11 +221,13 @@ impl Inner {
 #[must_use = "a stack without a driver does nothing"]
 pub struct Driver {
     shared: Arc<Shared>,
+    /// The first shard speaks for the host as long as another one has connections.
+    _first: Option<Net>,
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>) -> Driver {
-        Driver { shared }
+    pub(crate) fn new(shared: Arc<Shared>, first: Option<Net>) -> Driver {
+        Driver { shared, _first: first }
     }
 
     /// Drive the stack from a new thread.
@@ -231,9 +235,28 @@ impl Driver {
     /// # Errors
     /// The system cannot start a thread.
     pub fn spawn_thread(self) -> io::Result<DriverThread> {
+        self.spawn("wirespeed".to_owned(), || Ok(()))
+    }
+
+    /// A thread that begins with `first`, whose error is returned.
+    pub(crate) fn spawn(
+        self,
+        name: String,
+        first: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<DriverThread> {
         let shared = self.shared.clone();
-        let thread =
-            std::thread::Builder::new().name("wirespeed".to_owned()).spawn(move || self.run())?;
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        let run = move || {
+            let result = first();
+            let is_begun = result.is_ok();
+            // It is waited for below.
+            let _ = begun.send(result);
+            if is_begun {
+                self.run();
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        begins.recv().map_err(|_| crate::error::poisoned())??;
         Ok(DriverThread { shared, thread })
     }
 

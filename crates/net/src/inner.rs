@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 use arrayvec::ArrayVec;
 use base::{Instant, Owner};
 use slotmap::SecondaryMap;
+use stack::shard::Turns;
 use stack::{Event, ListenerHandle, Stack, TcpHandle, UdpHandle};
 use tcp::Events;
 
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
 /// What the lock guards.
 pub(crate) struct Inner {
     pub(crate) stack: Stack,
+    /// Of a stack that is one of several shards: begun and ended with each call.
+    pub(crate) turns: Option<Box<Turns>>,
     pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
     pub(crate) listeners: SecondaryMap<ListenerHandle, WaitQueue>,
     pub(crate) udp: SecondaryMap<UdpHandle, WaitQueue>,
@@ -54,11 +57,17 @@ pub(crate) struct Inner {
 }
 
 impl Shared {
-    pub(crate) fn new(stack: Stack) -> Shared {
+    /// A stack, whose clock begins at `epoch`.
+    pub(crate) fn new(
+        stack: Stack,
+        turns: Option<Box<Turns>>,
+        epoch: std::time::Instant,
+    ) -> Shared {
         let secret = stack.derived_secret(dns::PURPOSE);
         let inner = Inner {
             resolver: Resolver::new(dns::Config::default(), dns::Hosts::default(), secret),
             stack,
+            turns,
             tcp: SecondaryMap::new(),
             listeners: SecondaryMap::new(),
             udp: SecondaryMap::new(),
@@ -72,7 +81,7 @@ impl Shared {
             owner: Owner::program(),
             forwarded: 0,
         };
-        Shared { inner: Mutex::new(inner), epoch: std::time::Instant::now() }
+        Shared { inner: Mutex::new(inner), epoch }
     }
 
     /// Time on the stack's clock, which began when the stack was shared.
@@ -112,9 +121,13 @@ impl Shared {
     }
 
     fn lock(&self) -> io::Result<Call<'_>> {
-        let inner = self.inner.lock().map_err(|_| error::poisoned())?;
+        let mut inner = self.inner.lock().map_err(|_| error::poisoned())?;
         if inner.driver.gone {
             return Err(error::driver_gone());
+        }
+        let Inner { turns, stack, .. } = &mut *inner;
+        if let Some(turns) = turns {
+            turns.begin(stack);
         }
         Ok(Call { shared: self, inner: Some(inner), knows_time: false })
     }
@@ -173,17 +186,41 @@ impl DerefMut for Call<'_> {
     }
 }
 
+impl Call<'_> {
+    /// The end of the call, while the lock is still held.
+    fn end(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        if !self.knows_time && self.stack.has_output() {
+            self.update_time();
+        }
+        if self.knows_time {
+            self.stack.flush();
+        }
+        self.settle();
+        let Inner { turns, stack, .. } = &mut **self;
+        if let Some(turns) = turns {
+            turns.end(stack);
+        }
+    }
+
+    /// End a call while other stacks' locks are held: whom to wake, and what to drop, once none is.
+    pub(crate) fn release(mut self, wakers: &mut Vec<Waker>, trash: &mut Vec<Waker>) {
+        self.end();
+        if let Some(mut inner) = self.inner.take() {
+            wakers.append(&mut inner.wakers);
+            trash.append(&mut inner.trash);
+        }
+    }
+}
+
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            if !self.knows_time && self.stack.has_output() {
-                self.update_time();
-            }
-            if self.knows_time {
-                self.stack.flush();
-            }
-            self.settle();
+        if self.inner.is_none() {
+            return;
         }
+        self.end();
         let Some(mut inner) = self.inner.take() else { return };
         while !inner.wakers.is_empty() || !inner.trash.is_empty() {
             let count = inner.wakers.len().min(WAKE_BATCH);

@@ -12,6 +12,8 @@
 //! writes sends before it returns. A thread that waits in a blocking call drives the stack itself
 //! while no other thread does, so that a frame wakes that thread and no other.
 //!
+//! A host of several stacks, one a core, is [`Shards`], with sockets over all of them.
+//!
 //! Errors have the kinds that `std` gives on Linux.
 //!
 //! # Features
@@ -39,6 +41,7 @@ mod listener;
 mod loan;
 mod net;
 mod options;
+mod shards;
 mod split;
 mod stream;
 mod timer;
@@ -57,6 +60,7 @@ pub use listener::TcpListener;
 pub use loan::{Loan, Received};
 pub use net::Net;
 pub use options::{TcpKeepalive, TcpSocket};
+pub use shards::{Shards, ShardsListener, ShardsUdpSocket};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 /// What options of UDP sockets are made of, and what their calls return.
 pub use stack::{MtuDiscovery, UdpErrorReport, UdpOptions, UdpReceived, dplpmtud};

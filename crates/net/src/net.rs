@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -43,8 +44,13 @@ impl Net {
     /// Share a stack; nothing happens until its driver runs. The stack's clock starts anew, so the
     /// stack must not have been polled before.
     pub fn new(stack: Stack) -> (Net, Driver) {
-        let shared = Arc::new(Shared::new(stack));
-        (Net(Arc::new(Users { shared: shared.clone() })), Driver::new(shared))
+        Net::of(Shared::new(stack, None, Instant::now()), None)
+    }
+
+    /// A shard, and the first one of its group if it is another.
+    pub(crate) fn of(shared: Shared, first: Option<Net>) -> (Net, Driver) {
+        let shared = Arc::new(shared);
+        (Net(Arc::new(Users { shared: shared.clone() })), Driver::new(shared, first))
     }
 
     /// Share a stack and drive it from a thread.

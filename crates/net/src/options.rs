@@ -368,6 +368,15 @@ impl TcpSocket {
         &self.net
     }
 
+    /// The same settings at another shard.
+    pub(crate) fn at(&self, net: &Net) -> TcpSocket {
+        TcpSocket { net: net.clone(), ..self.clone() }
+    }
+
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+
     /// The owner of its connections.
     pub(crate) fn owner_of(&self, inner: &Inner) -> Owner {
         self.owner.clone().unwrap_or_else(|| inner.owner.clone())

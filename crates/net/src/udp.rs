@@ -233,12 +233,16 @@ impl UdpSocket {
     /// # Errors
     /// The driver is gone.
     pub async fn readable(&self) -> io::Result<()> {
+        wait(self.net.shared(), self.readiness(), self.look_readable()).await
+    }
+
+    pub(crate) fn look_readable(&self) -> impl FnMut(&mut Inner) -> Poll<io::Result<()>> + use<> {
         let handle = self.handle;
-        let look = move |inner: &mut Inner| match inner.stack.udp_readable(handle) {
-            true => Poll::Ready(Ok(())),
-            false => Poll::Pending,
-        };
-        wait(self.net.shared(), self.readiness(), look).await
+        move |inner| match inner.udp.contains_key(handle) {
+            true if inner.stack.udp_readable(handle) => Poll::Ready(Ok(())),
+            true => Poll::Pending,
+            false => Poll::Ready(Err(error::aborted())),
+        }
     }
 }
 

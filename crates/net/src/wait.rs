@@ -4,8 +4,8 @@
 //! Called by: all calls that may have to wait. A wait is an attempt, an entry in the wait queue,
 //! and another attempt after the wake-up.
 
-use core::future::Future;
-use core::pin::Pin;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use std::io;
 use std::time::Instant as SystemTime;
@@ -44,6 +44,48 @@ pub(crate) fn block_on<T>(
             }
         }
     })
+}
+
+/// Block until `future` is ready; `Ok(None)` if `until` comes first. The thread drives no stack.
+pub(crate) fn block_on_future<T>(
+    until: Option<SystemTime>,
+    future: impl Future<Output = io::Result<T>>,
+) -> io::Result<Option<T>> {
+    let mut future = pin!(future);
+    BELL.with(|bell| {
+        loop {
+            bell.arm();
+            if let Poll::Ready(answer) =
+                future.as_mut().poll(&mut Context::from_waker(bell.waker()))
+            {
+                bell.disarm();
+                return answer.map(Some);
+            }
+            if until.is_some_and(|at| at <= SystemTime::now()) {
+                bell.disarm();
+                return Ok(None);
+            }
+            bell.sleep(until, None);
+        }
+    })
+}
+
+/// A future that waits until one of several is ready, which are asked from number `from` on.
+pub(crate) async fn wait_for_any<T, F>(mut waits: Vec<Wait<'_, F>>, from: usize) -> io::Result<T>
+where
+    F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
+{
+    let count = waits.len();
+    poll_fn(|cx| {
+        for number in 0..count {
+            let polled = Pin::new(&mut waits[(from + number) % count]).poll(cx);
+            if polled.is_ready() {
+                return polled;
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// A thread that waits. Dropping it removes its wakers and gives the devices back to the driver.

@@ -3,7 +3,7 @@
 //!
 //! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
 //! `check` compares entries with each other, `policy` reads and checks groups and rules, `place`
-//! finds lines and columns. Limit: [`BYTES_MAX`].
+//! finds lines and columns. Limits: [`BYTES_MAX`], [`SHARDS_MAX`].
 //! docs/decisions/0078-configuration-by-difference.md.
 
 mod check;
@@ -29,6 +29,9 @@ pub use policy::{Control, For, GROUPS_MAX, Members, Rule, masked};
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
 
+/// The most shards: no machine of today has more queues at a port that are worth it.
+pub const SHARDS_MAX: usize = 64;
+
 /// A network, ordered: address without host bits, prefix length.
 pub type Prefix = (IpAddr, u8);
 
@@ -45,6 +48,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Does a process without privileges run the stack?
     pub separate: bool,
+    /// Stacks that share the packets, each on a thread of its own.
+    pub shards: usize,
     /// Limits that are not at their defaults; they count from the start of the program.
     pub limits: BTreeMap<&'static str, usize>,
     /// Switches that are not at their defaults.
@@ -74,6 +79,7 @@ impl Default for Config {
             drain: Duration::from_secs(5),
             metrics: None,
             separate: true,
+            shards: 1,
             limits: BTreeMap::new(),
             switches: BTreeMap::new(),
             ports: BTreeMap::new(),
@@ -173,6 +179,9 @@ pub struct RouteTo {
     pub users: Option<For>,
     /// Forwarded packets skip it.
     pub no_forward: bool,
+    /// Of several to one network those with the lowest are used, the others while the links of all
+    /// of these are down.
+    pub metric: u32,
 }
 
 /// What is known of a neighbour.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use base::{LinkKind, MacAddr, Mtu};
-use device::packet::{self, PacketSocket};
+use device::packet::{self, Fanout, PacketSocket};
 use device::tap::{self, Declared, Setup, Tap};
 use device::xdp::{self, XdpSocket};
 use device::{Device, Limits};
@@ -28,39 +28,52 @@ pub struct Grant {
     pub mac: [u8; 6],
 }
 
+/// A descriptor, and what it is for.
+pub type Granted = (Grant, OwnedFd);
+
 /// Opens devices, and keeps those that the kernel gives to one process at a time.
-#[derive(Default)]
 pub struct Opener {
-    /// Each with the MTU that it had before.
-    taps: BTreeMap<DeviceName, (Tap, Mtu)>,
+    /// Queues of each device.
+    shards: usize,
+    /// The queues of each, with the MTU that it had before.
+    taps: BTreeMap<DeviceName, (Vec<Tap>, Mtu)>,
 }
 
 impl Opener {
-    /// Open the device of a port; `None` for one that the worker has to open itself.
+    /// For a router of so many shards.
+    pub fn new(shards: usize) -> Opener {
+        Opener { shards, taps: BTreeMap::new() }
+    }
+
+    /// Open the device of a port, with a queue for each shard; none of one that the worker has to
+    /// open itself.
     ///
     /// # Errors
     /// The device's error, with what to do.
-    pub fn open(&mut self, name: &str, port: &Port) -> Result<Option<(Grant, OwnedFd)>, String> {
-        let Link::Device(device) = &port.link else { return Ok(None) };
-        let port_name = name.to_owned();
+    pub fn open(&mut self, name: &str, port: &Port) -> Result<Vec<Granted>, String> {
+        let Link::Device(device) = &port.link else { return Ok(Vec::new()) };
+        let grant = |mtu, mac| Grant { port: name.to_owned(), mtu, mac };
         match device.kind {
             Kind::Tap | Kind::Tun => {
-                let tap = self.tap(device, port.mtu).map_err(|why| why.to_string())?;
-                let fd = tap.as_fd().ok_or("the device is gone")?;
-                let fd = fd.try_clone_to_owned().map_err(|why| cannot_pass(&why))?;
-                let MacAddr(mac) = tap.our_mac().unwrap_or_default();
-                let mtu = tap.limits().mtu.bytes();
-                Ok(Some((Grant { port: port_name, mtu, mac }, fd)))
+                let queues = self.tap(device, port.mtu).map_err(|why| why.to_string())?;
+                let granted = |tap: &Tap| {
+                    let fd = tap.as_fd().ok_or("the device is gone")?;
+                    let fd = fd.try_clone_to_owned().map_err(|why| cannot_pass(&why))?;
+                    let MacAddr(mac) = tap.our_mac().unwrap_or_default();
+                    Ok((grant(tap.limits().mtu.bytes(), mac), fd))
+                };
+                queues.iter().map(granted).collect()
             }
             Kind::Packet => {
-                let fd = PacketSocket::socket(&device.name).map_err(|why| why.to_string())?;
-                Ok(Some((Grant { port: port_name, mtu: 0, mac: [0; 6] }, fd)))
+                let socket = |_| PacketSocket::socket(&device.name).map_err(|why| why.to_string());
+                let granted = |number| Ok((grant(0, [0; 6]), socket(number)?));
+                (0..self.shards).map(granted).collect()
             }
-            Kind::Xdp => Ok(None),
+            Kind::Xdp => Ok(Vec::new()),
         }
     }
 
-    fn tap(&mut self, name: &DeviceName, mtu: Option<Mtu>) -> Result<&Tap, tap::TapError> {
+    fn tap(&mut self, name: &DeviceName, mtu: Option<Mtu>) -> Result<&[Tap], tap::TapError> {
         let is_new = !self.taps.contains_key(name);
         if is_new {
             let config = tap::Config {
@@ -72,18 +85,25 @@ impl Opener {
                 io_uring: false,
                 ..tap::Config::default()
             };
-            let tap = Tap::open(&config)?;
-            let before = tap.limits().mtu;
-            self.taps.insert(name.clone(), (tap, before));
+            let queues = match self.shards {
+                1 => vec![Tap::open(&config)?],
+                count => Tap::open_queues(&config, count)?,
+            };
+            let before = queues[0].limits().mtu;
+            self.taps.insert(name.clone(), (queues, before));
         }
         let missing = || tap::TapError::NotHere { name: name.name.clone() };
-        let (tap, before) = self.taps.get_mut(name).ok_or_else(missing)?;
-        let mtu = Some(mtu.unwrap_or(*before)).filter(|mtu| *mtu != tap.limits().mtu);
-        // An interface that was moved to another namespace since needs nothing more.
-        if is_new || mtu.is_some() {
-            tap.configure(&Setup { mtu, up: is_new, ..Setup::default() })?;
+        let (queues, before) = self.taps.get_mut(name).ok_or_else(missing)?;
+        let wanted = mtu.unwrap_or(*before);
+        for (number, tap) in queues.iter_mut().enumerate() {
+            let mtu = Some(wanted).filter(|mtu| *mtu != tap.limits().mtu);
+            let up = is_new && number == 0;
+            // An interface that was moved to another namespace since needs nothing more.
+            if up || mtu.is_some() {
+                tap.configure(&Setup { mtu, up, ..Setup::default() })?;
+            }
         }
-        Ok(tap)
+        Ok(queues)
     }
 
     /// Close the devices that `config` does not have.
@@ -99,40 +119,71 @@ fn cannot_pass(why: &std::io::Error) -> String {
     format!("the descriptor cannot be passed on ({why}): raise `ulimit -n`")
 }
 
-/// The device of a port, by the descriptor that was granted for it.
+/// The device of a port, by the descriptors that were granted for it, with a queue for each of
+/// `shards`.
 ///
 /// # Errors
 /// The device's error, with what to do.
-pub fn adopt(port: &Port, granted: Option<(Grant, OwnedFd)>) -> Result<Opened, String> {
+pub fn adopt(port: &Port, granted: Vec<Granted>, shards: usize) -> Result<Opened, String> {
     let Link::Device(name) = &port.link else { return Err("a VLAN has no device".to_owned()) };
-    let (device, mac): (Box<dyn Device>, MacAddr) = match (name.kind, granted) {
-        (Kind::Tap | Kind::Tun, Some((grant, fd))) => {
-            let mtu = Mtu::new(grant.mtu).unwrap_or(Mtu::ETHERNET);
-            let declared = Declared { mtu, ..Declared::default() };
-            let tap = Tap::adopt(fd, &declared).map_err(|why| why.to_string())?;
-            (Box::new(tap), MacAddr(grant.mac))
-        }
-        (Kind::Packet, Some((_, fd))) => {
+    if granted.len() != shards && name.kind != Kind::Xdp {
+        return Err("its device was not opened".to_owned());
+    }
+    let (queues, mac) = match name.kind {
+        Kind::Tap | Kind::Tun => taps(granted)?,
+        Kind::Packet => {
             let config = packet::Config { mtu_max: port.mtu, ..packet::Config::of(&name.name) };
-            let socket = PacketSocket::over(fd, &config).map_err(|why| why.to_string())?;
-            let mac = socket.mac().unwrap_or_default();
-            (Box::new(socket), mac)
+            packets(granted, &config).map_err(|why| why.to_string())?
         }
-        (Kind::Xdp, _) => {
+        Kind::Xdp => {
             let config = xdp::Config::of(&name.name);
-            let socket = XdpSocket::open(&config).map_err(|why| why.to_string())?;
-            let mac = socket.mac().unwrap_or_default();
-            (Box::new(socket), mac)
+            let sockets = XdpSocket::open_queues(&config, shards as u32);
+            let sockets = sockets.map_err(|why| why.to_string())?;
+            let mac = sockets[0].mac().unwrap_or_default();
+            (boxed(sockets), mac)
         }
-        (_, None) => return Err("its device was not opened".to_owned()),
     };
-    let Limits { link, mtu, .. } = device.limits();
-    if link != name.kind.link() && link == LinkKind::Ip {
-        return Err(format!("{name} carries no Ethernet frames: choose another interface"));
+    for device in &queues {
+        let Limits { link, mtu, .. } = device.limits();
+        if link != name.kind.link() && link == LinkKind::Ip {
+            return Err(format!("{name} carries no Ethernet frames: choose another interface"));
+        }
+        if let Some(wanted) = port.mtu.filter(|wanted| *wanted != mtu) {
+            let (wanted, is) = (wanted.bytes(), mtu.bytes());
+            return Err(format!(
+                "{name} carries {is} bytes, not {wanted}: change the interface's MTU"
+            ));
+        }
     }
-    if let Some(wanted) = port.mtu.filter(|wanted| *wanted != mtu) {
-        let (wanted, is) = (wanted.bytes(), mtu.bytes());
-        return Err(format!("{name} carries {is} bytes, not {wanted}: change the interface's MTU"));
-    }
-    Ok(Opened { device, mac })
+    Ok(Opened { queues, mac })
+}
+
+type Queues = (Vec<Box<dyn Device>>, MacAddr);
+
+fn boxed<D: Device + 'static>(queues: Vec<D>) -> Vec<Box<dyn Device>> {
+    queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Device>).collect()
+}
+
+fn taps(granted: Vec<Granted>) -> Result<Queues, String> {
+    let mac = granted.first().map_or(MacAddr::default(), |(grant, _)| MacAddr(grant.mac));
+    let adopt = |(grant, fd): Granted| {
+        let mtu = Mtu::new(grant.mtu).unwrap_or(Mtu::ETHERNET);
+        Tap::adopt(fd, &Declared { mtu, ..Declared::default() }).map_err(|why| why.to_string())
+    };
+    let queues: Result<Vec<Tap>, String> = granted.into_iter().map(adopt).collect();
+    Ok((boxed(queues?), mac))
+}
+
+fn packets(granted: Vec<Granted>, config: &packet::Config) -> Result<Queues, packet::PacketError> {
+    let mut sockets: Vec<OwnedFd> = granted.into_iter().map(|(_, fd)| fd).collect();
+    let queues = match sockets.pop() {
+        // A group is of an interface that is up; a socket alone waits until it is.
+        Some(only) if sockets.is_empty() => vec![PacketSocket::over(only, config)?],
+        last => {
+            sockets.extend(last);
+            PacketSocket::queues_over(sockets, config, Fanout::Hash)?
+        }
+    };
+    let mac = queues.first().and_then(PacketSocket::mac).unwrap_or_default();
+    Ok((boxed(queues), mac))
 }

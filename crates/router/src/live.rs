@@ -1,6 +1,6 @@
 //! The router that runs: its ports by name, and the operations of a plan carried out on its stack.
 //!
-//! Called by: the worker of `wirespeed up`, under the stack's lock, at the start and whenever a
+//! Called by: the worker of `wirespeed up`, under the stacks' locks, at the start and whenever a
 //! configuration takes effect. An operation that fails is reported, the others are carried out;
 //! what failed is part of the difference to the next configuration, and so it is tried again.
 
@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{Cidr, Duration, Instant, KeyedHash, MacAddr};
-use device::counted::{Counted, Counts};
+use device::counted::{Counted, Counts, Totals};
 use device::mitigation::{Level, Mitigation};
 use device::{Device, vlan};
 use net::dhcp::{self, Change, DhcpPort};
 use stack::route::{self, Access, RuleError};
-use stack::{Address, AutoConfig, PortConfig, PortId, Route, Stack};
+use stack::{Address, AutoConfig, PortConfig, PortId, Route, Stack, shard};
 
 use crate::config::{
     Asks, Config, For, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule, cidr,
@@ -27,8 +27,8 @@ const PURPOSE: u64 = 68;
 
 /// A device that was opened for a port, and our link address on it.
 pub struct Opened {
-    /// The device.
-    pub device: Box<dyn Device>,
+    /// Its queues, one for each shard.
+    pub queues: Vec<Box<dyn Device>>,
     /// The port's link address, unless its configuration has one.
     pub mac: MacAddr,
 }
@@ -46,13 +46,23 @@ pub struct Done {
 pub struct LivePort {
     /// Its number in the stack.
     pub id: PortId,
-    /// What passed it since it was added.
-    pub counts: Counts,
+    /// What passed each shard's queue since it was added.
+    counts: Vec<Counts>,
     mac: MacAddr,
-    /// If it has, or had, VLANs.
-    splitter: Option<vlan::Splitter>,
+    /// If it has, or had, VLANs: one for each shard.
+    splitters: Vec<vlan::Splitter>,
     dhcp: Option<DhcpPort>,
 }
+
+impl LivePort {
+    /// What passed it since it was added.
+    pub fn totals(&self) -> Totals {
+        self.counts.iter().map(Counts::totals).sum()
+    }
+}
+
+/// The stacks of all shards; the first one speaks for the router.
+pub type Stacks<'a, 'b> = &'a mut [&'b mut Stack];
 
 /// A router that runs.
 #[derive(Default)]
@@ -97,42 +107,84 @@ impl Live {
         &self.users
     }
 
-    /// Make the stack what `wanted` says. `open` returns the device of a port.
+    /// Make the stacks what `wanted` says. `open` returns the device of a port.
     pub fn apply(
         &mut self,
-        stack: &mut Stack,
+        stacks: Stacks<'_, '_>,
         wanted: &Config,
         mut open: impl FnMut(&str, &Port) -> Result<Opened, String>,
     ) -> Vec<Done> {
         let mut all = Vec::new();
         for operation in plan::difference(&self.running.0, wanted) {
-            let result = self.carry_out(stack, &operation, wanted, &mut open);
+            let result = self.carry_out(stacks, &operation, wanted, &mut open);
             if result.is_ok() {
                 operation.note(&mut self.running.0);
             }
             all.push(Done { operation, result });
         }
-        stack.flush();
+        stacks.iter_mut().for_each(|stack| stack.flush());
         let running = &mut self.running.0;
         (running.drain, running.metrics) = (wanted.drain, wanted.metrics);
         (running.separate, running.limits) = (wanted.separate, wanted.limits.clone());
         running.control.clone_from(&wanted.control);
+        running.shards = wanted.shards;
         all
     }
 
     fn carry_out(
         &mut self,
-        stack: &mut Stack,
+        stacks: Stacks<'_, '_>,
         operation: &Operation,
         wanted: &Config,
         open: &mut impl FnMut(&str, &Port) -> Result<Opened, String>,
     ) -> Result<(), String> {
         match operation {
+            Operation::RemoveGap(to) => return set_gap(stacks, *to, None),
+            Operation::SetGap(to, gap) => return set_gap(stacks, *to, Some(*gap)),
+            Operation::RemoveNeighbour(port, ip, was) => {
+                return self.set_neighbour(stacks, port, *ip, Neighbour::default(), *was);
+            }
+            Operation::SetNeighbour(port, ip, to, was) => {
+                return self.set_neighbour(stacks, port, *ip, *to, *was);
+            }
+            Operation::RemovePort(name) => {
+                self.remove_port(stacks, name);
+                return Ok(());
+            }
+            Operation::AddPort(name, port) => {
+                let opened = self.open(name, port, wanted, open)?;
+                self.add_port(stacks, name, opened);
+                return Ok(());
+            }
+            Operation::ReplaceDevice(name, port) => {
+                let (queues, mut live) = self.open(name, port, wanted, open)?;
+                let old = self.port_mut(name)?;
+                shard::replace_port(stacks, old.id, queues).map_err(|why| why.to_string())?;
+                std::mem::swap(&mut old.counts, &mut live.counts);
+                old.splitters = live.splitters;
+                return Ok(());
+            }
+            Operation::SetMitigation(port, to) => {
+                let to = to.unwrap_or(Mitigation::Level(Level::default()));
+                let id = self.port(port)?.id;
+                let mut all = stacks.iter_mut().map(|stack| stack.set_mitigation(id, to));
+                return all.try_for_each(|set| set.map_err(|why| why.to_string()));
+            }
+            _ => {}
+        }
+        self.carry_out_at_first(first(stacks), operation)
+    }
+
+    /// What the first shard does for all.
+    fn carry_out_at_first(
+        &mut self,
+        stack: &mut Stack,
+        operation: &Operation,
+    ) -> Result<(), String> {
+        match operation {
             Operation::Forwarding(on) => stack.set_forwarding(*on),
             Operation::DirectedBroadcasts(on) => stack.set_directed_broadcasts(*on),
             Operation::Switch(switch, on) => stack.set_switch(*switch, *on),
-            Operation::RemoveGap(to) => set_gap(stack, *to, None)?,
-            Operation::SetGap(to, gap) => set_gap(stack, *to, Some(*gap))?,
             Operation::RemoveRoute(key) => {
                 stack.remove_one_route(&self.route(key, &RouteTo::default())?);
             }
@@ -141,12 +193,6 @@ impl Live {
             Operation::SetGroup(name, members) => self.users.set(name, members),
             Operation::RemoveRule(at, rule) => drop(stack.remove_rule(&self.rule(*at, rule)?)),
             Operation::AddRule(priority, rule) => self.add_rule(stack, *priority, rule)?,
-            Operation::RemoveNeighbour(port, ip, was) => {
-                self.set_neighbour(stack, port, *ip, Neighbour::default(), *was)?;
-            }
-            Operation::SetNeighbour(port, ip, to, was) => {
-                self.set_neighbour(stack, port, *ip, *to, *was)?;
-            }
             Operation::StopAsking(port, Asks::Auto) => {
                 stack.stop_autoconf(self.port(port)?.id);
             }
@@ -168,24 +214,8 @@ impl Live {
                 let added = stack.add_address(self.port(port)?.id, address);
                 added.map_err(|why| why.to_string())?;
             }
-            Operation::RemovePort(name) => self.remove_port(stack, name),
-            Operation::AddPort(name, port) => {
-                let opened = self.open(name, port, wanted, open)?;
-                self.add_port(stack, name, opened);
-            }
-            Operation::ReplaceDevice(name, port) => {
-                let (device, mut live) = self.open(name, port, wanted, open)?;
-                let old = self.port_mut(name)?;
-                let replaced = stack.replace_port(old.id, device);
-                replaced.map_err(|(why, _)| why.to_string())?;
-                std::mem::swap(&mut old.counts, &mut live.counts);
-                old.splitter = live.splitter;
-            }
-            Operation::SetMitigation(port, to) => {
-                let to = to.unwrap_or(Mitigation::Level(Level::default()));
-                let set = stack.set_mitigation(self.port(port)?.id, to);
-                set.map_err(|why| why.to_string())?;
-            }
+            // Those of all shards.
+            _ => {}
         }
         Ok(())
     }
@@ -211,6 +241,7 @@ impl Live {
         Ok(Route {
             mtu: to.mtu,
             weight: to.weight,
+            metric: to.metric,
             table: key.table,
             access,
             no_forward: to.no_forward,
@@ -249,62 +280,81 @@ impl Live {
         })
     }
 
-    /// The device of a port, counted, and split if it has VLANs.
+    /// The queues of a port, counted, and split if it has VLANs.
     fn open(
         &self,
         name: &str,
         port: &Port,
         wanted: &Config,
         open: &mut impl FnMut(&str, &Port) -> Result<Opened, String>,
-    ) -> Result<(Box<dyn Device>, LivePort), String> {
-        let (device, mac, splitter): (Box<dyn Device>, _, _) = match &port.link {
+    ) -> Result<(Vec<Box<dyn Device>>, LivePort), String> {
+        let (mut queues, mut splitters): (Vec<Box<dyn Device>>, _) = (Vec::new(), Vec::new());
+        let mac = match &port.link {
             Link::Device(_) => {
-                let Opened { device, mac } = open(name, port)?;
-                if wanted.is_trunk(name) {
-                    let split = vlan::Splitter::new(device, vlan::TAG);
-                    let (splitter, port) = split.map_err(|why| why.to_string())?;
-                    (Box::new(port), mac, Some(splitter))
-                } else {
-                    (device, mac, None)
+                let opened = open(name, port)?;
+                for queue in opened.queues {
+                    if wanted.is_trunk(name) {
+                        let split = vlan::Splitter::new(queue, vlan::TAG);
+                        let (splitter, port) = split.map_err(|why| why.to_string())?;
+                        splitters.push(splitter);
+                        queues.push(Box::new(port));
+                    } else {
+                        queues.push(queue);
+                    }
                 }
+                opened.mac
             }
             Link::Vlan { parent, id } => {
                 let parent = self.port(parent)?;
-                let splitter = parent.splitter.as_ref().ok_or("its parent has no VLANs yet")?;
-                let port = splitter.port(*id, port.mtu).map_err(|why| why.to_string())?;
-                (Box::new(port), parent.mac, None)
+                if parent.splitters.is_empty() {
+                    return Err("its parent has no VLANs yet".to_owned());
+                }
+                for splitter in &parent.splitters {
+                    let port = splitter.port(*id, port.mtu).map_err(|why| why.to_string())?;
+                    queues.push(Box::new(port));
+                }
+                parent.mac
             }
         };
-        let (device, counts) = Counted::new(device);
+        let mut counts = Vec::new();
+        let counted = queues.into_iter().map(|queue| {
+            let (queue, of_queue) = Counted::new(queue);
+            counts.push(of_queue);
+            Box::new(queue) as Box<dyn Device>
+        });
+        let queues = counted.collect();
         let mac = port.mac.unwrap_or(mac);
-        let live = LivePort { id: PortId(0), counts, mac, splitter, dhcp: None };
-        Ok((Box::new(device), live))
+        Ok((queues, LivePort { id: PortId(0), counts, mac, splitters, dhcp: None }))
     }
 
     fn add_port(
         &mut self,
-        stack: &mut Stack,
+        stacks: Stacks<'_, '_>,
         name: &str,
-        (device, mut live): (Box<dyn Device>, LivePort),
+        (queues, mut live): (Vec<Box<dyn Device>>, LivePort),
     ) {
-        live.id = stack.add_port(device, PortConfig { mac: live.mac, addresses: Vec::new() });
-        // Names of ports are unique in a configuration.
-        stack.set_port_name(live.id, name);
+        let config = PortConfig { mac: live.mac, addresses: Vec::new() };
+        live.id = shard::add_port(stacks, queues, &config);
+        for stack in stacks {
+            // Names of ports are unique in a configuration.
+            stack.set_port_name(live.id, name);
+        }
         self.ports.insert(name.to_owned(), live);
     }
 
-    fn remove_port(&mut self, stack: &mut Stack, name: &str) {
+    fn remove_port(&mut self, stacks: Stacks<'_, '_>, name: &str) {
         let Some(live) = self.ports.remove(name) else { return };
         if let Some(client) = live.dhcp {
+            let stack = first(stacks);
             client.stop(stack, stack.now());
             stack.flush();
         }
-        stack.remove_port(live.id);
+        shard::remove_port(stacks, live.id);
     }
 
     fn set_neighbour(
         &self,
-        stack: &mut Stack,
+        stacks: Stacks<'_, '_>,
         port: &str,
         ip: IpAddr,
         to: Neighbour,
@@ -312,8 +362,10 @@ impl Live {
     ) -> Result<(), String> {
         let id = self.port(port)?.id;
         if to.mtu != was.mtu {
-            stack.set_neighbour_mtu(id, ip, to.mtu).map_err(|why| why.to_string())?;
+            let mut all = stacks.iter_mut().map(|stack| stack.set_neighbour_mtu(id, ip, to.mtu));
+            all.try_for_each(|set| set.map_err(|why| why.to_string()))?;
         }
+        let stack = first(stacks);
         match to.mac {
             Some(mac) if to.mac != was.mac && !stack.add_neighbour(id, ip, mac) => {
                 Err("the table is full: raise limit neighbours".to_owned())
@@ -375,8 +427,15 @@ fn missing(name: &str) -> String {
     format!("port '{name}' is not there: see why it was not added")
 }
 
-fn set_gap(stack: &mut Stack, to: Prefix, gap: Option<Duration>) -> Result<(), String> {
-    stack.set_burst_gap(cidr(to), gap).map_err(|why| why.to_string())
+fn set_gap(stacks: Stacks<'_, '_>, to: Prefix, gap: Option<Duration>) -> Result<(), String> {
+    if stacks.len() > 1 && gap.is_some() {
+        return Err("each shard would keep a gap of its own: run one shard".to_owned());
+    }
+    first(stacks).set_burst_gap(cidr(to), gap).map_err(|why| why.to_string())
+}
+
+fn first<'a>(stacks: Stacks<'a, '_>) -> &'a mut Stack {
+    stacks.first_mut().expect("a router has at least one shard")
 }
 
 /// What a DHCP client has to say, in a sentence.

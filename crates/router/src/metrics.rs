@@ -1,16 +1,16 @@
 //! The metrics of a router in Prometheus' text format, and its health.
 //!
-//! Called by: the worker of `wirespeed up` for `/metrics` and `/healthz`, under the stack's lock.
+//! Called by: the worker of `wirespeed up` for `/metrics` and `/healthz`, under the stacks' locks.
 //! Names and labels are an interface: they may be added, not changed. Source: Prometheus,
 //! "Exposition formats", text format version 0.0.4.
 
 use core::fmt::Write;
 use std::collections::BTreeMap;
 
-use base::{Counter, Limit};
+use base::{Counter, Counters, Drops, Limit};
 use device::counted::DirectionTotals;
 use stack::Stack;
-use stack::snapshot::PortRow;
+use stack::snapshot::{PortRow, Snapshot};
 
 use crate::http::Page;
 use crate::live::Live;
@@ -60,20 +60,24 @@ impl Text {
 }
 
 /// `/metrics`.
-pub fn page(stack: &Stack, live: &Live, program: &Program) -> Page {
+pub fn page(stacks: &[&mut Stack], live: &Live, program: &Program) -> Page {
     let mut text = Text::default();
     text.head("build_info", "gauge", "The program; its value is 1.");
     text.value("build_info", &[("version", &program.version)], 1);
     self::program(&mut text, program);
-    whole(&mut text, stack);
-    ports(&mut text, stack, live);
-    neighbours(&mut text, stack, live);
+    whole(&mut text, stacks);
+    ports(&mut text, stacks, live);
+    if let Some(first) = stacks.first() {
+        neighbours(&mut text, first, live);
+    }
     text.head("drops_total", "counter", "Packets dropped, by reason.");
-    for (reason, count) in stack.drops().nonzero() {
+    let mut drops = Drops::default();
+    stacks.iter().for_each(|stack| drops.include(stack.drops()));
+    for (reason, count) in drops.nonzero() {
         text.value("drops_total", &[("reason", reason.name())], count);
     }
-    limits(&mut text, stack);
-    counters(&mut text, stack);
+    limits(&mut text, stacks);
+    counters(&mut text, stacks);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Page { status: 200, kind, text: text.0 }
 }
@@ -90,19 +94,24 @@ fn program(text: &mut Text, program: &Program) {
     text.alone("metrics_refused_total", counter, help, program.refused);
 }
 
-fn whole(text: &mut Text, stack: &Stack) {
-    let all = stack.snapshot();
+fn whole(text: &mut Text, stacks: &[&mut Stack]) {
+    let all: Vec<_> = stacks.iter().map(|stack| stack.snapshot()).collect();
+    // What is published, or the first shard's alone, is counted once.
+    let Some((first, stack)) = all.first().zip(stacks.first()) else { return };
+    let sum = |of: fn(&Snapshot) -> usize| all.iter().map(of).sum::<usize>();
+    let fragments = stacks.iter().map(|stack| stack.fragments().fragments).sum();
     let gauges = [
         ("forwarding", "Are packets for others forwarded?", usize::from(stack.forwarding())),
-        ("ports", "Ports.", all.ports),
-        ("connections", "TCP connections of the router itself.", all.connections),
-        ("half_open_connections", "TCP connections in SYN-RECEIVED.", all.half_open),
-        ("time_wait_connections", "TCP connections in TIME-WAIT.", all.time_wait),
-        ("sockets", "Listeners and UDP sockets.", all.sockets),
-        ("neighbours", "Neighbours.", all.neighbours),
-        ("routes", "Routes.", all.routes),
-        ("pool_bytes", "Memory of packet buffers in bytes.", all.pool_bytes),
-        ("fragments_held", "Fragments that wait for the rest.", stack.fragments().fragments),
+        ("shards", "Stacks that share the packets.", stacks.len()),
+        ("ports", "Ports.", first.ports),
+        ("connections", "TCP connections of the router itself.", sum(|s| s.connections)),
+        ("half_open_connections", "TCP connections in SYN-RECEIVED.", sum(|s| s.half_open)),
+        ("time_wait_connections", "TCP connections in TIME-WAIT.", sum(|s| s.time_wait)),
+        ("sockets", "Listeners and UDP sockets.", sum(|s| s.sockets)),
+        ("neighbours", "Neighbours.", first.neighbours),
+        ("routes", "Routes.", first.routes),
+        ("pool_bytes", "Memory of packet buffers in bytes.", sum(|s| s.pool_bytes)),
+        ("fragments_held", "Fragments that wait for the rest.", fragments),
     ];
     for (name, help, value) in gauges {
         text.alone(name, "gauge", help, value as u64);
@@ -113,14 +122,14 @@ fn whole(text: &mut Text, stack: &Stack) {
 type OfDirection = fn(&DirectionTotals) -> u64;
 type OfPort = fn(&PortRow) -> u64;
 
-fn ports(text: &mut Text, stack: &Stack, live: &Live) {
-    let rows = stack.ports_page(0, usize::MAX).rows;
+fn ports(text: &mut Text, stacks: &[&mut Stack], live: &Live) {
+    let rows = rows(stacks);
     let named: Vec<(&str, &PortRow, [DirectionTotals; 2])> = live
         .ports()
         .iter()
         .filter_map(|(name, port)| {
             let row = rows.iter().find(|row| row.id == port.id)?;
-            let totals = port.counts.totals();
+            let totals = port.totals();
             Some((name.as_str(), row, [totals.rx, totals.tx]))
         })
         .collect();
@@ -156,7 +165,22 @@ fn ports(text: &mut Text, stack: &Stack, live: &Live) {
     }
 }
 
-/// Neighbours by port and state. The table is bounded by limit `neighbours`.
+/// The ports of the first shard, with the drops of all, and what stops any of them.
+fn rows(stacks: &[&mut Stack]) -> Vec<PortRow> {
+    let mut pages = stacks.iter().map(|stack| stack.ports_page(0, usize::MAX).rows);
+    let mut rows = pages.next().unwrap_or_default();
+    for other in pages.flatten() {
+        let Some(row) = rows.iter_mut().find(|row| row.id == other.id) else { continue };
+        if let (Some(drops), Some(others)) = (&mut row.drops, &other.drops) {
+            drops.include(others);
+        }
+        row.pushed_back |= other.pushed_back;
+        row.failure = row.failure.take().or(other.failure);
+    }
+    rows
+}
+
+/// Neighbours by port and state, as the first shard knows them. The table is bounded by limit `neighbours`.
 fn neighbours(text: &mut Text, stack: &Stack, live: &Live) {
     let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for row in stack.neighbours_page(0, usize::MAX).rows {
@@ -171,19 +195,23 @@ fn neighbours(text: &mut Text, stack: &Stack, live: &Live) {
     }
 }
 
-fn limits(text: &mut Text, stack: &Stack) {
+fn limits(text: &mut Text, stacks: &[&mut Stack]) {
+    let Some(first) = stacks.first() else { return };
     text.head("limit", "gauge", "The value of a limit.");
     for limit in Limit::ALL {
-        text.value("limit", &[("limit", limit.name())], stack.budget().of(*limit) as u64);
+        text.value("limit", &[("limit", limit.name())], first.budget().of(*limit) as u64);
     }
     text.head("limit_hits_total", "counter", "How often a limit was reached.");
     for limit in Limit::ALL {
-        text.value("limit_hits_total", &[("limit", limit.name())], stack.budget().hits(*limit));
+        let hits = stacks.iter().map(|stack| stack.budget().hits(*limit)).sum();
+        text.value("limit_hits_total", &[("limit", limit.name())], hits);
     }
 }
 
-fn counters(text: &mut Text, stack: &Stack) {
-    for (counter, value) in stack.counters().iter() {
+fn counters(text: &mut Text, stacks: &[&mut Stack]) {
+    let mut counters = Counters::default();
+    stacks.iter().for_each(|stack| counters.include(stack.counters()));
+    for (counter, value) in counters.iter() {
         let name = format!("{}_total", counter.name().replace('-', "_"));
         text.alone(&name, "counter", meaning(counter), value);
     }
@@ -194,10 +222,10 @@ fn meaning(counter: Counter) -> &'static str {
 }
 
 /// `/healthz`: 200 if all of the configuration took effect and frames can pass all ports.
-pub fn health(stack: &Stack, live: &Live, program: &Program) -> Page {
+pub fn health(stacks: &[&mut Stack], live: &Live, program: &Program) -> Page {
     let mut troubles = program.failures.clone();
     for (name, port) in live.ports() {
-        let trouble = stack.port_trouble(port.id);
+        let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));
         troubles.extend(trouble.map(|why| format!("port {name}: {why}")));
     }
     let (status, text) = match troubles.is_empty() {

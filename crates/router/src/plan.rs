@@ -81,6 +81,7 @@ pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[limits]", old.limits != new.limits),
         ("[privileges]", old.separate != new.separate),
         ("socket of [control]", socket(old) != socket(new)),
+        ("shards", old.shards != new.shards),
     ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
@@ -359,6 +360,9 @@ impl fmt::Display for Operation {
             Operation::SetRoute(key, route) => {
                 write!(f, "{key}")?;
                 route.weight.map_or(Ok(()), |weight| write!(f, " weight {weight}"))?;
+                if route.metric != 0 {
+                    write!(f, " metric {}", route.metric)?;
+                }
                 route.users.as_ref().map_or(Ok(()), |users| write!(f, " {users}"))?;
                 if route.no_forward {
                     write!(f, " no_forward")?;

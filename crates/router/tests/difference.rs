@@ -7,7 +7,7 @@ use std::num::NonZeroU8;
 
 use base::{Duration, MacAddr, Mtu, Owner, Switch};
 use device::mem;
-use proptest::collection::btree_set;
+use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
 use stack::route::{Access, Action};
@@ -34,14 +34,14 @@ impl World {
     /// Let a configuration take effect; returns the ports whose device was opened.
     fn apply(&mut self, config: &Config) -> Vec<String> {
         let (mut opened, ends) = (Vec::new(), &mut self.ends);
-        let all = self.live.apply(&mut self.stack, config, |name, port| {
+        let all = self.live.apply(&mut [&mut self.stack], config, |name, port| {
             opened.push(name.to_owned());
             let mtu = port.mtu.unwrap_or(Mtu::ETHERNET);
             let (ours, theirs) = mem::pair(&mem::Config { mtu, ..mem::Config::default() });
             ends.push(theirs);
             let Link::Device(device) = &port.link else { panic!("a VLAN is opened") };
             let last = device.name.bytes().last().unwrap_or(0);
-            Ok(Opened { device: Box::new(ours), mac: MacAddr([2, 0, 0, 0, 0, last]) })
+            Ok(Opened { queues: vec![Box::new(ours)], mac: MacAddr([2, 0, 0, 0, 0, last]) })
         });
         for done in &all {
             assert_eq!(done.result, Ok(()), "{}", done.operation);
@@ -80,7 +80,7 @@ impl World {
                 Some(Access::Include(groups)) => format!("for {:?}", self.groups(groups)),
                 Some(Access::Exclude(groups)) => format!("not for {:?}", self.groups(groups)),
             };
-            let way = format!("{to} {via:?} {name} {mtu:?} {weight:?}");
+            let way = format!("{to} {via:?} {name} {mtu:?} {weight:?} {}", route.metric);
             lines.push(format!("{way} {origin:?} {table} {users} {silent}"));
         }
         // In their order.
@@ -177,8 +177,8 @@ prop_compose! {
         ports in ports(),
         forwarding: bool,
         broadcasts: bool,
-        routes in btree_set(
-            (0_u8..3, 0_usize..5, option::of(1_u8..3), 0_u32..2, 0_usize..4), 0..6),
+        routes in btree_map(
+            (0_u8..3, 0_usize..5, option::of(1_u8..3), 0_u32..2), (0_u32..2, 0_usize..4), 0..6),
         groups in btree_set(0_usize..3, 0..3),
         members in 0_u32..3,
         rules in btree_set((1_u32..4, 0_usize..6, 0_usize..4, 0_u32..3), 0..4),
@@ -194,7 +194,8 @@ prop_compose! {
         for name in groups.into_iter().map(|n| GROUPS[n].to_owned()) {
             config.groups.insert(name, Members { uids: [members].into(), ..Members::default() });
         }
-        for (to, port, via, table, list) in routes.into_iter().filter(|route| is_there(route.1)) {
+        let there = routes.into_iter().filter(|(route, _)| is_there(route.1));
+        for ((to, port, via, table), (metric, list)) in there {
             let via = via.map(|host| v4(10, 7, 0, host));
             let (port, table) = (NAMES[port].to_owned(), 254 - table);
             let key = RouteKey { to: (v4(10, 6, to, 0), 24), port, via, table };
@@ -202,7 +203,7 @@ prop_compose! {
                 Some(name) if list % 2 == 0 => Some(For::Include([name].into())),
                 name => name.map(|name| For::Exclude([name].into())),
             };
-            let to = RouteTo { users, no_forward: list == 3, ..RouteTo::default() };
+            let to = RouteTo { users, metric, no_forward: list == 3, ..RouteTo::default() };
             config.routes.insert(key, to);
         }
         for (priority, port, of, action) in rules {
@@ -274,12 +275,12 @@ fn what_fails_is_tried_again() {
                 [[port]]\nname = \"b\"\ndevice = \"tap:b\"\n";
     let config = Config::parse("r.toml", text).expect("valid");
     let mut world = World::new();
-    let all = world.live.apply(&mut world.stack, &config, |name, _| {
+    let all = world.live.apply(&mut [&mut world.stack], &config, |name, _| {
         let (ours, theirs) = mem::pair(&mem::Config::default());
         world.ends.push(theirs);
         match name {
             "a" => Err("no such device".to_owned()),
-            _ => Ok(Opened { device: Box::new(ours), mac: MacAddr([2, 0, 0, 0, 0, 1]) }),
+            _ => Ok(Opened { queues: vec![Box::new(ours)], mac: MacAddr([2, 0, 0, 0, 0, 1]) }),
         }
     });
     let failed: Vec<String> = all

@@ -15,7 +15,7 @@ use inet::nd;
 use tcp::Fate;
 use wire::arp;
 
-use crate::{Address, AddressError, AddressState, Event, Origin, PortId, Stack, resolve};
+use crate::{Address, AddressError, AddressState, Event, Origin, PortId, Stack};
 
 /// An address of ours: its port, and itself.
 type Key = (u16, Ipv4Addr);
@@ -132,7 +132,7 @@ fn send(stack: &mut Stack, (port_id, ip): Key, sender: Ipv4Addr) {
     let Some(port) = stack.ports.get(port_id) else { return };
     let (mac, target) = (port.mac, (MacAddr::default(), ip));
     let bytes = nd::arp_output(arp::Operation::Request, (mac, sender), target);
-    if let Err(reason) = resolve::send_arp(stack, port_id, MacAddr::BROADCAST, &bytes) {
+    if let Err(reason) = crate::arp::send(stack, port_id, MacAddr::BROADCAST, &bytes) {
         stack.core.drops.count(reason);
     }
 }

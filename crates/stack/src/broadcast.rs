@@ -18,7 +18,7 @@ use tcp::Fate;
 use wire::{ether, ipv4};
 
 use crate::local::BroadcastForm;
-use crate::{Event, PortId, Stack, frag, resolve, rx};
+use crate::{Event, PortId, Stack, arp, frag, rx};
 
 /// From one [`Event::OtherBroadcast`] to the next.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ pub(crate) fn input(stack: &mut Stack, carries: Carries, mut m: Mbuf, at: usize)
     m.set(Flags::LINK_GROUP);
     let packet = m.as_slice().get(at..).unwrap_or_default();
     match carries {
-        Carries::Arp => resolve::arp_in(stack, &m),
+        Carries::Arp => arp::input(stack, &m),
         Carries::Ipv4 => {
             let (ip, part) = match ipv4_plain(packet) {
                 Some(ip) => (ip, None),

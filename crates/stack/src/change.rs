@@ -89,15 +89,10 @@ impl Stack {
         device: Box<dyn Device>,
     ) -> Result<Box<dyn Device>, (ReplaceError, Box<dyn Device>)> {
         let limits = device.limits();
-        let Some(port) = self.ports.get(id.0) else {
-            return Err((ReplaceError::NoPort, device));
+        let port = match self.suits(id, &*device) {
+            Ok(port) => port,
+            Err(why) => return Err((why, device)),
         };
-        if port.limits.link != limits.link {
-            return Err((ReplaceError::OtherLink, device));
-        }
-        if let Err(why) = port::admits(&*device, port.moderation.setting()) {
-            return Err((ReplaceError::Mitigation(why), device));
-        }
         let (old, new) = (port.limits.offloads, limits.offloads);
         let narrower = limits.mtu.bytes() < port.limits.mtu.bytes();
         let fits = (new.tx_checksum || !old.tx_checksum) && new.tso_max_bytes >= old.tso_max_bytes;
@@ -181,6 +176,23 @@ impl Stack {
     /// The ports there are.
     pub fn port_ids(&self) -> Vec<PortId> {
         self.ports.iter().map(|port| port.id).collect()
+    }
+
+    /// The port, if it can have this device.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn suits(
+        &self,
+        id: PortId,
+        device: &dyn Device,
+    ) -> Result<&port::Port, ReplaceError> {
+        let port = self.ports.get(id.0).ok_or(ReplaceError::NoPort)?;
+        if port.limits.link != device.limits().link {
+            return Err(ReplaceError::OtherLink);
+        }
+        port::admits(device, port.moderation.setting()).map_err(ReplaceError::Mitigation)?;
+        Ok(port)
     }
 
     #[cold]

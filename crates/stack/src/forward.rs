@@ -5,16 +5,17 @@
 //! does the same for plain packets, faster; this is what it is held against. Never forwarded: what
 //! came by a link-level broadcast or multicast, source-routed or link-local packets, limited and,
 //! unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200
-//! section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
+//! section 5. Counters: `forwarded`, `link_changes`. Limit: `icmp_errors_per_second`.
 
 mod adjacency;
 mod burst;
+pub(crate) mod links;
 mod locals;
 mod redirect;
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use base::{Counter, DropReason, IpVersion, LinkKind, MacAddr, Mtu, Switch};
+use base::{Counter, DropReason, Instant, IpVersion, LinkKind, MacAddr, Mtu, Switch};
 use device::Burst;
 use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
@@ -24,7 +25,7 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, tx};
+use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, shard, tx};
 
 /// What a stack forwards.
 #[derive(Default)]
@@ -34,12 +35,18 @@ pub(crate) struct Forwarding {
     no_redirects: bool,
     /// Made when forwarding is first switched on.
     bursts: Option<Box<burst::Bursts>>,
+    links: links::Links,
 }
 
 impl Forwarding {
     /// Forwarding, directed broadcasts, redirects.
     pub(crate) fn settings(&self) -> (bool, bool, bool) {
         (self.on, self.directed_broadcasts, !self.no_redirects)
+    }
+
+    /// When the ports' links are looked at next.
+    pub(crate) fn next_look(&self) -> Instant {
+        self.links.next_deadline()
     }
 
     #[inline(always)]
@@ -153,6 +160,9 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let sender = Sender::Transit { in_port: m.in_port() };
     let hop = match stack.routes.lookup(transit.dst, Some(transit.src), sender) {
         Ok(hop) => hop,
+        Err(_) if stack.routes.needs_rib(transit.dst, Some(transit.src), sender) => {
+            return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpNoRoute);
+        }
         Err(why) => {
             // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
             if let Some(what) = said(why) {
@@ -309,7 +319,13 @@ impl Stack {
     /// Forward packets that are not for this host to their next hop, or stop doing so. Off by
     /// default: a host drops them as `ip_not_for_us`. Programs that take connections to any address
     /// ([`Stack::tcp_listen`] of a forwarder) have precedence.
+    ///
+    /// While it is on, each port is asked a few times a second whether its link is up, and no
+    /// packet goes by the routes of one that is down ([`inet::Routes::set_link`]).
     pub fn set_forwarding(&mut self, on: bool) {
+        if on != self.forwarding.on {
+            links::watch(self, on);
+        }
         self.forwarding.on = on;
         if on && self.forwarding.bursts.is_none() {
             self.forwarding.bursts = Some(Box::new(burst::Bursts::new()));

@@ -11,6 +11,7 @@
 
 mod acd;
 mod addresses;
+mod arp;
 mod autoconf;
 mod bare;
 mod broadcast;

@@ -8,7 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Cidr, DropReason, MacAddr, Mtu, Owner};
 use inet::neighbour::State;
-use inet::route::Sender;
+use inet::route::{PATHS_MAX, Sender};
 use inet::{NextHop, Route, select};
 
 use crate::{PortId, Stack, addresses, mtu};
@@ -48,10 +48,12 @@ pub struct FibFound {
     pub table: u32,
     /// The route that was chosen; `None`: the destination is of one link, which needs no route.
     pub route: Option<Route>,
-    /// How many routes of its prefix share the packets.
-    pub paths: usize,
+    /// The routes of its prefix that share the packets, or itself alone; empty without one.
+    pub paths: Vec<Route>,
     /// The port and the neighbour.
     pub hop: NextHop,
+    /// Is it a broadcast to the port's link?
+    pub is_broadcast: bool,
     /// The address that it is from unless it has one; `None`: there is none.
     pub source: Option<IpAddr>,
     /// What is known of the neighbour; `None`: nothing.
@@ -100,9 +102,17 @@ impl Stack {
         let route = self.routes.route_for(query.dst, query.src, sender).ok();
         let route = route.filter(|_| !is_scoped).cloned();
         let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
-        let same = |route: &Route| {
-            let of_it = |r: &&Route| r.weight.is_some() && r.metric == route.metric;
-            self.routes.at(route.dest, table).iter().filter(of_it).count().max(1)
+        let paths = |route: &Route| {
+            let of_it = |r: &&Route| {
+                r.weight.is_some() && r.metric == route.metric && !self.routes.is_down(r.port)
+            };
+            match route.weight {
+                Some(_) => {
+                    let of_prefix = self.routes.at(route.dest, table).iter().filter(of_it);
+                    of_prefix.take(PATHS_MAX).cloned().collect()
+                }
+                None => vec![route.clone()],
+            }
         };
         let now = self.core.cx.now;
         let key = (hop.port, hop.neighbour);
@@ -110,7 +120,7 @@ impl Stack {
         let row = self.neighbours.row(key);
         Ok(FibFound {
             table,
-            paths: route.as_ref().map_or(1, same),
+            paths: route.as_ref().map_or_else(Vec::new, paths),
             route,
             source: select::source(port.addresses.iter(), query.dst, hop.neighbour),
             neighbour: row.map(|row| (row.state, row.mac)),
@@ -118,6 +128,7 @@ impl Stack {
             port_mtu: port.limits.mtu,
             neighbour_mtu: self.neighbour_mtus.get(&key),
             path_mtu: self.path_mtus.known(query.dst, now).map(|(mtu, _)| mtu),
+            is_broadcast: matches!(query.dst, IpAddr::V4(dst) if port.local.is_broadcast(dst)),
             hop,
         })
     }

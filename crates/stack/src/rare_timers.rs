@@ -1,5 +1,5 @@
-//! The first of all rare deadlines: those of TIME-WAIT, neighbours, fragments, lifetimes and
-//! groups. A poll compares one time in place of theirs.
+//! The first of all rare deadlines: those of TIME-WAIT, neighbours, fragments, lifetimes, groups
+//! and a router's links. A poll compares one time in place of theirs.
 //!
 //! Called by: `Stack::poll` and `Stack::next_deadline`; whoever sets a deadline of those notes it
 //! here. A note may only lower the time. One that is cleared or moves back leaves it too early:
@@ -8,6 +8,7 @@
 
 use base::Instant;
 
+use crate::forward::links;
 use crate::{Stack, addresses, frag, groups, resolve};
 
 /// The earliest of them, or earlier.
@@ -63,6 +64,10 @@ pub(crate) fn expire(stack: &mut Stack) -> usize {
         groups::expire(stack);
         due += 1;
     }
+    if stack.forwarding.next_look() <= now {
+        // It is no work: a poll that does nothing else may sleep.
+        links::look(stack);
+    }
     renew(stack);
     due
 }
@@ -76,7 +81,7 @@ pub(crate) fn renew(stack: &mut Stack) {
 pub(crate) fn first(stack: &Stack) -> Instant {
     let waits = stack.connections.next_time_wait().min(stack.neighbours.next_deadline());
     let rest = stack.frags.next_deadline().min(stack.lifetimes.next_deadline());
-    waits.min(rest).min(stack.groups.next_deadline())
+    waits.min(rest).min(stack.groups.next_deadline()).min(stack.forwarding.next_look())
 }
 
 /// In debug builds: has everybody noted what he set?

@@ -1,5 +1,5 @@
-//! Next-hop resolution: joins routes and neighbours, handles received ARP (`nd.rs` has neighbour
-//! discovery), sends solicitations, and keeps what waits for a link address.
+//! Next-hop resolution: joins routes and neighbours, sends solicitations, and keeps what waits for
+//! a link address. `arp.rs` and `nd.rs` have what is received.
 //!
 //! Called by: `tx.rs` for every new header template, `rx.rs` for what arrives, `Stack::poll` when a
 //! neighbour is due. A connection that never had a link address waits, marked, its segments
@@ -23,8 +23,8 @@ use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
 use crate::{
-    IpSettings, PortId, Stack, TcpHandle, acd, addresses, autoconf, forward, frag, icmp, mtu,
-    progress, redirect, tx,
+    IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, mtu, progress,
+    redirect, tx,
 };
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
@@ -294,7 +294,7 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {
             let asked = (MacAddr::default(), target);
             let bytes = nd::arp_output(arp::Operation::Request, (mac, source), asked);
-            send_arp(stack, port_id, to.unwrap_or(MacAddr::BROADCAST), &bytes)
+            crate::arp::send(stack, port_id, to.unwrap_or(MacAddr::BROADCAST), &bytes)
         }
         (IpAddr::V6(source), IpAddr::V6(target)) => {
             let group = nd::solicited_node(target);
@@ -312,19 +312,6 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
     }
 }
 
-/// Send an ARP packet; from a link-local address by broadcast, so that conflicts are noticed.
-/// RFC 3927 2.5-a.
-pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
-    let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
-    let is_link_local = arp::Header::parse(packet).is_ok_and(|h| h.sender_ip.is_link_local());
-    let dst = if is_link_local { MacAddr::BROADCAST } else { dst };
-    let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
-    let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
-    ether::Header { dst, src, ethertype: ether::ARP }.emit(header);
-    tx::put(stack, port_id, m);
-    Ok(())
-}
-
 /// Send a neighbour discovery message.
 pub(crate) fn send_nd(
     stack: &mut Stack,
@@ -339,46 +326,6 @@ pub(crate) fn send_nd(
     let fields = Fields { src, dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
     HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
     tx::put(stack, port_id, m);
-    Ok(())
-}
-
-/// An ARP packet behind its Ethernet header.
-/// RFC 826 2-c, 2-d, 2-e.
-#[cold]
-pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
-    let packet = m.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
-    if stack.is_follower() {
-        return follow_arp(stack, m.in_port(), packet);
-    }
-    acd::heard(stack, m.in_port(), packet)?;
-    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
-    let heard = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip))?;
-    if heard.conflict {
-        acd::in_use(stack, m.in_port(), arp::Header::parse(packet)?.sender_ip);
-        return Err(DropReason::NeighbourConflict);
-    }
-    let useful = learn(stack, m.in_port(), &heard);
-    if let Some(IpAddr::V4(ours)) = heard.asked {
-        let header = arp::Header::parse(packet)?;
-        let asker = (header.sender_mac, header.sender_ip);
-        may_answer(stack)?;
-        let mac = stack.ports.get(m.in_port()).map(|p| p.mac).unwrap_or_default();
-        let bytes = nd::arp_output(arp::Operation::Reply, (mac, ours), asker);
-        send_arp(stack, m.in_port(), asker.0, &bytes)?;
-        stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
-    } else if !useful {
-        return Err(DropReason::ArpUnsolicited);
-    }
-    stack.core.cx.counters.add(Counter::ArpIn, 1);
-    Ok(())
-}
-
-/// The copy of an ARP packet that another shard answers, and counts if it is of no use.
-fn follow_arp(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
-    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-    if let Ok(heard) = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip)) {
-        learn(stack, port_id, &heard);
-    }
     Ok(())
 }
 

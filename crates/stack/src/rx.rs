@@ -24,8 +24,8 @@ use crate::follow::{self, At};
 use crate::local::for_us;
 use crate::socket::{passive, udp};
 use crate::{
-    Stack, TcpHandle, broadcast, extension, flows, forward, frag, groups, icmp, nd, no_connection,
-    resolve, tx,
+    Stack, TcpHandle, arp, broadcast, extension, flows, forward, frag, groups, icmp, nd,
+    no_connection, tx,
 };
 
 /// Bursts taken from one port before the others get their turn.
@@ -172,7 +172,7 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
             Some(ip) => transport(stack, ip, m, at),
             None => other_ipv6(stack, m, at),
         },
-        Carries::Arp => resolve::arp_in(stack, &m),
+        Carries::Arp => arp::input(stack, &m),
     }
 }
 

@@ -7,15 +7,16 @@
 //! whose answers are copied to all. docs/decisions/0081.
 
 mod device;
+mod ports;
 mod published;
 mod steering;
+mod turns;
 
 use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use ::device::Device;
 use base::{Instant, LinkKind};
-use inet::route::Reader;
 use inet::{Identifications, Routes};
 use mbuf::Mbuf;
 use wire::ether;
@@ -23,24 +24,20 @@ use wire::ether;
 use crate::{PortConfig, PortId, Stack, StackConfig};
 
 use device::Outbox;
-use published::{Published, Stamp};
+use turns::Group;
 
 pub use device::RING_FRAMES;
+pub use ports::{add_port, remove_port, replace_port};
 pub use steering::{Home, Steering};
+pub use turns::Turns;
 
 /// Sets the steering key apart from what else the secret determines.
 const PURPOSE: u64 = 81;
 
-/// A stack that is one of several, with what it needs between turns.
+/// A stack that is one of several, with what it does between turns.
 pub struct Shard {
     stack: Stack,
-    published: Arc<Published>,
-    /// The version that was last taken over.
-    seen: u64,
-    /// Of the first shard: what it last published.
-    stamp: Option<Stamp>,
-    /// Of the others: their place among the readers of the FIB.
-    reader: Option<Reader>,
+    turns: Turns,
 }
 
 /// What a stack knows of being a shard.
@@ -58,7 +55,7 @@ impl Shard {
     /// If `count` is 0.
     pub fn group(config: &StackConfig, count: usize) -> Vec<Shard> {
         assert!(count > 0, "a host has at least one shard");
-        let published = Arc::new(Published::default());
+        let group = Group::new(count);
         let mut shards: Vec<Shard> = Vec::with_capacity(count);
         for index in 0..count {
             let reports = config.solicited_node_reports && index == 0;
@@ -72,14 +69,13 @@ impl Shard {
                 stack.routes = Routes::following(fib);
             }
             let reader = fib.map(|fib| fib.reader());
-            let published = Arc::clone(&published);
-            shards.push(Shard { stack, published, seen: 0, stamp: None, reader });
+            let turns = Turns::new(Arc::clone(&group), index, reader);
+            shards.push(Shard { stack, turns });
         }
         shards
     }
 
-    /// Add a port to all shards of a group, with a device for each: its queue, in the order of the
-    /// shards. Addresses are added to the first shard and published by it.
+    /// [`add_port`] to all shards of a group.
     ///
     /// # Panics
     /// If there is not one device for each shard, or these are not the shards of one group.
@@ -88,24 +84,14 @@ impl Shard {
         devices: Vec<Box<dyn Device>>,
         config: &PortConfig,
     ) -> PortId {
-        assert_eq!(devices.len(), shards.len(), "each shard needs its own queue of the device");
-        let Some(first) = shards.first() else { panic!("a group has at least one shard") };
-        let steering = first.steering();
-        assert_eq!(steering.count(), shards.len(), "a port is added to all shards of a group");
-        let queues = device::join(devices, steering);
-        let mut ids = Vec::with_capacity(shards.len());
-        for (shard, (queue, outbox)) in shards.iter_mut().zip(queues) {
-            let is_first = shard.reader.is_none();
-            let addresses = if is_first { config.addresses.clone() } else { Vec::new() };
-            let mut stack = shard.enter();
-            let id = stack.add_port(queue, PortConfig { mac: config.mac, addresses });
-            if let Some(membership) = &mut stack.membership {
-                membership.outboxes.push((id, outbox));
-            }
-            ids.push(id);
-        }
-        assert!(ids.iter().all(|&id| id == ids[0]), "ports of shards are added together");
-        ids[0]
+        let mut turns: Vec<Entered<'_>> = shards.iter_mut().map(Shard::enter).collect();
+        let mut stacks: Vec<&mut Stack> = turns.iter_mut().map(|turn| &mut **turn).collect();
+        add_port(&mut stacks, devices, config)
+    }
+
+    /// The stack, and its turns, for an owner that begins and ends them by itself.
+    pub fn into_parts(self) -> (Stack, Turns) {
+        (self.stack, self.turns)
     }
 
     /// [`Stack::poll`] of this shard.
@@ -116,42 +102,18 @@ impl Shard {
     /// The stack, for as long as a turn lasts: what the first shard published is taken over now,
     /// and what the first shard changes is published at the end.
     pub fn enter(&mut self) -> Entered<'_> {
-        if let Some(reader) = &self.reader {
-            reader.begin();
-            let version = self.published.version();
-            if version != self.seen {
-                self.seen = version;
-                self.published.follow(&mut self.stack);
-            }
-        }
+        self.turns.begin(&mut self.stack);
         Entered { shard: self }
     }
 
     /// Which shard of its group this is.
     pub fn index(&self) -> usize {
-        self.stack.membership.as_ref().map_or(0, |membership| membership.index)
+        self.stack.shard_index()
     }
 
     /// The hash, for senders that have a queue for each shard.
     pub fn steering(&self) -> Steering {
-        let membership = self.stack.membership.as_ref();
-        membership.map_or(Steering::new([0; 2], 1), |membership| membership.steering)
-    }
-
-    fn leave(&mut self) {
-        if let Some(membership) = &self.stack.membership {
-            for (_, outbox) in &membership.outboxes {
-                outbox.count_drops(&mut self.stack.core.drops);
-            }
-        }
-        if let Some(reader) = &self.reader {
-            return reader.end();
-        }
-        let stamp = published::stamp(&self.stack);
-        if self.stamp != Some(stamp) {
-            self.stamp = Some(stamp);
-            self.published.publish(&self.stack);
-        }
+        self.stack.steering()
     }
 }
 
@@ -176,11 +138,22 @@ impl DerefMut for Entered<'_> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.shard.leave();
+        self.shard.turns.end(&mut self.shard.stack);
     }
 }
 
 impl Stack {
+    /// Which shard of its group this is; 0 for a stack alone.
+    pub fn shard_index(&self) -> usize {
+        self.membership.as_ref().map_or(0, |membership| membership.index)
+    }
+
+    /// The hash that says which shard a flow belongs to; a stack alone has all flows.
+    pub fn steering(&self) -> Steering {
+        let membership = self.membership.as_ref();
+        membership.map_or(Steering::alone(), |membership| membership.steering)
+    }
+
     /// Does another shard speak for the host?
     pub(crate) fn is_follower(&self) -> bool {
         self.membership.as_ref().is_some_and(|membership| membership.index != 0)
@@ -217,4 +190,19 @@ pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
     }
     outbox.send(to, m, &mut stack.core.cx.pool);
     None
+}
+
+/// A forwarded packet, in the frame that it came in, whose route only the first shard can find:
+/// handed to it. `false`, and the frame is freed, if there is no way.
+#[cold]
+pub(crate) fn to_first(stack: &mut Stack, m: Mbuf) -> bool {
+    let id = PortId(m.in_port());
+    let outboxes = stack.membership.iter().flat_map(|membership| &membership.outboxes);
+    let outbox = outboxes.into_iter().find(|(port, _)| *port == id);
+    let pool = &mut stack.core.cx.pool;
+    match outbox {
+        Some((_, outbox)) => outbox.send(0, m, pool),
+        None => pool.free(m),
+    }
+    outbox.is_some()
 }

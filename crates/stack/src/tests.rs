@@ -13,6 +13,7 @@ mod flows;
 mod follow;
 mod forward;
 mod forward_burst;
+mod forward_links;
 mod frag;
 mod groups;
 mod host;

@@ -8,6 +8,7 @@
 //! counts are bounded.
 
 mod configured;
+mod router;
 mod scene;
 mod sweeps;
 
@@ -80,6 +81,11 @@ macro_rules! attacks {
                 name: "forged answers of name servers",
                 needs: BY_SCAPY,
                 run: configured::forged_dns,
+            },
+            Case {
+                name: "at a router: martians, land, smurf, source routes, scans, claims",
+                needs: router::NEEDS,
+                run: router::run,
             },
             $(Case {
                 name: $name,

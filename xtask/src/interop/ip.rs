@@ -2,7 +2,7 @@
 //! neighbours that come and go, fragments, paths and neighbours with MTUs of their own. The kernel
 //! and its programs are at the other end of a TAP.
 
-mod capture;
+pub(super) mod capture;
 mod dhcp;
 mod fragments;
 mod groups;
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 const BRIDGE: Need = Need::Program { program: "bridge", package: "iproute2" };
 const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
-const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
+pub(super) const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
 const RADVD: Need = Need::Program { program: "radvd", package: "radvd" };
-const TCPDUMP: Need = Need::Program { program: "tcpdump", package: "tcpdump" };
-const TSHARK: Need = Need::Program { program: "tshark", package: "tshark" };
+pub(super) const TCPDUMP: Need = Need::Program { program: "tcpdump", package: "tcpdump" };
+pub(super) const TSHARK: Need = Need::Program { program: "tshark", package: "tshark" };
 
 /// For any one program.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -127,12 +127,16 @@ fn show(bench: &Workbench, host: &Host<'_>, section: &str) -> Result<Value> {
 }
 
 /// The folder in which `show` finds the control socket.
-fn with_control(bench: &Workbench) -> Result<()> {
+pub(super) fn with_control(bench: &Workbench) -> Result<()> {
     std::fs::create_dir_all(bench.path("run")).context("cannot make a folder")
 }
 
 /// Repeat `is_so` until it is, for as long as `limit`; `what` is what was waited for.
-fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+pub(super) fn until(
+    what: &str,
+    limit: Duration,
+    mut is_so: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     let deadline = Instant::now() + limit;
     while !is_so()? {
         ensure!(!process::interrupted(), "interrupted");

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
 
-const IPERF3: Need = Need::Program { program: "iperf3", package: "iperf3" };
+pub(super) const IPERF3: Need = Need::Program { program: "iperf3", package: "iperf3" };
 const NEEDS: &[Need] = &[
     Need::Root,
     Need::File("/dev/net/tun"),
@@ -114,7 +114,7 @@ fn proxy<'a>(
 }
 
 /// The rate at the receiving end in Gb/s; an error unless both ends agree and bytes moved.
-fn moved(text: &str) -> Result<f64> {
+pub(super) fn moved(text: &str) -> Result<f64> {
     let report: Value = serde_json::from_str(text).context("iperf3 -J printed no JSON")?;
     if let Some(error) = report.get("error") {
         anyhow::bail!("iperf3 says: {error}");

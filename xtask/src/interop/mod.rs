@@ -12,6 +12,7 @@ mod ip;
 mod iperf;
 mod needs;
 mod outside;
+mod router;
 mod rpc;
 mod soak;
 mod suites;
@@ -42,11 +43,32 @@ pub(crate) struct Suite {
     pub(crate) apart: bool,
 }
 
-/// The suite of that name and those called NAME-SOMETHING, or all that need not be named.
+/// What a run is asked for beside its suites.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    /// Only the cases with this in their names.
+    pub(crate) only: Option<&'a str>,
+    /// Install what is missing first.
+    pub(crate) install: bool,
+    pub(crate) soak: Soak,
+}
+
+/// Of cases that do at random what may happen to a program, for as long as one wishes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Soak {
+    /// How long; `None`: ten minutes.
+    pub(crate) seconds: Option<u64>,
+    /// It determines all that happens; `None`: another one each time, which is printed.
+    pub(crate) seed: Option<u64>,
+}
+
+/// The suite of that name and those called NAME-SOMETHING, or all that need not be named. One that
+/// soaks is run by its whole name alone.
 pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     let is_meant = |suite: &&Suite| {
         let Some(name) = name else { return !suite.apart };
-        suite.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        let rest = suite.name.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-') && rest != "-soak")
     };
     let chosen: Vec<_> = suites::SUITES.iter().filter(is_meant).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
@@ -61,10 +83,10 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
 pub(crate) fn run(
     root: &Path,
     suites: &[&Suite],
-    only: Option<&str>,
-    install: bool,
+    asked: Asked<'_>,
     tally: &mut Tally,
 ) -> Result<()> {
+    let Asked { only, install, soak } = asked;
     let chosen = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
     if let (Some(only), None) = (only, suites.iter().flat_map(|s| s.cases).find(chosen)) {
         let known: Vec<_> = suites.iter().flat_map(|s| s.cases).map(|case| case.name).collect();
@@ -76,7 +98,7 @@ pub(crate) fn run(
     for suite in suites {
         step(&format!("interop {}", suite.name), tally, |tally| {
             for case in suite.cases.iter().filter(chosen) {
-                run_case(root, suite, case, tally);
+                run_case(root, suite, case, soak, tally);
             }
             Ok(())
         })?;
@@ -84,14 +106,14 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn run_case(root: &Path, suite: &Suite, case: &Case, tally: &mut Tally) {
+fn run_case(root: &Path, suite: &Suite, case: &Case, soak: Soak, tally: &mut Tally) {
     if process::interrupted() {
         return;
     }
     let name = format!("interop {}: {}", suite.name, case.name);
     let missing: Vec<_> = case.needs.iter().filter_map(|need| need.missing(root)).collect();
     if missing.is_empty() {
-        let outcome = Workbench::new(root).and_then(|bench| (case.run)(&bench));
+        let outcome = Workbench::new(root, soak).and_then(|bench| (case.run)(&bench));
         println!("{name}: {}", if outcome.is_ok() { "ok" } else { "FAILED" });
         tally.case(&name, outcome);
     } else {

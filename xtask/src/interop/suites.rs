@@ -2,7 +2,7 @@
 //!
 //! A case names its needs; a missing one makes the case a skip that names it.
 
-use super::{Case, Need, Suite, Workbench, attacks, devices, ip, outside, rpc, soak, tcp};
+use super::{Case, Need, Suite, Workbench, attacks, devices, ip, outside, router, rpc, soak, tcp};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -17,9 +17,11 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "tcp", cases: tcp::CASES, apart: false },
     Suite { name: "ip", cases: ip::CASES, apart: false },
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
+    Suite { name: "router", cases: router::CASES, apart: false },
     Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
     Suite { name: "soak", cases: soak::CASES, apart: true },
+    Suite { name: "router-soak", cases: router::SOAK, apart: true },
 ];
 
 const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };

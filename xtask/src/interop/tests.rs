@@ -3,6 +3,10 @@ use std::time::Duration;
 
 const ABSENT: Need = Need::Program { program: "no-such-program-here", package: "no-such-package" };
 
+fn only(text: &str) -> Asked<'_> {
+    Asked { only: Some(text), ..Asked::default() }
+}
+
 fn ok(_: &Workbench) -> Result<()> {
     Ok(())
 }
@@ -24,7 +28,7 @@ const SUITE: Suite = Suite {
 #[test]
 fn cases_pass_fail_and_skip_by_name() {
     let mut tally = Tally::default();
-    run(Path::new("/"), &[&SUITE], None, false, &mut tally).unwrap();
+    run(Path::new("/"), &[&SUITE], Asked::default(), &mut tally).unwrap();
     assert_eq!((tally.passed, tally.failed, tally.skipped), (1, 1, 1));
     let closing = tally.closing();
     assert!(closing.contains("interop sample: bad: saw 1, expected 2"), "{closing}");
@@ -38,9 +42,9 @@ fn cases_pass_fail_and_skip_by_name() {
 #[test]
 fn one_case_runs_alone_and_an_unknown_one_is_a_wrong_command_line() {
     let mut tally = Tally::default();
-    run(Path::new("/"), &[&SUITE], Some("goo"), false, &mut tally).unwrap();
+    run(Path::new("/"), &[&SUITE], only("goo"), &mut tally).unwrap();
     assert_eq!((tally.passed, tally.failed, tally.skipped), (1, 0, 0));
-    let e = run(Path::new("/"), &[&SUITE], Some("best"), false, &mut tally).unwrap_err();
+    let e = run(Path::new("/"), &[&SUITE], only("best"), &mut tally).unwrap_err();
     assert!(e.is::<Usage>() && e.to_string().contains("lacking"), "{e}");
 }
 
@@ -73,6 +77,8 @@ fn a_suite_that_is_apart_is_run_by_name_alone() {
     assert_eq!(choose(Some("attacks")).unwrap().len(), 1);
     let names: Vec<_> = choose(Some("ip")).unwrap().iter().map(|suite| suite.name).collect();
     assert_eq!(names, ["ip", "ip-transfers"]);
+    let of = |name| choose(Some(name)).unwrap().iter().map(|suite| suite.name).collect::<Vec<_>>();
+    assert_eq!((of("router"), of("router-soak")), (vec!["router"], vec!["router-soak"]));
 }
 
 #[test]
@@ -86,7 +92,7 @@ fn suite_names_are_unique_and_suites_are_not_empty() {
 
 #[test]
 fn the_workbench_makes_files_and_leaves_nothing() {
-    let bench = Workbench::new(Path::new("/")).unwrap();
+    let bench = Workbench::new(Path::new("/"), Soak::default()).unwrap();
     let file = bench.file("f", 1003).unwrap();
     assert_eq!(std::fs::read(&file).unwrap().len(), 1003);
     drop(bench);
@@ -95,7 +101,7 @@ fn the_workbench_makes_files_and_leaves_nothing() {
 
 #[test]
 fn programs_have_a_time_limit_and_their_complaints_are_shown() {
-    let bench = Workbench::new(Path::new("/")).unwrap();
+    let bench = Workbench::new(Path::new("/"), Soak::default()).unwrap();
     let limit = Duration::from_secs(20);
     assert_eq!(bench.run(Command::new("echo").arg("a"), limit).unwrap(), "a\n");
     let mut both = Command::new("sh");

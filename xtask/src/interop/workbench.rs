@@ -1,6 +1,7 @@
 //! Shared by all interop cases: a folder that is removed at the end, our binary, and a function
 //! that runs a program with a time limit.
 
+use super::Soak;
 use crate::{cargo, process};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
@@ -15,24 +16,30 @@ use std::time::{Duration, Instant};
 pub(crate) struct Workbench {
     root: PathBuf,
     folder: PathBuf,
+    soak: Soak,
 }
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Workbench {
     /// A fresh folder below the system's temporary one.
-    pub(super) fn new(root: &Path) -> Result<Workbench> {
+    pub(super) fn new(root: &Path, soak: Soak) -> Result<Workbench> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wirespeed-interop-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Workbench { root: root.to_owned(), folder })
+        Ok(Workbench { root: root.to_owned(), folder, soak })
     }
 
     /// The workspace.
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// How long a case that lasts as long as one wishes is to last.
+    pub(super) fn soak(&self) -> Soak {
+        self.soak
     }
 
     /// A path in the case's own folder.

@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     })?;
     fuzz_targets(root, tally)?;
     loom(root, tally)?;
-    interop::run(root, &suites, None, false, tally)
+    interop::run(root, &suites, interop::Asked::default(), tally)
 }
 
 /// The separate workspace of fuzz/: its style, and every target on its seeds.

@@ -4,7 +4,7 @@
 
 use router::users::Users;
 use serde_json::{Value, json};
-use wirespeed::{FibQuery, FibResult, Mtu, Owner, PortId, Stack};
+use wirespeed::{FibQuery, FibResult, Mtu, Owner, PortId, Route, Stack};
 
 use super::rows;
 use crate::running::{Answer, Lookup, Refusal};
@@ -42,7 +42,9 @@ fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
             "rule": null,
             "table": found.table,
             "route": found.route.as_ref().map(|route| rows::route(route, users, stack.now())),
-            "paths": found.paths,
+            "paths": found.paths.len().max(1),
+            "next_hops": found.paths.iter().map(|r| next_hop(stack, r)).collect::<Vec<_>>(),
+            "broadcast": found.is_broadcast,
             "port": found.hop.port,
             "dev": stack.port_name(PortId(found.hop.port)),
             "next_hop": found.hop.neighbour.to_string(),
@@ -56,4 +58,12 @@ fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
             "path_mtu": mtu(found.path_mtu),
         }),
     }
+}
+
+fn next_hop(stack: &Stack, route: &Route) -> Value {
+    json!({
+        "via": route.via.map(|via| via.to_string()),
+        "dev": stack.port_name(PortId(route.port)),
+        "weight": route.weight,
+    })
 }

@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use wirespeed::{Cidr, MAIN_TABLE};
 
 use super::args::Args;
+use super::get;
+use super::line::line;
 use super::run::{Asked, text, verb};
 use super::words::{Words, garbage, prefix, table, unknown, usage};
-use crate::running::{Change, Hop, Lookup, Object, RouteSpec, Section, Verb};
+use crate::running::{Change, Hop, Object, RouteSpec, Section, Verb};
 
 const COMMANDS: [&str; 10] =
     ["list", "show", "lst", "get", "add", "change", "chg", "replace", "delete", "flush"];
@@ -48,7 +50,7 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
         return Ok(String::new());
     }
     if command == "get" {
-        return get(args, &mut asked, &mut words);
+        return get::run(args, &mut asked, &mut words);
     }
     let (selector, has_any) = selector(args, &asked, &mut words)?;
     if command == "flush" && !has_any {
@@ -222,62 +224,6 @@ fn source(route: &Value, addresses: &[Value]) -> Option<String> {
     Some(text(row, "address").split('/').next()?.to_owned())
 }
 
-/// A route as ip(8) prints it; also the answer of `get`.
-fn line(row: &Value) -> String {
-    let words = |row: &Value, pairs: &[(&str, &str)]| -> String {
-        let one = |(key, word): &(&str, &str)| match &row[*key] {
-            Value::String(text) => format!("{word} {text} "),
-            Value::Number(number) => format!("{word} {number} "),
-            _ => String::new(),
-        };
-        pairs.iter().map(one).collect()
-    };
-    let kind = row["type"].as_str().map_or(String::new(), |kind| format!("{kind} "));
-    let mut line = kind + &text(row, "dst") + " ";
-    line += &words(
-        row,
-        &[
-            ("from", "from"),
-            ("gateway", "via"),
-            ("dev", "dev"),
-            ("table", "table"),
-            ("protocol", "proto"),
-            ("scope", "scope"),
-            ("prefsrc", "src"),
-            ("metric", "metric"),
-            ("mark", "mark"),
-            ("uid", "uid"),
-        ],
-    );
-    for key in ["include", "exclude"] {
-        if let Some(names) = row[key].as_array() {
-            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-            line += &format!("{key} {} ", crate::output::plain(&names.join(",")));
-        }
-    }
-    if row["no_forward"] == true {
-        line += "no_forward ";
-    }
-    if row["flags"][0] == "linkdown" {
-        line += "linkdown ";
-    }
-    if let Some(seconds) = row["expires"].as_u64() {
-        line += &format!("expires {seconds}sec ");
-    }
-    if row["cache"].is_array() {
-        line += "\n    cache ";
-    }
-    line += &words(&row["metrics"][0], &[("mtu", "mtu")]);
-    if row["pref"].is_string() {
-        line += "pref medium";
-    }
-    for hop in row["nexthops"].as_array().into_iter().flatten() {
-        let pairs = [("gateway", "via"), ("dev", "dev"), ("weight", "weight")];
-        line += &format!("\n\tnexthop {}", words(hop, &pairs));
-    }
-    line
-}
-
 fn removal(row: &Value) -> Option<Change> {
     let hop = Hop {
         via: text(row, "via").parse().ok(),
@@ -292,88 +238,6 @@ fn removal(row: &Value) -> Option<Change> {
         ..RouteSpec::default()
     };
     Some(Change { verb: Verb::Del, of: Object::Route(spec) })
-}
-
-fn get(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<String> {
-    let (lookup, dst) = lookup(words, |name| asked.port(name))?;
-    let found = asked.lookup(lookup.clone())?;
-    let mut row = json!({ "dst": dst, "flags": [], "uid": lookup.uid, "cache": [] });
-    if let Some(src) = lookup.src {
-        row["from"] = json!(src.to_string());
-    }
-    if lookup.mark != 0 {
-        row["mark"] = json!(lookup.mark);
-    }
-    row["dev"] = found["dev"].clone();
-    match found["result"].as_str() {
-        Some("local") => {
-            row["type"] = json!("local");
-            row["cache"] = json!(["local"]);
-        }
-        Some("leaves") => {
-            if found["next_hop"] != dst.as_str() {
-                row["gateway"] = found["next_hop"].clone();
-            }
-            if lookup.src.is_none() {
-                row["prefsrc"] = found["source"].clone();
-            }
-            if found["mtu"] != found["port_mtu"] {
-                row["metrics"] = json!([{ "mtu": found["mtu"] }]);
-            }
-        }
-        _ => {
-            crate::output::err(&format!(
-                "error: the program answers: Network is unreachable: no route leads to {dst}; add \
-                 one by `ip route add` ({})",
-                text(&found, "drop")
-            ));
-            anyhow::bail!(super::Unreachable);
-        }
-    }
-    args.listed(&[row], line)
-}
-
-/// ADDRESS [from IP] [iif PORT] [oif PORT] [mark N] [uid N].
-pub(crate) fn lookup(
-    words: &mut Words,
-    port: impl Fn(&str) -> Result<u16>,
-) -> Result<(Lookup, String)> {
-    let (mut dst, mut lookup) = (None, None::<Lookup>);
-    let first = match words.next() {
-        Some("to") => words.value("to")?,
-        Some(word) => word,
-        None => return usage("an address is required: `ip route get 192.0.2.1`"),
-    };
-    if let Ok(ip) = first.split('/').next().unwrap_or_default().parse::<IpAddr>() {
-        let uid = rustix::process::getuid().as_raw();
-        dst = Some(ip.to_string());
-        let (src, output, input) = (None, None, None);
-        let gids = Vec::new();
-        lookup = Some(Lookup { dst: ip, src, output, input, uid, gids, mark: 0 });
-    }
-    let (Some(mut lookup), Some(dst)) = (lookup, dst) else {
-        return usage(&format!("any valid address is expected rather than \"{first}\""));
-    };
-    while let Some(word) = words.next() {
-        match word {
-            "from" => lookup.src = Some(words.parsed("from")?),
-            "iif" | "in" => lookup.input = Some(port(words.value(word)?)?),
-            "oif" | "dev" => lookup.output = Some(port(words.value(word)?)?),
-            "mark" => lookup.mark = words.parsed("mark")?,
-            "uid" => lookup.uid = words.parsed("uid")?,
-            word => return garbage(word),
-        }
-    }
-    // The groups of others are not asked for: who is in a group by one of them looks by himself.
-    if lookup.uid == rustix::process::getuid().as_raw() && lookup.uid != 0 {
-        let others = rustix::process::getgroups().unwrap_or_default();
-        let all = others.into_iter().chain([rustix::process::getgid()]);
-        lookup.gids = all.map(|gid| gid.as_raw()).collect();
-    }
-    if lookup.src.is_some_and(|src| src.is_ipv4() != lookup.dst.is_ipv4()) {
-        return usage("source and destination are of one version of IP");
-    }
-    Ok((lookup, dst))
 }
 
 /// Names with commas between them; without any, no group.

@@ -24,10 +24,13 @@ impl Asked {
         let path = find(args.socket.as_deref(), args.pid)?;
         let mut client = Client::connect(&path, TIMEOUT)?;
         let program = ask(&mut client, &Question::Program)?.program;
-        let names = program.context("the program does not say what it is")?.stacks;
+        let program = program.context("the program does not say what it is")?;
+        let names = program.stacks;
         let stack = match (&args.stack, names.as_slice()) {
             (Some(name), _) => names.iter().position(|n| n == name),
             (None, [_]) => Some(0),
+            // What it changes holds for all.
+            (None, [_, ..]) if program.shards => Some(0),
             (None, _) => None,
         };
         let Some(stack) = stack else {

@@ -54,6 +54,20 @@ impl<'a> Words<'a> {
         let wrong = || usage(&format!("argument \"{value}\" is wrong: \"{of}\" value is invalid"));
         value.parse().or_else(|_| wrong())
     }
+
+    /// The same as a number, which may be hexadecimal: `0x10`.
+    pub(crate) fn number(&mut self, of: &str) -> Result<u32> {
+        let Some(digits) = self.0.as_slice().first().and_then(|word| word.strip_prefix("0x"))
+        else {
+            return self.parsed(of);
+        };
+        let value = self.value(of)?;
+        let wrong = || usage(&format!("argument \"{value}\" is wrong: \"{of}\" value is invalid"));
+        match u32::from_str_radix(digits, 16) {
+            Ok(number) if !digits.starts_with('+') => Ok(number),
+            _ => wrong(),
+        }
+    }
 }
 
 /// A word that is no keyword, where everything else is given already.
@@ -95,4 +109,22 @@ pub(super) fn table(word: &str) -> Result<Option<u32>> {
             }
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_may_be_hexadecimal() {
+        let number = |word: &str| Words::new(&[word.to_owned()]).number("mark").ok();
+        assert_eq!(
+            (number("16"), number("0x10"), number("0xffffffff")),
+            (Some(16), Some(16), Some(!0))
+        );
+        assert_eq!(
+            (number("0x"), number("-1"), number("0x+1"), number("0x100000000")),
+            (None, None, None, None)
+        );
+    }
 }

@@ -7,7 +7,7 @@
 use core::net::IpAddr;
 
 use anyhow::{Result, bail};
-use wirespeed::net::dhcp::{Change, Config, DhcpPort, Lease, LossReason, State};
+use wirespeed::net::dhcp::{Change, Config, DhcpPort, Lease, State};
 use wirespeed::{Duration, Instant, KeyedHash, MacAddr, NeighbourState, PortId, Stack};
 
 use super::{Outside, obtained};
@@ -121,17 +121,12 @@ impl Dhcp {
                 }
                 Change::Lost(address, why) => {
                     self.lease = None;
-                    output::err(&format!("warning: {address} is no longer ours: {}", lost(why)));
+                    obtained::lost(address, "DHCP", why);
                 }
-                Change::NotAdded(address, why) => {
-                    output::err(&format!("warning: {address}, by DHCP, cannot be used: {why}"));
-                }
+                Change::NotAdded(address, why) => obtained::not_added(address, "DHCP", why),
                 Change::Declined(address) => {
                     self.declined += 1;
-                    output::err(&format!(
-                        "warning: another host has {address}, which the DHCP server gave us: \
-                         asking for another, which takes ten seconds"
-                    ));
+                    obtained::declined(address, "DHCP", ", which takes ten seconds");
                 }
             }
         }
@@ -194,13 +189,4 @@ fn say(lease: &Lease) {
     let what = format!("address: {address}/{len} {time}, by DHCP from {server}{mtu}");
     let routers: Vec<_> = lease.routes.iter().filter_map(|route| route.gateway).collect();
     output::err(&obtained::line(&what, &routers, &lease.dns_servers));
-}
-
-fn lost(why: LossReason) -> &'static str {
-    match why {
-        LossReason::Expired => "no server extended the lease in time; asking again",
-        LossReason::Refused => "a server refused it; asking for another",
-        LossReason::Conflict => "another host has it; asking for another",
-        LossReason::Released => "it was given back",
-    }
 }

@@ -5,9 +5,7 @@
 
 use core::net::Ipv6Addr;
 
-use wirespeed::net::dhcp6::{
-    Change, Config, Dhcp6Port, Information, Lease, LossReason, Mode, State,
-};
+use wirespeed::net::dhcp6::{Change, Config, Dhcp6Port, Information, Lease, Mode, State};
 use wirespeed::{Duration, Instant, KeyedHash, MacAddr, PortId, Stack};
 
 use super::{Outside, obtained};
@@ -133,17 +131,12 @@ impl Dhcp6 {
             Change::Informed(information) => self.information = Some(information),
             Change::Lost(address, why) => {
                 self.lease = None;
-                output::err(&format!("warning: {address} is no longer ours: {}", lost(why)));
+                obtained::lost(address, "DHCPv6", why);
             }
-            Change::NotAdded(address, why) => {
-                output::err(&format!("warning: {address}, by DHCPv6, cannot be used: {why}"));
-            }
+            Change::NotAdded(address, why) => obtained::not_added(address, "DHCPv6", why),
             Change::Declined(address) => {
                 self.declined += 1;
-                output::err(&format!(
-                    "warning: another host has {address}, which a DHCPv6 server gave us: asking \
-                     for another"
-                ));
+                obtained::declined(address, "DHCPv6", "");
             }
         }
     }
@@ -199,13 +192,4 @@ pub(super) fn release(outside: &mut Outside) {
 /// A lease as the user reads it.
 pub(super) fn text(lease: &Lease) -> String {
     format!("{}/128 {} (dhcp)", lease.address, obtained::time(lease.valid))
-}
-
-fn lost(why: LossReason) -> &'static str {
-    match why {
-        LossReason::Expired => "no DHCPv6 server extended the lease in time; asking again",
-        LossReason::Refused => "a DHCPv6 server ended it; asking for another",
-        LossReason::Conflict => "another host has it; asking for another",
-        LossReason::Released => "it was given back",
-    }
 }

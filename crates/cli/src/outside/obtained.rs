@@ -5,6 +5,9 @@
 use std::fmt::Display;
 
 use wirespeed::Duration;
+use wirespeed::net::dhcp::LossReason;
+
+use crate::output;
 
 /// `address: A/B for 600 s, by DHCP from S; router R; name servers N, N`, without what is empty.
 pub(super) fn line<T: Display>(what: &str, routers: &[T], name_servers: &[T]) -> String {
@@ -26,6 +29,32 @@ pub(super) fn time(valid: Option<Duration>) -> String {
         Some(valid) => format!("for {} s", valid.as_millis() / 1_000),
         None => "for ever".to_owned(),
     }
+}
+
+/// An address by `protocol` is no longer ours.
+pub(super) fn lost(address: impl Display, protocol: &str, why: LossReason) {
+    let why = match why {
+        LossReason::Expired => {
+            format!("no {protocol} server extended the lease in time; asking again")
+        }
+        LossReason::Refused => format!("a {protocol} server ended it; asking for another"),
+        LossReason::Conflict => "another host has it; asking for another".to_owned(),
+        LossReason::Released => "it was given back".to_owned(),
+    };
+    output::err(&format!("warning: {address} is no longer ours: {why}"));
+}
+
+/// The stack did not take an address by `protocol`.
+pub(super) fn not_added(address: impl Display, protocol: &str, why: impl Display) {
+    output::err(&format!("warning: {address}, by {protocol}, cannot be used: {why}"));
+}
+
+/// Another host has an address by `protocol`; asking for another `takes` so long, if that is known.
+pub(super) fn declined(address: impl Display, protocol: &str, takes: &str) {
+    output::err(&format!(
+        "warning: another host has {address}, which the {protocol} server gave us: asking for \
+         another{takes}"
+    ));
 }
 
 /// The first of each list, then the second of each, each once.

@@ -1,5 +1,8 @@
 //! Options of a device, and how they fit together.
 
+use wirespeed::{LinkKind, Mtu};
+
+use super::device::{Kind, Tags};
 use super::*;
 
 fn args(addr: &[&str], via: &[&str]) -> Args {

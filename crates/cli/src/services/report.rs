@@ -2,8 +2,6 @@
 //!
 //! Called by: `services.rs`; `tcp.rs` and `udp.rs` count.
 
-use super::udp::Fate;
-
 /// The first line.
 pub(super) const BEGIN: &str = "echo at port 7, discard at 9, daytime at 13, chargen at 19, over \
                                 TCP and UDP; Ctrl-C ends it\n";
@@ -20,6 +18,20 @@ pub(super) struct Moved {
     pub(super) from_services: u64,
     /// Not answered because of the rate limit.
     pub(super) over_limit: u64,
+}
+
+/// What happened to a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answered,
+    /// Discard never replies.
+    Discarded,
+    /// It came from a port of a service.
+    FromService,
+    /// The rate limit was reached.
+    OverLimit,
+    /// The reply could not be sent.
+    Unsent,
 }
 
 impl Moved {

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use wirespeed::{Duration, Instant, Owner, Stack, UdpHandle};
 
-use super::report::Moved;
+use super::report::{Fate, Moved};
 use super::service::{SERVICES, Service, daytime, pattern};
 
 /// Services have ports below this. No client sends from one, so such a request is forged.
@@ -26,20 +26,6 @@ pub(super) struct Datagrams {
     sockets: Vec<(UdpHandle, Service)>,
     limit: Limiter,
     pattern: Vec<u8>,
-}
-
-/// What happened to a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Answered,
-    /// Discard never replies.
-    Discarded,
-    /// It came from a port of a service.
-    FromService,
-    /// The rate limit was reached.
-    OverLimit,
-    /// The reply could not be sent.
-    Unsent,
 }
 
 impl Datagrams {

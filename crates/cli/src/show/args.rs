@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
+use super::fib::Wanted;
 use super::filter::Filter;
 use crate::Usage;
 use crate::running::Section;
@@ -22,13 +23,18 @@ FILTER chooses connections and sockets as in ss(8), joined by and, or, not, ( ):
   wirespeed show tcp 192.0.2.1:5001    all there is to know of a connection, by one of its ends
   wirespeed show tcp state established
 
+What the FIB has for each prefix, and what it says of one packet, as `ip route get` asks:
+  wirespeed show fib
+  wirespeed show fib lookup ADDR [from ADDR] [iif PORT] [oif PORT] [mark N] [uid N]
+
 addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
-    /// What to show [default: all but tcp]
+    /// What to show [default: all but tcp and fib]
     pub(super) what: Option<What>,
-    /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection
+    /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection; of fib
+    /// `lookup` and a packet
     #[arg(value_name = "FILTER")]
-    filter: Vec<String>,
+    words: Vec<String>,
     /// One JSON document on standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -46,6 +52,8 @@ pub(super) enum What {
     Section(Section),
     /// Connections with all details.
     Tcp,
+    /// The routes that packets take, or a lookup.
+    Fib,
 }
 
 impl ValueEnum for What {
@@ -59,6 +67,7 @@ impl ValueEnum for What {
             What::Section(Section::Addresses),
             What::Section(Section::Neighbours),
             What::Section(Section::Routes),
+            What::Fib,
             What::Section(Section::Groups),
             What::Section(Section::Frag),
             What::Section(Section::Drops),
@@ -73,6 +82,7 @@ impl ValueEnum for What {
         match self {
             What::Section(section) => section.to_possible_value(),
             What::Tcp => Some(clap::builder::PossibleValue::new("tcp")),
+            What::Fib => Some(clap::builder::PossibleValue::new("fib")),
         }
     }
 }
@@ -83,6 +93,7 @@ impl Args {
         match self.what {
             Some(What::Section(section)) => vec![section],
             Some(What::Tcp) => vec![Section::Connections],
+            Some(What::Fib) => Vec::new(),
             None => Section::value_variants().to_vec(),
         }
     }
@@ -92,13 +103,29 @@ impl Args {
         self.what == Some(What::Tcp)
     }
 
+    /// What of the FIB is shown, if that is asked for.
+    ///
+    /// # Errors
+    /// [`Usage`]: the words after it are not known.
+    pub(super) fn fib(&self) -> Result<Option<Wanted<'_>>> {
+        (self.what == Some(What::Fib)).then(|| Wanted::of(&self.words)).transpose()
+    }
+
+    /// Is it a lookup?
+    pub(super) fn is_lookup(&self) -> bool {
+        self.what == Some(What::Fib) && !self.words.is_empty()
+    }
+
     /// The filter for rows.
     ///
     /// # Errors
     /// [`Usage`]: the filter is invalid, or the section has nothing to filter.
     pub(super) fn filter(&self) -> Result<Option<Filter>> {
         use Section::{Connections, Sockets};
-        let filter = Filter::parse(&self.filter).map_err(|why| Usage(format!("FILTER: {why}")))?;
+        if self.what == Some(What::Fib) {
+            return Ok(None);
+        }
+        let filter = Filter::parse(&self.words).map_err(|why| Usage(format!("FILTER: {why}")))?;
         let chooses = matches!(self.what, Some(What::Tcp | What::Section(Connections | Sockets)));
         if filter.is_some() && !chooses {
             bail!(Usage("a FILTER is for tcp, connections and sockets".to_owned()));

@@ -29,6 +29,7 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("addresses", &["port", "address", "state", "origin", "valid_ms", "preferred_ms"]),
     ("neighbours", &["port", "address", "mac", "state", "mtu", "confirmed_ms"]),
     ("routes", &["destination", "via", "port", "mtu", "origin", "expires_ms", "table"]),
+    ("fib", &["destination", "via", "dev", "weight", "mtu", "metric", "origin", "table"]),
     ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 
@@ -43,15 +44,23 @@ pub(super) fn text(document: &Value) -> String {
     let _ = writeln!(t, "wirespeed {} (pid {})", plain(&program["command"]), program["pid"]);
     for stack in document["stacks"].as_array().into_iter().flatten() {
         let _ = writeln!(t, "\nstack {}", plain(&stack["name"]));
-        for (section, body) in stack.as_object().into_iter().flatten() {
-            match body {
-                Value::Array(rows) => list(&mut t, section, rows),
-                Value::Object(pairs) => object(&mut t, section, pairs),
-                _ => {}
-            }
-        }
+        sections(&mut t, stack);
+    }
+    if let Some(host) = document.get("host") {
+        t.push_str("\nall shards\n");
+        sections(&mut t, host);
     }
     t
+}
+
+fn sections(t: &mut String, of: &Value) {
+    for (section, body) in of.as_object().into_iter().flatten() {
+        match body {
+            Value::Array(rows) => list(t, section, rows),
+            Value::Object(pairs) => object(t, section, pairs),
+            _ => {}
+        }
+    }
 }
 
 fn object(t: &mut String, section: &str, pairs: &Map<String, Value>) {

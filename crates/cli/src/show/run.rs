@@ -2,6 +2,7 @@
 //!
 //! Called by: `show.rs`. The running program answers (`control_service.rs`).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,9 @@ use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::args::Args;
+use super::fib;
 use super::filter::Filter;
+use crate::Usage;
 use crate::running::{Question, Section, TIMEOUT, ask, find, whole};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
@@ -18,36 +21,36 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 
 /// The document for the command line.
 pub(super) fn document(args: &Args) -> Result<Value> {
-    let filter = args.filter()?;
+    let (filter, fib) = (args.filter()?, args.fib()?);
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
-    let mut stacks = Vec::new();
+    let (mut stacks, mut wrong) = (Vec::new(), None);
     for (stack, name) in program.stacks.iter().enumerate() {
-        let mut shown = Map::new();
-        shown.insert("name".to_owned(), json!(name));
-        for section in args.sections() {
-            let mut whole = whole(&mut client, stack, section)?;
-            choose(&mut whole, filter.as_ref());
-            if args.is_full() && whole.as_array().is_some_and(|rows| !rows.is_empty()) {
-                let begun = Instant::now();
-                std::thread::sleep(LOOKS_APART);
-                let later = crate::running::whole(&mut client, stack, section)?;
-                delivery(&mut whole, &later, begun.elapsed());
+        let shown = match &fib {
+            Some(fib) => fib::ask_stack(&mut client, stack, fib),
+            None => sections(&mut client, stack, args, filter.as_ref()),
+        };
+        match shown {
+            Ok(mut shown) => {
+                shown.insert("name".to_owned(), json!(name));
+                stacks.push(Value::Object(shown));
             }
-            shown.insert(name_of(section), whole);
+            // Another stack may have the port.
+            Err(error) if error.is::<Usage>() => wrong = Some(error),
+            Err(error) => return Err(error),
         }
-        stacks.push(Value::Object(shown));
     }
-    let found = stacks.iter().any(|stack| {
-        let rows = |section: &Section| stack[name_of(*section)].as_array().map(Vec::len);
-        args.sections().iter().any(|section| rows(section) != Some(0))
-    });
-    if args.is_full() && !found {
+    if let (true, Some(wrong)) = (stacks.is_empty(), wrong) {
+        return Err(wrong);
+    }
+    let is_found = |stack: &Value| stack["connections"].as_array().is_some_and(|c| !c.is_empty());
+    if args.is_full() && !stacks.iter().any(is_found) {
         bail!("there is no such connection: `wirespeed show connections` lists those there are");
     }
-    Ok(json!({
+    let host = if program.shards { sums(&stacks) } else { Map::new() };
+    let mut document = json!({
         "tool": "show",
         "version": env!("CARGO_PKG_VERSION"),
         "program": {
@@ -56,7 +59,50 @@ pub(super) fn document(args: &Args) -> Result<Value> {
             "version": program.version,
         },
         "stacks": stacks,
-    }))
+    });
+    if !host.is_empty() {
+        document["host"] = Value::Object(host);
+    }
+    Ok(document)
+}
+
+/// What the shards of one host counted together, of the sections that count.
+fn sums(stacks: &[Value]) -> Map<String, Value> {
+    let mut host = Map::new();
+    for section in [Section::Counters, Section::Drops].map(name_of) {
+        let mut all: BTreeMap<&String, u64> = BTreeMap::new();
+        let of_shards = stacks.iter().filter_map(|stack| stack[&section].as_object());
+        for (name, count) in of_shards.flatten() {
+            *all.entry(name).or_default() += count.as_u64().unwrap_or(0);
+        }
+        if stacks.iter().any(|stack| !stack[&section].is_null()) {
+            let all = all.into_iter().map(|(name, count)| (name.clone(), json!(count)));
+            host.insert(section, Value::Object(all.collect()));
+        }
+    }
+    host
+}
+
+/// The sections of a stack that are asked for.
+fn sections(
+    client: &mut Client,
+    stack: usize,
+    args: &Args,
+    filter: Option<&Filter>,
+) -> Result<Map<String, Value>> {
+    let mut shown = Map::new();
+    for section in args.sections() {
+        let mut rows = whole(client, stack, section)?;
+        choose(&mut rows, filter);
+        if args.is_full() && rows.as_array().is_some_and(|rows| !rows.is_empty()) {
+            let begun = Instant::now();
+            std::thread::sleep(LOOKS_APART);
+            let later = whole(client, stack, section)?;
+            delivery(&mut rows, &later, begun.elapsed());
+        }
+        shown.insert(name_of(section), rows);
+    }
+    Ok(shown)
 }
 
 /// Keep the rows that the filter matches.
@@ -92,6 +138,19 @@ mod tests {
 
     fn row(local: &str, acked: u64) -> Value {
         json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 })
+    }
+
+    #[test]
+    fn shards_count_together() {
+        let shard =
+            |seen: u64, drops: Value| json!({ "counters": { "seen": seen }, "drops": drops });
+        let all = [shard(3, json!({ "full": 1 })), shard(4, json!({ "full": 2, "odd": 5 }))];
+        let expected = json!({ "counters": { "seen": 7 }, "drops": { "full": 3, "odd": 5 } });
+        assert_eq!(Value::Object(sums(&all)), expected);
+        assert!(
+            sums(&[json!({ "name": "router" })]).is_empty(),
+            "a section that was not asked for"
+        );
     }
 
     #[test]

@@ -9,13 +9,14 @@ use std::time::{Duration as Span, Instant as Monotone};
 
 use anyhow::{Context, Result};
 use router::config::Config;
-use router::devices::{self, Grant};
+use router::devices;
 use router::http;
 use router::live::{self, Live};
 use router::metrics::{self, Program};
 use router::orders::Report;
 use rustix::event::PollFlags;
-use wirespeed::net::{DriverThread, Net};
+use wirespeed::net::{DriverThread, Net, Shards};
+use wirespeed::shard::Shard;
 use wirespeed::{Duration, Instant, Stack, StackConfig};
 
 use super::report;
@@ -27,12 +28,14 @@ const TICK: Duration = Duration::from_millis(50);
 const DRAIN_TICK: Span = Span::from_millis(5);
 
 /// Descriptors of devices that were granted, by port.
-pub(super) type Granted = BTreeMap<String, (Grant, OwnedFd)>;
+pub(super) type Granted = BTreeMap<String, Vec<devices::Granted>>;
 
 /// A running router.
 pub(super) struct Engine {
-    net: Net,
-    driver: DriverThread,
+    shards: Shards,
+    drivers: Vec<DriverThread>,
+    /// As `show` has them.
+    names: Vec<String>,
     live: Live,
     control: ControlService,
     pages: Option<http::Server>,
@@ -49,10 +52,7 @@ impl Engine {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-        let stack = Stack::new(StackConfig {
-            budget: config.budget(),
-            ..StackConfig::new([half(0), half(8)])
-        });
+        let of = StackConfig { budget: config.budget(), ..StackConfig::new([half(0), half(8)]) };
         let mut control = ControlService::open("up");
         control.open_sockets();
         let closed = config.control.as_ref().and_then(|for_users| {
@@ -61,19 +61,34 @@ impl Engine {
             report::error(&why);
             Some(why)
         });
-        let (net, driver) = Net::spawn_thread(stack).context("cannot start the driver's thread")?;
+        if config.shards > 1 {
+            control.have_shards();
+        }
+        let started = match config.shards {
+            1 => Net::spawn_thread(Stack::new(of)).map(|(net, driver)| (net.into(), vec![driver])),
+            count => Shards::spawn_threads(Shard::group(&of, count), &[]),
+        };
+        let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
+        let name = |number| match number {
+            0 => "router".to_owned(),
+            number => format!("router.{number}"),
+        };
+        let names = (0..shards.nets().len()).map(name).collect();
         let version = env!("WIRESPEED_VERSION").to_owned();
         let program = Program { version, ..Program::default() };
         let live = Live::default();
         let (pages, due) = (None, Instant::ZERO);
-        Ok(Engine { net, driver, live, control, pages, program, closed, due })
+        Ok(Engine { shards, drivers, names, live, control, pages, program, closed, due })
     }
 
     /// Let a configuration take effect.
     pub(super) fn apply(&mut self, config: &Config, mut granted: Granted) -> Result<Report> {
         let live = &mut self.live;
-        let done = self.net.with_stack(|stack| {
-            live.apply(stack, config, |name, port| devices::adopt(port, granted.remove(name)))
+        let done = self.shards.with_stacks(|stacks| {
+            let count = stacks.len();
+            live.apply(stacks, config, |name, port| {
+                devices::adopt(port, granted.remove(name).unwrap_or_default(), count)
+            })
         })?;
         let users = self.live.users();
         let admitted = config.control.iter().flat_map(|control| &control.groups);
@@ -95,9 +110,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Is the driver there, and does it give us the stack?
+    /// Are the drivers there, and do they give us the stacks?
     pub(super) fn is_alive(&self) -> bool {
-        self.net.with_stack(|stack| stack.now()).is_ok()
+        self.shards.with_stacks(|_| ()).is_ok()
+    }
+
+    fn now(&self) -> Result<Instant> {
+        Ok(self.shards.nets()[0].with_stack(|stack| stack.now())?)
     }
 
     /// For poll(2).
@@ -108,7 +127,7 @@ impl Engine {
 
     /// How long to wait for a descriptor.
     pub(super) fn patience(&self) -> Result<Option<Span>> {
-        let now = self.net.with_stack(|stack| stack.now())?;
+        let now = self.now()?;
         let stack = (self.due != Instant::NEVER).then(|| self.due.since(now).into());
         let pages = self.pages.as_ref().and_then(http::Server::deadline);
         let pages = pages.map(|at| at.saturating_duration_since(Monotone::now()));
@@ -117,18 +136,18 @@ impl Engine {
 
     /// Do what is due, and answer who asks.
     pub(super) fn turn(&mut self) -> Result<()> {
-        let Engine { live, control, pages, program, .. } = self;
-        self.due = self.net.with_stack(|stack| {
-            let now = stack.now();
-            let dhcp = live.turn_dhcp(stack, |port, change| {
+        let Engine { live, control, pages, program, names, .. } = self;
+        self.due = self.shards.with_stacks(|stacks| {
+            let now = stacks[0].now();
+            let dhcp = live.turn_dhcp(stacks[0], |port, change| {
                 report::info(&format!("port {port}: {}", live::dhcp_news(change)));
             });
-            control.poll(now, &mut [("router", stack)]);
+            control.poll(now, &mut named(names, stacks));
             if let Some(pages) = pages {
                 program.refused = pages.refused();
                 pages.turn(|path| match path {
-                    http::Path::Metrics => metrics::page(stack, live, program),
-                    http::Path::Health => metrics::health(stack, live, program),
+                    http::Path::Metrics => metrics::page(stacks, live, program),
+                    http::Path::Health => metrics::health(stacks, live, program),
                 });
             }
             // While a client is being answered or watches, descriptors do not say all.
@@ -143,23 +162,33 @@ impl Engine {
     pub(super) fn end(mut self, patience: Duration) -> Result<()> {
         self.pages = None;
         let live = &mut self.live;
-        self.net.with_stack(|stack| live.stop(stack))?;
+        self.shards.with_stacks(|stacks| live.stop(stacks[0]))?;
         let until = Monotone::now() + Span::from(patience);
-        while self.net.with_stack(|stack| {
+        let waits = |stack: &mut Stack| {
             stack.flush();
             stack.is_pushed_back() || stack.has_output() || stack.connection_count() > 0
-        })? && Monotone::now() < until
+        };
+        while self
+            .shards
+            .with_stacks(|stacks| stacks.iter_mut().fold(false, |any, stack| waits(stack) || any))?
+            && Monotone::now() < until
         {
             std::thread::sleep(DRAIN_TICK);
         }
-        let clock = |net: &Net| net.with_stack(|stack| stack.now()).unwrap_or(Instant::NEVER);
-        let began = clock(&self.net);
-        let (net, control) = (&self.net, &mut self.control);
+        let began = self.now()?;
+        let (names, control) = (&self.names, &mut self.control);
         let started = Monotone::now();
-        net.with_stack(|stack| {
+        self.shards.with_stacks(|stacks| {
             let now = || began + Duration::from_nanos(started.elapsed().as_nanos() as u64);
-            control.finish(now, &mut [("router", stack)]);
+            control.finish(now, &mut named(names, stacks));
         })?;
-        self.driver.stop().context("the driver's thread failed")
+        let stop = |driver: DriverThread| driver.stop();
+        self.drivers.into_iter().try_for_each(stop).context("the driver's thread failed")
     }
+}
+
+/// The stacks of the shards with the names that `show` has for them.
+fn named<'a>(names: &'a [String], stacks: &'a mut [&mut Stack]) -> Vec<(&'a str, &'a mut Stack)> {
+    let names = names.iter().map(String::as_str);
+    names.zip(stacks.iter_mut().map(|stack| &mut **stack)).collect()
 }

@@ -6,6 +6,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -40,6 +41,7 @@ pub(super) fn check(file: &Path) -> Result<Outcome> {
     match Config::parse_with(&name, &text, &mut Accounts::system()) {
         Ok(config) => {
             output::out(&summary(&name, &config))?;
+            crowded(&config);
             Ok(Outcome::Done)
         }
         Err(problems) => {
@@ -61,12 +63,14 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
             return Ok(Outcome::Exit(2));
         }
     };
+    crowded(&config);
     let reload = caught(&[SIGHUP])?;
     let end = caught(&[SIGTERM, SIGINT])?;
     let (ours, theirs) = orders::pair().context("cannot make a pair of sockets")?;
     let worker = start(theirs, config.separate)?;
     let running = Config { forwarding: false, ..Config::default() };
-    let mut parent = Parent { orders: ours, worker, opener: Opener::default(), running };
+    let opener = Opener::new(config.shards);
+    let mut parent = Parent { orders: ours, worker, opener, running };
     let (has_ports, forwarding) = (!config.ports.is_empty(), config.forwarding);
     let began = parent.apply(&name, (&text, &accounts), config);
     match began {
@@ -107,6 +111,15 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
             tell(&[NotifyState::Watchdog]);
             next_ping = Some(Instant::now() + within);
         }
+    }
+}
+
+/// Say so if there are more shards than cores, which take turns then.
+fn crowded(config: &Config) {
+    let cores = std::thread::available_parallelism().map_or(usize::MAX, NonZeroUsize::get);
+    if config.shards > cores {
+        let shards = config.shards;
+        warning(&format!("shards = {shards} on {cores} cores: more than one each is no faster"));
     }
 }
 
@@ -181,10 +194,12 @@ impl Parent {
         let operations = plan::difference(&self.running, &config);
         for (name, port) in operations.iter().filter_map(plan::Operation::needs_device) {
             match self.opener.open(name, port) {
-                Ok(Some((grant, fd))) => {
-                    orders::send(self.orders.as_fd(), &Order::Device(grant), Some(fd.as_fd()))?;
+                Ok(granted) => {
+                    for (grant, fd) in granted {
+                        let order = Order::Device(grant);
+                        orders::send(self.orders.as_fd(), &order, Some(fd.as_fd()))?;
+                    }
                 }
-                Ok(None) => {}
                 Err(why) => error(&format!("port {name}: {why}")),
             }
         }

@@ -53,7 +53,7 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
             };
             match (order, descriptor) {
                 (Order::Device(grant), Some(fd)) => {
-                    granted.insert(grant.port.clone(), (grant, fd));
+                    granted.entry(grant.port.clone()).or_default().push((grant, fd));
                 }
                 (Order::Apply { file }, Some(fd)) => {
                     let config = read(&file, fd)?;

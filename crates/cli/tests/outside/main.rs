@@ -11,6 +11,8 @@ mod auto;
 #[cfg(target_os = "linux")]
 mod dump;
 #[cfg(target_os = "linux")]
+mod fib;
+#[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
 mod ping;
@@ -27,6 +29,8 @@ mod up_policy;
 #[cfg(target_os = "linux")]
 mod up_ports;
 #[cfg(target_os = "linux")]
+mod up_shards;
+#[cfg(target_os = "linux")]
 mod up_users;
 #[cfg(target_os = "linux")]
 mod wire;
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
     let cases: &[&[testbed::Case]] = &[
         auto::CASES,
         dump::CASES,
+        fib::CASES,
         ping::CASES,
         services::CASES,
         sockets::CASES,
@@ -43,6 +48,7 @@ fn main() -> ExitCode {
         up_paths::CASES,
         up_policy::CASES,
         up_ports::CASES,
+        up_shards::CASES,
         up_users::CASES,
         wire::CASES,
     ];

@@ -106,8 +106,17 @@ impl World {
 
     /// What `wirespeed show SECTION` says of it.
     pub(crate) fn show(&self, section: &str) -> String {
+        self.shown(&[section])
+    }
+
+    /// The same as JSON.
+    pub(crate) fn show_json(&self, section: &str) -> String {
+        self.shown(&[section, "--json"])
+    }
+
+    fn shown(&self, words: &[&str]) -> String {
         let mut show = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-        show.args(["show", section, "--pid", &self.worker().to_string()]);
+        show.arg("show").args(words).args(["--pid", &self.worker().to_string()]);
         let shown = show.env("XDG_RUNTIME_DIR", self.path("run")).output();
         let shown = shown.expect("the program starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -166,7 +175,7 @@ pub(crate) fn pings(to: &str) -> bool {
     output.is_ok_and(|status| status.success())
 }
 
-fn asked(path: &str) -> String {
+pub(crate) fn asked(path: &str) -> String {
     let mut stream = TcpStream::connect("127.0.0.1:9464").expect("metrics are served");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: router\r\n\r\n").expect("it takes it");
     let mut text = String::new();

@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("up_shares_packets_among_routes_to_one_network", &[], ecmp),
 ];
 
-fn port(name: &str, device: &str, addresses: &str) -> String {
+pub(crate) fn port(name: &str, device: &str, addresses: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\naddresses = {addresses}\n")
 }
 
@@ -80,7 +80,7 @@ fn by_itself() {
 }
 
 /// The router's end of a pair is `r` and the number; the other is the host's, who has `.2`.
-fn veth(number: u8, host: &Namespace) {
+pub(crate) fn veth(number: u8, host: &Namespace) {
     let (ours, theirs) = (format!("r{number}"), format!("h{number}"));
     assert!(ip(&format!("link add {ours} type veth peer name {theirs}")));
     // The router's end has no address of the kernel's.
@@ -94,7 +94,7 @@ fn veth(number: u8, host: &Namespace) {
     assert!(host.ip(&format!("route add default via 10.{number}.0.1")));
 }
 
-fn hosts_ping(from: &Namespace, to: &str) -> bool {
+pub(crate) fn hosts_ping(from: &Namespace, to: &str) -> bool {
     from.inside(|| pings(to)).is_ok_and(|is_answered| is_answered)
 }
 

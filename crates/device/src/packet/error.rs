@@ -47,6 +47,11 @@ pub enum PacketError {
         /// The interface.
         name: String,
     },
+    /// The interface is up, and its link is not: no cable, or the other end is down.
+    NoCarrier {
+        /// The interface.
+        name: String,
+    },
     /// There is no interface of that name any more; if there is one again, it is used.
     Vanished {
         /// The interface.
@@ -84,6 +89,10 @@ impl fmt::Display for PacketError {
                 f,
                 "{what} of interface '{name}' was refused: {errno}. See what the kernel knows of \
                  it: `ip -d link show dev {name}`"
+            ),
+            PacketError::NoCarrier { name } => write!(
+                f,
+                "interface '{name}' has no carrier. Plug its cable in, or bring the other end up"
             ),
             PacketError::Down { name } => {
                 write!(f, "interface '{name}' is down. Bring it up: `sudo ip link set {name} up`")

@@ -182,6 +182,7 @@ impl PacketSocket {
             limits: limits(link, config.offload, mtu),
             pushed_back: false,
             trouble: None,
+            unplugged: None,
             drops: Drops::default(),
         };
         socket.bind(index).map_err(refused("binding", name))?;
@@ -192,8 +193,8 @@ impl PacketSocket {
     }
 
     /// Open `count` queues of an interface (at least one), over which the kernel spreads frames:
-    /// for as many stacks on as many threads. The interface must be up. If a stack connects from
-    /// one queue, the replies may arrive at another: only listen, or have one stack own all queues.
+    /// for as many stacks on as many threads. The interface must be up. Stacks that are not shards
+    /// of one host should only listen: what is sent from one queue may be answered at another.
     ///
     /// # Errors
     /// As [`PacketSocket::open`], and [`PacketError::Down`].
@@ -202,16 +203,29 @@ impl PacketSocket {
         fanout: Fanout,
         count: usize,
     ) -> Result<Vec<PacketSocket>, PacketError> {
-        let mut first = PacketSocket::open(config)?;
-        // The kernel picks an unused group ID.
-        let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID;
-        first.join(0, fanout.kind() | unique)?;
-        let asked = sys::fanout(&first.fd);
-        let group = asked.map_err(refused("the group's number", &config.name))?;
-        let mut queues = vec![first];
-        while queues.len() < count {
-            let mut queue = PacketSocket::open(config)?;
-            queue.join(group, fanout.kind())?;
+        let socket = |_| PacketSocket::socket(&config.name);
+        let sockets: Result<Vec<OwnedFd>, _> = (0..count.max(1)).map(socket).collect();
+        PacketSocket::queues_over(sockets?, config, fanout)
+    }
+
+    /// As [`PacketSocket::open_queues`], with a new [`PacketSocket::socket`] for each queue, without
+    /// any privilege.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open_queues`].
+    pub fn queues_over(
+        sockets: Vec<OwnedFd>,
+        config: &Config,
+        fanout: Fanout,
+    ) -> Result<Vec<PacketSocket>, PacketError> {
+        let (mut queues, mut group) = (Vec::<PacketSocket>::new(), 0);
+        for socket in sockets {
+            let mut queue = PacketSocket::over(socket, config)?;
+            // The kernel picks an unused group ID for the first one.
+            let unique = if queues.is_empty() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+            queue.join(group, fanout.kind() | unique)?;
+            let asked = sys::fanout(&queue.fd);
+            group = asked.map_err(refused("the group's number", &config.name))?;
             queues.push(queue);
         }
         Ok(queues)

@@ -96,7 +96,7 @@ impl fmt::Display for TapError {
                 f,
                 "the kernel refuses '{name}': it exists as something else (see `ip -d link show \
                  dev {name}`), or is no valid name. Choose another name, or open it as what it is: \
-                 TAP, or TUN"
+                 TAP, or TUN, with several queues if it was made with `multi_queue`"
             ),
             TapError::Taken { name } => write!(
                 f,

@@ -4,16 +4,19 @@ use base::DropReason;
 use mbuf::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use testbed::{Case, ip};
+use testbed::{Case, ip, until};
 use wirespeed_device::packet::{Config, Fanout, PacketError, PacketSocket, Receive};
 use wirespeed_device::{Burst, Device};
 
 use crate::pair::{KINDS, dropped, frame, open, passes, send, veth};
 
+const LIMIT: core::time::Duration = core::time::Duration::from_secs(10);
+
 pub(crate) const CASES: &[Case] = &[
     ("what_cannot_be_opened_says_why", &[], refusals),
     ("without_the_privilege_the_error_names_the_command", &[], privilege),
     ("an_interface_that_is_down_loses_frames_until_it_is_up", &[], down),
+    ("a_carrier_that_is_lost_is_noticed_by_asking", &[], unplugged),
     ("an_interface_that_was_deleted_is_used_when_it_returns", &[], deleted),
     ("a_queue_of_a_group_whose_interface_is_deleted_is_gone", &[], grouped),
 ];
@@ -107,6 +110,23 @@ fn down() {
     assert!(ip("link set va up"));
     look(&mut a, &mut pool);
     passes(&mut b, &mut a, &mut pool);
+}
+
+fn unplugged() {
+    veth();
+    let mut pool = Pool::new(16 << 20);
+    let (mut a, mut b) = (open("va", KINDS[0]), open("vb", KINDS[0]));
+    assert!(a.check_link());
+    for _ in 0..2 {
+        assert!(ip("link set vb down"));
+        assert!(until(LIMIT, || !a.check_link()) && !a.link_up() && !a.is_gone());
+        let why = a.failure().expect("a reason").to_string();
+        assert!(why.contains("'va' has no carrier"), "{why}");
+        assert!(ip("link set vb up"));
+        assert!(until(LIMIT, || a.check_link()) && a.failure().is_none());
+    }
+    look(&mut b, &mut pool);
+    passes(&mut a, &mut b, &mut pool);
 }
 
 fn deleted() {

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     ("without_the_privilege_the_error_names_the_command", &[], privilege),
     ("descriptors_that_cannot_carry_frames_are_refused", &[], descriptors),
     ("an_interface_that_is_down_loses_frames_until_it_is_up", &[], down),
+    ("an_interface_that_is_down_or_up_again_is_noticed_by_asking", &[], asked),
     ("an_interface_deleted_under_us_is_gone_for_good", &[], deleted),
     ("frames_longer_than_the_limits_are_dropped_both_ways", &[], too_long),
     ("an_interface_in_another_namespace_is_not_here", &[], elsewhere),
@@ -94,6 +95,26 @@ fn down() {
     end.tap.configure(&crate::ends::setup()).expect("root sets it up");
     end.echo_both_ways();
     assert!(end.tap.link_up() && end.tap.failure().is_none());
+}
+
+fn asked() {
+    let mut end = End::new(LinkKind::Ethernet, true);
+    assert!(end.tap.check_link());
+    for _ in 0..2 {
+        assert!(ip("link set ws0 down"));
+        assert!(end.tap.link_up(), "nothing has passed since");
+        assert!(!end.tap.check_link() && !end.tap.link_up());
+        let why = end.tap.failure().expect("a reason").to_string();
+        assert!(why.contains("sudo ip link set ws0 up"), "{why}");
+        assert!(ip("link set ws0 up"));
+        assert!(end.tap.check_link() && end.tap.link_up() && end.tap.failure().is_none());
+    }
+    // In another namespace it is the same interface.
+    let other = Namespace::new().expect("root may");
+    assert!(ip(&format!("link set ws0 netns {}", other.name())));
+    assert!(!end.tap.check_link());
+    assert!(other.ip("link set ws0 up"));
+    assert!(end.tap.check_link());
 }
 
 fn deleted() {

@@ -9,26 +9,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::{Budget, Duration, Instant, Limit, MacAddr};
 use mbuf::Mbuf;
 
+use super::entry::Entry;
 use super::{
     Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, Row, State, TRIES_MAX,
 };
 
 /// How many entries `make_room` examines to find one to evict.
 const CANDIDATES_MAX: usize = 8;
-
-#[derive(Debug)]
-struct Entry {
-    state: State,
-    mac: MacAddr,
-    /// When the state's timer expires; [`Instant::NEVER`] in states without one.
-    deadline: Instant,
-    confirmed_at: Instant,
-    changed_at: Instant,
-    /// Its position in `by_use`.
-    used: u64,
-    tries: u8,
-    pending: VecDeque<Mbuf>,
-}
 
 /// Link addresses by port and IP address.
 #[derive(Debug, Default)]
@@ -396,30 +383,5 @@ impl Neighbours {
         self.deadlines.remove(&(entry.deadline, *key));
         self.pending -= entry.pending.len();
         Some(entry)
-    }
-}
-
-impl Entry {
-    fn new(state: State, mac: MacAddr, now: Instant, used: u64) -> Entry {
-        Entry {
-            state,
-            mac,
-            deadline: Instant::NEVER,
-            confirmed_at: Instant::ZERO,
-            changed_at: now,
-            used,
-            tries: 0,
-            pending: VecDeque::new(),
-        }
-    }
-
-    fn row(&self, (port, ip): Key) -> Row {
-        Row {
-            port,
-            ip,
-            mac: (self.state != State::Incomplete).then_some(self.mac),
-            state: self.state,
-            confirmed_at: (self.confirmed_at != Instant::ZERO).then_some(self.confirmed_at),
-        }
     }
 }

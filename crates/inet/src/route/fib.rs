@@ -1,21 +1,19 @@
 //! The FIB: the routes compiled for lookups, published to every thread that has a [`Fib`].
 //!
-//! Called by: `route.rs`, which changes it, and by whoever looks a destination up. One thread
-//! writes; readers take no lock and never wait. What a lookup finds was right at some time after
-//! its burst began. Sources: docs/decisions/0075.
+//! Called by: `rib.rs`, which changes it; `view.rs` has lookups. One thread writes; readers take no
+//! lock and never wait. What a lookup finds was right at some time after its burst began. Sources:
+//! docs/decisions/0075.
 
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use core::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::access::NOT_FOR_TRANSIT;
 use super::arena::zeroed;
-use super::epoch::Epochs;
-use super::group::{Found, GroupIndex, Groups, Path, Registry};
-use super::trie::{NARROW, Nodes, Prefix, SHORT, Trie, WIDE, leaf};
+use super::group::{GroupIndex, Path, Registry};
+use super::shared::Shared;
+use super::trie::{NARROW, Prefix, SHORT, WIDE, leaf};
 use super::update::{Allocator, Freed, Update, leaf_of};
-use super::{MAIN_TABLE, NextHop, RETIRED_MAX, TABLES_MAX};
+use super::view::{Reader, View};
+use super::{MAIN_TABLE, RETIRED_MAX};
 
 /// Prefixes of one version from which a table has the array of 24 bits, in the main table and in
 /// others: 64 MB of addresses, of which the pages that are written to take memory.
@@ -23,78 +21,6 @@ const WIDE_FROM: usize = 512;
 const WIDE_FROM_OTHERS: usize = 16_384;
 /// So many records wait before the writer looks whether they are free; fewer while nobody reads.
 const RECLAIM_FROM: usize = 64;
-
-/// So many levels of nodes a burst takes together.
-const LEVELS_V4: u32 = 1;
-const LEVELS_V6: u32 = 3;
-
-/// Both versions of a table.
-#[derive(Default)]
-struct Table {
-    v4: Trie,
-    v6: Trie,
-}
-
-impl Table {
-    fn trie(&self, is_v6: bool) -> &Trie {
-        if is_v6 { &self.v6 } else { &self.v4 }
-    }
-}
-
-/// What writer and readers share.
-pub(super) struct Shared {
-    main: Table,
-    others: [OnceLock<Box<(u32, Table)>>; TABLES_MAX - 1],
-    nodes: Nodes,
-    groups: Groups,
-    epochs: Epochs,
-}
-
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared {
-            main: Table::default(),
-            others: [const { OnceLock::new() }; TABLES_MAX - 1],
-            nodes: Nodes::default(),
-            groups: Groups::default(),
-            epochs: Epochs::default(),
-        }
-    }
-}
-
-impl Shared {
-    #[inline]
-    fn table(&self, table: u32) -> Option<&Table> {
-        if table == MAIN_TABLE {
-            return Some(&self.main);
-        }
-        let made = self.others.iter().map_while(OnceLock::get);
-        made.map(|other| &**other).find(|(id, _)| *id == table).map(|(_, found)| found)
-    }
-
-    /// The table of that number, made if there is room for it.
-    fn make_table(&self, table: u32) -> Option<&Table> {
-        if self.table(table).is_none() {
-            let room = self.others.iter().find(|other| other.get().is_none())?;
-            room.get_or_init(|| Box::new((table, Table::default())));
-        }
-        self.table(table)
-    }
-}
-
-/// The key of an address: its bits, left-aligned.
-#[inline(always)]
-pub(super) fn key_of(addr: IpAddr) -> u128 {
-    match addr {
-        IpAddr::V4(addr) => key_v4(addr),
-        IpAddr::V6(addr) => addr.to_bits(),
-    }
-}
-
-#[inline(always)]
-fn key_v4(addr: Ipv4Addr) -> u128 {
-    u128::from(addr.to_bits()) << 96
-}
 
 /// A handle to the routes of one stack, for other threads to look destinations up.
 #[derive(Clone)]
@@ -112,138 +38,6 @@ impl Fib {
     /// A reader: one for each thread.
     pub fn reader(&self) -> Reader {
         Reader { slot: self.shared.epochs.join(), shared: Arc::clone(&self.shared) }
-    }
-}
-
-/// What a thread looks destinations up with.
-pub struct Reader {
-    shared: Arc<Shared>,
-    slot: Arc<AtomicU64>,
-}
-
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
-
-impl Reader {
-    /// The routes for one burst. What is found stays valid until the view is dropped, and what the
-    /// writer frees meanwhile waits for that: hold it for a burst, not longer.
-    #[inline]
-    pub fn pin(&mut self) -> View<'_> {
-        self.shared.epochs.pin(&self.slot);
-        View { shared: &self.shared, pinned: Some(&self.slot) }
-    }
-}
-
-impl Reader {
-    /// A burst begins whose lookups are those of [`super::Routes::following`]: what is found stays
-    /// valid until [`Reader::end`].
-    #[inline]
-    pub fn begin(&self) {
-        self.shared.epochs.pin(&self.slot);
-    }
-
-    /// The burst ends.
-    #[inline]
-    pub fn end(&self) {
-        Epochs::unpin(&self.slot);
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.shared.epochs.leave(&self.slot);
-    }
-}
-
-/// The routes for as long as a burst lasts.
-pub struct View<'a> {
-    shared: &'a Shared,
-    pinned: Option<&'a AtomicU64>,
-}
-
-impl fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").finish_non_exhaustive()
-    }
-}
-
-impl Drop for View<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(slot) = self.pinned {
-            Epochs::unpin(slot);
-        }
-    }
-}
-
-impl View<'_> {
-    /// The next-hop group of `dst` in `table`; [`GroupIndex::NONE`] if there is no route.
-    /// RFC 1812 5.2.4.3-a, RFC 7608 2-a.
-    #[inline]
-    pub fn lookup(&self, dst: IpAddr, table: u32) -> GroupIndex {
-        let Some(table) = self.shared.table(table) else { return GroupIndex::NONE };
-        table.trie(dst.is_ipv6()).lookup(&self.shared.nodes, key_of(dst))
-    }
-
-    /// [`View::lookup`] for many destinations, whose memory is waited for together; the group of
-    /// `dsts[n]` is `out[n]`. Of slices of different lengths the rest is left as it is.
-    pub fn lookup_burst_v4(&self, dsts: &[Ipv4Addr], out: &mut [GroupIndex], table: u32) {
-        let Some(table) = self.shared.table(table) else { return out.fill(GroupIndex::NONE) };
-        table.v4.lookup_burst(&self.shared.nodes, dsts, out, key_v4, LEVELS_V4);
-    }
-
-    /// [`View::lookup_burst_v4`] for IPv6.
-    pub fn lookup_burst_v6(&self, dsts: &[Ipv6Addr], out: &mut [GroupIndex], table: u32) {
-        let Some(table) = self.shared.table(table) else { return out.fill(GroupIndex::NONE) };
-        let key_of = |dst: Ipv6Addr| dst.to_bits();
-        table.v6.lookup_burst(&self.shared.nodes, dsts, out, key_of, LEVELS_V6);
-    }
-
-    /// Do all packets of `group` have one next hop, whatever their destination?
-    #[inline]
-    pub fn is_one_gateway(&self, group: GroupIndex) -> bool {
-        self.shared.groups.is_one_gateway(group)
-    }
-
-    /// The next hop of a packet to `dst`, whose group this view has found. Of a group of several,
-    /// `flow`, a hash of the packet's flow, chooses one.
-    ///
-    /// It does not ask for whom: of forwarded packets, [`View::next_hop_of_transit`] does.
-    #[inline]
-    pub fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {
-        match self.find(group, dst, flow, 0) {
-            Found::Hop(hop) => Some(hop),
-            Found::Restricted | Found::Nothing => None,
-        }
-    }
-
-    /// [`View::next_hop`] of a forwarded packet, without regard to rules; `None` as well if not
-    /// every such packet may go there: then [`super::Routes::lookup`] knows more.
-    #[inline]
-    pub fn next_hop_of_transit(
-        &self,
-        group: GroupIndex,
-        dst: IpAddr,
-        flow: u32,
-    ) -> Option<NextHop> {
-        match self.find(group, dst, flow, NOT_FOR_TRANSIT) {
-            Found::Hop(hop) => Some(hop),
-            Found::Restricted | Found::Nothing => None,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn find(
-        &self,
-        group: GroupIndex,
-        dst: IpAddr,
-        flow: u32,
-        restrictions: u32,
-    ) -> Found {
-        self.shared.groups.find(group, dst, flow, restrictions)
     }
 }
 

@@ -85,6 +85,17 @@ pub(super) enum Found {
     Nothing,
 }
 
+impl Found {
+    /// The next hop of whoever may use it without asking the RIB.
+    #[inline(always)]
+    pub(super) fn hop(self) -> Option<NextHop> {
+        match self {
+            Found::Hop(hop) => Some(hop),
+            Found::Restricted | Found::Nothing => None,
+        }
+    }
+}
+
 /// A next hop before the destination is known, which is the neighbour if there is no gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {

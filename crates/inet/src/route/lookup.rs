@@ -4,16 +4,17 @@
 //! Called by: `stack`, for each packet or connection that needs a next hop. RFC 1122 section
 //! 3.3.1.1, RFC 1812 section 5.2.4. docs/decisions/0080.
 
+use core::cell::Cell;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
 use base::Cidr;
 
 use super::ecmp::{self, BUCKETS};
-use super::fib::key_of;
 use super::group::{Found, GroupIndex, flow_of};
 use super::rib::Known;
 use super::rule::{NoRoute, Rule, RuleError};
+use super::shared::key_of;
 use super::trie::mask;
 use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
 
@@ -44,8 +45,32 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
+        if self.needs_rib(dst, src, sender) {
+            return Err(NoRoute::None);
+        }
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
         self.rules.find(selects, |table| self.lookup_in(table, dst, src, sender))
+    }
+
+    /// Is the RIB to say where this goes, which another stack has? Such a packet has no route here.
+    #[cold]
+    pub fn needs_rib(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
+        if !self.follows() {
+            return false;
+        }
+        let (view, flow, is_needed) = (self.view(), flow_of(src, dst), Cell::new(false));
+        let look = |table| match view.find(view.lookup(dst, table), dst, flow, sender.restriction())
+        {
+            Found::Hop(_) => Some(()),
+            Found::Nothing => None,
+            Found::Restricted => {
+                is_needed.set(true);
+                Some(())
+            }
+        };
+        // What is found does not matter, but whether the search got so far.
+        let _ = self.rules.find(|rule| rule.selects(dst, src, sender), look);
+        is_needed.get()
     }
 
     /// [`Routes::lookup`] in one table, whatever the rules say.
@@ -110,7 +135,8 @@ impl Routes {
         flow: u32,
         sender: Sender<'_>,
     ) -> Option<&'a Route> {
-        let admitted = known.routes.iter().filter(|route| route.admits(sender));
+        let usable = |route: &&Route| route.admits(sender) && !self.is_down(route.port);
+        let admitted = known.routes.iter().filter(usable);
         let best = admitted.clone().next()?;
         if best.weight.is_none() {
             return Some(best);
@@ -153,6 +179,11 @@ impl Routes {
     /// them.
     pub fn rules(&self) -> &[Rule] {
         self.rules.all()
+    }
+
+    /// Have these rules, which are in order: those of the stack whose routes these are.
+    pub fn set_rules(&mut self, rules: &[Rule]) {
+        self.rules.set(rules);
     }
 
     /// Add a rule.

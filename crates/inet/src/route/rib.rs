@@ -5,14 +5,16 @@
 
 use core::cmp::Reverse;
 use core::net::IpAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Cidr, Instant};
 
-use super::fib::{Fib, Root, Target, View, Writer, key_of};
+use super::fib::{Fib, Root, Target, Writer};
 use super::group::{GroupIndex, Path};
 use super::rule::Rules;
+use super::shared::key_of;
 use super::trie::{Prefix, SHORT, mask};
+use super::view::View;
 use super::{GROUPS_MAX, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
 /// Length, version and table of prefixes: longest first, as a lookup would have them.
@@ -23,7 +25,7 @@ pub(super) type IsV6 = bool;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) routes: Vec<Route>,
-    /// What the FIB has for them.
+    /// What the FIB has for them: nothing if the links of all their ports are down.
     pub(super) group: GroupIndex,
     /// Is it in the array of 24 bits?
     wide: bool,
@@ -42,6 +44,8 @@ pub struct Routes {
     /// How many routes expire at a time.
     expiries: BTreeMap<Instant, usize>,
     fib: Writer,
+    /// Ports whose link is down: no packet goes by their routes.
+    down: BTreeSet<u16>,
     /// The FIB is another stack's: it has no routes of its own, and takes none.
     follows: bool,
     pub(super) rules: Rules,
@@ -63,6 +67,10 @@ impl Routes {
     /// `end` of a reader of the same FIB. None can be added, and none are listed.
     pub fn following(fib: &Fib) -> Routes {
         Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
+    }
+
+    pub(super) fn follows(&self) -> bool {
+        self.follows
     }
 
     /// Add a route; one for the same destination and table over the same port is replaced, by the
@@ -140,13 +148,19 @@ impl Routes {
     /// Remove the routes that `is_unwanted` selects; returns how many. It looks at every route: for
     /// some of one prefix there is [`Routes::remove_exact`].
     pub fn remove(&mut self, is_unwanted: impl Fn(&Route) -> bool) -> usize {
-        let is_in = |known: &Known| known.routes.iter().any(&is_unwanted);
+        let found = self.targets(&is_unwanted);
+        found.into_iter().map(|target| self.remove_of(target, &is_unwanted)).sum()
+    }
+
+    /// The prefixes with a route that `is_meant` selects.
+    fn targets(&self, is_meant: impl Fn(&Route) -> bool) -> Vec<Target> {
+        let is_in = |known: &Known| known.routes.iter().any(&is_meant);
         let mut found = Vec::new();
         for (&(Reverse(len), is_v6, table), level) in &self.levels {
             let keys = level.iter().filter(|(_, known)| is_in(known)).map(|(&key, _)| key);
             found.extend(keys.map(|key| Target { table, is_v6, prefix: Prefix { key, len } }));
         }
-        found.into_iter().map(|target| self.remove_of(target, &is_unwanted)).sum()
+        found
     }
 
     /// Remove the routes of one prefix of a table that `is_unwanted` selects; returns how many.
@@ -178,6 +192,34 @@ impl Routes {
     /// Remove every route over a port that is gone.
     pub fn forget_port(&mut self, port: u16) {
         self.remove(|r| r.port == port);
+        self.down.remove(&port);
+    }
+
+    /// The link of a port is up from now on, or down: then no packet goes by its routes, as if they
+    /// were not there, but they stay. Others to the prefix have their packets, or those of a
+    /// shorter prefix. It looks at every route. `false` if that is no news, or if a
+    /// [`super::Reader`] holds changes up, as in [`Routes::add`]: say it again.
+    pub fn set_link(&mut self, port: u16, is_up: bool) -> bool {
+        if self.fib.is_held_up() {
+            self.fib.reclaim();
+        }
+        if is_up != self.is_down(port) || self.fib.is_held_up() {
+            return false;
+        }
+        if is_up {
+            self.down.remove(&port);
+        } else {
+            self.down.insert(port);
+        }
+        for target in self.targets(|route| route.port == port) {
+            self.change(target, |_| ());
+        }
+        true
+    }
+
+    /// Is the link of the port down?
+    pub fn is_down(&self, port: u16) -> bool {
+        self.down.contains(&port)
     }
 
     /// The routes for a burst of the owner's own lookups.
@@ -244,8 +286,8 @@ impl Routes {
         let known = level.entry(prefix.key).or_default();
         change(&mut known.routes);
         let old = known.group;
-        let is_new = !known.wide && !known.narrow;
-        let group = self.fib.group(&paths(&known.routes), old);
+        let is_new = old == GroupIndex::NONE;
+        let group = self.fib.group(&paths(&known.routes, &self.down), old);
         if is_new {
             known.wide = prefix.len > SHORT && self.fib.is_wide(table, is_v6);
             known.narrow = !known.wide;
@@ -253,6 +295,7 @@ impl Routes {
         known.group = group;
         let (is_wide, is_narrow) = (known.wide, known.narrow);
         if group == GroupIndex::NONE {
+            (known.wide, known.narrow) = (false, false);
             self.take_out(target, old, (is_wide, is_narrow));
         } else if group != old {
             for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
@@ -270,21 +313,22 @@ impl Routes {
         self.fib.reclaim();
     }
 
-    /// The last route to a prefix is gone.
+    /// The last route to a prefix is gone, or the last link that one leads by is down.
     fn take_out(&mut self, target: Target, old: GroupIndex, (is_wide, is_narrow): (bool, bool)) {
         let Target { table, is_v6, prefix } = target;
         if let Some(of_length) = self.levels.get_mut(&level(&target)) {
-            of_length.remove(&prefix.key);
+            if of_length.get(&prefix.key).is_some_and(|known| known.routes.is_empty()) {
+                of_length.remove(&prefix.key);
+            }
             if of_length.is_empty() {
                 self.levels.remove(&level(&target));
             }
         }
+        let count = self.prefixes.entry((is_v6, table)).or_default();
         if old == GroupIndex::NONE {
             return;
         }
-        if let Some(count) = self.prefixes.get_mut(&(is_v6, table)) {
-            *count -= 1;
-        }
+        *count -= 1;
         for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
             if is_in {
                 let around = self.around(target, root);
@@ -319,7 +363,8 @@ impl Routes {
         let of_table = |key: &Level| key.1 == is_v6 && key.2 == table && key.0.0 > SHORT;
         let levels = self.levels.iter_mut().filter(|(key, _)| of_table(key));
         let prefixes = levels.flat_map(|(key, level)| {
-            level.iter_mut().map(|(&bits, known)| {
+            let used = level.iter_mut().filter(|(_, known)| known.group != GroupIndex::NONE);
+            used.map(|(&bits, known)| {
                 known.wide = true;
                 (Prefix { key: bits, len: key.0.0 }, known.group)
             })
@@ -342,8 +387,9 @@ fn put(routes: &mut Vec<Route>, route: Route) {
 }
 
 /// Where packets go by the routes of one prefix.
-fn paths(routes: &[Route]) -> Vec<(Path, u8)> {
-    let Some(best) = routes.first() else { return Vec::new() };
+fn paths(routes: &[Route], down: &BTreeSet<u16>) -> Vec<(Path, u8)> {
+    let usable = routes.iter().filter(|route| !down.contains(&route.port));
+    let Some(best) = usable.clone().next() else { return Vec::new() };
     let path = |route: &Route, weight| {
         let Route { port, via, mtu, .. } = *route;
         (Path { port, via, mtu, restrictions: route.restrictions() }, weight)
@@ -351,7 +397,7 @@ fn paths(routes: &[Route]) -> Vec<(Path, u8)> {
     if best.weight.is_none() {
         return vec![path(best, 1)];
     }
-    let equal = routes.iter().take_while(|route| route.metric == best.metric);
+    let equal = usable.take_while(|route| route.metric == best.metric);
     let shared = equal.filter_map(|route| Some(path(route, route.weight?.get())));
     shared.take(PATHS_MAX).collect()
 }

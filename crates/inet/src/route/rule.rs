@@ -161,6 +161,11 @@ impl Rules {
         true
     }
 
+    pub(super) fn set(&mut self, rules: &[Rule]) {
+        self.rules = rules.to_vec();
+        self.look();
+    }
+
     fn look(&mut self) {
         let mut early = self.rules.iter().filter(|rule| rule.priority < MAIN_PRIORITY);
         self.divert_transit = early.any(Rule::concerns_transit);

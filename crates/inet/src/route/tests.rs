@@ -1,10 +1,12 @@
 use core::num::NonZeroU8;
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::ecmp::{BUCKETS, Share, distribute};
 use super::*;
 
+mod links;
 mod readers;
 
 fn route(dest: &str, via: &str, port: u16) -> Route {
@@ -26,6 +28,7 @@ fn weight(n: u8) -> NonZeroU8 {
 #[derive(Default)]
 struct Model {
     routes: Vec<Route>,
+    down: BTreeSet<u16>,
 }
 
 impl Model {
@@ -46,7 +49,8 @@ impl Model {
     }
 
     fn lookup(&self, dst: IpAddr, table: u32) -> Option<NextHop> {
-        let fits = |r: &&Route| r.table == table && r.dest.contains(dst);
+        let fits =
+            |r: &&Route| r.table == table && r.dest.contains(dst) && !self.down.contains(&r.port);
         // Of equals `min_by_key` has the first.
         let best =
             self.routes.iter().filter(fits).min_by_key(|r| (!r.dest.prefix_len, r.metric))?;
@@ -69,22 +73,31 @@ fn address(is_v6: bool) -> impl Strategy<Value = IpAddr> {
 #[derive(Clone, Debug)]
 struct Change {
     route: Route,
-    is_removal: bool,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Add,
+    Remove,
+    /// The link of the route's port goes down, or comes up.
+    Link,
 }
 
 fn change() -> impl Strategy<Value = Change> {
     any::<bool>().prop_flat_map(|is_v6| {
         let bits = if is_v6 { 128_u8 } else { 32 };
-        (address(is_v6), 0..=bits, 0..3_u16, 0..2_u32, 0..2_u32, address(is_v6), 0..3_u8).prop_map(
-            |(addr, len, port, table, metric, via, removal)| {
+        (address(is_v6), 0..=bits, 0..3_u16, 0..2_u32, 0..2_u32, address(is_v6), 0..4_u8).prop_map(
+            |(addr, len, port, table, metric, via, what)| {
                 let dest = Cidr::new(addr, len).expect("within the address").network();
-                let via = (removal == 1).then_some(via);
+                let via = (what == 1).then_some(via);
                 let route = Route {
                     table: if table == 0 { MAIN_TABLE } else { table },
                     metric,
                     ..Route::new(dest, via, port)
                 };
-                Change { route, is_removal: removal == 2 }
+                let all = [What::Add, What::Add, What::Remove, What::Link];
+                Change { route, what: all[usize::from(what)] }
             },
         )
     })
@@ -137,16 +150,23 @@ fn burst_agrees(routes: &Routes, dsts: &[IpAddr], table: u32) {
 
 fn run(changes: &[Change], dsts: &[IpAddr], crowd_at: usize) {
     let (mut routes, mut model) = (Routes::default(), Model::default());
-    for (number, Change { route, is_removal }) in changes.iter().enumerate() {
+    for (number, Change { route, what }) in changes.iter().enumerate() {
         if number == crowd_at {
             crowd(&mut routes);
         }
-        if *is_removal {
-            routes.remove_exact(route.dest, route.table, |r| r.port == route.port);
-            model.remove(route);
-        } else {
-            assert!(routes.add(route.clone()));
-            model.add(route.clone());
+        match what {
+            What::Add => {
+                assert!(routes.add(route.clone()));
+                model.add(route.clone());
+            }
+            What::Remove => {
+                routes.remove_exact(route.dest, route.table, |r| r.port == route.port);
+                model.remove(route);
+            }
+            What::Link => {
+                let is_down = !model.down.remove(&route.port) && model.down.insert(route.port);
+                assert!(routes.set_link(route.port, !is_down));
+            }
         }
         if number % 16 == 0 {
             agree(&routes, &model, changes, dsts);

@@ -85,6 +85,20 @@ impl Memory {
         Ok(Memory { rig, alone, clock: Clock::now() })
     }
 
+    /// The shards of a router of a shape, each to be measured on a thread of its own.
+    ///
+    /// # Errors
+    /// If frames have no room for their headers, or if there are fewer flows than shards.
+    pub fn of_shards(shape: Shape, count: usize) -> Result<Vec<Memory>, Error> {
+        let made = || lost(format!("no router of {count} shards of {shape:?}"));
+        let rigs = Rig::of_shards(shape, count).ok_or_else(made)?;
+        let memory = |rig| {
+            let alone = Alone::new(shape).ok_or_else(made)?;
+            Ok(Memory { rig, alone, clock: Clock::now() })
+        };
+        rigs.into_iter().map(memory).collect()
+    }
+
     /// Measure for `seconds`, half of them without the router, or until `stop`.
     ///
     /// # Errors

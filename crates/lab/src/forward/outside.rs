@@ -128,7 +128,7 @@ impl Outside {
             Kind::Xdp => Some([open_xdp("ra")?, open_xdp("rb")?]),
             _ => ports,
         };
-        let ours = |ports| router(ports, shape).map(Box::new);
+        let ours = |ports| router::alone(ports, shape).map(Box::new);
         let stack = match ports.map(ours) {
             Some(None) => return Err(failed(format!("no router of {shape:?}"))),
             Some(made) => made,

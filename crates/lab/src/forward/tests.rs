@@ -87,3 +87,18 @@ fn counts_are_read_with_their_suffix() {
         assert!(said.contains("as 1, 10k or 1M"), "{text}: {said}");
     }
 }
+
+#[test]
+fn each_shard_forwards_the_frames_of_its_own_flows() {
+    let shape = Shape { flows: 100, direction: Direction::Both, ..Shape::default() };
+    let mut rigs = Rig::of_shards(shape, 2).expect("made");
+    let mut flows = 0;
+    for rig in &mut rigs {
+        flows += rig.sides[0].frames.len();
+        assert_eq!(rig.offer(240), 240);
+        rig.turn(Instant::from_nanos(1));
+        assert_eq!((rig.drain(), rig.lost()), (240, None));
+    }
+    assert_eq!(flows, 100);
+    assert!(Rig::of_shards(Shape::default(), 2).is_none(), "one flow is of one shard");
+}

@@ -5,10 +5,12 @@
 
 mod datagrams;
 mod names;
+mod shards;
 mod stream;
 
 pub use datagrams::UdpSocket;
 pub use names::lookup_host;
+pub use shards::{ShardsListener, ShardsUdpSocket};
 pub use stream::{TcpListener, TcpStream};
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -40,6 +40,10 @@ pub(super) fn config(draft: Draft, accounts: &mut Accounts, log: &mut Log<'_>) -
     let mut seen = BTreeMap::new();
     for (to, gap) in gaps {
         has_no_host_bits(&to, log);
+        if config.shards > 1 {
+            let what = "each shard would keep a gap of its own: remove it, or write shards = 1";
+            log.note(to.at, what);
+        }
         if is_first(&mut seen, prefix(to.value), to.at, "the gap of this network", log) {
             config.gaps.insert(prefix(to.value), gap);
         }
@@ -247,8 +251,8 @@ fn routes(drafts: &[RouteDraft], config: &mut Config, log: &mut Log<'_>) {
                 log.note(draft.to.at, format!("{what}: remove some"));
             }
             let users = policy::check_users(&draft.users, config, log);
-            let (mtu, weight, no_forward) = (draft.mtu, draft.weight, draft.no_forward);
-            config.routes.insert(key, RouteTo { mtu, weight, users, no_forward });
+            let RouteDraft { mtu, weight, metric, no_forward, .. } = *draft;
+            config.routes.insert(key, RouteTo { mtu, weight, metric, users, no_forward });
         }
     }
     for (key, to) in &mut config.routes {

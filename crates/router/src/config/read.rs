@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::place::{At, Log, Problems};
 use super::policy::{self, ControlDraft, GroupDraft, RuleDraft, UsersDraft};
 use super::section::{self, Section};
-use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, check};
+use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, SHARDS_MAX, check};
 use crate::accounts::Accounts;
 
 /// The longest wait for queued output at the end.
@@ -41,10 +41,8 @@ const KEYS: &[&str] = &[
 ];
 
 /// Keys whose parts of the program are still to come.
-const LATER: &[(&str, &str)] = &[
-    ("tap", "captures to files; `wirespeed dump -w FILE` captures from a running router"),
-    ("shards", "several stacks"),
-];
+const LATER: &[(&str, &str)] =
+    &[("tap", "captures to files; `wirespeed dump -w FILE` captures from a running router")];
 
 /// The file with the places of its values.
 #[derive(Default)]
@@ -81,6 +79,7 @@ pub(super) struct RouteDraft {
     pub(super) table: u32,
     pub(super) users: UsersDraft,
     pub(super) no_forward: bool,
+    pub(super) metric: u32,
 }
 
 pub(super) struct NeighbourDraft {
@@ -126,6 +125,9 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     if let Some(seconds) = all.number("drain_seconds", (0, DRAIN_MAX_S), log) {
         config.drain = Duration::from_secs(seconds.value as u64);
     }
+    if let Some(shards) = all.number("shards", (1, SHARDS_MAX), log) {
+        config.shards = shards.value;
+    }
     if let Some(metrics) = one(&all, "metrics", "[metrics]", &["listen"], log) {
         let example = "127.0.0.1:9464";
         metrics.needed("listen", &format!("\"{example}\""), log);
@@ -142,8 +144,18 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
-    const ROUTE: &[&str] =
-        &["to", "via", "port", "mtu", "weight", "table", "include", "exclude", "no_forward"];
+    const ROUTE: &[&str] = &[
+        "to",
+        "via",
+        "port",
+        "mtu",
+        "weight",
+        "metric",
+        "table",
+        "include",
+        "exclude",
+        "no_forward",
+    ];
     for section in many(&all, "route", "[[route]]", ROUTE, log) {
         draft.routes.extend(route(&section, log));
     }
@@ -308,6 +320,7 @@ fn route(section: &Section<'_>, log: &mut Log<'_>) -> Option<RouteDraft> {
     section.needed("to", "\"0.0.0.0/0\"", log);
     let weight = section.number("weight", (1, usize::from(u8::MAX)), log);
     let table = policy::table(section, log).map_or(MAIN_TABLE, |table| table.value);
+    let metric = section.number("metric", (0, u32::MAX as usize), log);
     Some(RouteDraft {
         table,
         users: policy::users(section, log),
@@ -317,6 +330,7 @@ fn route(section: &Section<'_>, log: &mut Log<'_>) -> Option<RouteDraft> {
         via: section.parsed("via", "192.0.2.254", log),
         mtu: mtu(section, log).map(|mtu| mtu.value),
         weight: weight.and_then(|weight| NonZeroU8::new(weight.value as u8)),
+        metric: metric.map_or(0, |metric| metric.value as u32),
     })
 }
 

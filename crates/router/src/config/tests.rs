@@ -79,8 +79,19 @@ fn unknown_names_are_refused_with_the_nearest() {
 }
 
 #[test]
+fn shards_are_counted_and_what_they_cannot_have_is_refused() {
+    assert_eq!((right("").shards, right("shards = 2\n").shards), (1, 2));
+    for wrong in ["shards = 0\n", "shards = 65\n", "shards = \"2\"\n", "shards = -1\n"] {
+        says(wrong, "1:10", &["a whole number from 1 to 64"]);
+    }
+    let gap = "[[gap]]\nto = \"192.0.2.0/24\"\nmicroseconds = 60\n";
+    assert_eq!(right(&format!("shards = 1\n{gap}")).gaps.len(), 1);
+    says(&format!("shards = 2\n{gap}"), "3:6", &["a gap of its own", "shards = 1"]);
+}
+
+#[test]
 fn what_is_still_to_come_is_said() {
-    says("[shards]\n", "1:1", &["shards is not available yet", "remove it"]);
+    says("tap = 1\n", "1:7", &["tap is not available yet", "remove it"]);
 }
 
 #[test]
@@ -162,6 +173,18 @@ fn routes_to_one_network_share_its_packets() {
     let all = wrong(&with_lan(&many));
     assert!(all.len() == 1 && all[0].contains("more than 64 routes"), "{all:?}");
     says(&with_lan(&format!("[limits]\nroutes = 0\n{first}")), "1:1", &["raise routes"]);
+}
+
+#[test]
+fn a_route_may_have_a_metric() {
+    let route = |via: u8, more: &str| {
+        format!("[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.{via}\"\n{more}")
+    };
+    let text = route(8, "") + &route(9, "metric = 20\n");
+    let config = right(&with_lan(&text));
+    let metrics: Vec<u32> = config.routes.values().map(|to| to.metric).collect();
+    assert_eq!(metrics, [0, 20]);
+    says(&with_lan(&route(8, "metric = -1\n")), "8:10", &["from 0 to 4294967295"]);
 }
 
 #[test]

@@ -29,10 +29,10 @@ pub enum CallError {
     #[error("the server speaks versions {0} to {1} of ONC RPC, this is version 2")]
     RpcMismatch(u32, u32),
     /// AUTH_ERROR.
-    #[error("{0}")]
+    #[error(transparent)]
     Auth(#[from] AuthError),
     /// The results are not what the procedure returns.
-    #[error("the results are not of the expected type: {0}")]
+    #[error("the results are not of the expected type")]
     GarbageResults(#[from] DecodeError),
     /// No reply within the time of the call. It may have been carried out.
     #[error("no reply in time: does the server run, and is there a route to it?")]
@@ -47,10 +47,10 @@ pub enum CallError {
     #[error("{0} calls wait for replies already: wait for one, or raise the limit")]
     TooManyCalls(usize),
     /// The stream cannot go on.
-    #[error("{0}")]
+    #[error(transparent)]
     Record(#[from] RecordError),
     /// The transport failed.
-    #[error("the transport failed: {0}")]
+    #[error("the transport failed")]
     Transport(#[from] std::io::Error),
 }
 
@@ -66,4 +66,28 @@ pub(super) fn results(outcome: Outcome<'_>) -> Result<&[u8], CallError> {
         Outcome::RpcMismatch(low, high) => CallError::RpcMismatch(low, high),
         Outcome::Auth(error) => CallError::Auth(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use core::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_by_itself_alone() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        for error in [
+            CallError::Transport(refused),
+            CallError::GarbageResults(DecodeError::Short),
+            CallError::Record(RecordError::TooManyFragments),
+            CallError::Auth(AuthError::BadCredential),
+        ] {
+            let mut cause = error.source();
+            while let Some(one) = cause {
+                assert!(!error.to_string().contains(&one.to_string()), "{error}");
+                cause = one.source();
+            }
+        }
+    }
 }

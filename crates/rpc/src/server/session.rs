@@ -16,7 +16,7 @@ use crate::record::{self, RecordError, RecordReader};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// Its records.
-    #[error("{0}")]
+    #[error(transparent)]
     Record(#[from] RecordError),
     /// It sends something else.
     #[error("the peer sends what is no RPC call")]

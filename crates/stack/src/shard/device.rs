@@ -11,9 +11,9 @@ use core::task::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
-use base::{DropReason, Drops, Instant, LinkKind};
+use base::{DropReason, Drops, LinkKind};
 use device::mitigation::Threshold;
-use device::{BURST, Burst, Device, Doorbell, Limits};
+use device::{BURST, Burst, Device, Doorbell};
 use mbuf::{Mbuf, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -182,9 +182,7 @@ impl Queue {
 }
 
 impl Device for Queue {
-    fn limits(&self) -> Limits {
-        self.device.limits()
-    }
+    device::pass_through!();
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
@@ -214,35 +212,6 @@ impl Device for Queue {
         self.device.tx_ready()
     }
 
-    fn link_up(&self) -> bool {
-        self.device.link_up()
-    }
-
-    fn is_gone(&self) -> bool {
-        self.device.is_gone()
-    }
-
-    fn is_unfinished(&self) -> bool {
-        self.device.is_unfinished()
-    }
-
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.device.as_fd()
-    }
-
-    fn tags(&self) -> device::vlan::Tags {
-        self.device.tags()
-    }
-
-    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.device.failure()
-    }
-
-    fn rx_depth(&self) -> usize {
-        self.device.rx_depth()
-    }
-
     fn drops(&self) -> Option<&Drops> {
         self.device.drops()
     }
@@ -256,10 +225,6 @@ impl Device for Queue {
             return false;
         }
         is_armed
-    }
-
-    fn wakes_at(&self) -> Instant {
-        self.device.wakes_at()
     }
 
     fn coalesce(&mut self, threshold: Threshold) -> bool {

@@ -1,7 +1,7 @@
-//! What the first shard publishes to the others: addresses, permanent neighbours, switches, and
-//! whether packets are forwarded. Routes are not copied: all look up in one FIB (decision 0075).
+//! What the first shard publishes to the others: addresses, permanent neighbours, rules, switches,
+//! and whether packets are forwarded. Routes are not copied: all look up in one FIB (decision 0075).
 //!
-//! Called by: `Shard::enter`. It is published as a whole, with a version that a shard reads once a
+//! Called by: `turns.rs`. It is published as a whole, with a version that a shard reads once a
 //! turn; the lock is taken only if that is another.
 
 use core::net::IpAddr;
@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{MacAddr, Switches};
-use inet::Address;
 use inet::neighbour::State as NeighbourState;
+use inet::{Address, Rule};
 
 use crate::local::LocalAddrs;
 use crate::{PortId, Stack};
@@ -30,6 +30,7 @@ struct State {
     /// By port: usable addresses, and the same as packets ask for them.
     addresses: Vec<(PortId, Vec<Address>, LocalAddrs)>,
     neighbours: Vec<(PortId, IpAddr, MacAddr)>,
+    rules: Vec<Rule>,
 }
 
 /// What tells that the first shard's state is another than it was.
@@ -61,6 +62,7 @@ impl Published {
             forwarding: stack.forwarding.settings(),
             addresses: addresses.collect(),
             neighbours: neighbours.collect(),
+            rules: stack.routes.rules().to_vec(),
         };
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -78,6 +80,9 @@ impl Published {
         stack.set_redirects(redirects);
         for (port, addresses, local) in &state.addresses {
             follow_addresses(stack, *port, addresses, local);
+        }
+        if stack.routes.rules() != state.rules {
+            stack.routes.set_rules(&state.rules);
         }
         let known = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
         let known: Vec<_> = known.map(|row| (PortId(row.port), row.ip)).collect();

@@ -46,6 +46,11 @@ impl Steering {
         Steering { key, count: count as u32 }
     }
 
+    /// Of a stack that is no shard: it has all flows.
+    pub fn alone() -> Steering {
+        Steering::new([0; 2], 1)
+    }
+
     /// How many shards there are.
     pub fn count(&self) -> usize {
         self.count as usize

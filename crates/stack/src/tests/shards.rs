@@ -2,6 +2,7 @@
 
 mod equal;
 mod host;
+mod policy;
 mod threads;
 
 use core::net::{IpAddr, SocketAddr};

@@ -401,6 +401,92 @@ def smurf(wire, _):
     seen("%d answers to 480 packets for everybody" % len(heard), not heard)
 
 
+# Attacks at a router, which forwards to the hosts behind it.
+
+BEHIND, BEHIND6 = "172.16.0.2", "2001:db8:2::2"
+
+
+def router_martians(wire, _):
+    from scapy.all import ICMP, ICMPv6EchoRequest, IP, IPv6, TCP, UDP
+    # The last of each are broadcast addresses of the networks of both ports, and the router's own.
+    sources = ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "240.1.2.3", "169.254.1.1",
+               "10.9.0.255", "10.9.0.0", OURS, "172.16.0.1"]
+    sources6 = ["::1", "::", "ff02::1", "ff0e::1", "fe80::66", OURS6, "2001:db8:2::1"]
+    for _ in range(10):
+        for src in sources:
+            for upper in (TCP(sport=5, dport=7, flags="S"), UDP(sport=5, dport=9), ICMP()):
+                wire.send(IP(src=src, dst=BEHIND) / upper)
+        for src in sources6:
+            for upper in (TCP(sport=5, dport=7, flags="S"), UDP(sport=5, dport=9), ICMPv6EchoRequest()):
+                wire.send(IPv6(src=src, dst=BEHIND6) / upper)
+        for dst in ("127.0.0.1", "0.0.0.0", "240.1.2.3", "224.0.0.99", "255.255.255.255"):
+            wire.send(IP(src=MINE, dst=dst) / UDP(sport=5, dport=9))
+    seen("%d packets" % (10 * 3 * (len(sources) + len(sources6)) + 50))
+
+
+def router_land(wire, _):
+    from scapy.all import IP, IPv6, TCP
+    for _ in range(100):
+        for ours in (OURS, "172.16.0.1"):
+            wire.send(IP(src=ours, dst=ours) / TCP(sport=7, dport=7, flags="S"))
+        for ours in (OURS6, "2001:db8:2::1"):
+            wire.send(IPv6(src=ours, dst=ours) / TCP(sport=7, dport=7, flags="S"))
+    seen("400 SYNs from the router to the router")
+
+
+def router_smurf(wire, _):
+    from scapy.all import Ether, ICMP, IP, UDP
+    def of_ours(frame):
+        return IP in frame and frame[IP].dst == MINE and (ICMP not in frame or frame[ICMP].type == 0)
+    for _ in range(20):
+        for dst in ("172.16.255.255", "172.16.0.0", "10.9.0.255", "255.255.255.255"):
+            for upper in (ICMP(), UDP(sport=19, dport=7)):
+                packet = IP(src=MINE, dst=dst) / upper / b"smurf"
+                wire.send(packet, MY_MAC)
+                wire.socket.send(Ether(src=MY_MAC, dst="ff:ff:ff:ff:ff:ff") / packet)
+        # To the host behind, in a frame to everybody: each router of the link would forward it.
+        wire.socket.send(Ether(src=MY_MAC, dst="ff:ff:ff:ff:ff:ff") / IP(src=MINE, dst=BEHIND) / UDP(sport=19, dport=7))
+    heard = wire.hear(0.5, of_ours, others=True)
+    seen("%d answers to 340 packets for everybody" % len(heard), not heard)
+
+
+def router_source_routes(wire, _):
+    from scapy.all import IP, IPOption_LSRR, IPOption_SSRR, IPv6, IPv6ExtHdrRouting, TCP, UDP
+    for _ in range(50):
+        for option in (IPOption_LSRR, IPOption_SSRR):
+            for dst, hop in ((OURS, BEHIND), (BEHIND, "172.16.0.3")):
+                wire.send(IP(src=MINE, dst=dst, options=[option(routers=[hop])]) / TCP(dport=7, flags="S"))
+        wire.send(IPv6(src=KERNEL6, dst=OURS6) / IPv6ExtHdrRouting(type=0, addresses=[BEHIND6]) / UDP(dport=9))
+    seen("200 packets with source routes, 50 with a routing header of type 0")
+
+
+def router_neighbours(wire, _):
+    """Scans of the networks behind: each packet is for a host that is not there."""
+    from scapy.all import Ether, IP, IPv6, Raw, UDP, raw
+    v6 = bytes(Ether(src=MY_MAC, dst=wire.mac) / IPv6(src="fd09::66", dst="2001:db8:2::ff:0") / UDP(dport=9) / b"scan")
+    for n in range(6_000):
+        wire.socket.send(Raw(v6[:52] + struct.pack("!H", n) + v6[54:]))
+        if n % 500 == 0:
+            time.sleep(0.05)
+    for n in range(6_000):
+        packet = IP(src=MINE, dst="172.16.%d.%d" % (16 + n // 200, 3 + n % 200)) / UDP(dport=9) / b"scan"
+        wire.send(packet, MY_MAC)
+    seen("6000 hosts of IPv6 that are not there, 6000 of IPv4")
+
+
+def router_arp(wire, _):
+    """Unasked replies and requests that claim the addresses of the router and of its hosts."""
+    from scapy.all import ARP, Ether
+    everybody = "ff:ff:ff:ff:ff:ff"
+    for n in range(400):
+        for claimed in (OURS, "172.16.0.1", BEHIND, "10.9.%d.%d" % (n // 250, n % 250 + 3)):
+            wire.socket.send(Ether(src=MY_MAC, dst=everybody) / ARP(
+                op=1 + n % 2, hwsrc=MY_MAC, psrc=claimed, hwdst=everybody, pdst=claimed))
+            wire.socket.send(Ether(src=MY_MAC, dst=wire.mac) / ARP(
+                op=2, hwsrc=MY_MAC, psrc=claimed, hwdst=wire.mac, pdst=OURS))
+    seen("3200 claims of addresses")
+
+
 def arp_spoof(wire, _):
     from scapy.all import ARP, Ether
     # Unasked replies and gratuitous requests: the kernel's address is at the attacker's.

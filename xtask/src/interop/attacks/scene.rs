@@ -210,7 +210,7 @@ impl<'a> Scene<'a> {
 }
 
 /// The lists that strangers fill are no longer than their limits.
-fn within_limits(shown: &Value) -> Result<()> {
+pub(super) fn within_limits(shown: &Value) -> Result<()> {
     let limit = |name: &str| shown["limits"][name]["value"].as_u64().unwrap_or(0);
     let routes = 2 * limit("prefixes")
         + limit("advertised_routes")
@@ -230,6 +230,11 @@ fn within_limits(shown: &Value) -> Result<()> {
 }
 
 impl Seen {
+    /// Of two answers of `show`, and a word on what went on beside.
+    pub(super) fn between(before: Value, after: Value, text: String) -> Seen {
+        Seen { before, after, text }
+    }
+
     /// The growth of this drop, counter or count of limit hits.
     pub(super) fn grown(&self, name: &str) -> u64 {
         let of = |stack: &Value| {

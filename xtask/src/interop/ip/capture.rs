@@ -31,7 +31,7 @@ const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmis
 const SHOWN: usize = 2_000;
 
 /// tcpdump on an interface of a host.
-pub(super) struct Capture {
+pub(in crate::interop) struct Capture {
     tcpdump: Running,
     path: PathBuf,
     said: PathBuf,
@@ -39,14 +39,20 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Returns when frames are captured.
-    pub(super) fn start(bench: &Workbench, host: &Host<'_>, interface: &str) -> Result<Capture> {
+    pub(in crate::interop) fn start(
+        bench: &Workbench,
+        host: &Host<'_>,
+        interface: &str,
+    ) -> Result<Capture> {
         // Without them a busy machine's late acknowledgement draws a probe (RFC 8985 section 7).
         sysctl(bench, host, "ipv4/tcp_early_retrans", "0")?;
-        let (path, said) = (bench.path("frames.pcap"), bench.path("tcpdump.err"));
+        let name = format!("tcpdump-{interface}");
+        let path = bench.path(&format!("{interface}.pcap"));
+        let said = bench.path(&format!("{name}.err"));
         let mut tcpdump = host.command("tcpdump");
         // 256 MB for frames that are not written yet: none may be missing.
         tcpdump.args(["-i", interface, "-U", "-B", "262144", "-Z", "root", "-w", shown(&path)?]);
-        let tcpdump = host.start("tcpdump", &mut tcpdump)?;
+        let tcpdump = host.start(&name, &mut tcpdump)?;
         until("tcpdump listens", LIMIT, || {
             Ok(std::fs::read_to_string(&said)?.contains("listening on"))
         })?;
@@ -54,7 +60,7 @@ impl Capture {
     }
 
     /// End it, with what it has seen, which is everything.
-    pub(super) fn finish(self, bench: &Workbench) -> Result<Captured<'_>> {
+    pub(in crate::interop) fn finish(self, bench: &Workbench) -> Result<Captured<'_>> {
         // It is given frames each second, and at its end takes none that wait.
         std::thread::sleep(Duration::from_millis(1_200));
         let id = self.tcpdump.id().to_string();
@@ -67,14 +73,14 @@ impl Capture {
 }
 
 /// The frames of a capture, read by tshark.
-pub(super) struct Captured<'a> {
+pub(in crate::interop) struct Captured<'a> {
     bench: &'a Workbench,
     path: PathBuf,
 }
 
 impl Captured<'_> {
     /// A line for each frame that the display filter takes, with these fields, tabs between.
-    pub(super) fn lines(&self, filter: &str, fields: &[&str]) -> Result<Vec<String>> {
+    pub(in crate::interop) fn lines(&self, filter: &str, fields: &[&str]) -> Result<Vec<String>> {
         let mut tshark = Command::new("tshark");
         tshark.args(["-n", "-r", shown(&self.path)?]);
         for protocol in ["ip", "tcp", "udp"] {
@@ -90,29 +96,29 @@ impl Captured<'_> {
     }
 
     /// How many frames the display filter takes.
-    pub(super) fn count(&self, filter: &str) -> Result<usize> {
+    pub(in crate::interop) fn count(&self, filter: &str) -> Result<usize> {
         self.lines(filter, &[]).map(|lines| lines.len())
     }
 
     /// Some frame is of this kind.
-    pub(super) fn has(&self, filter: &str) -> Result<()> {
+    pub(in crate::interop) fn has(&self, filter: &str) -> Result<()> {
         ensure!(self.count(filter)? > 0, "no frame in the capture is `{filter}`");
         Ok(())
     }
 
     /// tshark understands every frame, no checksum is wrong, and nothing was sent twice.
-    pub(super) fn is_clean(&self) -> Result<()> {
+    pub(in crate::interop) fn is_clean(&self) -> Result<()> {
         self.has_no(&format!("{WRONG} || {AGAIN}"))
     }
 
     /// The same where frames are lost on purpose: segments may have been sent again.
-    pub(super) fn is_sound(&self) -> Result<()> {
+    pub(in crate::interop) fn is_sound(&self) -> Result<()> {
         self.has_no(WRONG)
     }
 
     /// The same where some frames are refused, which this filter takes: TCP sends again after the
     /// first of them, and each segment that was refused in no more than `pieces`.
-    pub(super) fn is_clean_but_for(&self, refused: &str, pieces: usize) -> Result<()> {
+    pub(in crate::interop) fn is_clean_but_for(&self, refused: &str, pieces: usize) -> Result<()> {
         self.has_no(WRONG)?;
         let refused = self.lines(refused, &["frame.number"])?;
         let first = refused.first().context("nothing was refused")?;

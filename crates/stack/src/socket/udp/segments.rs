@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use base::{Counter, DropReason, Instant, Switch};
 use wire::udp;
 
-use super::send::{NO_BUFFER, NO_PORT, copied, count, room};
+use super::send::{NO_BUFFER, NO_PORT, copied, count, in_steps, room};
 use super::{UdpError, UdpHandle, supers};
 use crate::Stack;
 
@@ -80,20 +80,11 @@ impl Stack {
         remote: SocketAddr,
         payload: &[u8],
         segment_size: usize,
-        mut sent: usize,
+        sent: usize,
     ) -> Result<usize, UdpError> {
-        while sent < payload.len() || payload.is_empty() {
-            let end = payload.len().min(sent + segment_size);
-            match self.udp_send_one(handle, None, remote, &payload[sent..end]) {
-                Ok(()) => sent = end,
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => break,
-            }
-            if payload.is_empty() {
-                break;
-            }
-        }
-        Ok(sent)
+        in_steps(payload.len(), (sent, segment_size), |part| {
+            self.udp_send_one(handle, None, remote, &payload[part])
+        })
     }
 }
 

@@ -6,6 +6,7 @@
 //! RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
 
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
 
 use base::{Counter, DropReason, Duration, Instant, Mtu, Switch};
 use inet::Sender;
@@ -315,6 +316,30 @@ pub(super) fn send(
     ports.get_mut(flow.egress.port).ok_or(NO_PORT)?.push(m);
     count(core, 1, socket.options.no_checksum);
     Ok(())
+}
+
+/// Send `len` bytes from `sent` on with a call for each `step` of them, until one has no room;
+/// returns how many bytes were sent, the first `sent` included. Nothing is a datagram, too.
+///
+/// # Errors
+/// Of the first call, if nothing was sent.
+#[inline]
+pub(super) fn in_steps(
+    len: usize,
+    (mut sent, step): (usize, usize),
+    mut send: impl FnMut(Range<usize>) -> Result<(), UdpError>,
+) -> Result<usize, UdpError> {
+    let mut is_more = sent < len || len == 0;
+    while is_more {
+        let end = len.min(sent + step);
+        match send(sent..end) {
+            Ok(()) => sent = end,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        }
+        is_more = sent < len;
+    }
+    Ok(sent)
 }
 
 /// So many datagrams were sent.

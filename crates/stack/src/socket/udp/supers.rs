@@ -12,7 +12,7 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::udp;
 
-use super::send::{NO_BUFFER, NO_PORT, copied, count, room};
+use super::send::{NO_BUFFER, NO_PORT, copied, count, in_steps, room};
 use super::{Datagram, SEGMENTS_MAX, UdpError, UdpHandle, input};
 use crate::Stack;
 
@@ -46,20 +46,9 @@ pub(super) fn send(
     segment_size: usize,
     most: usize,
 ) -> Result<usize, UdpError> {
-    let mut sent = 0;
-    // Nothing is a datagram, too.
-    while sent < payload.len() || payload.is_empty() {
-        let end = payload.len().min(sent + most * segment_size);
-        match frame(stack, handle, &payload[sent..end], segment_size) {
-            Ok(()) => sent = end,
-            Err(error) if sent == 0 => return Err(error),
-            Err(_) => break,
-        }
-        if payload.is_empty() {
-            break;
-        }
-    }
-    Ok(sent)
+    in_steps(payload.len(), (0, most * segment_size), |part| {
+        frame(stack, handle, &payload[part], segment_size)
+    })
 }
 
 fn frame(

@@ -1,0 +1,146 @@
+//! The options of a device and of our addresses on it, and whether they fit together.
+//!
+//! Called by: clap; `outside.rs`, when it opens the device.
+
+use core::net::IpAddr;
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow, bail};
+use wirespeed::device::mitigation::Mitigation;
+use wirespeed::{Cidr, Mtu};
+
+use super::Addr;
+use super::device::{Dev, Kind, Tags};
+use crate::Usage;
+
+/// The group of options in `--help`.
+pub(crate) const HEADING: &str = "Over a device";
+
+/// The options that choose the device, and our address on it.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "outside", multiple = true)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct Args {
+    /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH
+    ///
+    /// tap:NAME (Ethernet) and tun:NAME (bare IP) are made if they are not there. packet:NAME is an
+    /// interface that is there, used beside the kernel, xdp:NAME one used instead of it. vm:PATH
+    /// connects to a virtual machine's stream socket in QEMU's framing, vm-listen:PATH waits for
+    /// the machine.
+    #[arg(long, value_name = "KIND:NAME")]
+    pub(crate) dev: Option<Dev>,
+    /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
+    #[arg(long, value_name = "[OUTER.]ID", requires = "dev", hide_short_help = true)]
+    pub(crate) vlan: Option<Tags>,
+    /// Our address and network, as 192.0.2.2/24, or auto or dhcp; repeatable
+    ///
+    /// auto is for IPv6: addresses as routers on the link advertise (SLAAC); also one of a DHCPv6
+    /// server, or name servers of one, if routers say that there is one. dhcp is for IPv4: a server
+    /// gives an address. Both may be given. Addresses are checked for conflicts before they are
+    /// used, which takes up to 2 s for IPv6 and 7 s for IPv4; those of servers are kept while the
+    /// tool runs, and given back at the end. Ctrl-C ends the wait.
+    #[arg(long, value_name = "A/B|auto|dhcp", requires = "dev")]
+    pub(crate) addr: Vec<Addr>,
+    /// Gateway to other networks, one a version of IP
+    #[arg(long, value_name = "GATEWAY", requires = "dev")]
+    pub(crate) via: Vec<IpAddr>,
+    /// The largest packet to send to a neighbour whose MTU is not the device's, as 192.0.2.9=1500;
+    /// repeatable
+    #[arg(long, value_name = "ADDRESS=BYTES", requires = "dev", hide_short_help = true)]
+    pub(crate) neigh_mtu: Vec<NeighbourMtu>,
+    /// How often the device wakes us: a level, 0 for each frame to 5 for the fewest wake-ups,
+    /// adaptive, or poll [default: 0]
+    #[arg(long, value_name = "0-5|adaptive|poll", requires = "dev", hide_short_help = true)]
+    pub(crate) mitigation: Option<Mitigation>,
+}
+
+/// The MTU of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeighbourMtu {
+    pub(super) ip: IpAddr,
+    pub(super) mtu: Mtu,
+}
+
+impl FromStr for NeighbourMtu {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<NeighbourMtu, Self::Err> {
+        let (ip, mtu) = text.split_once('=').ok_or("give ADDRESS=BYTES, as 192.0.2.9=1500")?;
+        let ip = ip.parse().map_err(|_| "before = there has to be an address, as 192.0.2.9")?;
+        let mtu = mtu.parse().ok().and_then(Mtu::new);
+        let mtu = mtu.ok_or("an MTU is a number of bytes from 68 to 65535")?;
+        Ok(NeighbourMtu { ip, mtu })
+    }
+}
+
+impl Args {
+    /// Check that the options fit together.
+    ///
+    /// # Errors
+    /// [`Usage`], with the option to add or to change.
+    pub(super) fn check(&self) -> Result<&Dev> {
+        let usage = |text: String| Err(anyhow!(Usage(text)));
+        let Some(dev) = &self.dev else {
+            return usage(
+                "say which device to use: --dev tap:NAME (or tun:, packet:, xdp:) --addr A/B"
+                    .to_owned(),
+            );
+        };
+        if self.addr.is_empty() {
+            return usage(
+                "our end needs an address: --addr A/B, as in 192.0.2.2/24, --addr dhcp, or \
+                 --addr auto for IPv6"
+                    .to_owned(),
+            );
+        }
+        for gateway in &self.via {
+            let asks = if gateway.is_ipv6() { Addr::Auto } else { Addr::Dhcp };
+            let is_auto = self.addr.contains(&asks);
+            if !is_auto && !self.fixed().any(|cidr| cidr.contains(*gateway)) {
+                return usage(format!(
+                    "gateway {gateway} is on none of our networks; give an --addr A/B beside it"
+                ));
+            }
+        }
+        Ok(dev)
+    }
+
+    /// The addresses that are given.
+    pub(super) fn fixed(&self) -> impl Iterator<Item = Cidr> {
+        self.addr.iter().filter_map(|addr| match addr {
+            Addr::Fixed(cidr) => Some(*cidr),
+            Addr::Auto | Addr::Dhcp => None,
+        })
+    }
+
+    pub(super) fn is_auto(&self) -> bool {
+        self.addr.contains(&Addr::Auto)
+    }
+
+    /// Check that `host` is not this stack, whose packets to itself never reach the device.
+    ///
+    /// # Errors
+    /// [`Usage`] for one of our own addresses.
+    pub(crate) fn check_host(&self, host: IpAddr) -> Result<()> {
+        if self.fixed().any(|cidr| cidr.addr == host) {
+            bail!(Usage(format!(
+                "{host} is our own --addr, and nothing sent to it leaves: give the other end's"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What to try if `host`, on one of our networks, does not answer.
+    pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
+        let (dev, net) = (self.dev.as_ref()?, self.fixed().find(|cidr| cidr.contains(host))?);
+        if !matches!(dev.kind, Kind::Tap(_)) {
+            // This machine is not the other end.
+            return None;
+        }
+        Some(format!(
+            "If {host} is to be this machine, give it the address: \
+             `sudo ip addr add {host}/{} dev {}`",
+            net.prefix_len, dev.name
+        ))
+    }
+}

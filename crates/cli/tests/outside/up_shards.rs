@@ -1,0 +1,148 @@
+//! `wirespeed up` of two shards, between kernels of namespaces: over TAPs of two queues and over
+//! groups of packet sockets, with neighbours, VLANs, transfers of many flows, and reloads.
+
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use testbed::{Case, Namespace, Need, Running, ip, until};
+
+use crate::up::{CONFIG, TIMEOUT, World, pings};
+use crate::up_ports::{hosts_ping, port, veth};
+
+const IPERF3: Need = Need::Program("iperf3", "iperf3");
+
+pub(crate) const CASES: &[Case] = &[
+    ("up_of_two_shards_forwards_over_taps", &[Need::PING, IPERF3], taps),
+    ("up_of_two_shards_forwards_over_packet_sockets", &[Need::PING, IPERF3], packets),
+    ("up_of_two_shards_has_vlans_and_reloads", &[Need::PING], reloads),
+    ("up_says_what_shards_cannot_have", &[], refused),
+];
+
+fn sharded(config: &str) -> String {
+    format!("shards = 2\n{config}")
+}
+
+/// `iperf3` of eight connections to `to`, both ways, for a second each.
+fn transfers(server: &Namespace, from: Option<&Namespace>, to: &str) {
+    let serve = || {
+        let mut iperf3 = Command::new("iperf3");
+        iperf3.args(["-s", "-B", to]).stdout(Stdio::null()).stderr(Stdio::null());
+        Running(iperf3.spawn().expect("iperf3 starts"))
+    };
+    let _server = server.inside(serve).expect("no panic");
+    for direction in [&[][..], &["-R"]] {
+        let run = || {
+            let mut iperf3 = Command::new("iperf3");
+            iperf3.args(["-c", to, "-P", "8", "-t", "1", "--connect-timeout", "5000"]);
+            iperf3.args(direction).output().expect("iperf3 starts")
+        };
+        let mut last = String::new();
+        let is_through = || {
+            let output = match from {
+                Some(host) => host.inside(run).expect("no panic"),
+                None => run(),
+            };
+            last = String::from_utf8_lossy(&output.stderr).into_owned()
+                + &String::from_utf8_lossy(&output.stdout);
+            output.status.success()
+        };
+        // The server may not listen yet.
+        assert!(until(TIMEOUT, is_through), "{last}");
+    }
+}
+
+/// What each shard counted.
+fn counted(world: &World, name: &str) -> (Vec<u64>, u64) {
+    let document: Value = serde_json::from_str(&world.show_json("counters")).expect("JSON");
+    let of = |stack: &Value| stack["counters"][name].as_u64().expect("a counter");
+    let each = document["stacks"].as_array().expect("stacks").iter().map(of).collect();
+    (each, document["host"]["counters"][name].as_u64().expect("a sum"))
+}
+
+/// Both shards forwarded, and `show` adds them up.
+fn both_forwarded(world: &World) {
+    let (each, sum) = counted(world, "forwarded");
+    assert_eq!(each.len(), 2);
+    assert!(each.iter().all(|&n| n > 20), "{each:?}");
+    assert!(sum >= each.iter().sum(), "{each:?} {sum}");
+}
+
+fn taps() {
+    let world = World::new(&sharded(CONFIG));
+    // The kernel asks for the router's link address, and the router for its.
+    assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
+    assert!(pings("192.0.2.2") && pings("198.51.100.1"), "the router itself answers");
+    transfers(&world.behind, None, "198.51.100.2");
+    both_forwarded(&world);
+    // A neighbour that went, and one that is not there.
+    assert!(ip("neigh flush dev ws0") && world.behind.ip("neigh flush dev ws1"));
+    assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
+    assert!(!pings("198.51.100.77"));
+    let routes = world.show("routes");
+    assert_eq!(routes.matches("192.0.2.0/24").count(), 1, "one table for all: {routes}");
+    let metrics = crate::up::asked("/metrics");
+    assert!(metrics.contains("wirespeed_shards 2\n"), "{metrics}");
+    assert!(crate::up::asked("/healthz").ends_with("ok\n"));
+    assert_eq!(world.end(Signal::TERM), 0);
+    assert!(until(TIMEOUT, || !ip("link show ws0")));
+}
+
+fn packets() {
+    let hosts = [Namespace::new().expect("root may"), Namespace::new().expect("root may")];
+    veth(1, &hosts[0]);
+    veth(2, &hosts[1]);
+    for (host, end) in hosts.iter().zip(["h1", "h2"]) {
+        // A super-segment is not forwarded.
+        let off = || Command::new("ethtool").args(["-K", end, "tso", "off", "gso", "off"]).status();
+        assert!(host.inside(off).expect("no panic").is_ok_and(|status| status.success()));
+    }
+    let config =
+        port("one", "packet:r1", "\"10.1.0.1/24\"") + &port("two", "packet:r2", "\"10.2.0.1/24\"");
+    let world = World::started(&sharded(&config));
+    assert!(until(TIMEOUT, || hosts_ping(&hosts[0], "10.2.0.2")), "{}", world.log());
+    transfers(&hosts[1], Some(&hosts[0]), "10.2.0.2");
+    both_forwarded(&world);
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn reloads() {
+    let world = World::new(&sharded(CONFIG));
+    assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
+    let vlan = "[[port]]\nname = \"guests\"\nparent = \"wan\"\nvlan = 20\n\
+                addresses = \"203.0.113.1/24\"\n";
+    let narrow = CONFIG.replacen("device = \"tap:ws1\"", "device = \"tap:ws1\"\nmtu = 1400", 1);
+    world.reload(&sharded(&format!("{narrow}{vlan}")), "changes took effect, 0 failed");
+    assert!(ip("link add link ws0 name ws0.20 type vlan id 20"));
+    assert!(ip("addr add 203.0.113.2/24 dev ws0.20") && ip("link set ws0.20 up"));
+    assert!(until(TIMEOUT, || pings("203.0.113.1")), "{}", world.log());
+    // Over the VLAN and through the router, whichever shard that is.
+    assert!(world.behind.ip("route add 203.0.113.0/24 via 198.51.100.1"));
+    for _ in 0..4 {
+        assert!(until(TIMEOUT, || hosts_ping(&world.behind, "203.0.113.2")), "{}", world.log());
+    }
+    // The number of shards counts from the start.
+    world.reload(CONFIG, "shards counts from the start of the program");
+    world.says("port guests: removed");
+    assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
+    assert_eq!(counted(&world, "forwarded").0.len(), 2);
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+fn refused() {
+    let gap = "[[gap]]\nto = \"192.0.2.0/24\"\nmicroseconds = 60\n";
+    let (code, log) = World::fails(&sharded(&format!("{CONFIG}{gap}")), "");
+    assert_eq!(code, 2, "{log}");
+    assert!(log.contains("router.toml:13:6: each shard would keep a gap of its own"), "{log}");
+    // An interface of one queue that is there already has no second one.
+    assert!(ip("tuntap add dev ws0 mode tap"));
+    let (code, log) = World::fails(&sharded(&port("wan", "tap:ws0", "\"192.0.2.2/24\"")), "");
+    assert_eq!(code, 1, "{log}");
+    assert!(log.contains("port wan: ") && log.contains("multi_queue"), "{log}");
+    assert!(ip("tuntap del dev ws0 mode tap"));
+    // More shards than cores is no mistake.
+    let many = format!("shards = 64\n{CONFIG}");
+    let world = World::started(&many);
+    world.says("shards = 64 on ");
+    assert_eq!(world.end(Signal::TERM), 0);
+}

@@ -1,0 +1,16 @@
+//! How a lease ends.
+//!
+//! Called by: `dhcp4` and `dhcp6`, which tell it to their callers. RFC 2131, RFC 8415.
+
+/// Why an address is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossReason {
+    /// No server extended the lease in time.
+    Expired,
+    /// A server ended the lease (DHCPNAK), or said that the address does not belong to the link.
+    Refused,
+    /// Another host has it.
+    Conflict,
+    /// The client was stopped, and gave it back.
+    Released,
+}

@@ -1,0 +1,68 @@
+//! Links of a router's ports: while packets are forwarded each port is asked a few times a second
+//! whether its link is up. By the routes of one that is down no packet goes: others of the network
+//! have its share, or one of a higher metric takes over, or a shorter prefix.
+//!
+//! Called by: `rare_timers.rs`, and when forwarding is switched. A host's ports are not asked.
+//! RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
+
+use base::{Counter, Duration, Instant};
+
+use crate::Stack;
+
+/// How often ports are asked. A cut link is noticed after so long at most.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// When ports are asked next.
+pub(crate) struct Links {
+    due: Instant,
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        Links { due: Instant::NEVER }
+    }
+}
+
+impl Links {
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.due
+    }
+}
+
+/// Watch links from now on, or no more: then all count as up.
+#[cold]
+pub(super) fn watch(stack: &mut Stack, on: bool) {
+    // The first shard's routes are those of all.
+    if stack.is_follower() {
+        return;
+    }
+    if on {
+        look(stack);
+        stack.rare_timers.note(stack.forwarding.links.due);
+    } else {
+        stack.forwarding.links.due = Instant::NEVER;
+        update(stack, |_| true);
+    }
+}
+
+/// Ask all ports. Whoever calls it sets the rare timers anew.
+#[cold]
+pub(crate) fn look(stack: &mut Stack) {
+    stack.forwarding.links.due = stack.core.cx.now + LOOK_EVERY;
+    update(stack, |port| port.device.check_link());
+}
+
+fn update(stack: &mut Stack, mut is_up: impl FnMut(&mut crate::port::Port) -> bool) {
+    let Stack { ports, routes, .. } = stack;
+    let changes = ports.iter_mut().filter_map(|port| {
+        let id = port.id.0;
+        let is_up = is_up(port);
+        routes.set_link(id, is_up).then_some(id)
+    });
+    let count = changes.count() as u64;
+    if count > 0 {
+        stack.core.cx.counters.add(Counter::LinkChanges, count);
+        // Connections, and what forwarding remembers, look their way up again.
+        stack.addresses_changed();
+    }
+}

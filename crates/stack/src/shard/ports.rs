@@ -1,0 +1,94 @@
+//! Ports of a host of several shards: each has its own queue of the device, and all have the port
+//! by one number.
+//!
+//! Called by: [`super::Shard::add_port`]; whoever has the stacks of all shards at once, as crate
+//! `net` has while it holds their locks. A stack alone is a host of one shard.
+
+use std::sync::Arc;
+
+use ::device::Device;
+
+use super::device::{Outbox, join};
+use crate::{PortConfig, PortId, ReplaceError, Stack};
+
+/// Add a port to all shards, with a device for each: its queue, in the order of the shards.
+/// Addresses are those of the first shard, which publishes them.
+///
+/// # Panics
+/// If there is not one device for each shard, or these are not all shards of one group.
+pub fn add_port(
+    stacks: &mut [&mut Stack],
+    devices: Vec<Box<dyn Device>>,
+    config: &PortConfig,
+) -> PortId {
+    let queues = queues(stacks, devices);
+    let mut ids = Vec::with_capacity(stacks.len());
+    for (stack, (queue, outbox)) in stacks.iter_mut().zip(queues) {
+        let addresses = if stack.is_follower() { Vec::new() } else { config.addresses.clone() };
+        let id = stack.add_port(queue, PortConfig { mac: config.mac, addresses });
+        if let (Some(membership), Some(outbox)) = (&mut stack.membership, outbox) {
+            membership.outboxes.push((id, outbox));
+        }
+        ids.push(id);
+    }
+    assert!(ids.iter().all(|&id| id == ids[0]), "ports of shards are added together");
+    ids[0]
+}
+
+/// Remove a port from all shards; `false` if it is not there.
+pub fn remove_port(stacks: &mut [&mut Stack], id: PortId) -> bool {
+    let mut is_there = false;
+    for stack in stacks {
+        if let Some(membership) = &mut stack.membership {
+            let gone = membership.outboxes.extract_if(.., |(port, _)| *port == id);
+            gone.for_each(|(_, outbox)| outbox.count_drops(&mut stack.core.drops));
+        }
+        is_there |= stack.remove_port(id).is_some();
+    }
+    is_there
+}
+
+/// [`Stack::replace_port`] of all shards, with a device for each.
+///
+/// # Errors
+/// Why not; then all shards have the devices that they had.
+///
+/// # Panics
+/// As [`add_port`].
+pub fn replace_port(
+    stacks: &mut [&mut Stack],
+    id: PortId,
+    devices: Vec<Box<dyn Device>>,
+) -> Result<(), ReplaceError> {
+    for (stack, device) in stacks.iter().zip(&devices) {
+        stack.suits(id, &**device)?;
+    }
+    let queues = queues(stacks, devices);
+    for (stack, (queue, outbox)) in stacks.iter_mut().zip(queues) {
+        stack.replace_port(id, queue).map_err(|(why, _)| why)?;
+        let Some(membership) = &mut stack.membership else { continue };
+        let old = membership.outboxes.iter_mut().find(|(port, _)| *port == id);
+        if let (Some((_, old)), Some(outbox)) = (old, outbox) {
+            old.count_drops(&mut stack.core.drops);
+            *old = outbox;
+        }
+    }
+    Ok(())
+}
+
+/// The devices as the shards see them, with their ways out; a stack alone has its device as it is.
+fn queues(
+    stacks: &[&mut Stack],
+    devices: Vec<Box<dyn Device>>,
+) -> Vec<(Box<dyn Device>, Option<Arc<Outbox>>)> {
+    assert_eq!(devices.len(), stacks.len(), "each shard needs its own queue of the device");
+    let Some(first) = stacks.first() else { panic!("a host has at least one shard") };
+    let Some(membership) = &first.membership else {
+        assert_eq!(stacks.len(), 1, "the stacks are of one group");
+        return devices.into_iter().map(|device| (device, None)).collect();
+    };
+    let steering = membership.steering;
+    assert_eq!(steering.count(), stacks.len(), "a port is of all shards of a group");
+    let joined = join(devices, steering).into_iter();
+    joined.map(|(queue, outbox)| (queue, Some(outbox))).collect()
+}

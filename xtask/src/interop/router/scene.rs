@@ -1,0 +1,239 @@
+//! The setting of a case: `wirespeed up` in a namespace of its own, its TAPs in those of the hosts
+//! on both sides, `left` and `right`.
+//!
+//! Called by: the cases of the suite `router`, attacks at a router. The kernel's ends of the TAPs are moved there once
+//! the router has opened them; they go with it.
+
+use super::super::host::{Host, Running};
+use super::super::ip::{sysctl, until};
+use super::super::outside::shown;
+use super::super::{Workbench, iperf};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+/// For any one program, and for a router to do what it is told.
+pub(in crate::interop) const LIMIT: Duration = Duration::from_secs(30);
+
+/// The host on the left, and its router.
+pub(in crate::interop) const LEFT: [&str; 6] = [
+    "addr add 192.0.2.1/24 dev ws0",
+    "addr add 2001:db8:1::1/64 dev ws0 nodad",
+    "link set ws0 txqueuelen 10000",
+    "link set ws0 up",
+    "route add default via 192.0.2.2",
+    "route add default via 2001:db8:1::2",
+];
+
+/// The host on the right, if its link is `ws1`.
+pub(in crate::interop) const RIGHT: [&str; 6] = [
+    "addr add 198.51.100.2/24 dev ws1",
+    "addr add 2001:db8:2::2/64 dev ws1 nodad",
+    "link set ws1 txqueuelen 10000",
+    "link set ws1 up",
+    "route add default via 198.51.100.1",
+    "route add default via 2001:db8:2::1",
+];
+
+/// The host on the right as those on the left call it, and our router as they see it.
+pub(in crate::interop) const ENDS: [(&str, &str); 2] =
+    [("198.51.100.2", "192.0.2.2"), ("2001:db8:2::2", "2001:db8:1::2")];
+
+/// The port on the left, and that on the right.
+pub(in crate::interop) const WAN: &str = "[[port]]\nname = \"wan\"\ndevice = \"tap:ws0\"\n\
+                              addresses = [\"192.0.2.2/24\", \"2001:db8:1::2/64\"]\n";
+pub(in crate::interop) const LAN: &str = "[[port]]\nname = \"lan\"\ndevice = \"tap:ws1\"\n\
+                              addresses = [\"198.51.100.1/24\", \"2001:db8:2::1/64\"]\n";
+
+/// A router that runs, and its neighbours.
+pub(in crate::interop) struct Scene<'a> {
+    pub(in crate::interop) bench: &'a Workbench,
+    // Programs end before the namespaces that they are in.
+    router: Option<Running>,
+    pub(in crate::interop) left: Host<'a>,
+    pub(in crate::interop) right: Host<'a>,
+    middle: Host<'a>,
+}
+
+impl<'a> Scene<'a> {
+    /// Start it, and give the hosts the TAPs of that name.
+    pub(in crate::interop) fn new(
+        bench: &'a Workbench,
+        config: &str,
+        (left_taps, right_taps): (&[&str], &[&str]),
+    ) -> Result<Scene<'a>> {
+        std::fs::create_dir_all(bench.path("run"))?;
+        let host = || Host::without_tap(bench);
+        let (left, right, middle) = (host()?, host()?, host()?);
+        let mut scene = Scene { bench, router: None, left, right, middle };
+        scene.write(config)?;
+        let mut up = scene.middle.command(shown(&bench.wirespeed()?)?);
+        up.arg("up").arg(bench.path("router.toml"));
+        scene.router = Some(scene.middle.start("router", &mut up)?);
+        scene.says("forwarding; SIGHUP reads", 1)?;
+        for (taps, host) in [(left_taps, &scene.left), (right_taps, &scene.right)] {
+            for setting in ["ipv4/conf/all/rp_filter", "ipv4/conf/default/rp_filter"] {
+                sysctl(bench, host, setting, "0")?;
+            }
+            // A link that goes down and comes back keeps its addresses.
+            sysctl(bench, host, "ipv6/conf/all/keep_addr_on_down", "1")?;
+            for tap in taps {
+                scene.middle.ip(&format!("link set {tap} netns {}", host.name()))?;
+            }
+        }
+        Ok(scene)
+    }
+
+    /// Between `ws0` on the left and `ws1` on the right, which answers.
+    pub(in crate::interop) fn plain(bench: &'a Workbench, config: &str) -> Result<Scene<'a>> {
+        let scene = Scene::new(bench, config, (&["ws0"], &["ws1"]))?;
+        each(&scene.left, &LEFT)?;
+        each(&scene.right, &RIGHT)?;
+        for (host, _) in ENDS {
+            scene.answers(host)?;
+        }
+        Ok(scene)
+    }
+
+    fn write(&self, config: &str) -> Result<()> {
+        std::fs::write(self.bench.path("router.toml"), config).context("no room for a file")
+    }
+
+    /// What it has said so far.
+    pub(in crate::interop) fn log(&self) -> String {
+        std::fs::read_to_string(self.bench.path("router.err")).unwrap_or_default()
+    }
+
+    /// How often it has said that.
+    pub(in crate::interop) fn times(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+
+    /// Wait until it has said that so often.
+    pub(in crate::interop) fn says(&self, text: &str, times: usize) -> Result<()> {
+        until(text, LIMIT, || Ok(self.times(text) >= times))
+            .with_context(|| format!("the router said: {}", tail(&self.log())))
+    }
+
+    /// Let it read another file, and wait until it says once more that this is done.
+    pub(in crate::interop) fn reload(&self, config: &str, done: &str) -> Result<()> {
+        let before = self.times(done);
+        self.write(config)?;
+        self.signal("-HUP")?;
+        self.says(done, before + 1)
+    }
+
+    pub(in crate::interop) fn signal(&self, signal: &str) -> Result<()> {
+        let id = self.router()?.id().to_string();
+        self.bench.run(Command::new("kill").args([signal, &id]), LIMIT).map(drop)
+    }
+
+    fn router(&self) -> Result<&Running> {
+        self.router.as_ref().context("the router has ended")
+    }
+
+    /// Its two processes: the first, and the one with the stack.
+    pub(in crate::interop) fn processes(&self) -> Result<[u32; 2]> {
+        let id = self.router()?.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.context("the router has ended")?;
+        let worker = children.split_whitespace().next().context("the router has no worker")?;
+        Ok([id, worker.parse()?])
+    }
+
+    /// `wirespeed show SECTION --json` of it.
+    pub(in crate::interop) fn show(&self, section: &str) -> Result<Value> {
+        let mut found = self.shown(&[section])?;
+        Ok(found[section].take())
+    }
+
+    /// `wirespeed show --json` of it.
+    pub(in crate::interop) fn show_all(&self) -> Result<Value> {
+        self.shown(&[])
+    }
+
+    fn shown(&self, sections: &[&str]) -> Result<Value> {
+        let [_, worker] = self.processes()?;
+        let mut show = self.middle.command(shown(&self.bench.wirespeed()?)?);
+        show.arg("show").args(sections).args(["--json", "--pid", &worker.to_string()]);
+        let text = self.bench.run(&mut show, LIMIT)?;
+        let mut document: Value = serde_json::from_str(&text).context("show printed no JSON")?;
+        let found = document.pointer_mut("/stacks/0").map(Value::take);
+        found.with_context(|| format!("show has no stack: {text}"))
+    }
+
+    /// Is the link of its port of that name up, or down?
+    pub(in crate::interop) fn is_port(&self, name: &str, is_up: bool) -> Result<bool> {
+        let ports = self.show("ports")?;
+        let rows = ports.as_array().context("show has no ports")?;
+        Ok(rows.iter().any(|row| row["name"] == name && row["link_up"] == is_up))
+    }
+
+    /// It is told to end, and ends well within its time to drain.
+    pub(in crate::interop) fn end(mut self) -> Result<()> {
+        self.signal("-TERM")?;
+        let router = self.router.take().context("the router has ended")?;
+        let ended = router.finish(LIMIT);
+        ended.with_context(|| format!("the router said: {}", tail(&self.log())))?;
+        ensure!(self.log().contains("ending: queued output is sent"), "{}", tail(&self.log()));
+        // Its TAPs went with it.
+        until("the TAPs are gone", LIMIT, || Ok(self.left.ip("link show ws0").is_err()))
+    }
+
+    /// The host on the left gets answers from there.
+    pub(in crate::interop) fn answers(&self, to: &str) -> Result<()> {
+        let answered = self.left.until(|| {
+            let mut ping = self.left.command("ping");
+            ping.args(["-c", "1", "-W", "1", to]);
+            Ok(ping)
+        });
+        answered.map(drop).with_context(|| format!("the router said: {}", tail(&self.log())))
+    }
+
+    /// What a command of the host on the left prints, whether it succeeds or not.
+    pub(in crate::interop) fn said(&self, command: &str) -> Result<String> {
+        said(self.bench, &self.left, command)
+    }
+
+    /// iperf3's server on the right.
+    pub(in crate::interop) fn server(&self) -> Result<Running> {
+        let mut server = self.right.command("iperf3");
+        let server = self.right.start("iperf3", server.args(["-s", "-p", "5001"]))?;
+        self.right.until_listening()?;
+        Ok(server)
+    }
+
+    /// iperf3 from the left, with these words; returns the rate in Gb/s.
+    pub(in crate::interop) fn transfer(&self, words: &str) -> Result<f64> {
+        let mut client = self.client(words);
+        iperf::moved(&self.bench.run(&mut client, LIMIT)?)
+    }
+
+    pub(in crate::interop) fn client(&self, words: &str) -> Command {
+        let mut client = self.left.command("iperf3");
+        client.args(["-p", "5001", "-J"]).args(words.split(' '));
+        client
+    }
+}
+
+/// `ip` with each of these lines.
+pub(in crate::interop) fn each(host: &Host<'_>, lines: &[&str]) -> Result<()> {
+    lines.iter().try_for_each(|line| host.ip(line))
+}
+
+/// What a command of a host prints, whether it succeeds or not.
+pub(in crate::interop) fn said(
+    bench: &Workbench,
+    host: &Host<'_>,
+    command: &str,
+) -> Result<String> {
+    let mut shell = host.command("sh");
+    bench.run(shell.args(["-c", &format!("{command} 2>&1; true")]), LIMIT)
+}
+
+/// The end of a log.
+pub(in crate::interop) fn tail(log: &str) -> &str {
+    let from = log.len().saturating_sub(2_000);
+    &log[log.ceil_char_boundary(from)..]
+}
