@@ -146,6 +146,10 @@ limits! {
         "milliseconds that a client of a control socket may be idle";
     ControlTaps "control_taps" 32
         "taps that other programs have asked for, each with two megabytes of buffers";
+    ControlUserClients "control_user_clients" 8
+        "connections to a control socket of one user that is neither root nor the program's own";
+    ControlSockets "control_sockets" 256 "sockets of the stack that other programs have opened";
+    ControlUserSockets "control_user_sockets" 16 "those of one user";
 }
 
 /// The value of every limit, and how often each was hit.

@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::EXIT;
-use crate::{dump, ip, pages, rpcinfo, show, top, ttcp};
+use crate::{dump, ip, nc, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{ping, rpcbind, services, up, wire};
 
@@ -67,8 +67,10 @@ pub(crate) enum Tool {
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
-    /// Show and change routes, neighbours and addresses of a running wirespeed, as ip(8) does
+    /// Show and change routes, rules, neighbours, addresses of a running wirespeed, as ip(8) does
     Ip(Box<ip::Args>),
+    /// Connect, listen, or send datagrams from the stack of a running wirespeed, as nc(1) does
+    Nc(nc::Args),
     /// Watch what passes a running wirespeed or an interface, as it happens
     Top(Box<top::Args>),
     /// Run an experiment with the stack: a table, a plot, a document

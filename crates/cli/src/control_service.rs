@@ -3,7 +3,9 @@
 //!
 //! Called by: the programs' loops, every 50 ms or when one of its descriptors is ready. `answer`
 //! answers on the thread that owns a stack; `mailbox` asks another thread; `leases` keeps the taps
-//! of clients. A program that cannot make its socket runs without the service.
+//! of clients; `sockets` opens sockets for them. A program that cannot make its socket runs without
+//! the service. A second socket is for other users than root and the program's own: they may open
+//! sockets, and nothing else.
 
 mod answer;
 pub(crate) mod change;
@@ -11,22 +13,27 @@ mod leases;
 mod lookup;
 mod mailbox;
 mod rows;
+mod rules;
+mod sockets;
 mod taps;
 
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::thread::sleep;
 
+use router::users::Users;
 use rustix::event::PollFlags;
 use wirespeed::base::Limit;
-use wirespeed::control::{self, Message, Server};
+use wirespeed::control::{self, ControlError, Message, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
-use crate::running::{Answer, Program, Question, Refusal};
+use crate::running::{Answer, Call, Program, Question, Refusal};
 
 pub(crate) use mailbox::Mailbox;
 
 use answer::Wanted;
 use leases::Leases;
+use sockets::{Client, Sockets};
 
 /// Polling intervals: while a client has a tap, and while an answer is being sent, when the socket
 /// takes a quarter of a full buffer at a time.
@@ -38,16 +45,29 @@ const ANSWERING: Duration = Duration::from_micros(100);
 const LAST: Duration = Duration::from_secs(5);
 const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 
-const DENIED: &str = "Operation not permitted: the user that runs the program, and root, change \
-                      it; ask as one of them, with `sudo`";
+const SOCKETS_ONLY: &str = "Operation not permitted: other users than root and the program's own \
+                            open sockets by `nc` and `ping`, and ask nothing else; use `sudo`";
 
-/// The control socket, if there is one, and the leases.
+/// Where the loop takes all events of the stack for its own.
+const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for others; \
+                          `wirespeed up` does";
+
+/// The most clients of the socket for other users.
+const USERS_CLIENTS: usize = 64;
+
+/// The control sockets, if there are any, and what clients have in the stacks.
 pub(crate) struct ControlService {
-    server: Option<Server>,
+    /// Ours, and that of other users; either may be absent.
+    servers: Vec<Server>,
+    /// Which of them is for other users.
+    for_users: Option<usize>,
+    /// Clients may open sockets in the stacks.
+    opens_sockets: bool,
     command: &'static str,
     /// The stacks are shards of one host.
     has_shards: bool,
     leases: Leases,
+    sockets: Sockets,
 }
 
 impl ControlService {
@@ -63,11 +83,16 @@ impl ControlService {
             let (budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
+        let servers = serve().into_iter().collect();
+        let (leases, sockets) = (Leases::default(), Sockets::default());
         ControlService {
-            server: serve().ok(),
+            servers,
+            for_users: None,
+            opens_sockets: false,
             command,
             has_shards: false,
-            leases: Leases::default(),
+            leases,
+            sockets,
         }
     }
 
@@ -76,9 +101,42 @@ impl ControlService {
         self.has_shards = true;
     }
 
+    /// Open sockets in the stacks for clients; their events come with the stacks' own.
+    pub(crate) fn open_sockets(&mut self) {
+        self.opens_sockets = true;
+    }
+
+    /// Serve other users, too, at `path`; nobody is admitted before [`ControlService::set_users`].
+    ///
+    /// # Errors
+    /// [`ControlError`]: the socket cannot be made.
+    pub(crate) fn open_for_users(&mut self, path: &Path) -> Result<(), ControlError> {
+        let (mut budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
+        budget.set(Limit::ControlClients, USERS_CLIENTS);
+        let server = Server::bind(path, budget, groups, control::own_user_and_root)?;
+        server.open_to_all()?;
+        self.for_users = Some(self.servers.len());
+        self.servers.push(server);
+        Ok(())
+    }
+
+    /// The groups of users that there are, and those whose members the socket for other users
+    /// admits.
+    pub(crate) fn set_users(&mut self, users: &Users, admitted: impl Iterator<Item = u32>) {
+        let admitted: Vec<u32> = admitted.collect();
+        if let Some(server) = self.for_users.and_then(|at| self.servers.get_mut(at)) {
+            let (users, admitted) = (users.clone(), admitted.clone());
+            server.set_admits(move |peer| {
+                let owner = users.owner(peer);
+                control::own_user_and_root(peer) || admitted.iter().any(|&g| owner.in_group(g))
+            });
+        }
+        self.sockets.set_users(users.clone());
+    }
+
     /// When to poll again, for a loop that polls every `tick`.
     pub(crate) fn look_within(&self, tick: Duration) -> Duration {
-        if self.server.as_ref().is_some_and(Server::is_answering) {
+        if self.servers.iter().any(Server::is_answering) {
             tick.min(ANSWERING)
         } else if self.is_watched() {
             tick.min(WATCHED)
@@ -89,14 +147,14 @@ impl ControlService {
 
     /// For poll(2): ready when a client connects, asks, or can take more of an answer.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        self.server.iter().flat_map(Server::descriptors)
+        self.servers.iter().flat_map(Server::descriptors)
     }
 
     /// When [`ControlService::poll`] has to be called even without a request: to close an idle
     /// client, or to remove a tap whose packets are not collected.
     pub(crate) fn next_deadline(&self) -> Instant {
-        let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
-        clients.min(self.leases.next_deadline())
+        let clients = self.servers.iter().map(Server::next_deadline).min();
+        clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline())
     }
 
     /// Does a client have a tap?
@@ -113,7 +171,7 @@ impl ControlService {
         let began = clock();
         self.leases.begin_last();
         while !self.leases.have_all() {
-            let is_connected = self.server.as_ref().is_some_and(|server| server.clients() > 0);
+            let is_connected = self.servers.iter().any(|server| server.clients() > 0);
             let timeout = if is_connected { LAST } else { LAST_OF_NOBODY };
             if clock() >= began + timeout {
                 break;
@@ -126,19 +184,33 @@ impl ControlService {
     /// Answer requests about `stacks`; never waits.
     pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
-        self.serve(now, &names, |number, wanted, control| match stacks.get_mut(number) {
-            Some((_, stack)) => answer::of(stack, &wanted, control),
+        let mut sockets = std::mem::take(&mut self.sockets);
+        let opens_sockets = self.opens_sockets;
+        self.serve(now, &names, |number, asked, control| match stacks.get_mut(number) {
+            Some((_, stack)) => match asked {
+                Asked::Of(wanted) => answer::of(stack, sockets.users(), &wanted, control),
+                Asked::Socket(..) if !opens_sockets => {
+                    Answer::refusal(Refusal::Wrong, NO_SOCKETS.to_owned())
+                }
+                Asked::Socket(client, call) => {
+                    sockets.answer((number, stack), client, &call, control)
+                }
+            },
             None => answer::gone(number),
         });
+        let servers = &self.servers;
+        sockets.sweep(stacks, |(server, connection)| servers[server].is_connected(connection));
+        self.sockets = sockets;
     }
 
     /// The same for stacks of other threads, which serve at their mailboxes; waits for their
     /// answers.
     pub(crate) fn poll_mailboxes(&mut self, now: Instant, mailboxes: &[(&str, &Mailbox)]) {
         let names: Vec<_> = mailboxes.iter().map(|(name, _)| (*name).to_owned()).collect();
-        self.serve(now, &names, |number, wanted, control| match mailboxes.get(number) {
-            Some((_, mailbox)) => mailbox.ask(number, wanted, control),
-            None => answer::gone(number),
+        self.serve(now, &names, |number, asked, control| match (mailboxes.get(number), asked) {
+            (Some((_, mailbox)), Asked::Of(wanted)) => mailbox.ask(number, wanted, control),
+            (Some(_), Asked::Socket(..)) => Answer::refusal(Refusal::Wrong, NO_SOCKETS.to_owned()),
+            (None, _) => answer::gone(number),
         });
     }
 
@@ -146,63 +218,108 @@ impl ControlService {
         &mut self,
         now: Instant,
         names: &[String],
-        mut of: impl FnMut(usize, Wanted, &Budget) -> Answer,
+        mut of: impl FnMut(usize, Asked<'_>, &mut Budget) -> Answer,
     ) {
-        let Some(server) = &mut self.server else { return };
-        let control = server.budget().clone();
-        let (leases, most) = (&mut self.leases, control.of(Limit::ControlTaps));
-        let has_shards = self.has_shards;
-        let mut full = 0;
-        server.poll(now, |peer, request| {
-            let mut tap = |stack, wanted| {
-                let asked = leases.ask(stack, wanted, now, most);
-                asked.map(|wanted| (stack, Wanted::Tap(wanted)))
-            };
-            let wanted = match serde_json::from_slice(&request.payload) {
-                Ok(Question::Program) => return message(&program(self.command, names, has_shards)),
-                Ok(Question::Section { stack, section, cursor }) => {
-                    Ok((stack, Wanted::Page(section, cursor)))
+        let (command, has_shards) = (self.command, self.has_shards);
+        for (number, server) in self.servers.iter_mut().enumerate() {
+            let leases = &mut self.leases;
+            let mut asking = Asking { command, names, has_shards, leases, now };
+            // Answers count hits of limits while the server counts its own.
+            let mut control = server.budget().clone();
+            let before = control.clone();
+            server.poll(now, |peer, request| {
+                message(&asking.answer((number, peer), &request.payload, &mut control, &mut of))
+            });
+            for limit in [Limit::ControlTaps, Limit::ControlSockets, Limit::ControlUserSockets] {
+                let most = before.of(limit);
+                for _ in before.hits(limit)..control.hits(limit) {
+                    server.budget_mut().admits(limit, most);
                 }
-                Ok(Question::Tap { stack, port, insns, snaplen }) => {
-                    let (at, wall) = (now, taps::wall_now());
-                    tap(stack, taps::Wanted::Add { port, insns, snaplen, at, wall })
-                }
-                Ok(Question::Kept { stack, tap: id }) => tap(stack, taps::Wanted::Kept(id)),
-                Ok(Question::Untap { stack, tap: id }) => tap(stack, taps::Wanted::Remove(id)),
-                Ok(Question::Lookup { stack, lookup }) => Ok((stack, Wanted::Lookup(lookup))),
-                // The kernel says who connected; whoever else may look changes nothing.
-                Ok(Question::Change { stack, changes })
-                    if control::own_user_and_root(&peer.owner) =>
-                {
-                    Ok((stack, Wanted::Change(changes)))
-                }
-                Ok(Question::Change { .. }) => Err((Refusal::Denied, DENIED.to_owned())),
-                Err(error) => {
-                    let why = format!("the question is not understood: {error}");
-                    Err((Refusal::Wrong, why))
-                }
-            };
-            let answer = match wanted {
-                Ok((stack, wanted)) => {
-                    let answer = of(stack, wanted.clone(), &control);
-                    leases.note(stack, &wanted, &answer, now);
-                    answer
-                }
-                Err((kind, why)) => {
-                    full += usize::from(kind == Refusal::Full);
-                    Answer::refusal(kind, why)
-                }
-            };
-            message(&answer)
-        });
-        for _ in 0..full {
-            server.budget_mut().admits(Limit::ControlTaps, most);
+            }
         }
         // The client of an expired tap is gone: remove the tap.
+        let mut control = Budget::default();
         for (stack, wanted) in self.leases.expired(now) {
             let wanted = Wanted::Tap(wanted);
-            let answer = of(stack, wanted.clone(), &control);
+            let answer = of(stack, Asked::Of(wanted.clone()), &mut control);
             self.leases.note(stack, &wanted, &answer, now);
+        }
+    }
+}
+
+/// What a stack is asked.
+enum Asked<'a> {
+    Of(Wanted),
+    /// A call of a socket, by this client.
+    Socket(Client<'a>, Call),
+}
+
+/// What an answer needs beside the stack.
+struct Asking<'a> {
+    command: &'static str,
+    names: &'a [String],
+    has_shards: bool,
+    leases: &'a mut Leases,
+    now: Instant,
+}
+
+impl Asking<'_> {
+    fn answer(
+        &mut self,
+        client: Client<'_>,
+        request: &[u8],
+        control: &mut Budget,
+        of: &mut impl FnMut(usize, Asked<'_>, &mut Budget) -> Answer,
+    ) -> Answer {
+        let question = match serde_json::from_slice(request) {
+            Ok(question) => question,
+            Err(error) => {
+                let why = format!("the question is not understood: {error}");
+                return Answer::refusal(Refusal::Wrong, why);
+            }
+        };
+        // The kernel says who connected; whoever else is admitted opens sockets and does no more.
+        let is_ours = control::own_user_and_root(&client.1.owner);
+        match question {
+            Question::Program => program(self.command, self.names, self.has_shards),
+            Question::Socket { stack, call } => of(stack, Asked::Socket(client, call), control),
+            _ if !is_ours => Answer::refusal(Refusal::Denied, SOCKETS_ONLY.to_owned()),
+            question => match self.wanted(question, control) {
+                Ok((stack, wanted)) => {
+                    let answer = of(stack, Asked::Of(wanted.clone()), control);
+                    self.leases.note(stack, &wanted, &answer, self.now);
+                    answer
+                }
+                Err((kind, why)) => Answer::refusal(kind, why),
+            },
+        }
+    }
+
+    fn wanted(
+        &mut self,
+        question: Question,
+        control: &mut Budget,
+    ) -> Result<(usize, Wanted), (Refusal, String)> {
+        let now = self.now;
+        let mut tap = |stack, wanted| {
+            let asked = self.leases.ask(stack, wanted, now, control);
+            asked.map(|wanted| (stack, Wanted::Tap(wanted)))
+        };
+        match question {
+            Question::Section { stack, section, cursor } => {
+                Ok((stack, Wanted::Page(section, cursor)))
+            }
+            Question::Tap { stack, port, insns, snaplen } => {
+                let (at, wall) = (now, taps::wall_now());
+                tap(stack, taps::Wanted::Add { port, insns, snaplen, at, wall })
+            }
+            Question::Kept { stack, tap: id } => tap(stack, taps::Wanted::Kept(id)),
+            Question::Untap { stack, tap: id } => tap(stack, taps::Wanted::Remove(id)),
+            Question::Lookup { stack, lookup } => Ok((stack, Wanted::Lookup(lookup))),
+            Question::Change { stack, changes } => Ok((stack, Wanted::Change(changes))),
+            Question::Program | Question::Socket { .. } => {
+                Err((Refusal::Wrong, "the question is not for a stack".to_owned()))
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `wirespeed ip`: the routes, neighbours, addresses and links of a running program, shown and
-//! changed with the grammar of ip(8), its lines and its JSON.
+//! `wirespeed ip`: the routes, rules, neighbours, addresses and links of a running program, shown
+//! and changed with the grammar of ip(8), its lines and its JSON.
 //!
 //! Called by: `lib.rs`. `args` has the options, `words` what follows them, `run` asks the program;
-//! `route`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1 for what cannot be
-//! asked, 2 for what the program refuses.
+//! `route`, `rule`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1 for what
+//! cannot be asked, 2 for what the program refuses.
 
 mod addr;
 mod args;
@@ -12,6 +12,7 @@ mod line;
 mod link;
 mod neigh;
 mod route;
+mod rule;
 mod run;
 mod words;
 
@@ -57,13 +58,13 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 fn run(args: &Args) -> Result<String> {
     let mut words = Words::new(&args.words);
     let Some(object) = words.next() else {
-        return words::usage("an object is missing: give addr, route, neigh or link");
+        return words::usage("an object is missing: give addr, route, rule, neigh or link");
     };
     let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "help"];
     match objects.iter().find(|name| name.starts_with(object) && !object.is_empty()) {
         Some(&"address") => addr::run(args, words),
         Some(&"route") => route::run(args, words),
-        Some(&"rule") => rule(),
+        Some(&"rule") => rule::run(args, words),
         Some(&"neighbor" | &"neighbour") => neigh::run(args, words),
         Some(&"link") => link::run(args, words),
         Some(_) => Ok(args::GRAMMAR.to_owned() + "\n"),
@@ -71,12 +72,4 @@ fn run(args: &Args) -> Result<String> {
             "object \"{object}\" is unknown: give addr, route, neigh, link or rule"
         )),
     }
-}
-
-/// The control socket does not tell of rules: an empty list would be a lie.
-fn rule() -> Result<String> {
-    words::usage(
-        "rules are neither shown nor changed by the control socket yet: a program that embeds the \
-         stack sets them by `Stack::add_rule`",
-    )
 }

@@ -16,6 +16,7 @@ mod ip;
 mod lab;
 #[cfg(target_os = "linux")]
 mod names;
+mod nc;
 mod outcome;
 mod output;
 #[cfg(target_os = "linux")]
@@ -84,6 +85,7 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Dump(args) => dump::main(args),
         Tool::Show(args) => show::main(args),
         Tool::Ip(args) => ip::main(args),
+        Tool::Nc(args) => nc::main(args),
         Tool::Top(args) => top::main(args),
         Tool::Lab(args) => lab::main(args),
         Tool::Man(args) => pages::man(args),

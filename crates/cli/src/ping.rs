@@ -6,16 +6,22 @@
 mod args;
 mod report;
 mod run;
+mod within;
 
 use anyhow::Result;
 
 pub(crate) use args::Args;
+pub(crate) use report::trouble;
 
 use crate::{Outcome, Usage, output};
 
 /// Run it. Errors are printed here, because their exit code is ping's own.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    match run::run(args) {
+    let ran = match args.socket.is_some() || args.pid.is_some() {
+        true => within::run(args),
+        false => run::run(args),
+    };
+    match ran {
         Ok(true) => Ok(Outcome::Done),
         Ok(false) => Ok(Outcome::Exit(1)),
         Err(error) if error.is::<Usage>() => Err(error),

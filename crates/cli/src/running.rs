@@ -3,6 +3,7 @@
 //! Called by: `show`, `dump`, `top` and `ip` ask; `control_service.rs` answers.
 
 mod change;
+mod socket;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +16,8 @@ use wirespeed::control::{self, Client, ControlError};
 
 use crate::{Usage, output};
 
-pub(crate) use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, Verb};
+pub(crate) use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
+pub(crate) use socket::{Call, Kind, Remote, bytes};
 
 /// How long a program may take to answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,6 +36,8 @@ pub(crate) enum Section {
     Neighbours,
     #[value(alias = "route")]
     Routes,
+    #[value(alias = "rule")]
+    Rules,
     Groups,
     Frag,
     Drops,
@@ -78,6 +82,11 @@ pub(crate) enum Question {
     Change {
         stack: usize,
         changes: Vec<Change>,
+    },
+    /// A call of a socket in the stack, as the user that the kernel says the client is.
+    Socket {
+        stack: usize,
+        call: Call,
     },
 }
 
@@ -143,6 +152,8 @@ pub(crate) enum Refusal {
     Missing,
     /// Another user's program is not changed.
     Denied,
+    /// It cannot be sent: no route, none for this user, no address.
+    Unreachable,
 }
 
 /// The error of a program that refused a question.

@@ -55,8 +55,31 @@ fn routes_neighbours_and_addresses_are_changed_and_shown() {
         done(&format!("addr del 203.0.113.1/24 dev {port}"));
         let addresses = json(&running, "addr show to 203.0.113.0/24");
         assert_eq!(addresses, Value::Array(Vec::new()));
-        let (code, _, error) = ip(&running, "rule");
-        assert!(code == 1 && error.contains("Stack::add_rule"), "{code} {error}");
+        done(&format!("rule add priority 7 from 10.0.0.0/8 iif {port} group 5 table 10"));
+        let (_, text, _) = ip(&running, "rule show priority 7");
+        assert_eq!(text, format!("7:\tfrom 10.0.0.0/8 iif {port} group 5 lookup 10\n"));
+        let (_, text, _) = ip(&running, "rule");
+        assert!(text.ends_with("\n32766:\tfrom all lookup main\n"), "{text}");
+        for (words, wanted, says) in [
+            ("rule add priority 7 from 10.0.0.0/8 group 5 table 10", 0, ""),
+            ("rule add priority 7 from 10.0.0.0/8 group 5 table 10", 2, "File exists"),
+            ("rule del priority 8", 2, "No such file or directory"),
+            ("rule add priority 32766 prohibit", 2, "the main table's"),
+            ("rule add", 1, "requires arguments"),
+            ("rule add bogus", 1, "no keyword"),
+        ] {
+            let (code, _, error) = ip(&running, words);
+            assert!(code == wanted && error.contains(says), "{words}: {code} {error}");
+        }
+        done("rule del priority 7");
+        done("rule del from 10.0.0.0/8");
+        assert_eq!(json(&running, "rule").as_array().map(Vec::len), Some(1));
+        done("route add 12.0.0.0/8 via 192.0.2.9 table 10 include 5,6 no_forward");
+        let route = &json(&running, "route show table 10")[0];
+        assert_eq!(route["include"].as_array().map(Vec::len), Some(2), "{route}");
+        assert_eq!(route["no_forward"], true);
+        let (_, text, _) = ip(&running, "route show table all 12.0.0.0/8");
+        assert!(text.contains(" table 10 ") && text.contains(" include 5,6 no_forward "), "{text}");
     }
 }
 

@@ -41,14 +41,14 @@ pub enum ControlError {
     },
     /// The server does not admit this user.
     #[error(
-        "the program does not answer this user: it answers its own and root. Ask as one of them, \
-         with `sudo`"
+        "the program does not answer this user: it answers its own and root, and a router those \
+         that its configuration names under [control]. Ask as one of them, with `sudo`"
     )]
     NotAdmitted,
     /// The server has the maximum number of clients.
     #[error(
-        "the program has as many clients as it takes (limit control_clients). Close another \
-         `wirespeed show`, then try again"
+        "the program has as many clients as it takes, or as it takes of one user (limits \
+         control_clients, control_user_clients). Close another `wirespeed show`, then try again"
     )]
     Full,
     /// Another version of the protocol.

@@ -13,10 +13,11 @@
 //! first byte (SCM_RIGHTS, unix(7)) and are close-on-exec at once.
 //!
 //! # What is bounded
-//! Clients, the length of a frame, its descriptors, the time a frame may take and the time a client
-//! may be idle: `control_clients`, `control_frame_bytes`, `control_descriptors`,
-//! `control_half_frame_ms`, `control_idle_ms` of [`base::Limit`], each hit counted in the server's
-//! [`base::Budget`]. A client that exceeds one is closed, and what it sent is discarded.
+//! Clients, those of one user, the length of a frame, its descriptors, the time a frame may take
+//! and the time a client may be idle: `control_clients`, `control_user_clients`,
+//! `control_frame_bytes`, `control_descriptors`, `control_half_frame_ms`, `control_idle_ms` of
+//! [`base::Limit`], each hit counted in the server's [`base::Budget`]. A client that exceeds one is
+//! closed, and what it sent is discarded.
 #![cfg(target_os = "linux")]
 
 mod client;

@@ -94,7 +94,7 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
 }
 
 /// Remove the socket at `path` if no server answers on it; true if it was removed.
-pub(crate) fn remove_dead(path: &Path) -> bool {
+pub fn remove_dead(path: &Path) -> bool {
     probe(path) == Err(Errno::CONNREFUSED) && std::fs::remove_file(path).is_ok()
 }
 

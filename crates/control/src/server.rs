@@ -1,7 +1,7 @@
 //! The server: a bounded number of clients on one thread; no call blocks.
 //!
 //! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
-//! [`Server::descriptors`] is ready. Counters: hits of the five `control_` limits in
+//! [`Server::descriptors`] is ready. Counters: hits of the `control_` limits in
 //! [`Server::budget`].
 
 use std::fs::symlink_metadata;
@@ -30,9 +30,11 @@ pub struct Server {
     /// Device and inode of the socket, so that only this one is removed.
     identity: Option<(u64, u64)>,
     clients: Vec<Connection>,
+    /// The number given to the last connection.
+    last: u64,
     budget: Budget,
     groups: Groups,
-    admits: fn(&Owner) -> bool,
+    admits: Box<dyn Fn(&Owner) -> bool + Send>,
 }
 
 struct Connection {
@@ -60,7 +62,7 @@ impl Server {
         path: &Path,
         budget: Budget,
         groups: Groups,
-        admits: fn(&Owner) -> bool,
+        admits: impl Fn(&Owner) -> bool + Send + 'static,
     ) -> Result<Server, ControlError> {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be made");
@@ -76,11 +78,28 @@ impl Server {
             other => other.map_err(refused())?,
         }
         let identity = symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
-        let clients = Vec::new();
-        let server =
-            Server { listener, path: path.to_owned(), identity, clients, budget, groups, admits };
+        let (clients, admits) = (Vec::new(), Box::new(admits));
+        let (path, last) = (path.to_owned(), 0);
+        let server = Server { listener, path, identity, clients, last, budget, groups, admits };
         listen(&server.listener, BACKLOG).map_err(refused())?;
         Ok(server)
+    }
+
+    /// Admit others from now on; clients that are not among them are closed.
+    pub fn set_admits(&mut self, admits: impl Fn(&Owner) -> bool + Send + 'static) {
+        self.clients.retain(|client| admits(&client.peer.owner));
+        self.admits = Box::new(admits);
+    }
+
+    /// Let every user of the machine connect: who is admitted is decided by what the kernel says of
+    /// the client, and not by the mode of the file.
+    ///
+    /// # Errors
+    /// [`ControlError::System`]: the file is not ours any more.
+    pub fn open_to_all(&self) -> Result<(), ControlError> {
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::chmod(&self.path, mode)
+            .map_err(ControlError::system("the mode of the control socket cannot be changed"))
     }
 
     /// The path of the socket.
@@ -96,6 +115,11 @@ impl Server {
     /// The limits, for the code that answers: it enforces `control_taps`.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
+    }
+
+    /// Is this connection ([`Peer::connection`]) still there?
+    pub fn is_connected(&self, connection: u64) -> bool {
+        self.clients.iter().any(|client| client.peer.connection == connection)
     }
 
     /// The number of clients.
@@ -146,10 +170,13 @@ impl Server {
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };
-            let Ok(peer) = Peer::of(socket.as_fd(), self.groups) else { continue };
+            self.last += 1;
+            let Ok(peer) = Peer::of(socket.as_fd(), self.groups, self.last) else { continue };
             let welcome = if !(self.admits)(&peer.owner) {
                 Welcome::NotAdmitted
-            } else if !self.budget.admits(Limit::ControlClients, self.clients.len()) {
+            } else if !self.budget.admits(Limit::ControlClients, self.clients.len())
+                || !self.has_room_for(&peer.owner)
+            {
                 Welcome::Full
             } else {
                 Welcome::Yes
@@ -163,6 +190,13 @@ impl Server {
                 self.clients.push(client);
             }
         }
+    }
+
+    /// One user shall not keep out the others.
+    fn has_room_for(&mut self, owner: &Owner) -> bool {
+        let of_user = self.clients.iter().filter(|client| client.peer.owner.uid == owner.uid);
+        let used = of_user.count();
+        own_user_and_root(owner) || self.budget.admits(Limit::ControlUserClients, used)
     }
 }
 

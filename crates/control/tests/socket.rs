@@ -195,6 +195,37 @@ fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
     assert!(matches!(error, ControlError::NotAdmitted), "{error}");
 }
 
+/// Each connection has a number of its own; whoever is no longer admitted is closed.
+#[test]
+fn clients_that_are_not_admitted_any_more_are_closed() {
+    let place = Fixture::new("anew");
+    let mut server = place.serve(Budget::default());
+    server.open_to_all().expect("it is ours");
+    let mode = std::fs::metadata(server.path()).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o666);
+    let mut numbers = Vec::new();
+    let mut streams = [raw(&server), raw(&server)];
+    for stream in &mut streams {
+        stream.write_all(&hello(frame::VERSION)).expect("room");
+        stream.write_all(&[0; 8]).expect("room");
+    }
+    for _ in 0..3 {
+        server.poll(Instant::from_nanos(1), |peer, request| {
+            numbers.push(peer.connection);
+            request
+        });
+    }
+    assert!(numbers.len() == 2 && numbers[0] != numbers[1], "{numbers:?}");
+    assert!(numbers.iter().all(|&number| server.is_connected(number)));
+    server.set_admits(|_| false);
+    assert!(server.clients() == 0 && !server.is_connected(numbers[0]));
+    let mut said = Vec::new();
+    streams[0].read_to_end(&mut said).expect("it is closed");
+    let late = raw(&server);
+    server.poll(Instant::from_nanos(2), echo);
+    assert_eq!((server.clients(), late.peer_addr().is_ok()), (0, true));
+}
+
 #[test]
 fn sockets_are_replaced_only_when_nobody_answers() {
     let place = Fixture::new("stale");

@@ -2,11 +2,13 @@
 //! configuration but a list of [`Problem`]s, each with its line, its column and what to write.
 //!
 //! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
-//! `check` compares entries with each other, `place` finds lines and columns. Limits: [`BYTES_MAX`],
-//! [`SHARDS_MAX`]. //! docs/decisions/0078-configuration-by-difference.md.
+//! `check` compares entries with each other, `policy` reads and checks groups and rules, `place`
+//! finds lines and columns. Limits: [`BYTES_MAX`], [`SHARDS_MAX`].
+//! docs/decisions/0078-configuration-by-difference.md.
 
 mod check;
 mod place;
+mod policy;
 mod read;
 mod section;
 #[cfg(test)]
@@ -19,7 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Cidr, Duration, Limit, LinkKind, MacAddr, Mtu, Switch};
 use device::mitigation::Mitigation;
 
+use crate::accounts::Accounts;
+
 pub use place::{Problem, Problems};
+pub use policy::{Control, For, GROUPS_MAX, Members, Rule, masked};
 
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
@@ -53,6 +58,12 @@ pub struct Config {
     pub ports: BTreeMap<String, Port>,
     /// The routes, those to one network side by side.
     pub routes: BTreeMap<RouteKey, RouteTo>,
+    /// Groups of users by name.
+    pub groups: BTreeMap<String, Members>,
+    /// The rules by priority.
+    pub rules: BTreeMap<u32, Rule>,
+    /// Where other users than root may open sockets in the router, and which.
+    pub control: Option<Control>,
     /// What is known of neighbours, by port and address.
     pub neighbours: BTreeMap<(String, IpAddr), Neighbour>,
     /// The least time between two frames to each host of a network.
@@ -73,6 +84,9 @@ impl Default for Config {
             switches: BTreeMap::new(),
             ports: BTreeMap::new(),
             routes: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            control: None,
             neighbours: BTreeMap::new(),
             gaps: BTreeMap::new(),
         }
@@ -150,15 +164,21 @@ pub struct RouteKey {
     pub port: String,
     /// The gateway; `None`: the destination is on the link.
     pub via: Option<IpAddr>,
+    /// The table that it is in.
+    pub table: u32,
 }
 
 /// The rest of a route.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTo {
     /// The largest packet to send by it.
     pub mtu: Option<Mtu>,
     /// Its part of the packets, if others lead to the network too (ECMP); else `None`.
     pub weight: Option<NonZeroU8>,
+    /// The users that it is for; `None`: everybody.
+    pub users: Option<For>,
+    /// Forwarded packets skip it.
+    pub no_forward: bool,
     /// Of several to one network those with the lowest are used, the others while the links of all
     /// of these are down.
     pub metric: u32,
@@ -195,12 +215,20 @@ impl core::fmt::Display for DeviceName {
 }
 
 impl Config {
-    /// Read a configuration; `file` is its name in messages.
+    /// Read a configuration that names no accounts of this machine; `file` is its name in messages.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the file.
     pub fn parse(file: &str, text: &str) -> Result<Config, Problems> {
-        read::config(file, text)
+        Config::parse_with(file, text, &mut Accounts::default())
+    }
+
+    /// The same, with the numbers of users and groups of this machine that it names.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn parse_with(file: &str, text: &str, accounts: &mut Accounts) -> Result<Config, Problems> {
+        read::config(file, text, accounts)
     }
 
     /// The limits of a stack with this configuration.

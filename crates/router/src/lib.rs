@@ -5,6 +5,7 @@
 //! any program does.
 #![cfg(target_os = "linux")]
 
+pub mod accounts;
 pub mod config;
 pub mod devices;
 pub mod http;
@@ -13,3 +14,4 @@ pub mod metrics;
 pub mod orders;
 pub mod plan;
 pub mod privileges;
+pub mod users;

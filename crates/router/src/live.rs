@@ -5,17 +5,22 @@
 //! what failed is part of the difference to the next configuration, and so it is tried again.
 
 use core::net::{IpAddr, Ipv4Addr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::{Cidr, Duration, Instant, KeyedHash, MacAddr};
 use device::counted::{Counted, Counts, Totals};
 use device::mitigation::{Level, Mitigation};
 use device::{Device, vlan};
 use net::dhcp::{self, Change, DhcpPort};
+use stack::route::{self, Access, RuleError};
 use stack::{Address, AutoConfig, PortConfig, PortId, Route, Stack, shard};
 
-use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, cidr};
+use crate::config::{
+    Asks, Config, For, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule, cidr,
+};
 use crate::plan::{self, Operation};
+use crate::users::Users;
 
 /// Sets the DHCP client's secret apart from what else the stack's seed determines.
 const PURPOSE: u64 = 68;
@@ -64,6 +69,7 @@ pub type Stacks<'a, 'b> = &'a mut [&'b mut Stack];
 pub struct Live {
     ports: BTreeMap<String, LivePort>,
     running: Running,
+    users: Users,
     serial: u64,
 }
 
@@ -96,6 +102,11 @@ impl Live {
         &self.ports
     }
 
+    /// The groups of users.
+    pub fn users(&self) -> &Users {
+        &self.users
+    }
+
     /// Make the stacks what `wanted` says. `open` returns the device of a port.
     pub fn apply(
         &mut self,
@@ -115,6 +126,7 @@ impl Live {
         let running = &mut self.running.0;
         (running.drain, running.metrics) = (wanted.drain, wanted.metrics);
         (running.separate, running.limits) = (wanted.separate, wanted.limits.clone());
+        running.control.clone_from(&wanted.control);
         running.shards = wanted.shards;
         all
     }
@@ -174,12 +186,13 @@ impl Live {
             Operation::DirectedBroadcasts(on) => stack.set_directed_broadcasts(*on),
             Operation::Switch(switch, on) => stack.set_switch(*switch, *on),
             Operation::RemoveRoute(key) => {
-                stack.remove_one_route(&self.route(key, RouteTo::default())?);
+                stack.remove_one_route(&self.route(key, &RouteTo::default())?);
             }
-            Operation::SetRoute(key, route) => {
-                let is_added = stack.add_route(self.route(key, *route)?);
-                is_added.then_some(()).ok_or("the table is full: raise limit routes")?;
-            }
+            Operation::SetRoute(key, route) => self.add_route(stack, key, route)?,
+            Operation::RemoveGroup(name) => self.users.remove(name),
+            Operation::SetGroup(name, members) => self.users.set(name, members),
+            Operation::RemoveRule(at, rule) => drop(stack.remove_rule(&self.rule(*at, rule)?)),
+            Operation::AddRule(priority, rule) => self.add_rule(stack, *priority, rule)?,
             Operation::StopAsking(port, Asks::Auto) => {
                 stack.stop_autoconf(self.port(port)?.id);
             }
@@ -215,10 +228,56 @@ impl Live {
         self.ports.get_mut(name).ok_or_else(|| missing(name))
     }
 
-    fn route(&self, key: &RouteKey, to: RouteTo) -> Result<Route, String> {
+    fn route(&self, key: &RouteKey, to: &RouteTo) -> Result<Route, String> {
         let port = self.port(&key.port)?.id;
-        let RouteTo { mtu, weight, metric } = to;
-        Ok(Route { mtu, weight, metric, ..Route::new(cidr(key.to), key.via, port.0) })
+        let numbers = |names: &BTreeSet<String>| -> Result<Arc<[u32]>, String> {
+            names.iter().map(|name| self.group(name)).collect()
+        };
+        let access = match &to.users {
+            None => None,
+            Some(For::Include(names)) => Some(Arc::new(Access::Include(numbers(names)?))),
+            Some(For::Exclude(names)) => Some(Arc::new(Access::Exclude(numbers(names)?))),
+        };
+        Ok(Route {
+            mtu: to.mtu,
+            weight: to.weight,
+            metric: to.metric,
+            table: key.table,
+            access,
+            no_forward: to.no_forward,
+            ..Route::new(cidr(key.to), key.via, port.0)
+        })
+    }
+
+    fn add_route(&self, stack: &mut Stack, key: &RouteKey, to: &RouteTo) -> Result<(), String> {
+        let is_added = stack.add_route(self.route(key, to)?);
+        is_added.then_some(()).ok_or_else(|| "the table is full: raise limit routes".to_owned())
+    }
+
+    fn group(&self, name: &str) -> Result<u32, String> {
+        let missing = || format!("group '{name}' is not there: see why it was not added");
+        self.users.number(name).ok_or_else(missing)
+    }
+
+    fn add_rule(&self, stack: &mut Stack, priority: u32, rule: &Rule) -> Result<(), String> {
+        match stack.add_rule(self.rule(priority, rule)?) {
+            // Somebody added it by the control socket.
+            Ok(()) | Err(RuleError::Exists) => Ok(()),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    fn rule(&self, priority: u32, rule: &Rule) -> Result<route::Rule, String> {
+        let in_port = rule.in_port.as_ref().map(|name| Ok::<_, String>(self.port(name)?.id.0));
+        Ok(route::Rule {
+            from: rule.from.map(cidr),
+            to: rule.to.map(cidr),
+            in_port: in_port.transpose()?,
+            mark: rule.mark,
+            group: rule.group.as_ref().map(|name| self.group(name)).transpose()?,
+            not: rule.not,
+            ..route::Rule::new(priority, rule.action)
+        })
     }
 
     /// The queues of a port, counted, and split if it has VLANs.

@@ -31,7 +31,8 @@ pub enum Order {
     Device(Grant),
     /// A listening socket for metrics; without a descriptor metrics are no longer served.
     Metrics,
-    /// Let the configuration take effect that the descriptor holds.
+    /// Let the configuration take effect that the descriptor holds, behind a line with the
+    /// accounts of this machine that it names.
     Apply {
         /// The file's name, for messages.
         file: String,

@@ -10,7 +10,11 @@ use core::net::IpAddr;
 use base::{Duration, Switch};
 use device::mitigation::Mitigation;
 
-use crate::config::{Asks, Config, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, cidr};
+use stack::route::{Action, MAIN_TABLE};
+
+use crate::config::{
+    Asks, Config, For, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule, cidr,
+};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +29,14 @@ pub enum Operation {
     RemoveGap(Prefix),
     /// A gap to a network.
     SetGap(Prefix, Duration),
+    /// Remove a group of users.
+    RemoveGroup(String),
+    /// Add a group of users, or change who is in it.
+    SetGroup(String, Members),
+    /// Remove a rule.
+    RemoveRule(u32, Rule),
+    /// Add a rule.
+    AddRule(u32, Rule),
     /// Remove a route.
     RemoveRoute(RouteKey),
     /// Add a route, or change it.
@@ -64,9 +76,11 @@ pub fn difference(old: &Config, new: &Config) -> Vec<Operation> {
 
 /// The settings that differ and count from the start of the program only.
 pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    let socket = |config: &Config| config.control.as_ref().map(|control| control.socket.clone());
     let all = [
         ("[limits]", old.limits != new.limits),
         ("[privileges]", old.separate != new.separate),
+        ("socket of [control]", socket(old) != socket(new)),
         ("shards", old.shards != new.shards),
     ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
@@ -122,9 +136,26 @@ impl Plan<'_> {
         self.stays(name) && (old.mtu != new.mtu || with_parent)
     }
 
+    /// Is a rule the same in both? One for a port is another one if the port is.
+    fn keeps_rule(&self, priority: u32) -> bool {
+        let (old, new) = (self.old.rules.get(&priority), self.new.rules.get(&priority));
+        let keeps_port = |rule: &Rule| rule.in_port.as_ref().is_none_or(|name| self.stays(name));
+        old == new && old.is_some_and(keeps_port)
+    }
+
+    /// Is a route the same in both?
+    fn keeps_route(&self, key: &RouteKey) -> bool {
+        self.stays(&key.port) && self.old.routes.get(key) == self.new.routes.get(key)
+    }
+
     /// What is in `old` alone. What belongs to a port that is removed goes with it.
     fn remove(&mut self) {
         let (old, new) = (self.old, self.new);
+        for (priority, rule) in &old.rules {
+            if !self.keeps_rule(*priority) {
+                self.all.push(Operation::RemoveRule(*priority, rule.clone()));
+            }
+        }
         for to in old.gaps.keys().filter(|to| !new.gaps.contains_key(*to)) {
             self.all.push(Operation::RemoveGap(*to));
         }
@@ -204,10 +235,24 @@ impl Plan<'_> {
                 self.all.push(Operation::SetNeighbour(port.clone(), *ip, *value, before));
             }
         }
-        for (key, route) in &new.routes {
-            if old.routes.get(key).filter(|_| self.stays(&key.port)) != Some(route) {
-                self.all.push(Operation::SetRoute(key.clone(), *route));
+        for (name, members) in &new.groups {
+            if old.groups.get(name) != Some(members) {
+                self.all.push(Operation::SetGroup(name.clone(), members.clone()));
             }
+        }
+        for (priority, rule) in &new.rules {
+            if !self.keeps_rule(*priority) {
+                self.all.push(Operation::AddRule(*priority, rule.clone()));
+            }
+        }
+        for (key, route) in &new.routes {
+            if !self.keeps_route(key) {
+                self.all.push(Operation::SetRoute(key.clone(), route.clone()));
+            }
+        }
+        // Nothing names them any more.
+        for name in old.groups.keys().filter(|name| !new.groups.contains_key(*name)) {
+            self.all.push(Operation::RemoveGroup(name.clone()));
         }
         for (to, gap) in &new.gaps {
             if old.gaps.get(to) != Some(gap) {
@@ -242,7 +287,17 @@ impl Operation {
             Operation::RemoveGap(to) => drop(running.gaps.remove(to)),
             Operation::SetGap(to, gap) => drop(running.gaps.insert(*to, *gap)),
             Operation::RemoveRoute(key) => drop(running.routes.remove(key)),
-            Operation::SetRoute(key, route) => drop(running.routes.insert(key.clone(), *route)),
+            Operation::SetRoute(key, route) => {
+                running.routes.insert(key.clone(), route.clone());
+            }
+            Operation::RemoveGroup(name) => drop(running.groups.remove(name)),
+            Operation::SetGroup(name, members) => {
+                running.groups.insert(name.clone(), members.clone());
+            }
+            Operation::RemoveRule(priority, _) => drop(running.rules.remove(priority)),
+            Operation::AddRule(priority, rule) => {
+                running.rules.insert(*priority, rule.clone());
+            }
             Operation::RemoveNeighbour(port, ip, _) => {
                 running.neighbours.remove(&(port.clone(), *ip));
             }
@@ -308,8 +363,19 @@ impl fmt::Display for Operation {
                 if route.metric != 0 {
                     write!(f, " metric {}", route.metric)?;
                 }
+                route.users.as_ref().map_or(Ok(()), |users| write!(f, " {users}"))?;
+                if route.no_forward {
+                    write!(f, " no_forward")?;
+                }
                 route.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", mtu.bytes()))
             }
+            Operation::RemoveGroup(name) => write!(f, "group {name}: removed"),
+            Operation::SetGroup(name, members) => {
+                let (users, groups) = (members.uids.len(), members.gids.len());
+                write!(f, "group {name}: users {users}, groups of the machine {groups}")
+            }
+            Operation::RemoveRule(priority, _) => write!(f, "rule {priority}: removed"),
+            Operation::AddRule(priority, rule) => write!(f, "rule {priority}: {rule}"),
             Operation::RemoveNeighbour(port, ip, _) => {
                 write!(f, "neighbour {ip} of port {port}: removed")
             }
@@ -337,7 +403,42 @@ impl fmt::Display for Operation {
 impl fmt::Display for RouteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "route to {} by port {}", cidr(self.to), self.port)?;
-        self.via.map_or(Ok(()), |via| write!(f, " via {via}"))
+        self.via.map_or(Ok(()), |via| write!(f, " via {via}"))?;
+        if self.table == MAIN_TABLE { Ok(()) } else { write!(f, " table {}", self.table) }
+    }
+}
+
+impl fmt::Display for For {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, names) = match self {
+            For::Include(names) => ("include", names),
+            For::Exclude(names) => ("exclude", names),
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        write!(f, "{word} {}", names.join(","))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.not {
+            f.write_str("not ")?;
+        }
+        match self.from {
+            Some(from) => write!(f, "from {}", cidr(from))?,
+            None => f.write_str("from all")?,
+        }
+        self.to.map_or(Ok(()), |to| write!(f, " to {}", cidr(to)))?;
+        let mark = |(value, mask): (u32, u32)| write!(f, " mark {value:#x}/{mask:#x}");
+        self.mark.map_or(Ok(()), mark)?;
+        self.in_port.as_ref().map_or(Ok(()), |port| write!(f, " in_port {port}"))?;
+        self.group.as_ref().map_or(Ok(()), |group| write!(f, " group {group}"))?;
+        match self.action {
+            Action::Table(table) => write!(f, " table {table}"),
+            Action::Unreachable => f.write_str(" unreachable"),
+            Action::Prohibit => f.write_str(" prohibit"),
+            Action::Blackhole => f.write_str(" blackhole"),
+        }
     }
 }
 

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU8;
 
-use base::{Duration, MacAddr, Mtu, Switch};
+use base::{Duration, MacAddr, Mtu, Owner, Switch};
 use device::mem;
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
+use stack::route::{Access, Action};
 use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
 use wirespeed_router::config::{
-    Config, DeviceName, Kind, Link, Neighbour, Port, Prefix, RouteKey, RouteTo,
+    Config, DeviceName, For, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule,
 };
 use wirespeed_router::live::{Live, Opened};
 
@@ -53,6 +54,11 @@ impl World {
         found.map(|(name, _)| name.as_str()).expect("a port of the router")
     }
 
+    fn groups(&self, numbers: &[u32]) -> Vec<&str> {
+        let name = |&number: &u32| self.live.users().name(number).expect("a group of the router");
+        numbers.iter().map(name).collect()
+    }
+
     /// All that the configuration decides, by the names of ports.
     fn shown(&self) -> Vec<String> {
         let stack = &self.stack;
@@ -68,8 +74,25 @@ impl World {
         for route in stack.routes_page(0, usize::MAX).rows {
             let name = self.name(route.port);
             let (to, via, mtu, weight) = (route.dest, route.via, route.mtu, route.weight);
-            let (metric, origin) = (route.metric, route.origin);
-            lines.push(format!("{to} {via:?} {name} {mtu:?} {weight:?} {metric} {origin:?}"));
+            let (table, origin, silent) = (route.table, route.origin, route.no_forward);
+            let users = match route.access.as_deref() {
+                None => "for all".to_owned(),
+                Some(Access::Include(groups)) => format!("for {:?}", self.groups(groups)),
+                Some(Access::Exclude(groups)) => format!("not for {:?}", self.groups(groups)),
+            };
+            let way = format!("{to} {via:?} {name} {mtu:?} {weight:?} {}", route.metric);
+            lines.push(format!("{way} {origin:?} {table} {users} {silent}"));
+        }
+        // In their order.
+        for (number, rule) in stack.rules().iter().enumerate() {
+            let port = rule.in_port.map(|id| self.name(id));
+            let group = rule.group.map(|group| self.groups(&[group]));
+            let (priority, from, action) = (rule.priority, rule.from, rule.action);
+            lines.push(format!("rule {number} {priority} {from:?} {port:?} {group:?} {action:?}"));
+        }
+        for uid in 0..3 {
+            let owner = self.live.users().owner(&Owner { uid, groups: [].into() });
+            lines.push(format!("user {uid} {:?}", self.groups(&owner.groups)));
         }
         for row in stack.neighbours_page(0, usize::MAX).rows {
             let NeighbourRow { port, ip, mac, state, .. } = row;
@@ -97,6 +120,7 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
 
 const NEIGHBOURS: [IpAddr; 2] = [v4(10, 9, 9, 1), v4(10, 9, 9, 2)];
 const GAPS: [Prefix; 2] = [(v4(10, 8, 0, 0), 24), (v4(10, 8, 1, 0), 24)];
+const GROUPS: [&str; 3] = ["staff", "guests", "lab"];
 const NAMES: [&str; 5] = ["a", "b", "c", "v", "w"];
 
 prop_compose! {
@@ -142,12 +166,22 @@ fn ports() -> impl Strategy<Value = BTreeMap<String, Port>> {
     })
 }
 
+/// A group of a configuration, if it is there.
+fn group(config: &Config, number: usize) -> Option<String> {
+    let name = GROUPS.get(number)?;
+    config.groups.contains_key(*name).then(|| (*name).to_owned())
+}
+
 prop_compose! {
     fn configs()(
         ports in ports(),
         forwarding: bool,
         broadcasts: bool,
-        routes in btree_map((0_u8..3, 0_usize..5, option::of(1_u8..3)), 0_u32..2, 0..6),
+        routes in btree_map(
+            (0_u8..3, 0_usize..5, option::of(1_u8..3), 0_u32..2), (0_u32..2, 0_usize..4), 0..6),
+        groups in btree_set(0_usize..3, 0..3),
+        members in 0_u32..3,
+        rules in btree_set((1_u32..4, 0_usize..6, 0_usize..4, 0_u32..3), 0..4),
         neighbours in btree_set(
             (0_usize..2, 0_usize..5, option::of(1_u8..3), option::of(0_usize..2)), 0..6),
         gaps in btree_set((0_usize..2, 1_u64..3), 0..2),
@@ -157,15 +191,38 @@ prop_compose! {
             ports, forwarding, directed_broadcasts: broadcasts, ..Config::default()
         };
         let is_there = |port: usize| config.ports.contains_key(NAMES[port]);
-        for ((to, port, via), metric) in routes.into_iter().filter(|(route, _)| is_there(route.1)) {
+        for name in groups.into_iter().map(|n| GROUPS[n].to_owned()) {
+            config.groups.insert(name, Members { uids: [members].into(), ..Members::default() });
+        }
+        let there = routes.into_iter().filter(|(route, _)| is_there(route.1));
+        for ((to, port, via, table), (metric, list)) in there {
             let via = via.map(|host| v4(10, 7, 0, host));
-            let key = RouteKey { to: (v4(10, 6, to, 0), 24), port: NAMES[port].to_owned(), via };
-            config.routes.insert(key, RouteTo { metric, ..RouteTo::default() });
+            let (port, table) = (NAMES[port].to_owned(), 254 - table);
+            let key = RouteKey { to: (v4(10, 6, to, 0), 24), port, via, table };
+            let users = match group(&config, list) {
+                Some(name) if list % 2 == 0 => Some(For::Include([name].into())),
+                name => name.map(|name| For::Exclude([name].into())),
+            };
+            let to = RouteTo { users, metric, no_forward: list == 3, ..RouteTo::default() };
+            config.routes.insert(key, to);
+        }
+        for (priority, port, of, action) in rules {
+            let in_port = NAMES.get(port).filter(|name| config.ports.contains_key(**name));
+            let rule = Rule {
+                from: Some((v4(10, 0, 0, 0), 8)),
+                to: None,
+                in_port: in_port.map(|name| (*name).to_owned()),
+                mark: None,
+                group: group(&config, of),
+                not: false,
+                action: if action == 0 { Action::Prohibit } else { Action::Table(action) },
+            };
+            config.rules.insert(priority, rule);
         }
         // As a file is read: who is alone has no weight.
-        let all: Vec<Prefix> = config.routes.keys().map(|key| key.to).collect();
+        let all: Vec<_> = config.routes.keys().map(|key| (key.to, key.table)).collect();
         for (key, to) in &mut config.routes {
-            let is_shared = all.iter().filter(|other| **other == key.to).count() > 1;
+            let is_shared = all.iter().filter(|other| **other == (key.to, key.table)).count() > 1;
             to.weight = is_shared.then_some(NonZeroU8::MIN);
         }
         for (ip, port, mac, mtu) in neighbours.into_iter().filter(|row| is_there(row.1)) {

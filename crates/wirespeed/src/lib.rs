@@ -120,6 +120,8 @@ pub use stack::pair;
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+/// Who may use a route, and the rules that choose its table.
+pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
 /// Several stacks, one a core, that are one host.
 pub use stack::shard;
 pub use stack::snapshot;

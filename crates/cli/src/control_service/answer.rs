@@ -3,10 +3,11 @@
 //!
 //! Called by: `control_service.rs` and `mailbox.rs`.
 
+use router::users::Users;
 use serde_json::json;
 use wirespeed::{Budget, Stack};
 
-use super::{change, lookup, rows, taps};
+use super::{change, lookup, rows, rules, taps};
 use crate::running::{Answer, Change, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
@@ -27,16 +28,21 @@ pub(super) enum Wanted {
 
 /// Answer a request; called by the thread that owns the stack. `control` has the limits of the
 /// control socket.
-pub(super) fn of(stack: &mut Stack, wanted: &Wanted, control: &Budget) -> Answer {
+pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Budget) -> Answer {
     match wanted {
-        Wanted::Page(section, cursor) => page(stack, *section, *cursor, control),
+        Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
-        Wanted::Lookup(lookup) => lookup::answer(stack, lookup),
-        Wanted::Change(changes) => change::answer(stack, changes),
+        Wanted::Lookup(lookup) => lookup::answer(stack, users, lookup),
+        Wanted::Change(changes) => change::answer(stack, users, changes),
     }
 }
 
-fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answer {
+fn page(
+    stack: &Stack,
+    users: &Users,
+    (section, cursor): (Section, u64),
+    control: &Budget,
+) -> Answer {
     let (body, next) = match section {
         Section::Stack => (rows::stack(stack), None),
         Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
@@ -53,9 +59,10 @@ fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answe
             rows::page(stack.neighbours_page(cursor, PAGE_ROWS), rows::neighbour)
         }
         Section::Routes => {
-            let row = |r: &_| rows::route(r, stack.now());
+            let row = |r: &_| rows::route(r, users, stack.now());
             rows::page(stack.routes_page(cursor, PAGE_ROWS), row)
         }
+        Section::Rules => (rules::rows(stack, users), None),
         Section::Groups => rows::page(stack.groups_page(cursor, PAGE_ROWS), rows::group),
         Section::Frag => (rows::fragments(stack), None),
         Section::Drops => {

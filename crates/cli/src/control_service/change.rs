@@ -7,26 +7,30 @@
 use core::net::IpAddr;
 use core::num::NonZeroU8;
 
-use serde_json::json;
+use std::sync::Arc;
 
+use router::users::Users;
+use serde_json::json;
 use wirespeed::{
-    Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, Instant, LinkKind,
-    MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack,
+    Access, Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, GROUPS_MAX,
+    Instant, LinkKind, MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack,
 };
 
+use super::rules;
 use crate::running::{Answer, CHANGES_MAX, Change, Hop, Object, Refusal, RouteSpec, Verb};
 
 type Done = Result<(), (Refusal, String)>;
 
 /// Called by the thread that owns the stack. The first change that fails ends the request.
-pub(super) fn answer(stack: &mut Stack, changes: &[Change]) -> Answer {
+pub(super) fn answer(stack: &mut Stack, users: &Users, changes: &[Change]) -> Answer {
     if changes.len() > CHANGES_MAX {
         let why = format!("{} changes at a time, {CHANGES_MAX} is the most", changes.len());
         return Answer::refusal(Refusal::Wrong, why);
     }
     for change in changes {
         let done = match &change.of {
-            Object::Route(spec) => route(stack, change.verb, spec),
+            Object::Route(spec) => route(stack, users, change.verb, spec),
+            Object::Rule(spec) => rules::change(stack, users, change.verb, spec),
             Object::Neighbour { port, ip, mac } => {
                 neighbour(stack, change.verb, (PortId(*port), *ip), mac.as_deref())
             }
@@ -59,7 +63,7 @@ fn cidr_of(text: &str) -> Result<Cidr, (Refusal, String)> {
     text.parse::<Cidr>().or_else(|why| invalid(format!("Invalid argument: {why}")))
 }
 
-fn route(stack: &mut Stack, verb: Verb, spec: &RouteSpec) -> Done {
+fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done {
     let dest = cidr_of(&spec.to)?;
     if dest.network() != dest {
         let network = dest.network();
@@ -74,7 +78,11 @@ fn route(stack: &mut Stack, verb: Verb, spec: &RouteSpec) -> Done {
         return delete(stack, dest, spec);
     }
     let metric = spec.metric.unwrap_or(0);
-    let new = routes_of(stack, dest, spec, metric)?;
+    let access = access(users, spec)?;
+    let mut new = routes_of(stack, dest, spec, metric)?;
+    for route in &mut new {
+        (route.access, route.no_forward) = (access.clone(), spec.no_forward);
+    }
     let there = stack.routes_to(dest, spec.table);
     let is_there = there.iter().any(|r| r.metric == metric);
     match verb {
@@ -119,6 +127,26 @@ fn route(stack: &mut Stack, verb: Verb, spec: &RouteSpec) -> Done {
     }
     stack.remove_routes_to(dest, spec.table, |r| old.contains(r) && !new.contains(r));
     Ok(())
+}
+
+/// The users that a route is to be for.
+fn access(users: &Users, spec: &RouteSpec) -> Result<Option<Arc<Access>>, (Refusal, String)> {
+    let numbers = |names: &[String]| -> Result<Arc<[u32]>, (Refusal, String)> {
+        if names.len() > GROUPS_MAX {
+            return invalid(format!("Invalid argument: a route names {GROUPS_MAX} groups at most"));
+        }
+        names.iter().map(|name| rules::number(name, users)).collect()
+    };
+    Ok(match (&spec.include, &spec.exclude) {
+        (None, None) => None,
+        (Some(names), None) => Some(Arc::new(Access::Include(numbers(names)?))),
+        (None, Some(names)) => Some(Arc::new(Access::Exclude(numbers(names)?))),
+        (Some(_), Some(_)) => {
+            return invalid(
+                "Invalid argument: a route includes groups or excludes some".to_owned(),
+            );
+        }
+    })
 }
 
 /// The routes to add, one for each next hop.

@@ -3,7 +3,8 @@
 //! Called by: `control_service.rs`. The number of taps and the time between two requests are
 //! bounded.
 
-use wirespeed::{Duration, Instant};
+use wirespeed::base::Limit;
+use wirespeed::{Budget, Duration, Instant};
 
 use super::answer;
 use super::taps::Wanted;
@@ -31,10 +32,11 @@ impl Leases {
         stack: usize,
         wanted: Wanted,
         now: Instant,
-        most: usize,
+        control: &mut Budget,
     ) -> Result<Wanted, (Refusal, String)> {
         let is_there = match &wanted {
-            Wanted::Add { .. } if self.0.len() >= most => {
+            Wanted::Add { .. } if !control.admits(Limit::ControlTaps, self.0.len()) => {
+                let most = control.of(Limit::ControlTaps);
                 let why = format!(
                     "{most} taps watch already (limit control_taps). End another `wirespeed dump` \
                      or `top` first"

@@ -2,15 +2,15 @@
 //!
 //! Called by: `answer.rs`, on the thread that owns the stack.
 
+use router::users::Users;
 use serde_json::{Value, json};
-
 use wirespeed::{FibQuery, FibResult, Mtu, Owner, PortId, Route, Stack};
 
 use super::rows;
 use crate::running::{Answer, Lookup, Refusal};
 
 /// Called by the thread that owns the stack.
-pub(super) fn answer(stack: &Stack, lookup: &Lookup) -> Answer {
+pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
     let named = [lookup.output, lookup.input].into_iter().flatten();
     if named.map(PortId).any(|port| stack.device(port).is_none()) {
         let why = "Cannot find device: there is no such port; see `wirespeed ip link`";
@@ -21,13 +21,13 @@ pub(super) fn answer(stack: &Stack, lookup: &Lookup) -> Answer {
         src: lookup.src,
         output: lookup.output.map(PortId),
         input: lookup.input.map(PortId),
-        owner: Owner { uid: lookup.uid, ..Owner::program() },
+        owner: users.owner(&Owner { uid: lookup.uid, groups: lookup.gids.clone().into() }),
         mark: lookup.mark,
     };
-    Answer { body: body(stack, &query), ..Answer::default() }
+    Answer { body: body(stack, users, &query), ..Answer::default() }
 }
 
-fn body(stack: &Stack, query: &FibQuery) -> Value {
+fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
     let mtu = |mtu: Option<Mtu>| mtu.map(Mtu::bytes);
     match stack.fib_lookup(query) {
         FibResult::Local(port) => json!({
@@ -41,7 +41,7 @@ fn body(stack: &Stack, query: &FibQuery) -> Value {
             // Which rule chose the table: there are no rules, so none did.
             "rule": null,
             "table": found.table,
-            "route": found.route.as_ref().map(|route| rows::route(route, stack.now())),
+            "route": found.route.as_ref().map(|route| rows::route(route, users, stack.now())),
             "paths": found.paths.len().max(1),
             "next_hops": found.paths.iter().map(|r| next_hop(stack, r)).collect::<Vec<_>>(),
             "broadcast": found.is_broadcast,

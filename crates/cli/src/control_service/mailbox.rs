@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use router::users::Users;
 use wirespeed::device::Doorbell;
 use wirespeed::{Budget, Stack};
 
@@ -55,7 +56,7 @@ impl Mailbox {
         }
         let mut slot = self.slot();
         if let Some((wanted, control)) = slot.asked.take() {
-            slot.answer = Some(answer::of(stack, &wanted, &control));
+            slot.answer = Some(answer::of(stack, &Users::default(), &wanted, &control));
             self.answered.notify_one();
         }
     }

@@ -4,13 +4,16 @@
 
 use core::net::IpAddr;
 
+use router::users::Users;
 use serde_json::{Value, json};
 use wirespeed::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
 use wirespeed::tcp::Repair;
 use wirespeed::{
-    Address, Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind, Route,
-    Stack, Switch,
+    Access, Address, Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind,
+    Route, Stack, Switch,
 };
+
+use super::rules;
 
 /// A page's rows, and where the next page begins.
 pub(super) fn page<T>(page: Page<T>, row: impl Fn(&T) -> Value) -> (Value, Option<u64>) {
@@ -200,8 +203,17 @@ pub(super) fn neighbour(row: &NeighbourRow) -> Value {
 }
 
 /// A route; `now` is the stack's time, from which its end is counted.
-pub(super) fn route(r: &Route, now: Instant) -> Value {
+pub(super) fn route(r: &Route, users: &Users, now: Instant) -> Value {
+    let names = |groups: &[u32]| groups.iter().map(|&g| rules::group(g, users)).collect::<Vec<_>>();
+    let (include, exclude) = match r.access.as_deref() {
+        None => (None, None),
+        Some(Access::Include(groups)) => (Some(names(groups)), None),
+        Some(Access::Exclude(groups)) => (None, Some(names(groups))),
+    };
     json!({
+        "include": include,
+        "exclude": exclude,
+        "no_forward": r.no_forward,
         "destination": r.dest.network().to_string(),
         "via": r.via.map(|via| via.to_string()),
         "port": r.port,

@@ -17,8 +17,13 @@ As ip(8), for a running wirespeed; words may be cut short, as in `ip r g 192.0.2
   ip route [show|flush [match|root|exact] PREFIX] [table TABLE] [dev PORT] [via IP] [proto P]
            [metric N]
   ip route add|replace|change|del PREFIX [via IP] [dev PORT] [metric N] [mtu BYTES] [table TABLE]
-           [onlink] [nexthop via IP [dev PORT] [weight N] ...]
+           [onlink] [include GROUP,...|exclude GROUP,...] [no_forward]
+           [nexthop via IP [dev PORT] [weight N] ...]
   ip route get ADDRESS [from IP] [iif PORT] [oif PORT] [mark N] [uid N]
+  ip rule  [show] SELECTOR
+  ip rule  add|del SELECTOR table TABLE|unreachable|prohibit|blackhole
+           SELECTOR: [not] [priority N] [from PREFIX] [to PREFIX] [fwmark MARK[/MASK]] [iif PORT]
+           [group GROUP]
   ip neigh [show|flush [PREFIX] [dev PORT] [nud STATE]]
   ip neigh add|replace|change|del IP [lladdr MAC] dev PORT
   ip neigh get IP dev PORT

@@ -120,7 +120,8 @@ pub(crate) fn lookup(words: &mut Words, port: impl Fn(&str) -> Result<u16>) -> R
         return usage(&format!("any valid address is expected rather than \"{first}\""));
     };
     let uid = rustix::process::getuid().as_raw();
-    let mut lookup = Lookup { dst, src: None, output: None, input: None, uid, mark: 0 };
+    let (src, output, input, gids) = (None, None, None, Vec::new());
+    let mut lookup = Lookup { dst, src, output, input, uid, gids, mark: 0 };
     while let Some(word) = words.next() {
         match word {
             "from" => lookup.src = Some(words.parsed("from")?),
@@ -130,6 +131,12 @@ pub(crate) fn lookup(words: &mut Words, port: impl Fn(&str) -> Result<u16>) -> R
             "uid" => lookup.uid = words.parsed("uid")?,
             word => return garbage(word),
         }
+    }
+    // The groups of others are not asked for: who is in a group by one of them looks by himself.
+    if lookup.uid == rustix::process::getuid().as_raw() && lookup.uid != 0 {
+        let others = rustix::process::getgroups().unwrap_or_default();
+        let all = others.into_iter().chain([rustix::process::getgid()]);
+        lookup.gids = all.map(|gid| gid.as_raw()).collect();
     }
     if lookup.src.is_some_and(|src| src.is_ipv4() != lookup.dst.is_ipv4()) {
         return usage("source and destination are of one version of IP");

@@ -31,6 +31,15 @@ pub(super) fn line(row: &Value) -> String {
             ("metric", "metric"),
         ],
     );
+    for key in ["include", "exclude"] {
+        if let Some(names) = row[key].as_array() {
+            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+            line += &format!("{key} {} ", crate::output::plain(&names.join(",")));
+        }
+    }
+    if row["no_forward"] == true {
+        line += "no_forward ";
+    }
     if row["flags"][0] == "linkdown" {
         line += "linkdown ";
     }

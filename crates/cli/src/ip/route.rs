@@ -132,7 +132,9 @@ fn grouped(found: &[Value], asked: &Asked, addresses: &[Value], by: &Selector) -
         let is_shared = !route["weight"].is_null();
         let of_group = is_shared
             && last.is_some_and(|last| !last["weight"].is_null())
-            && ["destination", "table", "metric"].iter().all(|key| same(key));
+            && ["destination", "table", "metric", "include", "exclude", "no_forward"]
+                .iter()
+                .all(|key| same(key));
         last = Some(route);
         let mut row = match (of_group, rows.pop()) {
             (true, Some(row)) => row,
@@ -194,6 +196,14 @@ fn shown(route: &Value, asked: &Asked, addresses: &[Value], by: &Selector) -> Va
     if let Some(ms) = route["expires_ms"].as_u64() {
         row["expires"] = json!(ms / 1000);
     }
+    for key in ["include", "exclude"] {
+        if route[key].is_array() {
+            row[key] = route[key].clone();
+        }
+    }
+    if route["no_forward"] == true {
+        row["no_forward"] = json!(true);
+    }
     if route["mtu"].is_u64() {
         row["metrics"] = json!([{ "mtu": route["mtu"] }]);
     }
@@ -230,6 +240,11 @@ fn removal(row: &Value) -> Option<Change> {
     Some(Change { verb: Verb::Del, of: Object::Route(spec) })
 }
 
+/// Names with commas between them; without any, no group.
+fn groups(word: &str) -> Vec<String> {
+    word.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<RouteSpec> {
     let mut spec = RouteSpec { table: MAIN_TABLE, ..RouteSpec::default() };
     let (mut to, mut hop) = (None::<String>, Hop::default());
@@ -258,6 +273,9 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
                 None => return usage("a route is in one table: give its number"),
             },
             "onlink" => spec.onlink = true,
+            "include" => spec.include = Some(groups(words.value("include")?)),
+            "exclude" => spec.exclude = Some(groups(words.value("exclude")?)),
+            "no_forward" => spec.no_forward = true,
             "proto" | "protocol" => match (words.value("proto")?, verb) {
                 (proto, Verb::Del) => spec.proto = Some(protocol(proto)?),
                 ("static" | "boot", _) => {}

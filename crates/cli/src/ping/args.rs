@@ -2,6 +2,8 @@
 //!
 //! Called by: clap, then `run.rs`.
 
+use std::path::PathBuf;
+
 use wirespeed::Duration;
 
 use crate::names;
@@ -48,6 +50,12 @@ pub(crate) struct Args {
     /// One JSON document on standard output
     #[arg(long)]
     pub(super) json: bool,
+    /// Ask from the stack of a running program, by its control socket, as the user that you are
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "outside"])]
+    pub(super) socket: Option<PathBuf>,
+    /// The same, by the program's process number
+    #[arg(long, value_name = "N", conflicts_with = "outside")]
+    pub(super) pid: Option<u32>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

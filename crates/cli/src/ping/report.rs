@@ -33,6 +33,21 @@ struct Reply {
     duplicate: bool,
 }
 
+/// What an ICMP error says, in ping's words.
+pub(crate) fn trouble(error: EchoError) -> String {
+    match error {
+        EchoError::Unreachable(Unreachable::Net) => "Destination Net Unreachable".to_owned(),
+        EchoError::Unreachable(Unreachable::Host) => "Destination Host Unreachable".to_owned(),
+        EchoError::Unreachable(Unreachable::Port) => "Destination Port Unreachable".to_owned(),
+        EchoError::Unreachable(Unreachable::Protocol) => {
+            "Destination Protocol Unreachable".to_owned()
+        }
+        EchoError::Unreachable(Unreachable::Prohibited) => "Packet filtered".to_owned(),
+        EchoError::TooBig(mtu) => format!("Frag needed and DF set (mtu = {mtu})"),
+        EchoError::TimeExceeded => "Time to live exceeded".to_owned(),
+    }
+}
+
 /// Sums over round trips, in milliseconds.
 #[derive(Default)]
 struct Times {
@@ -139,24 +154,13 @@ impl Tally {
         ))
     }
 
-    /// An ICMP error arrived instead of a reply.
-    pub(super) fn error(&mut self, from: IpAddr, seq: u16, error: EchoError) -> Result<()> {
+    /// An ICMP error arrived instead of a reply; `what` as [`trouble`] has it.
+    pub(super) fn error(&mut self, from: IpAddr, seq: u16, what: &str) -> Result<()> {
         if let Some(request) = self.requests.get_mut(&seq)
             && !core::mem::replace(&mut request.answered, true)
         {
             self.errors += 1;
         }
-        let what = match error {
-            EchoError::Unreachable(Unreachable::Net) => "Destination Net Unreachable".to_owned(),
-            EchoError::Unreachable(Unreachable::Host) => "Destination Host Unreachable".to_owned(),
-            EchoError::Unreachable(Unreachable::Port) => "Destination Port Unreachable".to_owned(),
-            EchoError::Unreachable(Unreachable::Protocol) => {
-                "Destination Protocol Unreachable".to_owned()
-            }
-            EchoError::Unreachable(Unreachable::Prohibited) => "Packet filtered".to_owned(),
-            EchoError::TooBig(mtu) => format!("Frag needed and DF set (mtu = {mtu})"),
-            EchoError::TimeExceeded => "Time to live exceeded".to_owned(),
-        };
         self.line(&format!("From {from} icmp_seq={seq} {what}"))
     }
 
@@ -256,8 +260,8 @@ mod tests {
         tally.reply(address, 1, 64, 56, at(12)).expect("no output");
         tally.reply(address, 2, 64, 56, at(13)).expect("no output");
         let error = EchoError::Unreachable(Unreachable::Host);
-        tally.error(address, 3, error).expect("no output");
-        tally.error(address, 3, error).expect("no output");
+        tally.error(address, 3, &trouble(error)).expect("no output");
+        tally.error(address, 3, &trouble(error)).expect("no output");
         assert_eq!((tally.received, tally.duplicates, tally.errors), (2, 1, 1));
         assert_eq!((tally.settled(), tally.loss()), (3, 50.0));
         assert_eq!(tally.times.figures(), [1.0, 2.0, 3.0, 1.0]);

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use wirespeed::{DropReason, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
 
 use super::args::Args;
-use super::report::Tally;
+use super::report::{Tally, trouble};
 use crate::clock::Interrupt;
 use crate::outside::Outside;
 use crate::{names, output};
@@ -145,7 +145,7 @@ fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<
                 tally.reply(echo.from, echo.seq, echo.ttl, payload.len(), echo.at)?;
                 outside.stack.give_back(payload);
             }
-            Err(error) => tally.error(echo.from, echo.seq, error)?,
+            Err(error) => tally.error(echo.from, echo.seq, &trouble(error))?,
         }
     }
     Ok(())

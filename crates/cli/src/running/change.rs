@@ -36,6 +36,7 @@ pub(crate) struct Change {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Object {
     Route(RouteSpec),
+    Rule(RuleSpec),
     Neighbour {
         port: u16,
         ip: IpAddr,
@@ -63,6 +64,30 @@ pub(crate) struct RouteSpec {
     pub(crate) proto: Option<String>,
     /// Its gateway is a neighbour whatever the addresses say.
     pub(crate) onlink: bool,
+    /// The names of the groups that it is for, or is not for.
+    #[serde(default)]
+    pub(crate) include: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) exclude: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) no_forward: bool,
+}
+
+/// A rule; for [`Verb::Del`] what is not given matches every one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RuleSpec {
+    /// If it is not given one is chosen.
+    pub(crate) priority: Option<u32>,
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
+    pub(crate) in_port: Option<u16>,
+    /// A mark, and the bits of it that count.
+    pub(crate) mark: Option<(u32, u32)>,
+    pub(crate) group: Option<String>,
+    pub(crate) not: bool,
+    pub(crate) table: Option<u32>,
+    /// Instead of a table: unreachable, prohibit or blackhole.
+    pub(crate) action: Option<String>,
 }
 
 /// A next hop; `weight` if it shares the packets with others.
@@ -81,5 +106,8 @@ pub(crate) struct Lookup {
     pub(crate) output: Option<u16>,
     pub(crate) input: Option<u16>,
     pub(crate) uid: u32,
+    /// The user's groups on this machine, as far as they are known.
+    #[serde(default)]
+    pub(crate) gids: Vec<u32>,
     pub(crate) mark: u32,
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration as Span, Instant as Monotone};
 
 use anyhow::{Context, Result};
@@ -39,6 +40,8 @@ pub(super) struct Engine {
     control: ControlService,
     pages: Option<http::Server>,
     program: Program,
+    /// Why other users cannot connect, if they were to.
+    closed: Option<String>,
     /// When to look again although no descriptor is ready.
     due: Instant,
 }
@@ -51,6 +54,13 @@ impl Engine {
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
         let of = StackConfig { budget: config.budget(), ..StackConfig::new([half(0), half(8)]) };
         let mut control = ControlService::open("up");
+        control.open_sockets();
+        let closed = config.control.as_ref().and_then(|for_users| {
+            let opened = control.open_for_users(Path::new(&for_users.socket));
+            let why = format!("control: {}", opened.err()?);
+            report::error(&why);
+            Some(why)
+        });
         if config.shards > 1 {
             control.have_shards();
         }
@@ -67,8 +77,8 @@ impl Engine {
         let version = env!("WIRESPEED_VERSION").to_owned();
         let program = Program { version, ..Program::default() };
         let live = Live::default();
-        let due = Instant::ZERO;
-        Ok(Engine { shards, drivers, names, live, control, pages: None, program, due })
+        let (pages, due) = (None, Instant::ZERO);
+        Ok(Engine { shards, drivers, names, live, control, pages, program, closed, due })
     }
 
     /// Let a configuration take effect.
@@ -80,13 +90,18 @@ impl Engine {
                 devices::adopt(port, granted.remove(name).unwrap_or_default(), count)
             })
         })?;
-        let failed = report::operations(&done);
+        let users = self.live.users();
+        let admitted = config.control.iter().flat_map(|control| &control.groups);
+        self.control.set_users(users, admitted.filter_map(|name| users.number(name)));
+        let mut failed = report::operations(&done);
+        let carried_out = done.len() - failed.len();
+        failed.extend(self.closed.clone());
         self.program.applied += 1;
         self.program.failed += u64::from(!failed.is_empty());
         self.program.failures.clone_from(&failed);
         self.due = Instant::ZERO;
         let absent = self.live.absent(config);
-        Ok(Report { carried_out: done.len() - failed.len(), failed, absent }.cut())
+        Ok(Report { carried_out, failed, absent }.cut())
     }
 
     /// Serve metrics at this socket, or no longer.

@@ -59,10 +59,15 @@ pub(super) fn summary(file: &str, config: &router::config::Config) -> String {
         1 => format!("1 {one}"),
         n => format!("{n} {one}s"),
     };
-    format!(
-        "{file}: valid: {}, {}, {}\n",
+    let mut all = vec![
         count(config.ports.len(), "port"),
         count(config.routes.len(), "route"),
         count(config.neighbours.len(), "neighbour"),
-    )
+    ];
+    for (number, one) in [(config.groups.len(), "group"), (config.rules.len(), "rule")] {
+        if number > 0 {
+            all.push(count(number, one));
+        }
+    }
+    format!("{file}: valid: {}\n", all.join(", "))
 }

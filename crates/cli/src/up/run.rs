@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use router::accounts::Accounts;
 use router::config::{BYTES_MAX, Config};
 use router::devices::Opener;
 use router::orders::{self, Order, Report};
@@ -37,7 +38,7 @@ const END: Duration = Duration::from_secs(10);
 /// Look whether a file is valid.
 pub(super) fn check(file: &Path) -> Result<Outcome> {
     let (name, text) = read(file).map_err(usage)?;
-    match Config::parse(&name, &text) {
+    match Config::parse_with(&name, &text, &mut Accounts::system()) {
         Ok(config) => {
             output::out(&summary(&name, &config))?;
             crowded(&config);
@@ -53,7 +54,8 @@ pub(super) fn check(file: &Path) -> Result<Outcome> {
 /// Run a router.
 pub(super) fn up(file: &Path) -> Result<Outcome> {
     let (name, text) = read(file).map_err(usage)?;
-    let config = match Config::parse(&name, &text) {
+    let mut accounts = Accounts::system();
+    let config = match Config::parse_with(&name, &text, &mut accounts) {
         Ok(config) => config,
         Err(problems) => {
             error(&problems.to_string());
@@ -70,7 +72,7 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
     let opener = Opener::new(config.shards);
     let mut parent = Parent { orders: ours, worker, opener, running };
     let (has_ports, forwarding) = (!config.ports.is_empty(), config.forwarding);
-    let began = parent.apply(&name, &text, config);
+    let began = parent.apply(&name, (&text, &accounts), config);
     match began {
         Ok(_) if has_ports && parent.running.ports.is_empty() => return parent.without_ports(),
         Ok(report) if report.failed.is_empty() => {}
@@ -183,7 +185,12 @@ struct Parent {
 
 impl Parent {
     /// Let a configuration take effect.
-    fn apply(&mut self, file: &str, text: &str, config: Config) -> Result<Report> {
+    fn apply(
+        &mut self,
+        file: &str,
+        (text, accounts): (&str, &Accounts),
+        config: Config,
+    ) -> Result<Report> {
         let operations = plan::difference(&self.running, &config);
         for (name, port) in operations.iter().filter_map(plan::Operation::needs_device) {
             match self.opener.open(name, port) {
@@ -198,7 +205,9 @@ impl Parent {
         }
         let memory = memfd_create("config", MemfdFlags::CLOEXEC).context("no memory")?;
         let mut memory = std::fs::File::from(memory);
-        memory.write_all(text.as_bytes()).context("no memory for the configuration")?;
+        let accounts = serde_json::to_string(accounts)? + "\n";
+        let written = memory.write_all(accounts.as_bytes());
+        written.and_then(|()| memory.write_all(text.as_bytes())).context("no memory for it")?;
         let order = Order::Apply { file: file.to_owned() };
         let mut report = self.ask(&order, Some(&memory.into()))?;
         let served = self.metrics(&config)?;
@@ -274,7 +283,8 @@ impl Parent {
                 return Ok(());
             }
         };
-        let config = match Config::parse(&name, &text) {
+        let mut accounts = Accounts::system();
+        let config = match Config::parse_with(&name, &text, &mut accounts) {
             Ok(config) => config,
             Err(problems) => {
                 error(&problems.to_string());
@@ -285,7 +295,7 @@ impl Parent {
         for section in plan::needs_restart(&self.running, &config) {
             warning(&format!("{section} counts from the start of the program: start it again"));
         }
-        let report = self.apply(&name, &text, config)?;
+        let report = self.apply(&name, (&text, &accounts), config)?;
         let (done, failed) = (report.carried_out, report.failed.len());
         info(&format!("{name}: {done} changes took effect, {failed} failed"));
         Ok(())
@@ -348,7 +358,7 @@ impl Parent {
 
     /// The worker's exit status as ours.
     fn exit(self, status: Option<ExitStatus>) -> Result<Outcome> {
-        sweep();
+        sweep(self.running.control.as_ref().map(|control| Path::new(&control.socket)));
         let status = match (self.worker, status) {
             (Worker::Thread(thread), _) if thread.is_finished() => {
                 let ended = thread.join().map_err(|_| anyhow!("the router's thread panicked"))?;
@@ -373,9 +383,12 @@ impl Parent {
     }
 }
 
-/// The worker cannot remove the file of its control socket.
-fn sweep() {
+/// The worker cannot remove the files of its control sockets.
+fn sweep(for_users: Option<&Path>) {
     use wirespeed::control::path;
+    if let Some(socket) = for_users {
+        path::remove_dead(socket);
+    }
     let runtime = std::env::var_os("XDG_RUNTIME_DIR");
     let uid = rustix::process::geteuid().as_raw();
     path::sweep(&path::directory(runtime.as_deref(), uid));

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use router::accounts::Accounts;
 use router::config::{BYTES_MAX, Config};
 use router::orders::{self, Order, Report};
 use router::privileges;
@@ -102,10 +103,16 @@ fn wait(orders: BorrowedFd<'_>, engine: Option<&Engine>) -> Result<bool> {
     }
 }
 
-/// The configuration, which the first process has found valid.
+/// Accounts and text: a name of an account has its number beside it, and is not there twice.
+const FILE_MAX: u64 = 8 * BYTES_MAX as u64;
+
+/// The accounts that the configuration names, in a line, and its text, which the first process has
+/// found valid.
 fn read(file: &str, fd: OwnedFd) -> Result<Config> {
-    let (mut text, mut from) = (String::new(), File::from(fd));
+    let (mut all, mut from) = (String::new(), File::from(fd));
     from.rewind()?;
-    from.take(BYTES_MAX as u64 + 1).read_to_string(&mut text).context("cannot read it")?;
-    Ok(Config::parse(file, &text)?)
+    from.take(FILE_MAX).read_to_string(&mut all).context("cannot read it")?;
+    let (accounts, text) = all.split_once('\n').context("it has no accounts")?;
+    let mut accounts: Accounts = serde_json::from_str(accounts)?;
+    Ok(Config::parse_with(file, text, &mut accounts)?)
 }

@@ -25,9 +25,13 @@ mod up;
 #[cfg(target_os = "linux")]
 mod up_paths;
 #[cfg(target_os = "linux")]
+mod up_policy;
+#[cfg(target_os = "linux")]
 mod up_ports;
 #[cfg(target_os = "linux")]
 mod up_shards;
+#[cfg(target_os = "linux")]
+mod up_users;
 #[cfg(target_os = "linux")]
 mod wire;
 
@@ -42,8 +46,10 @@ fn main() -> ExitCode {
         sockets::CASES,
         up::CASES,
         up_paths::CASES,
+        up_policy::CASES,
         up_ports::CASES,
         up_shards::CASES,
+        up_users::CASES,
         wire::CASES,
     ];
     #[cfg(not(target_os = "linux"))]

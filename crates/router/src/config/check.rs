@@ -5,24 +5,28 @@
 
 use core::net::IpAddr;
 use core::num::NonZeroU8;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Cidr, IpVersion, Limit, Mtu};
 
-use stack::route::PATHS_MAX;
+use stack::route::{MAIN_TABLE, PATHS_MAX, TABLES_MAX};
 
 use super::place::{At, Log};
 use super::read::{Draft, NeighbourDraft, PortDraft, RouteDraft};
 use super::section::unknown;
-use super::{Asks, Config, Link, Neighbour, Port, RouteKey, RouteTo, prefix};
+use super::{Asks, Config, Link, Neighbour, Port, RouteKey, RouteTo, policy, prefix};
+use crate::accounts::Accounts;
 
 /// Names of ports are shown in tables and metrics.
 const NAME_MAX: usize = 32;
 
-pub(super) fn config(draft: Draft, log: &mut Log<'_>) -> Config {
-    let Draft { mut config, ports, routes, neighbours, gaps } = draft;
+pub(super) fn config(draft: Draft, accounts: &mut Accounts, log: &mut Log<'_>) -> Config {
+    let Draft { mut config, ports, routes, neighbours, gaps, groups, rules, control } = draft;
     config.ports = self::ports(&ports, &config, log);
     addresses(&ports, log);
+    config.groups = policy::check_groups(groups, accounts, log);
+    policy::check_rules(&rules, &mut config, log);
+    config.control = control.map(|control| policy::check_control(control, &config, log));
     self::routes(&routes, &mut config, log);
     let mut seen = BTreeMap::new();
     for neighbour in &neighbours {
@@ -49,7 +53,7 @@ pub(super) fn config(draft: Draft, log: &mut Log<'_>) -> Config {
 }
 
 /// Note a key that is there a second time.
-fn is_first<K: Ord>(
+pub(super) fn is_first<K: Ord>(
     seen: &mut BTreeMap<K, usize>,
     key: K,
     at: usize,
@@ -226,7 +230,7 @@ fn addresses(drafts: &[PortDraft], log: &mut Log<'_>) {
     }
 }
 
-fn has_no_host_bits(to: &At<Cidr>, log: &mut Log<'_>) {
+pub(super) fn has_no_host_bits(to: &At<Cidr>, log: &mut Log<'_>) {
     if to.value.network() != to.value {
         let network = to.value.network();
         log.note(to.at, format!("{} is an address, no network: write {network}", to.value));
@@ -240,18 +244,19 @@ fn routes(drafts: &[RouteDraft], config: &mut Config, log: &mut Log<'_>) {
         if let Some(key) = self::route(draft, config, log)
             && is_first(&mut seen, key.clone(), draft.to.at, "this route", log)
         {
-            let count: &mut usize = counts.entry(key.to).or_default();
+            let count: &mut usize = counts.entry((key.to, key.table)).or_default();
             *count += 1;
             if *count == PATHS_MAX + 1 {
                 let what = format!("more than {PATHS_MAX} routes lead to this network");
                 log.note(draft.to.at, format!("{what}: remove some"));
             }
-            let to = RouteTo { mtu: draft.mtu, weight: draft.weight, metric: draft.metric };
-            config.routes.insert(key, to);
+            let users = policy::check_users(&draft.users, config, log);
+            let RouteDraft { mtu, weight, metric, no_forward, .. } = *draft;
+            config.routes.insert(key, RouteTo { mtu, weight, metric, users, no_forward });
         }
     }
     for (key, to) in &mut config.routes {
-        let is_shared = counts.get(&key.to).is_some_and(|&count| count > 1);
+        let is_shared = counts.get(&(key.to, key.table)).is_some_and(|&count| count > 1);
         to.weight = is_shared.then(|| to.weight.unwrap_or(NonZeroU8::MIN));
     }
 }
@@ -273,16 +278,20 @@ fn route(draft: &RouteDraft, config: &Config, log: &mut Log<'_>) -> Option<Route
     let is_own = |(&addr, &prefix_len): (&IpAddr, &u8)| {
         prefix(Cidr { addr, prefix_len }) == prefix(draft.to.value)
     };
-    if own.iter().any(is_own) {
+    if draft.table == MAIN_TABLE && own.iter().any(is_own) {
         let what = format!("'{port}' has an address in this network: remove the route");
         log.note(draft.to.at, what);
     }
     let via = draft.via.as_ref().map(|via| via.value);
-    Some(RouteKey { to: prefix(draft.to.value), port, via })
+    Some(RouteKey { to: prefix(draft.to.value), port, via, table: draft.table })
 }
 
 /// The name of a port that has to be there.
-fn known<'a>(name: &At<String>, config: &'a Config, log: &mut Log<'_>) -> Option<&'a str> {
+pub(super) fn known<'a>(
+    name: &At<String>,
+    config: &'a Config,
+    log: &mut Log<'_>,
+) -> Option<&'a str> {
     let found = config.ports.get_key_value(&name.value);
     if found.is_none() {
         let names: Vec<&str> = config.ports.keys().map(String::as_str).collect();
@@ -356,6 +365,7 @@ fn bound(config: &Config, ports: &[PortDraft], log: &mut Log<'_>) {
     let counts = [
         (Limit::BurstGaps, config.gaps.len(), "gaps"),
         (Limit::Routes, config.routes.len(), "routes"),
+        (Limit::Rules, config.rules.len(), "rules"),
         (
             Limit::NeighbourMtus,
             config.neighbours.values().filter(|n| n.mtu.is_some()).count(),
@@ -368,6 +378,10 @@ fn bound(config: &Config, ports: &[PortDraft], log: &mut Log<'_>) {
             let name = limit.name();
             log.note(0, format!("there are {count} {what}: raise {name} under [limits]"));
         }
+    }
+    let tables: BTreeSet<u32> = config.routes.keys().map(|key| key.table).collect();
+    if tables.len() >= TABLES_MAX {
+        log.note(0, format!("routes are in more than {} tables: use fewer", TABLES_MAX - 1));
     }
     if ports.len() > usize::from(u16::MAX) {
         log.note(0, "there are more than 65535 ports: remove some");

@@ -8,11 +8,14 @@ use std::str::FromStr;
 
 use base::{Cidr, Duration, Limit, MacAddr, Mtu, Switch};
 use device::mitigation::Mitigation;
+use stack::route::MAIN_TABLE;
 use toml::de::{DeTable, DeValue};
 
 use super::place::{At, Log, Problems};
+use super::policy::{self, ControlDraft, GroupDraft, RuleDraft, UsersDraft};
 use super::section::{self, Section};
 use super::{Asks, BYTES_MAX, Config, DeviceName, Kind, SHARDS_MAX, check};
+use crate::accounts::Accounts;
 
 /// The longest wait for queued output at the end.
 const DRAIN_MAX_S: usize = 300;
@@ -30,18 +33,16 @@ const KEYS: &[&str] = &[
     "route",
     "neighbour",
     "gap",
+    "groups",
     "rule",
-    "group",
+    "control",
     "tap",
     "shards",
 ];
 
 /// Keys whose parts of the program are still to come.
-const LATER: &[(&str, &str)] = &[
-    ("rule", "rules that select routing tables"),
-    ("group", "groups of users"),
-    ("tap", "captures to files; `wirespeed dump -w FILE` captures from a running router"),
-];
+const LATER: &[(&str, &str)] =
+    &[("tap", "captures to files; `wirespeed dump -w FILE` captures from a running router")];
 
 /// The file with the places of its values.
 #[derive(Default)]
@@ -51,6 +52,9 @@ pub(super) struct Draft {
     pub(super) routes: Vec<RouteDraft>,
     pub(super) neighbours: Vec<NeighbourDraft>,
     pub(super) gaps: Vec<(At<Cidr>, Duration)>,
+    pub(super) groups: Vec<GroupDraft>,
+    pub(super) rules: Vec<RuleDraft>,
+    pub(super) control: Option<ControlDraft>,
 }
 
 pub(super) struct PortDraft {
@@ -72,6 +76,9 @@ pub(super) struct RouteDraft {
     pub(super) via: Option<At<IpAddr>>,
     pub(super) mtu: Option<Mtu>,
     pub(super) weight: Option<NonZeroU8>,
+    pub(super) table: u32,
+    pub(super) users: UsersDraft,
+    pub(super) no_forward: bool,
     pub(super) metric: u32,
 }
 
@@ -83,7 +90,7 @@ pub(super) struct NeighbourDraft {
 }
 
 /// The configuration in `text`.
-pub(super) fn config(file: &str, text: &str) -> Result<Config, Problems> {
+pub(super) fn config(file: &str, text: &str, accounts: &mut Accounts) -> Result<Config, Problems> {
     let mut log = Log::new(file, text);
     if text.len() > BYTES_MAX {
         log.note(0, format!("the file is longer than {BYTES_MAX} bytes: remove some of it"));
@@ -98,7 +105,7 @@ pub(super) fn config(file: &str, text: &str) -> Result<Config, Problems> {
         }
     };
     let draft = draft(table.get_ref(), &mut log);
-    let config = check::config(draft, &mut log);
+    let config = check::config(draft, accounts, &mut log);
     if log.is_empty() { Ok(config) } else { Err(log.problems()) }
 }
 
@@ -137,7 +144,18 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
-    const ROUTE: &[&str] = &["to", "via", "port", "mtu", "weight", "metric"];
+    const ROUTE: &[&str] = &[
+        "to",
+        "via",
+        "port",
+        "mtu",
+        "weight",
+        "metric",
+        "table",
+        "include",
+        "exclude",
+        "no_forward",
+    ];
     for section in many(&all, "route", "[[route]]", ROUTE, log) {
         draft.routes.extend(route(&section, log));
     }
@@ -148,11 +166,14 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     for section in many(&all, "gap", "[[gap]]", &["to", "microseconds"], log) {
         draft.gaps.extend(gap(&section, log));
     }
+    draft.groups = policy::groups(&all, log);
+    draft.rules = policy::rules(&all, log);
+    draft.control = policy::control(&all, log);
     draft
 }
 
 /// The table at `key`, if it is there.
-fn one<'a>(
+pub(super) fn one<'a>(
     all: &Section<'a>,
     key: &str,
     name: &'static str,
@@ -171,7 +192,7 @@ fn one<'a>(
 }
 
 /// The tables at `key`.
-fn many<'a>(
+pub(super) fn many<'a>(
     all: &Section<'a>,
     key: &str,
     name: &'static str,
@@ -262,7 +283,7 @@ fn port(section: &Section<'_>, log: &mut Log<'_>) -> Option<PortDraft> {
     Some(draft)
 }
 
-fn owned(text: At<&str>) -> At<String> {
+pub(super) fn owned(text: At<&str>) -> At<String> {
     At { value: text.value.to_owned(), at: text.at }
 }
 
@@ -298,8 +319,12 @@ fn mtu(section: &Section<'_>, log: &mut Log<'_>) -> Option<At<Mtu>> {
 fn route(section: &Section<'_>, log: &mut Log<'_>) -> Option<RouteDraft> {
     section.needed("to", "\"0.0.0.0/0\"", log);
     let weight = section.number("weight", (1, usize::from(u8::MAX)), log);
+    let table = policy::table(section, log).map_or(MAIN_TABLE, |table| table.value);
     let metric = section.number("metric", (0, u32::MAX as usize), log);
     Some(RouteDraft {
+        table,
+        users: policy::users(section, log),
+        no_forward: section.flag("no_forward", log).unwrap_or(false),
         to: section.parsed("to", "198.51.100.0/24", log)?,
         port: section.text("port", log).map(owned),
         via: section.parsed("via", "192.0.2.254", log),

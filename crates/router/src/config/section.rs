@@ -40,6 +40,11 @@ impl<'a> Section<'a> {
         Section { table, at, name }
     }
 
+    /// A table whose keys are names of something.
+    pub(super) fn of_names(table: &'a DeTable<'a>, at: usize, name: &'static str) -> Section<'a> {
+        Section { table, at, name }
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<&'a Value<'a>> {
         self.table.get(key)
     }

@@ -1,6 +1,9 @@
 //! What files give, and the messages about what is wrong in them.
 
+use stack::route::{Action, MAIN_TABLE};
+
 use super::*;
+use crate::accounts::Accounts;
 
 /// The messages about a file named `r.toml`.
 fn wrong(text: &str) -> Vec<String> {
@@ -35,7 +38,9 @@ fn an_empty_file_is_a_router_without_ports() {
 
 #[test]
 fn the_example_is_valid() {
-    let config = right(include_str!("../../../../examples/router.toml"));
+    let text = include_str!("../../../../examples/router.toml");
+    let config = Config::parse_with("r.toml", text, &mut Accounts::system());
+    let config = config.unwrap_or_else(|problems| panic!("{problems}"));
     assert!(config.ports.len() >= 3 && config.is_trunk("lan") && !config.is_trunk("wan"));
     assert!(!config.routes.is_empty() && config.metrics.is_some());
 }
@@ -86,7 +91,7 @@ fn shards_are_counted_and_what_they_cannot_have_is_refused() {
 
 #[test]
 fn what_is_still_to_come_is_said() {
-    says("[[rule]]\n", "1:1", &["rule is not available yet", "remove it"]);
+    says("tap = 1\n", "1:7", &["tap is not available yet", "remove it"]);
 }
 
 #[test]
@@ -194,6 +199,113 @@ fn vlans_are_of_ports_with_devices() {
     says(&vlan("lan").replace("vlan = 5\n", ""), "7:10", &["has no number"]);
     says(&vlan("lan").replace("tap:", "tun:"), "7:10", &["no Ethernet frames"]);
     says(&vlan("lan").replace("vlan", "device = \"tap:x\"\nvlan"), "8:10", &["remove one"]);
+}
+
+#[test]
+fn groups_have_users_and_groups_of_the_machine() {
+    let config = right("[groups]\nstaff = [1000, \"%100\", 1001]\nnobody-yet = []\n");
+    let staff = &config.groups["staff"];
+    assert_eq!(staff.uids, [1000, 1001].into());
+    assert_eq!(staff.gids, [100].into());
+    assert_eq!(config.groups["nobody-yet"], Members::default());
+    // Root is on every machine.
+    let mut accounts = Accounts::system();
+    let text = "[groups]\nadmins = [\"root\", \"%root\"]\n";
+    let config = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
+    let root = Members { uids: [0].into(), gids: [0].into() };
+    assert_eq!(config.groups["admins"], root);
+    // Who can ask nobody is passed what the other was told.
+    let told = serde_json::to_string(&accounts).expect("text");
+    let mut accounts: Accounts = serde_json::from_str(&told).expect("accounts");
+    let again = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
+    assert_eq!(again, config);
+}
+
+#[test]
+fn groups_that_are_not_written_well() {
+    says("groups = 3\n", "1:10", &["write a section [groups]"]);
+    says("[groups]\nstaff = \"alice\"\n", "2:9", &["write a list, as staff = ["]);
+    says("[groups]\nstaff = [1.5]\n", "2:10", &["\"alice\" or 1001"]);
+    says("[groups]\nstaff = [-1]\n", "2:10", &["whole number"]);
+    says("[groups]\nstaff = [\"no such user\"]\n", "2:10", &["no user 'no such user'"]);
+    says("[groups]\nstaff = [\"%no such\"]\n", "2:10", &["no group 'no such'", "\"%100\""]);
+    says("[groups]\n\"a b\" = []\n", "2:1", &["1 to 32 letters"]);
+    says("[groups]\n7 = []\n", "2:1", &["is no number"]);
+}
+
+const GROUPS: &str = "[groups]\nstaff = [1000]\nguests = [1001]\n";
+
+#[test]
+fn routes_are_for_groups_in_tables() {
+    let route = "[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.9\"\n";
+    let with = |more: &str| with_lan(&format!("{route}{more}{GROUPS}"));
+    let of = |text: &str| {
+        let config = right(text);
+        let (key, to) = config.routes.into_iter().next().expect("a route");
+        (key.table, to.users, to.no_forward)
+    };
+    let names = |name: &str| [name.to_owned()].into();
+    assert_eq!(of(&with("")), (MAIN_TABLE, None, false));
+    assert_eq!(
+        of(&with("table = 10\ninclude = [\"staff\"]\nno_forward = true\n")),
+        (10, Some(For::Include(names("staff"))), true)
+    );
+    let exclude = of(&with("table = \"main\"\nexclude = \"guests\"\n"));
+    assert_eq!(exclude, (MAIN_TABLE, Some(For::Exclude(names("guests"))), false));
+    says(&with("include = [\"stuff\"]\n"), "8:12", &["no group 'stuff'", "'staff'"]);
+    says(&with("include = []\nexclude = []\n"), "9:11", &["remove one of the lists"]);
+    says(&with("table = 0\n"), "8:9", &["from 1 to"]);
+    says(&with_lan(&format!("{route}include = \"staff\"\n")), "8:11", &["under [groups]"]);
+    // The same network in two tables is two routes, and shares nothing.
+    let other = right(&with_lan(&format!("{route}{route}table = 10\n")));
+    assert!(other.routes.len() == 2 && other.routes.values().all(|to| to.weight.is_none()));
+    // In another table the network of a port may have another way.
+    right(&with_lan("[[route]]\nto = \"192.0.2.0/24\"\nvia = \"192.0.2.9\"\ntable = 10\n"));
+}
+
+#[test]
+fn rules_choose_tables_by_more_than_the_destination() {
+    let config = right(&with_lan(&format!(
+        "{GROUPS}[[rule]]\npriority = 100\nfrom = \"192.0.2.0/25\"\nto = \"198.51.100.0/24\"\n\
+         in_port = \"lan\"\nmark = \"0x10/0xff\"\ntable = 10\n\
+         [[rule]]\npriority = 50\ngroup = \"guests\"\nnot = true\nmark = 7\n\
+         action = \"prohibit\"\n",
+    )));
+    let rule = &config.rules[&100];
+    assert_eq!(rule.in_port.as_deref(), Some("lan"));
+    assert_eq!((rule.mark, rule.action), (Some((0x10, 0xff)), Action::Table(10)));
+    assert_eq!(rule.from, Some((IpAddr::from([192, 0, 2, 0]), 25)));
+    let other = &config.rules[&50];
+    assert_eq!((other.group.as_deref(), other.not), (Some("guests"), true));
+    assert_eq!((other.mark, other.action), (Some((7, u32::MAX)), Action::Prohibit));
+    let rule = |lines: &str| with_lan(&format!("[[rule]]\n{lines}"));
+    says(&rule("table = 10\n"), "5:1", &["[[rule]] has no priority"]);
+    says(&rule("priority = 1\n"), "5:1", &["the rule does nothing"]);
+    says(&rule("priority = 1\ntable = 1\naction = \"prohibit\"\n"), "8:10", &["remove one"]);
+    says(&rule("priority = 1\naction = \"prohibt\"\n"), "7:10", &["did you mean 'prohibit'?"]);
+    says(&rule("priority = 32766\ntable = 10\n"), "6:12", &["the main table's"]);
+    let one = "[[rule]]\npriority = 1\ntable = 10\n";
+    says(&one.repeat(2), "5:12", &["priority 1 is in line 2 already"]);
+    says(&rule("priority = 1\ntable = 1\nin_port = \"lam\"\n"), "8:11", &["mean 'lan'?"]);
+    says(&rule("priority = 1\ntable = 1\nmark = \"x\"\n"), "8:8", &["0x10/0xff"]);
+    says(&rule("priority = 1\ntable = 1\nfrom = \"192.0.2.1/24\"\n"), "8:8", &["no network"]);
+    let mixed = "priority = 1\ntable = 1\nfrom = \"192.0.2.0/24\"\nto = \"::/0\"\n";
+    says(&rule(mixed), "9:6", &["different versions"]);
+    let forwarded = format!("{GROUPS}{one}group = \"staff\"\nin_port = \"lan\"\n");
+    says(&with_lan(&forwarded), "8:1", &["is of no user"]);
+    says(&format!("[limits]\nrules = 0\n{one}"), "1:1", &["raise rules"]);
+}
+
+#[test]
+fn other_users_have_a_socket_by_their_groups() {
+    let control = |lines: &str| format!("{GROUPS}[control]\n{lines}");
+    let socket = "socket = \"/run/w.sock\"\n";
+    let config = right(&control(&format!("{socket}groups = [\"staff\"]\n")));
+    let wanted = Control { socket: "/run/w.sock".to_owned(), groups: ["staff".to_owned()].into() };
+    assert_eq!(config.control, Some(wanted));
+    says(&control(socket), "4:1", &["[control] has no groups"]);
+    says(&control("socket = \"w.sock\"\ngroups = []\n"), "5:10", &["a path from / on"]);
+    says(&control(&format!("{socket}groups = \"staf\"\n")), "6:10", &["did you mean 'staff'?"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn stack_with(config: StackConfig) -> Stack {
 }
 
 fn done(stack: &mut Stack, verb: Verb, of: Object) -> Result<(), Refusal> {
-    let answer = answer(stack, &[Change { verb, of }]);
+    let answer = answer(stack, &Users::default(), &[Change { verb, of }]);
     answer.error.map_or(Ok(()), |_| Err(answer.refusal))
 }
 
@@ -99,7 +99,7 @@ fn routes_that_cannot_be_are_refused_and_change_nothing() {
     assert_eq!(stack.snapshot().routes, before);
     let many =
         vec![Change { verb: Verb::Add, of: Object::Route(spec("10.0.0.0/8", None, 0)) }; 501];
-    assert!(answer(&mut stack, &many).error.is_some());
+    assert!(answer(&mut stack, &Users::default(), &many).error.is_some());
     assert_eq!(stack.snapshot().routes, before);
 }
 

@@ -236,7 +236,8 @@ impl Remote {
                 | Refusal::Full
                 | Refusal::Exists
                 | Refusal::Missing
-                | Refusal::Denied,
+                | Refusal::Denied
+                | Refusal::Unreachable,
             )
             | None => return Err(error),
         }

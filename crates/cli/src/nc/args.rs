@@ -1,0 +1,77 @@
+//! The command line of `nc`, with the letters of OpenBSD's nc.
+//!
+//! Called by: clap, then `run.rs`.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::Usage;
+
+/// The options.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+  wirespeed nc --socket /run/wirespeed.sock 192.0.2.7 7007     a connection from the router there
+  wirespeed nc -u --socket /run/wirespeed.sock 192.0.2.7 7007  datagrams, one for each line or block
+  wirespeed nc -l --socket /run/wirespeed.sock 7007            the first that connects to port 7007
+
+The kernel tells the program which user asks: routes that are not for that user do not exist for the
+socket. Ports below 1024 are root's.")]
+pub(crate) struct Args {
+    /// ADDRESS and PORT; with -l our ADDRESS, or none for all, and PORT
+    #[arg(value_name = "ADDRESS PORT", required = true, num_args = 1..=2)]
+    ends: Vec<String>,
+    /// Wait for a connection, or for datagrams, instead of beginning
+    #[arg(short = 'l')]
+    pub(super) listen: bool,
+    /// UDP
+    #[arg(short = 'u')]
+    pub(super) udp: bool,
+    /// A UDP socket that is not connected: each datagram is given its destination
+    #[arg(long, requires = "udp", conflicts_with = "listen")]
+    pub(super) unconnected: bool,
+    /// End once connected, or once an empty datagram was sent
+    #[arg(short = 'z', conflicts_with = "listen")]
+    pub(super) only_try: bool,
+    /// How long to wait for a connection, and then for bytes when there are no more to send
+    #[arg(short = 'w', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub(super) wait: Duration,
+    /// With -l: IPv6 [default: IPv4]
+    #[arg(short = '6')]
+    v6: bool,
+    /// The control socket of the program
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    pub(super) socket: Option<PathBuf>,
+    /// The program's process number [default: the only one that runs]
+    #[arg(long)]
+    pub(super) pid: Option<u32>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.001..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
+        _ => Err("expected seconds from 0.001 to 86400, such as 0.2".to_owned()),
+    }
+}
+
+impl Args {
+    /// The other end, or with -l ours.
+    pub(super) fn end(&self) -> Result<SocketAddr> {
+        let every: IpAddr =
+            if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let (address, port) = match self.ends.as_slice() {
+            [port] if self.listen => (Ok(every), port.parse()),
+            [address, port] => (address.parse(), port.parse()),
+            _ => bail!(Usage("give an ADDRESS and a PORT, as 192.0.2.1 7007".to_owned())),
+        };
+        match (address, port) {
+            (Ok(address), Ok(port @ 1..)) => Ok(SocketAddr::new(address, port)),
+            _ => bail!(Usage(format!(
+                "'{}' is no address and port: write 192.0.2.1 7007",
+                self.ends.join(" ")
+            ))),
+        }
+    }
+}
