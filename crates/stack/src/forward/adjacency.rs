@@ -110,7 +110,8 @@ impl Adjacency {
         let (mac, until) = stack.neighbours.usable((hop.port, hop.neighbour), now)?;
         let until = if until == Instant::NEVER { until } else { until.min(now + NOTED_EVERY) };
         let header = header(mac, port.mac, hop.neighbour);
-        let link = port.own_tag.map_or(Link::Ethernet(header), |tag| Link::Tagged(tagged(&header, tag)));
+        let link =
+            port.own_tag.map_or(Link::Ethernet(header), |tag| Link::Tagged(tagged(&header, tag)));
         Some(Adjacency { until, link, ..found })
     }
 

@@ -100,13 +100,7 @@ impl Bursts {
     /// The egress of each flow: destinations are looked up together, so that the memory of all of
     /// them is waited for at once.
     #[inline(always)]
-    fn look_up(
-        &mut self,
-        stack: &Stack,
-        view: &View<'_>,
-        seen: &Seens,
-        egresses: &mut Egresses,
-    ) {
+    fn look_up(&mut self, stack: &Stack, view: &View<'_>, seen: &Seens, egresses: &mut Egresses) {
         // By rules that more than the destination decides: flows without egress go the long way.
         if stack.routes.rules_for_transit() {
             return;

@@ -84,7 +84,8 @@ impl Router {
         config.solicited_node_reports = false;
         config.switches = config.switches.with(Switch::ForwardBurst, in_bursts);
         let (stack, pool) = (Stack::new(config), Pool::new(16 << 20));
-        let mut router = Router { stack, wires: Vec::new(), pool, forwarder: None, taps: Default::default() };
+        let mut router =
+            Router { stack, wires: Vec::new(), pool, forwarder: None, taps: Default::default() };
         for wire in 0..=TRUNK {
             let (devices, far) = devices(wire, 1_500);
             for (device, port) in devices.into_iter().zip(wire..) {
