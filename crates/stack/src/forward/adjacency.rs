@@ -48,15 +48,6 @@ pub(super) enum Link {
 }
 
 impl Link {
-    #[inline(always)]
-    pub(super) fn header_len(&self) -> usize {
-        match self {
-            Link::Bare => 0,
-            Link::Ethernet(header) => header.len(),
-            Link::Tagged(header) => header.len(),
-        }
-    }
-
     /// The header without the tag.
     #[cold]
     pub(super) fn untagged(&self) -> [u8; ETHERNET] {

@@ -11,6 +11,7 @@ use core::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use base::{Counter, LinkKind};
+use device::vlan::Tag;
 use device::{BURST, Burst};
 use inet::route::{GroupIndex, MAIN_TABLE, View};
 
@@ -160,12 +161,14 @@ impl Bursts {
         (seen, egresses): (&ArrayVec<Seen, BURST>, &mut Egresses),
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
+        // Bytes are counted without tags, as in the host's path.
+        let tag_len = if AT == TAGGED { Tag::LEN } else { 0 };
         let mut generation = self.generation;
         // By the port that they came by only the long way sends: their source may be told.
         let redirects = stack.forwarding.sends_redirects() && AT != BARE;
         let never_by = if redirects { u32::from(ingress.port) } else { u32::MAX };
         for (m, seen) in core::mem::take(frames).into_iter().zip(seen) {
-            let len = (m.len() - ingress.tag_len()) as u64;
+            let len = (m.len() - tag_len) as u64;
             bytes += len;
             let slot = egress_of(egresses, seen.number).and_then(Egress::of_next_packet);
             let adjacency = slot.and_then(|slot| self.adjacencies.at(slot)).filter(|a| {

@@ -20,14 +20,6 @@ pub(super) struct Ingress {
     pub(super) tag: Option<Tag>,
 }
 
-impl Ingress {
-    /// Bytes of tag in each frame.
-    #[inline(always)]
-    pub(super) fn tag_len(&self) -> usize {
-        if self.tag.is_some() { Tag::LEN } else { 0 }
-    }
-}
-
 /// Receive a burst and forward what of it is not for this host; the rest is left in `frames`, in
 /// order. `None` if nothing came.
 #[inline(never)]

@@ -29,9 +29,10 @@ pub(super) fn leave<const AT: usize>(
 ) -> Option<Mbuf> {
     let core = &mut stack.core;
     let port = stack.ports.get_mut(adjacency.port()).filter(|port| !port.gone);
-    let room = m.headroom() + AT >= adjacency.link.header_len();
+    let room = m.headroom() + AT >= TAGGED;
     let Some(port) = port.filter(|_| room) else { return Some(m) };
-    let priority = priority_of::<AT>(&m);
+    let tag_byte =
+        if AT == TAGGED { m.as_slice().get(PRIORITY_AT).copied().unwrap_or(0) } else { 0 };
     m.keep(AT, len);
     m.clear(Flags::CSUM_VERIFIED | Flags::SUMMED);
     if let Some(packet) = m.headers_mut(ipv4::HEADER_LEN) {
@@ -41,7 +42,7 @@ pub(super) fn leave<const AT: usize>(
         }
     }
     if port.has_room(&mut core.cx) {
-        put::<AT>(port, adjacency, m, priority);
+        put::<AT>(port, adjacency, m, tag_byte & PRIORITY);
     } else {
         core.drops.count(DropReason::TxFull);
     }
@@ -49,19 +50,20 @@ pub(super) fn leave<const AT: usize>(
     None
 }
 
-/// The frame behind its link header.
+/// The frame behind its link header. `priority` is that of the tag that it came with.
 #[inline(always)]
 fn put<const AT: usize>(port: &mut Port, adjacency: &Adjacency, mut m: Mbuf, priority: u8) {
     match &adjacency.link {
         Link::Bare => {}
+        Link::Ethernet(header) => front::<AT>(&mut m, header, priority),
         Link::Tagged(header) if port.takes_tagged() => {
+            let priority = if AT == TAGGED { priority } else { removed_priority(&m) };
             if let Some(room) = m.prepend(header.len()) {
                 room.copy_from_slice(header);
                 room[PRIORITY_AT] |= priority;
             }
             return port.push_tagged(m);
         }
-        Link::Ethernet(header) => front::<AT>(&mut m, header, priority),
         // Behind frames of this host, to which the port gives their tags.
         Link::Tagged(_) => front::<AT>(&mut m, &adjacency.link.untagged(), priority),
     }
@@ -80,14 +82,10 @@ fn front<const AT: usize>(m: &mut Mbuf, header: &[u8], priority: u8) {
     }
 }
 
-/// The priority of a received frame: of its tag, or of the tag that the port removed.
+/// The priority of the tag that the port removed from a received frame.
 #[inline(always)]
-fn priority_of<const AT: usize>(m: &Mbuf) -> u8 {
-    match AT {
-        TAGGED => m.as_slice().get(PRIORITY_AT).map_or(0, |byte| byte & PRIORITY),
-        _ if m.has(Flags::VLAN) => (m.vlan() >> 8) as u8 & PRIORITY,
-        _ => 0,
-    }
+fn removed_priority(m: &Mbuf) -> u8 {
+    if m.has(Flags::VLAN) { (m.vlan() >> 8) as u8 & PRIORITY } else { 0 }
 }
 
 const _: () = assert!(ipv4::HEADER_LEN < ipv6::HEADER_LEN);
