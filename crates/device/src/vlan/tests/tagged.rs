@@ -54,8 +54,8 @@ proptest! {
         prop_assert_eq!(drops[0], drops[1]);
     }
 
-    /// A burst of which some frames have the tag is sent as one of which none has it, by a wire that
-    /// takes a few at a time, and what stays is as it was.
+    /// A burst of which some frames have the tag is sent as one of which none has it, by a wire
+    /// that takes a few at a time, and what stays is as it was.
     #[test]
     fn frames_with_their_tags_are_sent_as_those_without(
         lens in collection::vec(0..40_usize, 1..30),
@@ -67,7 +67,8 @@ proptest! {
             let mut ports = split(Box::new(ours), TAG, &[Id::Vlan(5)]).expect("a good trunk");
             (ports.remove(0), peer)
         };
-        let ((mut plain, mut plain_peer), (mut keeping, mut keeping_peer)) = (of_depth(), of_depth());
+        let (mut plain, mut plain_peer) = of_depth();
+        let (mut keeping, mut keeping_peer) = of_depth();
         // Frames of less than 14 bytes cannot have a tag: only those behind the tagged ones.
         let mut tagged = tagged % (lens.len() + 1);
         let frame = |(number, &len): (usize, &usize)| {

@@ -7,8 +7,8 @@ use mbuf::{Mbuf, Pool};
 
 use crate::{ListenConfig, ListenerHandle, PortConfig, PortId, Stack, StackConfig, TapId};
 
-/// Ports of the router: two of Ethernet, one of bare packets, one more of Ethernet, and two VLANs of
-/// one trunk.
+/// Ports of the router: two of Ethernet, one of bare packets, one more of Ethernet, and two VLANs
+/// of one trunk.
 pub(super) const LINKS: [base::LinkKind; 6] = {
     use base::LinkKind::{Ethernet, Ip};
     [Ethernet, Ethernet, Ip, Ethernet, Ethernet, Ethernet]
