@@ -84,7 +84,8 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
 pub(super) fn stick(bench: &Workbench) -> Result<()> {
     let vlan = |name: &str, id: u32, addresses: &str| {
         format!(
-            "[[port]]\nname = \"{name}\"\nparent = \"trunk\"\nvlan = {id}\naddresses = {addresses}\n"
+            "[[port]]\nname = \"{name}\"\nparent = \"trunk\"\nvlan = {id}\n\
+             addresses = {addresses}\n"
         )
     };
     let config = "[[port]]\nname = \"trunk\"\ndevice = \"tap:ws0\"\n".to_owned()
