@@ -101,7 +101,8 @@ counters! {
         "link-level broadcasts to an IP address that is not this port's broadcast address";
     Forwarded "forwarded" "packets forwarded";
     ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
-    LinkChanges "link_changes" "links of ports that went down, or came up, while packets were forwarded";
+    LinkChanges "link_changes"
+        "links of ports that went down, or came up, while packets were forwarded";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";

@@ -8,8 +8,8 @@ use super::super::ip::capture::Capture;
 use super::scene::{ENDS, LAN, RIGHT, Scene, WAN, each};
 use anyhow::{Result, ensure};
 
-/// Bytes of each transfer whose frames are captured.
-const CAPTURED: &str = "4M";
+/// Each transfer whose frames are captured: as much as tshark reads in seconds.
+const CAPTURED: &str = "-t 1 -b 30M";
 
 /// Directions of iperf3.
 const BOTH_WAYS: [(&str, &str); 2] = [("", "to the right"), (" -R", "to the left")];
@@ -32,7 +32,7 @@ pub(super) fn across(bench: &Workbench) -> Result<()> {
     let capture = Capture::start(bench, &scene.left, "ws0")?;
     for (host, _) in ENDS {
         for (words, _) in BOTH_WAYS {
-            scene.transfer(&format!("-c {host} -n {CAPTURED}{words}"))?;
+            scene.transfer(&format!("-c {host} {CAPTURED}{words}"))?;
         }
     }
     let captured = capture.finish(bench)?;
@@ -66,7 +66,7 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
     ensure!(cut.contains(" 1 received"), "IPv6 in fragments: {cut}");
     let _server = scene.server()?;
     for (host, _) in ENDS {
-        scene.transfer(&format!("-c {host} -n 2M"))?;
+        scene.transfer(&format!("-c {host} {CAPTURED}"))?;
     }
     let (near, far) = (near.finish(bench)?, far.finish(bench)?);
     near.is_sound()?;
@@ -84,7 +84,8 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
 pub(super) fn stick(bench: &Workbench) -> Result<()> {
     let vlan = |name: &str, id: u32, addresses: &str| {
         format!(
-            "[[port]]\nname = \"{name}\"\nparent = \"trunk\"\nvlan = {id}\naddresses = {addresses}\n"
+            "[[port]]\nname = \"{name}\"\nparent = \"trunk\"\nvlan = {id}\n\
+             addresses = {addresses}\n"
         )
     };
     let config = "[[port]]\nname = \"trunk\"\ndevice = \"tap:ws0\"\n".to_owned()
@@ -116,7 +117,7 @@ pub(super) fn stick(bench: &Workbench) -> Result<()> {
     let _server = scene.server()?;
     for (host, _) in ENDS {
         for (words, _) in BOTH_WAYS {
-            scene.transfer(&format!("-c {host} -n 2M{words}"))?;
+            scene.transfer(&format!("-c {host} {CAPTURED}{words}"))?;
         }
     }
     let captured = capture.finish(bench)?;

@@ -1,8 +1,8 @@
 //! The setting of a case: `wirespeed up` in a namespace of its own, its TAPs in those of the hosts
 //! on both sides, `left` and `right`.
 //!
-//! Called by: the cases of the suite `router`, attacks at a router. The kernel's ends of the TAPs are moved there once
-//! the router has opened them; they go with it.
+//! Called by: the cases of the suite `router`, and attacks at a router. The kernel's ends of the
+//! TAPs are moved there once the router has opened them; they go with it.
 
 use super::super::host::{Host, Running};
 use super::super::ip::{sysctl, until};

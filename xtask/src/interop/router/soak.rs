@@ -50,7 +50,8 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let seed = asked.seed.unwrap_or(now.as_nanos() as u64 >> 10);
     println!(
-        "  {seconds} s; to repeat it: cargo xtask interop router-soak --seconds {seconds} --seed {seed}"
+        "  {seconds} s; to repeat it: cargo xtask interop router-soak --seconds {seconds} \
+         --seed {seed}"
     );
     let mut random = Random::new(seed);
     let mut plan = Plan::default();
@@ -110,7 +111,7 @@ fn step(scene: &Scene<'_>, plan: &mut Plan, random: &mut Random, done: &mut Done
         _ => {
             scene.link_changed(|| scene.right.ip("link set ws2 down"))?;
             check(scene, plan, false, random, done).context("while a link was cut")?;
-            mend(scene)?;
+            repair(scene)?;
             done.cuts += 1;
         }
     }
@@ -118,7 +119,7 @@ fn step(scene: &Scene<'_>, plan: &mut Plan, random: &mut Random, done: &mut Done
 }
 
 /// The second link is whole again, with the kernel's routes by it.
-fn mend(scene: &Scene<'_>) -> Result<()> {
+fn repair(scene: &Scene<'_>) -> Result<()> {
     scene.link_changed(|| scene.right.ip("link set ws2 up"))?;
     let routes = &RIGHT_SPARE[4..];
     until("the kernel's routes", LIMIT, || {
@@ -248,8 +249,9 @@ mod tests {
     #[test]
     fn a_stale_route_is_found() {
         let mut plan = Plan::default();
-        let row = |to: &str, via: &str, origin: &str| serde_json::json!({ "destination": to, "via": via, "origin": origin, "metric": 0 });
-        let stale = Value::from(vec![row("10.20.0.0/24", "198.51.100.2", "static")]);
+        let stale = serde_json::json!([{
+            "destination": "10.20.0.0/24", "via": "198.51.100.2", "origin": "static", "metric": 0
+        }]);
         let shown = routes(&stale).unwrap();
         assert_eq!(shown.difference(&plan.routes()).count(), 1);
         plan.change(&mut Random::new(7));
