@@ -2,8 +2,9 @@
 //! that the kernel says the client is. Routes that are not for that user do not exist for them.
 //!
 //! Called by: `control_service.rs`, on the thread that owns the stack. A socket belongs to the
-//! connection that it was opened over, and is closed with it; also if its user comes to be in other
-//! groups. Limits: `control_sockets`, `control_user_sockets`. docs/decisions/0084.
+//! connection that it was opened over, and is closed with it, of TCP by a RST; so it is if its user
+//! comes to be in other groups. Limits: `control_sockets`, `control_user_sockets`.
+//! docs/decisions/0084.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -88,7 +89,11 @@ impl Sockets {
         self.all.retain(|socket| {
             let stays = !socket.is_over && is_connected(socket.client);
             if let (false, Some((_, stack))) = (stays, stacks.get_mut(socket.stack)) {
-                close(stack, socket.handle);
+                // Nobody is there to wait for what is queued.
+                match socket.handle {
+                    Handle::Tcp(handle) => stack.tcp_abort(handle),
+                    handle => close(stack, handle),
+                }
                 stack.flush();
             }
             stays
