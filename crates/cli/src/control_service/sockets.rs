@@ -150,7 +150,7 @@ impl Sockets {
             (socket.stack, socket.number, socket.client) == (stack, number, client)
         };
         let found = self.all.iter().find(is_it).map(|socket| socket.handle);
-        // Those of other clients are not told of either.
+        // Of those of other clients nothing is reported either.
         let why = "Bad file descriptor: no such socket was opened over this connection, or its \
                    user is in other groups now; open another";
         found.ok_or((Refusal::Lapsed, why.to_owned()))
