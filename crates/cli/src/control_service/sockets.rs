@@ -147,7 +147,8 @@ impl Sockets {
     ) -> Result<Handle, (Refusal, String)> {
         let client = (server, peer.connection);
         let is_it = |socket: &&Socket| {
-            (socket.stack, socket.number, socket.client) == (stack, number, client)
+            !socket.is_over
+                && (socket.stack, socket.number, socket.client) == (stack, number, client)
         };
         let found = self.all.iter().find(is_it).map(|socket| socket.handle);
         // Of those of other clients nothing is reported either.
@@ -335,7 +336,9 @@ fn receive(stack: &mut Stack, handle: Handle) -> Value {
 
 /// What a connection has to read, and how it stands.
 fn stream(stack: &mut Stack, handle: TcpHandle) -> Value {
-    let mut room = vec![0; STREAM_BYTES];
+    let waiting = stack.tcp_readable(handle).map_or(0, |(count, _)| count);
+    // With nothing to read a byte's room tells whether the connection is over.
+    let mut room = vec![0; waiting.clamp(1, STREAM_BYTES)];
     let (count, mut error) = match stack.tcp_read(handle, &mut room) {
         Ok(count) => (count, None),
         Err(CallError::WouldBlock) => (0, None),
