@@ -199,6 +199,26 @@ pub trait Device: Send {
         vlan::Tags::default()
     }
 
+    /// The tag that [`Device::rx_burst`] removes from frames and [`Device::tx_burst`] inserts, if
+    /// the two calls below leave that to their caller: a router writes a new link header anyway.
+    /// Constant. `None` (the default): there is none.
+    fn own_tag(&self) -> Option<vlan::Tag> {
+        None
+    }
+
+    /// [`Device::rx_burst`], but the frames keep [`Device::own_tag`], behind their addresses.
+    fn rx_burst_tagged(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        self.rx_burst(pool, into)
+    }
+
+    /// [`Device::tx_burst`] of frames of which the first `tagged` have [`Device::own_tag`] already.
+    /// Afterwards `tagged` is how many of those stay.
+    fn tx_burst_tagged(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
+        let taken = self.tx_burst(pool, from);
+        *tagged = tagged.saturating_sub(taken);
+        taken
+    }
+
     /// While `link_up` is false: why no frames pass, as a sentence that says what to do about it.
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
         None
@@ -288,6 +308,20 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn tags(&self) -> vlan::Tags {
         (**self).tags()
+    }
+
+    fn own_tag(&self) -> Option<vlan::Tag> {
+        (**self).own_tag()
+    }
+
+    #[inline]
+    fn rx_burst_tagged(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        (**self).rx_burst_tagged(pool, into)
+    }
+
+    #[inline]
+    fn tx_burst_tagged(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
+        (**self).tx_burst_tagged(pool, from, tagged)
     }
 
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {

@@ -19,24 +19,29 @@
 //! QinQ. Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and of the MTU
 //! if the device has no room for it besides a full packet.
 //!
+//! A router writes the front of each frame anyway: where the device itself has no tags, it receives
+//! frames with the port's tag and sends them with it ([`Device::own_tag`]). Frames are queued as
+//! they came, and whoever takes them removes the tags.
+//!
 //! Ports may be on different threads. The port that receives first distributes the burst to the
 //! others, under a lock, and wakes them. The trunk remembers which ports were pushed back, because
 //! a device remembers only its last burst: the next port that sends wakes those that wait for room.
 
+mod error;
 mod splitter;
 mod tag;
 mod trunk;
 
-use core::fmt;
 use core::task::Waker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{Drops, Instant, LinkKind, Mtu};
-use mbuf::{Flags, Pool};
+use mbuf::{Flags, Mbuf, Pool};
 
 use crate::{Burst, Device, Limits};
+pub use error::VlanError;
 pub use splitter::Splitter;
-pub use tag::{Front, Tags};
+pub use tag::{Front, Tag, Tags};
 use trunk::{Sleepers, Trunk};
 
 /// The TPID of a customer tag (802.1Q), the usual one.
@@ -61,46 +66,6 @@ pub enum Id {
     Vlan(u16),
 }
 
-/// Why a device cannot be split, or why frames do not pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum VlanError {
-    /// The device's link is not Ethernet.
-    NotEthernet,
-    /// Not a VLAN: 0, 4095 (reserved) or above.
-    BadId(u16),
-    /// Two ports want the same frames.
-    Twice(Id),
-    /// The device has no room for the tag and a packet of 68 bytes.
-    NoRoom,
-    /// The trunk's device carries no frames, for this reason.
-    Down(String),
-}
-
-impl fmt::Display for VlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            VlanError::NotEthernet => f.write_str(
-                "a device of bare IP packets has no tags. Split one of Ethernet frames: a TAP, not \
-                 a TUN",
-            ),
-            VlanError::BadId(id) => write!(f, "{id} is no VLAN. Choose one from 1 to 4094"),
-            VlanError::Twice(Id::Untagged) => {
-                f.write_str("two ports want the frames without a tag. Let one have them")
-            }
-            VlanError::Twice(Id::Vlan(id)) => {
-                write!(f, "two ports want the frames of VLAN {id}. Let one have them")
-            }
-            VlanError::NoRoom => f.write_str(
-                "the device's longest frame has no room for a tag. Give it a larger MTU",
-            ),
-            VlanError::Down(why) => write!(f, "the trunk carries no frames: {why}"),
-        }
-    }
-}
-
-impl core::error::Error for VlanError {}
-
 /// One port of a trunk.
 pub struct Port {
     trunk: Arc<Mutex<Trunk>>,
@@ -108,6 +73,8 @@ pub struct Port {
     number: usize,
     id: Id,
     protocol: u16,
+    /// The tag that frames may keep.
+    own_tag: Option<Tag>,
     limits: Limits,
     /// This port's own drops, and the first port's sum with those of the trunk.
     own: Drops,
@@ -178,12 +145,18 @@ impl Port {
         protocol: u16,
         limits: Limits,
     ) -> Port {
+        let own_tag = match id {
+            // A tag around it has the priority that is in the mbuf.
+            Id::Vlan(id) if locked(&trunk).device.tags().is_empty() => Some(Tag::new(protocol, id)),
+            _ => None,
+        };
         Port {
             trunk,
             sleepers,
             number,
             id,
             protocol,
+            own_tag,
             limits,
             own: Drops::default(),
             own_counted: 0,
@@ -202,16 +175,16 @@ impl Port {
     }
 
     /// The TCI of a frame to send, with the frame's priority if it has one; `None` if untagged.
-    fn control(&self, frame: &mbuf::Mbuf) -> Option<u16> {
+    fn control(&self, frame: &Mbuf) -> Option<u16> {
         let Id::Vlan(id) = self.id else { return None };
         let priority = if frame.has(Flags::VLAN) { frame.vlan() & !tag::ID_MASK } else { 0 };
         Some(priority | id)
     }
 
-    /// Give each frame its tag, in place; those that cannot have one are freed and counted.
+    /// Give each frame from `at` on its tag, in place; those that cannot have one are freed and
+    /// counted.
     #[inline]
-    fn insert_tags(&mut self, pool: &mut Pool, frames: &mut Burst) {
-        let mut at = 0;
+    fn insert_tags(&mut self, pool: &mut Pool, frames: &mut Burst, mut at: usize) {
         while let Some(frame) = frames.get_mut(at) {
             let Some(control) = self.control(frame) else { return };
             match tag::push(frame, self.protocol, control, pool) {
@@ -223,6 +196,50 @@ impl Port {
                 }
             }
         }
+    }
+
+    /// Receive the port's frames as they come from the trunk, and wake ports that have some now.
+    #[inline]
+    fn receive(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        let before = into.len();
+        let mut trunk = locked(&self.trunk);
+        // First the queued frames; fetch more only if there is still room.
+        trunk.take_queued(self.number, into);
+        let mut news = Vec::new();
+        if !into.is_full() {
+            news = trunk.fetch(self.number, pool, into);
+        }
+        drop(trunk);
+        news.into_iter().for_each(|port| self.sleepers.wake_one(port));
+        self.since_look += 1;
+        if into.len() == before || self.since_look >= LOOK {
+            self.look();
+        }
+        into.len() - before
+    }
+
+    /// Send a burst of which the first `tagged` frames have the port's tag; afterwards `tagged` is
+    /// how many of those stay.
+    #[inline]
+    fn send(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
+        let before = from.len();
+        self.insert_tags(pool, from, *tagged);
+        let offered = from.len();
+        let mut trunk = locked(&self.trunk);
+        trunk.device.tx_burst(pool, from);
+        let up = trunk.device.link_up();
+        let others = trunk.offered(self.number, from.is_empty());
+        drop(trunk);
+        others.into_iter().for_each(|port| self.sleepers.wake_one(port));
+        *tagged = tagged.saturating_sub(offered - from.len());
+        // Pushed-back frames stay as they were offered.
+        if self.id != Id::Untagged {
+            from.iter_mut().skip(*tagged).for_each(tag::pop);
+        }
+        if up != self.failure.is_none() {
+            self.look();
+        }
+        before - from.len()
     }
 
     /// Copy the trunk's failure and drops, because callers cannot borrow them from behind the lock.
@@ -250,39 +267,35 @@ impl Device for Port {
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
-        let mut trunk = locked(&self.trunk);
-        // First the queued frames; fetch more only if there is still room.
-        trunk.take_queued(self.number, into);
-        let mut news = Vec::new();
-        if !into.is_full() {
-            news = trunk.fetch(self.number, pool, into);
+        let count = self.receive(pool, into);
+        let frames = into.iter_mut().skip(before);
+        match self.id {
+            Id::Vlan(_) => frames.for_each(tag::strip),
+            Id::Untagged => {
+                let has_tag = |frame: &&mut Mbuf| tag::is_tagged(frame.as_slice(), self.protocol);
+                frames.filter(has_tag).for_each(tag::strip);
+            }
         }
-        drop(trunk);
-        news.into_iter().for_each(|port| self.sleepers.wake_one(port));
-        self.since_look += 1;
-        if into.len() == before || self.since_look >= LOOK {
-            self.look();
-        }
-        into.len() - before
+        count
     }
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
-        let before = from.len();
-        self.insert_tags(pool, from);
-        let mut trunk = locked(&self.trunk);
-        trunk.device.tx_burst(pool, from);
-        let up = trunk.device.link_up();
-        let others = trunk.offered(self.number, from.is_empty());
-        drop(trunk);
-        others.into_iter().for_each(|port| self.sleepers.wake_one(port));
-        // Pushed-back frames stay as they were offered, without the tag.
-        if self.id != Id::Untagged {
-            from.iter_mut().for_each(tag::pop);
+        self.send(pool, from, &mut 0)
+    }
+
+    fn own_tag(&self) -> Option<Tag> {
+        self.own_tag
+    }
+
+    fn rx_burst_tagged(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        match self.own_tag {
+            Some(_) => self.receive(pool, into),
+            None => self.rx_burst(pool, into),
         }
-        if up != self.failure.is_none() {
-            self.look();
-        }
-        before - from.len()
+    }
+
+    fn tx_burst_tagged(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
+        self.send(pool, from, tagged)
     }
 
     fn rx_ready(&self) -> bool {

@@ -24,7 +24,9 @@ struct World {
     drivers: Vec<DriverThread>,
 }
 
-fn queues() -> (Vec<Box<dyn Device>>, Vec<Box<dyn Device>>) {
+type Queues = Vec<Box<dyn Device>>;
+
+fn queues() -> (Queues, Queues) {
     let depth = mem::Config { depth: 1024, depth_bytes: 4 << 20, ..mem::Config::default() };
     let pair = |_| {
         let (near, far) = mem::pair(&depth);
@@ -33,7 +35,7 @@ fn queues() -> (Vec<Box<dyn Device>>, Vec<Box<dyn Device>>) {
     (0..COUNT).map(pair).unzip()
 }
 
-fn host(seed: u64, ip: [u8; 4], queues: Vec<Box<dyn Device>>) -> (Shards, Vec<DriverThread>) {
+fn host(seed: u64, ip: [u8; 4], queues: Queues) -> (Shards, Vec<DriverThread>) {
     let mut config = StackConfig::new([seed, 7]);
     config.budget.set(Limit::MbufBytes, 64 << 20);
     let mut shards = Shard::group(&config, COUNT);

@@ -9,14 +9,16 @@
 
 mod adjacency;
 mod burst;
+mod ingress;
+mod leave;
 pub(crate) mod links;
 mod locals;
+mod look;
 mod redirect;
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use base::{Counter, DropReason, Instant, IpVersion, LinkKind, MacAddr, Mtu, Switch};
-use device::Burst;
+use base::{Counter, DropReason, Instant, IpVersion, LinkKind, MacAddr, Mtu};
 use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
 use inet::icmp::{Report, Unreachable};
@@ -26,6 +28,8 @@ use tcp::Fate;
 use wire::ether;
 
 use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, shard, tx};
+
+pub(crate) use ingress::receive;
 
 /// What a stack forwards.
 #[derive(Default)]
@@ -62,34 +66,6 @@ pub struct Forwarded {
     pub packets_in: u64,
     /// Packets that were forwarded to a next hop there, those that wait for its address included.
     pub packets_out: u64,
-}
-
-/// Forward what of a burst is not for this host, and leave the rest in it, in order. Returns how
-/// many bytes were taken out.
-#[inline(never)]
-pub(crate) fn divert(
-    stack: &mut Stack,
-    port_id: u16,
-    (link, mac): (LinkKind, MacAddr),
-    frames: &mut Burst,
-) -> u64 {
-    let in_bursts = stack.core.cx.switches.on(Switch::ForwardBurst)
-        && !stack.pace.is_on()
-        && !stack.listeners.takes_anything();
-    if in_bursts && let Some(mut bursts) = stack.forwarding.bursts.take() {
-        let bytes = bursts.divert(stack, port_id, (link, mac), frames);
-        stack.forwarding.bursts = Some(bursts);
-        return bytes;
-    }
-    let mut bytes = 0;
-    for m in core::mem::take(frames) {
-        let len = m.len() as u64;
-        match take(stack, port_id, (link, mac), m) {
-            Some(m) => frames.push(m),
-            None => bytes += len,
-        }
-    }
-    bytes
 }
 
 /// One frame: returned if the host's path is to have it, which also names what is wrong with it.

@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use base::{Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
 use device::mitigation::{IdlePolicy, Moderation, Threshold};
-use device::{Burst, Device, Limits};
+use device::vlan::Tag;
+use device::{BURST, Burst, Device, Limits};
 use inet::Address;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
@@ -25,6 +26,9 @@ pub(crate) use table::{Ports, admits};
 /// A device that takes nothing for longer is not merely full.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
+/// Full bursts in a row that say that a device brings more than is taken: some queues hold as many.
+const OVERRUN: u32 = 3;
+
 /// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortId(pub u16);
@@ -38,7 +42,11 @@ pub(crate) struct Port {
     pub(crate) addresses: Vec<Address>,
     /// The same, as packets ask for them.
     pub(crate) local: LocalAddrs,
+    /// The device's [`Device::own_tag`].
+    pub(crate) own_tag: Option<Tag>,
     tx: Burst,
+    /// So many frames at its front have that tag; those behind them do not.
+    tagged: usize,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
     /// Frames that the device has taken, and those lost with an earlier one.
@@ -51,7 +59,7 @@ pub(crate) struct Port {
     /// Frames of `tx` that taps have seen already.
     shown: usize,
     /// Bursts in a row that were full: its device has more than it can hand over.
-    pub(crate) full_bursts: u32,
+    full_bursts: u32,
     /// Its device is gone, and its connections have heard of it.
     pub(crate) gone: bool,
     /// How often its driver is woken.
@@ -82,7 +90,10 @@ impl Port {
             self.show_sent(cx.now);
         }
         let was_full = self.tx.is_full();
-        let taken = self.device.tx_burst(&mut cx.pool, &mut self.tx);
+        let taken = match self.tagged {
+            0 => self.device.tx_burst(&mut cx.pool, &mut self.tx),
+            _ => self.device.tx_burst_tagged(&mut cx.pool, &mut self.tx, &mut self.tagged),
+        };
         self.found_room |= was_full && taken > 0;
         self.taken += taken as u64;
         self.shown = self.shown.saturating_sub(taken);
@@ -106,6 +117,11 @@ impl Port {
     /// Each frame once, when it is first offered: afterwards it may be the device's.
     #[cold]
     fn show_sent(&mut self, now: Instant) {
+        // Taps add the tag to what they are shown.
+        if let Some(tag) = self.own_tag {
+            self.tx.iter_mut().take(self.tagged).for_each(|frame| tag.strip_from(frame));
+        }
+        self.tagged = 0;
         let new = self.tx.get(self.shown..).unwrap_or_default();
         let on_wire = (self.limits.link, self.device.tags());
         self.taps.show(Direction::Out, new, on_wire, now);
@@ -144,6 +160,20 @@ impl Port {
     #[inline(always)]
     pub(crate) fn push(&mut self, frame: Mbuf) {
         self.tx_bytes += frame.len() as u64;
+        self.tx.push(frame);
+    }
+
+    /// May the next frame have the port's tag? Not behind one that has none.
+    #[inline(always)]
+    pub(crate) fn takes_tagged(&self) -> bool {
+        self.tagged == self.tx.len()
+    }
+
+    /// [`Port::push`] of a frame with the port's tag, which this burst takes.
+    #[inline(always)]
+    pub(crate) fn push_tagged(&mut self, frame: Mbuf) {
+        self.tx_bytes += (frame.len() - Tag::LEN) as u64;
+        self.tagged += 1;
         self.tx.push(frame);
     }
 
@@ -186,6 +216,17 @@ impl Port {
     #[inline(always)]
     pub(crate) fn has_room(&mut self, cx: &mut Cx) -> bool {
         !self.tx.is_full() || (self.flush(cx) && !self.tx.is_full())
+    }
+
+    /// A burst was received, which taps see. Does the device bring more than is taken?
+    #[inline(always)]
+    pub(crate) fn received(&mut self, count: usize, frames: &[Mbuf], now: Instant) -> bool {
+        self.full_bursts = if count == BURST { self.full_bursts.saturating_add(1) } else { 0 };
+        if !self.taps.is_empty() {
+            let on_wire = (self.limits.link, self.device.tags());
+            self.taps.show(Direction::In, frames, on_wire, now);
+        }
+        self.full_bursts >= OVERRUN
     }
 
     fn has_input(&self) -> bool {

@@ -5,7 +5,6 @@
 //! is through (`tx.rs`): one ACK for a burst, one wake-up for a reader.
 
 use base::{Counter, DropReason, LinkKind, MacAddr, Switch};
-use bpf::Direction;
 use device::{BURST, Burst};
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
@@ -31,9 +30,6 @@ use crate::{
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
 
-/// Full bursts in a row that say that a device brings more than is taken: some queues hold as many.
-const OVERRUN: u32 = 3;
-
 /// Take what a port has; returns how many frames.
 /// RFC 9293 MUST-58, MUST-59.
 pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
@@ -50,24 +46,35 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
     total
 }
 
+/// What came in a burst.
+pub(crate) struct Received {
+    /// Frames.
+    pub(crate) count: usize,
+    /// Bytes of those that are with forwarding already.
+    pub(crate) bytes: u64,
+    /// The port's link.
+    pub(crate) link: (LinkKind, MacAddr),
+}
+
+/// Receive a burst of a port of a host; `None` if there is nothing.
+#[inline(always)]
+fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
+    let port = stack.ports.get_mut(port_id)?;
+    let count = port.device.rx_burst(&mut stack.core.cx.pool, frames);
+    if count == 0 {
+        return None;
+    }
+    stack.is_overrun = port.received(count, frames, stack.core.cx.now);
+    Some(Received { count, bytes: 0, link: (port.limits.link, port.mac) })
+}
+
 fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let mut frames = Burst::new();
-    let Some(port) = stack.ports.get_mut(port_id) else { return 0 };
-    let count = port.device.rx_burst(&mut stack.core.cx.pool, &mut frames);
-    if count == 0 {
-        return 0;
-    }
-    port.full_bursts = if count == BURST { port.full_bursts.saturating_add(1) } else { 0 };
-    stack.is_overrun = port.full_bursts >= OVERRUN;
-    if !port.taps.is_empty() {
-        let on_wire = (port.limits.link, port.device.tags());
-        port.taps.show(Direction::In, &frames, on_wire, stack.core.cx.now);
-    }
-    let link = (port.limits.link, port.mac);
-    let mut bytes = 0;
-    if stack.forwarding.on {
-        bytes = forward::divert(stack, port_id, link, &mut frames);
-    }
+    let received = match stack.forwarding.on {
+        true => forward::receive(stack, port_id, &mut frames),
+        false => receive(stack, port_id, &mut frames),
+    };
+    let Some(Received { count, mut bytes, link }) = received else { return 0 };
     let switches = stack.core.cx.switches;
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);

@@ -99,9 +99,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
             run.len = 0;
             return segment;
         }
-        let mut m = rare::special(tcb, cx)?;
-        pacing::behind(tcb, &mut m, cx.now);
-        return Some(m);
+        return pacing::behind(tcb, cx, rare::special);
     }
     if tcb.todo.has(Todo::OUTPUT) {
         let paced = pacing::applies(tcb, cx);
@@ -111,9 +109,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         }
     }
     if ack_is_due(tcb, cx) {
-        let mut m = pure_ack(tcb, cx)?;
-        pacing::behind(tcb, &mut m, cx.now);
-        return Some(m);
+        return pacing::behind(tcb, cx, pure_ack);
     }
     None
 }

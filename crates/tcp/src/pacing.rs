@@ -157,15 +157,25 @@ fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// `m`, which takes no sequence space, does not overtake data that waits for its departure.
-/// Otherwise the older window in that data would seem to shrink the one that `m` offers, and a RST
-/// would arrive with a sequence number ahead of the data.
+/// A segment that takes no sequence space, and does not overtake data that waits for its departure.
+/// Otherwise the older window in that data would seem to shrink the one that it offers, and a RST
+/// would arrive with a sequence number ahead of the data. It is made as if that departure were the
+/// current time, as the data was: with an older timestamp the peer would drop it (RFC 7323 section
+/// 5.3).
 #[inline(always)]
-pub(crate) fn behind(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
-    if tcb.pacing.in_use && tcb.pacing.last > now {
-        m.set_time(tcb.pacing.last);
-        m.set(Flags::PACED);
+pub(crate) fn behind(
+    tcb: &mut Tcb,
+    cx: &mut Cx,
+    make: impl FnOnce(&mut Tcb, &mut Cx) -> Option<Mbuf>,
+) -> Option<Mbuf> {
+    let departure = tcb.pacing.last;
+    if !tcb.pacing.in_use || departure <= cx.now {
+        return make(tcb, cx);
     }
+    let mut m = cx.at(departure, |cx| make(tcb, cx))?;
+    m.set_time(departure);
+    m.set(Flags::PACED);
+    Some(m)
 }
 
 /// The pacing rate in bytes a second; 0 for no limit.

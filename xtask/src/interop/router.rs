@@ -17,6 +17,8 @@ use super::{Case, Need};
 const TRACEROUTE: Need = Need::Program { program: "traceroute", package: "traceroute" };
 const SS: Need = Need::Program { program: "ss", package: "iproute2" };
 
+const VLAN: Need = Need::Module { module: "8021q", file: "/proc/net/vlan" };
+
 const CAPTURED: &[Need] = &[Need::Root, TUN, IP, SS, PING, IPERF3, TCPDUMP, TSHARK];
 
 pub(super) const CASES: &[Case] = &[
@@ -32,7 +34,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "on a stick: from one VLAN of a trunk to another",
-        needs: CAPTURED,
+        needs: &[Need::Root, TUN, IP, SS, PING, IPERF3, TCPDUMP, TSHARK, VLAN],
         run: paths::stick,
     },
     Case {

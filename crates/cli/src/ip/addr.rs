@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
             continue;
         }
         let mut shown = link::shown(port);
-        if args.v4 || args.v6 {
+        if args.v4 || args.v6 || to.is_some() {
             let keys = ["link_type", "address", "broadcast"];
             keys.iter().for_each(|key| drop(shown.as_object_mut().and_then(|o| o.remove(*key))));
         }

@@ -44,11 +44,12 @@ fn both(lookup: &Lookup, found: &Value) -> Value {
     if let Some(src) = lookup.src {
         row["from"] = json!(src.to_string());
     }
-    let source = match found["result"].as_str() {
-        Some("local") => {
+    let source = match (found["result"].as_str(), lookup.src) {
+        (Some("local"), _) => {
             row["type"] = json!("local");
             row["dst"].clone()
         }
+        (_, Some(src)) => json!(src.to_string()),
         _ => found["source"].clone(),
     };
     // The sender of a packet that is forwarded has chosen its address.

@@ -168,11 +168,10 @@ impl Engine {
             stack.flush();
             stack.is_pushed_back() || stack.has_output() || stack.connection_count() > 0
         };
-        while self
-            .shards
-            .with_stacks(|stacks| stacks.iter_mut().fold(false, |any, stack| waits(stack) || any))?
-            && Monotone::now() < until
-        {
+        let waiting = |stacks: &mut [&mut Stack]| {
+            stacks.iter_mut().map(|stack| usize::from(waits(stack))).sum::<usize>()
+        };
+        while self.shards.with_stacks(waiting)? > 0 && Monotone::now() < until {
             std::thread::sleep(DRAIN_TICK);
         }
         let began = self.now()?;

@@ -35,8 +35,8 @@ const CHANGES: &[&str] = &[
     "route add 10.1.0.0/16 via 192.0.2.1 proto static metric 6",
     "route add 11.0.0.0/8 proto static nexthop via 192.0.2.1 weight 2 nexthop via 198.51.100.9",
     "route add 2001:db8:9::/48 via 2001:db8:1::1 proto static metric 7 mtu 1400",
-    "neigh add 192.0.2.1 lladdr 02:00:00:00:00:01 dev wan",
-    "neigh add 2001:db8:1::1 lladdr 02:00:00:00:00:02 dev wan",
+    "neigh replace 192.0.2.1 lladdr 02:00:00:00:00:01 dev wan",
+    "neigh replace 2001:db8:1::1 lladdr 02:00:00:00:00:02 dev wan",
 ];
 
 /// A router, and the kernel with the same configuration.

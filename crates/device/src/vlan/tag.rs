@@ -27,6 +27,51 @@ pub struct Tags {
     count: usize,
 }
 
+/// One tag: a TPID and a VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Both as one number, the priority zero.
+    word: u32,
+}
+
+impl Tag {
+    /// Bytes of it in a frame, behind the addresses.
+    pub const LEN: usize = LEN;
+
+    pub(super) fn new(protocol: u16, id: u16) -> Tag {
+        Tag { word: u32::from(protocol) << 16 | u32::from(id & ID_MASK) }
+    }
+
+    /// The bytes of it, without a priority, which is the upper half of the third.
+    pub fn bytes(self) -> [u8; LEN] {
+        self.word.to_be_bytes()
+    }
+
+    /// The VLAN.
+    pub(super) fn id(self) -> u16 {
+        self.word as u16
+    }
+
+    /// Does a frame have it, with an EtherType behind it? Its priority does not matter.
+    #[inline(always)]
+    pub fn is_in(self, frame: &Mbuf) -> bool {
+        let front = frame.as_slice().first_chunk::<{ ADDRESSES + LEN + 2 }>();
+        let word = |f: &[u8; ADDRESSES + LEN + 2]| {
+            let [.., a, b, c, d, _, _] = *f;
+            u32::from_be_bytes([a, b, c, d]) & !u32::from(!ID_MASK)
+        };
+        front.is_some_and(|front| word(front) == self.word)
+    }
+
+    /// Remove it from a frame that has it; the mbuf keeps its priority. Any other frame stays as it
+    /// is.
+    pub fn strip_from(self, frame: &mut Mbuf) {
+        if self.is_in(frame) {
+            strip(frame);
+        }
+    }
+}
+
 /// The front of a frame as on the wire: both addresses, and the tags.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
@@ -109,6 +154,12 @@ pub(super) fn find(bytes: &[u8], protocol: u16) -> Found {
     }
 }
 
+/// Does this frame have a whole tag with this TPID?
+#[inline]
+pub(super) fn is_tagged(bytes: &[u8], protocol: u16) -> bool {
+    matches!(find(bytes, protocol), Found::Tag(_))
+}
+
 /// Insert a tag, in place if the frame's buffer has headroom, which frames of the stack have; else
 /// in a copy.
 ///
@@ -165,5 +216,16 @@ pub(super) fn pop(frame: &mut Mbuf) {
         if frame.has(Flags::CSUM_PARTIAL) {
             frame.set_csum(frame.csum().saturating_sub(LEN as u16));
         }
+    }
+}
+
+/// Remove the tag of a frame that has one; the mbuf keeps its TCI.
+#[inline]
+pub(super) fn strip(frame: &mut Mbuf) {
+    let tag = frame.as_slice().get(ADDRESSES..).and_then(|tag| tag.first_chunk::<LEN>());
+    if let Some(&[_, _, c, d]) = tag {
+        pop(frame);
+        frame.set(Flags::VLAN);
+        frame.set_vlan(u16::from_be_bytes([c, d]));
     }
 }

@@ -1,5 +1,7 @@
 //! A trunk over `mem`, whose other end the test reads; the tag code compared with the stack's.
 
+mod tagged;
+
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 

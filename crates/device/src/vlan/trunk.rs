@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
 use base::{DropReason, Drops};
-use mbuf::{Flags, Mbuf, Pool};
+use mbuf::{Mbuf, Pool};
 
-use super::tag::{self, Found};
+use super::tag::{self, Found, Tag};
 use crate::{Burst, Device};
 
 /// Maximum frames in a port's queue: the default `txqueuelen` of Linux.
@@ -24,10 +24,19 @@ type Members = [Option<u16>; tag::ID_MASK as usize + 1];
 /// The trunk's state of a port.
 #[derive(Default)]
 struct Member {
+    /// Its tag, unless it has the frames without one.
+    tag: Option<Tag>,
+    /// As they came.
     waiting: VecDeque<Mbuf>,
     /// Its last burst was pushed back, in whole or in part.
     owed: bool,
     closed: bool,
+}
+
+impl Member {
+    fn of(tag: Option<Tag>) -> Member {
+        Member { tag, ..Member::default() }
+    }
 }
 
 /// The device and the ports that get its frames.
@@ -89,7 +98,8 @@ impl Trunk {
             let slot = id.map_or(Some(&mut untagged), |id| members.get_mut(usize::from(id)));
             slot.into_iter().for_each(|slot| *slot = Some(port as u16));
         }
-        let ports = ids.iter().map(|_| Member::default()).collect();
+        let member = |id: &Option<u16>| Member::of(id.map(|id| Tag::new(protocol, id)));
+        let ports = ids.iter().map(member).collect();
         let drops = Drops::default();
         Trunk { device, protocol, members, untagged, ports, remembers: false, drops, counted: 0 }
     }
@@ -102,7 +112,7 @@ impl Trunk {
         if port == self.ports.len() {
             self.ports.push(Member::default());
         }
-        self.ports[port] = Member::default();
+        self.ports[port] = Member::of(Some(Tag::new(self.protocol, id)));
         for member in self.members.iter_mut().filter(|member| **member == Some(port as u16)) {
             *member = None;
         }
@@ -129,22 +139,34 @@ impl Trunk {
     }
 
     /// Receive a burst from the device and distribute it: the frames of `port`, none of which
-    /// waits, stay in `into`. Returns the other ports whose queue was empty before.
+    /// waits, stay in `into`, with their tags. Returns the other ports whose queue was empty
+    /// before.
     #[inline]
     pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool, into: &mut Burst) -> Vec<usize> {
-        let mut at = into.len();
+        let begin = into.len();
         self.device.rx_burst(pool, into);
-        while let Some(frame) = into.get_mut(at) {
-            match self.whose(frame) {
-                Ok((to, tag)) if to == port => strip(frame, tag),
-                _ => return self.distribute(port, at, pool, into),
-            }
-            at += 1;
+        let frames = into.get(begin..).unwrap_or_default();
+        let first_other = match self.tag_of(port) {
+            Some(tag) => frames.iter().position(|frame| !tag.is_in(frame)),
+            None => frames.iter().position(|frame| self.whose(frame) != Ok(port)),
+        };
+        match first_other {
+            Some(at) => self.distribute(port, begin + at, pool, into),
+            None => Vec::new(),
         }
-        Vec::new()
     }
 
-    /// Not all frames from `at` on are of `port`.
+    /// The tag of a port that has the frames of its VLAN: another one may have them now.
+    #[inline(always)]
+    fn tag_of(&self, port: usize) -> Option<Tag> {
+        let member = self.ports.get(port)?;
+        let tag = member.tag?;
+        let has = *self.members.get(usize::from(tag.id()))? == Some(port as u16);
+        (has && !member.closed).then_some(tag)
+    }
+
+    /// Not all frames from `at` on are of `port`. The port is looked up once for frames of one VLAN
+    /// that follow each other.
     #[inline(never)]
     fn distribute(
         &mut self,
@@ -154,20 +176,20 @@ impl Trunk {
         into: &mut Burst,
     ) -> Vec<usize> {
         let (rest, mut news) = (into.drain(at..).collect::<Burst>(), Vec::new());
-        for mut frame in rest {
-            match self.whose(&frame) {
-                Ok((to, tag)) => {
-                    strip(&mut frame, tag);
-                    if to == port {
-                        into.push(frame);
-                    } else {
-                        self.enqueue(to, frame, pool, &mut news);
-                    }
-                }
+        let mut last: Option<(Tag, usize)> = None;
+        for frame in rest {
+            let known = last.filter(|(tag, _)| tag.is_in(&frame)).map(|(_, to)| to);
+            let to = known.map_or_else(|| self.whose(&frame), Ok);
+            match to {
+                Ok(to) if to == port => into.push(frame),
+                Ok(to) => self.enqueue(to, frame, pool, &mut news),
                 Err(reason) => {
                     self.count(reason);
                     pool.free(frame);
                 }
+            }
+            if known.is_none() {
+                last = to.ok().and_then(|to| self.tag_of(to).map(|tag| (tag, to)));
             }
         }
         news
@@ -217,20 +239,20 @@ impl Trunk {
         all.filter(|(number, member)| member.owed && *number != port).map(|(n, _)| n).collect()
     }
 
-    /// The port of a frame, and the TCI of the tag that it has. A priority tag counts as untagged.
+    /// The port of a frame. A priority tag counts as untagged.
     #[inline(always)]
-    fn whose(&self, frame: &Mbuf) -> Result<(usize, Option<u16>), DropReason> {
-        let (to, tag) = match tag::find(frame.as_slice(), self.protocol) {
+    fn whose(&self, frame: &Mbuf) -> Result<usize, DropReason> {
+        let to = match tag::find(frame.as_slice(), self.protocol) {
             Found::Cut => return Err(DropReason::EtherShort),
-            Found::Untagged => (self.untagged, None),
+            Found::Untagged => self.untagged,
             Found::Tag(control) => match control & tag::ID_MASK {
-                0 => (self.untagged, Some(control)),
-                id => (self.members.get(usize::from(id)).copied().flatten(), Some(control)),
+                0 => self.untagged,
+                id => self.members.get(usize::from(id)).copied().flatten(),
             },
         };
         let to = to.map(usize::from).ok_or(DropReason::VlanUnknown)?;
         let open = self.ports.get(to).is_some_and(|member| !member.closed);
-        if open { Ok((to, tag)) } else { Err(DropReason::VlanUnknown) }
+        if open { Ok(to) } else { Err(DropReason::VlanUnknown) }
     }
 
     /// A port was dropped: discard its frames.
@@ -252,15 +274,5 @@ impl Trunk {
         let mut all = self.drops.clone();
         self.device.drops().into_iter().for_each(|of_device| all.include(of_device));
         all
-    }
-}
-
-/// Remove a frame's tag, whose TCI it keeps.
-#[inline(always)]
-fn strip(frame: &mut Mbuf, tag: Option<u16>) {
-    if let Some(control) = tag {
-        tag::pop(frame);
-        frame.set(Flags::VLAN);
-        frame.set_vlan(control);
     }
 }

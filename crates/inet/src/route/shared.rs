@@ -39,7 +39,7 @@ impl Table {
 
 /// What writer and readers share.
 pub(super) struct Shared {
-    main: Table,
+    pub(super) main: Table,
     others: [OnceLock<Box<(u32, Table)>>; TABLES_MAX - 1],
     pub(super) nodes: Nodes,
     pub(super) groups: Groups,

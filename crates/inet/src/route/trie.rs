@@ -189,6 +189,14 @@ impl Trie {
         self.lookup_narrow(nodes, key)
     }
 
+    /// Fetch the memory that a lookup of `key` begins in, if it may be far.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, key: u128) {
+        if let Some(slot) = self.wide.get().and_then(|wide| wide.get(bits(key, 0, WIDE))) {
+            mbuf::prefetch_line(slot);
+        }
+    }
+
     fn lookup_narrow(&self, nodes: &Nodes, key: u128) -> GroupIndex {
         group(nodes.descend(first(&self.narrow, bits(key, 0, NARROW)), key, NARROW))
     }

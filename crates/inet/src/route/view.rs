@@ -105,6 +105,18 @@ impl View<'_> {
         table.v6.lookup_burst(&self.shared.nodes, dsts, out, key_of, LEVELS_V6);
     }
 
+    /// `dst` will be looked up in the main table: its memory is fetched meanwhile.
+    #[inline(always)]
+    pub fn prefetch_v4(&self, dst: Ipv4Addr) {
+        self.shared.main.v4.prefetch(key_v4(dst));
+    }
+
+    /// [`View::prefetch_v4`] for IPv6.
+    #[inline(always)]
+    pub fn prefetch_v6(&self, dst: Ipv6Addr) {
+        self.shared.main.v6.prefetch(dst.to_bits());
+    }
+
     /// Do all packets of `group` have one next hop, whatever their destination?
     #[inline]
     pub fn is_one_gateway(&self, group: GroupIndex) -> bool {

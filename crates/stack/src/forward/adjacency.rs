@@ -5,12 +5,17 @@
 //! next packet goes the long way, which notes that the neighbour is used. RFC 4861 section 7.3.3.
 
 use base::{Duration, Instant, LinkKind, MacAddr, Mtu};
+use device::vlan::Tag;
 use inet::NextHop;
 use wire::ether;
 
 use core::net::IpAddr;
 
+use super::look::{ETHERNET, TAGGED};
 use crate::{Stack, mtu};
+
+/// Bytes of both link addresses.
+const ADDRESSES: usize = 12;
 
 /// Buckets, a power of two, and entries of each. Tests have so few that next hops compete.
 const BUCKETS: usize = if cfg!(test) { 2 } else { 512 };
@@ -30,9 +35,33 @@ pub(super) struct Adjacency {
     generation: u64,
     /// No other entry has had this number, not even in this slot.
     serial: u32,
-    header: [u8; ether::HEADER_LEN],
-    /// Frames of the port have a link header.
-    has_header: bool,
+    pub(super) link: Link,
+}
+
+/// The finished link header of frames to a next hop.
+#[derive(Clone, Copy)]
+pub(super) enum Link {
+    Bare,
+    Ethernet([u8; ETHERNET]),
+    /// With the port's tag, its priority zero.
+    Tagged([u8; TAGGED]),
+}
+
+impl Link {
+    /// The header without the tag.
+    #[cold]
+    pub(super) fn untagged(&self) -> [u8; ETHERNET] {
+        let mut header = [0; ETHERNET];
+        match self {
+            Link::Bare => {}
+            Link::Ethernet(own) => header = *own,
+            Link::Tagged(own) => {
+                header[..ADDRESSES].copy_from_slice(&own[..ADDRESSES]);
+                header[ADDRESSES..].copy_from_slice(&own[ADDRESSES + Tag::LEN..]);
+            }
+        }
+        header
+    }
 }
 
 /// Where an adjacency is, if it still is the same.
@@ -53,8 +82,7 @@ impl Adjacency {
         until: Instant::ZERO,
         generation: 0,
         serial: 0,
-        header: [0; ether::HEADER_LEN],
-        has_header: false,
+        link: Link::Bare,
     };
 
     /// What the long way would find for this next hop of a packet of the same version, without
@@ -73,18 +101,14 @@ impl Adjacency {
         let (mac, until) = stack.neighbours.usable((hop.port, hop.neighbour), now)?;
         let until = if until == Instant::NEVER { until } else { until.min(now + NOTED_EVERY) };
         let header = header(mac, port.mac, hop.neighbour);
-        Some(Adjacency { until, header, has_header: true, ..found })
+        let link =
+            port.own_tag.map_or(Link::Ethernet(header), |tag| Link::Tagged(tagged(&header, tag)));
+        Some(Adjacency { until, link, ..found })
     }
 
     #[inline(always)]
     pub(super) fn port(&self) -> u16 {
         self.hop.port
-    }
-
-    /// The link header of its frames; empty on a link without one.
-    #[inline(always)]
-    pub(super) fn header(&self) -> Option<&[u8; ether::HEADER_LEN]> {
-        self.has_header.then_some(&self.header)
     }
 }
 
@@ -93,6 +117,15 @@ fn header(dst: MacAddr, src: MacAddr, to: IpAddr) -> [u8; ether::HEADER_LEN] {
     let mut header = [0; ether::HEADER_LEN];
     ether::Header { dst, src, ethertype }.emit(&mut header);
     header
+}
+
+/// The tag comes behind the addresses.
+fn tagged(header: &[u8; ETHERNET], tag: Tag) -> [u8; TAGGED] {
+    let mut tagged = [0; TAGGED];
+    tagged[..ADDRESSES].copy_from_slice(&header[..ADDRESSES]);
+    tagged[ADDRESSES..ADDRESSES + Tag::LEN].copy_from_slice(&tag.bytes());
+    tagged[ADDRESSES + Tag::LEN..].copy_from_slice(&header[ADDRESSES..]);
+    tagged
 }
 
 /// Adjacencies by next hop. A bucket that is full loses the entry that was made first.

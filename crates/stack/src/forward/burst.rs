@@ -1,24 +1,25 @@
 //! Forwarding in bursts: what is plain about a burst is looked at, looked up, and sent, each for
 //! all of its frames.
 //!
-//! Called by: `forward::divert`, unless the switch `forward-burst` is off. It may only refuse a
+//! Called by: `forward/ingress.rs`, unless the switch `forward-burst` is off. It may only refuse a
 //! frame, or do exactly what `forward::take` would have done. Frames leave in the order in which
 //! they came; one that is refused takes the long way in its turn, and if that changes anything that
 //! the others were looked up by, they follow it. Counters: `forwarded`,
 //! `forwarded_in_bursts`. RFC 1812 section 5.2.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use base::{Counter, DropReason, LinkKind, MacAddr};
+use base::{Counter, LinkKind};
+use device::vlan::Tag;
 use device::{BURST, Burst};
-use inet::forward::{pass_v4, pass_v6, plain_v4, plain_v6};
-use inet::route::{GroupIndex, MAIN_TABLE, View, flow_v4, flow_v6};
-use mbuf::{Flags, Mbuf};
-use wire::{ether, ipv4, ipv6};
+use inet::route::{GroupIndex, MAIN_TABLE, View};
 
-use super::adjacency::{Adjacencies, Adjacency, Slot};
+use super::adjacency::{Adjacencies, Slot};
+use super::ingress::Ingress;
+use super::leave::leave;
 use super::locals::Locals;
+use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use crate::Stack;
 
 /// What the burst path remembers from one burst to the next.
@@ -27,51 +28,6 @@ pub(super) struct Bursts {
     generation: u64,
     locals: Locals,
     adjacencies: Adjacencies,
-}
-
-/// What was seen of a frame: the number of its flow among those of the burst, and the packet's
-/// length in bytes.
-#[derive(Clone, Copy)]
-struct Seen {
-    number: u8,
-    len: u16,
-}
-
-/// No flow: the frame takes the long way.
-const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
-
-/// Flows of IPv6 have numbers from here on.
-const FIRST_V6: usize = BURST;
-const _: () = assert!(2 * BURST < u8::MAX as usize);
-
-/// The flows of one version in a burst: what is looked up.
-struct Flows<A> {
-    dsts: ArrayVec<A, BURST>,
-    /// What chooses among several next hops.
-    hashes: ArrayVec<u32, BURST>,
-}
-
-impl<A: Copy + PartialEq> Flows<A> {
-    fn new() -> Flows<A> {
-        Flows { dsts: ArrayVec::new(), hashes: ArrayVec::new() }
-    }
-
-    /// The number of a packet's flow, which is a new one unless the last packet was of it.
-    #[inline(always)]
-    fn number(&mut self, dst: A, hash: u32) -> usize {
-        if self.dsts.last() != Some(&dst) || self.hashes.last() != Some(&hash) {
-            self.dsts.push(dst);
-            self.hashes.push(hash);
-        }
-        self.dsts.len() - 1
-    }
-}
-
-/// All flows of a burst.
-struct Seens {
-    frames: ArrayVec<Seen, BURST>,
-    v4: Flows<Ipv4Addr>,
-    v6: Flows<Ipv6Addr>,
 }
 
 /// The egress of a flow.
@@ -106,12 +62,26 @@ impl Bursts {
         Bursts { generation: u64::MAX, locals: Locals::new(), adjacencies: Adjacencies::new() }
     }
 
-    /// As the plain `forward::divert`.
+    /// Forward what of a burst is not for this host, and leave the rest in it, in order and without
+    /// tags. Returns how many bytes were taken out.
     pub(super) fn divert(
         &mut self,
         stack: &mut Stack,
-        port_id: u16,
-        (link, mac): (LinkKind, MacAddr),
+        ingress: &Ingress,
+        frames: &mut Burst,
+    ) -> u64 {
+        match (ingress.link.0, ingress.tag) {
+            (LinkKind::Ip, _) => self.divert_from::<BARE>(stack, ingress, frames),
+            (LinkKind::Ethernet, None) => self.divert_from::<ETHERNET>(stack, ingress, frames),
+            (LinkKind::Ethernet, Some(_)) => self.divert_from::<TAGGED>(stack, ingress, frames),
+        }
+    }
+
+    /// Of frames whose packets begin at `AT`.
+    fn divert_from<const AT: usize>(
+        &mut self,
+        stack: &mut Stack,
+        ingress: &Ingress,
         frames: &mut Burst,
     ) -> u64 {
         let generation = stack.generation();
@@ -119,79 +89,32 @@ impl Bursts {
             self.generation = generation;
             self.locals.rebuild(stack);
         }
-        let mut seen = Seens { frames: ArrayVec::new(), v4: Flows::new(), v6: Flows::new() };
-        self.look(frames, (link, mac), &mut seen);
+        let mut seen = Seens::new();
+        let view = stack.routes.view();
+        seen.look::<AT>(frames, ingress.link.1, (&self.locals, &view));
         let mut egresses = [ArrayVec::new(), ArrayVec::new()];
-        self.look_up(stack, &seen, &mut egresses);
-        let in_port = (port_id, (link, mac));
-        self.send(stack, in_port, frames, (&seen.frames, &mut egresses))
-    }
-
-    /// What of each frame is plain.
-    #[inline(always)]
-    fn look(&self, frames: &Burst, (link, mac): (LinkKind, MacAddr), seen: &mut Seens) {
-        for m in frames {
-            let plain = self.plain(m, link, mac, seen);
-            seen.frames.push(plain.unwrap_or(REFUSED));
-        }
-    }
-
-    /// The flow and the length of a packet that is not for us and that nothing is unusual about.
-    #[inline(always)]
-    fn plain(&self, m: &Mbuf, link: LinkKind, mac: MacAddr, seen: &mut Seens) -> Option<Seen> {
-        if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
-            return None;
-        }
-        let frame = m.as_slice();
-        let (ethertype, packet) = match link {
-            LinkKind::Ethernet => {
-                let header = ether::Header::parse(frame).ok().filter(|h| h.dst.is(mac))?;
-                (header.ethertype, frame.get(ether::HEADER_LEN..)?)
-            }
-            LinkKind::Ip if frame.first()? >> 4 == 6 => (ether::IPV6, frame),
-            LinkKind::Ip => (ether::IPV4, frame),
-        };
-        match ethertype {
-            ether::IPV4 => {
-                let ip = plain_v4(packet)?;
-                if self.locals.has_v4(ip.dst) || self.locals.has_v4(ip.src) {
-                    return None;
-                }
-                let number = seen.v4.number(ip.dst, flow_v4(ip.src, ip.dst)) as u8;
-                Some(Seen { number, len: ip.len as u16 })
-            }
-            ether::IPV6 => {
-                let ip = plain_v6(packet)?;
-                if self.locals.has_v6(ip.dst) || self.locals.has_v6(ip.src) {
-                    return None;
-                }
-                // Longer ones do not fit a length of 16 bits, nor any MTU.
-                let len = u16::try_from(ip.len).ok()?;
-                let number = FIRST_V6 + seen.v6.number(ip.dst, flow_v6(ip.src, ip.dst));
-                Some(Seen { number: number as u8, len })
-            }
-            _ => None,
-        }
+        self.look_up(stack, &view, &seen, &mut egresses);
+        drop(view);
+        self.send::<AT>(stack, ingress, frames, (&seen.frames, &mut egresses))
     }
 
     /// The egress of each flow: destinations are looked up together, so that the memory of all of
     /// them is waited for at once.
     #[inline(always)]
-    fn look_up(&mut self, stack: &Stack, seen: &Seens, egresses: &mut Egresses) {
+    fn look_up(&mut self, stack: &Stack, view: &View<'_>, seen: &Seens, egresses: &mut Egresses) {
         // By rules that more than the destination decides: flows without egress go the long way.
         if stack.routes.rules_for_transit() {
             return;
         }
-        let view = stack.routes.view();
         let mut groups = [GroupIndex::NONE; BURST];
         let [v4, v6] = egresses;
         if !seen.v4.dsts.is_empty() {
             view.lookup_burst_v4(&seen.v4.dsts, &mut groups, MAIN_TABLE);
-            self.egresses(stack, &view, &seen.v4, &groups, v4);
+            self.egresses(stack, view, &seen.v4, &groups, v4);
         }
         if !seen.v6.dsts.is_empty() {
             view.lookup_burst_v6(&seen.v6.dsts, &mut groups, MAIN_TABLE);
-            self.egresses(stack, &view, &seen.v6, &groups, v6);
+            self.egresses(stack, view, &seen.v6, &groups, v6);
         }
     }
 
@@ -230,21 +153,23 @@ impl Bursts {
 
     /// Send what has an egress; the rest takes the long way, whose leavings stay in `frames`.
     #[inline(always)]
-    fn send(
+    fn send<const AT: usize>(
         &mut self,
         stack: &mut Stack,
-        (port_id, link): (u16, (LinkKind, MacAddr)),
+        ingress: &Ingress,
         frames: &mut Burst,
         (seen, egresses): (&ArrayVec<Seen, BURST>, &mut Egresses),
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
+        // Bytes are counted without tags, as in the host's path.
+        let tag_len = if AT == TAGGED { Tag::LEN } else { 0 };
         let mut generation = self.generation;
-        let at = link.0.header_len();
         // By the port that they came by only the long way sends: their source may be told.
-        let redirects = stack.forwarding.sends_redirects() && link.0 == LinkKind::Ethernet;
-        let never_by = if redirects { u32::from(port_id) } else { u32::MAX };
+        let redirects = stack.forwarding.sends_redirects() && AT != BARE;
+        let never_by = if redirects { u32::from(ingress.port) } else { u32::MAX };
         for (m, seen) in core::mem::take(frames).into_iter().zip(seen) {
-            bytes += m.len() as u64;
+            let len = (m.len() - tag_len) as u64;
+            bytes += len;
             let slot = egress_of(egresses, seen.number).and_then(Egress::of_next_packet);
             let adjacency = slot.and_then(|slot| self.adjacencies.at(slot)).filter(|a| {
                 u32::from(seen.len) <= a.mtu
@@ -252,15 +177,17 @@ impl Bursts {
                     && generation == self.generation
             });
             let refused = match adjacency {
-                Some(adjacency) => leave(stack, adjacency, m, at, usize::from(seen.len)),
+                Some(adjacency) => leave::<AT>(stack, adjacency, m, usize::from(seen.len)),
                 None => Some(m),
             };
-            let Some(m) = refused else {
+            let Some(mut m) = refused else {
                 forwarded += 1;
                 continue;
             };
-            let len = m.len() as u64;
-            if let Some(m) = super::take(stack, port_id, link, m) {
+            if let Some(tag) = ingress.tag {
+                tag.strip_from(&mut m);
+            }
+            if let Some(m) = super::take(stack, ingress.port, ingress.link, m) {
                 bytes -= len;
                 frames.push(m);
             }
@@ -268,7 +195,7 @@ impl Bursts {
         }
         stack.core.cx.counters.add(Counter::Forwarded, forwarded);
         stack.core.cx.counters.add(Counter::ForwardedInBursts, forwarded);
-        if let Some(port) = stack.ports.get_mut(port_id) {
+        if let Some(port) = stack.ports.get_mut(ingress.port) {
             port.forwarded.packets_in += forwarded;
         }
         bytes
@@ -281,42 +208,3 @@ fn egress_of(egresses: &mut Egresses, number: u8) -> Option<&mut Egress> {
     let number = usize::from(number);
     egresses.get_mut(number / FIRST_V6)?.get_mut(number % FIRST_V6)
 }
-
-/// A frame, whose packet of `len` bytes begins at `at`, to its next hop; returned, and not changed,
-/// if it cannot go there as it is.
-#[inline(always)]
-fn leave(
-    stack: &mut Stack,
-    adjacency: &Adjacency,
-    mut m: Mbuf,
-    at: usize,
-    len: usize,
-) -> Option<Mbuf> {
-    let core = &mut stack.core;
-    let header = adjacency.header();
-    let port = stack.ports.get_mut(adjacency.port()).filter(|port| !port.gone);
-    let room = m.headroom() + at >= header.map_or(0, |header| header.len());
-    let Some(port) = port.filter(|_| room) else { return Some(m) };
-    m.keep(at, len);
-    m.clear(Flags::CSUM_VERIFIED | Flags::SUMMED);
-    if let Some(packet) = m.headers_mut(ipv4::HEADER_LEN) {
-        match packet[0] >> 4 {
-            4 => pass_v4(packet),
-            _ => pass_v6(packet),
-        }
-    }
-    if let Some(header) = header
-        && let Some(room) = m.prepend(header.len())
-    {
-        room.copy_from_slice(header);
-    }
-    if port.has_room(&mut core.cx) {
-        port.push(m);
-    } else {
-        core.drops.count(DropReason::TxFull);
-    }
-    port.forwarded.packets_out += 1;
-    None
-}
-
-const _: () = assert!(ipv4::HEADER_LEN < ipv6::HEADER_LEN);

@@ -40,7 +40,7 @@ impl Ports {
             self.failures.push(None);
         }
         self.epoch += 1;
-        let limits = device.limits();
+        let (limits, own_tag) = (device.limits(), device.own_tag());
         self.ports[index] = Some(Port {
             id,
             device,
@@ -48,7 +48,9 @@ impl Ports {
             mac: config.mac,
             addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
             local: LocalAddrs::new(config.addresses.iter().copied()),
+            own_tag,
             tx: Burst::new(),
+            tagged: 0,
             tx_bytes: 0,
             taken: 0,
             held: VecDeque::new(),
@@ -80,10 +82,10 @@ impl Ports {
         pool: &mut Pool,
     ) -> Result<Box<dyn Device>, (ReplaceError, Box<dyn Device>)> {
         let Some(port) = self.get_mut(id.0) else { return Err((ReplaceError::NoPort, device)) };
-        port.limits = device.limits();
+        (port.limits, port.own_tag) = (device.limits(), device.own_tag());
         port.gone = false;
         port.refused_since = None;
-        port.shown = 0;
+        (port.shown, port.tagged) = (0, 0);
         port.tx_bytes = 0;
         port.taken += port.tx.len() as u64;
         port.tx.drain(..).for_each(|frame| pool.free(frame));

@@ -76,11 +76,11 @@ pub fn replace_port(
     Ok(())
 }
 
-/// The devices as the shards see them, with their ways out; a stack alone has its device as it is.
-fn queues(
-    stacks: &[&mut Stack],
-    devices: Vec<Box<dyn Device>>,
-) -> Vec<(Box<dyn Device>, Option<Arc<Outbox>>)> {
+/// A device as a shard sees it, and its way out; a stack alone has its device as it is.
+type Queue = (Box<dyn Device>, Option<Arc<Outbox>>);
+
+/// The queues of the shards, in their order.
+fn queues(stacks: &[&mut Stack], devices: Vec<Box<dyn Device>>) -> Vec<Queue> {
     assert_eq!(devices.len(), stacks.len(), "each shard needs its own queue of the device");
     let Some(first) = stacks.first() else { panic!("a host has at least one shard") };
     let Some(membership) = &first.membership else {

@@ -163,11 +163,17 @@ impl<'a> Scene<'a> {
         found.with_context(|| format!("show has no stack: {text}"))
     }
 
-    /// Is the link of its port of that name up, or down?
-    pub(in crate::interop) fn is_port(&self, name: &str, is_up: bool) -> Result<bool> {
-        let ports = self.show("ports")?;
-        let rows = ports.as_array().context("show has no ports")?;
-        Ok(rows.iter().any(|row| row["name"] == name && row["link_up"] == is_up))
+    /// How many links it has seen go down or come up.
+    pub(in crate::interop) fn link_changes(&self) -> Result<u64> {
+        let counters = self.show("counters")?;
+        counters["link_changes"].as_u64().context("show counts no link_changes")
+    }
+
+    /// `act` on a link, and wait until the router has noticed.
+    pub(in crate::interop) fn link_changed(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        let before = self.link_changes()?;
+        act()?;
+        until("the router notices the link", LIMIT, || Ok(self.link_changes()? > before))
     }
 
     /// It is told to end, and ends well within its time to drain.
@@ -199,7 +205,7 @@ impl<'a> Scene<'a> {
     /// iperf3's server on the right.
     pub(in crate::interop) fn server(&self) -> Result<Running> {
         let mut server = self.right.command("iperf3");
-        let server = self.right.start("iperf3", server.args(["-s", "-p", "5001"]))?;
+        let server = self.right.start("server", server.args(["-s", "-p", "5001"]))?;
         self.right.until_listening()?;
         Ok(server)
     }

@@ -108,8 +108,7 @@ fn step(scene: &Scene<'_>, plan: &mut Plan, random: &mut Random, done: &mut Done
             done.broken += 1;
         }
         _ => {
-            scene.right.ip("link set ws2 down")?;
-            until("the router notices the cut", LIMIT, || scene.is_port("spare", false))?;
+            scene.link_changed(|| scene.right.ip("link set ws2 down"))?;
             check(scene, plan, false, random, done).context("while a link was cut")?;
             mend(scene)?;
             done.cuts += 1;
@@ -120,12 +119,11 @@ fn step(scene: &Scene<'_>, plan: &mut Plan, random: &mut Random, done: &mut Done
 
 /// The second link is whole again, with the kernel's routes by it.
 fn mend(scene: &Scene<'_>) -> Result<()> {
-    scene.right.ip("link set ws2 up")?;
+    scene.link_changed(|| scene.right.ip("link set ws2 up"))?;
     let routes = &RIGHT_SPARE[4..];
     until("the kernel's routes", LIMIT, || {
         Ok(routes.iter().all(|route| scene.right.ip(&replacing(route)).is_ok()))
-    })?;
-    until("the router notices the link", LIMIT, || scene.is_port("spare", true))
+    })
 }
 
 /// The routes are those of the file, and packets go by them.

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use base::LinkKind;
 use mbuf::{Flags, Mbuf, Pool};
 
-use super::twins::{LINKS, mac};
+use super::twins::{LINKS, mac, vlan_of};
 use crate::tests::craft::Rng;
 
 /// A frame, and what its buffer is like.
@@ -57,7 +57,7 @@ impl Frame {
 /// Addresses that a packet through the router may have: hosts of its links, hosts beyond, its own,
 /// broadcast addresses and what nobody can have.
 fn v4(rng: &mut Rng) -> [u8; 4] {
-    let link = rng.below(4) as u8 + 1;
+    let link = rng.below(LINKS.len() as u32) as u8 + 1;
     match rng.below(40) {
         0 => [10, link, 0, 1],
         1 => [10, link, 0, 255],
@@ -73,7 +73,7 @@ fn v4(rng: &mut Rng) -> [u8; 4] {
 }
 
 fn v6(rng: &mut Rng) -> [u8; 16] {
-    let link = rng.below(4) as u8 + 1;
+    let link = rng.below(LINKS.len() as u32) as u8 + 1;
     let mut addr = [0x20, 1, 0xd, 0xb8, 0, link, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     match rng.below(40) {
         0 => addr[15] = 1,
@@ -169,6 +169,20 @@ fn sum(p: &mut [u8]) {
     }
 }
 
+/// A tag with any priority; some have none, or one of another VLAN, or are cut in it.
+fn put_tag(rng: &mut Rng, bytes: &mut Vec<u8>, id: u16) {
+    let id = rng.pick(&[id, id, id, id, id, id, id, 5, 6, 7]);
+    let control = (id | (rng.below(16) as u16) << 12).to_be_bytes();
+    match rng.below(60) {
+        0 => {}
+        1 => bytes.truncate(12 + rng.below(6) as usize),
+        _ => {
+            let at = bytes.len().min(12);
+            bytes.splice(at..at, [0x81, 0, control[0], control[1]]);
+        }
+    }
+}
+
 /// A frame to the router at `port`.
 pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
     let is_v6 = rng.one_in(3);
@@ -216,6 +230,9 @@ pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
         3 | 4 => Buffer::Full,
         _ => Buffer::Plain,
     };
+    if let Some(id) = vlan_of(port) {
+        put_tag(rng, &mut bytes, id);
+    }
     if buffer == Buffer::Full && bytes.len() < 128 {
         bytes.resize(128, 0);
     }

@@ -8,7 +8,7 @@ use inet::{Address, Route};
 use wire::{arp, ether};
 
 use super::frames::{Frame, frame};
-use super::twins::{LINKS, Twins, mac, networks};
+use super::twins::{LINKS, Twins, mac, networks, vlan_of};
 use crate::tests::craft::Rng;
 use crate::{PortId, Stack};
 
@@ -147,6 +147,9 @@ impl Traffic {
         } else {
             return;
         }
+        if let Some(id) = vlan_of(port) {
+            reply.splice(12..12, [0x81, 0, 0xa0 | (id >> 8) as u8, id as u8]);
+        }
         self.put(port, Frame::new(reply));
     }
 
@@ -177,7 +180,7 @@ impl Traffic {
         let port = rng.below(LINKS.len() as u32) as usize;
         let (id, link) = (PortId(port as u16), port as u8 + 1);
         let other = PortId(rng.below(LINKS.len() as u32) as u16);
-        let (what, on, v6) = (rng.below(52), rng.one_in(2), rng.one_in(3));
+        let (what, on, v6) = (rng.below(54), rng.one_in(2), rng.one_in(3));
         let small = Mtu::new(rng.pick(&[1_280, 1_300])).filter(|_| on);
         let [of_v4, of_v6] = beyond(port);
         let (dest, via) = if v6 { of_v6 } else { of_v4 };
@@ -221,6 +224,7 @@ impl Traffic {
                 45 => _ = stack.set_burst_gap(dest, None),
                 46 => stack.set_forwarding(on || port > 0),
                 47 => router.toggle_forwarder(),
+                48 | 49 => router.toggle_tap(port),
                 _ => {
                     // Flows share two gateways.
                     for last in [2, 3] {

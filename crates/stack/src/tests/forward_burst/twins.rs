@@ -1,16 +1,42 @@
 //! Two copies of one router with the same input; their visible state is compared.
 
-use base::{Counter, Instant, MacAddr, Mtu, Switch};
-use device::{Burst, Device, mem};
+use base::{Counter, Instant, MacAddr, Mtu, Switch, WallTime};
+use bpf::{Filter, Insn, Program, Settings, Tap};
+use device::{Burst, Device, mem, vlan};
 use mbuf::{Mbuf, Pool};
 
-use crate::{ListenConfig, ListenerHandle, PortConfig, PortId, Stack, StackConfig};
+use crate::{ListenConfig, ListenerHandle, PortConfig, PortId, Stack, StackConfig, TapId};
 
-/// Ports of the router: two of Ethernet, one of bare packets, and one more of Ethernet.
-pub(super) const LINKS: [base::LinkKind; 4] = {
+/// Ports of the router: two of Ethernet, one of bare packets, one more of Ethernet, and two VLANs
+/// of one trunk.
+pub(super) const LINKS: [base::LinkKind; 6] = {
     use base::LinkKind::{Ethernet, Ip};
-    [Ethernet, Ethernet, Ip, Ethernet]
+    [Ethernet, Ethernet, Ip, Ethernet, Ethernet, Ethernet]
 };
+
+/// The first port of the trunk, and the VLANs of its ports.
+const TRUNK: usize = 4;
+const VLANS: [u16; 2] = [5, 6];
+
+/// The VLAN of a port.
+pub(super) fn vlan_of(port: usize) -> Option<u16> {
+    VLANS.get(port.checked_sub(TRUNK)?).copied()
+}
+
+/// The wire of a port: the ports of the trunk have one.
+fn wire_of(port: usize) -> usize {
+    port.min(TRUNK)
+}
+
+/// A frame of a wire as its port has it, without the tag.
+pub(super) fn untagged(wire: usize, frame: &[u8]) -> (usize, Vec<u8>) {
+    if wire < TRUNK {
+        return (wire, frame.to_vec());
+    }
+    let id = u16::from_be_bytes([frame[14], frame[15]]) & 0xfff;
+    let port = VLANS.iter().position(|vlan| *vlan == id).expect("a VLAN of ours");
+    (TRUNK + port, [&frame[..12], &frame[16..]].concat())
+}
 
 /// Frames that a wire holds: less than arrive between two looks at it.
 const DEPTH: usize = 96;
@@ -30,11 +56,26 @@ pub(super) struct Router {
     wires: Vec<Option<mem::Mem>>,
     pub(super) pool: Pool,
     forwarder: Option<ListenerHandle>,
+    taps: [Option<TapId>; LINKS.len()],
 }
+
+/// What a tap saw: whether it came in, and its bytes.
+type Sights = Vec<(bool, Vec<u8>)>;
 
 fn wire(port: usize, mtu: usize) -> (mem::Mem, mem::Mem) {
     let mtu = Mtu::new(mtu).expect("an MTU");
     mem::pair(&mem::Config { link: LINKS[port], mtu, depth: DEPTH, ..mem::Config::default() })
+}
+
+/// The devices of a wire, one for each of its ports, and its far end.
+fn devices(wire_number: usize, mtu: usize) -> (Vec<Box<dyn Device>>, mem::Mem) {
+    let (near, far) = wire(wire_number, mtu);
+    if wire_number < TRUNK {
+        return (vec![Box::new(near)], far);
+    }
+    let ids = VLANS.map(vlan::Id::Vlan);
+    let ports = vlan::split(Box::new(near), vlan::TAG, &ids).expect("Ethernet");
+    (ports.into_iter().map(|port| Box::new(port) as Box<dyn Device>).collect(), far)
 }
 
 impl Router {
@@ -43,12 +84,14 @@ impl Router {
         config.solicited_node_reports = false;
         config.switches = config.switches.with(Switch::ForwardBurst, in_bursts);
         let (stack, pool) = (Stack::new(config), Pool::new(16 << 20));
-        let mut router = Router { stack, wires: Vec::new(), pool, forwarder: None };
-        for port in 0..LINKS.len() {
-            let (near, far) = wire(port, 1_500);
-            let addresses = networks(port).map(|a| a.parse().expect("a network")).to_vec();
-            let config = PortConfig { mac: mac(port), addresses };
-            router.stack.add_port(Box::new(near), config);
+        let mut router =
+            Router { stack, wires: Vec::new(), pool, forwarder: None, taps: Default::default() };
+        for wire in 0..=TRUNK {
+            let (devices, far) = devices(wire, 1_500);
+            for (device, port) in devices.into_iter().zip(wire..) {
+                let addresses = networks(port).map(|a| a.parse().expect("a network")).to_vec();
+                router.stack.add_port(device, PortConfig { mac: mac(port), addresses });
+            }
             router.wires.push(Some(far));
         }
         router.stack.set_forwarding(true);
@@ -57,15 +100,15 @@ impl Router {
 
     /// Frames of one burst onto a wire, as far as it takes them.
     pub(super) fn offer(&mut self, port: usize, frames: impl FnOnce(&mut Pool) -> Vec<Mbuf>) {
-        let Some(wire) = &mut self.wires[port] else { return };
+        let Some(wire) = &mut self.wires[wire_of(port)] else { return };
         let mut burst: Burst = frames(&mut self.pool).into_iter().collect();
         wire.tx_burst(&mut self.pool, &mut burst);
     }
 
-    /// What left by a port.
-    fn sent(&mut self, port: usize) -> Vec<Vec<u8>> {
+    /// What left by a wire.
+    fn sent(&mut self, wire: usize) -> Vec<Vec<u8>> {
         let (mut frames, mut burst) = (Vec::new(), Burst::new());
-        let Some(wire) = &mut self.wires[port] else { return frames };
+        let Some(wire) = &mut self.wires[wire] else { return frames };
         while wire.rx_burst(&mut self.pool, &mut burst) > 0 {
             for m in burst.drain(..) {
                 frames.push(m.as_slice().to_vec());
@@ -86,14 +129,47 @@ impl Router {
         }
     }
 
-    /// Another device for a port, or none that passes frames.
+    /// Another device for the ports of a wire, or none that passes frames.
     pub(super) fn replug(&mut self, port: usize, mtu: Option<usize>) {
-        self.wires[port] = None;
+        let wire = wire_of(port);
+        self.wires[wire] = None;
         if let Some(mtu) = mtu {
-            let (near, far) = wire(port, mtu);
-            drop(self.stack.replace_port(PortId(port as u16), Box::new(near)));
-            self.wires[port] = Some(far);
+            let (devices, far) = devices(wire, mtu);
+            for (device, port) in devices.into_iter().zip(wire as u16..) {
+                drop(self.stack.replace_port(PortId(port), device));
+            }
+            self.wires[wire] = Some(far);
         }
+    }
+
+    /// Watch a port, or do so no more.
+    pub(super) fn toggle_tap(&mut self, port: usize) {
+        match self.taps[port].take() {
+            Some(id) => drop(self.stack.remove_tap(id)),
+            None => {
+                let all = Program::new(&[Insn::new(0x06, 0, 0, 0xffff)]).expect("it returns");
+                let settings = Settings { buffer_bytes: 1 << 20, ..Settings::default() };
+                let tap = Tap::new(Filter::new(all), settings).expect("settings in range");
+                self.taps[port] = self.stack.add_tap(PortId(port as u16), tap, WallTime(0));
+            }
+        }
+    }
+
+    /// What the taps saw since the last look.
+    fn sights(&mut self) -> Vec<Sights> {
+        let mut all = Vec::new();
+        for id in self.taps.into_iter().flatten() {
+            let mut sights = Sights::new();
+            if let Some(tap) = self.stack.tap(id)
+                && let Some(buffer) = tap.take()
+            {
+                let is_in = |direction| direction == bpf::Direction::In;
+                sights = buffer.records().map(|r| (is_in(r.direction), r.bytes.to_vec())).collect();
+                tap.give_back(buffer);
+            }
+            all.push(sights);
+        }
+        all
     }
 }
 
@@ -127,13 +203,15 @@ impl Twins {
         on
     }
 
-    /// Compare what left and what was counted; returns what left, with the port.
+    /// Compare what left, what taps saw and what was counted; returns what left, with the port and
+    /// without its tag.
     pub(super) fn compare(&mut self, now: Instant) -> Vec<(usize, Vec<u8>)> {
         let mut all = Vec::new();
-        for port in 0..LINKS.len() {
-            let frames = self.both("", |router| router.sent(port));
-            all.extend(frames.into_iter().map(|frame| (port, frame)));
+        for wire in 0..=TRUNK {
+            let frames = self.both("", |router| router.sent(wire));
+            all.extend(frames.iter().map(|frame| untagged(wire, frame)));
         }
+        self.both("what taps saw", Router::sights);
         self.both("", |router| {
             let stack = &mut router.stack;
             let drops: Vec<_> = stack.drops().nonzero().collect();

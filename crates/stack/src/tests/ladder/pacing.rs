@@ -185,3 +185,29 @@ fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
     let at = departures(&mut t, 90);
     assert!(at.len() >= 4 && at.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{at:?}");
 }
+
+/// An ACK that waits behind data leaves with the data's timestamp or a later one: with an older one
+/// the peer would drop it (RFC 7323 section 5.3).
+#[test]
+fn pacing_lets_no_ack_leave_behind_data_with_an_older_timestamp() {
+    let mut t = Setup::plain().ts().ladder();
+    t.listen();
+    t.send(t.setup.syn.clone());
+    let (ours, _) = t.expect(syn_ack()).ts.expect("timestamps");
+    t.pass(100);
+    t.send(seg().seq(1).ack(1).ts(1_100, ours));
+    t.accept();
+    t.write(60_000);
+    assert_eq!(t.take_seen().len(), 10, "the first window leaves at once");
+    t.pass(100);
+    t.send(seg().ack(10_001).ts(1_200, ours + 100));
+    for _ in 0..9 {
+        t.send(seg().data(1_000).ts(1_200, ours + 100));
+        t.send(seg().data(1_000).ts(1_200, ours + 100));
+        t.pass(10);
+    }
+    let seen = t.take_seen();
+    let stamps: Vec<u32> = seen.iter().map(|s| s.ts.expect("timestamps").0).collect();
+    assert!(seen.iter().any(|s| s.len == 0) && seen.iter().any(|s| s.len > 0), "{seen:?}");
+    assert!(stamps.is_sorted(), "{stamps:?}");
+}

@@ -1,0 +1,134 @@
+//! What is plain about the frames of a burst: the flow of each packet and its length.
+//!
+//! Called by: `forward/burst.rs`, which looks up each flow once. The checks of the IP headers are
+//! in `inet::forward`. RFC 1812 sections 5.2 and 5.3, RFC 8200 section 3.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use arrayvec::ArrayVec;
+use base::MacAddr;
+use device::{BURST, Burst};
+use inet::forward::{plain_v4, plain_v6};
+use inet::route::{View, flow_v4, flow_v6};
+use mbuf::{Flags, Mbuf};
+use wire::ether;
+
+use super::locals::Locals;
+
+/// Bytes of the link header of bare packets, of Ethernet, and of Ethernet with a tag: the code is
+/// compiled for each.
+pub(super) const BARE: usize = 0;
+pub(super) const ETHERNET: usize = ether::HEADER_LEN;
+pub(super) const TAGGED: usize = ETHERNET + device::vlan::Tag::LEN;
+
+/// What was seen of a frame: the number of its flow among those of the burst, and the packet's
+/// length in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) number: u8,
+    pub(super) len: u16,
+}
+
+/// No flow: the frame takes the long way.
+const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
+
+/// Flows of IPv6 have numbers from here on.
+pub(super) const FIRST_V6: usize = BURST;
+const _: () = assert!(2 * BURST < u8::MAX as usize);
+
+/// The flows of one version in a burst: what is looked up.
+pub(super) struct Flows<A> {
+    pub(super) dsts: ArrayVec<A, BURST>,
+    /// What chooses among several next hops.
+    pub(super) hashes: ArrayVec<u32, BURST>,
+}
+
+impl<A: Copy + PartialEq> Flows<A> {
+    fn new() -> Flows<A> {
+        Flows { dsts: ArrayVec::new(), hashes: ArrayVec::new() }
+    }
+
+    /// The number of a packet's flow, which is a new one unless the last packet was of it.
+    #[inline(always)]
+    fn number(&mut self, dst: A, hash: u32, new: impl FnOnce(A)) -> usize {
+        if self.dsts.last() != Some(&dst) || self.hashes.last() != Some(&hash) {
+            new(dst);
+            self.dsts.push(dst);
+            self.hashes.push(hash);
+        }
+        self.dsts.len() - 1
+    }
+}
+
+/// What was seen of a burst.
+pub(super) struct Seens {
+    pub(super) frames: ArrayVec<Seen, BURST>,
+    pub(super) v4: Flows<Ipv4Addr>,
+    pub(super) v6: Flows<Ipv6Addr>,
+}
+
+impl Seens {
+    pub(super) fn new() -> Seens {
+        Seens { frames: ArrayVec::new(), v4: Flows::new(), v6: Flows::new() }
+    }
+
+    /// Look at all frames, whose packets begin at `AT`.
+    #[inline(always)]
+    pub(super) fn look<const AT: usize>(
+        &mut self,
+        frames: &Burst,
+        mac: MacAddr,
+        (locals, view): (&Locals, &View<'_>),
+    ) {
+        for m in frames {
+            let seen = self.plain::<AT>(m, mac, locals, view);
+            self.frames.push(seen.unwrap_or(REFUSED));
+        }
+    }
+
+    /// The flow and the length of a packet that is not for us and that nothing is unusual about.
+    /// The memory that its destination is looked up in is fetched meanwhile.
+    #[inline(always)]
+    fn plain<const AT: usize>(
+        &mut self,
+        m: &Mbuf,
+        mac: MacAddr,
+        locals: &Locals,
+        view: &View<'_>,
+    ) -> Option<Seen> {
+        if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
+            return None;
+        }
+        let (link, packet) = m.as_slice().split_first_chunk::<AT>()?;
+        let is_v6 = match (link.first_chunk::<6>(), link.last_chunk::<2>()) {
+            (Some(&dst), Some(&ethertype)) => {
+                if !MacAddr(dst).is(mac) {
+                    return None;
+                }
+                match u16::from_be_bytes(ethertype) {
+                    ether::IPV4 => false,
+                    ether::IPV6 => true,
+                    _ => return None,
+                }
+            }
+            _ => packet.first()? >> 4 == 6,
+        };
+        if is_v6 {
+            let ip = plain_v6(packet)?;
+            if locals.has_v6(ip.dst) || locals.has_v6(ip.src) {
+                return None;
+            }
+            // Longer ones do not fit a length of 16 bits, nor any MTU.
+            let len = u16::try_from(ip.len).ok()?;
+            let hash = flow_v6(ip.src, ip.dst);
+            let number = FIRST_V6 + self.v6.number(ip.dst, hash, |dst| view.prefetch_v6(dst));
+            return Some(Seen { number: number as u8, len });
+        }
+        let ip = plain_v4(packet)?;
+        if locals.has_v4(ip.dst) || locals.has_v4(ip.src) {
+            return None;
+        }
+        let number = self.v4.number(ip.dst, flow_v4(ip.src, ip.dst), |dst| view.prefetch_v4(dst));
+        Some(Seen { number: number as u8, len: ip.len as u16 })
+    }
+}
