@@ -2,8 +2,9 @@
 //! that the kernel says the client is. Routes that are not for that user do not exist for them.
 //!
 //! Called by: `control_service.rs`, on the thread that owns the stack. A socket belongs to the
-//! connection that it was opened over, and is closed with it; also if its user comes to be in other
-//! groups. Limits: `control_sockets`, `control_user_sockets`. docs/decisions/0084.
+//! connection that it was opened over, and is closed with it, of TCP by a RST; so it is if its user
+//! comes to be in other groups. Limits: `control_sockets`, `control_user_sockets`.
+//! docs/decisions/0084.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -88,7 +89,11 @@ impl Sockets {
         self.all.retain(|socket| {
             let stays = !socket.is_over && is_connected(socket.client);
             if let (false, Some((_, stack))) = (stays, stacks.get_mut(socket.stack)) {
-                close(stack, socket.handle);
+                // Nobody is there to wait for what is queued.
+                match socket.handle {
+                    Handle::Tcp(handle) => stack.tcp_abort(handle),
+                    handle => close(stack, handle),
+                }
                 stack.flush();
             }
             stays
@@ -142,10 +147,11 @@ impl Sockets {
     ) -> Result<Handle, (Refusal, String)> {
         let client = (server, peer.connection);
         let is_it = |socket: &&Socket| {
-            (socket.stack, socket.number, socket.client) == (stack, number, client)
+            !socket.is_over
+                && (socket.stack, socket.number, socket.client) == (stack, number, client)
         };
         let found = self.all.iter().find(is_it).map(|socket| socket.handle);
-        // Those of other clients are not told of either.
+        // Of those of other clients nothing is reported either.
         let why = "Bad file descriptor: no such socket was opened over this connection, or its \
                    user is in other groups now; open another";
         found.ok_or((Refusal::Lapsed, why.to_owned()))
@@ -330,7 +336,9 @@ fn receive(stack: &mut Stack, handle: Handle) -> Value {
 
 /// What a connection has to read, and how it stands.
 fn stream(stack: &mut Stack, handle: TcpHandle) -> Value {
-    let mut room = vec![0; STREAM_BYTES];
+    let waiting = stack.tcp_readable(handle).map_or(0, |(count, _)| count);
+    // With nothing to read a byte's room tells whether the connection is over.
+    let mut room = vec![0; waiting.clamp(1, STREAM_BYTES)];
     let (count, mut error) = match stack.tcp_read(handle, &mut room) {
         Ok(count) => (count, None),
         Err(CallError::WouldBlock) => (0, None),

@@ -17,7 +17,7 @@ use super::up::{CONFIG, TIMEOUT, World};
 use super::up_policy::{Bench, FAR, account, settled};
 
 pub(crate) const CASES: &[Case] = &[
-    ("up_bounds_clients_that_lie_stop_or_never_read", &[], liars),
+    ("up_bounds_clients_that_lie_stop_or_never_read", &[], adversaries),
     ("ip_rule_has_the_words_and_the_keys_of_the_kernels", &[], rules),
     ("up_lets_the_difference_of_rules_and_lists_take_effect", &[], difference),
     ("up_admits_users_of_its_groups_to_sockets_alone", &[], strangers),
@@ -156,13 +156,13 @@ fn asks(client: &mut Client, question: &Value) -> Value {
     if answer["error"].is_string() { answer["error"].clone() } else { answer["body"].clone() }
 }
 
-/// A call of a socket, with what a liar adds.
+/// A call of a socket, with what an adversary adds.
 fn call(call: &Value) -> Value {
     let root = json!({ "uid": 0, "groups": [] });
     json!({ "socket": { "stack": 0, "call": call, "uid": 0, "owner": root, "peer": root } })
 }
 
-fn liars() {
+fn adversaries() {
     let bench = Bench::new();
     let guests = "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"192.0.2.1\"\nexclude = \"guests\"\n";
     bench.set(guests);
