@@ -127,8 +127,8 @@ pub(super) fn cut(bench: &Workbench) -> Result<()> {
     scene.answers("10.11.0.1")?;
     let bytes = transferred_across_the_cut(&scene, &host)?;
     println!(
-        "  a cut link: {lost} of 100 pings 20 ms apart were lost; iperf3 moved {bytes} bytes in the \
-         last second of four"
+        "  a cut link: {lost} of 100 pings 20 ms apart were lost; iperf3 moved {bytes} bytes in \
+         the last second of four"
     );
     capture.finish(bench)?.is_sound()?;
     scene.end()

@@ -85,8 +85,9 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
         flows.into_iter().map(|flow| flow.finish(&scene)).collect::<Result<_>>()?;
     let first_kb = first_kb.unwrap_or(last_kb);
     println!(
-        "  {} reloads, {} files that are not valid, {} cuts, {} probes; resident memory {first_kb:?} \
-         KB, then {last_kb:?} (first process, worker); at most {still:?} s without a byte",
+        "  {} reloads, {} files that are not valid, {} cuts, {} probes; resident memory \
+         {first_kb:?} KB, then {last_kb:?} (first process, worker); at most {still:?} s without a \
+         byte",
         done.reloads, done.broken, done.cuts, done.probes
     );
     for (first, last) in first_kb.into_iter().zip(last_kb) {
