@@ -2,8 +2,8 @@
 //! configuration but a list of [`Problem`]s, each with its line, its column and what to write.
 //!
 //! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
-//! `check` compares entries with each other, `place` finds lines and columns. Limits: [`BYTES_MAX`],
-//! [`SHARDS_MAX`]. //! docs/decisions/0078-configuration-by-difference.md.
+//! `check` compares entries with each other, `place` finds lines and columns. Limits:
+//! [`BYTES_MAX`], [`SHARDS_MAX`]. docs/decisions/0078-configuration-by-difference.md.
 
 mod check;
 mod place;
