@@ -180,7 +180,8 @@ fn rows(stacks: &[&mut Stack]) -> Vec<PortRow> {
     rows
 }
 
-/// Neighbours by port and state, as the first shard knows them. The table is bounded by limit `neighbours`.
+/// Neighbours by port and state, as the first shard knows them. The table is bounded by limit
+/// `neighbours`.
 fn neighbours(text: &mut Text, stack: &Stack, live: &Live) {
     let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for row in stack.neighbours_page(0, usize::MAX).rows {

@@ -208,8 +208,8 @@ impl PacketSocket {
         PacketSocket::queues_over(sockets?, config, fanout)
     }
 
-    /// As [`PacketSocket::open_queues`], with a new [`PacketSocket::socket`] for each queue, without
-    /// any privilege.
+    /// As [`PacketSocket::open_queues`], with a new [`PacketSocket::socket`] for each queue,
+    /// without any privilege.
     ///
     /// # Errors
     /// As [`PacketSocket::open_queues`].

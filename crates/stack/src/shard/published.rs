@@ -1,5 +1,6 @@
 //! What the first shard publishes to the others: addresses, permanent neighbours, rules, switches,
-//! and whether packets are forwarded. Routes are not copied: all look up in one FIB (decision 0075).
+//! and whether packets are forwarded. Routes are not copied: all look up in one FIB
+//! (decision 0075).
 //!
 //! Called by: `turns.rs`. It is published as a whole, with a version that a shard reads once a
 //! turn; the lock is taken only if that is another.
