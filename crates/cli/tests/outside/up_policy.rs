@@ -190,6 +190,9 @@ fn admits(list: &str, user: Option<&str>) -> bool {
     }
 }
 
+/// A connection from a time when the route was for all.
+const TCP: &str = "TCP, cached";
+
 /// One row of the table.
 struct Row {
     place: String,
@@ -201,19 +204,36 @@ struct Row {
 }
 
 impl Row {
+    /// What is to come to pass. With another route for all it passes by that; but a connection does
+    /// not move to another port, and has no route then.
+    fn passes(&self) -> bool {
+        let goes_elsewhere = self.place.starts_with(ONE_FOR_ALL) && !self.place.ends_with(TCP);
+        self.expected || goes_elsewhere
+    }
+
     /// Excluded, it is not seen, and no frame leaves by a route that is not for the user.
-    fn is_right(&self, has_other: bool) -> bool {
+    fn is_right(&self) -> bool {
+        let has_other = self.place.starts_with(ONE_FOR_ALL);
         let silent = if has_other { self.frames[0] == 0 } else { self.frames == [0, 0] };
-        let seen = self.expected || has_other;
+        let seen = self.passes();
         self.seen == seen && (self.expected || silent) && (!seen || self.frames != [0, 0])
     }
 }
 
-fn measured(place: String, expected: bool, act: impl FnOnce() -> bool) -> Row {
-    let before = settled();
-    let seen = act();
-    let after = settled();
-    Row { place, expected, seen, frames: [after[0] - before[0], after[1] - before[1]] }
+/// Measured again if it is wrong: a probe that an earlier packet's neighbour draws seconds later
+/// (RFC 4861 section 7.3.3) may have fallen into it.
+fn measured(place: String, expected: bool, mut act: impl FnMut() -> bool) -> Row {
+    let mut row = Row { place, expected, seen: false, frames: [0, 0] };
+    for _ in 0..2 {
+        let before = settled();
+        row.seen = act();
+        let after = settled();
+        row.frames = [after[0] - before[0], after[1] - before[1]];
+        if row.is_right() {
+            break;
+        }
+    }
+    row
 }
 
 /// A connection to the router's port from the far host's address.
@@ -286,7 +306,7 @@ impl Cached {
             let _ = self.udp.1.write_all(b"after");
             far.heard()
         });
-        let tcp = measured(place(self.user, "TCP, cached"), expected, || {
+        let tcp = measured(place(self.user, TCP), expected, || {
             let _ = self.tcp.1.write_all(b"after");
             self.stream.peek(&mut [0; 8]).is_ok_and(|count| count > 0)
         });
@@ -350,8 +370,7 @@ fn table() {
                 let ping = bench.world.behind.command("ping").args(words).output();
                 ping.is_ok_and(|ping| ping.status.success())
             }));
-            let has_other = route == ONE_FOR_ALL;
-            wrong.extend(found.iter().filter(|r| !r.is_right(has_other)).map(|r| r.place.clone()));
+            wrong.extend(found.iter().filter(|r| !r.is_right()).map(|r| r.place.clone()));
             rows.extend(found);
         }
     }
@@ -359,7 +378,7 @@ fn table() {
     for row in &rows {
         let says = |yes: bool| if yes { "passes" } else { "nothing" };
         let [wan, alt] = row.frames;
-        let expected = says(row.expected || row.place.starts_with(ONE_FOR_ALL));
+        let expected = says(row.passes());
         println!("{} | {expected} | {} | {wan}+{alt}", row.place, says(row.seen));
     }
     assert!(wrong.is_empty(), "{} of {} are wrong: {wrong:#?}", wrong.len(), rows.len());
