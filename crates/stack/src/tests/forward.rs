@@ -1,6 +1,8 @@
 //! Forwarding between two ports: what passes and how it is changed, and what does not, each by
 //! name. RFC 1812 sections 4.3, 5.2 and 5.3.
 
+mod neighbours;
+
 use core::net::{IpAddr, Ipv4Addr};
 
 use base::{Counter, DropReason, Duration, Instant, LinkKind, MacAddr, Mtu};
@@ -497,96 +499,4 @@ fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
         assert!(in_bursts.contains(&stack.counters().of(Counter::ForwardedInBursts)));
         assert_eq!(stack.drops().total(), 0);
     }
-}
-
-impl Router {
-    /// A host behind port 1 answers for its address.
-    fn answer(&mut self, last: u8, now: Instant) -> Vec<Vec<u8>> {
-        let mut reply = vec![0; 14];
-        ether::Header { dst: MACS[1], src: HOSTS[1], ethertype: ether::ARP }.emit(&mut reply);
-        let [sender, target] = [last, 1].map(|n| Ipv4Addr::new(198, 51, 100, n));
-        let operation = wire::arp::Operation::Reply;
-        reply.extend(inet::nd::arp_output(operation, (HOSTS[1], sender), (MACS[1], target)));
-        let mut burst = Burst::new();
-        burst.push(self.pool.copy_of(&reply).expect("room"));
-        self.wires[1].tx_burst(&mut self.pool, &mut burst);
-        let [_, out] = self.sent(now);
-        out
-    }
-
-    /// Frames of one burst to hosts behind port 1; what leaves there.
-    fn sent_to_hosts(&mut self, hosts: &[u8], now: Instant) -> Vec<Vec<u8>> {
-        let mut burst = Burst::new();
-        for host in hosts {
-            let frame = frame(A, &format!("198.51.100.{host}"), 9, b"x");
-            burst.push(self.pool.copy_of(&frame).expect("room"));
-        }
-        self.wires[0].tx_burst(&mut self.pool, &mut burst);
-        let [_, out] = self.sent(now);
-        out
-    }
-
-    /// With room for so many neighbours beside the permanent ones.
-    fn with_neighbours(most: usize, in_bursts: bool) -> Router {
-        let mut router = Router::new(1_500);
-        router.stack.set_switch(base::Switch::ForwardBurst, in_bursts);
-        router.stack.core.cx.budget.set(base::Limit::Neighbours, 4 + most);
-        router
-    }
-}
-
-/// What a packet changes counts for those behind it in the same burst: a neighbour that has to make
-/// room for another is asked again.
-#[test]
-fn a_burst_sees_what_its_own_packets_change() {
-    for in_bursts in [true, false] {
-        let mut router = Router::with_neighbours(1, in_bursts);
-        router.sent_to_hosts(&[77], NOW);
-        assert_eq!(router.answer(77, NOW).len(), 1);
-        // Not confirmed for long, in use again, and remembered by the burst path.
-        let later = NOW + Duration::from_secs(31);
-        assert_eq!(router.sent_to_hosts(&[77, 77, 77, 77], later).len(), 4);
-        assert_eq!(router.sent_to_hosts(&[77, 77], later).len(), 2);
-        let fast = router.stack.counters().of(Counter::ForwardedInBursts);
-        assert_eq!(fast > 0, in_bursts);
-        let out = router.sent_to_hosts(&[78, 77], later);
-        let asked = out.iter().filter(|frame| frame[..6] == [0xff; 6]).count();
-        assert_eq!((out.len(), asked), (2, 2), "in bursts: {in_bursts}");
-    }
-}
-
-/// A neighbour that is forwarded to is in use: another one makes room.
-#[test]
-fn forwarding_counts_as_use_of_a_neighbour() {
-    for in_bursts in [true, false] {
-        let mut router = Router::with_neighbours(2, in_bursts);
-        for host in [77, 78] {
-            router.sent_to_hosts(&[host], NOW);
-            assert_eq!(router.answer(host, NOW).len(), 1);
-        }
-        let later = NOW + Duration::from_secs(2);
-        for _ in 0..3 {
-            assert_eq!(router.sent_to_hosts(&[77, 77, 77], later).len(), 3);
-        }
-        router.sent_to_hosts(&[79], NOW + Duration::from_secs(31));
-        let state = |last| {
-            router.stack.neighbour_state(PortId(1), Ipv4Addr::new(198, 51, 100, last).into())
-        };
-        assert!(state(77).is_some() && state(78).is_none(), "in bursts: {in_bursts}");
-    }
-}
-
-/// An advertisement is about the link that it came by, whatever address of ours it is sent to.
-#[test]
-fn nobody_speaks_for_neighbours_of_another_link() {
-    let mut router = Router::new(1_500);
-    let (src, dst) = ("2001:db8:2::77", "2001:db8:2::1");
-    let mut bytes = frame(src, dst, 255, &[0; 32]);
-    bytes[20] = 58;
-    let [IpAddr::V6(target), IpAddr::V6(to)] = [ip(src), ip(dst)] else { panic!("IPv6") };
-    let len = inet::nd::solicitation(&mut bytes[54..], HOSTS[0], target, to, to);
-    assert_eq!(len, Some(32));
-    assert!(router.exchange(&bytes).iter().all(Vec::is_empty));
-    assert_eq!(router.drops(DropReason::NdNotForUs), 1);
-    assert_eq!(router.stack.neighbour_state(PortId(1), ip(src)), None);
 }
