@@ -95,8 +95,8 @@ fn nobody_speaks_for_neighbours_of_another_link() {
     assert_eq!(router.stack.neighbour_state(PortId(1), ip(src)), None);
 }
 
-/// After an advertisement without the override flag names another address, the next packet says that
-/// the neighbour is in use, and it is asked five seconds later.
+/// An advertisement without the override flag names another address: the next packet says that the
+/// neighbour is in use, and it is asked five seconds later.
 #[test]
 fn a_neighbour_in_doubt_is_asked_once_a_packet_goes_there() {
     const HOST: &str = "2001:db8:2::77";
