@@ -13,8 +13,6 @@ pub(crate) enum Need {
     File(&'static str),
     /// A shared library that is loaded at run time, and the Debian package that brings it.
     Library { file: &'static str, package: &'static str },
-    /// A module of the kernel, and the file that is there once it is loaded.
-    Module { module: &'static str, file: &'static str },
     /// The effective user is root.
     Root,
 }
@@ -30,8 +28,6 @@ impl Need {
                 (!has_library(file)).then(|| format!("{file} (Debian package {package})"))
             }
             Need::File(path) => (!root.join(path).exists()).then(|| (*path).to_owned()),
-            Need::Module { module, file } => (!Path::new(file).exists())
-                .then(|| format!("the kernel's {module} (`sudo modprobe {module}`)")),
             Need::Root => (!process::is_root()).then(|| "root".to_owned()),
         }
     }
@@ -46,7 +42,7 @@ pub(super) fn packages(suites: &[&Suite]) -> Vec<&'static str> {
                 process::find(program).is_none().then_some(*package)
             }
             Need::Library { file, package } => (!has_library(file)).then_some(*package),
-            Need::File(_) | Need::Module { .. } | Need::Root => None,
+            Need::File(_) | Need::Root => None,
         })
         .collect();
     packages.sort_unstable();

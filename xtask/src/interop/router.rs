@@ -17,7 +17,9 @@ use super::{Case, Need};
 const TRACEROUTE: Need = Need::Program { program: "traceroute", package: "traceroute" };
 const SS: Need = Need::Program { program: "ss", package: "iproute2" };
 
-const VLAN: Need = Need::Module { module: "8021q", file: "/proc/net/vlan" };
+/// Debian's Python.
+pub(super) const PYTHON: &str = "/usr/bin/python3";
+const PYTHON3: Need = Need::Program { program: "python3", package: "python3" };
 
 const CAPTURED: &[Need] = &[Need::Root, TUN, IP, SS, PING, IPERF3, TCPDUMP, TSHARK];
 
@@ -34,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "on a stick: from one VLAN of a trunk to another",
-        needs: &[Need::Root, TUN, IP, SS, PING, IPERF3, TCPDUMP, TSHARK, VLAN],
+        needs: &[Need::Root, TUN, IP, SS, PING, IPERF3, TCPDUMP, TSHARK, PYTHON3],
         run: paths::stick,
     },
     Case {

@@ -5,7 +5,9 @@
 
 use super::super::Workbench;
 use super::super::ip::capture::Capture;
-use super::scene::{ENDS, LAN, RIGHT, Scene, WAN, each};
+use super::super::ip::until;
+use super::PYTHON;
+use super::scene::{ENDS, LAN, LIMIT, RIGHT, Scene, WAN, each};
 use anyhow::{Result, ensure};
 
 /// Each transfer whose frames are captured: as much as tshark reads in seconds.
@@ -80,7 +82,10 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
     scene.end()
 }
 
-/// Both hosts are on one TAP, each on a VLAN.
+/// A switch between a trunk and access ports, one for each VLAN.
+const SWITCH: &str = "xtask/src/interop/router/trunk.py";
+
+/// Both hosts are behind one TAP, each on a VLAN.
 pub(super) fn stick(bench: &Workbench) -> Result<()> {
     let vlan = |name: &str, id: u32, addresses: &str| {
         format!(
@@ -93,14 +98,15 @@ pub(super) fn stick(bench: &Workbench) -> Result<()> {
         + &vlan("blue", 20, "[\"198.51.100.1/24\", \"2001:db8:2::1/64\"]");
     let scene = Scene::new(bench, &config, (&["ws0"], &[]))?;
     let to_right = format!("link set ws1 netns {}", scene.right.name());
+    each(&scene.left, &["link set ws0 txqueuelen 10000", "link set ws0 up"])?;
+    let mut switch = scene.left.command(PYTHON);
+    // The VLAN of the right has the name that its host has in the other cases.
+    switch.arg(bench.root().join(SWITCH)).args(["ws0", "red:10", "ws1:20"]);
+    let _switch = scene.left.start("switch", &mut switch)?;
+    until("the switch has its ports", LIMIT, || Ok(scene.left.ip("link show ws1").is_ok()))?;
     each(
         &scene.left,
         &[
-            "link set ws0 txqueuelen 10000",
-            "link set ws0 up",
-            "link add link ws0 name red type vlan id 10",
-            // The VLAN of the right has the name that its host has in the other cases.
-            "link add link ws0 name ws1 type vlan id 20",
             &to_right,
             "addr add 192.0.2.1/24 dev red",
             "addr add 2001:db8:1::1/64 dev red nodad",
