@@ -102,6 +102,8 @@ fn flows() {
     ] {
         let listens = || !said("iperf3", &format!("-c {host} -n 1K -J")).contains("\"error\"");
         assert!(until(TIMEOUT, listens), "{host}");
+        // Between two tests iperf3 closes its listening socket: connections that wait are reset.
+        std::thread::sleep(std::time::Duration::from_millis(500));
         let words = format!("-c {host} -t 3 -J{words}");
         let report = std::thread::scope(|scope| {
             let client = scope.spawn(|| said("iperf3", &words));
