@@ -5,7 +5,7 @@
 use super::super::ip::capture::Capture;
 use super::super::ip::until;
 use super::super::{Workbench, iperf};
-use super::scene::{ENDS, LAN, LEFT, LIMIT, RIGHT, Scene, WAN, each};
+use super::scene::{ENDS, LAN, LEFT, LIMIT, RIGHT, Scene, WAN, each, said};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
@@ -47,6 +47,11 @@ fn up(scene: &Scene<'_>) -> Result<()> {
     until("the kernel's routes", LIMIT, || {
         let mut missing = routes.iter().filter(|route| scene.right.ip(&replacing(route)).is_err());
         Ok(missing.next().is_none())
+    })?;
+    // It solicits nobody before its link-local address is known to be its own.
+    until("the kernel's link-local address", LIMIT, || {
+        let addresses = said(scene.bench, &scene.right, "ip -6 addr show dev ws1 scope link")?;
+        Ok(addresses.contains("fe80::") && !addresses.contains("tentative"))
     })
 }
 
