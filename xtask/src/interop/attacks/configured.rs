@@ -120,10 +120,13 @@ const NEIGHBOUR_DISCOVERY: &[Attack] = &[
     },
     Attack {
         name: "NDP exhaustion of the link's prefix",
-        expected: "no neighbour for who is not ours",
-        counted: &["ip_not_for_us|nd_not_for_us|group_not_joined"],
+        expected: "nothing forwarded, few solicitations, a bounded table",
+        counted: &[
+            "ip_not_for_us",
+            "neighbour_rate_limited|neighbour_failures|neighbour_queue_full",
+        ],
         never: &["mbuf_exhausted"],
-        shots: &[Tool("atk6-ndpexhaust26 -p ws0 fd0a::", 2)],
+        shots: &[Python("prefix_exhaustion"), Tool("atk6-ndpexhaust26 -p ws0 fd0a::", 2)],
     },
     Attack {
         name: "atk6-fuzz_ip6",
