@@ -193,7 +193,8 @@ attacks! {
         ["ra_ignored|ip_not_for_us|icmp_unhandled"], not ["router_advertisements"],
         [Tool("atk6-flood_router26 ws0", 2)];
     BY_THC "NDP exhaustion": "nothing forwarded, few solicitations, a bounded table",
-        ["ip_not_for_us", "neighbour_rate_limited|neighbour_failures|neighbour_queue_full"], not ["mbuf_exhausted"],
+        ["ip_not_for_us", "neighbour_rate_limited|neighbour_failures|neighbour_queue_full"],
+        not ["mbuf_exhausted"],
         [Python("prefix_exhaustion"), Tool("atk6-ndpexhaust26 -p ws0 fd09::", 3)];
 }
 
