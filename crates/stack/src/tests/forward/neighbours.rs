@@ -154,3 +154,23 @@ impl Router {
         out
     }
 }
+
+/// Nothing goes to everybody of a link by way of a route, not even if an entry of the neighbour table
+/// says where. RFC 1122 section 3.3.6.
+#[test]
+fn a_broadcast_address_is_nobodys_next_hop() {
+    for in_bursts in [true, false] {
+        let mut router = Router::with_neighbours(2, in_bursts);
+        let everybody = ip("198.51.100.255");
+        assert!(router.stack.add_neighbour(PortId(1), everybody, HOSTS[1]));
+        let beyond = "203.0.113.0/24".parse().expect("a network");
+        router.stack.add_route(inet::Route::new(beyond, Some(everybody), 1));
+        for _ in 0..4 {
+            let m = router.pool.copy_of(&frame(A, "203.0.113.7", 9, b"x")).expect("room");
+            router.offer(m);
+        }
+        let [_, out] = router.sent(NOW);
+        assert!(out.is_empty(), "in bursts: {in_bursts}");
+        assert_eq!(router.drops(DropReason::IpBroadcastNextHop), 4);
+    }
+}
