@@ -155,8 +155,8 @@ impl Router {
     }
 }
 
-/// Nothing goes to everybody of a link by way of a route, not even if an entry of the neighbour table
-/// says where. RFC 1122 section 3.3.6.
+/// Nothing goes to everybody of a link by way of a route, not even if an entry of the neighbour
+/// table says where. RFC 1122 section 3.3.6.
 #[test]
 fn a_broadcast_address_is_nobodys_next_hop() {
     for in_bursts in [true, false] {
