@@ -99,6 +99,10 @@ impl Seens {
         if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
             return None;
         }
+        // Room for the longest link header, which may be longer than the received one.
+        if m.headroom() + AT < TAGGED {
+            return None;
+        }
         let (link, packet) = m.as_slice().split_first_chunk::<AT>()?;
         let is_v6 = match (link.first_chunk::<6>(), link.last_chunk::<2>()) {
             (Some(&dst), Some(&ethertype)) => {
