@@ -12,13 +12,9 @@ use mbuf::{Flags, Mbuf};
 use wire::{ipv4, ipv6};
 
 use super::adjacency::{Adjacency, Link};
-use super::look::{BARE, ETHERNET, Seen, TAGGED};
+use super::look::{BARE, ETHERNET, PRIORITY, PRIORITY_AT, Seen, TAGGED};
 use crate::Stack;
 use crate::port::Port;
-
-/// Where the priority of a tag is in a frame, in the upper half of the byte.
-const PRIORITY_AT: usize = 14;
-const PRIORITY: u8 = 0xf0;
 
 /// The next frames of a burst, whose packets begin at `AT` and which have room for any link header,
 /// to their next hop: as many as there are in `seen`, and none if its port is gone. Returns how many
@@ -44,32 +40,32 @@ pub(super) fn leave<const AT: usize>(
         let (now, later) = seen.split_at(seen.len().min(port.room()));
         seen = later;
         bytes += match &adjacency.link {
-            Link::Bare => put::<AT, BARE>(port, &[], now, frames),
-            Link::Ethernet(header) => put::<AT, ETHERNET>(port, header, now, frames),
+            Link::Bare => put::<AT, BARE>(port, [], now, frames),
+            Link::Ethernet(header) => put::<AT, ETHERNET>(port, *header, now, frames),
             Link::Tagged(header) if port.takes_tagged() => {
                 port.count_tagged(now.len());
-                put::<AT, TAGGED>(port, header, now, frames)
+                put::<AT, TAGGED>(port, *header, now, frames)
             }
             // Behind frames of this host, to which the port gives their tags.
-            tagged @ Link::Tagged(_) => put::<AT, ETHERNET>(port, &tagged.untagged(), now, frames),
+            tagged @ Link::Tagged(_) => put::<AT, ETHERNET>(port, tagged.untagged(), now, frames),
         };
     }
     Some(bytes)
 }
 
 /// Frames that the port has room for, behind a link header of `N` bytes. Returns how many bytes
-/// they were.
-#[inline(always)]
+/// they were. A function of its own has registers enough.
+#[inline(never)]
 fn put<const AT: usize, const N: usize>(
     port: &mut Port,
-    header: &[u8; N],
+    header: [u8; N],
     seen: &[Seen],
     frames: &mut IntoIter<Mbuf, BURST>,
 ) -> u64 {
     let (mut received, mut sent) = (0, 0);
     let frames = seen.iter().zip(frames).map(|(seen, mut m)| {
         received += m.len();
-        let priority = priority::<AT, N>(&m);
+        let priority = if AT == TAGGED { seen.priority } else { removed_priority(&m) };
         // What the headers have in common stays where it is.
         m.keep(AT.saturating_sub(N), AT.min(N) + usize::from(seen.len));
         if N > AT {
@@ -83,13 +79,15 @@ fn put<const AT: usize, const N: usize>(
         }
         let head = m.headers_mut(N + ipv4::HEADER_LEN);
         if let Some((front, packet)) = head.and_then(|head| head.split_first_chunk_mut::<N>()) {
-            *front = *header;
-            if N == TAGGED {
-                front[PRIORITY_AT] |= priority;
+            // The packet first, and the priority by a store alone: a load right behind the stores
+            // of the link header waits for them.
+            match seen.is_v6() {
+                false => pass_v4(packet),
+                true => pass_v6(packet),
             }
-            match packet[0] >> 4 {
-                4 => pass_v4(packet),
-                _ => pass_v6(packet),
+            *front = header;
+            if N == TAGGED {
+                front[PRIORITY_AT] = header[PRIORITY_AT] | priority;
             }
         }
         sent += m.len();
@@ -102,14 +100,10 @@ fn put<const AT: usize, const N: usize>(
     received as u64
 }
 
-/// The priority of a received frame's tag, which is still in it, or which the port removed.
+/// The priority of the tag that the port removed from a received frame.
 #[inline(always)]
-fn priority<const AT: usize, const N: usize>(m: &Mbuf) -> u8 {
-    match (AT, N) {
-        (TAGGED, _) => m.as_slice().get(PRIORITY_AT).copied().unwrap_or(0) & PRIORITY,
-        (_, TAGGED) if m.has(Flags::VLAN) => (m.vlan() >> 8) as u8 & PRIORITY,
-        _ => 0,
-    }
+fn removed_priority(m: &Mbuf) -> u8 {
+    if m.has(Flags::VLAN) { (m.vlan() >> 8) as u8 & PRIORITY } else { 0 }
 }
 
 const _: () = assert!(ipv4::HEADER_LEN < ipv6::HEADER_LEN);
