@@ -12,9 +12,13 @@ use mbuf::{Flags, Mbuf};
 use wire::{ipv4, ipv6};
 
 use super::adjacency::{Adjacency, Link};
-use super::look::{BARE, ETHERNET, PRIORITY, PRIORITY_AT, Seen, TAGGED};
+use super::look::{BARE, ETHERNET, Seen, TAGGED};
 use crate::Stack;
 use crate::port::Port;
+
+/// Where the priority of a tag is in a frame, in the upper half of the byte.
+const PRIORITY_AT: usize = 14;
+const PRIORITY: u8 = 0xf0;
 
 /// The next frames of a burst, whose packets begin at `AT` and which have room for any link header,
 /// to their next hop: as many as there are in `seen`, and none if its port is gone. Returns how many
@@ -65,7 +69,7 @@ fn put<const AT: usize, const N: usize>(
     let (mut received, mut sent) = (0, 0);
     let frames = seen.iter().zip(frames).map(|(seen, mut m)| {
         received += m.len();
-        let priority = if AT == TAGGED { seen.priority } else { removed_priority(&m) };
+        let priority = if AT == N { 0 } else { priority::<AT>(&m) };
         // What the headers have in common stays where it is.
         m.keep(AT.saturating_sub(N), AT.min(N) + usize::from(seen.len));
         if N > AT {
@@ -85,9 +89,12 @@ fn put<const AT: usize, const N: usize>(
                 false => pass_v4(packet),
                 true => pass_v6(packet),
             }
-            *front = header;
             if N == TAGGED {
+                let priority = if AT == N { front[PRIORITY_AT] & PRIORITY } else { priority };
+                *front = header;
                 front[PRIORITY_AT] = header[PRIORITY_AT] | priority;
+            } else {
+                *front = header;
             }
         }
         sent += m.len();
@@ -100,10 +107,15 @@ fn put<const AT: usize, const N: usize>(
     received as u64
 }
 
-/// The priority of the tag that the port removed from a received frame.
+/// The priority of a received frame's tag, which is still in it, or which the port removed.
 #[inline(always)]
-fn removed_priority(m: &Mbuf) -> u8 {
-    if m.has(Flags::VLAN) { (m.vlan() >> 8) as u8 & PRIORITY } else { 0 }
+fn priority<const AT: usize>(m: &Mbuf) -> u8 {
+    let byte = match AT {
+        TAGGED => m.as_slice().get(PRIORITY_AT).copied().unwrap_or(0),
+        _ if m.has(Flags::VLAN) => (m.vlan() >> 8) as u8,
+        _ => 0,
+    };
+    byte & PRIORITY
 }
 
 const _: () = assert!(ipv4::HEADER_LEN < ipv6::HEADER_LEN);

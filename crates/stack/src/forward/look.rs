@@ -21,16 +21,11 @@ pub(super) const BARE: usize = 0;
 pub(super) const ETHERNET: usize = ether::HEADER_LEN;
 pub(super) const TAGGED: usize = ETHERNET + device::vlan::Tag::LEN;
 
-/// Where the priority of a tag is in a frame, in the upper half of the byte.
-pub(super) const PRIORITY_AT: usize = 14;
-pub(super) const PRIORITY: u8 = 0xf0;
-
-/// What was seen of a frame: the number of its flow among those of the burst, the priority of the
-/// tag that is in it, and the packet's length in bytes.
+/// What was seen of a frame: the number of its flow among those of the burst, and the packet's
+/// length in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) number: u8,
-    pub(super) priority: u8,
     pub(super) len: u16,
 }
 
@@ -42,7 +37,7 @@ impl Seen {
 }
 
 /// No flow: the frame takes the long way.
-const REFUSED: Seen = Seen { number: u8::MAX, priority: 0, len: 0 };
+const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
 /// Flows of IPv6 have numbers from here on.
 pub(super) const FIRST_V6: usize = BURST;
@@ -129,7 +124,6 @@ impl Seens {
             }
             _ => packet.first()? >> 4 == 6,
         };
-        let priority = if AT == TAGGED { link[PRIORITY_AT] & PRIORITY } else { 0 };
         if is_v6 {
             let ip = plain_v6(packet)?;
             if locals.has_v6(ip.dst) || locals.has_v6(ip.src) {
@@ -139,13 +133,13 @@ impl Seens {
             let len = u16::try_from(ip.len).ok()?;
             let hash = flow_v6(ip.src, ip.dst);
             let number = FIRST_V6 + self.v6.number(ip.dst, hash, |dst| view.prefetch_v6(dst));
-            return Some(Seen { number: number as u8, priority, len });
+            return Some(Seen { number: number as u8, len });
         }
         let ip = plain_v4(packet)?;
         if locals.has_v4(ip.dst) || locals.has_v4(ip.src) {
             return None;
         }
         let number = self.v4.number(ip.dst, flow_v4(ip.src, ip.dst), |dst| view.prefetch_v4(dst));
-        Some(Seen { number: number as u8, priority, len: ip.len as u16 })
+        Some(Seen { number: number as u8, len: ip.len as u16 })
     }
 }
