@@ -21,8 +21,8 @@ const PRIORITY_AT: usize = 14;
 const PRIORITY: u8 = 0xf0;
 
 /// The next frames of a burst, whose packets begin at `AT` and which have room for any link header,
-/// to their next hop: as many as there are in `seen`, and none if its port is gone. Returns how many
-/// bytes they were as received.
+/// to their next hop: as many as there are in `seen`, and none if its port is gone. Returns how
+/// many bytes they were as received.
 #[inline(always)]
 pub(super) fn leave<const AT: usize>(
     stack: &mut Stack,
