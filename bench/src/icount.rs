@@ -34,6 +34,7 @@ const RECORDED: &[Case] = &[
 const FORWARDED: &[Case] = &[
     ("forwarded-64", |n| forwarded::packets(Shape::default(), n)),
     ("forwarded-64-v6", |n| forwarded::packets(Shape { v6: true, ..Shape::default() }, n)),
+    ("forwarded-64-tagged", |n| forwarded::packets(Shape { tagged: true, ..Shape::default() }, n)),
 ];
 
 const V4: &[u8] = include_bytes!("../recordings/linux-v4.rec");

@@ -169,12 +169,17 @@ impl Port {
         self.tagged == self.tx.len()
     }
 
-    /// [`Port::push`] of a frame with the port's tag, which this burst takes.
+    /// Put frames that the outgoing burst has room for into it, as [`Port::push_uncounted`] does.
     #[inline(always)]
-    pub(crate) fn push_tagged(&mut self, frame: Mbuf) {
-        self.tx_bytes += (frame.len() - Tag::LEN) as u64;
-        self.tagged += 1;
-        self.tx.push(frame);
+    pub(crate) fn extend_uncounted(&mut self, frames: impl Iterator<Item = Mbuf>) {
+        self.tx.extend(frames);
+    }
+
+    /// The next so many frames, which are pushed uncounted, have the port's tag; this burst takes
+    /// them.
+    #[inline(always)]
+    pub(crate) fn count_tagged(&mut self, count: usize) {
+        self.tagged += count;
     }
 
     /// [`Port::push`] of one of many that are as long: [`Port::count_bytes`] has them all at once.

@@ -65,7 +65,7 @@ impl Link {
 }
 
 /// Where an adjacency is, if it still is the same.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     index: u16,
     serial: u32,

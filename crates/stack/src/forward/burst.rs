@@ -15,7 +15,7 @@ use device::vlan::Tag;
 use device::{BURST, Burst};
 use inet::route::{GroupIndex, MAIN_TABLE, View};
 
-use super::adjacency::{Adjacencies, Slot};
+use super::adjacency::{Adjacencies, Adjacency, Slot};
 use super::ingress::Ingress;
 use super::leave::leave;
 use super::locals::Locals;
@@ -162,34 +162,36 @@ impl Bursts {
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
         // Bytes are counted without tags, as in the host's path.
-        let tag_len = if AT == TAGGED { Tag::LEN } else { 0 };
+        let tag_len = if AT == TAGGED { Tag::LEN as u64 } else { 0 };
         let mut generation = self.generation;
         // By the port that they came by only the long way sends: their source may be told.
         let redirects = stack.forwarding.sends_redirects() && AT != BARE;
         let never_by = if redirects { u32::from(ingress.port) } else { u32::MAX };
-        for (m, seen) in core::mem::take(frames).into_iter().zip(seen) {
-            let len = (m.len() - tag_len) as u64;
-            bytes += len;
-            let slot = egress_of(egresses, seen.number).and_then(Egress::of_next_packet);
+        let (mut seen, mut rest) = (seen.as_slice(), core::mem::take(frames).into_iter());
+        while let Some(first) = seen.first() {
+            let slot = egress_of(egresses, first.number).and_then(Egress::of_next_packet);
             let adjacency = slot.and_then(|slot| self.adjacencies.at(slot)).filter(|a| {
-                u32::from(seen.len) <= a.mtu
+                u32::from(first.len) <= a.mtu
                     && u32::from(a.port()) != never_by
                     && generation == self.generation
             });
-            let refused = match adjacency {
-                Some(adjacency) => leave::<AT>(stack, adjacency, m, usize::from(seen.len)),
-                None => Some(m),
-            };
-            let Some(mut m) = refused else {
-                forwarded += 1;
+            let alike = slot.zip(adjacency).map_or(0, |(slot, a)| alike(egresses, slot, a, seen));
+            let (now, later) = seen.split_at(alike);
+            if let Some(left) = adjacency.and_then(|a| leave::<AT>(stack, a, now, &mut rest)) {
+                bytes += left - alike as u64 * tag_len;
+                forwarded += alike as u64;
+                seen = later;
                 continue;
-            };
+            }
+            seen = &seen[1..];
+            let Some(mut m) = rest.next() else { break };
+            let len = m.len() as u64 - tag_len;
             if let Some(tag) = ingress.tag {
                 tag.strip_from(&mut m);
             }
-            if let Some(m) = super::take(stack, ingress.port, ingress.link, m) {
-                bytes -= len;
-                frames.push(m);
+            match super::take(stack, ingress.port, ingress.link, m) {
+                Some(m) => frames.push(m),
+                None => bytes += len,
             }
             generation = stack.generation();
         }
@@ -200,6 +202,25 @@ impl Bursts {
         }
         bytes
     }
+}
+
+/// How many frames, from the first one on, leave by the adjacency in that slot: flows behind one
+/// gateway have the same.
+#[inline(always)]
+fn alike(egresses: &Egresses, slot: Slot, adjacency: &Adjacency, seen: &[Seen]) -> usize {
+    let mut last = u8::MAX;
+    let is_alike = |seen: &&Seen| {
+        if seen.number != last {
+            let number = usize::from(seen.number);
+            let egress = egresses.get(number / FIRST_V6).and_then(|of| of.get(number % FIRST_V6));
+            if !matches!(egress, Some(Egress::Found(found)) if *found == slot) {
+                return false;
+            }
+            last = seen.number;
+        }
+        u32::from(seen.len) <= adjacency.mtu
+    };
+    seen.iter().take_while(is_alike).count()
 }
 
 /// The egress of the flow of that number.

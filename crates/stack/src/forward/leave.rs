@@ -1,16 +1,18 @@
-//! A frame leaves in a burst: a hop less, and the link header of its next hop.
+//! Frames leave in a burst: a hop less, and the link header of their next hop.
 //!
-//! Called by: `forward/burst.rs`, for each frame that has an adjacency. A frame that cannot leave
-//! as it is comes back unchanged. A tag is written with the link header, with the priority of the
-//! received one (IEEE 802.1Q-2022 section 6.9). Drop: `tx_full`.
+//! Called by: `forward/burst.rs`, for frames to one next hop that follow each other: port, header
+//! and counters are looked at once for all of them. A tag is written with the link header, with the
+//! priority of the received one (IEEE 802.1Q-2022 section 6.9). Drop: `tx_full`.
 
+use arrayvec::IntoIter;
 use base::DropReason;
+use device::BURST;
 use inet::forward::{pass_v4, pass_v6};
 use mbuf::{Flags, Mbuf};
 use wire::{ipv4, ipv6};
 
 use super::adjacency::{Adjacency, Link};
-use super::look::TAGGED;
+use super::look::{BARE, ETHERNET, Seen, TAGGED};
 use crate::Stack;
 use crate::port::Port;
 
@@ -18,74 +20,102 @@ use crate::port::Port;
 const PRIORITY_AT: usize = 14;
 const PRIORITY: u8 = 0xf0;
 
-/// A frame, whose packet of `len` bytes begins at `AT`, to its next hop; returned, and not changed,
-/// if it cannot go there as it is.
+/// The next frames of a burst, whose packets begin at `AT` and which have room for any link header,
+/// to their next hop: as many as there are in `seen`, and none if its port is gone. Returns how
+/// many bytes they were as received.
 #[inline(always)]
 pub(super) fn leave<const AT: usize>(
     stack: &mut Stack,
     adjacency: &Adjacency,
-    mut m: Mbuf,
-    len: usize,
-) -> Option<Mbuf> {
+    mut seen: &[Seen],
+    frames: &mut IntoIter<Mbuf, BURST>,
+) -> Option<u64> {
     let core = &mut stack.core;
-    let port = stack.ports.get_mut(adjacency.port()).filter(|port| !port.gone);
-    let room = m.headroom() + AT >= TAGGED;
-    let Some(port) = port.filter(|_| room) else { return Some(m) };
-    let tag_byte =
-        if AT == TAGGED { m.as_slice().get(PRIORITY_AT).copied().unwrap_or(0) } else { 0 };
-    m.keep(AT, len);
-    m.clear(Flags::CSUM_VERIFIED | Flags::SUMMED);
-    if let Some(packet) = m.headers_mut(ipv4::HEADER_LEN) {
-        match packet[0] >> 4 {
-            4 => pass_v4(packet),
-            _ => pass_v6(packet),
+    let port = stack.ports.get_mut(adjacency.port()).filter(|port| !port.gone)?;
+    port.forwarded.packets_out += seen.len() as u64;
+    let mut bytes = 0;
+    while !seen.is_empty() {
+        if !port.has_room(&mut core.cx) {
+            core.drops.count(DropReason::TxFull);
+            bytes += frames.next().map_or(0, |m| m.len() as u64);
+            seen = &seen[1..];
+            continue;
         }
-    }
-    if port.has_room(&mut core.cx) {
-        put::<AT>(port, adjacency, m, tag_byte & PRIORITY);
-    } else {
-        core.drops.count(DropReason::TxFull);
-    }
-    port.forwarded.packets_out += 1;
-    None
-}
-
-/// The frame behind its link header. `priority` is that of the tag that it came with.
-#[inline(always)]
-fn put<const AT: usize>(port: &mut Port, adjacency: &Adjacency, mut m: Mbuf, priority: u8) {
-    match &adjacency.link {
-        Link::Bare => {}
-        Link::Ethernet(header) => front::<AT>(&mut m, header, priority),
-        Link::Tagged(header) if port.takes_tagged() => {
-            let priority = if AT == TAGGED { priority } else { removed_priority(&m) };
-            if let Some(room) = m.prepend(header.len()) {
-                room.copy_from_slice(header);
-                room[PRIORITY_AT] |= priority;
+        let (now, later) = seen.split_at(seen.len().min(port.room()));
+        seen = later;
+        bytes += match &adjacency.link {
+            Link::Bare => put::<AT, BARE>(port, [], now, frames),
+            Link::Ethernet(header) => put::<AT, ETHERNET>(port, *header, now, frames),
+            Link::Tagged(header) if port.takes_tagged() => {
+                port.count_tagged(now.len());
+                put::<AT, TAGGED>(port, *header, now, frames)
             }
-            return port.push_tagged(m);
+            // Behind frames of this host, to which the port gives their tags.
+            tagged @ Link::Tagged(_) => put::<AT, ETHERNET>(port, tagged.untagged(), now, frames),
+        };
+    }
+    Some(bytes)
+}
+
+/// Frames that the port has room for, behind a link header of `N` bytes. Returns how many bytes
+/// they were. A function of its own has registers enough.
+#[inline(never)]
+fn put<const AT: usize, const N: usize>(
+    port: &mut Port,
+    header: [u8; N],
+    seen: &[Seen],
+    frames: &mut IntoIter<Mbuf, BURST>,
+) -> u64 {
+    let (mut received, mut sent) = (0, 0);
+    let frames = seen.iter().zip(frames).map(|(seen, mut m)| {
+        received += m.len();
+        let priority = if AT == N { 0 } else { priority::<AT>(&m) };
+        // What the headers have in common stays where it is.
+        m.keep(AT.saturating_sub(N), AT.min(N) + usize::from(seen.len));
+        if N > AT {
+            let _ = m.prepend(N - AT);
         }
-        // Behind frames of this host, to which the port gives their tags.
-        Link::Tagged(_) => front::<AT>(&mut m, &adjacency.link.untagged(), priority),
-    }
-    port.push(m);
+        m.clear(Flags::CSUM_VERIFIED | Flags::SUMMED);
+        if AT == TAGGED && N == ETHERNET {
+            // A port that inserts tags finds the priority in the mbuf.
+            m.set(Flags::VLAN);
+            m.set_vlan(u16::from(priority) << 8);
+        }
+        let head = m.headers_mut(N + ipv4::HEADER_LEN);
+        if let Some((front, packet)) = head.and_then(|head| head.split_first_chunk_mut::<N>()) {
+            // The packet first, and the priority by a store alone: a load right behind the stores
+            // of the link header waits for them.
+            match seen.is_v6() {
+                false => pass_v4(packet),
+                true => pass_v6(packet),
+            }
+            if N == TAGGED {
+                let priority = if AT == N { front[PRIORITY_AT] & PRIORITY } else { priority };
+                *front = header;
+                front[PRIORITY_AT] = header[PRIORITY_AT] | priority;
+            } else {
+                *front = header;
+            }
+        }
+        sent += m.len();
+        m
+    });
+    port.extend_uncounted(frames);
+    // Without tags, as in the host's path.
+    let tags = if N == TAGGED { seen.len() * (TAGGED - ETHERNET) } else { 0 };
+    port.count_bytes(sent - tags);
+    received as u64
 }
 
-/// A link header without a tag. A port that inserts tags finds the priority in the mbuf.
+/// The priority of a received frame's tag, which is still in it, or which the port removed.
 #[inline(always)]
-fn front<const AT: usize>(m: &mut Mbuf, header: &[u8], priority: u8) {
-    if AT == TAGGED {
-        m.set(Flags::VLAN);
-        m.set_vlan(u16::from(priority) << 8);
-    }
-    if let Some(room) = m.prepend(header.len()) {
-        room.copy_from_slice(header);
-    }
-}
-
-/// The priority of the tag that the port removed from a received frame.
-#[inline(always)]
-fn removed_priority(m: &Mbuf) -> u8 {
-    if m.has(Flags::VLAN) { (m.vlan() >> 8) as u8 & PRIORITY } else { 0 }
+fn priority<const AT: usize>(m: &Mbuf) -> u8 {
+    let byte = match AT {
+        TAGGED => m.as_slice().get(PRIORITY_AT).copied().unwrap_or(0),
+        _ if m.has(Flags::VLAN) => (m.vlan() >> 8) as u8,
+        _ => 0,
+    };
+    byte & PRIORITY
 }
 
 const _: () = assert!(ipv4::HEADER_LEN < ipv6::HEADER_LEN);

@@ -29,6 +29,13 @@ pub(super) struct Seen {
     pub(super) len: u16,
 }
 
+impl Seen {
+    #[inline(always)]
+    pub(super) fn is_v6(self) -> bool {
+        usize::from(self.number) >= FIRST_V6
+    }
+}
+
 /// No flow: the frame takes the long way.
 const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
@@ -97,6 +104,10 @@ impl Seens {
         view: &View<'_>,
     ) -> Option<Seen> {
         if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
+            return None;
+        }
+        // Room for the longest link header, which may be longer than the received one.
+        if m.headroom() + AT < TAGGED {
             return None;
         }
         let (link, packet) = m.as_slice().split_first_chunk::<AT>()?;
