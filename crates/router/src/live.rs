@@ -107,7 +107,8 @@ impl Live {
         &self.users
     }
 
-    /// Make the stacks what `wanted` says. `open` returns the device of a port.
+    /// Make the stacks what `wanted` says. `open` returns the device of a port. If no port can be
+    /// added and none is there, nothing else is done either.
     pub fn apply(
         &mut self,
         stacks: Stacks<'_, '_>,
@@ -115,11 +116,17 @@ impl Live {
         mut open: impl FnMut(&str, &Port) -> Result<Opened, String>,
     ) -> Vec<Done> {
         let mut all = Vec::new();
+        let mut has_none = false;
         for operation in plan::difference(&self.running.0, wanted) {
+            let is_port = matches!(operation, Operation::AddPort(..));
+            if has_none && !is_port {
+                break;
+            }
             let result = self.carry_out(stacks, &operation, wanted, &mut open);
             if result.is_ok() {
                 operation.note(&mut self.running.0);
             }
+            has_none = is_port && self.ports.is_empty();
             all.push(Done { operation, result });
         }
         stacks.iter_mut().for_each(|stack| stack.flush());
