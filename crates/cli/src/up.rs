@@ -5,6 +5,7 @@
 //! docs/router.md; docs/decisions/0079-privileges.md.
 
 mod args;
+mod bell;
 mod engine;
 mod parent;
 mod report;

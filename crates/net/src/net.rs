@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use core::net::SocketAddr;
+use core::task::Waker;
 use core::time::Duration;
 
 use base::{Cidr, Limit, Owner};
@@ -80,6 +81,19 @@ impl Net {
     /// The driver is gone.
     pub fn with_stack<T>(&self, f: impl FnOnce(&mut Stack) -> T) -> io::Result<T> {
         Ok(f(&mut self.shared().call()?.stack))
+    }
+
+    /// Have `waker` woken whenever there is news of a socket that was opened on the stack itself by
+    /// [`Net::with_stack`], echo sockets among them: none of those has a wait queue. It may be woken
+    /// for nothing. It stays until another one is given.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn wake_for_polled(&self, waker: Waker) -> io::Result<()> {
+        let mut call = self.shared().call()?;
+        let old = call.polled.replace(waker);
+        call.discard(old);
+        Ok(())
     }
 
     /// Add a port while the stack runs; see [`Stack::add_port`].

@@ -19,6 +19,7 @@ use wirespeed::net::{DriverThread, Net, Shards};
 use wirespeed::shard::Shard;
 use wirespeed::{Duration, Instant, Stack, StackConfig};
 
+use super::bell::Bell;
 use super::report;
 use crate::control_service::ControlService;
 
@@ -38,6 +39,8 @@ pub(super) struct Engine {
     names: Vec<String>,
     live: Live,
     control: ControlService,
+    /// Rung when there is news of the sockets of clients, or of DHCP's.
+    bell: Bell,
     pages: Option<http::Server>,
     program: Program,
     /// Why other users cannot connect, if they were to.
@@ -69,6 +72,8 @@ impl Engine {
             count => Shards::spawn_threads(Shard::group(&of, count), &[]),
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
+        let bell = Bell::new()?;
+        shards.nets().iter().try_for_each(|net| net.wake_for_polled(bell.waker()))?;
         let name = |number| match number {
             0 => "router".to_owned(),
             number => format!("router.{number}"),
@@ -78,7 +83,7 @@ impl Engine {
         let program = Program { version, ..Program::default() };
         let live = Live::default();
         let (pages, due) = (None, Instant::ZERO);
-        Ok(Engine { shards, drivers, names, live, control, pages, program, closed, due })
+        Ok(Engine { shards, drivers, names, live, control, bell, pages, program, closed, due })
     }
 
     /// Let a configuration take effect.
@@ -122,7 +127,8 @@ impl Engine {
     /// For poll(2).
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let pages = self.pages.iter().flat_map(http::Server::descriptors);
-        self.control.descriptors().chain(pages)
+        let bell = (self.bell.descriptor(), PollFlags::IN);
+        self.control.descriptors().chain(pages).chain([bell])
     }
 
     /// How long to wait for a descriptor.
@@ -136,6 +142,7 @@ impl Engine {
 
     /// Do what is due, and answer who asks.
     pub(super) fn turn(&mut self) -> Result<()> {
+        self.bell.silence();
         let Engine { live, control, pages, program, names, .. } = self;
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();

@@ -3,10 +3,12 @@
 //! clients that lie about their user, stop in the middle of a message or never read.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Gid, Signal, Uid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use serde_json::{Value, json};
@@ -20,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     ("up_bounds_clients_that_lie_stop_or_never_read", &[], adversaries),
     ("ip_rule_has_the_words_and_the_keys_of_the_kernels", &[], rules),
     ("up_lets_the_difference_of_rules_and_lists_take_effect", &[], difference),
+    ("up_answers_when_a_socket_has_received", &[], waits),
     ("up_admits_users_of_its_groups_to_sockets_alone", &[], strangers),
 ];
 
@@ -200,6 +203,35 @@ fn adversaries() {
     assert!(until(TIMEOUT, || asks(&mut again, &call(&echo))["socket"].is_u64()));
     drop(again);
     stopped(&bench, &mut daemon);
+}
+
+/// A call that waits is answered by what comes, and at once if its client asks for more.
+fn waits() {
+    let bench = Bench::new();
+    let mut client = Client::connect(&bench.socket, TIMEOUT).expect("root is admitted");
+    let udp = json!({ "open": { "udp": { "local": "192.0.2.2:7100", "peer": null } } });
+    let socket = asks(&mut client, &call(&udp))["socket"].as_u64().expect("a socket");
+    let receive = call(&json!({ "receive": { "socket": socket, "wait": { "ms": 2_000 } } }));
+    let is_answered = |client: &Client, within: Duration| {
+        let mut asked = [PollFd::new(client, PollFlags::IN)];
+        let within = Timespec::try_from(within).expect("it is short");
+        poll(&mut asked, Some(&within)).expect("it is open") == 1
+    };
+    let other = UdpSocket::bind("192.0.2.1:0").expect("it is ours");
+    for _ in 0..3 {
+        client.begin_request(&receive).expect("it reads");
+        assert!(!is_answered(&client, Duration::from_millis(200)), "nothing came");
+        other.send_to(b"news", "192.0.2.2:7100").expect("room");
+        assert!(is_answered(&client, Duration::from_secs(1)), "it waits no longer");
+        let answer: Value = client.finish_request().expect("an answer");
+        assert_eq!(answer["body"]["datagrams"][0]["data"], "bmV3cw==", "{answer}");
+    }
+    client.begin_request(&receive).expect("it reads");
+    client.begin_request(&json!("program")).expect("it reads");
+    let answer: Value = client.finish_request().expect("an answer");
+    assert_eq!(answer["body"]["datagrams"], json!([]), "{answer}");
+    let answer: Value = client.finish_request().expect("an answer");
+    assert_eq!(answer["program"]["command"], "up");
 }
 
 /// A client that stops in the middle of a message, and one that asks and never reads.
