@@ -17,6 +17,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use router::accounts::Accounts;
 use router::config::Config;
 use router::devices::{Granted, Opener};
+use router::links;
 use router::orders::{self, Order, Report};
 use router::plan;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -151,6 +152,25 @@ impl Parent {
                 let why = format!("metrics: cannot listen at {at} ({why}): give another address");
                 error(&why);
                 Ok(Err(why))
+            }
+        }
+    }
+
+    /// Let the worker hear of links that change; if it cannot, it looks at them by itself.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn pass_link_news(&self) -> Result<()> {
+        match links::open() {
+            Ok((news, hears_all)) => {
+                let order = Order::Links { hears_all };
+                Ok(orders::send(self.orders.as_fd(), &order, Some(news.as_fd()))?)
+            }
+            Err(why) => {
+                warning(&format!(
+                    "the kernel has no news of links ({why}): each is looked at four times a second"
+                ));
+                Ok(())
             }
         }
     }

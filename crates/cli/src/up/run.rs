@@ -80,6 +80,9 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
         Ok(report) => warning(&format!("{} settings failed: see above", report.failed.len())),
         Err(why) => return parent.ended(&why),
     }
+    if let Err(why) = parent.pass_link_news() {
+        return parent.ended(&why);
+    }
     tell(&[NotifyState::Ready]);
     let does = if forwarding { "forwarding" } else { "not forwarding, as configured" };
     info(&format!("{does}; SIGHUP reads the configuration again, SIGTERM ends it"));

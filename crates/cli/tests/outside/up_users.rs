@@ -20,6 +20,7 @@ use super::up_policy::{Bench, FAR, account, settled};
 
 pub(crate) const CASES: &[Case] = &[
     ("up_bounds_clients_that_lie_stop_or_never_read", &[], adversaries),
+    ("up_keeps_a_redirect_to_those_of_its_route", &[], redirected),
     ("ip_rule_has_the_words_and_the_keys_of_the_kernels", &[], rules),
     ("up_lets_the_difference_of_rules_and_lists_take_effect", &[], difference),
     ("up_answers_when_a_socket_has_received", &[], waits),
@@ -136,6 +137,43 @@ fn difference() {
     let (nobody, _) = account("nobody");
     assert_eq!(ip_of(world, &format!("route get 10.8.0.1 uid {nobody}")).0, 2);
     assert_eq!(ip_of(world, "route get 10.8.0.1").0, 0);
+}
+
+/// The kernel, as the gateway of a route for some users, names another gateway to one of them: the
+/// others gain nothing by it.
+fn redirected() {
+    const TO: &str = "10.9.7.1";
+    let bench = Bench::new();
+    for key in ["ip_forward", "conf/all/send_redirects", "conf/ws0/send_redirects"] {
+        std::fs::write(format!("/proc/sys/net/ipv4/{key}"), "1").expect("root may");
+    }
+    assert!(ip("neigh replace 192.0.2.77 lladdr 02:00:00:00:01:77 dev ws0 nud permanent"));
+    assert!(ip("route add 10.9.7.0/24 via 192.0.2.77 dev ws0"));
+    // A router follows no redirects.
+    let neighbour = "[[neighbour]]\nport = \"wan\"\naddress = \"192.0.2.77\"\n\
+                     mac = \"02:00:00:00:01:77\"\n";
+    let route = "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"192.0.2.1\"\ninclude = \"staff\"\n";
+    bench.set_with("forwarding = false\n", &format!("{neighbour}{route}"));
+    let sends = |user: &str| bench.run(user, &["nc", "-u", "-z", TO, "7007"]);
+    let redirect = format!("{TO}/32");
+    assert!(!sends("nobody").0 && !bench.world.show("routes").contains(&redirect));
+    assert!(until(TIMEOUT, || {
+        sends("daemon").0 && bench.world.show("routes").contains(&redirect)
+    }));
+    // Frames to the named gateway are not for this host: it forwards none of them.
+    let forwarded = || {
+        let text = std::fs::read_to_string("/proc/net/snmp").expect("a table");
+        let row = text.lines().filter(|line| line.starts_with("Ip:")).nth(1).expect("a row");
+        row.split(' ').nth(6).and_then(|n| n.parse::<u64>().ok()).expect("a count")
+    };
+    let (before, frames) = (forwarded(), settled());
+    assert!(sends("daemon").0);
+    assert_eq!((settled()[0] - frames[0], forwarded() - before), (1, 0));
+    let (done, text) = sends("nobody");
+    assert!(!done && text.contains("Network is unreachable"), "{text}");
+    assert_eq!(settled()[0] - frames[0], 1);
+    let (nobody, _) = account("nobody");
+    assert_eq!(ip_of(Some(&bench.world), &format!("route get {TO} uid {nobody}")).0, 2);
 }
 
 /// Do something on a thread that is another user's.
