@@ -1,8 +1,8 @@
 //! The server: a bounded number of clients on one thread; no call blocks.
 //!
 //! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
-//! [`Server::descriptors`] is ready. A request may wait for its answer ([`Reply::Later`]). Counters: hits of the `control_` limits in
-//! [`Server::budget`].
+//! [`Server::descriptors`] is ready. A request may wait for its answer ([`Reply::Later`]).
+//! Counters: hits of the `control_` limits in [`Server::budget`].
 
 use std::fs::symlink_metadata;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

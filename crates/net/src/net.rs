@@ -84,8 +84,8 @@ impl Net {
     }
 
     /// Have `waker` woken whenever there is news of a socket that was opened on the stack itself by
-    /// [`Net::with_stack`], echo sockets among them: none of those has a wait queue. It may be woken
-    /// for nothing. It stays until another one is given.
+    /// [`Net::with_stack`], echo sockets among them: none of those has a wait queue. It may be
+    /// woken for nothing. It stays until another one is given.
     ///
     /// # Errors
     /// The driver is gone.

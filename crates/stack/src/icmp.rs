@@ -53,8 +53,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     }
 }
 
-/// The packet that the message `m` quotes, if it is from an address of the port that `m` came by, or
-/// of a connection that goes by that port.
+/// The packet that the message `m` quotes, if it is from an address of the port that `m` came by,
+/// or of a connection that goes by that port.
 fn quoted_of_ours<'m, A: Addrs>(
     stack: &Stack,
     ip: &Ip<A>,

@@ -105,7 +105,8 @@ impl Remote {
     }
 
     /// Ask what came, unless that was asked and is not answered yet. The answer waits for something
-    /// to come, for `wait` at most; [`Remote::is_answered`] or the descriptor says when it is there.
+    /// to come, for `wait` at most; [`Remote::is_answered`] or the descriptor says when it is
+    /// there.
     pub(crate) fn begin_receive(&mut self, wait: Duration, seen: &str) -> Result<()> {
         if self.is_receiving || self.came.is_some() {
             return Ok(());
@@ -123,8 +124,8 @@ impl Remote {
         self.came.is_some()
     }
 
-    /// Wait until the answer to [`Remote::begin_receive`] is there, until `input` can be read, until
-    /// Ctrl-C, or for so long. Are the first two so?
+    /// Wait until the answer to [`Remote::begin_receive`] is there, until `input` can be read,
+    /// until Ctrl-C, or for so long. Are the first two so?
     pub(crate) fn wait(
         &self,
         interrupt: &Interrupt,

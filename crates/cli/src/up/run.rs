@@ -1,8 +1,9 @@
 //! The first process of `up`: it reads the configuration, opens devices, and watches over the
 //! worker. It takes no frame and no request: whoever subverts the worker meets nobody here.
 //!
-//! Called by: `up.rs`; `parent.rs` has what it holds. Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT end it. If
-//! the worker ends by itself, so does this process, with its exit status.
+//! Called by: `up.rs`; `parent.rs` has what it holds. Signals: SIGHUP reads the configuration
+//! again, SIGTERM and SIGINT end it. If the worker ends by itself, so does this process, with its
+//! exit status.
 
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -86,6 +87,16 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
     tell(&[NotifyState::Ready]);
     let does = if forwarding { "forwarding" } else { "not forwarding, as configured" };
     info(&format!("{does}; SIGHUP reads the configuration again, SIGTERM ends it"));
+    watch(parent, file, &reload, &end)
+}
+
+/// Watch over the worker, read the configuration again when asked to, and end.
+fn watch(
+    mut parent: Parent,
+    file: &Path,
+    mut reload: &UnixStream,
+    end: &UnixStream,
+) -> Result<Outcome> {
     let watchdog = sd_notify::watchdog_enabled().map(|within| within / 2);
     let mut next_ping = watchdog.map(|within| Instant::now() + within);
     loop {
@@ -101,7 +112,7 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
         }
         if ready[1] {
             // Several signals at a time are one.
-            let _ = (&reload).read(&mut [0; 64]);
+            let _ = reload.read(&mut [0; 64]);
             if let Err(why) = read_again(&mut parent, file) {
                 return parent.ended(&why);
             }

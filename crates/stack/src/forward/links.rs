@@ -1,9 +1,10 @@
-//! Links of a router's ports: while packets are forwarded each port is asked whether its link is up,
-//! a few times a second or when somebody has news of links. By the routes of one that is down no packet goes: others of the network
-//! have its share, or one of a higher metric takes over, or a shorter prefix.
+//! Links of a router's ports: while packets are forwarded each port is asked whether its link is
+//! up, a few times a second or when somebody has news of links. By the routes of one that is down
+//! no packet goes: others of the network have its share, or one of a higher metric takes over, or a
+//! shorter prefix.
 //!
-//! Called by: `rare_timers.rs`, programs with news, and when forwarding is switched. A host's ports are not asked.
-//! RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
+//! Called by: `rare_timers.rs`, programs with news, and when forwarding is switched. A host's ports
+//! are not asked. RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
 
 use base::{Counter, Duration, Instant};
 

@@ -194,6 +194,7 @@ fn a_link_is_looked_at_when_there_is_news_of_it() {
     }
     let mut host = World::new(true);
     host.stack.set_forwarding(false);
+    host.pass();
     let asked = host.ends[0].asked();
     host.stack.set_link_news(true);
     host.stack.look_at_links();

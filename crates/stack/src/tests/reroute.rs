@@ -180,13 +180,15 @@ fn a_connection_follows_the_routes_of_a_host() {
 fn a_port_that_is_removed_takes_the_connections_from_its_addresses_with_it() {
     let mut world = World::new(0, SAME());
     let ends = world.connect_and_move();
+    let mut device = None;
     world.transfer(ends, 100_000, |world| {
-        drop(world.ours.remove_port(PortId(1)));
+        device = world.ours.remove_port(PortId(1));
         // The other end is told otherwise.
         let to_us = ip(NETS[0][0][0]);
         let back = world.theirs.routes.iter().find(|r| r.dest.addr == to_us).expect("one").dest;
         assert_eq!(world.theirs.remove_route(back, PortId(1)), 1);
     });
+    assert!(device.is_some(), "the other end still has its own");
     let state = world.ours.tcp_state(ends.0);
     assert_eq!((world.port_of(ends.0), state), (0, Some((State::Established, None))));
 }
