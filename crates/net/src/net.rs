@@ -104,8 +104,8 @@ impl Net {
         self.with_stack(|stack| stack.add_port(device, config))
     }
 
-    /// Remove a port while the stack runs, and return its device. Connections over it fail with
-    /// [`io::ErrorKind::NetworkDown`].
+    /// Remove a port while the stack runs, and return its device; see [`Stack::remove_port`].
+    /// Connections that end with it fail with [`io::ErrorKind::NetworkDown`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`], or the driver is gone.
