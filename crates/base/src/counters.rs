@@ -103,6 +103,8 @@ counters! {
     ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
     LinkChanges "link_changes"
         "links of ports that went down, or came up, while packets were forwarded";
+    TcpRerouted "tcp_rerouted"
+        "connections that leave by another port because their route is over it now";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";

@@ -24,7 +24,7 @@ use std::thread::sleep;
 use router::users::Users;
 use rustix::event::PollFlags;
 use wirespeed::base::Limit;
-use wirespeed::control::{self, ControlError, Message, Server};
+use wirespeed::control::{self, ControlError, Message, Reply, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
 use crate::running::{Answer, Call, Program, Question, Refusal};
@@ -227,8 +227,13 @@ impl ControlService {
             // Answers count hits of limits while the server counts its own.
             let mut control = server.budget().clone();
             let before = control.clone();
-            server.poll(now, |peer, request| {
-                message(&asking.answer((number, peer), &request.payload, &mut control, &mut of))
+            server.poll(now, |peer, request, may_wait| {
+                let client = (number, peer);
+                let answer = asking.answer(client, &request.payload, &mut control, &mut of);
+                match answer.later_ms.filter(|_| may_wait) {
+                    Some(ms) => Reply::Later(request, Duration::from_millis(u64::from(ms))),
+                    None => Reply::Now(message(&answer)),
+                }
             });
             for limit in [Limit::ControlTaps, Limit::ControlSockets, Limit::ControlUserSockets] {
                 let most = before.of(limit);

@@ -21,6 +21,7 @@ use wirespeed::control::ControlError;
 
 pub(crate) use args::{Args, normalised};
 pub(crate) use get::lookup;
+pub(crate) use rule::text_of as rule_text;
 pub(crate) use words::Words;
 
 use crate::running::Refused;

@@ -122,6 +122,9 @@ pub(crate) struct Answer {
     /// What the error means for a client that goes on asking.
     #[serde(default)]
     pub(crate) refusal: Refusal,
+    /// There is nothing to say yet: the question may wait for so many milliseconds.
+    #[serde(skip)]
+    pub(crate) later_ms: Option<u32>,
 }
 
 impl Answer {
@@ -176,7 +179,11 @@ impl std::error::Error for Refused {}
 /// # Errors
 /// [`ControlError`], after which the client is of no use, or [`Refused`].
 pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
-    let mut answer: Answer = client.request(question)?;
+    checked(client.request(question)?)
+}
+
+/// An answer that is no refusal.
+fn checked(mut answer: Answer) -> Result<Answer> {
     if let Some(error) = answer.error {
         bail!(Refused { refusal: answer.refusal, error });
     }

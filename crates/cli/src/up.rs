@@ -1,11 +1,13 @@
 //! `wirespeed up CONFIG.toml`: a router. A process with privileges opens devices and watches over a
 //! second one, which runs the stack without any.
 //!
-//! Called by: `lib.rs`. `run` is the first process, `worker` the second, `engine` the router in it.
-//! docs/router.md; docs/decisions/0079-privileges.md.
+//! Called by: `lib.rs`. `run` is the first process, `parent` what it holds, `worker` the second,
+//! `engine` the router in it. docs/router.md; docs/decisions/0079-privileges.md.
 
 mod args;
+mod bell;
 mod engine;
+mod parent;
 mod report;
 mod run;
 mod worker;

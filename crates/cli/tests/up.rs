@@ -1,10 +1,15 @@
-//! `wirespeed up --check`: what it says of good and bad files, and that it begins nothing.
+//! `wirespeed up --check`: what it says of good and bad files, and that it begins nothing; and `up`
+//! without privileges.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{code, run, stderr};
 
@@ -44,4 +49,34 @@ fn a_file_that_is_not_there_is_said() {
     let output = run(&["up", "/nonexistent/router.toml"]);
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("cannot read /nonexistent/router.toml"));
+}
+
+/// It says once why, and what to do, before anything is begun.
+#[test]
+fn without_privileges_nothing_is_begun() {
+    const NOBODY: u32 = 65_534;
+    let directory = std::env::temp_dir().join(format!("up-nobody-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::set_permissions(&directory, Permissions::from_mode(0o755)).expect("it is ours");
+    let is_root = rustix::process::geteuid().is_root();
+    // Nobody may not enter the directory that the program was built in.
+    let path = |name: &str| directory.join(name);
+    std::fs::copy(env!("CARGO_BIN_EXE_wirespeed"), path("wirespeed")).expect("room");
+    let port = |name: &str| {
+        format!("[[port]]\nname = \"{name}\"\ndevice = \"tap:ws-{name}\"\naddresses = \"auto\"\n")
+    };
+    std::fs::write(path("router.toml"), port("wan") + &port("lan")).expect("room");
+    let mut command = Command::new(path("wirespeed"));
+    command.arg("up").arg(path("router.toml"));
+    if is_root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().expect("the program starts");
+    std::fs::remove_dir_all(&directory).expect("it is ours");
+    let said = stderr(&output);
+    assert_eq!(code(&output), 1, "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    let [first, second] = lines.as_slice() else { panic!("{said}") };
+    assert!(first.starts_with("ports lan, wan: "), "{said}");
+    assert!(second.contains("start it as root, or with CAP_NET_ADMIN and CAP_NET_RAW"), "{said}");
 }

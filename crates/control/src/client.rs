@@ -1,8 +1,9 @@
-//! The client: one request at a time, each with a timeout.
+//! The client: one request at a time, each with a timeout. While an answer is awaited
+//! ([`Client::begin`]) another request may be made; then the first is answered at once.
 //!
 //! Called by: tools.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -65,10 +66,28 @@ impl Client {
     /// # Errors
     /// [`ControlError`]; the connection cannot be used after it.
     pub fn call(&mut self, request: Message) -> Result<Message, ControlError> {
+        self.begin(request)?;
+        self.finish()
+    }
+
+    /// Send a request, whose answer [`Client::finish`] takes; the descriptor is readable once it
+    /// comes.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn begin(&mut self, request: Message) -> Result<(), ControlError> {
         let deadline = Instant::now() + self.timeout;
         let mut outgoing = Outgoing::default();
         outgoing.push(request, &mut self.budget)?;
-        self.send(outgoing, deadline)?;
+        self.send(outgoing, deadline)
+    }
+
+    /// Wait for the answer to the first request that has none.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn finish(&mut self) -> Result<Message, ControlError> {
+        let deadline = Instant::now() + self.timeout;
         match self.receive(deadline)? {
             Got::Message(answer) => Ok(answer),
             Got::Hello => Err(ControlError::Malformed { why: "a second hello".to_owned() }),
@@ -83,10 +102,25 @@ impl Client {
         &mut self,
         question: &Q,
     ) -> Result<A, ControlError> {
-        let wrong = |e: serde_json::Error| ControlError::Malformed { why: e.to_string() };
-        let payload = serde_json::to_vec(question).map_err(wrong)?;
-        let answer = self.call(Message { payload, descriptors: Vec::new() })?;
-        serde_json::from_slice(&answer.payload).map_err(wrong)
+        self.begin_request(question)?;
+        self.finish_request()
+    }
+
+    /// [`Client::begin`] with JSON.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn begin_request<Q: Serialize>(&mut self, question: &Q) -> Result<(), ControlError> {
+        let payload = serde_json::to_vec(question).map_err(malformed)?;
+        self.begin(Message { payload, descriptors: Vec::new() })
+    }
+
+    /// [`Client::finish`] with JSON.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub fn finish_request<A: DeserializeOwned>(&mut self) -> Result<A, ControlError> {
+        serde_json::from_slice(&self.finish()?.payload).map_err(malformed)
     }
 
     fn timed_out(&self) -> ControlError {
@@ -128,4 +162,14 @@ impl Client {
             }
         }
     }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn malformed(error: serde_json::Error) -> ControlError {
+    ControlError::Malformed { why: error.to_string() }
 }

@@ -9,8 +9,9 @@
 //! version of the protocol (16 bits), a [`frame::Welcome`] (16 bits; the client's is 0). The hello
 //! is the same in every version, so that different versions can report the mismatch. Then come
 //! frames, the client's requests and the server's answers in turn: length of the payload (32 bits),
-//! number of descriptors (16 bits), zero (16 bits), payload. Descriptors travel with the frame's
-//! first byte (SCM_RIGHTS, unix(7)) and are close-on-exec at once.
+//! number of descriptors (16 bits), zero (16 bits), payload. A server may let a request wait until
+//! there is something to say; the client's next request ends the wait. Descriptors travel with the
+//! frame's first byte (SCM_RIGHTS, unix(7)) and are close-on-exec at once.
 //!
 //! # What is bounded
 //! Clients, those of one user, the length of a frame, its descriptors, the time a frame may take
@@ -31,4 +32,4 @@ pub use client::Client;
 pub use error::ControlError;
 pub use frame::{Message, VERSION};
 pub use peer::{Groups, Peer};
-pub use server::{Server, own_user_and_root};
+pub use server::{Reply, Server, own_user_and_root};

@@ -1,8 +1,8 @@
 //! The server: a bounded number of clients on one thread; no call blocks.
 //!
 //! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
-//! [`Server::descriptors`] is ready. Counters: hits of the `control_` limits in
-//! [`Server::budget`].
+//! [`Server::descriptors`] is ready. A request may wait for its answer ([`Reply::Later`]).
+//! Counters: hits of the `control_` limits in [`Server::budget`].
 
 use std::fs::symlink_metadata;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use base::{Budget, Duration, Instant, Limit, Owner};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, listen,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, listen, recv,
     socket_with,
 };
 
@@ -37,11 +37,27 @@ pub struct Server {
     admits: Box<dyn Fn(&Owner) -> bool + Send>,
 }
 
+/// What becomes of a request.
+pub enum Reply {
+    /// It is answered.
+    Now(Message),
+    /// There is nothing to say yet: the request waits for so long at most, counted from when it was
+    /// made, or until the client makes another one. It is asked again at each [`Server::poll`].
+    Later(Message, Duration),
+}
+
+/// A request that waits.
+struct Waiting {
+    request: Message,
+    until: Instant,
+}
+
 struct Connection {
     socket: OwnedFd,
     peer: Peer,
     incoming: Incoming,
     outgoing: Outgoing,
+    waiting: Option<Waiting>,
     /// When the last request or hello was handled, and when the current frame or answer began.
     moved_at: Instant,
     began_at: Instant,
@@ -128,11 +144,12 @@ impl Server {
     }
 
     /// Accept clients, receive requests, answer each complete one with `answer`, send. Never
-    /// blocks. Returns how many requests were answered.
+    /// blocks. `answer` is told whether the request may wait; one that may not and is not answered
+    /// ends its client's connection. Returns how many requests were answered.
     pub fn poll(
         &mut self,
         now: Instant,
-        mut answer: impl FnMut(&Peer, Message) -> Message,
+        mut answer: impl FnMut(&Peer, Message, bool) -> Reply,
     ) -> usize {
         self.accept(now);
         let mut answered = 0;
@@ -185,9 +202,15 @@ impl Server {
             let sent = outgoing.send(socket.as_fd(), SendFlags::DONTWAIT);
             if welcome == Welcome::Yes && sent.is_ok() {
                 let incoming = Incoming::default();
-                let (moved_at, began_at) = (now, now);
-                let client = Connection { socket, peer, incoming, outgoing, moved_at, began_at };
-                self.clients.push(client);
+                self.clients.push(Connection {
+                    socket,
+                    peer,
+                    incoming,
+                    outgoing,
+                    waiting: None,
+                    moved_at: now,
+                    began_at: now,
+                });
             }
         }
     }
@@ -206,10 +229,20 @@ impl Connection {
         &mut self,
         now: Instant,
         budget: &mut Budget,
-        answer: &mut impl FnMut(&Peer, Message) -> Message,
+        answer: &mut impl FnMut(&Peer, Message, bool) -> Reply,
         answered: &mut usize,
     ) -> Result<(), ControlError> {
         if !self.outgoing.send(self.socket.as_fd(), SendFlags::DONTWAIT)? {
+            return Ok(());
+        }
+        if let Some(Waiting { request, until }) = self.waiting.take() {
+            let may_wait = !self.has_more()? && now < until;
+            match answer(&self.peer, request, may_wait) {
+                Reply::Later(request, _) if may_wait => {
+                    self.waiting = Some(Waiting { request, until });
+                }
+                reply => self.reply(reply, now, budget, answered)?,
+            }
             return Ok(());
         }
         let was_partial = self.incoming.is_partial();
@@ -221,18 +254,52 @@ impl Connection {
                 return Ok(());
             }
             Some(Got::Hello) => {}
-            Some(Got::Message(request)) => {
-                *answered += 1;
-                self.outgoing.push(answer(&self.peer, request), budget)?;
-                self.outgoing.send(self.socket.as_fd(), SendFlags::DONTWAIT)?;
-            }
+            Some(Got::Message(request)) => match answer(&self.peer, request, true) {
+                Reply::Later(request, most) => {
+                    self.waiting = Some(Waiting { request, until: now + most });
+                }
+                reply => return self.reply(reply, now, budget, answered),
+            },
         }
         (self.moved_at, self.began_at) = (now, now);
         Ok(())
     }
 
+    /// Send an answer, or as much of it as the socket takes.
+    fn reply(
+        &mut self,
+        reply: Reply,
+        now: Instant,
+        budget: &mut Budget,
+        answered: &mut usize,
+    ) -> Result<(), ControlError> {
+        let Reply::Now(answer) = reply else { return Err(ControlError::Closed) };
+        *answered += 1;
+        self.outgoing.push(answer, budget)?;
+        self.outgoing.send(self.socket.as_fd(), SendFlags::DONTWAIT)?;
+        (self.moved_at, self.began_at) = (now, now);
+        Ok(())
+    }
+
+    /// Has the client sent something while its request waits?
+    ///
+    /// # Errors
+    /// It is gone.
+    fn has_more(&self) -> Result<bool, ControlError> {
+        let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recv(&self.socket, &mut [0; 1], peek) {
+            Ok((0, _)) => Err(ControlError::Closed),
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(_) => Err(ControlError::Closed),
+        }
+    }
+
     /// When it will be closed if there is no progress, and by which limit.
     fn deadline(&self, budget: &Budget) -> (Instant, Limit) {
+        if let Some(waiting) = &self.waiting {
+            return (waiting.until, Limit::ControlIdleMs);
+        }
         let busy = self.incoming.is_partial() || !self.outgoing.is_empty();
         let (since, limit) = if busy {
             (self.began_at, Limit::ControlHalfFrameMs)
@@ -244,7 +311,8 @@ impl Connection {
 
     fn is_in_time(&self, now: Instant, budget: &mut Budget) -> bool {
         let (deadline, limit) = self.deadline(budget);
-        now < deadline || budget.admits(limit, usize::MAX)
+        // One that waits is answered at its time.
+        self.waiting.is_some() || now < deadline || budget.admits(limit, usize::MAX)
     }
 }
 

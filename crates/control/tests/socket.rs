@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration as Span;
 
 use base::{Budget, Duration, Instant, Limit, Owner};
-use wirespeed_control::{Client, ControlError, Message, Peer, Server, frame, path};
+use wirespeed_control::{Client, ControlError, Message, Peer, Reply, Server, frame, path};
 
 const TIMEOUT: Span = Span::from_secs(10);
 
@@ -35,8 +35,8 @@ impl Drop for Fixture {
     }
 }
 
-fn echo(_: &Peer, request: Message) -> Message {
-    request
+fn echo(_: &Peer, request: Message, _: bool) -> Reply {
+    Reply::Now(request)
 }
 
 /// Serve on this thread while `client` runs on another.
@@ -166,12 +166,57 @@ fn a_client_that_asks_and_never_reads_is_closed_in_time() {
     let mut stream = raw(&server);
     stream.write_all(&hello(frame::VERSION)).expect("room");
     stream.write_all(&[0; 800]).expect("room");
-    let much = |_: &Peer, _| message(&vec![7; 1 << 20]);
+    let much = |_: &Peer, _, _: bool| Reply::Now(message(&vec![7; 1 << 20]));
     let answered: usize = (1..100).map(|ms| server.poll(at(ms), much)).sum();
     assert_eq!((answered, server.clients(), server.is_answering()), (1, 1, true));
     assert!(server.next_deadline() <= at(5_100));
     assert_eq!(server.poll(at(5_100), much), 0);
     assert_eq!((server.clients(), server.budget().hits(Limit::ControlHalfFrameMs)), (0, 1));
+}
+
+/// A request waits until there is something to say, for its time at most, and until the next one;
+/// whoever goes away meanwhile is gone.
+#[test]
+fn a_request_waits_for_its_answer() {
+    let place = Fixture::new("waits");
+    let mut server = place.serve(Budget::default());
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let mut stream = raw(&server);
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
+    stream.write_all(&hello(frame::VERSION)).expect("room");
+    server.poll(at(0), echo);
+    stream.read_exact(&mut [0; 12]).expect("its hello");
+    let request = [&[0, 0, 0, 1, 0, 0, 0, 0][..], b"?"].concat();
+    let patient = |_: &Peer, request, may_wait: bool| match may_wait {
+        true => Reply::Later(request, Duration::from_millis(500)),
+        false => Reply::Now(message(b"nothing")),
+    };
+    let ready = |_: &Peer, _, _: bool| Reply::Now(message(b"news"));
+    let said = |stream: &mut UnixStream, len: usize| {
+        let mut answer = vec![0; 8 + len];
+        stream.read_exact(&mut answer).expect("an answer");
+        answer.split_off(8)
+    };
+    // It has something to say.
+    stream.write_all(&request).expect("room");
+    assert_eq!((server.poll(at(1), patient), server.next_deadline()), (0, at(501)));
+    assert_eq!((server.poll(at(2), patient), server.next_deadline()), (0, at(501)));
+    assert_eq!(server.poll(at(3), ready), 1);
+    assert_eq!(said(&mut stream, 4), b"news");
+    // It has not.
+    stream.write_all(&request).expect("room");
+    assert_eq!((server.poll(at(10), patient), server.poll(at(509), patient)), (0, 0));
+    assert_eq!(server.poll(at(510), patient), 1);
+    assert_eq!(said(&mut stream, 7), b"nothing");
+    // The client asks for something else.
+    stream.write_all(&request).expect("room");
+    assert_eq!(server.poll(at(600), patient), 0);
+    stream.write_all(&request).expect("room");
+    assert_eq!(server.poll(at(601), patient), 1);
+    assert_eq!(said(&mut stream, 7), b"nothing");
+    assert_eq!((server.poll(at(602), patient), server.next_deadline()), (0, at(1_102)));
+    drop(stream);
+    assert_eq!((server.poll(at(603), patient), server.clients()), (0, 0));
 }
 
 #[test]
@@ -210,9 +255,9 @@ fn clients_that_are_not_admitted_any_more_are_closed() {
         stream.write_all(&[0; 8]).expect("room");
     }
     for _ in 0..3 {
-        server.poll(Instant::from_nanos(1), |peer, request| {
+        server.poll(Instant::from_nanos(1), |peer, request, _| {
             numbers.push(peer.connection);
-            request
+            Reply::Now(request)
         });
     }
     assert!(numbers.len() == 2 && numbers[0] != numbers[1], "{numbers:?}");

@@ -14,6 +14,8 @@ use stack::{
     UdpHandle,
 };
 
+use crate::given::{Given, receive};
+
 /// Why a port cannot be configured by DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DhcpError {
@@ -64,8 +66,7 @@ pub struct DhcpPort {
     client: Client,
     socket: UdpHandle,
     port: PortId,
-    /// The address that the port has been given, also while it is checked for conflicts.
-    ours: Option<Ipv4Addr>,
+    given: Given<Ipv4Addr>,
     /// Destinations of the lease's routes.
     routes: Vec<Cidr>,
 }
@@ -91,16 +92,13 @@ impl DhcpPort {
         let client = Client::new(config, now).map_err(DhcpError::Config)?;
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), CLIENT_PORT);
         let socket = stack.udp_bind(any, Owner::program()).map_err(DhcpError::Socket)?;
-        Ok(DhcpPort { client, socket, port, ours: None, routes: Vec::new() })
+        Ok(DhcpPort { client, socket, port, given: Given::new(port), routes: Vec::new() })
     }
 
     /// Read answers, send what is due, and configure the port; call it until it returns `None`.
     pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
-        while let Some(datagram) = stack.udp_receive(self.socket) {
-            // The client counts what it drops.
-            let _ = self.client.receive(now, datagram.payload.as_slice());
-            stack.give_back(datagram.payload);
-        }
+        let client = &mut self.client;
+        receive(stack, self.socket, |message| client.receive(now, message));
         if let Some(declined) = self.look_for_conflicts(stack, now) {
             return Some(declined);
         }
@@ -185,33 +183,22 @@ impl DhcpPort {
             state: AddressState::Tentative,
             ..Address::fixed(cidr)
         };
-        match stack.add_address(self.port, tentative) {
-            Ok(()) => {
-                self.ours = Some(address);
-                None
-            }
-            Err(why) => {
-                self.client.probed(now, true);
-                Some(Change::NotAdded(address, why))
-            }
-        }
+        let why = self.given.set(stack, address, tentative).err()?;
+        self.client.probed(now, true);
+        Some(Change::NotAdded(address, why))
     }
 
     /// Pass on what the stack has found out about the address: before its first use, and when
     /// another host takes it later.
     fn look_for_conflicts(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
-        let address = self.ours?;
-        let ours = stack.addresses(self.port).iter().find(|a| a.ip() == address);
-        let state = ours.map(|a| a.state);
         let is_new = self.client.state() == State::Probing;
-        match state {
-            Some(AddressState::Duplicated) => {
+        match self.given.is_taken(stack)? {
+            (address, true) => {
                 self.forget(stack);
                 self.client.probed(now, true);
                 return is_new.then_some(Change::Declined(address));
             }
-            Some(AddressState::Tentative) => {}
-            Some(_) if is_new => self.client.probed(now, false),
+            (_, false) if is_new => self.client.probed(now, false),
             _ => {}
         }
         None
@@ -222,10 +209,9 @@ impl DhcpPort {
         let cidr = Cidr { addr: IpAddr::V4(lease.address), prefix_len: lease.prefix_len };
         let valid_until = self.client.expires_at().unwrap_or(now);
         let address = Address { origin: Origin::Dhcp, valid_until, ..Address::fixed(cidr) };
-        if let Err(why) = stack.add_address(self.port, address) {
+        if let Err(why) = self.given.set(stack, lease.address, address) {
             return Change::NotAdded(lease.address, why);
         }
-        self.ours = Some(lease.address);
         self.forget_routes(stack);
         let mtu = lease.mtu.and_then(|mtu| Mtu::new(usize::from(mtu)));
         if mtu.is_some() {
@@ -255,9 +241,7 @@ impl DhcpPort {
     /// Take the address and the routes off the port.
     fn forget(&mut self, stack: &mut Stack) {
         self.forget_routes(stack);
-        if let Some(address) = self.ours.take() {
-            stack.remove_address(self.port, IpAddr::V4(address));
-        }
+        self.given.forget(stack);
     }
 
     fn forget_routes(&mut self, stack: &mut Stack) {

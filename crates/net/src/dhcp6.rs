@@ -11,6 +11,8 @@ use host::dhcp6::{Action, CLIENT_PORT, SERVER_PORT, SERVERS};
 pub use host::dhcp6::{Client, Config, ConfigError, Information, Lease, LossReason, Mode, State};
 use stack::{Address, AddressError, AddressState, Origin, PortId, Stack, UdpError, UdpHandle};
 
+use crate::given::{Given, receive};
+
 /// Why a port cannot be configured by DHCPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dhcp6Error {
@@ -63,8 +65,7 @@ pub struct Dhcp6Port {
     client: Client,
     socket: UdpHandle,
     port: PortId,
-    /// The address that the port has been given, also while it is checked for duplicates.
-    ours: Option<Ipv6Addr>,
+    given: Given<Ipv6Addr>,
 }
 
 impl Dhcp6Port {
@@ -86,16 +87,13 @@ impl Dhcp6Port {
         let client = Client::new(config, now).map_err(Dhcp6Error::Config)?;
         let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), CLIENT_PORT);
         let socket = stack.udp_bind(any, Owner::program()).map_err(Dhcp6Error::Socket)?;
-        Ok(Dhcp6Port { client, socket, port, ours: None })
+        Ok(Dhcp6Port { client, socket, port, given: Given::new(port) })
     }
 
     /// Read answers, send what is due, and configure the port; call it until it returns `None`.
     pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
-        while let Some(datagram) = stack.udp_receive(self.socket) {
-            // The client counts what it drops.
-            let _ = self.client.receive(now, datagram.payload.as_slice());
-            stack.give_back(datagram.payload);
-        }
+        let client = &mut self.client;
+        receive(stack, self.socket, |message| client.receive(now, message));
         if let Some(declined) = self.look_for_duplicates(stack, now) {
             return Some(declined);
         }
@@ -160,32 +158,21 @@ impl Dhcp6Port {
     /// Have the stack check an address for duplicates. RFC 8415 18.2.10-e.
     fn probe(&mut self, stack: &mut Stack, address: Ipv6Addr, now: Instant) -> Option<Change> {
         let tentative = Address { state: AddressState::Tentative, ..given(address) };
-        match stack.add_address(self.port, tentative) {
-            Ok(()) => {
-                self.ours = Some(address);
-                None
-            }
-            Err(why) => {
-                self.client.probed(now, true);
-                Some(Change::NotAdded(address, why))
-            }
-        }
+        let why = self.given.set(stack, address, tentative).err()?;
+        self.client.probed(now, true);
+        Some(Change::NotAdded(address, why))
     }
 
     /// Pass on what the stack has found out about the address.
     fn look_for_duplicates(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
-        let address = self.ours?;
-        let ours = stack.addresses(self.port).iter().find(|a| a.ip() == address);
-        let state = ours.map(|a| a.state);
         let is_new = self.client.state() == State::Probing;
-        match state {
-            Some(AddressState::Duplicated) => {
+        match self.given.is_taken(stack)? {
+            (address, true) => {
                 self.forget(stack);
                 self.client.probed(now, true);
                 return is_new.then_some(Change::Declined(address));
             }
-            Some(AddressState::Tentative) => {}
-            Some(_) if is_new => self.client.probed(now, false),
+            (_, false) if is_new => self.client.probed(now, false),
             _ => {}
         }
         None
@@ -199,20 +186,15 @@ impl Dhcp6Port {
             false => AddressState::Deprecated,
         };
         let address = Address { state, preferred_until, valid_until, ..given(lease.address) };
-        match stack.add_address(self.port, address) {
-            Ok(()) => {
-                self.ours = Some(lease.address);
-                Change::Configured(lease)
-            }
+        match self.given.set(stack, lease.address, address) {
+            Ok(()) => Change::Configured(lease),
             Err(why) => Change::NotAdded(lease.address, why),
         }
     }
 
     /// Take the address off the port.
     fn forget(&mut self, stack: &mut Stack) {
-        if let Some(address) = self.ours.take() {
-            stack.remove_address(self.port, IpAddr::V6(address));
-        }
+        self.given.forget(stack);
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     room: WaitQueue,
     /// The wait queue of all lookups of names, whose sockets have none of their own.
     lookups: WaitQueue,
+    /// Woken by the sockets that were opened on the stack itself.
+    pub(crate) polled: Option<Waker>,
     pub(crate) resolver: Resolver,
     /// By time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
@@ -73,6 +75,7 @@ impl Shared {
             udp: SecondaryMap::new(),
             room: WaitQueue::default(),
             lookups: WaitQueue::default(),
+            polled: None,
             alarms: BTreeMap::new(),
             numbers: 0,
             driver: DriverState::default(),
@@ -256,12 +259,15 @@ impl Inner {
 
     /// Wake the wait queues of the stack's events.
     pub(crate) fn dispatch(&mut self) {
+        let mut is_polled = false;
         while let Some(event) = self.stack.next_event() {
             match event {
                 Event::Tcp(handle, events) => {
                     let Some(socket) = self.tcp.get_mut(handle) else {
-                        // A socket of a lookup, or a connection that its program has closed.
+                        // A socket of a lookup or of the polled API, or a connection that its
+                        // program has closed.
                         self.lookups.take_into(&mut self.wakers);
+                        is_polled = true;
                         continue;
                     };
                     let news = Events::READABLE | Events::PEER_CLOSED | Events::URGENT;
@@ -272,18 +278,22 @@ impl Inner {
                         socket.write.take_into(&mut self.wakers);
                     }
                 }
-                Event::Accept(handle) => {
-                    if let Some(wait_queue) = self.listeners.get_mut(handle) {
-                        wait_queue.take_into(&mut self.wakers);
-                    }
-                }
+                Event::Accept(handle) => match self.listeners.get_mut(handle) {
+                    Some(wait_queue) => wait_queue.take_into(&mut self.wakers),
+                    None => is_polled = true,
+                },
                 Event::Udp(handle) => {
+                    is_polled |= !self.udp.contains_key(handle);
                     let wait_queue = self.udp.get_mut(handle).unwrap_or(&mut self.lookups);
                     wait_queue.take_into(&mut self.wakers);
                 }
                 // Echo sockets belong to the polled API.
-                Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
+                Event::Ping(_) => is_polled = true,
+                Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
+        }
+        if is_polled {
+            self.wakers.extend(self.polled.clone());
         }
         if !self.room.is_empty() && (self.stack.found_room() || !self.stack.is_pushed_back()) {
             self.room.take_into(&mut self.wakers);

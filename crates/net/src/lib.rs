@@ -36,6 +36,7 @@ mod fast_open;
 mod forwarder;
 #[cfg(feature = "futures")]
 mod futures_traits;
+mod given;
 mod inner;
 mod listener;
 mod loan;

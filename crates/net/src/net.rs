@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use core::net::SocketAddr;
+use core::task::Waker;
 use core::time::Duration;
 
 use base::{Cidr, Limit, Owner};
@@ -82,6 +83,19 @@ impl Net {
         Ok(f(&mut self.shared().call()?.stack))
     }
 
+    /// Have `waker` woken whenever there is news of a socket that was opened on the stack itself by
+    /// [`Net::with_stack`], echo sockets among them: none of those has a wait queue. It may be
+    /// woken for nothing. It stays until another one is given.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn wake_for_polled(&self, waker: Waker) -> io::Result<()> {
+        let mut call = self.shared().call()?;
+        let old = call.polled.replace(waker);
+        call.discard(old);
+        Ok(())
+    }
+
     /// Add a port while the stack runs; see [`Stack::add_port`].
     ///
     /// # Errors
@@ -90,8 +104,8 @@ impl Net {
         self.with_stack(|stack| stack.add_port(device, config))
     }
 
-    /// Remove a port while the stack runs, and return its device. Connections over it fail with
-    /// [`io::ErrorKind::NetworkDown`].
+    /// Remove a port while the stack runs, and return its device; see [`Stack::remove_port`].
+    /// Connections that end with it fail with [`io::ErrorKind::NetworkDown`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`], or the driver is gone.

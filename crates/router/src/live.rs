@@ -3,27 +3,27 @@
 //! Called by: the worker of `wirespeed up`, under the stacks' locks, at the start and whenever a
 //! configuration takes effect. An operation that fails is reported, the others are carried out;
 //! what failed is part of the difference to the next configuration, and so it is tried again.
+//! `live/ports.rs` has the devices, `live/routes.rs` routes, rules and groups, `live/dhcp.rs` DHCP.
 
-use core::net::{IpAddr, Ipv4Addr};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+mod dhcp;
+mod ports;
+mod routes;
 
-use base::{Cidr, Duration, Instant, KeyedHash, MacAddr};
-use device::counted::{Counted, Counts, Totals};
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+
+use base::{Cidr, Duration, MacAddr};
+use device::counted::{Counts, Totals};
 use device::mitigation::{Level, Mitigation};
 use device::{Device, vlan};
-use net::dhcp::{self, Change, DhcpPort};
-use stack::route::{self, Access, RuleError};
-use stack::{Address, AutoConfig, PortConfig, PortId, Route, Stack, shard};
+use net::dhcp::DhcpPort;
+use stack::{Address, AutoConfig, PortId, Stack, shard};
 
-use crate::config::{
-    Asks, Config, For, Link, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule, cidr,
-};
+pub use dhcp::news as dhcp_news;
+
+use crate::config::{Asks, Config, Neighbour, Port, Prefix, RouteTo, cidr};
 use crate::plan::{self, Operation};
 use crate::users::Users;
-
-/// Sets the DHCP client's secret apart from what else the stack's seed determines.
-const PURPOSE: u64 = 68;
 
 /// A device that was opened for a port, and our link address on it.
 pub struct Opened {
@@ -107,7 +107,8 @@ impl Live {
         &self.users
     }
 
-    /// Make the stacks what `wanted` says. `open` returns the device of a port.
+    /// Make the stacks what `wanted` says. `open` returns the device of a port. If no port can be
+    /// added and none is there, nothing else is done either.
     pub fn apply(
         &mut self,
         stacks: Stacks<'_, '_>,
@@ -115,11 +116,17 @@ impl Live {
         mut open: impl FnMut(&str, &Port) -> Result<Opened, String>,
     ) -> Vec<Done> {
         let mut all = Vec::new();
+        let mut has_none = false;
         for operation in plan::difference(&self.running.0, wanted) {
+            let is_port = matches!(operation, Operation::AddPort(..));
+            if has_none && !is_port {
+                break;
+            }
             let result = self.carry_out(stacks, &operation, wanted, &mut open);
             if result.is_ok() {
                 operation.note(&mut self.running.0);
             }
+            has_none = is_port && self.ports.is_empty();
             all.push(Done { operation, result });
         }
         stacks.iter_mut().for_each(|stack| stack.flush());
@@ -228,130 +235,6 @@ impl Live {
         self.ports.get_mut(name).ok_or_else(|| missing(name))
     }
 
-    fn route(&self, key: &RouteKey, to: &RouteTo) -> Result<Route, String> {
-        let port = self.port(&key.port)?.id;
-        let numbers = |names: &BTreeSet<String>| -> Result<Arc<[u32]>, String> {
-            names.iter().map(|name| self.group(name)).collect()
-        };
-        let access = match &to.users {
-            None => None,
-            Some(For::Include(names)) => Some(Arc::new(Access::Include(numbers(names)?))),
-            Some(For::Exclude(names)) => Some(Arc::new(Access::Exclude(numbers(names)?))),
-        };
-        Ok(Route {
-            mtu: to.mtu,
-            weight: to.weight,
-            metric: to.metric,
-            table: key.table,
-            access,
-            no_forward: to.no_forward,
-            ..Route::new(cidr(key.to), key.via, port.0)
-        })
-    }
-
-    fn add_route(&self, stack: &mut Stack, key: &RouteKey, to: &RouteTo) -> Result<(), String> {
-        let is_added = stack.add_route(self.route(key, to)?);
-        is_added.then_some(()).ok_or_else(|| "the table is full: raise limit routes".to_owned())
-    }
-
-    fn group(&self, name: &str) -> Result<u32, String> {
-        let missing = || format!("group '{name}' is not there: see why it was not added");
-        self.users.number(name).ok_or_else(missing)
-    }
-
-    fn add_rule(&self, stack: &mut Stack, priority: u32, rule: &Rule) -> Result<(), String> {
-        match stack.add_rule(self.rule(priority, rule)?) {
-            // Somebody added it by the control socket.
-            Ok(()) | Err(RuleError::Exists) => Ok(()),
-            Err(why) => Err(why.to_string()),
-        }
-    }
-
-    fn rule(&self, priority: u32, rule: &Rule) -> Result<route::Rule, String> {
-        let in_port = rule.in_port.as_ref().map(|name| Ok::<_, String>(self.port(name)?.id.0));
-        Ok(route::Rule {
-            from: rule.from.map(cidr),
-            to: rule.to.map(cidr),
-            in_port: in_port.transpose()?,
-            mark: rule.mark,
-            group: rule.group.as_ref().map(|name| self.group(name)).transpose()?,
-            not: rule.not,
-            ..route::Rule::new(priority, rule.action)
-        })
-    }
-
-    /// The queues of a port, counted, and split if it has VLANs.
-    fn open(
-        &self,
-        name: &str,
-        port: &Port,
-        wanted: &Config,
-        open: &mut impl FnMut(&str, &Port) -> Result<Opened, String>,
-    ) -> Result<(Vec<Box<dyn Device>>, LivePort), String> {
-        let (mut queues, mut splitters): (Vec<Box<dyn Device>>, _) = (Vec::new(), Vec::new());
-        let mac = match &port.link {
-            Link::Device(_) => {
-                let opened = open(name, port)?;
-                for queue in opened.queues {
-                    if wanted.is_trunk(name) {
-                        let split = vlan::Splitter::new(queue, vlan::TAG);
-                        let (splitter, port) = split.map_err(|why| why.to_string())?;
-                        splitters.push(splitter);
-                        queues.push(Box::new(port));
-                    } else {
-                        queues.push(queue);
-                    }
-                }
-                opened.mac
-            }
-            Link::Vlan { parent, id } => {
-                let parent = self.port(parent)?;
-                if parent.splitters.is_empty() {
-                    return Err("its parent has no VLANs yet".to_owned());
-                }
-                for splitter in &parent.splitters {
-                    let port = splitter.port(*id, port.mtu).map_err(|why| why.to_string())?;
-                    queues.push(Box::new(port));
-                }
-                parent.mac
-            }
-        };
-        let mut counts = Vec::new();
-        let counted = queues.into_iter().map(|queue| {
-            let (queue, of_queue) = Counted::new(queue);
-            counts.push(of_queue);
-            Box::new(queue) as Box<dyn Device>
-        });
-        let queues = counted.collect();
-        let mac = port.mac.unwrap_or(mac);
-        Ok((queues, LivePort { id: PortId(0), counts, mac, splitters, dhcp: None }))
-    }
-
-    fn add_port(
-        &mut self,
-        stacks: Stacks<'_, '_>,
-        name: &str,
-        (queues, mut live): (Vec<Box<dyn Device>>, LivePort),
-    ) {
-        let config = PortConfig { mac: live.mac, addresses: Vec::new() };
-        live.id = shard::add_port(stacks, queues, &config);
-        for stack in stacks {
-            // Names of ports are unique in a configuration.
-            stack.set_port_name(live.id, name);
-        }
-        self.ports.insert(name.to_owned(), live);
-    }
-
-    fn remove_port(&mut self, stacks: Stacks<'_, '_>, name: &str) {
-        let Some(live) = self.ports.remove(name) else { return };
-        if let Some(client) = live.dhcp {
-            let stack = first(stacks);
-            client.stop(stack, stack.now());
-            stack.flush();
-        }
-        shard::remove_port(stacks, live.id);
-    }
-
     fn set_neighbour(
         &self,
         stacks: Stacks<'_, '_>,
@@ -378,36 +261,6 @@ impl Live {
         }
     }
 
-    fn begin_dhcp(&mut self, stack: &mut Stack, name: &str) -> Result<(), String> {
-        // A client that ended and one that begins must not draw the same numbers.
-        self.serial += 1;
-        let [a, b] = stack.derived_secret(PURPOSE + (self.serial << 8));
-        let port = self.port_mut(name)?;
-        let mtu = stack.device(port.id).map_or(0, |device| device.limits().mtu.bytes());
-        let mtu_max = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let config = dhcp::Config { mtu_max, ..dhcp::Config::new(port.mac, KeyedHash::new(a, b)) };
-        let client = DhcpPort::new(stack, port.id, config, stack.now());
-        port.dhcp = Some(client.map_err(|why| why.to_string())?);
-        Ok(())
-    }
-
-    /// Let the DHCP clients read and send; `say` is told what changed. Returns when to call again.
-    pub fn turn_dhcp(&mut self, stack: &mut Stack, mut say: impl FnMut(&str, &Change)) -> Instant {
-        let (now, mut next) = (stack.now(), Instant::NEVER);
-        for (name, port) in &mut self.ports {
-            let Some(client) = &mut port.dhcp else { continue };
-            while let Some(change) = client.poll(stack, now) {
-                say(name, &change);
-            }
-            // Nobody tells us of an answer: while one is expected, look for it.
-            let is_asking = client.client().state() != dhcp::State::Bound;
-            let soon = if is_asking { now + ANSWER } else { Instant::NEVER };
-            next = next.min(client.deadline()).min(soon);
-            stack.flush();
-        }
-        next
-    }
-
     /// Nothing is to be forwarded or asked for any more: the program ends.
     pub fn stop(&mut self, stack: &mut Stack) {
         stack.set_forwarding(false);
@@ -419,9 +272,6 @@ impl Live {
         stack.flush();
     }
 }
-
-/// How often an answer to a DHCP client is looked for while one is expected.
-const ANSWER: base::Duration = base::Duration::from_millis(50);
 
 fn missing(name: &str) -> String {
     format!("port '{name}' is not there: see why it was not added")
@@ -436,19 +286,4 @@ fn set_gap(stacks: Stacks<'_, '_>, to: Prefix, gap: Option<Duration>) -> Result<
 
 fn first<'a>(stacks: Stacks<'a, '_>) -> &'a mut Stack {
     stacks.first_mut().expect("a router has at least one shard")
-}
-
-/// What a DHCP client has to say, in a sentence.
-pub fn dhcp_news(change: &Change) -> String {
-    let ip = |ip: &Ipv4Addr| ip.to_string();
-    match change {
-        Change::Configured(lease) => {
-            format!("{}/{} by DHCP from {}", lease.address, lease.prefix_len, lease.server)
-        }
-        Change::Lost(address, why) => format!("{} is no longer ours ({why:?})", ip(address)),
-        Change::NotAdded(address, why) => format!("{}, by DHCP, not used: {why}", ip(address)),
-        Change::Declined(address) => {
-            format!("{}, by DHCP, declined: another host has it", ip(address))
-        }
-    }
 }

@@ -31,6 +31,11 @@ pub enum Order {
     Device(Grant),
     /// A listening socket for metrics; without a descriptor metrics are no longer served.
     Metrics,
+    /// A socket at which the kernel has news of links ([`crate::links`]).
+    Links {
+        /// It has those of other namespaces, too.
+        hears_all: bool,
+    },
     /// Let the configuration take effect that the descriptor holds, behind a line with the
     /// accounts of this machine that it names.
     Apply {

@@ -13,8 +13,8 @@ use tcp::{path, usrreq};
 
 use crate::socket::passive;
 use crate::{
-    MitigationError, PortConfig, PortId, Stack, TcpHandle, addresses, groups, mtu, port, resolve,
-    tx,
+    MitigationError, PortConfig, PortId, Stack, TcpHandle, addresses, groups, mtu, port, reroute,
+    resolve, tx,
 };
 
 /// Why a port keeps the device that it has.
@@ -55,14 +55,14 @@ impl Stack {
         id
     }
 
-    /// Remove a port with its routes and neighbours, and take its device back; its connections
-    /// fail with [`tcp::Error::NetworkDown`].
+    /// Remove a port with its routes and neighbours, and take its device back; connections from its
+    /// addresses fail with [`tcp::Error::NetworkDown`], others that go by it if they have no route
+    /// over another port.
     pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
         self.ports.get(id.0)?;
-        self.fail_connections(id, "its port was removed from the stack");
+        self.fail_connections_of_removed(id);
         self.forget_waiting(id);
         let device = self.ports.remove(id)?;
-        self.routes.forget_port(id.0);
         self.groups.forget_port(id.0);
         self.neighbour_mtus.forget_port(id.0);
         self.acd.forget_port(id.0);
@@ -93,9 +93,8 @@ impl Stack {
             Ok(port) => port,
             Err(why) => return Err((why, device)),
         };
-        let (old, new) = (port.limits.offloads, limits.offloads);
+        let fits = reroute::suffices(&limits.offloads, &port.limits.offloads);
         let narrower = limits.mtu.bytes() < port.limits.mtu.bytes();
-        let fits = (new.tx_checksum || !old.tx_checksum) && new.tso_max_bytes >= old.tso_max_bytes;
         self.fail_gone_ports();
         if !fits {
             self.fail_connections(id, "its port's new device lacks an offload of the old one");
@@ -195,6 +194,25 @@ impl Stack {
         Ok(port)
     }
 
+    /// A port goes, with its addresses and routes.
+    #[cold]
+    fn fail_connections_of_removed(&mut self, id: PortId) {
+        self.ports.note_failure(id, Arc::from("its port was removed from the stack"));
+        let addresses = self.ports.get(id.0).map(|port| port.local.clone()).unwrap_or_default();
+        for handle in self.connections_from(id, |ip| addresses.is_ours(ip)) {
+            self.fail_connection_of(id, handle);
+        }
+        self.routes.forget_port(id.0);
+        for handle in self.connections.of_port(id.0) {
+            resolve::refresh(self, handle);
+            if self.connections.get(handle).is_some_and(|pcb| pcb.port == id.0) {
+                self.fail_connection(handle);
+            }
+            self.connections.mark_dirty(handle);
+        }
+        tx::output(self);
+    }
+
     #[cold]
     fn fail_connections(&mut self, id: PortId, why: &str) {
         self.ports.note_failure(id, Arc::from(why));
@@ -209,11 +227,19 @@ impl Stack {
     #[cold]
     pub(crate) fn fail_connections_from(&mut self, id: PortId, ip: core::net::IpAddr) {
         self.ports.note_failure(id, Arc::from("its address was removed, or is no longer valid"));
-        for handle in self.connections.of_port(id.0) {
-            if self.connections.get(handle).is_some_and(|pcb| pcb.key.local().ip() == ip) {
-                self.fail_connection(handle);
-            }
+        for handle in self.connections_from(id, |from| from == ip) {
+            self.fail_connection_of(id, handle);
         }
+    }
+
+    /// One from an address of this port, where the reason is noted, whatever port it goes by.
+    fn fail_connection_of(&mut self, id: PortId, handle: TcpHandle) {
+        if let Some(pcb) = self.connections.get_mut(handle)
+            && pcb.port != id.0
+        {
+            reroute::go(self, handle, id.0);
+        }
+        self.fail_connection(handle);
     }
 
     fn fail_connection(&mut self, handle: TcpHandle) {

@@ -41,8 +41,7 @@ pub struct IpSettings {
     pub ttl: u8,
     /// Type of service or traffic class: differentiated services (RFC 2474), two low bits for ECN.
     pub tos: u8,
-    /// No field of it: what rules of policy routing select by (Linux's SO_MARK); 0 unless set. A
-    /// connection has it from the beginning, or stops if its route is over another port then.
+    /// No field of it: what rules of policy routing select by (Linux's SO_MARK); 0 unless set.
     pub mark: u32,
 }
 

@@ -296,8 +296,9 @@ impl Stack {
     /// default: a host drops them as `ip_not_for_us`. Programs that take connections to any address
     /// ([`Stack::tcp_listen`] of a forwarder) have precedence.
     ///
-    /// While it is on, each port is asked a few times a second whether its link is up, and no
-    /// packet goes by the routes of one that is down ([`inet::Routes::set_link`]).
+    /// While it is on, each port is asked a few times a second whether its link is up (less often
+    /// with [`Stack::set_link_news`]), and no packet goes by the routes of one that is down
+    /// ([`inet::Routes::set_link`]).
     pub fn set_forwarding(&mut self, on: bool) {
         if on != self.forwarding.on {
             links::watch(self, on);

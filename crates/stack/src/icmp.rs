@@ -53,7 +53,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     }
 }
 
-/// The packet that the message `m` quotes, if it is from an address of the port that `m` came by.
+/// The packet that the message `m` quotes, if it is from an address of the port that `m` came by,
+/// or of a connection that goes by that port.
 fn quoted_of_ours<'m, A: Addrs>(
     stack: &Stack,
     ip: &Ip<A>,
@@ -62,7 +63,21 @@ fn quoted_of_ours<'m, A: Addrs>(
     let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
     let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
     let sent_by_us = stack.ports.get(m.in_port()).is_some_and(|p| p.local.is_ours(quoted.src));
-    if sent_by_us { Ok(quoted) } else { Err(DropReason::IcmpErrorNoMatch) }
+    if sent_by_us || is_of_connection_by(stack, &quoted, m.in_port()) {
+        Ok(quoted)
+    } else {
+        Err(DropReason::IcmpErrorNoMatch)
+    }
+}
+
+/// Is a packet of a connection that goes by this port, whatever port its address is of?
+fn is_of_connection_by(stack: &Stack, quoted: &Quoted<'_>, port: u16) -> bool {
+    let Some((local, remote)) = quoted.ports().filter(|_| quoted.protocol == ipv4::TCP) else {
+        return false;
+    };
+    let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
+    let found = stack.connections.lookup(&key, &stack.core.secret);
+    found.and_then(|handle| stack.connections.get(handle)).is_some_and(|pcb| pcb.port == port)
 }
 
 /// The next hop of a packet of ours does not answer: notify its sender, if it was not TCP, whose

@@ -45,6 +45,7 @@ mod progress;
 mod rare_timers;
 mod redirect;
 mod release;
+mod reroute;
 mod resolve;
 mod rx;
 pub mod shard;

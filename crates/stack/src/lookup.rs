@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Cidr, DropReason, MacAddr, Mtu, Owner};
 use inet::neighbour::State;
 use inet::route::{PATHS_MAX, Sender};
-use inet::{NextHop, Route, select};
+use inet::{NextHop, Route, Rule, select};
 
 use crate::{PortId, Stack, addresses, mtu};
 
@@ -46,6 +46,8 @@ pub enum FibResult {
 pub struct FibFound {
     /// The table that was looked in.
     pub table: u32,
+    /// The rule that selected the table; `None`: none did, and the main table was asked as ever.
+    pub rule: Option<Rule>,
     /// The route that was chosen; `None`: the destination is of one link, which needs no route.
     pub route: Option<Route>,
     /// The routes of its prefix that share the packets, or itself alone; empty without one.
@@ -99,8 +101,11 @@ impl Stack {
         let hop = addresses::next_hop(self, query.src, remote, sender)?;
         let port = self.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
         let is_scoped = query.output.is_some() && select::is_link_scoped(query.dst);
-        let route = self.routes.route_for(query.dst, query.src, sender).ok();
-        let route = route.filter(|_| !is_scoped).cloned();
+        let found = self.routes.route_and_rule_for(query.dst, query.src, sender).ok();
+        let (route, rule) = match found.filter(|_| !is_scoped) {
+            Some((route, rule)) => (Some(route.clone()), rule),
+            None => (None, None),
+        };
         let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
         let paths = |route: &Route| {
             let of_it = |r: &&Route| {
@@ -120,6 +125,7 @@ impl Stack {
         let row = self.neighbours.row(key);
         Ok(FibFound {
             table,
+            rule,
             paths: route.as_ref().map_or_else(Vec::new, paths),
             route,
             source: select::source(port.addresses.iter(), query.dst, hop.neighbour),

@@ -32,7 +32,9 @@ impl Progress {
     /// Has a connection over `key` made progress since [`begin`]?
     pub(crate) fn is_made(&self, key: Key, connections: &Connections) -> bool {
         let moved = |(handle, then): &Note| {
-            connections.get(*handle).is_some_and(|pcb| pcb.tcb.progress() != *then)
+            // One that goes by another port since says nothing of this neighbour.
+            let pcb = connections.get(*handle).filter(|pcb| pcb.port == key.0);
+            pcb.is_some_and(|pcb| pcb.tcb.progress() != *then)
         };
         self.notes.get(&key).is_some_and(|notes| notes.iter().any(moved))
     }

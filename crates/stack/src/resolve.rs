@@ -24,7 +24,7 @@ use crate::port::Port;
 use crate::socket::passive;
 use crate::{
     IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, mtu, progress,
-    redirect, tx,
+    redirect, reroute, tx,
 };
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
@@ -147,10 +147,19 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let changes = stack.changes();
     let egress = route(stack, local, scoped(remote, port), wire::ipv4::TCP, &owner, ip);
     let has_policy = stack.routes.has_policy();
+    let is_usable = egress.as_ref().is_ok_and(|egress| {
+        egress.port == port || reroute::is_possible(stack, local.ip(), port, egress.port)
+    });
+    if let Ok(egress) = &egress
+        && is_usable
+        && egress.port != port
+    {
+        reroute::go(stack, handle, egress.port);
+        stack.core.cx.counters.add(Counter::TcpRerouted, 1);
+    }
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
     match egress {
-        // Another port may have another MTU: those connections stay where they are.
-        Ok(egress) if egress.port == port => {
+        Ok(egress) if is_usable => {
             let mss = Mss::for_mtu(egress.mtu, IpVersion::of(&remote.ip()));
             if tcp::path::link_carries(&mut pcb.tcb, mss, stack.core.cx.now) {
                 stack.core.cx.counters.add(Counter::PathMtuLowered, 1);
@@ -166,7 +175,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
                 }
             }
         }
-        // Nor does anything leave by the old route if another is not for its owner.
+        // It stays where it is; nothing leaves by the old route if another is not for its owner.
         Ok(_) => pcb.is_resolved = !has_policy,
         Err(_) => pcb.is_resolved &= !has_policy,
     }

@@ -5,6 +5,7 @@ mod addresses;
 mod addressless;
 mod autoconf;
 mod broadcast;
+mod cable;
 mod checksums;
 mod craft;
 #[cfg(unix)]
@@ -34,6 +35,7 @@ mod progress;
 mod rare_timers;
 mod redirect;
 mod requirements;
+mod reroute;
 mod resolve;
 mod shards;
 mod taps;

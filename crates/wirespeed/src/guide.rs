@@ -116,7 +116,7 @@
 //! ```
 //! # #[cfg(all(feature = "control", target_os = "linux"))] {
 //! use std::time::Duration;
-//! use wirespeed::control::{Client, Message, Server, own_user_and_root};
+//! use wirespeed::control::{Client, Message, Reply, Server, own_user_and_root};
 //! use wirespeed::device::peer_groups;
 //! use wirespeed::pair::{PairConfig, pair};
 //! use wirespeed::{Budget, Instant};
@@ -131,9 +131,9 @@
 //! let mut answered = 0;
 //! while answered == 0 || server.clients() > 0 {
 //!     // A program that has nothing else to do sleeps at `Server::descriptors`.
-//!     answered += server.poll(Instant::from_nanos(1), |_asker, _question| {
+//!     answered += server.poll(Instant::from_nanos(1), |_asker, _question, _may_wait| {
 //!         let payload = end.stack.connection_count().to_string().into_bytes();
-//!         Message { payload, descriptors: Vec::new() }
+//!         Reply::Now(Message { payload, descriptors: Vec::new() })
 //!     });
 //! }
 //! assert_eq!(asker.join().expect("it did not panic")?, 0);

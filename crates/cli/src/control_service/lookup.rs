@@ -4,9 +4,9 @@
 
 use router::users::Users;
 use serde_json::{Value, json};
-use wirespeed::{FibQuery, FibResult, Mtu, Owner, PortId, Route, Stack};
+use wirespeed::{FibFound, FibQuery, FibResult, Mtu, Owner, PortId, Route, Stack};
 
-use super::rows;
+use super::{rows, rules};
 use crate::running::{Answer, Lookup, Refusal};
 
 /// Called by the thread that owns the stack.
@@ -28,7 +28,6 @@ pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
 }
 
 fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
-    let mtu = |mtu: Option<Mtu>| mtu.map(Mtu::bytes);
     match stack.fib_lookup(query) {
         FibResult::Local(port) => json!({
             "result": "local",
@@ -36,10 +35,14 @@ fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
             "dev": stack.port_name(port),
         }),
         FibResult::Dropped(reason) => json!({ "result": "dropped", "drop": reason.name() }),
-        FibResult::Leaves(found) => json!({
+        FibResult::Leaves(found) => leaves(stack, users, &found),
+    }
+}
+
+fn leaves(stack: &Stack, users: &Users, found: &FibFound) -> Value {
+    let mtu = |mtu: Option<Mtu>| mtu.map(Mtu::bytes);
+    let mut body = json!({
             "result": "leaves",
-            // Which rule chose the table: there are no rules, so none did.
-            "rule": null,
             "table": found.table,
             "route": found.route.as_ref().map(|route| rows::route(route, users, stack.now())),
             "paths": found.paths.len().max(1),
@@ -56,8 +59,11 @@ fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
             "route_mtu": mtu(found.hop.mtu),
             "neighbour_mtu": mtu(found.neighbour_mtu),
             "path_mtu": mtu(found.path_mtu),
-        }),
+    });
+    if let Some(rule) = &found.rule {
+        body["rule"] = rules::row(stack, users, rule);
     }
+    body
 }
 
 fn next_hop(stack: &Stack, route: &Route) -> Value {

@@ -91,6 +91,11 @@ fn spec(args: &Args, asked: &Asked, words: &mut Words) -> Result<(RuleSpec, bool
     Ok((spec, has_any))
 }
 
+/// A row of the program as `ip rule` prints it.
+pub(crate) fn text_of(row: &Value) -> String {
+    line(&shown(row))
+}
+
 /// A row with the keys of `ip -j rule`, and `group`.
 fn shown(row: &Value) -> Value {
     let mut shown = json!({ "priority": row["priority"] });

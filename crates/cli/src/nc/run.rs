@@ -1,12 +1,12 @@
 //! Moves bytes between standard input and output and a socket in a running stack.
 //!
-//! Called by: `nc.rs`. A thread reads standard input; nothing tells us of what the socket receives,
-//! so it is asked every [`LOOK`].
+//! Called by: `nc.rs`. It waits for standard input and for the program, whose answer comes when the
+//! socket has received something.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::thread::sleep;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -17,8 +17,10 @@ use crate::clock::Interrupt;
 use crate::running::{Kind, Remote, bytes};
 use crate::{Outcome, output};
 
-/// How often the socket is asked while nothing moves.
-const LOOK: Duration = Duration::from_millis(10);
+/// How long an answer of the program may wait for something to come.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same while bytes wait for room in the socket: no answer comes for room.
+const ROOM: Duration = Duration::from_millis(10);
 /// Bytes read at a time: a datagram.
 const BLOCK: usize = 1_400;
 
@@ -55,20 +57,6 @@ pub(super) fn run(args: &Args) -> Result<Outcome> {
     done.map(|()| if interrupt.noted() { Outcome::Interrupted } else { Outcome::Done })
 }
 
-/// Standard input in blocks; an empty one is its end.
-fn input() -> Receiver<Vec<u8>> {
-    let (blocks, read) = sync_channel(4);
-    std::thread::spawn(move || {
-        let mut room = [0; BLOCK];
-        while let Ok(count) = std::io::stdin().lock().read(&mut room) {
-            if blocks.send(room[..count].to_vec()).is_err() || count == 0 {
-                break;
-            }
-        }
-    });
-    read
-}
-
 /// Write to standard output.
 fn print(data: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
@@ -76,13 +64,27 @@ fn print(data: &[u8]) -> Result<()> {
     written.context("cannot write to standard output")
 }
 
-fn accept(listener: &mut Remote, interrupt: &Interrupt) -> Result<Option<u64>> {
+/// What comes next to the socket, or how it stands when nothing came; `None` after Ctrl-C.
+fn next(
+    remote: &mut Remote,
+    interrupt: &Interrupt,
+    patience: Duration,
+    seen: &str,
+) -> Result<Option<Value>> {
+    remote.begin_receive(patience.min(PATIENCE), seen)?;
     while !interrupt.noted() {
-        let came = listener.receive()?;
+        if let [true, _] = remote.wait(interrupt, None, None)? {
+            return remote.finish_receive().map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn accept(listener: &mut Remote, interrupt: &Interrupt) -> Result<Option<u64>> {
+    while let Some(came) = next(listener, interrupt, PATIENCE, "")? {
         if let Some(socket) = came["accepted"][0]["socket"].as_u64() {
             return Ok(Some(socket));
         }
-        sleep(LOOK);
     }
     Ok(None)
 }
@@ -96,60 +98,24 @@ fn trouble(came: &Value) -> Result<()> {
 
 fn stream(args: &Args, remote: &mut Remote, interrupt: &Interrupt) -> Result<()> {
     let until = Instant::now() + args.wait;
+    let mut seen = String::new();
     loop {
-        let came = remote.receive()?;
+        let left = until.saturating_duration_since(Instant::now());
+        let Some(came) = next(remote, interrupt, left, &seen)? else { return Ok(()) };
         trouble(&came)?;
-        match came["state"].as_str() {
-            Some("SYN-SENT" | "SYN-RECEIVED") if interrupt.noted() => return Ok(()),
-            Some("SYN-SENT" | "SYN-RECEIVED") if Instant::now() >= until => {
-                bail!("nobody answers within {} s: is there a route back?", args.wait.as_secs_f32())
-            }
-            Some("SYN-SENT" | "SYN-RECEIVED") => sleep(LOOK),
-            _ => {
-                print(&bytes(&came, "data"))?;
-                break;
-            }
+        came["state"].as_str().unwrap_or_default().clone_into(&mut seen);
+        if !matches!(seen.as_str(), "SYN-SENT" | "SYN-RECEIVED") {
+            print(&bytes(&came, "data"))?;
+            break;
+        }
+        if left.is_zero() {
+            bail!("nobody answers within {} s: is there a route back?", args.wait.as_secs_f32());
         }
     }
     if args.only_try {
         return Ok(());
     }
-    let (read, mut waiting, mut is_over) = (input(), Vec::new(), false);
-    let mut quiet_since = Instant::now();
-    while !interrupt.noted() {
-        let mut moved = false;
-        if waiting.is_empty() && !is_over {
-            match read.try_recv() {
-                Ok(block) if !block.is_empty() => waiting = block,
-                Err(TryRecvError::Empty) => {}
-                _ => {
-                    is_over = true;
-                    remote.shutdown()?;
-                }
-            }
-        }
-        if !waiting.is_empty() {
-            let (sent, _) = remote.send(None, 0, &waiting)?;
-            waiting.drain(..sent);
-            moved |= sent > 0;
-        }
-        let came = remote.receive()?;
-        let data = bytes(&came, "data");
-        print(&data)?;
-        trouble(&came)?;
-        moved |= !data.is_empty();
-        if came["eof"] == true && data.is_empty() {
-            return Ok(());
-        }
-        if moved {
-            quiet_since = Instant::now();
-        } else if is_over && quiet_since.elapsed() >= args.wait {
-            return Ok(());
-        } else {
-            sleep(LOOK);
-        }
-    }
-    Ok(())
+    exchange(args, remote, interrupt, seen, Data::Stream { unsent: Vec::new() })
 }
 
 fn datagrams(
@@ -159,39 +125,122 @@ fn datagrams(
     interrupt: &Interrupt,
 ) -> Result<()> {
     // Without a peer it is to be said where each goes; a listener answers who asked last.
-    let mut to = args.unconnected.then_some(end);
+    let to = args.unconnected.then_some(end);
     if args.only_try {
         remote.send(to, 0, &[])?;
         return Ok(());
     }
-    let (read, mut is_over, mut quiet_since) = (input(), false, Instant::now());
-    while !interrupt.noted() {
-        let mut moved = false;
-        if !is_over && (!args.listen || to.is_some()) {
-            match read.try_recv() {
-                Ok(block) if !block.is_empty() => {
-                    remote.send(to, 0, &block)?;
-                    moved = true;
+    let data = Data::Datagrams { to, is_server: args.listen };
+    exchange(args, remote, interrupt, String::new(), data)
+}
+
+/// What is moved, and what of it waits.
+enum Data {
+    /// Bytes that the socket had no room for.
+    Stream { unsent: Vec<u8> },
+    /// Datagrams, and where they go.
+    Datagrams { to: Option<SocketAddr>, is_server: bool },
+}
+
+impl Data {
+    /// Can more be sent?
+    fn has_room(&self) -> bool {
+        match self {
+            Data::Stream { unsent } => unsent.is_empty(),
+            Data::Datagrams { to, is_server } => !is_server || to.is_some(),
+        }
+    }
+
+    /// Does something wait for room in the socket?
+    fn is_unsent(&self) -> bool {
+        matches!(self, Data::Stream { unsent } if !unsent.is_empty())
+    }
+
+    /// Send a block, or what is left of the last one; did anything leave?
+    fn send(&mut self, remote: &mut Remote, block: &[u8]) -> Result<bool> {
+        match self {
+            Data::Stream { unsent } => {
+                unsent.extend_from_slice(block);
+                let (sent, _) = remote.send(None, 0, unsent)?;
+                unsent.drain(..sent);
+                Ok(sent > 0)
+            }
+            Data::Datagrams { to, .. } => remote.send(*to, 0, block).map(|_| true),
+        }
+    }
+
+    /// Print what came; was there anything?
+    fn print(&mut self, came: &Value) -> Result<bool> {
+        match self {
+            Data::Stream { .. } => {
+                let data = bytes(came, "data");
+                print(&data)?;
+                Ok(!data.is_empty())
+            }
+            Data::Datagrams { to, is_server } => {
+                let rows = came["datagrams"].as_array().map_or(&[][..], Vec::as_slice);
+                for row in rows {
+                    print(&bytes(row, "data"))?;
+                    if *is_server {
+                        *to = row["from"].as_str().and_then(|from| from.parse().ok());
+                    }
                 }
-                Err(TryRecvError::Empty) => {}
-                _ => is_over = true,
+                Ok(!rows.is_empty())
             }
         }
-        let came = remote.receive()?;
-        for datagram in came["datagrams"].as_array().into_iter().flatten() {
-            print(&bytes(datagram, "data"))?;
-            if args.listen {
-                to = datagram["from"].as_str().and_then(|from| from.parse().ok());
-            }
-            moved = true;
-        }
-        trouble(&came)?;
-        if moved {
-            quiet_since = Instant::now();
-        } else if is_over && quiet_since.elapsed() >= args.wait {
+    }
+}
+
+/// Move data both ways until the other end is over, or until standard input is and nothing has come
+/// for as long as the command line says.
+fn exchange(
+    args: &Args,
+    remote: &mut Remote,
+    interrupt: &Interrupt,
+    mut seen: String,
+    mut data: Data,
+) -> Result<()> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned();
+    // A standard input that is closed has nothing to send.
+    let mut input = input.ok().map(File::from);
+    let mut quiet_since = Instant::now();
+    while !interrupt.noted() {
+        let left = args.wait.saturating_sub(quiet_since.elapsed());
+        if input.is_none() && left.is_zero() {
             return Ok(());
-        } else {
-            sleep(LOOK);
+        }
+        let patience = if input.is_none() { left.min(PATIENCE) } else { PATIENCE };
+        let patience = if data.is_unsent() { ROOM } else { patience };
+        remote.begin_receive(patience, &seen)?;
+        let wanted = input.as_ref().filter(|_| data.has_room());
+        let [is_answered, is_input] = remote.wait(interrupt, wanted.map(File::as_fd), None)?;
+        let mut has_moved = false;
+        if let Some(file) = input.as_mut().filter(|_| is_input) {
+            let mut block = [0; BLOCK];
+            match file.read(&mut block) {
+                Ok(count @ 1..) => has_moved = data.send(remote, &block[..count])?,
+                Ok(0) | Err(_) => {
+                    input = None;
+                    if let Data::Stream { .. } = data {
+                        remote.shutdown()?;
+                    }
+                }
+            }
+        } else if data.is_unsent() {
+            has_moved = data.send(remote, &[])?;
+        }
+        if is_answered || remote.is_answered() {
+            let came = remote.finish_receive()?;
+            let is_news = data.print(&came)?;
+            trouble(&came)?;
+            if came["eof"] == true && !is_news {
+                return Ok(());
+            }
+            came["state"].as_str().unwrap_or_default().clone_into(&mut seen);
+            has_moved |= is_news;
+        }
+        if has_moved {
+            quiet_since = Instant::now();
         }
     }
     Ok(())

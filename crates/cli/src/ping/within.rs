@@ -3,7 +3,6 @@
 //! Called by: `ping.rs`, with `--socket` or `--pid`. Times are the stack's.
 
 use core::net::IpAddr;
-use std::thread::sleep;
 use std::time::{Duration, Instant as Monotone};
 
 use anyhow::{Result, bail};
@@ -16,8 +15,8 @@ use crate::clock::Interrupt;
 use crate::running::{Kind, Remote};
 use crate::{Usage, output};
 
-/// How often it is looked for answers: nobody tells us of them.
-const LOOK: Duration = Duration::from_millis(10);
+/// How long an answer of the program may wait for an echo to come.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Send requests until it is time to stop; `true` if any was answered.
 pub(super) fn run(args: &Args) -> Result<bool> {
@@ -40,11 +39,15 @@ pub(super) fn run(args: &Args) -> Result<bool> {
             next += Duration::from(args.interval);
             ends = (args.count == Some(sent)).then(|| Monotone::now() + wait);
         }
-        hear(&remote.receive()?, &mut tally)?;
+        remote.begin_receive(PATIENCE, "")?;
+        let due = ends.unwrap_or(next).saturating_duration_since(Monotone::now());
+        let [is_answered, _] = remote.wait(&interrupt, None, Some(due))?;
+        if is_answered {
+            hear(&remote.finish_receive()?, &mut tally)?;
+        }
         if ends.is_some() && tally.settled() >= sent {
             break;
         }
-        sleep(LOOK);
     }
     remote.close()?;
     tally.end(wirespeed::Duration::from_nanos(started.elapsed().as_nanos() as u64))?;

@@ -4,17 +4,23 @@
 //! whose a socket is does not come from here but from the kernel.
 
 use core::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wirespeed::Instant;
 use wirespeed::control::Client;
 
-use super::{Question, TIMEOUT, ask, find};
+use crate::clock::Interrupt;
+
+use super::{Question, TIMEOUT, ask, checked, find};
 
 /// What is asked of the stack; a socket is named by the number that [`Call::Open`] gave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,12 +31,26 @@ pub(crate) enum Call {
     /// Send data in base64, as a datagram, an echo request with a sequence number, or bytes of a
     /// stream: `{ "sent": BYTES, "at_ns": T }`. `to` is for those that are not connected.
     Send { socket: u64, to: Option<SocketAddr>, seq: u16, data: String },
-    /// What came since: `data` with what belongs to it; of TCP `state` and `eof`, too.
-    Receive { socket: u64 },
+    /// What came since: `data` with what belongs to it; of TCP `state` and `eof`, too. If nothing
+    /// did, the answer may wait.
+    Receive {
+        socket: u64,
+        #[serde(default)]
+        wait: Option<Wait>,
+    },
     /// No more will be sent by a connection.
     Shutdown { socket: u64 },
     /// Close it.
     Close { socket: u64 },
+}
+
+/// How long an answer may wait for something to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wait {
+    pub(crate) ms: u32,
+    /// The state of the connection that the client knows: another one is news. Empty for others.
+    #[serde(default)]
+    pub(crate) seen: String,
 }
 
 /// A kind of socket.
@@ -51,6 +71,10 @@ pub(crate) enum Kind {
 pub(crate) struct Remote {
     client: Client,
     socket: u64,
+    /// [`Remote::begin_receive`] was called, and its answer was not read yet.
+    is_receiving: bool,
+    /// The answer, if it was read before another call.
+    came: Option<Value>,
 }
 
 impl Remote {
@@ -63,16 +87,75 @@ impl Remote {
         let question = Question::Socket { stack: 0, call: Call::Open(kind) };
         let opened = ask(&mut client, &question)?.body;
         let socket = opened["socket"].as_u64().context("the program gives no socket")?;
-        Ok(Remote { client, socket })
+        Ok(Remote { client, socket, is_receiving: false, came: None })
     }
 
     /// One that a listener accepted, over the listener's connection.
     pub(crate) fn accepted(self, socket: u64) -> Remote {
-        Remote { client: self.client, socket }
+        Remote { client: self.client, socket, is_receiving: false, came: None }
     }
 
     fn call(&mut self, call: Call) -> Result<Value> {
-        Ok(ask(&mut self.client, &Question::Socket { stack: 0, call })?.body)
+        self.client.begin_request(&Question::Socket { stack: 0, call })?;
+        // The question ends the wait of the one before, whose answer is first.
+        if std::mem::take(&mut self.is_receiving) {
+            self.came = Some(checked(self.client.finish_request()?)?.body);
+        }
+        Ok(checked(self.client.finish_request()?)?.body)
+    }
+
+    /// Ask what came, unless that was asked and is not answered yet. The answer waits for something
+    /// to come, for `wait` at most; [`Remote::is_answered`] or the descriptor says when it is
+    /// there.
+    pub(crate) fn begin_receive(&mut self, wait: Duration, seen: &str) -> Result<()> {
+        if self.is_receiving || self.came.is_some() {
+            return Ok(());
+        }
+        let ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+        let wait = Some(Wait { ms, seen: seen.to_owned() });
+        let call = Call::Receive { socket: self.socket, wait };
+        self.client.begin_request(&Question::Socket { stack: 0, call })?;
+        self.is_receiving = true;
+        Ok(())
+    }
+
+    /// Was the answer read while another call waited for its own?
+    pub(crate) fn is_answered(&self) -> bool {
+        self.came.is_some()
+    }
+
+    /// Wait until the answer to [`Remote::begin_receive`] is there, until `input` can be read,
+    /// until Ctrl-C, or for so long. Are the first two so?
+    pub(crate) fn wait(
+        &self,
+        interrupt: &Interrupt,
+        input: Option<BorrowedFd<'_>>,
+        patience: Option<Duration>,
+    ) -> Result<[bool; 2]> {
+        let (stop, stops) = interrupt.descriptor();
+        let mut asked = vec![PollFd::from_borrowed_fd(stop, stops)];
+        let others = [self.is_receiving.then(|| self.as_fd()), input];
+        let others = others.map(|fd| fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        asked.extend(others.iter().flatten().cloned());
+        let patience = if self.came.is_some() { Some(Duration::ZERO) } else { patience };
+        let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        match poll(&mut asked, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(why) => return Err(why).context("cannot wait"),
+        }
+        let mut ready = asked[1..].iter().map(|fd| !fd.revents().is_empty());
+        let mut ready = others.map(|other| other.is_some() && ready.next() == Some(true));
+        ready[0] |= self.came.is_some();
+        Ok(ready)
+    }
+
+    /// The answer to [`Remote::begin_receive`].
+    pub(crate) fn finish_receive(&mut self) -> Result<Value> {
+        if let Some(came) = self.came.take() {
+            return Ok(came);
+        }
+        self.is_receiving = false;
+        Ok(checked(self.client.finish_request()?)?.body)
     }
 
     /// Send; returns how many bytes were taken, and when by the stack's clock.
@@ -88,11 +171,6 @@ impl Remote {
         Ok((number("sent") as usize, Instant::from_nanos(number("at_ns"))))
     }
 
-    /// What came since.
-    pub(crate) fn receive(&mut self) -> Result<Value> {
-        self.call(Call::Receive { socket: self.socket })
-    }
-
     /// No more will be sent.
     pub(crate) fn shutdown(&mut self) -> Result<()> {
         self.call(Call::Shutdown { socket: self.socket }).map(drop)
@@ -101,6 +179,12 @@ impl Remote {
     /// Close it.
     pub(crate) fn close(mut self) -> Result<()> {
         self.call(Call::Close { socket: self.socket }).map(drop)
+    }
+}
+
+impl AsFd for Remote {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.client.as_fd()
     }
 }
 

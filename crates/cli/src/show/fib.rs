@@ -112,6 +112,11 @@ fn answer(t: &mut String, found: &Value) -> std::fmt::Result {
     }
     let broadcast = if found["broadcast"] == true { ", a broadcast" } else { "" };
     writeln!(t, "  {}  leaves by port {} to {}{broadcast}", at("dst"), at("dev"), at("next_hop"))?;
+    if !found["rule"].is_null() {
+        let rule = crate::ip::rule_text(&found["rule"]);
+        let (priority, rule) = rule.split_once(":\t").unwrap_or_default();
+        writeln!(t, "    rule       {priority}: {rule}")?;
+    }
     let route = &found["route"];
     let of = |key: &str| plain(&route[key]);
     match route.is_null() {

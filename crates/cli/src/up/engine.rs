@@ -3,7 +3,7 @@
 //! Called by: `worker.rs`, whose thread everything here runs on but the driver.
 
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration as Span, Instant as Monotone};
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use router::config::Config;
 use router::devices;
 use router::http;
+use router::links;
 use router::live::{self, Live};
 use router::metrics::{self, Program};
 use router::orders::Report;
@@ -19,6 +20,7 @@ use wirespeed::net::{DriverThread, Net, Shards};
 use wirespeed::shard::Shard;
 use wirespeed::{Duration, Instant, Stack, StackConfig};
 
+use super::bell::Bell;
 use super::report;
 use crate::control_service::ControlService;
 
@@ -38,6 +40,10 @@ pub(super) struct Engine {
     names: Vec<String>,
     live: Live,
     control: ControlService,
+    /// Rung when there is news of the sockets of clients, or of DHCP's.
+    bell: Bell,
+    /// The kernel's news of links; without it the stacks look for themselves.
+    link_news: Option<OwnedFd>,
     pages: Option<http::Server>,
     program: Program,
     /// Why other users cannot connect, if they were to.
@@ -69,6 +75,8 @@ impl Engine {
             count => Shards::spawn_threads(Shard::group(&of, count), &[]),
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
+        let bell = Bell::new()?;
+        shards.nets().iter().try_for_each(|net| net.wake_for_polled(bell.waker()))?;
         let name = |number| match number {
             0 => "router".to_owned(),
             number => format!("router.{number}"),
@@ -77,8 +85,20 @@ impl Engine {
         let version = env!("WIRESPEED_VERSION").to_owned();
         let program = Program { version, ..Program::default() };
         let live = Live::default();
-        let (pages, due) = (None, Instant::ZERO);
-        Ok(Engine { shards, drivers, names, live, control, pages, program, closed, due })
+        let (link_news, pages, due) = (None, None, Instant::ZERO);
+        Ok(Engine {
+            shards,
+            drivers,
+            names,
+            live,
+            control,
+            bell,
+            link_news,
+            pages,
+            program,
+            closed,
+            due,
+        })
     }
 
     /// Let a configuration take effect.
@@ -110,6 +130,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Look at the links whenever the kernel has news of them at this socket.
+    pub(super) fn hear_of_links(&mut self, news: OwnedFd, hears_all: bool) -> Result<()> {
+        self.link_news = Some(news);
+        self.shards.with_stacks(|stacks| {
+            // This looks at what changed before, too.
+            stacks[0].set_link_news(hears_all);
+        })?;
+        Ok(())
+    }
+
     /// Are the drivers there, and do they give us the stacks?
     pub(super) fn is_alive(&self) -> bool {
         self.shards.with_stacks(|_| ()).is_ok()
@@ -122,7 +152,9 @@ impl Engine {
     /// For poll(2).
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let pages = self.pages.iter().flat_map(http::Server::descriptors);
-        self.control.descriptors().chain(pages)
+        let bell = (self.bell.descriptor(), PollFlags::IN);
+        let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
+        self.control.descriptors().chain(pages).chain(news).chain([bell])
     }
 
     /// How long to wait for a descriptor.
@@ -136,9 +168,14 @@ impl Engine {
 
     /// Do what is due, and answer who asks.
     pub(super) fn turn(&mut self) -> Result<()> {
+        self.bell.silence();
+        let has_link_news = self.link_news.as_ref().is_some_and(|news| links::hear(news.as_fd()));
         let Engine { live, control, pages, program, names, .. } = self;
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();
+            if has_link_news {
+                stacks[0].look_at_links();
+            }
             let dhcp = live.turn_dhcp(stacks[0], |port, change| {
                 report::info(&format!("port {port}: {}", live::dhcp_news(change)));
             });

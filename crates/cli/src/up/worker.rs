@@ -73,6 +73,10 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
                     Some(engine) => engine.serve_metrics(listener)?,
                     None => bail!("metrics were ordered before a configuration"),
                 },
+                (Order::Links { hears_all }, Some(news)) => match &mut engine {
+                    Some(engine) => engine.hear_of_links(news, hears_all)?,
+                    None => bail!("news of links came before a configuration"),
+                },
                 (Order::Ping, _) => {
                     if engine.as_ref().is_some_and(Engine::is_alive) {
                         orders::send(orders.as_fd(), &Report::default(), None)?;

@@ -263,6 +263,15 @@ fn show() {
     assert_eq!((&found["neighbour"], &found["mtu"]), (&"PERMANENT".into(), &1500.into()));
     let found = &document("fib lookup 10.1.2.3 from 192.0.2.77 iif wan")["stacks"][0]["lookup"];
     assert_eq!((&found["mtu"], &found["route"]["metric"]), (&1400.into(), &5.into()), "{found}");
+    let none = || document("fib lookup 10.0.0.1")["stacks"][0]["lookup"].get("rule").cloned();
+    assert_eq!(none(), None, "no rule selects the table");
+    both.ours(&["ip"], "rule add pref 90 to 10.0.0.0/16 table main").expect("a rule");
+    let found = &document("fib lookup 10.0.0.1")["stacks"][0]["lookup"];
+    assert_eq!((&found["rule"]["priority"], &found["table"]), (&90.into(), &254.into()), "{found}");
+    let text = both.ours(&["show"], "fib lookup 10.0.0.1").expect("an answer");
+    assert!(text.contains("\n    rule       90: from all to 10.0.0.0/16 lookup main\n"), "{text}");
+    both.ours(&["ip"], "rule del pref 90").expect("it is there");
+    assert_eq!(none(), None);
     let hops = &document("fib lookup 11.0.0.1")["stacks"][0]["lookup"]["next_hops"];
     assert_eq!(hops.as_array().map(Vec::len), Some(2), "{hops}");
 

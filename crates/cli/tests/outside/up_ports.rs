@@ -2,9 +2,12 @@
 //! does if no device can be opened.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::{Value, json};
 use testbed::{Case, Namespace, Need, Running, ip, until};
+use wirespeed::control::{Client, path};
 
 use crate::up::{CONFIG, TIMEOUT, World, pings};
 
@@ -14,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("up_has_an_address_by_dhcp_and_one_by_slaac", &[Need::DNSMASQ, Need::RADVD], by_itself),
     ("up_forwards_over_packet_sockets", &[Need::PING], packet),
     ("up_forwards_over_tuns", &[Need::PING], tun),
+    ("up_notices_links_when_the_kernel_says_so", &[], links),
     ("up_shares_packets_among_routes_to_one_network", &[], ecmp),
 ];
 
@@ -26,10 +30,13 @@ fn without_ports() {
     let absent = port("wan", "packet:nosuch", "\"192.0.2.2/24\"");
     let (code, log) = World::fails(&absent, "");
     assert_eq!(code, 1, "{log}");
-    assert!(log.contains("port wan: ") && log.contains("no port could be opened"), "{log}");
-    assert!(!log.contains("SIGHUP reads"), "{log}");
+    let lines: Vec<&str> = log.lines().collect();
+    // Only the worker finds out that there is no such interface.
+    let [first, second, _ending] = lines.as_slice() else { panic!("{log}") };
+    assert!(first.starts_with("port wan: added, packet:nosuch: failed: "), "{log}");
+    assert!(second.starts_with("no port could be opened: do what"), "{log}");
     let world = World::new(CONFIG);
-    world.reload(&absent, "changes took effect, 2 failed");
+    world.reload(&absent, "changes took effect, 1 failed");
     assert!(world.log().contains("port lan: removed"), "{}", world.log());
     world.reload(CONFIG, "changes took effect, 0 failed");
     assert_eq!(world.end(Signal::TERM), 0);
@@ -133,5 +140,41 @@ fn ecmp() {
     world.says("route to 10.9.0.0/16 by port lan via 198.51.100.2: removed");
     let routes = world.show("routes");
     assert!(count(&routes) == 1 && routes.contains("192.0.2.1"), "{routes}");
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// A router that looked four times a second would be later half the time. One TAP is in its own
+/// namespace, the other was moved to that of a host.
+fn links() {
+    const SOON: Duration = Duration::from_millis(100);
+    let world = World::new(CONFIG);
+    let directory = path::directory(Some(world.path("run").as_os_str()), 0);
+    let socket = path::socket(&directory, world.worker());
+    let mut client = Client::connect(&socket, TIMEOUT).expect("it answers");
+    let question = json!({ "section": { "stack": 0, "section": "counters", "cursor": 0 } });
+    let mut changes = || {
+        let answer: Value = client.request(&question).expect("an answer");
+        answer["body"]["link_changes"].as_u64().expect("a count")
+    };
+    // Moving a TAP took its link down, and it came up again.
+    let mut seen = changes();
+    while until(Duration::from_millis(300), || changes() != seen) {
+        seen = changes();
+    }
+    for round in 0..6 {
+        for to in ["down", "up"] {
+            for (device, host) in [("ws0", None), ("ws1", Some(&world.behind))] {
+                let before = changes();
+                let words = format!("link set {device} {to}");
+                assert!(host.map_or_else(|| ip(&words), |host| host.ip(&words)));
+                let changed = Instant::now();
+                while changes() == before && changed.elapsed() < TIMEOUT {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                let took = changed.elapsed();
+                assert!(took < SOON, "{device} {to}, round {round}: noticed after {took:?}");
+            }
+        }
+    }
     assert_eq!(world.end(Signal::TERM), 0);
 }

@@ -3,10 +3,12 @@
 //! clients that lie about their user, stop in the middle of a message or never read.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Gid, Signal, Uid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use serde_json::{Value, json};
@@ -18,8 +20,10 @@ use super::up_policy::{Bench, FAR, account, settled};
 
 pub(crate) const CASES: &[Case] = &[
     ("up_bounds_clients_that_lie_stop_or_never_read", &[], adversaries),
+    ("up_keeps_a_redirect_to_those_of_its_route", &[], redirected),
     ("ip_rule_has_the_words_and_the_keys_of_the_kernels", &[], rules),
     ("up_lets_the_difference_of_rules_and_lists_take_effect", &[], difference),
+    ("up_answers_when_a_socket_has_received", &[], waits),
     ("up_admits_users_of_its_groups_to_sockets_alone", &[], strangers),
 ];
 
@@ -135,6 +139,43 @@ fn difference() {
     assert_eq!(ip_of(world, "route get 10.8.0.1").0, 0);
 }
 
+/// The kernel, as the gateway of a route for some users, names another gateway to one of them: the
+/// others gain nothing by it.
+fn redirected() {
+    const TO: &str = "10.9.7.1";
+    let bench = Bench::new();
+    for key in ["ip_forward", "conf/all/send_redirects", "conf/ws0/send_redirects"] {
+        std::fs::write(format!("/proc/sys/net/ipv4/{key}"), "1").expect("root may");
+    }
+    assert!(ip("neigh replace 192.0.2.77 lladdr 02:00:00:00:01:77 dev ws0 nud permanent"));
+    assert!(ip("route add 10.9.7.0/24 via 192.0.2.77 dev ws0"));
+    // A router follows no redirects.
+    let neighbour = "[[neighbour]]\nport = \"wan\"\naddress = \"192.0.2.77\"\n\
+                     mac = \"02:00:00:00:01:77\"\n";
+    let route = "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"192.0.2.1\"\ninclude = \"staff\"\n";
+    bench.set_with("forwarding = false\n", &format!("{neighbour}{route}"));
+    let sends = |user: &str| bench.run(user, &["nc", "-u", "-z", TO, "7007"]);
+    let redirect = format!("{TO}/32");
+    assert!(!sends("nobody").0 && !bench.world.show("routes").contains(&redirect));
+    assert!(until(TIMEOUT, || {
+        sends("daemon").0 && bench.world.show("routes").contains(&redirect)
+    }));
+    // Frames to the named gateway are not for this host: it forwards none of them.
+    let forwarded = || {
+        let text = std::fs::read_to_string("/proc/net/snmp").expect("a table");
+        let row = text.lines().filter(|line| line.starts_with("Ip:")).nth(1).expect("a row");
+        row.split(' ').nth(6).and_then(|n| n.parse::<u64>().ok()).expect("a count")
+    };
+    let (before, frames) = (forwarded(), settled());
+    assert!(sends("daemon").0);
+    assert_eq!((settled()[0] - frames[0], forwarded() - before), (1, 0));
+    let (done, text) = sends("nobody");
+    assert!(!done && text.contains("Network is unreachable"), "{text}");
+    assert_eq!(settled()[0] - frames[0], 1);
+    let (nobody, _) = account("nobody");
+    assert_eq!(ip_of(Some(&bench.world), &format!("route get {TO} uid {nobody}")).0, 2);
+}
+
 /// Do something on a thread that is another user's.
 fn by<T: Send>(user: &str, act: impl FnOnce() -> T + Send) -> T {
     let (uid, gid) = account(user);
@@ -200,6 +241,35 @@ fn adversaries() {
     assert!(until(TIMEOUT, || asks(&mut again, &call(&echo))["socket"].is_u64()));
     drop(again);
     stopped(&bench, &mut daemon);
+}
+
+/// A call that waits is answered by what comes, and at once if its client asks for more.
+fn waits() {
+    let bench = Bench::new();
+    let mut client = Client::connect(&bench.socket, TIMEOUT).expect("root is admitted");
+    let udp = json!({ "open": { "udp": { "local": "192.0.2.2:7100", "peer": null } } });
+    let socket = asks(&mut client, &call(&udp))["socket"].as_u64().expect("a socket");
+    let receive = call(&json!({ "receive": { "socket": socket, "wait": { "ms": 2_000 } } }));
+    let is_answered = |client: &Client, within: Duration| {
+        let mut asked = [PollFd::new(client, PollFlags::IN)];
+        let within = Timespec::try_from(within).expect("it is short");
+        poll(&mut asked, Some(&within)).expect("it is open") == 1
+    };
+    let other = UdpSocket::bind("192.0.2.1:0").expect("it is ours");
+    for _ in 0..3 {
+        client.begin_request(&receive).expect("it reads");
+        assert!(!is_answered(&client, Duration::from_millis(200)), "nothing came");
+        other.send_to(b"news", "192.0.2.2:7100").expect("room");
+        assert!(is_answered(&client, Duration::from_secs(1)), "it waits no longer");
+        let answer: Value = client.finish_request().expect("an answer");
+        assert_eq!(answer["body"]["datagrams"][0]["data"], "bmV3cw==", "{answer}");
+    }
+    client.begin_request(&receive).expect("it reads");
+    client.begin_request(&json!("program")).expect("it reads");
+    let answer: Value = client.finish_request().expect("an answer");
+    assert_eq!(answer["body"]["datagrams"], json!([]), "{answer}");
+    let answer: Value = client.finish_request().expect("an answer");
+    assert_eq!(answer["program"]["command"], "up");
 }
 
 /// A client that stops in the middle of a message, and one that asks and never reads.

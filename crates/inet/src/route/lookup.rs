@@ -108,8 +108,25 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Result<&Route, NoRoute> {
+        self.route_and_rule_for(dst, src, sender).map(|(route, _)| route)
+    }
+
+    /// [`Routes::route_for`], and the rule that selected the route's table; `None` if no rule did,
+    /// and the main table was asked as ever.
+    ///
+    /// # Errors
+    /// [`NoRoute`].
+    pub fn route_and_rule_for(
+        &self,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        sender: Sender<'_>,
+    ) -> Result<(&Route, Option<Rule>), NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
-        self.rules.find(selects, |table| self.walk(table, dst, flow_of(src, dst), sender))
+        self.rules.find_by(selects, |rule, table| {
+            let route = self.walk(table, dst, flow_of(src, dst), sender)?;
+            Some((route, rule.copied()))
+        })
     }
 
     /// The best route of a table to `dst` for a sender, by the RIB.

@@ -177,6 +177,16 @@ impl Rules {
         selects: impl Fn(&Rule) -> bool,
         find: impl Fn(u32) -> Option<T>,
     ) -> Result<T, NoRoute> {
+        self.find_by(selects, |_, table| find(table))
+    }
+
+    /// [`Rules::find`] for those who ask which rule selected the table: `None` is the rule of the
+    /// main table, which is always there.
+    pub(super) fn find_by<T>(
+        &self,
+        selects: impl Fn(&Rule) -> bool,
+        find: impl Fn(Option<&Rule>, u32) -> Option<T>,
+    ) -> Result<T, NoRoute> {
         let early = self.rules.partition_point(|rule| rule.priority < MAIN_PRIORITY);
         let (early, late) = self.rules.split_at(early);
         let main = Rule::new(MAIN_PRIORITY, Action::Table(MAIN_TABLE));
@@ -184,7 +194,8 @@ impl Rules {
         for rule in rules.filter(|rule| selects(rule)) {
             match rule.action {
                 Action::Table(table) => {
-                    if let Some(found) = find(table) {
+                    let named = (!core::ptr::eq(rule, &raw const main)).then_some(rule);
+                    if let Some(found) = find(named, table) {
                         return Ok(found);
                     }
                 }

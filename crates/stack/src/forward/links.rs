@@ -1,25 +1,30 @@
-//! Links of a router's ports: while packets are forwarded each port is asked a few times a second
-//! whether its link is up. By the routes of one that is down no packet goes: others of the network
-//! have its share, or one of a higher metric takes over, or a shorter prefix.
+//! Links of a router's ports: while packets are forwarded each port is asked whether its link is
+//! up, a few times a second or when somebody has news of links. By the routes of one that is down
+//! no packet goes: others of the network have its share, or one of a higher metric takes over, or a
+//! shorter prefix.
 //!
-//! Called by: `rare_timers.rs`, and when forwarding is switched. A host's ports are not asked.
-//! RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
+//! Called by: `rare_timers.rs`, programs with news, and when forwarding is switched. A host's ports
+//! are not asked. RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
 
 use base::{Counter, Duration, Instant};
 
-use crate::Stack;
+use crate::{Stack, rare_timers};
 
 /// How often ports are asked. A cut link is noticed after so long at most.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The same while somebody else has news of links: for what he might miss.
+pub(crate) const LOOK_WITH_NEWS: Duration = Duration::from_secs(5);
 
 /// When ports are asked next.
 pub(crate) struct Links {
     due: Instant,
+    /// Somebody has news.
+    has_news: bool,
 }
 
 impl Default for Links {
     fn default() -> Links {
-        Links { due: Instant::NEVER }
+        Links { due: Instant::NEVER, has_news: false }
     }
 }
 
@@ -48,7 +53,9 @@ pub(super) fn watch(stack: &mut Stack, on: bool) {
 /// Ask all ports. Whoever calls it sets the rare timers anew.
 #[cold]
 pub(crate) fn look(stack: &mut Stack) {
-    stack.forwarding.links.due = stack.core.cx.now + LOOK_EVERY;
+    let links = &mut stack.forwarding.links;
+    let every = if links.has_news { LOOK_WITH_NEWS } else { LOOK_EVERY };
+    links.due = stack.core.cx.now + every;
     update(stack, |port| port.device.check_link());
 }
 
@@ -64,5 +71,23 @@ fn update(stack: &mut Stack, mut is_up: impl FnMut(&mut crate::port::Port) -> bo
         stack.core.cx.counters.add(Counter::LinkChanges, count);
         // Connections, and what forwarding remembers, look their way up again.
         stack.addresses_changed();
+    }
+}
+
+impl Stack {
+    /// Ask all ports at once whether their links are up, while packets are forwarded: the caller
+    /// has heard that one has changed.
+    pub fn look_at_links(&mut self) {
+        if self.forwarding.on && !self.is_follower() {
+            look(self);
+            rare_timers::renew(self);
+        }
+    }
+
+    /// The caller hears of all links that change, and calls [`Stack::look_at_links`] then: ports
+    /// are asked every five seconds only, not four times a second. Of shards the first is told.
+    pub fn set_link_news(&mut self, has_news: bool) {
+        self.forwarding.links.has_news = has_news;
+        self.look_at_links();
     }
 }

@@ -1,8 +1,6 @@
 //! Ports over devices that cannot wake, that end, that stop transmitting, that have short queues:
 //! how their driver idles, and what is reported.
 
-use core::any::Any;
-use core::error::Error;
 use core::net::SocketAddr;
 use core::task::Waker;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,6 +12,7 @@ use device::mitigation::{Level, Mitigation};
 use device::{BURST, Burst, Device, Limits, channel, mem, nic};
 use mbuf::Pool;
 
+use super::cable::Cable;
 use crate::pair::{PairConfig, pair};
 use crate::snapshot::PortRow;
 use crate::{
@@ -90,63 +89,14 @@ impl Device for Mute {
     }
 }
 
-/// A device whose peer goes away between the last check and the sleep.
-struct Leaving {
-    device: Box<dyn Device>,
-    peer: Option<Box<dyn Any + Send>>,
-}
-
-impl Device for Leaving {
-    fn limits(&self) -> Limits {
-        self.device.limits()
-    }
-
-    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
-        self.device.rx_burst(pool, into)
-    }
-
-    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
-        self.device.tx_burst(pool, from)
-    }
-
-    fn rx_ready(&self) -> bool {
-        self.device.rx_ready()
-    }
-
-    fn tx_ready(&self) -> bool {
-        self.device.tx_ready()
-    }
-
-    fn link_up(&self) -> bool {
-        self.device.link_up()
-    }
-
-    fn is_gone(&self) -> bool {
-        self.device.is_gone()
-    }
-
-    fn failure(&self) -> Option<&(dyn Error + 'static)> {
-        self.device.failure()
-    }
-
-    fn arm(&mut self, waker: &Waker) -> bool {
-        drop(self.peer.take());
-        self.device.arm(waker)
-    }
-
-    fn wakes_at(&self) -> Instant {
-        self.device.wakes_at()
-    }
-}
-
 #[test]
 fn an_end_between_the_last_look_and_the_sleep_is_not_slept_through() {
     let (near, far) = mem::pair(&mem::Config::default());
-    let memory = Leaving { device: Box::new(near), peer: Some(Box::new(far)) };
+    let memory = Cable::leaving(near, far);
     let (near, far) = channel::pair(&channel::Config::default());
-    let bytes = Leaving { device: Box::new(near), peer: Some(Box::new(far)) };
+    let bytes = Cable::leaving(near, far);
     let (near, far) = nic::pair(&nic::Config::default(), Arc::new(|| NOW)).expect("a link");
-    let wire = Leaving { device: Box::new(near), peer: Some(Box::new(far)) };
+    let wire = Cable::leaving(near, far);
     for device in [memory, bytes, wire] {
         let mut stack = stack();
         let id = add(&mut stack, device);

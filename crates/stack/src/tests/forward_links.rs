@@ -1,70 +1,18 @@
 //! Forwarding while links go down and come up: what went by the port goes by another, or its source
 //! is told. RFC 1812 section 5.2.4.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
-
 use base::{Counter, DropReason, Duration, Instant, MacAddr, Switch};
-use device::{Burst, Device, Limits, mem};
+use device::{Burst, Device, mem};
 use inet::Route;
 use inet::icmp::{ErrorKind, Unreachable};
 use mbuf::Pool;
 
+use super::cable::{Cable, End};
 use super::forward::{A, error, frame, ip};
-use crate::forward::links::LOOK_EVERY;
+use crate::forward::links::{LOOK_EVERY, LOOK_WITH_NEWS};
 use crate::{PortConfig, PortId, Stack, StackConfig};
 
 const START: Instant = Instant::from_nanos(5_000_000_000);
-
-/// A device whose link can be cut.
-struct Cable {
-    device: mem::Mem,
-    end: End,
-}
-
-/// The other hand on it.
-#[derive(Clone)]
-struct End {
-    is_whole: Arc<AtomicBool>,
-    asked: Arc<AtomicU64>,
-}
-
-impl End {
-    fn set(&self, is_whole: bool) {
-        self.is_whole.store(is_whole, Ordering::Relaxed);
-    }
-}
-
-impl Device for Cable {
-    fn limits(&self) -> Limits {
-        self.device.limits()
-    }
-
-    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
-        self.device.rx_burst(pool, into)
-    }
-
-    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
-        self.device.tx_burst(pool, from)
-    }
-
-    fn rx_ready(&self) -> bool {
-        self.device.rx_ready()
-    }
-
-    fn tx_ready(&self) -> bool {
-        self.device.tx_ready()
-    }
-
-    fn link_up(&self) -> bool {
-        self.end.is_whole.load(Ordering::Relaxed)
-    }
-
-    fn check_link(&mut self) -> bool {
-        self.end.asked.fetch_add(1, Ordering::Relaxed);
-        self.link_up()
-    }
-}
 
 /// A router with a host at port 0 and a neighbour at each of ports 1 and 2.
 struct World {
@@ -84,8 +32,7 @@ impl World {
             ["192.0.2.1/24", "198.51.100.1/24", "203.0.113.1/24"].into_iter().enumerate()
         {
             let (device, wire) = mem::pair(&mem::Config::default());
-            let end = End { is_whole: Arc::new(AtomicBool::new(true)), asked: Arc::default() };
-            let cable = Cable { device, end: end.clone() };
+            let (cable, end) = Cable::new(device);
             let mac = MacAddr([2, 0, 0, 0, 0, 1 + number as u8]);
             let addresses = vec![network.parse().expect("a network")];
             stack.add_port(Box::new(cable), PortConfig { mac, addresses });
@@ -206,7 +153,7 @@ fn without_another_way_the_source_is_told() {
 #[test]
 fn a_host_asks_no_device() {
     let mut world = World::new(true);
-    let asked = |world: &World| world.ends[0].asked.load(Ordering::Relaxed);
+    let asked = |world: &World| world.ends[0].asked();
     world.pass();
     let while_on = asked(&world);
     assert!(while_on >= 2);
@@ -218,4 +165,38 @@ fn a_host_asks_no_device() {
     assert_eq!((asked(&world), world.stack.next_deadline()), (then, Instant::NEVER));
     // Its routes are as if all links were up.
     assert!(world.stack.source_for("198.51.100.9:7".parse().expect("an address")).is_some());
+}
+
+/// Whoever hears of links has them looked at when one changes; without him they are looked at soon.
+#[test]
+fn a_link_is_looked_at_when_there_is_news_of_it() {
+    for in_bursts in [false, true] {
+        let mut world = World::new(in_bursts);
+        let (best, next) = (world.route("198.51.100.9", 1, 0), world.route("203.0.113.9", 2, 5));
+        assert!(world.stack.add_route(best) && world.stack.add_route(next));
+        world.pass();
+        world.stack.set_link_news(true);
+        let asked = world.ends[1].asked();
+        world.pass();
+        assert_eq!(world.ends[1].asked(), asked, "there is no news");
+        world.ends[1].set(false);
+        world.stack.look_at_links();
+        assert_eq!(world.counts(), [0, 0, 64], "at once");
+        // What nobody heard of.
+        world.ends[1].set(true);
+        world.now += LOOK_WITH_NEWS;
+        world.stack.poll(world.now);
+        assert_eq!(world.counts(), [0, 64, 0]);
+        world.stack.set_link_news(false);
+        world.ends[1].set(false);
+        world.pass();
+        assert_eq!(world.counts(), [0, 0, 64]);
+    }
+    let mut host = World::new(true);
+    host.stack.set_forwarding(false);
+    host.pass();
+    let asked = host.ends[0].asked();
+    host.stack.set_link_news(true);
+    host.stack.look_at_links();
+    assert_eq!((host.ends[0].asked(), host.stack.next_deadline()), (asked, Instant::NEVER));
 }

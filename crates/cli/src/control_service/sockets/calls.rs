@@ -1,0 +1,236 @@
+//! The calls of clients' sockets, carried out on the stack, and what they answer: JSON, or an error
+//! with what to do.
+//!
+//! Called by: `sockets.rs`, which knows whose socket it is.
+
+use core::net::SocketAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use wirespeed::tcp::{Config, State};
+use wirespeed::{
+    CallError, ConnectError, ListenConfig, ListenError, Owner, Stack, TcpHandle, UdpError,
+};
+
+use super::{BATCH, Done, Handle};
+use crate::ping::trouble;
+use crate::running::{Call, Kind, Refusal};
+
+/// An answer waits so long at most: less than a client waits for one.
+const WAIT_MS: u32 = 2_000;
+/// The most bytes of a stream in an answer.
+const STREAM_BYTES: usize = 256 << 10;
+/// Ports below are root's, as on other Unixes.
+const FIRST_FREE_PORT: u16 = 1024;
+/// Connections that wait until a client takes them.
+const BACKLOG: usize = 8;
+
+/// How long the answer to a call may wait: nothing came.
+pub(super) fn later(call: &Call, body: &Value) -> Option<u32> {
+    let Call::Receive { wait: Some(wait), .. } = call else { return None };
+    let is_there = |value: &Value| match value {
+        Value::Null => false,
+        Value::Bool(is_so) => *is_so,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(rows) => !rows.is_empty(),
+        _ => true,
+    };
+    let keys = ["accepted", "data", "datagrams", "echoes", "eof", "error"];
+    let has_come = keys.iter().any(|key| is_there(&body[*key]));
+    let state = body["state"].as_str().unwrap_or_default();
+    (!has_come && state == wait.seen).then(|| wait.ms.min(WAIT_MS))
+}
+
+pub(super) fn open(
+    stack: &mut Stack,
+    owner: Owner,
+    kind: &Kind,
+) -> Result<Handle, (Refusal, String)> {
+    let now = stack.now();
+    let may_bind = |local: SocketAddr| {
+        let is_free = local.port() == 0 || local.port() >= FIRST_FREE_PORT || owner.uid == 0;
+        let why = "Permission denied: ports below 1024 are root's; give another";
+        if is_free { Ok(()) } else { Err((Refusal::Denied, why.to_owned())) }
+    };
+    match *kind {
+        Kind::Ping { host } => {
+            let handle = stack.ping_open(owner).map_err(of_udp)?;
+            Ok(Handle::Ping(handle, host))
+        }
+        Kind::Udp { local, peer } => {
+            may_bind(local)?;
+            let handle = match peer {
+                Some(peer) => stack.udp_bind_connected(local, peer, owner),
+                None => stack.udp_bind(local, owner),
+            };
+            Ok(Handle::Udp(handle.map_err(of_udp)?, peer))
+        }
+        Kind::Connect { remote } => {
+            let connected = stack.tcp_connect(remote, None, &Config::default(), owner, now);
+            connected.map(Handle::Tcp).map_err(of_connect)
+        }
+        Kind::Listen { local } => {
+            may_bind(local)?;
+            if local.port() == 0 {
+                let why = "Invalid argument: a listener needs a port; give one from 1024 on";
+                return Err((Refusal::Wrong, why.to_owned()));
+            }
+            let config = ListenConfig { owner, backlog: BACKLOG, ..ListenConfig::default() };
+            stack.tcp_listen(local, config).map(Handle::Listener).map_err(|why| match why {
+                ListenError::AddressInUse => in_use(),
+                ListenError::LimitReached => full(),
+            })
+        }
+    }
+}
+
+pub(super) fn send(
+    stack: &mut Stack,
+    handle: Handle,
+    to: Option<SocketAddr>,
+    seq: u16,
+    data: &str,
+) -> Done {
+    let Ok(data) = STANDARD.decode(data) else {
+        let why = "Invalid argument: the data is no base64; use tools of the program's version";
+        return Err((Refusal::Wrong, why.to_owned()));
+    };
+    let now = stack.now();
+    let sent = match handle {
+        Handle::Ping(handle, host) => {
+            stack.ping_send(handle, host, seq, &data, now).map_err(of_udp)?;
+            data.len()
+        }
+        Handle::Udp(handle, peer) => {
+            let Some(to) = peer.or(to) else {
+                let why = "Destination address required: the socket is not connected; give one";
+                return Err((Refusal::Wrong, why.to_owned()));
+            };
+            stack.udp_send(handle, to, &data, now).map_err(of_udp)?;
+            data.len()
+        }
+        Handle::Tcp(handle) => match stack.tcp_write(handle, &data) {
+            Ok(count) => count,
+            Err(CallError::WouldBlock) => 0,
+            Err(why) => return Err((Refusal::Gone, ended(&why))),
+        },
+        Handle::Listener(_) => {
+            let why = "Transport endpoint is not connected: send on what it accepted";
+            return Err((Refusal::Wrong, why.to_owned()));
+        }
+    };
+    Ok(json!({ "sent": sent, "at_ns": now.as_nanos() }))
+}
+
+pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Value {
+    match handle {
+        Handle::Ping(handle, _) => {
+            let mut echoes = Vec::new();
+            while echoes.len() < BATCH
+                && let Some(echo) = stack.ping_receive(handle)
+            {
+                let mut row = json!({
+                    "from": echo.from, "seq": echo.seq, "ttl": echo.ttl,
+                    "at_ns": echo.at.as_nanos(),
+                });
+                match echo.outcome {
+                    Ok(payload) => {
+                        row["bytes"] = json!(payload.len());
+                        stack.give_back(payload);
+                    }
+                    Err(why) => row["error"] = json!(trouble(why)),
+                }
+                echoes.push(row);
+            }
+            json!({ "echoes": echoes })
+        }
+        Handle::Udp(handle, _) => {
+            let mut datagrams = Vec::new();
+            while datagrams.len() < BATCH
+                && let Some(datagram) = stack.udp_receive(handle)
+            {
+                let data = STANDARD.encode(datagram.payload.as_slice());
+                datagrams.push(json!({ "from": datagram.from.to_string(), "data": data }));
+                stack.give_back(datagram.payload);
+            }
+            let error = stack.udp_take_error(handle);
+            let error = error.map(|(to, why)| format!("{to} cannot be reached: {why:?}"));
+            json!({ "datagrams": datagrams, "error": error })
+        }
+        Handle::Tcp(handle) => stream(stack, handle),
+        Handle::Listener(_) => json!({}),
+    }
+}
+
+/// What a connection has to read, and how it stands.
+fn stream(stack: &mut Stack, handle: TcpHandle) -> Value {
+    let waiting = stack.tcp_readable(handle).map_or(0, |(count, _)| count);
+    // With nothing to read a byte's room tells whether the connection is over.
+    let mut room = vec![0; waiting.clamp(1, STREAM_BYTES)];
+    let (count, mut error) = match stack.tcp_read(handle, &mut room) {
+        Ok(count) => (count, None),
+        Err(CallError::WouldBlock) => (0, None),
+        Err(why) => (0, Some(ended(&why))),
+    };
+    let (state, failed) = stack.tcp_state(handle).unwrap_or((State::Closed, None));
+    error = error.or(failed.map(|why| format!("the connection ended: {why:?}")));
+    let eof = stack.tcp_readable(handle).is_none_or(|(count, is_over)| count == 0 && is_over);
+    json!({
+        "data": STANDARD.encode(&room[..count]), "eof": eof, "state": state.name(), "error": error,
+        "sent": stack.tcp_is_sent(handle),
+    })
+}
+
+pub(super) fn close(stack: &mut Stack, handle: Handle) {
+    match handle {
+        Handle::Ping(handle, _) => stack.ping_close(handle),
+        Handle::Udp(handle, _) => stack.udp_close(handle),
+        Handle::Tcp(handle) => stack.tcp_close(handle),
+        Handle::Listener(handle) => stack.tcp_unlisten(handle),
+    }
+}
+
+fn ended(why: &CallError) -> String {
+    format!("Connection reset by peer, or never made ({why:?}): connect again")
+}
+
+fn in_use() -> (Refusal, String) {
+    let why = "Address already in use: give another port, or see `wirespeed show sockets`";
+    (Refusal::Exists, why.to_owned())
+}
+
+fn full() -> (Refusal, String) {
+    let why = "No buffer space available: the stack has as many sockets as its limits allow; raise \
+               them under [limits]";
+    (Refusal::Full, why.to_owned())
+}
+
+fn unreachable(why: &str) -> (Refusal, String) {
+    let what = "see the routes for this user by `wirespeed ip route get ADDRESS uid N`";
+    (Refusal::Unreachable, format!("Network is unreachable: {why}; {what}"))
+}
+
+fn of_udp(why: UdpError) -> (Refusal, String) {
+    match why {
+        UdpError::AddressInUse => in_use(),
+        UdpError::LimitReached => full(),
+        UdpError::WouldBlock => {
+            (Refusal::Busy, "Resource temporarily unavailable: try again".to_owned())
+        }
+        UdpError::Unsendable(reason) => unreachable(reason.meaning()),
+        UdpError::NoAddress => unreachable("no address of the destination's version"),
+        other => {
+            (Refusal::Wrong, format!("Invalid argument: {other:?}; see `wirespeed nc --help`"))
+        }
+    }
+}
+
+fn of_connect(why: ConnectError) -> (Refusal, String) {
+    match why {
+        ConnectError::Unreachable(reason) => unreachable(reason.meaning()),
+        ConnectError::NoAddress => unreachable("no address of the destination's version"),
+        ConnectError::AddressInUse => in_use(),
+        ConnectError::LimitReached => full(),
+    }
+}

@@ -1,0 +1,271 @@
+//! What the first process of `up` holds: the orders' socket, the worker that carries them out, the
+//! devices that it opened for it, and what the worker was told last.
+//!
+//! Called by: `run.rs`. A worker that does not answer in time counts as gone.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use router::accounts::Accounts;
+use router::config::Config;
+use router::devices::{Granted, Opener};
+use router::links;
+use router::orders::{self, Order, Report};
+use router::plan;
+use rustix::fs::{MemfdFlags, memfd_create};
+use sd_notify::NotifyState;
+
+use super::report::{error, warning};
+use super::worker::{self, Privileges};
+use crate::Outcome;
+
+/// How long the worker may take to let a configuration take effect, or to answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// And so long beyond the time to drain until it has ended.
+const END: Duration = Duration::from_secs(10);
+
+/// Tell the service manager, if there is one.
+pub(super) fn tell(state: &[NotifyState<'_>]) {
+    if let Err(why) = sd_notify::notify(state) {
+        warning(&format!("the service manager cannot be told ({why}): see NOTIFY_SOCKET"));
+    }
+}
+
+/// What runs the stack.
+pub(super) enum Worker {
+    Process(Child),
+    Thread(JoinHandle<Result<()>>),
+}
+
+pub(super) fn start(orders: OwnedFd, separate: bool) -> Result<Worker> {
+    if !separate {
+        let run = move || worker::run(&orders, Privileges::Kept);
+        let thread = std::thread::Builder::new().name("router".to_owned()).spawn(run);
+        return Ok(Worker::Thread(thread.context("cannot start a thread")?));
+    }
+    let program = std::env::current_exe().context("the program's own file is not found")?;
+    let mut command = Command::new(program);
+    let child = command.args(["up", "--worker"]).stdin(Stdio::from(orders)).spawn();
+    Ok(Worker::Process(child.context("cannot start the worker")?))
+}
+
+/// Devices that were opened for a configuration.
+pub(super) struct Opened {
+    granted: Vec<Granted>,
+    /// Ports that need one, and those that have none.
+    wanted: usize,
+    missing: usize,
+}
+
+impl Opened {
+    /// Open those that `config` needs beside those of `running`; says which cannot be opened.
+    pub(super) fn by(opener: &mut Opener, running: &Config, config: &Config) -> Opened {
+        let mut opened = Opened { granted: Vec::new(), wanted: 0, missing: 0 };
+        // One reason is often that of all.
+        let mut reasons = BTreeMap::<String, Vec<&str>>::new();
+        let operations = plan::difference(running, config);
+        for (name, port) in operations.iter().filter_map(plan::Operation::needs_device) {
+            opened.wanted += 1;
+            match opener.open(name, port) {
+                Ok(granted) => opened.granted.extend(granted),
+                Err(why) => reasons.entry(why).or_default().push(name),
+            }
+        }
+        for (why, names) in reasons {
+            opened.missing += names.len();
+            let ports = if names.len() == 1 { "port" } else { "ports" };
+            error(&format!("{ports} {}: {why}", names.join(", ")));
+        }
+        opened
+    }
+
+    pub(super) fn is_none_of_any(&self) -> bool {
+        self.wanted > 0 && self.missing == self.wanted
+    }
+}
+
+pub(super) struct Parent {
+    pub(super) orders: OwnedFd,
+    pub(super) worker: Worker,
+    pub(super) opener: Opener,
+    /// What the worker was told last.
+    pub(super) running: Config,
+}
+
+impl Parent {
+    /// Let a configuration take effect.
+    pub(super) fn apply(
+        &mut self,
+        file: &str,
+        (text, accounts): (&str, &Accounts),
+        config: Config,
+        opened: Opened,
+    ) -> Result<Report> {
+        for (grant, fd) in opened.granted {
+            orders::send(self.orders.as_fd(), &Order::Device(grant), Some(fd.as_fd()))?;
+        }
+        let memory = memfd_create("config", MemfdFlags::CLOEXEC).context("no memory")?;
+        let mut memory = std::fs::File::from(memory);
+        let accounts = serde_json::to_string(accounts)? + "\n";
+        let written = memory.write_all(accounts.as_bytes());
+        written.and_then(|()| memory.write_all(text.as_bytes())).context("no memory for it")?;
+        let order = Order::Apply { file: file.to_owned() };
+        let mut report = self.ask(&order, Some(&memory.into()))?;
+        let served = self.metrics(&config)?;
+        report.failed.extend(served.as_ref().err().cloned());
+        self.opener.keep(&config);
+        self.running = config;
+        // What failed is to be tried again with the next configuration.
+        self.running.ports.retain(|name, _| !report.absent.contains(name));
+        self.running.metrics = served.ok().flatten();
+        Ok(report)
+    }
+
+    /// Open the socket of metrics anew if its address changed; returns where it is, or why not.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    fn metrics(&mut self, config: &Config) -> Result<Result<Option<SocketAddr>, String>> {
+        if self.running.metrics == config.metrics {
+            return Ok(Ok(config.metrics));
+        }
+        if self.running.metrics.is_some() {
+            // The old socket may be in the new one's place.
+            orders::send(self.orders.as_fd(), &Order::Metrics, None)?;
+            self.ask(&Order::Ping, None)?;
+        }
+        let Some(at) = config.metrics else { return Ok(Ok(None)) };
+        match TcpListener::bind(at) {
+            Ok(listener) => {
+                orders::send(self.orders.as_fd(), &Order::Metrics, Some(listener.as_fd()))?;
+                Ok(Ok(Some(at)))
+            }
+            Err(why) => {
+                let why = format!("metrics: cannot listen at {at} ({why}): give another address");
+                error(&why);
+                Ok(Err(why))
+            }
+        }
+    }
+
+    /// Let the worker hear of links that change; if it cannot, it looks at them by itself.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn pass_link_news(&self) -> Result<()> {
+        match links::open() {
+            Ok((news, hears_all)) => {
+                let order = Order::Links { hears_all };
+                Ok(orders::send(self.orders.as_fd(), &order, Some(news.as_fd()))?)
+            }
+            Err(why) => {
+                warning(&format!(
+                    "the kernel has no news of links ({why}): each is looked at four times a second"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Give an order, and wait for the report.
+    pub(super) fn ask(&mut self, order: &Order, descriptor: Option<&OwnedFd>) -> Result<Report> {
+        orders::send(self.orders.as_fd(), order, descriptor.map(AsFd::as_fd))?;
+        let until = Instant::now() + ANSWER;
+        let left = || until.saturating_duration_since(Instant::now());
+        while !orders::ready(&[self.orders.as_fd()], Some(left()))?[0] {
+            if left().is_zero() {
+                bail!("the worker does not answer in {} s", ANSWER.as_secs());
+            }
+        }
+        let report = orders::receive(self.orders.as_fd())?;
+        report.map(|(report, _)| report).context("the worker has ended")
+    }
+
+    /// SIGTERM: let the worker finish, and end.
+    pub(super) fn stop(mut self) -> Result<Outcome> {
+        tell(&[NotifyState::Stopping]);
+        // If it is gone already, that is found out now.
+        let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
+        let status = self.wait(Duration::from(self.running.drain) + END)?;
+        self.exit(status)
+    }
+
+    /// The worker is gone, or of no use any more.
+    pub(super) fn ended(mut self, why: &anyhow::Error) -> Result<Outcome> {
+        error(&format!("{why:#}"));
+        tell(&[NotifyState::Stopping]);
+        let status = self.wait(Duration::from_secs(1))?;
+        match self.exit(status)? {
+            Outcome::Done => Ok(Outcome::Exit(1)),
+            other => Ok(other),
+        }
+    }
+
+    /// Wait for the worker's end; a process that does not end is killed.
+    fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
+        let until = Instant::now() + patience;
+        loop {
+            let is_over = Instant::now() >= until;
+            match &mut self.worker {
+                Worker::Process(child) => {
+                    if let Some(status) = child.try_wait()? {
+                        return Ok(Some(status));
+                    }
+                    if is_over {
+                        error("the worker does not end: killed");
+                        child.kill()?;
+                        return Ok(Some(child.wait()?));
+                    }
+                }
+                Worker::Thread(thread) if thread.is_finished() || is_over => return Ok(None),
+                Worker::Thread(_) => {}
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The worker's exit status as ours.
+    fn exit(self, status: Option<ExitStatus>) -> Result<Outcome> {
+        sweep(self.running.control.as_ref().map(|control| Path::new(&control.socket)));
+        let status = match (self.worker, status) {
+            (Worker::Thread(thread), _) if thread.is_finished() => {
+                let ended = thread.join().map_err(|_| anyhow!("the router's thread panicked"))?;
+                return ended.map(|()| Outcome::Done);
+            }
+            (Worker::Thread(_), _) => bail!("the router's thread does not end"),
+            (Worker::Process(_), status) => status.context("the worker was not found")?,
+        };
+        if let Some(signal) = status.signal() {
+            error(&format!("the worker was ended by signal {signal}"));
+            // As shells have it.
+            return Ok(Outcome::Exit(u8::try_from(128 + signal).unwrap_or(1)));
+        }
+        match status.code() {
+            Some(0) => Ok(Outcome::Done),
+            code => {
+                let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+                error(&format!("the worker ended with exit status {code}"));
+                Ok(Outcome::Exit(code))
+            }
+        }
+    }
+}
+
+/// The worker cannot remove the files of its control sockets.
+fn sweep(for_users: Option<&Path>) {
+    use wirespeed::control::path;
+    if let Some(socket) = for_users {
+        path::remove_dead(socket);
+    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
+    let uid = rustix::process::geteuid().as_raw();
+    path::sweep(&path::directory(runtime.as_deref(), uid));
+}

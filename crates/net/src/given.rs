@@ -1,0 +1,69 @@
+//! An address that a DHCP server gave to a port: first the stack checks that no other host has it,
+//! then it is ours, and at the end it comes off the port.
+//!
+//! Called by: `dhcp.rs` and `dhcp6.rs`, whose clients decide about it. RFC 2131 section 2.2, RFC
+//! 8415 section 18.2.10.1.
+
+use core::net::IpAddr;
+
+use base::DropReason;
+use stack::{Address, AddressError, AddressState, PortId, Stack, UdpHandle};
+
+/// The address of a port, also while it is checked.
+pub(crate) struct Given<A> {
+    port: PortId,
+    address: Option<A>,
+}
+
+impl<A: Copy + Into<IpAddr>> Given<A> {
+    pub(crate) fn new(port: PortId) -> Given<A> {
+        Given { port, address: None }
+    }
+
+    /// The port has it, tentative or not, with these lifetimes.
+    ///
+    /// # Errors
+    /// [`AddressError`]: then nothing has changed.
+    pub(crate) fn set(
+        &mut self,
+        stack: &mut Stack,
+        address: A,
+        of_port: Address,
+    ) -> Result<(), AddressError> {
+        stack.add_address(self.port, of_port)?;
+        self.address = Some(address);
+        Ok(())
+    }
+
+    /// What the stack has found out about it: has another host the address? `None` while there is
+    /// none, or it is being checked.
+    pub(crate) fn is_taken(&self, stack: &Stack) -> Option<(A, bool)> {
+        let address = self.address?;
+        let ip: IpAddr = address.into();
+        let ours = stack.addresses(self.port).iter().find(|a| a.ip() == ip)?;
+        match ours.state {
+            AddressState::Tentative => None,
+            state => Some((address, state == AddressState::Duplicated)),
+        }
+    }
+
+    /// Take it off the port.
+    pub(crate) fn forget(&mut self, stack: &mut Stack) {
+        if let Some(address) = self.address.take() {
+            stack.remove_address(self.port, address.into());
+        }
+    }
+}
+
+/// Give a client what its socket has received.
+pub(crate) fn receive(
+    stack: &mut Stack,
+    socket: UdpHandle,
+    mut client: impl FnMut(&[u8]) -> Result<(), DropReason>,
+) {
+    while let Some(datagram) = stack.udp_receive(socket) {
+        // The client counts what it drops.
+        let _ = client(datagram.payload.as_slice());
+        stack.give_back(datagram.payload);
+    }
+}

@@ -1,0 +1,45 @@
+//! News of links: a netlink socket at which the kernel says that an interface went up or down, came
+//! or went, in this network namespace and in those that its interfaces were moved to.
+//!
+//! Called by: the privileged process of `wirespeed up` opens it, the worker hears. What is said is
+//! not read: a message is reason enough to ask all ports. Sources: netlink(7), rtnetlink(7).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+/// RTMGRP_LINK: messages about interfaces.
+const GROUP: u32 = 1;
+/// The most messages that are taken in one go.
+const MESSAGES: usize = 256;
+
+/// A socket for [`hear`]; does it hear of the interfaces of other namespaces, too? That needs
+/// CAP_NET_BROADCAST.
+///
+/// # Errors
+/// The system's: a kernel without netlink, no descriptor left.
+pub fn open() -> io::Result<(OwnedFd, bool)> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    let hears_all = socket.set_listen_all_namespaces(true).is_ok();
+    socket.bind(&SocketAddr::new(0, GROUP))?;
+    Ok((socket.as_fd().try_clone_to_owned()?, hears_all))
+}
+
+/// Take what the kernel has said; did it say anything?
+pub fn hear(socket: BorrowedFd<'_>) -> bool {
+    let mut is_news = false;
+    for _ in 0..MESSAGES {
+        match recv(socket, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+            Ok(_) => is_news = true,
+            // Messages were lost: those, too, said something.
+            Err(Errno::NOBUFS) => is_news = true,
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    is_news
+}
