@@ -68,7 +68,8 @@ pub struct Forwarded {
     pub packets_out: u64,
 }
 
-/// One frame: returned if the host's path is to have it, which also names what is wrong with it.
+/// One frame: returned if the host's path is to have it, which also names what is wrong with it, or
+/// another shard.
 fn take(
     stack: &mut Stack,
     port_id: u16,
@@ -95,6 +96,9 @@ fn take(
         Some(port) if !is_link_local(dst) => {
             let packet = m.as_slice().get(at..).unwrap_or_default();
             let is_of_the_link = dst.is_ipv6() && transit::is_neighbour_discovery(packet);
+            if !is_of_the_link && shard::is_foreign(stack, port_id, m.as_slice()) {
+                return Some(m);
+            }
             m.set_in_port(port.0);
             match dst {
                 _ if is_of_the_link => Err(DropReason::NdNotForUs),

@@ -6,6 +6,7 @@ mod table;
 
 use core::task::Waker;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
@@ -18,6 +19,7 @@ use tcp::Cx;
 
 use crate::forward::Forwarded;
 use crate::local::LocalAddrs;
+use crate::shard::Outbox;
 use crate::taps::Taps;
 use crate::{Armed, TcpHandle};
 
@@ -73,6 +75,8 @@ pub(crate) struct Port {
     asked_for_room: bool,
     /// A full burst found room since this was asked last.
     found_room: bool,
+    /// Of a shard: the way to the others.
+    pub(crate) outbox: Option<Arc<Outbox>>,
     /// What forwarding has counted here.
     pub(crate) forwarded: Forwarded,
     /// What people call it; empty unless it was named.

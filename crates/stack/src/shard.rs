@@ -15,7 +15,7 @@ mod turns;
 use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use ::device::Device;
+use ::device::{Burst, Device};
 use base::{Instant, LinkKind};
 use inet::{Identifications, Routes};
 use mbuf::Mbuf;
@@ -23,8 +23,9 @@ use wire::ether;
 
 use crate::{PortConfig, PortId, Stack, StackConfig};
 
-use device::Outbox;
 use turns::Group;
+
+pub(crate) use device::{Outbox, ROUNDS_MAX};
 
 pub use device::RING_FRAMES;
 pub use ports::{add_port, remove_port, replace_port};
@@ -44,7 +45,6 @@ pub struct Shard {
 pub(crate) struct Membership {
     index: usize,
     steering: Steering,
-    outboxes: Vec<(PortId, Arc<Outbox>)>,
 }
 
 impl Shard {
@@ -62,7 +62,7 @@ impl Shard {
             let mut stack =
                 Stack::new(StackConfig { solicited_node_reports: reports, ..config.clone() });
             let steering = Steering::new(stack.derived_secret(PURPOSE), count);
-            stack.membership = Some(Box::new(Membership { index, steering, outboxes: Vec::new() }));
+            stack.membership = Some(Box::new(Membership { index, steering }));
             stack.ids = Identifications::of_shard(index, count);
             let fib = shards.first().map(|first| first.stack.routes.fib());
             if let Some(fib) = &fib {
@@ -170,15 +170,34 @@ impl Stack {
     }
 }
 
+/// What is left of a burst for the host, which the device brought: frames of other shards' flows
+/// are handed to these. Returns how many were.
+#[inline(never)]
+pub(crate) fn steer(stack: &mut Stack, port: u16, frames: &mut Burst) -> usize {
+    let Some(outbox) = stack.ports.get(port).and_then(|port| port.outbox.as_ref()) else {
+        return 0;
+    };
+    let count = frames.len();
+    outbox.steer(&mut stack.core.cx.pool, frames, 0);
+    count - frames.len()
+}
+
+/// Is a frame that came by a port one of another shard's flows?
+pub(crate) fn is_foreign(stack: &Stack, port: u16, frame: &[u8]) -> bool {
+    let outbox = stack.ports.get(port).and_then(|port| port.outbox.as_ref());
+    outbox.is_some_and(|outbox| outbox.is_foreign(frame))
+}
+
 /// A datagram that is whole again, with its IP header first: handed to its flow's shard, or
 /// returned if it is this one's.
 #[cold]
 pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
     let Some(membership) = &stack.membership else { return Some(m) };
     let Home::Shard(to) = membership.steering.packet(m.as_slice()) else { return Some(m) };
-    let id = PortId(m.in_port());
-    let outbox = membership.outboxes.iter().find(|(port, _)| *port == id);
-    let (Some((_, outbox)), Some(port)) = (outbox, stack.ports.get(id.0)) else { return Some(m) };
+    let port = stack.ports.get(m.in_port());
+    let Some((port, outbox)) = port.and_then(|p| Some((p, p.outbox.as_ref()?))) else {
+        return Some(m);
+    };
     if to == membership.index {
         return Some(m);
     }
@@ -196,12 +215,10 @@ pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
 /// handed to it. `false`, and the frame is freed, if there is no way.
 #[cold]
 pub(crate) fn to_first(stack: &mut Stack, m: Mbuf) -> bool {
-    let id = PortId(m.in_port());
-    let outboxes = stack.membership.iter().flat_map(|membership| &membership.outboxes);
-    let outbox = outboxes.into_iter().find(|(port, _)| *port == id);
+    let outbox = stack.ports.get(m.in_port()).and_then(|port| port.outbox.as_ref());
     let pool = &mut stack.core.cx.pool;
     match outbox {
-        Some((_, outbox)) => outbox.send(0, m, pool),
+        Some(outbox) => outbox.send(0, m, pool),
         None => pool.free(m),
     }
     outbox.is_some()

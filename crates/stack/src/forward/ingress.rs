@@ -1,21 +1,24 @@
 //! Bursts of a port of a router: received, shown to taps, and forwarded, in bursts or one by one.
 //!
 //! Called by: `rx.rs`, instead of what a host does, so that a host pays nothing for it. Where a
-//! port of a trunk leaves its tag in the frames, forwarding in bursts skips it. RFC 1812 section
-//! 5.2.
+//! port of a trunk leaves its tag in the frames, forwarding in bursts skips it. Any shard of a
+//! router forwards what its queue brings: only what is left for the host has to come to its flow's
+//! shard (docs/decisions/0081). RFC 1812 section 5.2.
 
 use base::{LinkKind, MacAddr, Switch};
 use device::Burst;
 use device::vlan::Tag;
 
-use crate::Stack;
 use crate::rx::Received;
+use crate::{Stack, shard};
 
 /// Where frames came by.
 #[derive(Clone, Copy)]
 pub(super) struct Ingress {
     pub(super) port: u16,
     pub(super) link: (LinkKind, MacAddr),
+    /// They may be forwarded together.
+    in_bursts: bool,
     /// The frames have this tag of the port's.
     pub(super) tag: Option<Tag>,
 }
@@ -24,6 +27,18 @@ pub(super) struct Ingress {
 /// order. `None` if nothing came.
 #[inline(never)]
 pub(crate) fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
+    for _ in 0..shard::ROUNDS_MAX {
+        let received = burst(stack, port_id, frames)?;
+        if received.count > 0 {
+            return Some(received);
+        }
+        // All of them were for the host, and other shards'.
+    }
+    None
+}
+
+#[inline(always)]
+fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     let in_bursts = stack.core.cx.switches.on(Switch::ForwardBurst)
         && !stack.pace.is_on()
         && !stack.listeners.takes_anything();
@@ -31,6 +46,9 @@ pub(crate) fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Op
     let pool = &mut stack.core.cx.pool;
     // Taps add the tag to what they are shown.
     let tag = port.own_tag.filter(|_| in_bursts && port.taps.is_empty());
+    // Taps see a frame at its own shard, once.
+    let deferred = port.outbox.as_ref().filter(|_| port.taps.is_empty());
+    let is_deferred = deferred.inspect(|outbox| outbox.defer()).is_some();
     let count = match tag {
         Some(_) => port.device.rx_burst_tagged(pool, frames),
         None => port.device.rx_burst(pool, frames),
@@ -40,13 +58,48 @@ pub(crate) fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Op
     }
     stack.is_overrun = port.received(count, frames, stack.core.cx.now);
     let link = (port.limits.link, port.mac);
-    let ingress = Ingress { port: port_id, link, tag };
-    if in_bursts && let Some(mut bursts) = stack.forwarding.bursts.take() {
-        let bytes = bursts.divert(stack, &ingress, frames);
-        stack.forwarding.bursts = Some(bursts);
-        return Some(Received { count, bytes, link });
+    let ingress = Ingress { port: port_id, link, in_bursts, tag };
+    if !is_deferred {
+        return Some(Received { count, bytes: divert(stack, &ingress, frames), link });
     }
-    Some(Received { count, bytes: one_by_one(stack, &ingress, frames), link })
+    let handed_over = port.outbox.as_ref().map_or(0, |outbox| outbox.handed_over());
+    if handed_over > 0 {
+        let (elsewhere, bytes) = of_several(stack, &ingress, frames, handed_over);
+        return Some(Received { count: count - elsewhere, bytes, link });
+    }
+    let bytes = divert(stack, &ingress, frames);
+    let elsewhere = if frames.is_empty() { 0 } else { shard::steer(stack, port_id, frames) };
+    Some(Received { count: count - elsewhere, bytes, link })
+}
+
+/// A burst whose first frames other shards handed over: they stay here. How many of the others were
+/// handed on, and the bytes that were taken out.
+#[cold]
+#[inline(never)]
+fn of_several(
+    stack: &mut Stack,
+    ingress: &Ingress,
+    frames: &mut Burst,
+    handed_over: usize,
+) -> (usize, u64) {
+    let mut own: Burst = frames.drain(handed_over..).collect();
+    let bytes = divert(stack, ingress, frames) + divert(stack, ingress, &mut own);
+    let elsewhere = shard::steer(stack, ingress.port, &mut own);
+    frames.extend(own);
+    (elsewhere, bytes)
+}
+
+/// Forward what is not for this host, and leave the rest; how many bytes were taken out.
+#[inline(always)]
+fn divert(stack: &mut Stack, ingress: &Ingress, frames: &mut Burst) -> u64 {
+    if ingress.in_bursts
+        && let Some(mut bursts) = stack.forwarding.bursts.take()
+    {
+        let bytes = bursts.divert(stack, ingress, frames);
+        stack.forwarding.bursts = Some(bursts);
+        return bytes;
+    }
+    one_by_one(stack, ingress, frames)
 }
 
 /// The plain path; how many bytes it took out.

@@ -65,6 +65,7 @@ impl Ports {
             refused_since: None,
             asked_for_room: false,
             found_room: false,
+            outbox: None,
             forwarded: Forwarded::default(),
             name: Box::default(),
         });

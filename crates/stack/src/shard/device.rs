@@ -1,12 +1,13 @@
 //! A shard's queue of a device: frames of other shards' flows are handed to these, and theirs are
 //! received with its own.
 //!
-//! Called by: `rx.rs`, once a burst, on ports of shards alone. Between two shards there is a ring
-//! in each direction, with one producer and one consumer; order is kept. Where the device spreads
-//! its frames by the same hash, the rings carry neighbours' answers alone.
+//! Called by: `rx.rs`, once a burst, on ports of shards alone; `forward/ingress.rs`, which has the
+//! frames before the hash is asked, and asks it of what is left for the host. Between two shards
+//! there is a ring in each direction, with one producer and one consumer; order is kept. Where the
+//! device spreads its frames by the same hash, the rings carry neighbours' answers alone.
 //! Drop reasons: `shard_ring_full`, `mbuf_exhausted`. Limit: [`RING_FRAMES`].
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,13 +24,20 @@ use super::steering::{Home, Steering};
 pub const RING_FRAMES: usize = 512;
 
 /// Bursts of its own queue that one call takes, if all their frames are other shards'.
-const ROUNDS_MAX: usize = 8;
+pub(crate) const ROUNDS_MAX: usize = 8;
 
 /// The way to the other shards, of one port of one shard.
 pub(crate) struct Outbox {
+    index: usize,
+    link: LinkKind,
+    steering: Steering,
     /// By shard; `None` is the shard itself. Only that shard's thread takes the lock.
     rings: Mutex<Vec<Option<Producer<Mbuf>>>>,
     bells: Vec<Doorbell>,
+    /// The caller of the next burst steers it. Like `handed_over`, of the shard's thread alone.
+    defers: AtomicBool,
+    /// So many frames at the front of the last such burst were handed over by other shards.
+    handed_over: AtomicUsize,
     full: AtomicU64,
     exhausted: AtomicU64,
 }
@@ -51,6 +59,87 @@ impl Outbox {
         }
     }
 
+    /// The next burst is received as the device brings it: call [`Outbox::steer`] for what is left
+    /// of it, but for its first [`Outbox::handed_over`] frames.
+    #[inline(always)]
+    pub(crate) fn defer(&self) {
+        self.defers.store(true, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn takes_deferred(&self) -> bool {
+        let defers = self.defers.load(Ordering::Relaxed);
+        if defers {
+            self.defers.store(false, Ordering::Relaxed);
+        }
+        defers
+    }
+
+    /// So many frames of the last deferred burst are this shard's already, since others handed them
+    /// over.
+    #[inline(always)]
+    pub(crate) fn handed_over(&self) -> usize {
+        self.handed_over.load(Ordering::Relaxed)
+    }
+
+    /// Is a frame one of another shard's flows?
+    pub(super) fn is_foreign(&self, frame: &[u8]) -> bool {
+        matches!(self.steering.home(self.link, frame), Home::Shard(to) if to != self.index)
+    }
+
+    /// Hand over what is not this shard's of the frames from `from` on; `false` if all of them are.
+    #[inline(always)]
+    pub(super) fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
+        let mut homes: ArrayVec<Home, BURST> = ArrayVec::new();
+        let mut is_foreign = false;
+        for m in &into[from..] {
+            let home = self.steering.home(self.link, m.as_slice());
+            is_foreign |= home != Home::Shard(self.index);
+            homes.push(home);
+        }
+        if is_foreign {
+            self.hand_over(pool, into, from, &homes);
+        }
+        is_foreign
+    }
+
+    #[inline(never)]
+    fn hand_over(&self, pool: &mut Pool, into: &mut Burst, from: usize, homes: &[Home]) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames: Burst = into.drain(from..).collect();
+        let mut touched: ArrayVec<usize, BURST> = ArrayVec::new();
+        let mut all = false;
+        for (m, &home) in frames.into_iter().zip(homes) {
+            match home {
+                Home::Shard(to) if to == self.index => into.push(m),
+                Home::Shard(to) => {
+                    if !touched.contains(&to) {
+                        touched.push(to);
+                    }
+                    self.push(&mut rings, to, m, pool);
+                }
+                Home::All => {
+                    all = true;
+                    for to in (0..rings.len()).filter(|&to| to != self.index) {
+                        match pool.copy_of(m.as_slice()) {
+                            Some(copy) => self.push(&mut rings, to, copy, pool),
+                            None => {
+                                self.exhausted.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    }
+                    into.push(m);
+                }
+            }
+        }
+        drop(rings);
+        for (to, bell) in self.bells.iter().enumerate() {
+            if to != self.index && (all || touched.contains(&to)) {
+                bell.ring();
+            }
+        }
+    }
+
     /// Count what was lost since the last call.
     pub(super) fn count_drops(&self, drops: &mut Drops) {
         for (lost, reason) in
@@ -66,9 +155,6 @@ impl Outbox {
 /// One queue of a device, as a shard sees it.
 pub(super) struct Queue {
     device: Box<dyn Device>,
-    link: LinkKind,
-    steering: Steering,
-    index: usize,
     inbox: Vec<Consumer<Mbuf>>,
     outbox: Arc<Outbox>,
     bell: Doorbell,
@@ -82,29 +168,30 @@ pub(super) fn join(
     let bells: Vec<Doorbell> = devices.iter().map(|_| Doorbell::new()).collect();
     let mut inboxes: Vec<Vec<Consumer<Mbuf>>> = devices.iter().map(|_| Vec::new()).collect();
     let mut outboxes = Vec::new();
-    for from in 0..devices.len() {
+    for (index, device) in devices.iter().enumerate() {
         let ring = |(to, inbox): (usize, &mut Vec<Consumer<Mbuf>>)| {
-            let (producer, consumer) = (to != from).then(|| RingBuffer::new(RING_FRAMES))?;
+            let (producer, consumer) = (to != index).then(|| RingBuffer::new(RING_FRAMES))?;
             inbox.push(consumer);
             Some(producer)
         };
         let rings = inboxes.iter_mut().enumerate().map(ring).collect();
         outboxes.push(Arc::new(Outbox {
+            index,
+            link: device.limits().link,
+            steering,
             rings: Mutex::new(rings),
             bells: bells.clone(),
+            defers: AtomicBool::new(false),
+            handed_over: AtomicUsize::new(0),
             full: AtomicU64::new(0),
             exhausted: AtomicU64::new(0),
         }));
     }
-    let parts = devices.into_iter().zip(inboxes).zip(bells).zip(outboxes).enumerate();
-    let queue =
-        |(index, (((device, inbox), bell), outbox)): (usize, (((_, _), _), Arc<Outbox>))| {
-            let device: Box<dyn Device> = device;
-            let link = device.limits().link;
-            let out = Arc::clone(&outbox);
-            let queue = Queue { device, link, steering, index, inbox, outbox, bell };
-            (Box::new(queue) as Box<dyn Device>, out)
-        };
+    let parts = devices.into_iter().zip(inboxes).zip(bells).zip(outboxes);
+    let queue = |(((device, inbox), bell), outbox): (((_, _), _), Arc<Outbox>)| {
+        let out = Arc::clone(&outbox);
+        (Box::new(Queue { device, inbox, outbox, bell }) as Box<dyn Device>, out)
+    };
     parts.map(queue).collect()
 }
 
@@ -126,59 +213,6 @@ impl Queue {
     fn has_received(&self) -> bool {
         self.inbox.iter().any(|ring| !ring.is_empty())
     }
-
-    /// Hand over what is not this shard's of the frames from `from` on; `false` if all of them are.
-    #[inline(always)]
-    fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
-        let mut homes: ArrayVec<Home, BURST> = ArrayVec::new();
-        let mut is_foreign = false;
-        for m in &into[from..] {
-            let home = self.steering.home(self.link, m.as_slice());
-            is_foreign |= home != Home::Shard(self.index);
-            homes.push(home);
-        }
-        if is_foreign {
-            self.hand_over(pool, into, from, &homes);
-        }
-        is_foreign
-    }
-
-    #[inline(never)]
-    fn hand_over(&self, pool: &mut Pool, into: &mut Burst, from: usize, homes: &[Home]) {
-        let mut rings = self.outbox.rings.lock().unwrap_or_else(PoisonError::into_inner);
-        let frames: Burst = into.drain(from..).collect();
-        let mut touched: ArrayVec<usize, BURST> = ArrayVec::new();
-        let mut all = false;
-        for (m, &home) in frames.into_iter().zip(homes) {
-            match home {
-                Home::Shard(to) if to == self.index => into.push(m),
-                Home::Shard(to) => {
-                    if !touched.contains(&to) {
-                        touched.push(to);
-                    }
-                    self.outbox.push(&mut rings, to, m, pool);
-                }
-                Home::All => {
-                    all = true;
-                    for to in (0..rings.len()).filter(|&to| to != self.index) {
-                        match pool.copy_of(m.as_slice()) {
-                            Some(copy) => self.outbox.push(&mut rings, to, copy, pool),
-                            None => {
-                                self.outbox.exhausted.fetch_add(1, Ordering::Relaxed);
-                            }
-                        }
-                    }
-                    into.push(m);
-                }
-            }
-        }
-        drop(rings);
-        for (to, bell) in self.outbox.bells.iter().enumerate() {
-            if to != self.index && (all || touched.contains(&to)) {
-                bell.ring();
-            }
-        }
-    }
 }
 
 impl Device for Queue {
@@ -187,12 +221,17 @@ impl Device for Queue {
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
         self.receive(into);
+        if self.outbox.takes_deferred() {
+            let handed_over = into.len() - before;
+            self.outbox.handed_over.store(handed_over, Ordering::Relaxed);
+            return handed_over + self.device.rx_burst(pool, into);
+        }
         for _ in 0..ROUNDS_MAX {
             let from = into.len();
             if into.is_full() || self.device.rx_burst(pool, into) == 0 {
                 break;
             }
-            if !self.steer(pool, into, from) {
+            if !self.outbox.steer(pool, into, from) {
                 break;
             }
         }

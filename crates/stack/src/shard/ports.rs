@@ -26,8 +26,8 @@ pub fn add_port(
     for (stack, (queue, outbox)) in stacks.iter_mut().zip(queues) {
         let addresses = if stack.is_follower() { Vec::new() } else { config.addresses.clone() };
         let id = stack.add_port(queue, PortConfig { mac: config.mac, addresses });
-        if let (Some(membership), Some(outbox)) = (&mut stack.membership, outbox) {
-            membership.outboxes.push((id, outbox));
+        if let Some(port) = stack.ports.get_mut(id.0) {
+            port.outbox = outbox;
         }
         ids.push(id);
     }
@@ -39,9 +39,8 @@ pub fn add_port(
 pub fn remove_port(stacks: &mut [&mut Stack], id: PortId) -> bool {
     let mut is_there = false;
     for stack in stacks {
-        if let Some(membership) = &mut stack.membership {
-            let gone = membership.outboxes.extract_if(.., |(port, _)| *port == id);
-            gone.for_each(|(_, outbox)| outbox.count_drops(&mut stack.core.drops));
+        if let Some(outbox) = stack.ports.get(id.0).and_then(|port| port.outbox.as_ref()) {
+            outbox.count_drops(&mut stack.core.drops);
         }
         is_there |= stack.remove_port(id).is_some();
     }
@@ -66,11 +65,9 @@ pub fn replace_port(
     let queues = queues(stacks, devices);
     for (stack, (queue, outbox)) in stacks.iter_mut().zip(queues) {
         stack.replace_port(id, queue).map_err(|(why, _)| why)?;
-        let Some(membership) = &mut stack.membership else { continue };
-        let old = membership.outboxes.iter_mut().find(|(port, _)| *port == id);
-        if let (Some((_, old)), Some(outbox)) = (old, outbox) {
+        let Some(port) = stack.ports.get_mut(id.0) else { continue };
+        if let Some(old) = core::mem::replace(&mut port.outbox, outbox) {
             old.count_drops(&mut stack.core.drops);
-            *old = outbox;
         }
     }
     Ok(())

@@ -57,10 +57,8 @@ impl Turns {
 
     /// The turn ends.
     pub fn end(&mut self, stack: &mut Stack) {
-        if let Some(membership) = &stack.membership {
-            for (_, outbox) in &membership.outboxes {
-                outbox.count_drops(&mut stack.core.drops);
-            }
+        for outbox in stack.ports.iter().filter_map(|port| port.outbox.as_ref()) {
+            outbox.count_drops(&mut stack.core.drops);
         }
         if let Some(reader) = &self.reader {
             return reader.end();

@@ -4,6 +4,7 @@ mod equal;
 mod host;
 mod policy;
 mod threads;
+mod transit;
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -13,14 +13,12 @@ use crate::{ReplaceError, Route, Stack, shard};
 
 const FAR: [u8; 4] = [203, 0, 113, 9];
 
-/// Offer a packet of a flow of the second shard to `to`, and return the queues of port 1 by which
+/// Offer a packet to `to` by the second shard's queue, and return the queues of port 1 by which
 /// something left.
 fn forward(world: &mut World, from: IpAddr, to: IpAddr) -> [usize; 2] {
-    let (steering, to) = (world.shards[0].steering(), SocketAddr::new(to, 2_000));
-    let of_second = |port: &u16| steering.of_flow(SocketAddr::new(from, *port), to) == 1;
-    let port = (1_000..).find(of_second).expect("a flow of the second shard");
-    let whole = datagram(SocketAddr::new(from, port), to, &[0; 20]);
-    world.offer(0, 0, &frame(0, from, to.ip(), ipv4::UDP, 64, &whole));
+    let to = SocketAddr::new(to, 2_000);
+    let whole = datagram(SocketAddr::new(from, 1_000), to, &[0; 20]);
+    world.offer(0, 1, &frame(0, from, to.ip(), ipv4::UDP, 64, &whole));
     world.poll();
     let sent = world.sent();
     [sent[1][0].len(), sent[1][1].len()]
@@ -36,7 +34,11 @@ fn a_forwarded_packet_whose_route_the_rib_has_goes_by_the_first_shard() {
     let net = |text: &str| text.parse().expect("a network");
     let add = |world: &mut World, route| assert!(world.shards[0].enter().add_route(route));
     add(&mut world, Route::new(net("203.0.113.0/24"), via(9), 1));
-    assert_eq!(forward(&mut world, from, far), [0, 1], "plain: by its own shard");
+    assert_eq!(
+        forward(&mut world, from, far),
+        [0, 1],
+        "plain: by the shard whose queue brought it"
+    );
     // Of a member of a group alone: a forwarded packet has the next shorter prefix.
     let access = Some(Arc::new(Access::Include(Arc::from([7]))));
     let restricted = Route { access, ..Route::new(net("203.0.113.8/29"), via(10), 1) };
@@ -112,7 +114,7 @@ fn a_port_is_replaced_and_removed_at_all_shards_or_at_none() {
     assert_eq!(replaced, Ok(()));
     world.wires[1] = wires;
     assert_eq!(forward(&mut world, from, to), [0, 1], "by the new device");
-    // By the new device's wrong queue.
+    // By each queue of the new device.
     let back = datagram(SocketAddr::new(to, 7), SocketAddr::new(from, 7), &[0; 20]);
     for queue in 0..2 {
         world.offer(1, queue, &frame(1, to, from, ipv4::UDP, 64, &back));

@@ -1,0 +1,111 @@
+//! A router of two shards: each forwards what its queue brings, whosever the flow is, and what is
+//! for the router itself comes to the shard of its flow.
+
+use base::{Counter, DropReason, Owner, Switch, WallTime};
+use bpf::{Filter, Insn, Program, Settings, Tap};
+use wire::ipv4;
+
+use super::host::received;
+use super::*;
+
+const FLOWS: u8 = 64;
+
+/// A frame from the `n`th of some hosts at port 0 to `to`, and the shard of its flow.
+fn of_flow(world: &World, n: u8, to: SocketAddr) -> (Vec<u8>, usize) {
+    let from = SocketAddr::new(host(0, 9 + n % 30, false), 3_000 + u16::from(n));
+    let whole = datagram(from, to, &[n; 40]);
+    let home = world.shards[0].steering().of_flow(from, to);
+    (frame(0, from.ip(), to.ip(), ipv4::UDP, 64, &whole), home)
+}
+
+fn everything() -> Tap {
+    let program = Program::new(&[Insn::new(0x06, 0, 0, 96)]).expect("it ends in a return");
+    Tap::new(Filter::new(program), Settings::default()).expect("settings in range")
+}
+
+fn total(world: &mut World, counter: Counter) -> u64 {
+    world.shards.iter_mut().map(|shard| shard.enter().counters().of(counter)).sum()
+}
+
+/// Datagrams to both of the router's addresses, each by the queue that is not its shard's, together
+/// with packets to be forwarded; in bursts or not, with taps or without.
+fn arrive(in_bursts: bool, tapped: bool) {
+    let mut world = World::router(2);
+    world.poll();
+    // The second address is the other port's: a router takes packets to any of its own.
+    let ours = [0, 1].map(|port| SocketAddr::new(host(port, 1, false), 7_000));
+    let mut sockets = Vec::new();
+    let mut taps = Vec::new();
+    for shard in &mut world.shards {
+        let mut stack = shard.enter();
+        stack.set_switch(Switch::ForwardBurst, in_bursts);
+        sockets.push(ours.map(|addr| stack.udp_bind(addr, Owner::program()).expect("free")));
+        if tapped {
+            taps.push(stack.add_tap(PortId(0), everything(), WallTime(0)).expect("a port"));
+        }
+    }
+    let beyond = SocketAddr::new(host(1, 9, false), 2_000);
+    let mut due = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
+    let mut by_queue = [0, 0];
+    for n in 0..FLOWS {
+        for (at, to) in ours.into_iter().enumerate() {
+            let (frame, home) = of_flow(&world, n, to);
+            world.offer(0, 1 - home, &frame);
+            due[home][at].push(n);
+        }
+        let (frame, home) = of_flow(&world, n, beyond);
+        world.offer(0, 1 - home, &frame);
+        by_queue[if tapped { home } else { 1 - home }] += 1;
+    }
+    // The second shard first: what it hands over comes to the first one with frames of its own.
+    while world.shards[1].poll(NOW) > 0 {}
+    world.poll();
+    for (shard, due) in due.into_iter().enumerate() {
+        for (at, due) in due.into_iter().enumerate() {
+            assert!(due.len() > 10, "{due:?}");
+            let mut got = received(&mut world.shards[shard], sockets[shard][at]);
+            got.sort_unstable();
+            assert_eq!(got, due, "shard {shard}, address {at}");
+        }
+    }
+    let sent = world.sent();
+    assert_eq!([sent[1][0].len(), sent[1][1].len()], by_queue, "bursts: {in_bursts}");
+    // However often a frame changes hands, it came once.
+    let offered = u64::from(FLOWS) * 3;
+    assert_eq!(total(&mut world, Counter::RxFrames), offered);
+    assert_eq!(total(&mut world, Counter::Forwarded), u64::from(FLOWS));
+    let mut seen = 0;
+    for (shard, &id) in world.shards.iter_mut().zip(&taps) {
+        seen += shard.enter().tap(id).expect("it is there").counters().seen;
+    }
+    // Received ones, and those that the port sent: none.
+    assert_eq!(seen, if tapped { offered } else { 0 });
+    assert_eq!(world.outstanding(), 0);
+}
+
+#[test]
+fn what_is_for_a_router_comes_to_the_shard_of_its_flow() {
+    for (in_bursts, tapped) in [(true, false), (false, false), (true, true), (false, true)] {
+        arrive(in_bursts, tapped);
+    }
+}
+
+/// Only a datagram of a flow of the second shard that is whole at the first is handed over.
+#[test]
+fn a_shard_hands_over_nothing_that_it_forwards() {
+    let mut world = World::router(2);
+    world.poll();
+    let beyond = SocketAddr::new(host(1, 9, false), 2_000);
+    for _ in 0..crate::shard::RING_FRAMES / 16 {
+        for n in 0..FLOWS {
+            let (frame, _) = of_flow(&world, n, beyond);
+            world.offer(0, 0, &frame);
+        }
+    }
+    // More than the ring holds, and the other shard takes nothing from it.
+    while world.shards[0].poll(NOW) > 0 {}
+    let offered = usize::from(FLOWS) * crate::shard::RING_FRAMES / 16;
+    assert_eq!(world.sent()[1][0].len(), offered);
+    assert_eq!(world.shards[0].enter().drops().of(DropReason::ShardRingFull), 0);
+    assert_eq!(world.outstanding(), 0);
+}
