@@ -1,6 +1,6 @@
-//! `wirespeed up` of two shards, between kernels of namespaces: over TAPs of two queues, over groups
-//! of packet sockets and over the queues of AF_XDP, with neighbours, VLANs, transfers of many
-//! flows, and reloads.
+//! `wirespeed up` of two shards, between kernels of namespaces: over TAPs of two queues, over
+//! groups of packet sockets and over the queues of AF_XDP, with neighbours, VLANs, transfers of
+//! many flows, and reloads.
 
 use std::process::{Command, Stdio};
 

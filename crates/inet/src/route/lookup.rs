@@ -49,8 +49,8 @@ impl Routes {
         self.rules.find(selects, |table| self.lookup_in(table, dst, src, sender))
     }
 
-    /// Is the RIB to say where this goes, which another stack has? If it has no route here, that may
-    /// be because what this one has of the RIB is a moment old.
+    /// Is the RIB to say where this goes, which another stack has? If it has no route here, that
+    /// may be because what this one has of the RIB is a moment old.
     #[cold]
     pub fn needs_rib(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
         if !self.follows() {

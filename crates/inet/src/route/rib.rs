@@ -69,8 +69,8 @@ pub(super) fn level(target: &Target) -> Level {
 
 impl Routes {
     /// The routes of another stack, to look destinations up: between [`super::Reader::begin`] and
-    /// `end` of a reader of the same FIB. None can be added, and none are listed. Those that are not
-    /// for everybody are in [`Routes::follow_restricted`].
+    /// `end` of a reader of the same FIB. None can be added, and none are listed. Those that are
+    /// not for everybody come by [`Routes::follow_restricted`].
     pub fn following(fib: &Fib) -> Routes {
         Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
     }

@@ -1,5 +1,5 @@
-//! Rules and restricted routes: another shard does what the first one would have done, for forwarded
-//! packets and for sockets. Ports that come and go.
+//! Rules and restricted routes: another shard does what the first one would have done, for
+//! forwarded packets and for sockets. Ports that come and go.
 
 use core::num::NonZeroU8;
 use std::sync::Arc;
