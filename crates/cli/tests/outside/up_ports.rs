@@ -88,8 +88,14 @@ fn by_itself() {
 
 /// The router's end of a pair is `r` and the number; the other is the host's, who has `.2`.
 pub(crate) fn veth(number: u8, host: &Namespace) {
+    veth_of_queues(number, host, 1);
+}
+
+/// The same with so many queues at both ends.
+pub(crate) fn veth_of_queues(number: u8, host: &Namespace, count: u8) {
     let (ours, theirs) = (format!("r{number}"), format!("h{number}"));
-    assert!(ip(&format!("link add {ours} type veth peer name {theirs}")));
+    let queues = format!("numrxqueues {count} numtxqueues {count}");
+    assert!(ip(&format!("link add {ours} {queues} type veth peer name {theirs} {queues}")));
     // The router's end has no address of the kernel's.
     std::fs::write(format!("/proc/sys/net/ipv6/conf/{ours}/disable_ipv6"), "1").expect("root may");
     assert!(ip(&format!("link set {ours} up")));

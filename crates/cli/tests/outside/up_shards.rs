@@ -1,5 +1,6 @@
-//! `wirespeed up` of two shards, between kernels of namespaces: over TAPs of two queues and over
-//! groups of packet sockets, with neighbours, VLANs, transfers of many flows, and reloads.
+//! `wirespeed up` of two shards, between kernels of namespaces: over TAPs of two queues, over
+//! groups of packet sockets and over the queues of AF_XDP, with neighbours, VLANs, transfers of
+//! many flows, and reloads.
 
 use std::process::{Command, Stdio};
 
@@ -8,13 +9,15 @@ use serde_json::Value;
 use testbed::{Case, Namespace, Need, Running, ip, until};
 
 use crate::up::{CONFIG, TIMEOUT, World, pings};
-use crate::up_ports::{hosts_ping, port, veth};
+use crate::up_ports::{hosts_ping, port, veth, veth_of_queues};
 
 const IPERF3: Need = Need::Program("iperf3", "iperf3");
+const ETHTOOL: Need = Need::Program("ethtool", "ethtool");
 
 pub(crate) const CASES: &[Case] = &[
     ("up_of_two_shards_forwards_over_taps", &[Need::PING, IPERF3], taps),
-    ("up_of_two_shards_forwards_over_packet_sockets", &[Need::PING, IPERF3], packets),
+    ("up_of_two_shards_forwards_over_packet_sockets", &[Need::PING, IPERF3, ETHTOOL], packets),
+    ("up_of_two_shards_forwards_over_xdp_queues", &[Need::PING, IPERF3, ETHTOOL], xdp_queues),
     ("up_of_two_shards_reloads", &[Need::PING], reloads),
     ("up_says_what_shards_cannot_have", &[], refused),
 ];
@@ -92,18 +95,50 @@ fn packets() {
     let hosts = [Namespace::new().expect("root may"), Namespace::new().expect("root may")];
     veth(1, &hosts[0]);
     veth(2, &hosts[1]);
-    for (host, end) in hosts.iter().zip(["h1", "h2"]) {
-        // A super-segment is not forwarded.
-        let off = || Command::new("ethtool").args(["-K", end, "tso", "off", "gso", "off"]).status();
-        assert!(host.inside(off).expect("no panic").is_ok_and(|status| status.success()));
-    }
-    let config =
-        port("one", "packet:r1", "\"10.1.0.1/24\"") + &port("two", "packet:r2", "\"10.2.0.1/24\"");
-    let world = World::started(&sharded(&config));
+    // A super-segment is not forwarded.
+    leaves_to_nobody(&hosts, &["tso", "gso"]);
+    let world = World::started(&sharded(&between("packet")));
     assert!(until(TIMEOUT, || hosts_ping(&hosts[0], "10.2.0.2")), "{}", world.log());
     transfers(&hosts[1], Some(&hosts[0]), "10.2.0.2");
     both_forwarded(&world);
     assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// A router of two ports of that kind.
+fn between(kind: &str) -> String {
+    port("one", &format!("{kind}:r1"), "\"10.1.0.1/24\"")
+        + &port("two", &format!("{kind}:r2"), "\"10.2.0.1/24\"")
+}
+
+/// The hosts do this work by themselves.
+fn leaves_to_nobody(hosts: &[Namespace], work: &[&str]) {
+    for (host, end) in hosts.iter().zip(["h1", "h2"]) {
+        let off = || {
+            let words = work.iter().flat_map(|what| [what, "off"]);
+            Command::new("ethtool").args(["-K", end]).args(words).stdout(Stdio::null()).status()
+        };
+        assert!(host.inside(off).expect("no panic").is_ok_and(|status| status.success()));
+    }
+}
+
+/// The kernel puts a flow into either queue, which need not be that of its shard.
+fn xdp_queues() {
+    let hosts = [Namespace::new().expect("root may"), Namespace::new().expect("root may")];
+    veth_of_queues(1, &hosts[0], 2);
+    veth_of_queues(2, &hosts[1], 2);
+    // Nor does this device finish checksums.
+    leaves_to_nobody(&hosts, &["tso", "gso", "tx"]);
+    let config = between("xdp") + "[privileges]\nseparate = false\n";
+    let world = World::started(&sharded(&config));
+    assert!(until(TIMEOUT, || hosts_ping(&hosts[0], "10.2.0.2")), "{}", world.log());
+    assert!(hosts_ping(&hosts[0], "10.1.0.1"), "the router itself answers");
+    assert!(hosts_ping(&hosts[1], "10.1.0.1"), "by any of its addresses");
+    transfers(&hosts[1], Some(&hosts[0]), "10.2.0.2");
+    both_forwarded(&world);
+    assert_eq!(world.end(Signal::TERM), 0);
+    // The program of the interface went with the router.
+    let shown = || Command::new("ip").args(["link", "show", "r1"]).output().expect("ip starts");
+    assert!(until(TIMEOUT, || !String::from_utf8_lossy(&shown().stdout).contains("xdp")));
 }
 
 fn reloads() {

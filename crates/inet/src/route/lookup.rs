@@ -45,14 +45,12 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
-        if self.needs_rib(dst, src, sender) {
-            return Err(NoRoute::None);
-        }
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
         self.rules.find(selects, |table| self.lookup_in(table, dst, src, sender))
     }
 
-    /// Is the RIB to say where this goes, which another stack has? Such a packet has no route here.
+    /// Is the RIB to say where this goes, which another stack has? If it has no route here, that
+    /// may be because what this one has of the RIB is a moment old.
     #[cold]
     pub fn needs_rib(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
         if !self.follows() {
@@ -101,7 +99,7 @@ impl Routes {
     /// The route that [`Routes::lookup`] finds the next hop by.
     ///
     /// # Errors
-    /// [`NoRoute`].
+    /// [`NoRoute`]; always if the RIB is another stack's.
     pub fn route_for(
         &self,
         dst: IpAddr,
@@ -124,12 +122,16 @@ impl Routes {
     ) -> Result<(&Route, Option<Rule>), NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
         self.rules.find_by(selects, |rule, table| {
+            if self.follows() {
+                return None;
+            }
             let route = self.walk(table, dst, flow_of(src, dst), sender)?;
             Some((route, rule.copied()))
         })
     }
 
-    /// The best route of a table to `dst` for a sender, by the RIB.
+    /// The best route of a table to `dst` for a sender, by the RIB. A stack that has another's FIB
+    /// walks from a restricted prefix on, and has all that is around it.
     #[cold]
     fn walk(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<&Route> {
         self.prefixes_of(table, dst).find_map(|known| self.choose(known, dst, flow, sender))
@@ -140,7 +142,7 @@ impl Routes {
         let (key, is_v6) = (key_of(dst), dst.is_ipv6());
         let lengths = (0..=if is_v6 { 128 } else { 32 }).rev();
         lengths.filter_map(move |len| {
-            self.levels.get(&(Reverse(len), is_v6, table))?.get(&(key & mask(len)))
+            self.walked().get(&(Reverse(len), is_v6, table))?.get(&(key & mask(len)))
         })
     }
 

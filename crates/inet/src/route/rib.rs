@@ -6,11 +6,13 @@
 use core::cmp::Reverse;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::{Cidr, Instant};
 
 use super::fib::{Fib, Root, Target, Writer};
 use super::group::{GroupIndex, Path};
+use super::restricted::{Index, Levels, Restricted};
 use super::rule::Rules;
 use super::shared::key_of;
 use super::trie::{Prefix, SHORT, mask};
@@ -22,7 +24,7 @@ pub(super) type Level = (Reverse<u8>, IsV6, u32);
 pub(super) type IsV6 = bool;
 
 /// The routes to one prefix, the best first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) routes: Vec<Route>,
     /// What the FIB has for them: nothing if the links of all their ports are down.
@@ -36,7 +38,7 @@ pub(super) struct Known {
 /// The routes of a stack.
 #[derive(Debug, Default)]
 pub struct Routes {
-    pub(super) levels: BTreeMap<Level, BTreeMap<u128, Known>>,
+    pub(super) levels: Levels,
     /// Prefixes of each version and table.
     prefixes: BTreeMap<(IsV6, u32), usize>,
     len: usize,
@@ -45,9 +47,12 @@ pub struct Routes {
     expiries: BTreeMap<Instant, usize>,
     fib: Writer,
     /// Ports whose link is down: no packet goes by their routes.
-    down: BTreeSet<u16>,
+    pub(super) down: BTreeSet<u16>,
     /// The FIB is another stack's: it has no routes of its own, and takes none.
     follows: bool,
+    /// Then: what it has of the other's RIB.
+    pub(super) lent: Arc<Restricted>,
+    pub(super) index: Index,
     pub(super) rules: Rules,
     /// Routes that are not for everybody.
     pub(super) restricted: usize,
@@ -58,13 +63,14 @@ fn target(dest: Cidr, table: u32) -> Target {
     Target { table, is_v6: dest.addr.is_ipv6(), prefix }
 }
 
-fn level(target: &Target) -> Level {
+pub(super) fn level(target: &Target) -> Level {
     (Reverse(target.prefix.len), target.is_v6, target.table)
 }
 
 impl Routes {
     /// The routes of another stack, to look destinations up: between [`super::Reader::begin`] and
-    /// `end` of a reader of the same FIB. None can be added, and none are listed.
+    /// `end` of a reader of the same FIB. None can be added, and none are listed. Those that are
+    /// not for everybody come by [`Routes::follow_restricted`].
     pub fn following(fib: &Fib) -> Routes {
         Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
     }
@@ -193,6 +199,7 @@ impl Routes {
     pub fn forget_port(&mut self, port: u16) {
         self.remove(|r| r.port == port);
         self.down.remove(&port);
+        self.index.forget();
     }
 
     /// The link of a port is up from now on, or down: then no packet goes by its routes, as if they
@@ -214,6 +221,7 @@ impl Routes {
         for target in self.targets(|route| route.port == port) {
             self.change(target, |_| ());
         }
+        self.index.forget();
         true
     }
 
@@ -310,6 +318,7 @@ impl Routes {
         if is_new && group != GroupIndex::NONE {
             self.widen_if_many(table, is_v6);
         }
+        self.note_restricted(&target);
         self.fib.reclaim();
     }
 

@@ -1,16 +1,17 @@
 //! What the first shard publishes to the others: addresses, permanent neighbours, rules, switches,
-//! and whether packets are forwarded. Routes are not copied: all look up in one FIB
-//! (decision 0075).
+//! and whether packets are forwarded. Routes are not copied, but for those that are not for
+//! everybody and those around them: all look up in one FIB (decision 0075).
 //!
 //! Called by: `turns.rs`. It is published as a whole, with a version that a shard reads once a
 //! turn; the lock is taken only if that is another.
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{MacAddr, Switches};
 use inet::neighbour::State as NeighbourState;
+use inet::route::Restricted;
 use inet::{Address, Rule};
 
 use crate::local::LocalAddrs;
@@ -32,6 +33,7 @@ struct State {
     addresses: Vec<(PortId, Vec<Address>, LocalAddrs)>,
     neighbours: Vec<(PortId, IpAddr, MacAddr)>,
     rules: Vec<Rule>,
+    restricted: Arc<Restricted>,
 }
 
 /// What tells that the first shard's state is another than it was.
@@ -64,6 +66,7 @@ impl Published {
             addresses: addresses.collect(),
             neighbours: neighbours.collect(),
             rules: stack.routes.rules().to_vec(),
+            restricted: Arc::clone(stack.routes.restricted_part()),
         };
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -85,6 +88,7 @@ impl Published {
         if stack.routes.rules() != state.rules {
             stack.routes.set_rules(&state.rules);
         }
+        stack.routes.follow_restricted(&state.restricted);
         let known = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
         let known: Vec<_> = known.map(|row| (PortId(row.port), row.ip)).collect();
         for (port, ip) in known {

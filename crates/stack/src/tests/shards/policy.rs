@@ -1,11 +1,12 @@
-//! Rules and restricted routes: another shard does what the first one would have done, or hands it
-//! what only the RIB can say. Ports that come and go.
+//! Rules and restricted routes: another shard does what the first one would have done, for
+//! forwarded packets and for sockets. Ports that come and go.
 
+use core::num::NonZeroU8;
 use std::sync::Arc;
 
-use base::{Counter, DropReason};
+use base::{Counter, DropReason, Owner};
 use inet::route::Action;
-use inet::{Access, Rule};
+use inet::{Access, Rule, Sender};
 use wire::ipv4;
 
 use super::*;
@@ -25,7 +26,7 @@ fn forward(world: &mut World, from: IpAddr, to: IpAddr) -> [usize; 2] {
 }
 
 #[test]
-fn a_forwarded_packet_whose_route_the_rib_has_goes_by_the_first_shard() {
+fn a_forwarded_packet_to_a_restricted_route_goes_where_the_first_shard_would_send_it() {
     let mut world = World::router(2);
     world.poll();
     world.sent();
@@ -44,15 +45,121 @@ fn a_forwarded_packet_whose_route_the_rib_has_goes_by_the_first_shard() {
     let restricted = Route { access, ..Route::new(net("203.0.113.8/29"), via(10), 1) };
     add(&mut world, restricted);
     for _ in 0..3 {
-        assert_eq!(forward(&mut world, from, far), [1, 0], "the first shard has the RIB");
+        assert_eq!(forward(&mut world, from, far), [0, 1], "what is around it is published");
     }
     let other = IpAddr::from([203, 0, 113, 99]);
     assert_eq!(forward(&mut world, from, other), [0, 1], "not restricted");
     world.shards[0].enter().remove_route(net("203.0.113.0/24"), PortId(1));
     assert_eq!(forward(&mut world, from, far), [0, 0]);
+    // The first shard, which has the RIB, has the last word.
     let drops = world.shards[0].enter().drops().of(DropReason::IpNoRoute);
     assert_eq!((drops, world.shards[1].enter().drops().total()), (1, 0));
     assert_eq!(world.outstanding(), 0);
+}
+
+fn user(group: u32) -> Owner {
+    Owner { uid: 1_000 + group, groups: Arc::from([group]) }
+}
+
+#[test]
+fn a_user_of_another_shard_has_his_routes_and_no_others() {
+    let mut world = World::router(2);
+    world.poll();
+    world.sent();
+    let far = SocketAddr::new(FAR.into(), 9);
+    let dest = "203.0.113.0/24".parse().expect("a network");
+    let route = |port: usize, access: Access| Route {
+        access: Some(Arc::new(access)),
+        ..Route::new(dest, Some(host(port, 9, false)), port as u16)
+    };
+    let sent_by = |world: &mut World, group| {
+        let mut stack = world.shards[1].enter();
+        let ours = SocketAddr::new(host(0, 1, false), 5_000);
+        let socket = stack.udp_bind(ours, user(group)).expect("free");
+        let is_sent = stack.udp_send(socket, far, &[7; 20], NOW).is_ok();
+        stack.udp_close(socket);
+        drop(stack);
+        world.poll();
+        let sent = world.sent().map(|queues| queues.concat().len());
+        assert_eq!(sent.iter().sum::<usize>(), usize::from(is_sent));
+        sent
+    };
+    assert_eq!(sent_by(&mut world, 7), [0, 0]);
+    let members = route(0, Access::Include(Arc::from([7])));
+    assert!(world.shards[0].enter().add_route(members));
+    assert_eq!(sent_by(&mut world, 7), [1, 0]);
+    assert_eq!(sent_by(&mut world, 9), [0, 0], "no member");
+    let others = Route { metric: 9, ..route(1, Access::Exclude(Arc::from([7]))) };
+    assert!(world.shards[0].enter().add_route(others));
+    assert_eq!(sent_by(&mut world, 7), [1, 0]);
+    assert_eq!(sent_by(&mut world, 9), [0, 1]);
+    world.shards[0].enter().remove_route(dest, PortId(0));
+    assert_eq!(sent_by(&mut world, 7), [0, 0]);
+    assert_eq!(world.outstanding(), 0);
+}
+
+/// Nested prefixes, some of which are not for everybody, in two tables that rules select.
+fn random_change(random: &mut Random, stack: &mut Stack) {
+    let len = [0, 8, 16, 24, 25, 32][random.below(6)];
+    let addr = IpAddr::from([203, 0, random.below(2) as u8, random.below(3) as u8]);
+    let dest = base::Cidr { addr, prefix_len: len }.network();
+    let port = random.below(2);
+    if random.below(4) == 0 {
+        stack.remove_route(dest, PortId(port as u16));
+        return;
+    }
+    if random.below(8) == 0 {
+        let group = Some([7, 9][random.below(2)]);
+        let rule = Rule { group, ..Rule::new(10, Action::Table(100)) };
+        if !stack.remove_rule(&rule) {
+            stack.add_rule(rule).expect("room");
+        }
+        return;
+    }
+    let groups = Arc::from([[7, 9][random.below(2)]]);
+    let access = match random.below(6) {
+        0 => Some(Access::Include(groups)),
+        1 => Some(Access::Exclude(groups)),
+        _ => None,
+    };
+    let route = Route {
+        access: access.map(Arc::new),
+        no_forward: random.below(6) == 0,
+        metric: random.below(3) as u32,
+        weight: NonZeroU8::new(random.below(3) as u8),
+        table: [inet::route::MAIN_TABLE, 100][random.below(2)],
+        ..Route::new(dest, Some(host(port, 9 + random.below(4) as u8, false)), port as u16)
+    };
+    assert!(stack.add_route(route));
+}
+
+#[test]
+fn every_shard_looks_up_what_the_first_one_does() {
+    let owners = [user(7), user(9), user(11), Owner::program()];
+    for seed in 1..=20 {
+        let mut random = Random(seed * 0x9e37_79b9);
+        let mut world = World::router(2);
+        let (mut found, mut differ) = (0, 0);
+        for _ in 0..60 {
+            random_change(&mut random, &mut world.shards[0].enter());
+            for _ in 0..20 {
+                let last = [random.below(2), random.below(3), random.below(3)].map(|n| n as u8);
+                let dst = IpAddr::from([203, last[0] & 1, last[1], last[2]]);
+                let mut ask = |sender: Sender<'_>| {
+                    let mut look =
+                        |n: usize| world.shards[n].enter().routes.lookup(dst, None, sender);
+                    let hops = [look(0), look(1)];
+                    assert_eq!(hops[1], hops[0], "seed {seed}: {dst} for {sender:?}");
+                    found += usize::from(hops[0].is_ok());
+                    hops[0]
+                };
+                let transit = ask(Sender::Transit { in_port: 0 });
+                let sockets = owners.iter().map(|owner| ask(Sender::Socket { owner, mark: 0 }));
+                differ += sockets.filter(|hop| *hop != transit).count();
+            }
+        }
+        assert!(found > 500 && differ > 50, "{found} found, {differ} by sender");
+    }
 }
 
 #[test]
