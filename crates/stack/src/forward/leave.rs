@@ -67,9 +67,9 @@ fn put<const AT: usize, const N: usize>(
     frames: &mut IntoIter<Mbuf, BURST>,
 ) -> u64 {
     let (mut received, mut sent) = (0, 0);
-    let frames = seen.iter().zip(frames).map(|(seen, mut m)| {
+    for (m, seen) in frames.as_mut_slice().iter_mut().zip(seen) {
         received += m.len();
-        let priority = if AT == N { 0 } else { priority::<AT>(&m) };
+        let priority = if AT == N { 0 } else { priority::<AT>(m) };
         // What the headers have in common stays where it is.
         m.keep(AT.saturating_sub(N), AT.min(N) + usize::from(seen.len));
         if N > AT {
@@ -97,10 +97,9 @@ fn put<const AT: usize, const N: usize>(
                 *front = header;
             }
         }
-        sent += m.len();
-        m
-    });
-    port.extend_uncounted(frames);
+        sent += N + usize::from(seen.len);
+    }
+    port.extend_uncounted(frames.take(seen.len()));
     // Without tags, as in the host's path.
     let tags = if N == TAGGED { seen.len() * (TAGGED - ETHERNET) } else { 0 };
     port.count_bytes(sent - tags);
