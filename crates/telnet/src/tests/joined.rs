@@ -7,7 +7,7 @@ use crate::code::{
 };
 use crate::{Client, Event, Mode, Server, Settings, slc};
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         terminal: "xterm".to_owned(),
         window: (80, 24),
@@ -19,7 +19,7 @@ fn settings() -> Settings {
 }
 
 /// All that waits, taken.
-fn drain(out: &mut crate::Out) -> Vec<u8> {
+pub(super) fn drain(out: &mut crate::Out) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !out.is_empty() {
         let next = out.next().0.to_vec();
@@ -30,7 +30,7 @@ fn drain(out: &mut crate::Out) -> Vec<u8> {
 }
 
 /// Bring all bytes over until nobody sends; the number of rounds.
-fn settle(client: &mut Client, server: &mut Server) -> usize {
+pub(super) fn settle(client: &mut Client, server: &mut Server) -> usize {
     for round in 0..20 {
         let (up, down) = (drain(client.out()), drain(server.out()));
         if up.is_empty() && down.is_empty() {
@@ -42,16 +42,17 @@ fn settle(client: &mut Client, server: &mut Server) -> usize {
     panic!("they never stop");
 }
 
-const COOKED: Mode = Mode { edit: true, trapsig: true, soft_tab: false, lit_echo: false };
+pub(super) const COOKED: Mode =
+    Mode { edit: true, trapsig: true, soft_tab: false, lit_echo: false };
 
-fn joined() -> (Client, Server) {
+pub(super) fn joined() -> (Client, Server) {
     let (mut client, mut server) = (Client::new(settings()), Server::new());
     server.set_mode(COOKED, true);
     settle(&mut client, &mut server);
     (client, server)
 }
 
-fn data(server: &mut Server) -> Vec<u8> {
+pub(super) fn data(server: &mut Server) -> Vec<u8> {
     let events = server.take_events().into_iter();
     events.filter_map(|e| if let Event::Data(d) = e { Some(d) } else { None }).flatten().collect()
 }
