@@ -239,7 +239,7 @@ impl Client {
                 self.engine.sub(NAWS, &suboption::window(self.settings.window));
             }
             (Side::Us, LINEMODE, true) => {
-                // RFC 1184 section 2.4: the client says its characters first.
+                // RFC 1184 2.4-a: the client says its characters first.
                 self.mode = Mode::default();
                 let mut slc = vec![LM_SLC];
                 slc.extend(self.table.all());
@@ -310,7 +310,7 @@ impl Client {
         true
     }
 
-    /// RFC 1184 section 2.2: a mode that is ours already, or an acknowledgement, is not answered.
+    /// RFC 1184 2.2-a: a mode that is ours already, or an acknowledgement, is not answered.
     fn set_mode(&mut self, mask: u8) {
         let mode = Mode::from_mask(mask);
         if mask & Mode::ACK != 0 || mode == self.mode {

@@ -66,7 +66,7 @@ impl Options {
         !matches!(states[usize::from(option)], State::Yes | State::No)
     }
 
-    /// We want the option on or off; what has to be sent, if anything.
+    /// We want the option on or off; what has to be sent, if anything. RFC 1143 7-b.
     pub fn request(&mut self, side: Side, option: u8, on: bool) -> Option<u8> {
         let (state, yes, no) = self.of(side, option);
         let (next, sent) = match (*state, on) {
@@ -82,7 +82,7 @@ impl Options {
         sent
     }
 
-    /// The other end said `verb` of an option.
+    /// The other end said `verb` of an option. RFC 855 1-a, RFC 1143 7-a.
     pub fn receive(&mut self, verb: u8, option: u8) -> Reaction {
         let side = if matches!(verb, WILL | WONT) { Side::Him } else { Side::Us };
         let may = if side == Side::Us { self.may_us } else { self.may_him }[usize::from(option)];

@@ -280,6 +280,7 @@ impl Server {
     fn command(&mut self, command: u8) {
         match command {
             DM => self.engine.data_mark(),
+            // RFC 854 8-a.
             AYT => self.write(b"\r\n[Yes]\r\n"),
             EC | EL => {
                 let function = if command == EC { slc::EC } else { slc::EL };
@@ -310,6 +311,7 @@ impl Server {
             return;
         }
         let event = match option {
+            // RFC 855 2-a.
             _ if !self.engine.options.is_on(Side::Him, option) => None,
             NAWS => suboption::read_window(contents).map(|(c, r)| Event::Window(c, r)),
             TTYPE => {

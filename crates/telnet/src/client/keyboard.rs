@@ -50,6 +50,7 @@ impl Client {
             return;
         }
         let echo = self.echo();
+        // RFC 1184 2.2-b.
         if !self.edits() {
             self.display_key(byte, echo);
             self.encoder.data(&[byte], self.is_binary(), &mut self.engine.out);
@@ -75,7 +76,7 @@ impl Client {
         }
     }
 
-    /// RFC 1184 section 2.3: characters of the mask send what is typed.
+    /// RFC 1184 2.3-a: characters of the mask send what is typed.
     fn is_forwarded(&self, byte: u8) -> bool {
         let octet = self.forwardmask[usize::from(byte / 8)];
         self.is_linemode() && octet & (0x80 >> (byte % 8)) != 0
@@ -113,7 +114,7 @@ impl Client {
         xoff == Some(byte) || xon == Some(byte)
     }
 
-    /// Characters that are sent as a command (TRAPSIG).
+    /// Characters that are sent as a command (TRAPSIG). RFC 1184 2.2-c, 2.5-a.
     fn signal(&mut self, byte: u8) -> bool {
         let traps = if self.is_linemode() { self.mode.trapsig } else { self.edits() };
         let commands = [
@@ -146,7 +147,7 @@ impl Client {
             self.engine.out.synch();
         }
         if flags & slc::FLUSHOUT != 0 && self.flushing == 0 {
-            // RFC 1184 section 2.4: output is dropped up to the answer.
+            // RFC 1184 2.4-c: output is dropped up to the answer.
             self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
             self.flushing = FLUSHED_BYTES;
         }

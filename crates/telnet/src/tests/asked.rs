@@ -100,3 +100,38 @@ fn an_end_without_telnet_is_not_told_of_commands() {
     assert!(!client.end_of_input());
     assert_eq!(drain(client.out()), b"QUIT\r\n");
 }
+
+// RFC 854 8-a, 11-a, RFC 855 2-a.
+#[test]
+fn small_things_are_as_the_rfcs_say() {
+    let mut server = Server::new();
+    drain(server.out());
+    server.receive(&[IAC, crate::code::AYT]);
+    assert_eq!(drain(server.out()), b"\r\n[Yes]\r\n");
+    server.write(b"a\rb\r\n");
+    assert_eq!(drain(server.out()), b"a\r\0b\r\n");
+    // A window's size without NAWS.
+    server.receive(&[IAC, SB, crate::code::NAWS, 0, 80, 0, 24, IAC, SE]);
+    assert_eq!((server.take_events(), server.counts().dropped), (vec![], 1));
+}
+
+// RFC 1184 2.2-a, 2.2-c, 2.4-a.
+#[test]
+fn a_client_takes_a_mode_once_and_says_its_characters_first() {
+    let mut client = Client::new(settings());
+    drain(client.out());
+    client.receive(&[IAC, crate::code::DO, LINEMODE]);
+    assert!(drain(client.out()).starts_with(&[IAC, SB, LINEMODE, crate::code::LM_SLC, 1]));
+    let mode = |mask| [IAC, SB, LINEMODE, crate::code::LM_MODE, mask, IAC, SE];
+    client.receive(&mode(3));
+    assert_eq!(drain(client.out()), mode(3 | Mode::ACK));
+    client.receive(&mode(3));
+    client.receive(&mode(1 | Mode::ACK));
+    assert!(client.out().is_empty());
+    client.keys(b"\x1a");
+    assert!(drain(client.out()).starts_with(&[IAC, crate::code::SUSP]));
+    client.receive(&mode(1));
+    drain(client.out());
+    client.keys(b"\x1a\r");
+    assert_eq!(drain(client.out()), b"\x1a\r\n");
+}

@@ -72,6 +72,7 @@ fn they_agree_on_everything_within_few_rounds() {
     assert!(events.contains(&Event::Environment(user)), "{events:?}");
 }
 
+// RFC 1184 2.2-b.
 #[test]
 fn a_line_is_edited_here_and_sent_whole() {
     let (mut client, mut server) = joined();
@@ -116,6 +117,7 @@ fn a_password_is_not_shown() {
     assert_eq!(client.take_display(), b"x");
 }
 
+// RFC 854 9-a, 9-b, RFC 1184 2.4-c.
 #[test]
 fn an_interrupt_goes_with_a_synch_and_drops_output_up_to_the_timing_mark() {
     let (mut client, mut server) = joined();
@@ -155,6 +157,7 @@ fn a_synch_without_its_data_mark_ends_at_the_limit() {
     assert_eq!((client.take_display(), data(&mut server)), (b"seen".to_vec(), b"read".to_vec()));
 }
 
+// RFC 1184 2.5-a.
 #[test]
 fn the_end_of_a_file_is_a_command_on_an_empty_line_and_else_sends_the_line() {
     let (mut client, mut server) = joined();
@@ -206,6 +209,7 @@ fn a_client_in_the_mode_already_need_not_acknowledge_it() {
     assert!(sent.ends_with(&[IAC, SB, LINEMODE, LM_MODE, 2, IAC, SE]), "{sent:?}");
 }
 
+// RFC 1184 2.3-a.
 #[test]
 fn a_forward_mask_sends_what_was_typed() {
     let (mut client, mut server) = joined();
