@@ -80,6 +80,17 @@ impl Input {
         self.parts.push_back(Part::End(character));
     }
 
+    /// The terminal's setting makes something else of what waits.
+    pub(super) fn map(&mut self, map: impl Fn(Vec<u8>) -> Vec<u8>) {
+        for part in &mut self.parts {
+            if let Part::Data(data) = part {
+                self.bytes -= data.len();
+                *data = map(core::mem::take(data));
+                self.bytes += data.len();
+            }
+        }
+    }
+
     /// Drop everything.
     pub(super) fn clear(&mut self) {
         self.parts.clear();
@@ -116,7 +127,7 @@ impl Input {
             };
             self.bytes -= written;
             self.unread = if is_external { self.unread + written } else { UNREAD_BYTES };
-            if written == 0 {
+            if written == 0 && !is_whole {
                 self.is_blocked = true;
                 return Ok(());
             }

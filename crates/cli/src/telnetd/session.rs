@@ -175,6 +175,9 @@ impl Session {
                 Event::Linemode(on) => {
                     let _ = self.pty.set_external(on);
                     self.look();
+                    // What came before, and is written as the terminal is now.
+                    let setting = self.setting;
+                    self.input.map(|data| setting.mapped(data));
                 }
             }
         }

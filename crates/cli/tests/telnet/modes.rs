@@ -104,6 +104,7 @@ fn characters() {
     user.types(b"\x1dstatus\r");
     user.shows("characters, shown by the server", TIMEOUT);
     user.types(b"\x1dmode line\r");
+    std::thread::sleep(std::time::Duration::from_millis(500));
     user.types(b"\x1dstatus\r");
     user.shows("(LINEMODE)", TIMEOUT);
     user.types(b"\x04");

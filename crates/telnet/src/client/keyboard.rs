@@ -143,13 +143,15 @@ impl Client {
         }
         self.engine.out.raw(&[IAC, command]);
         let flags = self.table.entry(function).flags;
-        if flags & slc::FLUSHIN != 0 {
-            self.engine.out.synch();
-        }
         if flags & slc::FLUSHOUT != 0 && self.flushing == 0 {
             // RFC 1184 2.4-c: output is dropped up to the answer.
             self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
             self.flushing = FLUSHED_BYTES;
+        }
+        // Behind the timing mark: one segment has all, so that the answer to the mark is before what
+        // the program does about the signal.
+        if flags & slc::FLUSHIN != 0 {
+            self.engine.out.synch();
         }
     }
 }
