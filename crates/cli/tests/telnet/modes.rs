@@ -119,7 +119,7 @@ fn terminal() {
 }
 
 fn stops() {
-    let script = "read a; echo one; read b; echo two; stty raw -echo; echo raw; c=$(head -c1 | \
+    let script = "read a; echo one; read b; echo two; read c; stty raw -echo; echo raw; c=$(head -c1 | \
                   od -An -tx1); echo got$c; stty sane; read d";
     let _daemon = daemon(&[], &["sh", "-c", script]);
     let mut user = client(&[]);
@@ -130,6 +130,7 @@ fn stops() {
     assert!(!user.shows_within("two", std::time::Duration::from_millis(500)));
     user.types(b"\x11");
     user.shows("two", TIMEOUT);
+    user.types(b"\r");
     user.shows("raw", TIMEOUT);
     // A raw terminal has the character for itself.
     std::thread::sleep(std::time::Duration::from_millis(200));
