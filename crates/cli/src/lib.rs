@@ -5,8 +5,8 @@
 //!
 //! All tools have the same layout: TOOL.rs has `main`, `TOOL/args.rs` the options, `TOOL/run.rs`
 //! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
-//! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such a
-//! stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
+//! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such
+//! a stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
 //! running program (`running`) and the answers (`control_service`), printing (`output`).
 
 mod args;

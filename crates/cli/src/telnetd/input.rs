@@ -4,9 +4,9 @@
 //!
 //! Where lines are edited elsewhere (EXTPROC), the kernel takes a character for an end of file only
 //! if it is alone in the terminal. So it is written when all before it was read, and what is behind
-//! it once it was read itself. And it drops what is more than its buffer holds before a program reads
-//! for the first time, so no more than [`UNREAD_BYTES`] are written before it is known that all was
-//! read.
+//! it once it was read itself. And it drops what is more than its buffer holds before a program
+//! reads for the first time, so no more than [`UNREAD_BYTES`] are written before it is known that
+//! all was read.
 
 use std::collections::VecDeque;
 use std::io;

@@ -119,8 +119,8 @@ fn terminal() {
 }
 
 fn stops() {
-    let script = "read a; echo one; read b; echo two; read c; stty raw -echo; echo raw; c=$(head -c1 | \
-                  od -An -tx1); echo got$c; stty sane; read d";
+    let script = "read a; echo one; read b; echo two; read c; stty raw -echo; echo raw; \
+                  c=$(head -c1 | od -An -tx1); echo got$c; stty sane; read d";
     let _daemon = daemon(&[], &["sh", "-c", script]);
     let mut user = client(&[]);
     user.types(b"\r");

@@ -148,8 +148,8 @@ impl Client {
             self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
             self.flushing = FLUSHED_BYTES;
         }
-        // Behind the timing mark: one segment has all, so that the answer to the mark is before what
-        // the program does about the signal.
+        // Behind the timing mark: one segment has all, so that the answer to the mark is before
+        // what the program does about the signal.
         if flags & slc::FLUSHIN != 0 {
             self.engine.out.synch();
         }
