@@ -16,9 +16,10 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn lines() {
-    let _daemon = daemon(&[], &["cat"]);
+    let _daemon = daemon(&[], &["sh", "-c", "echo ready; exec cat"]);
     let mut user = client(&[]);
     user.shows("Escape character is '^]'.", TIMEOUT);
+    user.shows("ready", TIMEOUT);
     user.types(b"\x1d");
     user.shows("telnet> ", TIMEOUT);
     user.types(b"status\r");
@@ -96,9 +97,9 @@ fn window() {
 }
 
 fn characters() {
-    let _daemon = daemon(&[], &["cat"]);
+    let _daemon = daemon(&[], &["sh", "-c", "echo ready; exec cat"]);
     let mut user = client(&["--no-linemode"]);
-    user.shows("Escape character", TIMEOUT);
+    user.shows("ready", TIMEOUT);
     user.types(b"ab\x7fc\r");
     user.shows("ac\r\n", TIMEOUT);
     user.types(b"\x1dstatus\r");
