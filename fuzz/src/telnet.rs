@@ -3,14 +3,14 @@
 //!
 //! Called by: the target `telnet`.
 
-use telnet::limits::{LINE_BYTES, SUBNEGOTIATION_BYTES, TEXT_BYTES, VARIABLES};
+use telnet::limits::{CHANGES, LINE_BYTES, SUBNEGOTIATION_BYTES, TEXT_BYTES, VARIABLES};
 use telnet::{Client, Event, Item, Mode, Out, Parser, Server, Settings, code};
 
 /// What an end answers for a byte, at most, and by itself.
 const ANSWER_PER_BYTE: usize = 64;
 const ANSWER_MORE: usize = 512;
 /// Rounds after which joined ends are silent.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 4 * CHANGES as usize;
 
 fn settings(asks: bool, linemode: bool) -> Settings {
     Settings {

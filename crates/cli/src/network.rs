@@ -182,6 +182,21 @@ impl Network {
         }
     }
 
+    /// Was the connection reset, though perhaps not all was read?
+    pub(crate) fn is_gone(&self, connection: &Connection) -> bool {
+        match (connection, &self.stack) {
+            (Connection::System(stream), _) => {
+                let mut asked = [PollFd::new(stream, PollFlags::empty())];
+                let is_ready = poll(&mut asked, Some(&Timespec::default())).is_ok();
+                is_ready && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+            }
+            (Connection::Stack(handle), Some(Stacked { outside, .. })) => {
+                outside.stack.tcp_state(*handle).is_none_or(|(_, error)| error.is_some())
+            }
+            (Connection::Stack(_), None) => true,
+        }
+    }
+
     /// No more will be written.
     pub(crate) fn shutdown_write(&mut self, connection: &Connection) {
         match (connection, &mut self.stack) {

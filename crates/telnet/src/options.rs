@@ -1,9 +1,10 @@
 //! The state of every option at both ends: the Q method of RFC 1143, which cannot loop. A request
 //! is answered only if it changes the state or has to be refused.
 //!
-//! Called by: `engine.rs`.
+//! Called by: `engine.rs`. Limit: `CHANGES` of an option.
 
 use crate::code::{DO, DONT, WILL, WONT};
+use crate::limits::CHANGES;
 
 /// Who performs an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Options {
     him: [State; 256],
     may_us: [bool; 256],
     may_him: [bool; 256],
+    /// How often the other end changed it, on either side.
+    changes: [u8; 256],
 }
 
 impl Options {
@@ -51,7 +54,7 @@ impl Options {
     pub fn new(us: &[u8], him: &[u8]) -> Options {
         let set = |options: &[u8]| core::array::from_fn(|i| options.contains(&(i as u8)));
         let none = [State::No; 256];
-        Options { us: none, him: none, may_us: set(us), may_him: set(him) }
+        Options { us: none, him: none, may_us: set(us), may_him: set(him), changes: [0; 256] }
     }
 
     /// Is the option in force on that side?
@@ -106,8 +109,20 @@ impl Options {
             }
         };
         let before = core::mem::replace(state, next);
+        if before != next && matches!(before, State::Yes | State::No) {
+            self.count(option);
+        }
         let is_settled = before != next && matches!(next, State::Yes | State::No);
         Reaction { reply, settled: is_settled.then_some((side, next == State::Yes)) }
+    }
+
+    /// The other end changed an option.
+    fn count(&mut self, option: u8) {
+        let at = usize::from(option);
+        self.changes[at] = self.changes[at].saturating_add(1);
+        if self.changes[at] >= CHANGES {
+            (self.may_us[at], self.may_him[at]) = (false, false);
+        }
     }
 
     /// The options in force at a side.

@@ -83,6 +83,8 @@ pub struct Server {
     events: Vec<Event>,
     wanted: Mode,
     is_echoing: bool,
+    /// Echo by us, as last asked for: what is refused is not asked for again (RFC 854).
+    asked_echo: bool,
     /// The mode last sent, whatever the client answered.
     asked: Option<Mode>,
     is_outstanding: bool,
@@ -115,6 +117,7 @@ impl Server {
             events: Vec::new(),
             wanted: Mode::default(),
             is_echoing: true,
+            asked_echo: false,
             asked: None,
             is_outstanding: false,
             client: None,
@@ -199,7 +202,10 @@ impl Server {
         }
         let is_linemode = self.is_linemode();
         if !self.engine.options.is_pending(Side::Him, LINEMODE) {
-            self.engine.request(Side::Us, ECHO, !(is_linemode && self.is_echoing));
+            let echo = !(is_linemode && self.is_echoing);
+            if core::mem::replace(&mut self.asked_echo, echo) != echo {
+                self.engine.request(Side::Us, ECHO, echo);
+            }
         }
         if !is_linemode || self.is_outstanding || self.asked == Some(self.wanted) {
             return;

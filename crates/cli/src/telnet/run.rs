@@ -171,7 +171,9 @@ impl Talk<'_> {
         if let (Some(fd), false) = (self.connection.descriptor(), self.is_closed) {
             let comes = flags(self.has_room_to_show(), PollFlags::IN);
             let leaves = flags(!self.client.out().is_empty(), PollFlags::OUT);
-            at(true, fd, comes | leaves | PollFlags::PRI);
+            // A descriptor without flags would still report that the other end is gone.
+            let asked = comes | leaves;
+            at(!asked.is_empty(), fd, asked | PollFlags::PRI);
         }
         let found = self.network.wait(until, &asked)?;
         let is = |at: Option<usize>| at.is_some_and(|at| !found[at].is_empty());

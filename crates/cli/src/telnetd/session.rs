@@ -142,6 +142,7 @@ impl Session {
             if is_urgent {
                 self.server.urgent();
             } else if !self.input.has_room() {
+                self.is_over |= cx.network.is_gone(&self.connection);
                 return false;
             }
             match cx.network.read(&mut self.connection, &mut room) {

@@ -95,7 +95,7 @@ fn back_pressure() {
 }
 
 fn unread() {
-    let running = daemon(&[], &["sleep", "1000"]);
+    let running = daemon(&["--most", "1"], &["sleep", "1000"]);
     let mut stream = connected();
     stream.set_nonblocking(true).expect("it is ours");
     let before = resident_kb(running.0.id());
@@ -106,6 +106,10 @@ fn unread() {
     until(Duration::from_secs(8), full);
     let after = resident_kb(running.0.id());
     assert!(after < before + 4_096, "{before} kB, then {after}");
+    // A reset, because what came was not read.
+    drop(stream);
+    let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
+    assert!(until(TIMEOUT, again), "the session did not end");
 }
 
 fn restored() {

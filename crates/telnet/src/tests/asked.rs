@@ -69,6 +69,27 @@ fn a_terminal_that_does_not_stop_output_gets_the_characters() {
 }
 
 #[test]
+fn what_a_third_party_puts_in_does_not_go_round_for_ever() {
+    let (mut client, mut server) = joined();
+    for (verb, other) in [(DONT, crate::code::DO), (crate::code::DO, DONT)] {
+        client.receive(&[IAC, verb, LINEMODE, IAC, other, LINEMODE]);
+        client.receive(&[IAC, verb, SGA, IAC, other, SGA]);
+    }
+    settle(&mut client, &mut server);
+}
+
+#[test]
+fn an_echo_that_is_refused_is_not_offered_again() {
+    let mut server = Server::new();
+    server.set_mode(COOKED, true);
+    server.receive(&[IAC, crate::code::WONT, LINEMODE]);
+    assert!(drain(server.out()).ends_with(&[IAC, crate::code::WILL, ECHO]));
+    server.receive(&[IAC, DONT, ECHO]);
+    server.set_mode(COOKED, false);
+    assert!(server.out().is_empty());
+}
+
+#[test]
 fn speeds_are_told() {
     let (mut client, mut server) = (Client::new(settings()), Server::new());
     settle(&mut client, &mut server);

@@ -31,7 +31,7 @@ pub(super) fn drain(out: &mut crate::Out) -> Vec<u8> {
 
 /// Bring all bytes over until nobody sends; the number of rounds.
 pub(super) fn settle(client: &mut Client, server: &mut Server) -> usize {
-    for round in 0..20 {
+    for round in 0..3 * usize::from(crate::limits::CHANGES) {
         let (up, down) = (drain(client.out()), drain(server.out()));
         if up.is_empty() && down.is_empty() {
             return round;
