@@ -22,6 +22,7 @@ pub mod rpc;
 pub mod seeds;
 pub mod stack;
 pub mod tcb;
+pub mod telnet;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("filter", filter::any_program),
     ("rpc_record", rpc::any_stream),
     ("rpc_message", rpc::any_message),
+    ("telnet", telnet::any_talk),
 ];
 
 /// The program of a target: under cargo-fuzz what libFuzzer calls, else one that runs files.

@@ -24,7 +24,7 @@ pub type Seed = (&'static str, String, Vec<u8>);
 /// Targets that decode a script, so that any bytes mean something.
 const SCRIPTED: &[&str] = &[
     "tcb", "predict", "dissect", "dns", "dhcp4", "dhcp6", "group", "autoconf", "forward", "stack",
-    "listener", "control", "capture", "link", "wheel", "release", "filter",
+    "listener", "control", "capture", "link", "wheel", "release", "filter", "telnet",
 ];
 /// Scripts of any bytes for each of them.
 const SCRIPTS: u64 = 12;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::outcome::EXIT;
 use crate::{dump, ip, nc, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{ping, rpcbind, services, up, wire};
+use crate::{ping, rpcbind, services, telnet, telnetd, up, wire};
 
 /// The value of an option that turns something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +63,12 @@ pub(crate) enum Tool {
     /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets
     #[cfg(target_os = "linux")]
     Rpcbind(rpcbind::Args),
+    /// A terminal on another host by TELNET; lines are edited here
+    #[cfg(target_os = "linux")]
+    Telnet(Box<telnet::Args>),
+    /// Give everyone who connects by TELNET a program on a terminal
+    #[cfg(target_os = "linux")]
+    Telnetd(Box<telnetd::Args>),
     /// Print packets of a running wirespeed, an interface or a file, or write them to a file
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more

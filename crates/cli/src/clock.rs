@@ -129,6 +129,8 @@ impl Interrupt {
         let (flag, wake) = (noted.clone(), event.clone());
         ctrlc::set_handler(move || {
             if flag.swap(true, Ordering::Relaxed) {
+                #[cfg(target_os = "linux")]
+                crate::terminal::restore();
                 std::process::exit(130);
             }
             let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());

@@ -5,7 +5,8 @@
 //!
 //! All tools have the same layout: TOOL.rs has `main`, `TOOL/args.rs` the options, `TOOL/run.rs`
 //! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
-//! Ctrl-C (`clock`), a stack on a device (`outside`), names of hosts (`names`), requests to a
+//! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such
+//! a stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
 //! running program (`running`) and the answers (`control_service`), printing (`output`).
 
 mod args;
@@ -17,6 +18,8 @@ mod lab;
 #[cfg(target_os = "linux")]
 mod names;
 mod nc;
+#[cfg(target_os = "linux")]
+mod network;
 mod outcome;
 mod output;
 #[cfg(target_os = "linux")]
@@ -31,6 +34,12 @@ mod running;
 #[cfg(target_os = "linux")]
 mod services;
 mod show;
+#[cfg(target_os = "linux")]
+mod telnet;
+#[cfg(target_os = "linux")]
+mod telnetd;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod top;
 mod ttcp;
 #[cfg(target_os = "linux")]
@@ -82,6 +91,10 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Telnet(args) => telnet::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Telnetd(args) => telnetd::main(args),
         Tool::Dump(args) => dump::main(args),
         Tool::Show(args) => show::main(args),
         Tool::Ip(args) => ip::main(args),

@@ -4,6 +4,7 @@
 mod common;
 #[allow(dead_code, reason = "each test program uses a part")]
 mod running;
+#[allow(dead_code, reason = "each test program uses a part")]
 mod terminal;
 
 use std::time::Duration;

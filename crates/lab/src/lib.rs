@@ -28,6 +28,7 @@ mod report;
 pub mod storm;
 mod table;
 pub mod tap;
+mod telnet;
 #[cfg(test)]
 mod tests;
 mod wan;
@@ -131,6 +132,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &["first_seed"],
         options: <storm::Options as clap::Args>::augment_args,
         run: storm::run,
+    },
+    Experiment {
+        name: "telnet",
+        summary: "A line typed over a long path, by TELNET in line and in character mode",
+        question: "How many packets and bytes does a line cost that is typed over a long path, \
+                   edited by the client or sent character by character, and how long until a \
+                   character is seen?",
+        takes: &[],
+        options: <telnet::Options as clap::Args>::augment_args,
+        run: telnet::run,
     },
 ];
 

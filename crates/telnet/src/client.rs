@@ -3,27 +3,26 @@
 //! Called by: programs with a terminal, which is raw: the client edits lines itself where LINEMODE
 //! says so (RFC 1184), because the server may change the mode in the middle of one.
 //!
-//! Limits: `LINE_BYTES`, `FLUSHED_BYTES`; a program stops feeding at `OUT_BYTES`. Counters:
-//! [`Counts`].
+//! A program stops feeding at `OUT_BYTES`. Counters: [`Counts`].
 
 use crate::code::{
-    ABORT, AO, AYT, BINARY, BRK, DM, DO, DONT, ECHO, EOF, EOR, IAC, IP, LFLOW, LINEMODE,
-    LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS, NEW_ENVIRON, SEND, SGA, STATUS, SUSP, TIMING_MARK,
-    TSPEED, TTYPE, WILL, WONT,
+    BINARY, DM, DO, DONT, ECHO, IAC, LFLOW, LINEMODE, LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS,
+    NEW_ENVIRON, SEND, SGA, STATUS, TIMING_MARK, TSPEED, TTYPE, WILL, WONT,
 };
-use crate::editor::{Echo, Editor, Typed};
+use crate::editor::{Echo, Editor};
 use crate::engine::{Counts, Engine};
-use crate::limits::FLUSHED_BYTES;
 use crate::nvt::{Decoder, Encoder};
 use crate::options::Side;
 use crate::out::Out;
 use crate::parser::Item;
 use crate::server::Mode;
-use crate::slc::{self, Table};
+use crate::slc::Table;
 use crate::suboption;
 
 const OURS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
 const HIS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
+
+mod keyboard;
 
 /// What a client says of its user.
 #[derive(Clone, Debug)]
@@ -58,6 +57,9 @@ pub struct Client {
     is_flow_on: bool,
     restarts_on_any: bool,
     is_stopped: bool,
+    is_linemode_refused: bool,
+    /// What the user asked for, if anything.
+    asked_lines: Option<bool>,
     /// Bytes that may be dropped until the answer to a timing mark.
     flushing: usize,
 }
@@ -90,6 +92,8 @@ impl Client {
             is_flow_on: true,
             restarts_on_any: false,
             is_stopped: false,
+            is_linemode_refused: false,
+            asked_lines: None,
             flushing: 0,
         }
     }
@@ -128,7 +132,8 @@ impl Client {
         &self.table
     }
 
-    fn is_linemode(&self) -> bool {
+    /// Is LINEMODE in force?
+    pub fn is_linemode(&self) -> bool {
         self.engine.options.is_on(Side::Us, LINEMODE)
     }
 
@@ -149,129 +154,45 @@ impl Client {
         }
     }
 
-    /// Ask the server whether it is there.
-    pub fn are_you_there(&mut self) {
-        self.engine.out.raw(&[IAC, AYT]);
-    }
-
-    /// The keyboard is at its end: what was typed is sent, and an end of file if a line is edited.
-    pub fn end_of_input(&mut self) {
-        self.forward(false);
-        if self.edits() {
-            self.engine.out.raw(&[IAC, EOF]);
-        }
-    }
-
-    /// Bytes from the keyboard.
-    pub fn keys(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.key(byte));
-    }
-
-    fn key(&mut self, byte: u8) {
-        if !self.editor.is_literal_next() && (self.flow(byte) || self.signal(byte)) {
-            return;
-        }
-        let echo = self.echo();
-        if !self.edits() {
-            self.display_key(byte, echo);
-            self.encoder.data(&[byte], self.is_binary(), &mut self.engine.out);
-            self.encoder.end(&mut self.engine.out);
-            return;
-        }
-        let is_forwarded = self.is_forwarded(byte);
-        match self.editor.key(byte, &self.table, echo, &mut self.display) {
-            Typed::Kept if is_forwarded => self.forward(false),
-            Typed::Kept => {}
-            Typed::Line => self.forward(true),
-            Typed::Part => self.forward(false),
-            Typed::EndOfFile => self.engine.out.raw(&[IAC, EOF]),
-        }
-    }
-
-    /// A character that is sent at once is shown by us if the server does not.
-    fn display_key(&mut self, byte: u8, echo: Echo) {
-        match byte {
-            _ if !echo.is_on => {}
-            b'\r' => self.display.extend(b"\r\n"),
-            _ => self.display.push(byte),
-        }
-    }
-
-    /// RFC 1184 section 2.3: characters of the mask send what is typed.
-    fn is_forwarded(&self, byte: u8) -> bool {
-        let octet = self.forwardmask[usize::from(byte / 8)];
-        self.is_linemode() && octet & (0x80 >> (byte % 8)) != 0
-    }
-
-    fn is_binary(&self) -> bool {
-        self.engine.options.is_on(Side::Us, BINARY)
-    }
-
-    /// Send what is typed.
-    fn forward(&mut self, with_end: bool) {
-        let line = self.editor.take();
-        let is_binary = self.is_binary();
-        self.encoder.data(&line, is_binary, &mut self.engine.out);
-        if with_end {
-            self.encoder.data(b"\r\n", is_binary, &mut self.engine.out);
-        }
-        self.encoder.end(&mut self.engine.out);
-    }
-
-    /// XOFF and XON, which stop and resume output here (RFC 1372).
-    fn flow(&mut self, byte: u8) -> bool {
-        let is_local =
-            self.is_flow_on && (self.edits() || self.engine.options.is_on(Side::Us, LFLOW));
-        if !is_local {
-            self.is_stopped = false;
-            return false;
-        }
-        let (xon, xoff) = (self.table.value(slc::XON), self.table.value(slc::XOFF));
-        if xoff == Some(byte) {
-            self.is_stopped = true;
-        } else if xon == Some(byte) || (self.restarts_on_any && self.is_stopped) {
-            self.is_stopped = false;
-        }
-        xoff == Some(byte) || xon == Some(byte)
-    }
-
-    /// Characters that are sent as a command (TRAPSIG).
-    fn signal(&mut self, byte: u8) -> bool {
-        let traps = if self.is_linemode() { self.mode.trapsig } else { self.edits() };
-        let commands = [
-            (slc::IP, IP),
-            (slc::ABORT, ABORT),
-            (slc::SUSP, SUSP),
-            (slc::BRK, BRK),
-            (slc::AYT, AYT),
-            (slc::AO, AO),
-            (slc::EOR, EOR),
-        ];
-        let is_it = |&&(function, _): &&(u8, u8)| self.table.value(function) == Some(byte);
-        let Some(&(function, command)) = commands.iter().find(is_it).filter(|_| traps) else {
-            return false;
-        };
-        self.signalled(function, command, byte);
-        true
-    }
-
-    fn signalled(&mut self, function: u8, command: u8, byte: u8) {
-        // As a terminal does: what was typed is dropped and the character shown.
-        self.editor.take();
-        self.is_stopped = false;
-        if self.echo().is_on {
-            self.display.extend([b'^', byte ^ 64]);
-        }
+    /// Send a command, as `code::AYT`.
+    pub fn send(&mut self, command: u8) {
         self.engine.out.raw(&[IAC, command]);
-        let flags = self.table.entry(function).flags;
-        if flags & slc::FLUSHIN != 0 {
-            self.engine.out.synch();
+    }
+
+    /// Send a Synch: the server drops what was sent before it (RFC 854).
+    pub fn synch(&mut self) {
+        self.engine.out.synch();
+    }
+
+    /// Ask for lines that are edited here, or for characters that are sent as they are typed: by
+    /// LINEMODE, or where the server refused that, by ECHO and SGA.
+    pub fn want_lines(&mut self, lines: bool) {
+        self.asked_lines = Some(lines);
+        if self.is_linemode() || (lines && !self.is_linemode_refused) {
+            self.engine.request(Side::Us, LINEMODE, lines);
+        } else {
+            self.want_old_lines(lines);
         }
-        if flags & slc::FLUSHOUT != 0 && self.flushing == 0 {
-            // RFC 1184 section 2.4: output is dropped up to the answer.
-            self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
-            self.flushing = FLUSHED_BYTES;
+    }
+
+    /// RFC 858 and RFC 857: without both options the old line at a time.
+    fn want_old_lines(&mut self, lines: bool) {
+        for option in [SGA, ECHO] {
+            self.engine.request(Side::Him, option, !lines);
         }
+    }
+
+    /// Did the other end answer all that it was asked?
+    pub fn is_settled(&self) -> bool {
+        let options = &self.engine.options;
+        !OURS.into_iter().any(|option| options.is_pending(Side::Us, option))
+            && !HIS.into_iter().any(|option| options.is_pending(Side::Him, option))
+    }
+
+    /// Is any option in force? Else the other end is perhaps no TELNET server.
+    pub fn has_options(&self) -> bool {
+        let options = &self.engine.options;
+        options.all_on(Side::Us).chain(options.all_on(Side::Him)).next().is_some()
     }
 
     /// The connection has urgent data ahead: a Synch (RFC 854).
@@ -318,7 +239,7 @@ impl Client {
                 self.engine.sub(NAWS, &suboption::window(self.settings.window));
             }
             (Side::Us, LINEMODE, true) => {
-                // RFC 1184 section 2.4: the client says its characters first.
+                // RFC 1184 2.4-a: the client says its characters first.
                 self.mode = Mode::default();
                 let mut slc = vec![LM_SLC];
                 slc.extend(self.table.all());
@@ -326,6 +247,10 @@ impl Client {
                 self.forward(false);
             }
             (Side::Us, LINEMODE, false) => {
+                self.is_linemode_refused = self.asked_lines != Some(false);
+                if self.asked_lines == Some(true) {
+                    self.want_old_lines(true);
+                }
                 self.forwardmask = [0; 32];
                 self.forward(false);
             }
@@ -385,7 +310,7 @@ impl Client {
         true
     }
 
-    /// RFC 1184 section 2.2: a mode that is ours already, or an acknowledgement, is not answered.
+    /// RFC 1184 2.2-a: a mode that is ours already, or an acknowledgement, is not answered.
     fn set_mode(&mut self, mask: u8) {
         let mode = Mode::from_mask(mask);
         if mask & Mode::ACK != 0 || mode == self.mode {

@@ -52,7 +52,7 @@ impl Engine {
         self.synching = 0;
     }
 
-    /// Is data of this length dropped because of a Synch?
+    /// Is data of this length dropped because of a Synch? RFC 854 9-a.
     pub(crate) fn drops(&mut self, length: usize) -> bool {
         let is_synching = self.synching > 0;
         if is_synching {

@@ -4,6 +4,9 @@
 
 /// Bytes of a sub-negotiation; a longer one is dropped and counted.
 pub const SUBNEGOTIATION_BYTES: usize = 2_048;
+/// Changes of an option that the other end may make, after which it is refused. A third party that
+/// puts WONT and WILL into a connection would have its ends pass them on to each other for ever.
+pub const CHANGES: u8 = 64;
 /// Bytes of a line that the client edits, as the kernel's terminals hold; further ones ring the
 /// bell.
 pub const LINE_BYTES: usize = 4_095;

@@ -12,7 +12,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Send data; a CR that no LF follows becomes CR NUL.
+    /// Send data; a CR that no LF follows becomes CR NUL. RFC 854 11-a.
     pub(crate) fn data(&mut self, bytes: &[u8], is_binary: bool, out: &mut Out) {
         for &byte in bytes {
             if core::mem::take(&mut self.is_after_cr) && byte != b'\n' && !is_binary {

@@ -1,9 +1,10 @@
 //! The state of every option at both ends: the Q method of RFC 1143, which cannot loop. A request
 //! is answered only if it changes the state or has to be refused.
 //!
-//! Called by: `engine.rs`.
+//! Called by: `engine.rs`. Limit: `CHANGES` of an option.
 
 use crate::code::{DO, DONT, WILL, WONT};
+use crate::limits::CHANGES;
 
 /// Who performs an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Options {
     him: [State; 256],
     may_us: [bool; 256],
     may_him: [bool; 256],
+    /// How often the other end changed it, on either side.
+    changes: [u8; 256],
 }
 
 impl Options {
@@ -51,7 +54,7 @@ impl Options {
     pub fn new(us: &[u8], him: &[u8]) -> Options {
         let set = |options: &[u8]| core::array::from_fn(|i| options.contains(&(i as u8)));
         let none = [State::No; 256];
-        Options { us: none, him: none, may_us: set(us), may_him: set(him) }
+        Options { us: none, him: none, may_us: set(us), may_him: set(him), changes: [0; 256] }
     }
 
     /// Is the option in force on that side?
@@ -66,7 +69,7 @@ impl Options {
         !matches!(states[usize::from(option)], State::Yes | State::No)
     }
 
-    /// We want the option on or off; what has to be sent, if anything.
+    /// We want the option on or off; what has to be sent, if anything. RFC 1143 7-b.
     pub fn request(&mut self, side: Side, option: u8, on: bool) -> Option<u8> {
         let (state, yes, no) = self.of(side, option);
         let (next, sent) = match (*state, on) {
@@ -82,7 +85,7 @@ impl Options {
         sent
     }
 
-    /// The other end said `verb` of an option.
+    /// The other end said `verb` of an option. RFC 855 1-a, RFC 1143 7-a.
     pub fn receive(&mut self, verb: u8, option: u8) -> Reaction {
         let side = if matches!(verb, WILL | WONT) { Side::Him } else { Side::Us };
         let may = if side == Side::Us { self.may_us } else { self.may_him }[usize::from(option)];
@@ -106,8 +109,20 @@ impl Options {
             }
         };
         let before = core::mem::replace(state, next);
+        if before != next && matches!(before, State::Yes | State::No) {
+            self.count(option);
+        }
         let is_settled = before != next && matches!(next, State::Yes | State::No);
         Reaction { reply, settled: is_settled.then_some((side, next == State::Yes)) }
+    }
+
+    /// The other end changed an option.
+    fn count(&mut self, option: u8) {
+        let at = usize::from(option);
+        self.changes[at] = self.changes[at].saturating_add(1);
+        if self.changes[at] >= CHANGES {
+            (self.may_us[at], self.may_him[at]) = (false, false);
+        }
     }
 
     /// The options in force at a side.

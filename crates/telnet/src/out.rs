@@ -42,7 +42,7 @@ impl Out {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// With IAC doubled.
+    /// With IAC doubled. RFC 854 14-a, RFC 855 2-b.
     pub(crate) fn doubled(&mut self, bytes: impl IntoIterator<Item = u8>) {
         for byte in bytes {
             self.bytes.push(byte);
@@ -52,7 +52,7 @@ impl Out {
         }
     }
 
-    /// A Synch: IAC DM, the DM urgent.
+    /// A Synch: IAC DM, the DM urgent. RFC 854 9-b.
     pub(crate) fn synch(&mut self) {
         self.raw(&[IAC, DM]);
         self.urgent = self.bytes.len();

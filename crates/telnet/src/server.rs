@@ -63,6 +63,8 @@ pub enum Event {
     Window(u16, u16),
     /// The terminal's type.
     Terminal(String),
+    /// The terminal's speeds, to send and to receive, in bit/s.
+    Speed(u32, u32),
     /// Variables of the user's environment.
     Environment(Vec<(String, String)>),
     /// Special characters were agreed: see [`Server::table`].
@@ -81,6 +83,8 @@ pub struct Server {
     events: Vec<Event>,
     wanted: Mode,
     is_echoing: bool,
+    /// Echo by us, as last asked for: what is refused is not asked for again (RFC 854).
+    asked_echo: bool,
     /// The mode last sent, whatever the client answered.
     asked: Option<Mode>,
     is_outstanding: bool,
@@ -88,13 +92,20 @@ pub struct Server {
     client: Option<Mode>,
     has_terminal: bool,
     has_environment: bool,
+    /// Stop characters are the client's to heed, and any character resumes output, as wanted and as
+    /// the client was told.
+    flow: (bool, bool),
+    told_flow: (bool, bool),
 }
+
+/// What a client does before it is told otherwise (RFC 1372 section 4).
+const FLOW: (bool, bool) = (true, false);
 
 impl Server {
     /// A server, which has options to ask for at once.
     pub fn new() -> Server {
         let mut engine = Engine::new(&OURS, &HIS);
-        for option in [LINEMODE, TTYPE, NAWS, NEW_ENVIRON, LFLOW] {
+        for option in [LINEMODE, TTYPE, NAWS, TSPEED, NEW_ENVIRON, LFLOW] {
             engine.request(Side::Him, option, true);
         }
         engine.request(Side::Us, SGA, true);
@@ -106,11 +117,14 @@ impl Server {
             events: Vec::new(),
             wanted: Mode::default(),
             is_echoing: true,
+            asked_echo: false,
             asked: None,
             is_outstanding: false,
             client: None,
             has_terminal: false,
             has_environment: false,
+            flow: FLOW,
+            told_flow: FLOW,
         }
     }
 
@@ -163,10 +177,35 @@ impl Server {
         self.pump();
     }
 
+    /// The program's terminal stops output at XOFF, and resumes it at any character, not at XON
+    /// alone (RFC 1372).
+    pub fn set_flow(&mut self, is_on: bool, restarts_on_any: bool) {
+        self.flow = (is_on, restarts_on_any);
+        self.pump();
+    }
+
+    /// Ask the client for LINEMODE, or end it.
+    pub fn set_linemode(&mut self, on: bool) {
+        self.engine.request(Side::Him, LINEMODE, on);
+    }
+
     fn pump(&mut self) {
+        if self.engine.options.is_on(Side::Him, LFLOW) {
+            let ((is_on, any), told) = (self.flow, self.told_flow);
+            if is_on != told.0 {
+                self.engine.sub(LFLOW, &[u8::from(is_on)]);
+            }
+            if any != told.1 {
+                self.engine.sub(LFLOW, &[if any { 2 } else { 3 }]);
+            }
+            self.told_flow = self.flow;
+        }
         let is_linemode = self.is_linemode();
         if !self.engine.options.is_pending(Side::Him, LINEMODE) {
-            self.engine.request(Side::Us, ECHO, !(is_linemode && self.is_echoing));
+            let echo = !(is_linemode && self.is_echoing);
+            if core::mem::replace(&mut self.asked_echo, echo) != echo {
+                self.engine.request(Side::Us, ECHO, echo);
+            }
         }
         if !is_linemode || self.is_outstanding || self.asked == Some(self.wanted) {
             return;
@@ -247,6 +286,7 @@ impl Server {
     fn command(&mut self, command: u8) {
         match command {
             DM => self.engine.data_mark(),
+            // RFC 854 8-a.
             AYT => self.write(b"\r\n[Yes]\r\n"),
             EC | EL => {
                 let function = if command == EC { slc::EC } else { slc::EL };
@@ -262,6 +302,7 @@ impl Server {
     fn settled(&mut self, side: Side, option: u8, is_on: bool) {
         match (side, option, is_on) {
             (Side::Him, TTYPE | TSPEED | NEW_ENVIRON, true) => self.engine.sub(option, &[SEND]),
+            (Side::Him, LFLOW, true) => self.told_flow = FLOW,
             (Side::Him, LINEMODE, _) => {
                 (self.asked, self.client, self.is_outstanding) = (None, None, false);
                 self.events.push(Event::Linemode(is_on));
@@ -276,12 +317,14 @@ impl Server {
             return;
         }
         let event = match option {
+            // RFC 855 2-a.
             _ if !self.engine.options.is_on(Side::Him, option) => None,
             NAWS => suboption::read_window(contents).map(|(c, r)| Event::Window(c, r)),
             TTYPE => {
                 self.has_terminal = true;
                 suboption::read_text(contents).map(Event::Terminal)
             }
+            TSPEED => suboption::read_speed(contents).map(|(s, r)| Event::Speed(s, r)),
             NEW_ENVIRON => {
                 self.has_environment = true;
                 suboption::read_environment(contents).map(Event::Environment)

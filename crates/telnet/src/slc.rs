@@ -172,6 +172,7 @@ impl Table {
     }
 
     /// The other end's entry for a function; what to answer, level with ACK and the character.
+    /// RFC 1184 2.4-b.
     fn propose(&mut self, function: u8, theirs: Entry, is_ack: bool) -> Option<(u8, u8)> {
         let default = self.defaults.get(usize::from(function)).copied();
         let Some(ours) = self.current.get_mut(usize::from(function)) else {

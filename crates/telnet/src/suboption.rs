@@ -1,5 +1,5 @@
-//! Contents of sub-negotiations: window size (RFC 1073), terminal type (RFC 1091), environment
-//! (RFC 1572).
+//! Contents of sub-negotiations: window size (RFC 1073), terminal type (RFC 1091) and speed (RFC
+//! 1079), environment (RFC 1572).
 //!
 //! Called by: both ends. Limits: `TEXT_BYTES`, `VARIABLES`.
 
@@ -38,6 +38,13 @@ pub(crate) fn read_text(contents: &[u8]) -> Option<String> {
     let (&IS, text) = contents.split_first()? else { return None };
     let is_good = text.len() <= TEXT_BYTES && text.iter().all(|&b| (b' '..=b'~').contains(&b));
     is_good.then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// The speeds behind IS, as `38400,38400` (RFC 1079).
+pub(crate) fn read_speed(contents: &[u8]) -> Option<(u32, u32)> {
+    let text = read_text(contents)?;
+    let (send, receive) = text.split_once(',')?;
+    Some((send.parse().ok()?, receive.parse().ok()?))
 }
 
 /// The answer to SEND: those of `ours` that were asked for, or all.

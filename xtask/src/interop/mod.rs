@@ -17,6 +17,7 @@ mod rpc;
 mod soak;
 mod suites;
 mod tcp;
+mod telnet;
 mod workbench;
 
 use crate::process;

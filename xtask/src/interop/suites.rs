@@ -2,7 +2,9 @@
 //!
 //! A case names its needs; a missing one makes the case a skip that names it.
 
-use super::{Case, Need, Suite, Workbench, attacks, devices, ip, outside, router, rpc, soak, tcp};
+use super::{
+    Case, Need, Suite, Workbench, attacks, devices, ip, outside, router, rpc, soak, tcp, telnet,
+};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -16,6 +18,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "devices", cases: devices::CASES, apart: false },
     Suite { name: "tcp", cases: tcp::CASES, apart: false },
     Suite { name: "ip", cases: ip::CASES, apart: false },
+    Suite { name: "telnet", cases: telnet::CASES, apart: false },
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
     Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },

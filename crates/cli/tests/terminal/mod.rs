@@ -56,6 +56,26 @@ impl Terminal {
         }
     }
 
+    /// Is this text shown within the time?
+    pub(crate) fn shows_within(&mut self, text: &str, time: Duration) -> bool {
+        let begun = Instant::now();
+        while !self.shown.contains(text) && begun.elapsed() < time {
+            self.look();
+        }
+        self.shown.contains(text)
+    }
+
+    /// What was shown so far does not count any more.
+    pub(crate) fn forgets(&mut self) {
+        self.shown.clear();
+    }
+
+    /// The window gets another size.
+    pub(crate) fn resizes(&mut self, columns: u16, rows: u16) {
+        let size = Winsize { ws_col: columns, ws_row: rows, ..SIZE };
+        tcsetwinsize(self.user.as_ref().expect("it is there"), size).expect("it can be resized");
+    }
+
     pub(crate) fn types(&mut self, keys: &[u8]) {
         self.user.as_mut().expect("it is there").write_all(keys).expect("it takes keys");
     }

@@ -7,7 +7,7 @@ use crate::code::{
 };
 use crate::{Client, Event, Mode, Server, Settings, slc};
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         terminal: "xterm".to_owned(),
         window: (80, 24),
@@ -19,7 +19,7 @@ fn settings() -> Settings {
 }
 
 /// All that waits, taken.
-fn drain(out: &mut crate::Out) -> Vec<u8> {
+pub(super) fn drain(out: &mut crate::Out) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !out.is_empty() {
         let next = out.next().0.to_vec();
@@ -30,8 +30,8 @@ fn drain(out: &mut crate::Out) -> Vec<u8> {
 }
 
 /// Bring all bytes over until nobody sends; the number of rounds.
-fn settle(client: &mut Client, server: &mut Server) -> usize {
-    for round in 0..20 {
+pub(super) fn settle(client: &mut Client, server: &mut Server) -> usize {
+    for round in 0..3 * usize::from(crate::limits::CHANGES) {
         let (up, down) = (drain(client.out()), drain(server.out()));
         if up.is_empty() && down.is_empty() {
             return round;
@@ -42,16 +42,17 @@ fn settle(client: &mut Client, server: &mut Server) -> usize {
     panic!("they never stop");
 }
 
-const COOKED: Mode = Mode { edit: true, trapsig: true, soft_tab: false, lit_echo: false };
+pub(super) const COOKED: Mode =
+    Mode { edit: true, trapsig: true, soft_tab: false, lit_echo: false };
 
-fn joined() -> (Client, Server) {
+pub(super) fn joined() -> (Client, Server) {
     let (mut client, mut server) = (Client::new(settings()), Server::new());
     server.set_mode(COOKED, true);
     settle(&mut client, &mut server);
     (client, server)
 }
 
-fn data(server: &mut Server) -> Vec<u8> {
+pub(super) fn data(server: &mut Server) -> Vec<u8> {
     let events = server.take_events().into_iter();
     events.filter_map(|e| if let Event::Data(d) = e { Some(d) } else { None }).flatten().collect()
 }
@@ -71,6 +72,7 @@ fn they_agree_on_everything_within_few_rounds() {
     assert!(events.contains(&Event::Environment(user)), "{events:?}");
 }
 
+// RFC 1184 2.2-b.
 #[test]
 fn a_line_is_edited_here_and_sent_whole() {
     let (mut client, mut server) = joined();
@@ -115,6 +117,7 @@ fn a_password_is_not_shown() {
     assert_eq!(client.take_display(), b"x");
 }
 
+// RFC 854 9-a, 9-b, RFC 1184 2.4-c.
 #[test]
 fn an_interrupt_goes_with_a_synch_and_drops_output_up_to_the_timing_mark() {
     let (mut client, mut server) = joined();
@@ -122,14 +125,13 @@ fn an_interrupt_goes_with_a_synch_and_drops_output_up_to_the_timing_mark() {
     client.keys(b"half\x03");
     client.take_display();
     let (bytes, is_urgent) = client.out().next();
-    assert_eq!((bytes, is_urgent), (&[IAC, IP, IAC, DM][..], true));
-    let urgent = bytes.len();
-    client.out().sent(urgent);
-    assert_eq!(client.out().next(), (&[IAC, DO, TIMING_MARK][..], false));
+    assert_eq!((bytes, is_urgent), (&[IAC, IP, IAC, DO, TIMING_MARK, IAC, DM][..], true));
+    let sent = bytes.to_vec();
+    client.out().sent(sent.len());
+    server.write(b"old output");
     server.urgent();
     server.receive(b"stale");
-    server.receive(&[IAC, IP, IAC, DM]);
-    server.write(b"old output");
+    server.receive(&sent);
     settle(&mut client, &mut server);
     server.write(b"new");
     settle(&mut client, &mut server);
@@ -154,6 +156,7 @@ fn a_synch_without_its_data_mark_ends_at_the_limit() {
     assert_eq!((client.take_display(), data(&mut server)), (b"seen".to_vec(), b"read".to_vec()));
 }
 
+// RFC 1184 2.5-a.
 #[test]
 fn the_end_of_a_file_is_a_command_on_an_empty_line_and_else_sends_the_line() {
     let (mut client, mut server) = joined();
@@ -205,6 +208,7 @@ fn a_client_in_the_mode_already_need_not_acknowledge_it() {
     assert!(sent.ends_with(&[IAC, SB, LINEMODE, LM_MODE, 2, IAC, SE]), "{sent:?}");
 }
 
+// RFC 1184 2.3-a.
 #[test]
 fn a_forward_mask_sends_what_was_typed() {
     let (mut client, mut server) = joined();

@@ -10,6 +10,7 @@ fn items(mut bytes: &[u8]) -> Vec<Item<'_>> {
     core::iter::from_fn(|| parser.next(&mut bytes)).collect()
 }
 
+// RFC 854 14-a, RFC 855 2-b.
 #[test]
 fn the_stream_is_cut_into_its_parts() {
     let bytes = [b'a', IAC, IAC, IAC, NOP, IAC, WILL, 1, IAC, SB, 24, IAC, IAC, 1, IAC, SE, b'b'];
@@ -40,6 +41,7 @@ fn a_sub_negotiation_without_an_end_keeps_no_more_than_the_limit() {
     assert_eq!(items(&cut), [Item::Malformed, Item::Negotiate(DO, ECHO), Item::Data(b"x")]);
 }
 
+// RFC 855 1-a, RFC 1143 7-a.
 #[test]
 fn only_a_change_is_answered() {
     let mut options = Options::new(&[ECHO], &[]);
@@ -51,6 +53,7 @@ fn only_a_change_is_answered() {
     assert_eq!(options.receive(WONT, 77).reply, None);
 }
 
+// RFC 1143 7-b.
 #[test]
 fn a_change_of_mind_waits_for_the_answer() {
     let mut options = Options::new(&[ECHO], &[]);
@@ -65,6 +68,7 @@ fn a_change_of_mind_waits_for_the_answer() {
     assert!(options.is_on(Side::Us, ECHO));
 }
 
+// RFC 1184 2.4-b.
 #[test]
 fn special_characters_are_agreed_by_level() {
     let mut table = Table::default();

@@ -1,0 +1,151 @@
+//! The program of a session: found, started on the terminal by way of ourselves, and waited for.
+//!
+//! Called by: `telnetd.rs` and `session.rs`. A new session and its controlling terminal are made in
+//! the process that becomes the program, which is ourselves for a moment (`--on-terminal`).
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, PidfdFlags, ioctl_tiocsctty, pidfd_open, setsid};
+
+use super::pty::Pty;
+use crate::Usage;
+
+/// The terminal of clients that do not say theirs.
+const TERMINAL: &str = "dumb";
+/// Characters of a terminal's type that are passed on.
+const TERMINAL_BYTES: usize = 64;
+
+/// Check that the program is there.
+///
+/// # Errors
+/// [`Usage`], if it is not.
+pub(super) fn find(program: &[OsString]) -> Result<()> {
+    let Some(name) = program.first() else { bail!(Usage("give a PROGRAM after --".to_owned())) };
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let has_slash = Path::new(name).components().count() > 1;
+    let is_there = match has_slash {
+        true => Path::new(name).is_file(),
+        false => std::env::split_paths(&paths).any(|dir| dir.join(name).is_file()),
+    };
+    if !is_there {
+        let name = name.to_string_lossy();
+        bail!(Usage(format!("there is no program '{name}': give its path after --, as /bin/sh")));
+    }
+    Ok(())
+}
+
+/// What a client says that its program may know.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    terminal: Option<String>,
+    variables: Vec<(String, String)>,
+}
+
+impl About {
+    /// The terminal's type; RFC 1091 has it in capitals, terminfo in small letters.
+    pub(super) fn set_terminal(&mut self, name: &str) {
+        let name = name.to_ascii_lowercase();
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-+._".contains(&b);
+        let is_good = !name.is_empty() && name.len() <= TERMINAL_BYTES;
+        self.terminal = (is_good && name.bytes().all(is_plain)).then_some(name);
+    }
+
+    /// Variables: those of the language alone, with values that name no file.
+    pub(super) fn set_variables(&mut self, all: Vec<(String, String)>) {
+        let is_language = |name: &str| name == "LANG" || name.starts_with("LC_");
+        let is_plain =
+            |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.@:=+-".contains(&b));
+        let is_taken = |(name, value): &(String, String)| {
+            is_language(name) && is_plain(name) && is_plain(value)
+        };
+        self.variables = all.into_iter().filter(is_taken).collect();
+    }
+}
+
+/// A program that runs.
+pub(super) struct Program {
+    child: Child,
+    descriptor: OwnedFd,
+}
+
+impl Program {
+    /// Start it.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub(super) fn start(program: &[OsString], about: &About, pty: &Pty) -> io::Result<Program> {
+        let slave = pty.slave()?;
+        // Ourselves, also after the file was replaced.
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["telnetd", "--on-terminal", "--"]).args(program);
+        command.env("TERM", about.terminal.as_deref().unwrap_or(TERMINAL));
+        command.envs(about.variables.iter().map(|(name, value)| (name, value)));
+        let end = || slave.try_clone().map(Stdio::from);
+        let child = command.stdin(end()?).stdout(end()?).stderr(end()?).spawn()?;
+        let descriptor = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        Ok(Program { child, descriptor })
+    }
+
+    /// For poll(2): readable once it has ended.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Has it ended? It leaves no zombie then.
+    pub(super) fn has_ended(&mut self) -> bool {
+        // An error means that there is no such child any more.
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+/// Lead a session on the terminal that standard input is, and become the program.
+pub(super) fn become_program(program: &[OsString]) -> anyhow::Error {
+    let begin = || -> Result<OsString> {
+        setsid().context("this is for telnetd to call")?;
+        ioctl_tiocsctty(io::stdin()).context("standard input is no terminal")?;
+        program.first().cloned().context("no program")
+    };
+    match begin() {
+        Err(error) => error,
+        Ok(name) => {
+            let error = Command::new(&name).args(&program[1..]).exec();
+            anyhow!("cannot run {}: {error}", name.to_string_lossy())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_sets_its_terminal_and_language_and_nothing_else() {
+        let mut about = About::default();
+        about.set_terminal("XTERM-256COLOR");
+        assert_eq!(about.terminal.as_deref(), Some("xterm-256color"));
+        about.set_terminal("../../etc/x");
+        assert_eq!(about.terminal, None);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        about.set_variables(vec![
+            pair("LANG", "de_DE.UTF-8"),
+            pair("LC_ALL", "../x"),
+            pair("LD_PRELOAD", "x.so"),
+            pair("USER", "-f root"),
+            pair("LC_A=B", "x"),
+        ]);
+        assert_eq!(about.variables, [pair("LANG", "de_DE.UTF-8")]);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        assert!(find(&["sh".into()]).is_ok() && find(&["/bin/sh".into()]).is_ok());
+        let error = find(&["no-such-program".into()]).expect_err("it is not there");
+        assert!(error.is::<Usage>() && error.to_string().contains("no-such-program"));
+    }
+}

@@ -1,0 +1,145 @@
+//! The loop of `telnetd`: one thread for all sessions, poll(2) over connections and terminals.
+//!
+//! Called by: `telnetd.rs`. Limit: `--most` sessions, programs that outlive their connection
+//! included.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use rustix::event::PollFlags;
+use wirespeed::Instant;
+
+use super::args::Args;
+use super::program::Program;
+use super::report::Tally;
+use super::session::{Cx, Session};
+use crate::clock::Interrupt;
+use crate::network::{Listener, Network};
+
+/// Connections that are accepted before the sessions have their turn.
+const TURN: usize = 16;
+
+/// The daemon.
+pub(super) struct Daemon {
+    pub(super) network: Network,
+    pub(super) tally: Tally,
+    listener: Listener,
+    program: Vec<OsString>,
+    most: usize,
+    sessions: Vec<Session>,
+    /// Their connections have ended, they have not.
+    outliving: Vec<Program>,
+}
+
+impl Daemon {
+    /// Listen; `None` after Ctrl-C.
+    pub(super) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Daemon>> {
+        let network = Network::open(&args.outside, "telnetd", interrupt)?;
+        let Some(mut network) = network else { return Ok(None) };
+        let listener = network.listen(args.listen())?;
+        Ok(Some(Daemon {
+            network,
+            tally: Tally::default(),
+            listener,
+            program: args.program.clone(),
+            most: args.most as usize,
+            sessions: Vec::new(),
+            outliving: Vec::new(),
+        }))
+    }
+
+    /// Serve until Ctrl-C; the sessions end with it.
+    pub(super) fn serve(&mut self, interrupt: &Interrupt) -> Result<()> {
+        let mut ready = Vec::new();
+        let mut outcome = Ok(());
+        while !interrupt.noted() {
+            self.network.turn();
+            self.accept();
+            let is_busy = self.turn(&ready);
+            self.clear_away();
+            match self.wait(is_busy, interrupt) {
+                Ok(now_ready) => ready = now_ready,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        for session in core::mem::take(&mut self.sessions) {
+            self.end(session);
+        }
+        self.network.turn();
+        outcome
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..TURN {
+            let Some((connection, _)) = self.network.accept(&self.listener) else { return };
+            let used = self.sessions.len() + self.outliving.len();
+            if used >= self.most {
+                self.tally.refused += 1;
+                self.network.close(connection);
+                continue;
+            }
+            match Session::new(connection, self.network.now()) {
+                Ok(session) => {
+                    self.tally.sessions += 1;
+                    self.sessions.push(session);
+                }
+                Err(connection) => {
+                    self.tally.refused += 1;
+                    self.network.close(connection);
+                }
+            }
+        }
+    }
+
+    /// Serve the sessions that are ready; all that are beyond the list are new.
+    fn turn(&mut self, ready: &[bool]) -> bool {
+        let now = self.network.now();
+        let mut cx = Cx { network: &mut self.network, program: &self.program, now };
+        let mut is_busy = false;
+        for (n, session) in self.sessions.iter_mut().enumerate() {
+            if ready.get(n) != Some(&false) || session.deadline() <= now {
+                is_busy |= session.turn(&mut cx);
+            }
+        }
+        is_busy
+    }
+
+    fn clear_away(&mut self) {
+        let over: Vec<Session> = self.sessions.extract_if(.., |s| s.is_over()).collect();
+        over.into_iter().for_each(|session| self.end(session));
+        self.outliving.retain_mut(|program| !program.has_ended());
+    }
+
+    fn end(&mut self, session: Session) {
+        let (connection, counts, program) = session.end();
+        self.tally.add(counts);
+        self.network.close(connection);
+        self.outliving.extend(program);
+    }
+
+    /// Sleep; which of the sessions are ready afterwards.
+    fn wait(&mut self, is_busy: bool, interrupt: &Interrupt) -> Result<Vec<bool>> {
+        let deadline = self.sessions.iter().map(Session::deadline).min();
+        let until = deadline.unwrap_or(Instant::NEVER);
+        let until = if is_busy { Instant::ZERO } else { until };
+        let mut asked = vec![interrupt.descriptor()];
+        asked.extend(self.listener.descriptor().map(|fd| (fd, PollFlags::IN)));
+        asked.extend(self.outliving.iter().map(|program| (program.descriptor(), PollFlags::IN)));
+        let (mut owners, before) = (Vec::new(), asked.len());
+        for (n, session) in self.sessions.iter_mut().enumerate() {
+            let own = session.descriptors();
+            owners.extend(own.iter().map(|_| n));
+            asked.extend(own);
+        }
+        let found = self.network.wait(until, &asked)?;
+        // What came for connections of a stack is not said here.
+        let mut ready = vec![is_busy || self.network.is_stack(); self.sessions.len()];
+        for (owner, flags) in owners.into_iter().zip(&found[before..]) {
+            ready[owner] |= !flags.is_empty();
+        }
+        Ok(ready)
+    }
+}

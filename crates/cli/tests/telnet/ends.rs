@@ -1,0 +1,160 @@
+//! How sessions end, and what they may take.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use testbed::{Case, until};
+
+use crate::fixture::{TIMEOUT, client, connected, daemon, file, wirespeed};
+use crate::terminal::Terminal;
+
+pub(crate) const CASES: &[Case] = &[
+    ("a_file_is_input", &[], file_as_input),
+    ("a_client_that_goes_hangs_the_program_up", &[], hangs_up),
+    ("there_are_so_many_sessions_and_no_more", &[], most),
+    ("a_client_that_reads_nothing_is_not_written_to_without_end", &[], back_pressure),
+    ("a_program_that_reads_nothing_is_not_sent_to_without_end", &[], unread),
+    ("the_users_terminal_is_as_it_was", &[], restored),
+    ("no_server_is_an_error_that_says_so", &[], refused),
+    ("a_large_output_arrives_whole", &[], whole),
+];
+
+/// The client with this on standard input: exit code and standard output.
+fn piped(input: &[u8], options: &[&str]) -> (i32, String) {
+    let mut command = wirespeed();
+    command.args(["telnet", "127.0.0.1", "2323"]).args(options);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    child.stdin.take().expect("piped").write_all(input).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn file_as_input() {
+    let _daemon = daemon(&[], &["cat", "-A"]);
+    for options in [&[][..], &["--no-linemode"]] {
+        let (code, text) = piped(b"one\ntwo\xff\n", options);
+        assert_eq!(code, 0, "{text}");
+        assert!(text.contains("one$\r\ntwoM-^?$\r\n"), "{options:?}: {text:?}");
+    }
+    let (code, text) = piped(b"", &[]);
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
+fn hangs_up() {
+    let path = file("hung-up");
+    let script =
+        format!("trap 'echo hup >{}; exit' HUP; while :; do sleep 0.1; done", path.display());
+    let running = daemon(&["--most", "1"], &["sh", "-c", &script]);
+    let mut user = client(&[]);
+    user.shows("Escape", TIMEOUT);
+    std::thread::sleep(Duration::from_millis(500));
+    user.types(b"\x1dquit\r");
+    assert_eq!(user.ends(TIMEOUT).and_then(|status| status.code()), Some(0));
+    assert!(until(TIMEOUT, || path.exists()), "no SIGHUP");
+    let (code, text, _) = running.end_by(Signal::INT);
+    assert_eq!(code, 0);
+    assert!(text.contains("1 sessions"), "{text}");
+}
+
+fn most() {
+    let running = daemon(&["--most", "2"], &["cat"]);
+    let (mut one, mut two) = (connected(), connected());
+    let mut room = [0; 16];
+    assert!(one.read(&mut room).expect("options") > 0 && two.read(&mut room).expect("options") > 0);
+    assert_eq!(connected().read(&mut room).expect("closed"), 0);
+    drop(one);
+    let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
+    assert!(until(TIMEOUT, again), "no session is free");
+    let (_, text, _) = running.end_by(Signal::INT);
+    assert!(text.contains("over the limit"), "{text}");
+}
+
+/// Kilobytes of a process.
+fn resident_kb(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+fn back_pressure() {
+    let running = daemon(&[], &["yes"]);
+    // It answers nothing, so that the program begins after a while, and reads nothing.
+    let stream = connected();
+    let before = resident_kb(running.0.id());
+    std::thread::sleep(Duration::from_secs(8));
+    let after = resident_kb(running.0.id());
+    assert!(after < before + 4_096, "{before} kB, then {after}");
+    drop(stream);
+}
+
+fn unread() {
+    let running = daemon(&["--most", "1"], &["sleep", "1000"]);
+    let mut stream = connected();
+    stream.set_nonblocking(true).expect("it is ours");
+    let before = resident_kb(running.0.id());
+    let full = || {
+        while stream.write(&[b'x'; 64 << 10]).is_ok() {}
+        false
+    };
+    until(Duration::from_secs(8), full);
+    let after = resident_kb(running.0.id());
+    assert!(after < before + 4_096, "{before} kB, then {after}");
+    // A reset, because what came was not read.
+    drop(stream);
+    let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
+    assert!(until(TIMEOUT, again), "the session did not end");
+}
+
+fn restored() {
+    let _daemon = daemon(&[], &["cat"]);
+    let program = env!("CARGO_BIN_EXE_wirespeed");
+    let script = format!(
+        "sh -c 'echo pid-$$-; exec {program} telnet 127.0.0.1 2323'; echo code-$?; stty -a"
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    // Ended by a command, by the server, by signals.
+    for (keys, signals, code) in [
+        (&b"\x1dquit\r"[..], 0, "code-0"),
+        (b"\x04", 0, "code-0"),
+        (b"", 1, "code-130"),
+        (b"", 2, "code-130"),
+    ] {
+        let mut user = Terminal::new(&command);
+        user.shows("Escape", TIMEOUT);
+        std::thread::sleep(Duration::from_millis(500));
+        let pid = user.shown().split('-').nth(1).and_then(|pid| pid.parse().ok());
+        let pid = Pid::from_raw(pid.expect("a number")).expect("a process");
+        user.types(keys);
+        for _ in 0..signals {
+            // It may have ended already.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        user.shows(code, TIMEOUT);
+        user.shows(" icanon", TIMEOUT);
+        user.shows(" echo ", TIMEOUT);
+    }
+}
+
+fn refused() {
+    assert!(testbed::ip("link set lo up"));
+    let output = wirespeed().args(["telnet", "127.0.0.1", "2323"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("does a server listen there?") && said.contains("refused"), "{said}");
+}
+
+fn whole() {
+    let _daemon = daemon(&[], &["seq", "200000"]);
+    let (code, text) = piped(b"", &[]);
+    assert_eq!(code, 0);
+    let expected: String = (1..=200_000).map(|n| format!("{n}\r\n")).collect();
+    assert!(text == expected, "{} bytes instead of {}", text.len(), expected.len());
+}

@@ -1,0 +1,140 @@
+//! Lines, characters, and what a program does to its terminal.
+
+use testbed::Case;
+
+use crate::fixture::{TIMEOUT, client, daemon};
+
+pub(crate) const CASES: &[Case] = &[
+    ("lines_are_edited_by_the_client", &[], lines),
+    ("a_program_has_characters_and_lines_again", &[], both),
+    ("a_password_is_not_shown", &[], password),
+    ("signals_reach_the_program", &[], signals),
+    ("the_window_has_the_size_of_the_users", &[], window),
+    ("without_linemode_the_terminal_there_edits", &[], characters),
+    ("the_client_says_its_terminal", &[], terminal),
+    ("output_stops_and_resumes", &[], stops),
+];
+
+fn lines() {
+    let _daemon = daemon(&[], &["sh", "-c", "echo ready; exec cat"]);
+    let mut user = client(&[]);
+    user.shows("Escape character is '^]'.", TIMEOUT);
+    user.shows("ready", TIMEOUT);
+    user.types(b"\x1d");
+    user.shows("telnet> ", TIMEOUT);
+    user.types(b"status\r");
+    user.shows("lines, edited here (LINEMODE)", TIMEOUT);
+    user.types(b"hexx\x7f\x7fllo\r");
+    // Shown here, and then by the program.
+    user.shows("llo\r\nhello\r\n", TIMEOUT);
+    // The end of file is one on an empty line alone.
+    user.types(b"half\x04");
+    user.shows("halfhalf", TIMEOUT);
+    user.types(b"\r\x04");
+    user.shows("Connection closed by foreign host.", TIMEOUT);
+    assert_eq!(user.ends(TIMEOUT).and_then(|status| status.code()), Some(0));
+}
+
+fn both() {
+    let script = "read a; echo got-$a; stty -icanon -echo min 1; echo raw; c=$(head -c1); \
+                  echo char-$c; stty icanon echo; echo cooked; read b; echo got-$b";
+    let _daemon = daemon(&[], &["sh", "-c", script]);
+    let mut user = client(&[]);
+    user.types(b"xx\x7f1\r");
+    user.shows("got-x1", TIMEOUT);
+    user.shows("raw\r\n", TIMEOUT);
+    // No end of a line.
+    user.types(b"k");
+    user.shows("char-k", TIMEOUT);
+    user.shows("cooked", TIMEOUT);
+    user.types(b"ab\x7fc\r");
+    user.shows("got-ac", TIMEOUT);
+    assert_eq!(user.ends(TIMEOUT).and_then(|status| status.code()), Some(0));
+}
+
+fn password() {
+    let script = "stty -echo; printf 'word: '; read w; stty echo; echo; echo len-${#w}; read x";
+    let _daemon = daemon(&[], &["sh", "-c", script]);
+    let mut user = client(&[]);
+    user.shows("word: ", TIMEOUT);
+    user.types(b"secret\r");
+    user.shows("len-6", TIMEOUT);
+    assert!(!user.shown().contains("secret"), "{}", user.shown());
+    user.types(b"seen");
+    user.shows("seen", TIMEOUT);
+}
+
+fn signals() {
+    let script = "trap 'echo int' INT; trap 'echo quit' QUIT; \
+                  echo ready; while :; do read a && echo got-$a; done";
+    let _daemon = daemon(&[], &["sh", "-c", script]);
+    for options in [&[][..], &["--no-linemode"]] {
+        let mut user = client(options);
+        user.shows("ready", TIMEOUT);
+        user.types(b"dropped\x03");
+        user.shows("int\r\n", TIMEOUT);
+        user.forgets();
+        user.types(b"\x1c");
+        user.shows("quit\r\n", TIMEOUT);
+        user.types(b"a\r");
+        user.shows("got-a", TIMEOUT);
+        assert!(!user.shown().contains("got-dropped"));
+        // A command of the tool.
+        user.forgets();
+        user.types(b"\x1dsend ip\r");
+        user.shows("int\r\n", TIMEOUT);
+    }
+}
+
+fn window() {
+    let script = "trap 'stty size' WINCH; stty size; while :; do read a && stty size; done";
+    let _daemon = daemon(&[], &["sh", "-c", script]);
+    let mut user = client(&[]);
+    user.shows("40 120\r\n", TIMEOUT);
+    user.resizes(100, 30);
+    user.types(b"\r");
+    user.shows("30 100\r\n", TIMEOUT);
+}
+
+fn characters() {
+    let _daemon = daemon(&[], &["sh", "-c", "echo ready; exec cat"]);
+    let mut user = client(&["--no-linemode"]);
+    user.shows("ready", TIMEOUT);
+    user.types(b"ab\x7fc\r");
+    user.shows("ac\r\n", TIMEOUT);
+    user.types(b"\x1dstatus\r");
+    user.shows("characters, shown by the server", TIMEOUT);
+    user.types(b"\x1dmode line\r");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    user.types(b"\x1dstatus\r");
+    user.shows("(LINEMODE)", TIMEOUT);
+    user.types(b"\x04");
+    user.shows("closed by foreign host", TIMEOUT);
+}
+
+fn terminal() {
+    let _daemon = daemon(&[], &["sh", "-c", "echo $TERM-; tty; read a"]);
+    let mut user = client(&[]);
+    user.shows("xterm-\r\n", TIMEOUT);
+    user.shows("/dev/pts/", TIMEOUT);
+}
+
+fn stops() {
+    let script = "read a; echo one; read b; echo two; read c; stty raw -echo; echo raw; \
+                  c=$(head -c1 | od -An -tx1); echo got$c; stty sane; read d";
+    let _daemon = daemon(&[], &["sh", "-c", script]);
+    let mut user = client(&[]);
+    user.types(b"\r");
+    user.shows("one", TIMEOUT);
+    user.types(b"\x13");
+    user.types(b"\r");
+    assert!(!user.shows_within("two", std::time::Duration::from_millis(500)));
+    user.types(b"\x11");
+    user.shows("two", TIMEOUT);
+    user.types(b"\r");
+    user.shows("raw", TIMEOUT);
+    // A raw terminal has the character for itself.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    user.types(b"\x13");
+    user.shows("got 13", TIMEOUT);
+}

@@ -1,0 +1,116 @@
+//! `wirespeed lab telnet`: what a line costs that is typed over a long path, edited by the client
+//! (LINEMODE, RFC 1184) or sent character by character, in virtual time.
+//!
+//! Called by: the lab. `telnet/path.rs` has the two hosts and the path.
+
+mod path;
+#[cfg(test)]
+mod tests;
+
+use base::Duration;
+use clap::{ArgMatches, FromArgMatches};
+use serde_json::{Value, json};
+
+use crate::report::{Column, Format, Report, column, missing};
+use crate::{Error, Run};
+use path::{Outcome, Typing};
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Round trip of the path, in ms
+    #[arg(long, value_name = "MS", default_value_t = 200,
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    rtt: u64,
+    /// Characters typed a second
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    speed: u64,
+    /// Characters of the line, its end not counted
+    #[arg(long, value_name = "N", default_value_t = 80,
+          value_parser = clap::value_parser!(u64).range(1..=4_000))]
+    characters: u64,
+}
+
+const COLUMNS: &[Column] = &[
+    column("program", "", "", Format::Heading),
+    column("mode", "mode", "", Format::Text),
+    column("packets", "packets", "packets, both directions, ACKs too", Format::Number(0)),
+    column("packets_up", "up", "packets to the server", Format::Number(0)),
+    column("packets_down", "down", "packets to the client", Format::Number(0)),
+    column("bytes", "bytes", "bytes of IP packets, both directions", Format::Number(0)),
+    column("echo_ms", "echo ms", "ms until a character is seen, median", Format::Number(1)),
+    column("echo_ms_max", "max", "ms until a character is seen", Format::Number(1)),
+    column("of_line_mode", "of line mode", "packets / those of line mode", Format::Number(1)),
+];
+
+/// The rows: does the program print the line, and is it sent character by character?
+const CASES: [(bool, bool); 4] = [(false, true), (false, false), (true, true), (true, false)];
+
+/// Measure all rows.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let mut outcomes = Vec::new();
+    for (prints, by_character) in CASES {
+        let outcome = match run.is_stopped() {
+            true => None,
+            false => Some(measure(&options, prints, by_character)?),
+        };
+        outcomes.push(outcome);
+    }
+    Ok(report(&options, &outcomes))
+}
+
+fn measure(options: &Options, prints: bool, by_character: bool) -> Result<Outcome, Error> {
+    let typing = Typing {
+        one_way: Duration::from_micros(options.rtt * 500),
+        between: Duration::from_nanos(1_000_000_000 / options.speed),
+        characters: options.characters as usize,
+        prints,
+        by_character,
+    };
+    path::measure(&typing).map_err(|what| {
+        Error::Failed(format!("{what}. This is a defect of the stack: please report this line"))
+    })
+}
+
+fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
+    let row = |at: usize| {
+        let ((prints, by_character), outcome) = (CASES[at], outcomes[at].as_ref());
+        let of = |value: &dyn Fn(&Outcome) -> Value| outcome.map_or(Value::Null, value);
+        // The row of line mode is the second of its program.
+        let line = outcomes[at | 1].as_ref().map(Outcome::packets);
+        let ratio = outcome.zip(line).map(|(o, line)| o.packets() as f64 / line.max(1) as f64);
+        vec![
+            json!(if prints { "cat: prints the line" } else { "prints nothing" }),
+            json!(if by_character { "character" } else { "line" }),
+            of(&|o| json!(o.packets())),
+            of(&|o| json!(o.up)),
+            of(&|o| json!(o.down)),
+            of(&|o| json!(o.bytes)),
+            of(&|o| json!(o.echo.map(|span| span.mid))),
+            of(&|o| json!(o.echo.map(|span| span.high))),
+            json!(ratio),
+        ]
+    };
+    let mut notes = vec![format!(
+        "Virtual time; a line of {} characters and its end, {} a second, round trip {} ms, no \
+         Nagle, IPv4, timestamps. Counted from the first key until all is acknowledged.",
+        options.characters, options.speed, options.rtt
+    )];
+    let unmeasured = outcomes.iter().filter(|outcome| outcome.is_none()).count();
+    notes.extend(missing(unmeasured, CASES.len(), "rows"));
+    Report {
+        settings: json!({
+            "rtt_ms": options.rtt,
+            "characters_per_second": options.speed,
+            "characters": options.characters,
+        }),
+        columns: COLUMNS.to_vec(),
+        rows: (0..CASES.len()).map(row).collect(),
+        fits: Vec::new(),
+        samples: Vec::new(),
+        notes,
+        plot: None,
+    }
+}

@@ -1,0 +1,157 @@
+//! What is typed, or read from a file: edited, turned into commands, or sent.
+//!
+//! Called by: programs, with what their keyboard gives. RFC 1184 sections 2.2 to 2.4, RFC 1372.
+//! Limits: `LINE_BYTES`, `FLUSHED_BYTES`.
+
+use super::Client;
+use crate::code::{ABORT, AO, AYT, BINARY, BRK, DO, EOF, EOR, IAC, IP, LFLOW, SUSP, TIMING_MARK};
+use crate::editor::{Echo, Typed};
+use crate::limits::FLUSHED_BYTES;
+use crate::options::Side;
+use crate::slc;
+
+impl Client {
+    /// Input that nobody typed, from a file or a program: sent as it is, LF as the end of a line.
+    pub fn input(&mut self, bytes: &[u8]) {
+        let (edits, is_binary) = (self.edits(), self.is_binary());
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let line = part.strip_suffix(b"\n");
+            self.encoder.data(line.unwrap_or(part), is_binary, &mut self.engine.out);
+            match line {
+                Some(_) if edits => self.encoder.data(b"\r\n", is_binary, &mut self.engine.out),
+                Some(_) => self.encoder.data(b"\r", is_binary, &mut self.engine.out),
+                None => {}
+            }
+        }
+        self.encoder.end(&mut self.engine.out);
+    }
+
+    /// The keyboard is at its end: what was typed is sent, and an end of file. `false` if the
+    /// other end has no TELNET to be told so.
+    pub fn end_of_input(&mut self) -> bool {
+        self.forward(false);
+        match (self.has_options(), self.edits(), self.table.value(slc::EOF)) {
+            (false, _, _) => return false,
+            (true, true, _) => self.engine.out.raw(&[IAC, EOF]),
+            (true, false, eof) => {
+                self.engine.out.doubled([eof.unwrap_or(4)]);
+            }
+        }
+        true
+    }
+
+    /// Bytes from the keyboard.
+    pub fn keys(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.key(byte));
+    }
+
+    fn key(&mut self, byte: u8) {
+        if !self.editor.is_literal_next() && (self.flow(byte) || self.signal(byte)) {
+            return;
+        }
+        let echo = self.echo();
+        // RFC 1184 2.2-b.
+        if !self.edits() {
+            self.display_key(byte, echo);
+            self.encoder.data(&[byte], self.is_binary(), &mut self.engine.out);
+            self.encoder.end(&mut self.engine.out);
+            return;
+        }
+        let is_forwarded = self.is_forwarded(byte);
+        match self.editor.key(byte, &self.table, echo, &mut self.display) {
+            Typed::Kept if is_forwarded => self.forward(false),
+            Typed::Kept => {}
+            Typed::Line => self.forward(true),
+            Typed::Part => self.forward(false),
+            Typed::EndOfFile => self.engine.out.raw(&[IAC, EOF]),
+        }
+    }
+
+    /// A character that is sent at once is shown by us if the server does not.
+    fn display_key(&mut self, byte: u8, echo: Echo) {
+        match byte {
+            _ if !echo.is_on => {}
+            b'\r' => self.display.extend(b"\r\n"),
+            _ => self.display.push(byte),
+        }
+    }
+
+    /// RFC 1184 2.3-a: characters of the mask send what is typed.
+    fn is_forwarded(&self, byte: u8) -> bool {
+        let octet = self.forwardmask[usize::from(byte / 8)];
+        self.is_linemode() && octet & (0x80 >> (byte % 8)) != 0
+    }
+
+    fn is_binary(&self) -> bool {
+        self.engine.options.is_on(Side::Us, BINARY)
+    }
+
+    /// Send what is typed.
+    pub(super) fn forward(&mut self, with_end: bool) {
+        let line = self.editor.take();
+        let is_binary = self.is_binary();
+        self.encoder.data(&line, is_binary, &mut self.engine.out);
+        if with_end {
+            self.encoder.data(b"\r\n", is_binary, &mut self.engine.out);
+        }
+        self.encoder.end(&mut self.engine.out);
+    }
+
+    /// XOFF and XON, which stop and resume output here (RFC 1372).
+    fn flow(&mut self, byte: u8) -> bool {
+        let is_local =
+            self.is_flow_on && (self.edits() || self.engine.options.is_on(Side::Us, LFLOW));
+        if !is_local {
+            self.is_stopped = false;
+            return false;
+        }
+        let (xon, xoff) = (self.table.value(slc::XON), self.table.value(slc::XOFF));
+        if xoff == Some(byte) {
+            self.is_stopped = true;
+        } else if xon == Some(byte) || (self.restarts_on_any && self.is_stopped) {
+            self.is_stopped = false;
+        }
+        xoff == Some(byte) || xon == Some(byte)
+    }
+
+    /// Characters that are sent as a command (TRAPSIG). RFC 1184 2.2-c, 2.5-a.
+    fn signal(&mut self, byte: u8) -> bool {
+        let traps = if self.is_linemode() { self.mode.trapsig } else { self.edits() };
+        let commands = [
+            (slc::IP, IP),
+            (slc::ABORT, ABORT),
+            (slc::SUSP, SUSP),
+            (slc::BRK, BRK),
+            (slc::AYT, AYT),
+            (slc::AO, AO),
+            (slc::EOR, EOR),
+        ];
+        let is_it = |&&(function, _): &&(u8, u8)| self.table.value(function) == Some(byte);
+        let Some(&(function, command)) = commands.iter().find(is_it).filter(|_| traps) else {
+            return false;
+        };
+        self.signalled(function, command, byte);
+        true
+    }
+
+    fn signalled(&mut self, function: u8, command: u8, byte: u8) {
+        // As a terminal does: what was typed is dropped and the character shown.
+        self.editor.take();
+        self.is_stopped = false;
+        if self.echo().is_on {
+            self.display.extend([b'^', byte ^ 64]);
+        }
+        self.engine.out.raw(&[IAC, command]);
+        let flags = self.table.entry(function).flags;
+        if flags & slc::FLUSHOUT != 0 && self.flushing == 0 {
+            // RFC 1184 2.4-c: output is dropped up to the answer.
+            self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
+            self.flushing = FLUSHED_BYTES;
+        }
+        // Behind the timing mark: one segment has all, so that the answer to the mark is before
+        // what the program does about the signal.
+        if flags & slc::FLUSHIN != 0 {
+            self.engine.out.synch();
+        }
+    }
+}
