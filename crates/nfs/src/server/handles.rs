@@ -93,7 +93,7 @@ impl Handles {
                 _ => drop(self.entries.remove(&oldest)),
             }
         }
-        self.entries.insert(file, Entry { dir, name: name.into(), is_used: true });
+        self.entries.insert(file, Entry { dir, name: name.into(), is_used: false });
         self.order.push_back(file);
     }
 
