@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::outcome::EXIT;
 use crate::{dump, ip, nc, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{ping, rpcbind, services, up, wire};
+use crate::{nfs, nfsd, ping, rpcbind, services, up, wire};
 
 /// The value of an option that turns something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +63,12 @@ pub(crate) enum Tool {
     /// Run a port mapper: versions 2 to 4 over UDP and TCP, on the system's sockets
     #[cfg(target_os = "linux")]
     Rpcbind(rpcbind::Args),
+    /// Serve a directory over NFS version 3, TCP and UDP
+    #[cfg(target_os = "linux")]
+    Nfsd(Box<nfsd::Args>),
+    /// List, print and copy files of an NFS version 3 server
+    #[cfg(target_os = "linux")]
+    Nfs(Box<nfs::Args>),
     /// Print packets of a running wirespeed, an interface or a file, or write them to a file
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more

@@ -17,6 +17,10 @@ mod lab;
 #[cfg(target_os = "linux")]
 mod names;
 mod nc;
+#[cfg(target_os = "linux")]
+mod nfs;
+#[cfg(target_os = "linux")]
+mod nfsd;
 mod outcome;
 mod output;
 #[cfg(target_os = "linux")]
@@ -82,6 +86,10 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Rpcinfo(args) => rpcinfo::main(args),
         #[cfg(target_os = "linux")]
         Tool::Rpcbind(args) => rpcbind::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Nfsd(args) => nfsd::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Nfs(args) => nfs::main(args),
         Tool::Dump(args) => dump::main(args),
         Tool::Show(args) => show::main(args),
         Tool::Ip(args) => ip::main(args),
