@@ -37,7 +37,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     runtime.block_on(async {
         let net = stack.map(|stack| Net::spawn_tokio(stack).0);
         let (fd, _) = interrupt.descriptor();
-        let pressed = AsyncFd::with_interest(fd, Interest::READABLE).context("cannot wait")?;
+        let pressed =
+            AsyncFd::register_with_interest(fd, Interest::READABLE).context("cannot wait")?;
         tokio::select! {
             done = work(args, how, net) => done.map(|()| Outcome::Done),
             _ = pressed.readable() => Ok(Outcome::Interrupted),

@@ -85,7 +85,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         let _registered = args.register.then(|| register(port, args.udp)).transpose()?;
         output::out(&report::begin(args, &at))?;
         let (fd, _) = interrupt.descriptor();
-        let pressed = AsyncFd::with_interest(fd, Interest::READABLE).context("cannot wait")?;
+        let pressed =
+            AsyncFd::register_with_interest(fd, Interest::READABLE).context("cannot wait")?;
         let ended = tokio::select! {
             _ = pressed.readable() => Ok(Outcome::Done),
             Some(ended) = tasks.join_next() => ended

@@ -243,11 +243,12 @@ impl Server {
     /// idempotent calls are carried out anew.
     pub(crate) fn must_keep(&self, message: &[u8]) -> bool {
         let Ok(call) = Call::parse(message) else { return false };
-        let of = |s: &&Box<dyn Service + Send>| {
-            s.program() == call.program && s.versions().contains(&call.version)
-        };
-        let service = self.services.iter().find(of);
-        call.procedure != 0 && service.is_some_and(|s| !s.is_idempotent(call.procedure))
+        call.procedure != 0
+            && self.services.iter().any(|s| {
+                s.program() == call.program
+                    && s.versions().contains(&call.version)
+                    && !s.is_idempotent(call.procedure)
+            })
     }
 
     /// Calls that were answered, by the cache not counted.

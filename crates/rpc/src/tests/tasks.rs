@@ -260,7 +260,7 @@ struct Lossy {
 impl Datagrams for Lossy {
     fn send(&self, datagram: &[u8], _: SocketAddr) -> impl Future<Output = io::Result<()>> + Send {
         let n = self.sent.fetch_add(1, Ordering::SeqCst);
-        if n % self.loses != 0 {
+        if !n.is_multiple_of(self.loses) {
             let _ = self.to.send(datagram.to_vec());
         }
         core::future::ready(Ok(()))
