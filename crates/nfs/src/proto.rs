@@ -429,3 +429,40 @@ impl Default for SetTime {
         SetTime::Keep
     }
 }
+
+impl Status {
+    /// As the RFC calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "NFS3_OK",
+            Status::NotOwner => "NFS3ERR_PERM",
+            Status::NoEntry => "NFS3ERR_NOENT",
+            Status::Io => "NFS3ERR_IO",
+            Status::NoDevice => "NFS3ERR_NXIO",
+            Status::Access => "NFS3ERR_ACCES",
+            Status::Exists => "NFS3ERR_EXIST",
+            Status::CrossDevice => "NFS3ERR_XDEV",
+            Status::NotThisDevice => "NFS3ERR_NODEV",
+            Status::NotDirectory => "NFS3ERR_NOTDIR",
+            Status::IsDirectory => "NFS3ERR_ISDIR",
+            Status::Invalid => "NFS3ERR_INVAL",
+            Status::TooBig => "NFS3ERR_FBIG",
+            Status::NoSpace => "NFS3ERR_NOSPC",
+            Status::ReadOnly => "NFS3ERR_ROFS",
+            Status::TooManyLinks => "NFS3ERR_MLINK",
+            Status::NameTooLong => "NFS3ERR_NAMETOOLONG",
+            Status::NotEmpty => "NFS3ERR_NOTEMPTY",
+            Status::Quota => "NFS3ERR_DQUOT",
+            Status::Stale => "NFS3ERR_STALE",
+            Status::Remote => "NFS3ERR_REMOTE",
+            Status::BadHandle => "NFS3ERR_BADHANDLE",
+            Status::NotSync => "NFS3ERR_NOT_SYNC",
+            Status::BadCookie => "NFS3ERR_BAD_COOKIE",
+            Status::NotSupported => "NFS3ERR_NOTSUPP",
+            Status::TooSmall => "NFS3ERR_TOOSMALL",
+            Status::ServerFault => "NFS3ERR_SERVERFAULT",
+            Status::BadType => "NFS3ERR_BADTYPE",
+            Status::Jukebox => "NFS3ERR_JUKEBOX",
+        }
+    }
+}

@@ -9,8 +9,6 @@ use std::time::Instant;
 use ::nfs::client::{Copied, Reader, Url, get_tree, put_tree};
 use ::nfs::proto::Kind;
 use anyhow::{Context, Result, bail};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use wirespeed::net::Net;
 
 use super::args::{Args, How, What};
@@ -41,7 +39,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
             AsyncFd::register_with_interest(fd, Interest::READABLE).context("cannot wait")?;
         tokio::select! {
             done = work(args, how, net) => done.map(|()| Outcome::Done),
-            _ = pressed.readable() => Ok(Outcome::Interrupted),
+            _ = pressed => Ok(Outcome::Interrupted),
         }
     })
 }

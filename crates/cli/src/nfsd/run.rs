@@ -11,8 +11,6 @@ use ::nfs::server::{Export, Mount, Nfs, OnePort};
 use anyhow::{Context, Result};
 use rpc::server::Server;
 use rpc::tasks::{Limits, Servers};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use wirespeed::net::Net;
 
 use super::args::Args;
@@ -88,7 +86,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         let pressed =
             AsyncFd::register_with_interest(fd, Interest::READABLE).context("cannot wait")?;
         let ended = tokio::select! {
-            _ = pressed.readable() => Ok(Outcome::Done),
+            _ = pressed => Ok(Outcome::Done),
             Some(ended) = tasks.join_next() => ended
                 .map_err(anyhow::Error::from)
                 .and_then(|ended| Ok(ended?))

@@ -14,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Call(#[from] CallError),
     /// The server's status.
-    #[error("{} ({:?})", meaning(.0), .0)]
+    #[error("{} ({})", meaning(.0), .0.name())]
     Status(Status),
     /// The results are something else.
     #[error("the server's results are not of the expected type")]

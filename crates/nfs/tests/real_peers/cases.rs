@@ -40,8 +40,11 @@ fn libnfs() {
     let own = own.to_str().expect("a path that is text");
     printed("nfs-cp", &[&url("d0/e0/f 0"), own]);
     assert!(fs::read(own).expect("it is there") == fs::read(&big).expect("it is there"));
-    printed("nfs-cp", &[own, &url("copy")]);
-    assert!(fs::read(served.join("copy")).expect("it is there") == fs::read(own).expect("it is"));
+    // nfs-cp cannot write into the root: it mounts the empty path.
+    printed("nfs-cp", &[own, &url("d1/copy")]);
+    assert!(
+        fs::read(served.join("d1/copy")).expect("it is there") == fs::read(own).expect("it is")
+    );
 }
 
 /// There and back over a transport.
@@ -91,7 +94,7 @@ fn fragments() {
     let mut tcpdump = Command::new("tcpdump");
     // A fragment: more follow, or it is not the first.
     tcpdump.args(["-i", "lo", "-U", "-w"]).arg(folder.join("capture"));
-    tcpdump.arg("ip[6:2] & 0x3fff != 0").stderr(Stdio::piped()).stdout(Stdio::null());
+    tcpdump.arg("ip[6:2] & 0x3fff != 0").stderr(Stdio::piped()).stdout(Stdio::piped());
     let tcpdump = Running(tcpdump.spawn().expect("it starts"));
     let ready = || fs::metadata(folder.join("capture")).is_ok_and(|of| of.len() >= 24);
     assert!(until(Duration::from_secs(10), ready), "tcpdump does not begin");

@@ -74,17 +74,19 @@ pub(super) fn libnfs(bench: &Workbench) -> Result<()> {
     trees(bench)?;
     let host = Host::without_tap(bench)?;
     let _running = nfsd(bench, &host, &[])?;
-    let url = "nfs://127.0.0.1/copy?nfsport=2049&mountport=2049";
+    // nfs-cp cannot write into the root: it mounts the empty path.
+    std::fs::create_dir(bench.path("served").join("sub"))?;
+    let url = "nfs://127.0.0.1/sub/copy?nfsport=2049&mountport=2049";
     let large = bench.path("own").join("large");
     bench.run(host.command("nfs-cp").arg(&large).arg(url), LONG)?;
-    same(bench, &large, &bench.path("served").join("copy"))?;
+    same(bench, &large, &bench.path("served").join("sub/copy"))?;
     bench.run(host.command("nfs-cp").arg(url).arg(bench.path("back")), LONG)?;
     same(bench, &large, &bench.path("back"))?;
-    let root = "nfs://127.0.0.1/?nfsport=2049&mountport=2049";
+    let root = "nfs://127.0.0.1/sub?nfsport=2049&mountport=2049";
     let listed = bench.run(host.command("nfs-ls").arg(root), LIMIT)?;
     ensure!(listed.contains("1000000000 copy"), "{listed}");
-    std::fs::write(bench.path("served").join("small"), "a line\n")?;
-    let small = "nfs://127.0.0.1/small?nfsport=2049&mountport=2049";
+    std::fs::write(bench.path("served").join("sub/small"), "a line\n")?;
+    let small = "nfs://127.0.0.1/sub/small?nfsport=2049&mountport=2049";
     let printed = bench.run(host.command("nfs-cat").arg(small), LIMIT)?;
     ensure!(printed == "a line\n", "{printed}");
     Ok(())
