@@ -2,7 +2,9 @@
 //!
 //! Called by: `nfs.rs`. Ctrl-C ends it; a file that is being copied is removed then.
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -108,8 +110,8 @@ async fn get(remote: Remote, to: &Path, recursive: bool) -> Result<Copied> {
         bail!("that is a directory: copy it with -r");
     }
     let name = last(&remote.path);
-    let into = to.is_dir() && !name.is_empty();
-    let to = if into { to.join(String::from_utf8_lossy(name).as_ref()) } else { to.to_path_buf() };
+    let into = to.is_dir() && !matches!(name, b"" | b"." | b"..");
+    let to = if into { to.join(OsStr::from_bytes(name)) } else { to.to_path_buf() };
     let random = getrandom::u64().context("the system gives no random numbers")?;
     Ok(get_tree(&remote.nfs, found, &to, random).await?)
 }

@@ -48,7 +48,8 @@ impl Serve {
             let listener = listener.clone();
             async move {
                 let (stream, from) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // A peer may be gone already, which is no failure of the listener.
+                let _ = stream.set_nodelay(true);
                 Ok((stream, from))
             }
         };
@@ -67,7 +68,8 @@ impl Serve {
             let listener = listener.clone();
             async move {
                 let (stream, from) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // A peer may be gone already, which is no failure of the listener.
+                let _ = stream.set_nodelay(true);
                 Ok((stream, from))
             }
         };

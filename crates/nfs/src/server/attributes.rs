@@ -33,6 +33,7 @@ impl Export {
         out: &mut Vec<u8>,
     ) -> Reply {
         self.may_change()?;
+        // RFC 1813 3.3.2-a: somebody else has changed it.
         if let Some(ctime) = guard
             && self.tree.look(file)?.attributes.ctime != *ctime
         {

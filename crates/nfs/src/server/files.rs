@@ -51,6 +51,7 @@ impl Export {
                 }
             }
         }
+        // RFC 1813 3.3.6-a: also at a size that is read exactly.
         let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
         out.truncate(data + got);
         out.resize(data + got.next_multiple_of(4), 0);

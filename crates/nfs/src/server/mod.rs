@@ -29,7 +29,7 @@ use tree::Tree;
 pub struct Export {
     tree: Tree,
     is_read_only: bool,
-    /// Another one for each run: clients write again what may be lost.
+    /// RFC 1813 3.3.7-a: another one for each run: clients write again what may be lost.
     verifier: [u8; 8],
 }
 

@@ -65,6 +65,7 @@ impl Export {
         let mode = Mode::from_raw_mode(set.mode.unwrap_or(0o644) & MODE);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let new = openat(&dir.fd, name, flags | OFlags::CLOEXEC, mode);
+        // RFC 1813 3.3.8-a, 3.3.8-b: what is there already.
         match (new, how) {
             (Ok(fd), How::Exclusive(verifier)) => {
                 futimens(&fd, &times(*verifier)).map_err(status)?;

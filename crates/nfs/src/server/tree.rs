@@ -87,7 +87,7 @@ impl Tree {
             error => status(error),
         })?;
         let of = looked_at(&fd, "").map_err(status)?;
-        // Another file has taken the name.
+        // RFC 1813 2.6-a: another file has taken the name.
         if id(&of) != wanted {
             return Err(Status::Stale);
         }

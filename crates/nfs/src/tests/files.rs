@@ -27,6 +27,7 @@ async fn status<A: Encode>(rig: &Rig, number: u32, args: &A) -> Status {
     call(rig, number, args).await.0
 }
 
+// RFC 1813 3.3.6-a, 3.3.7-a.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_where_they_belong_and_as_safe_as_asked_for() {
     let rig = Rig::new();
@@ -64,6 +65,7 @@ async fn a_read_and_a_write_have_a_megabyte() {
     assert!(chunk.data() == data && chunk.eof);
 }
 
+// RFC 1813 3.3.8-a, 3.3.8-b.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_made_as_they_are_asked_for() {
     let rig = Rig::new();
@@ -114,6 +116,7 @@ async fn names_are_changed_linked_and_removed() {
     assert!(matches!(gone, Err(Error::Status(Status::Stale))), "{gone:?}");
 }
 
+// RFC 1813 3.3.2-a.
 #[tokio::test(flavor = "multi_thread")]
 async fn attributes_are_set_and_guarded() {
     let rig = Rig::new();

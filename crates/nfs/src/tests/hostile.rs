@@ -110,6 +110,7 @@ async fn a_fifo_does_not_hold_a_server_up() {
     assert!(matches!(written, Err(Error::Status(Status::Invalid))), "{written:?}");
 }
 
+// RFC 1813 2.6-a.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_that_are_none_are_refused() {
     let rig = Rig::new();
@@ -176,6 +177,7 @@ async fn arguments_that_are_cut_off_or_claim_too_much_are_garbage_and_allocate_n
     }
 }
 
+// RFC 1813 3.3.16-a.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_with_no_room_or_a_cookie_of_nobody_are_refused() {
     let rig = Rig::new();

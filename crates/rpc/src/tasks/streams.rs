@@ -45,11 +45,14 @@ type Reply = (Vec<u8>, OwnedSemaphorePermit);
 
 /// How long a server waits when it cannot accept: descriptors may be free again.
 const PAUSE: core::time::Duration = core::time::Duration::from_millis(50);
+/// Times in a row that it may fail: ten seconds.
+const FAILURES_MAX: u32 = 200;
 
 /// Serve the connections that `accept` returns. Dropping the future ends them all.
 ///
 /// # Errors
-/// Those of `accept`, but for those that pass.
+/// Those of `accept`, if they do not pass within ten seconds: many are the peer's fault, or a lack of
+/// descriptors.
 pub async fn listen<A, F, S>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
 where
     A: FnMut() -> F,
@@ -57,29 +60,27 @@ where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
     let mut connections = JoinSet::new();
+    let mut failures = 0;
     loop {
         tokio::select! {
             accepted = accept() => match accepted {
                 Ok(_) if connections.len() >= limits.connections => {
                     servers.count(DropReason::RpcConnections);
+                    failures = 0;
                 }
                 Ok((stream, from)) => {
                     connections.spawn(serve_stream(servers.clone(), stream, from, limits));
+                    failures = 0;
                 }
-                Err(error) if passes(&error) => sleep(PAUSE).await,
-                Err(error) => return Err(error),
+                Err(error) if failures >= FAILURES_MAX => return Err(error),
+                Err(_) => {
+                    failures += 1;
+                    sleep(PAUSE).await;
+                }
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     }
-}
-
-/// Is it the peer's fault, or a lack of descriptors or memory?
-fn passes(error: &io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::OutOfMemory)
-        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// Serve one connection until it ends.
