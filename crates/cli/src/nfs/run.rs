@@ -36,9 +36,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let runtime = runtime.worker_threads(2).enable_all().build().context("cannot start threads")?;
     runtime.block_on(async {
         let net = stack.map(|stack| Net::spawn_tokio(stack).0);
-        let (fd, _) = interrupt.descriptor();
-        let pressed =
-            AsyncFd::register_with_interest(fd, Interest::READABLE).context("cannot wait")?;
+        let pressed = interrupt.pressed()?;
         tokio::select! {
             done = work(args, how, net) => done.map(|()| Outcome::Done),
             _ = pressed => Ok(Outcome::Interrupted),

@@ -82,9 +82,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         let port = at.first().map_or(port, SocketAddr::port);
         let _registered = args.register.then(|| register(port, args.udp)).transpose()?;
         output::out(&report::begin(args, &at))?;
-        let (fd, _) = interrupt.descriptor();
-        let pressed =
-            AsyncFd::register_with_interest(fd, Interest::READABLE).context("cannot wait")?;
+        let pressed = interrupt.pressed()?;
         let ended = tokio::select! {
             _ = pressed => Ok(Outcome::Done),
             Some(ended) = tasks.join_next() => ended
