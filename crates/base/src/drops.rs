@@ -183,6 +183,8 @@ drop_reasons! {
     RpcRecord "rpc_record" "record that is longer than the limit, or in too many fragments";
     RpcNotAsked "rpc_not_asked" "RPC reply that no call waits for";
     RpcNoAnswer "rpc_no_answer" "RPC call that a service answers with silence";
+    RpcInProgress "rpc_in_progress" "RPC call that comes again while it is carried out";
+    RpcConnections "rpc_connections" "connection to an RPC server beyond the limit of connections";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
     TxGapFull "tx_gap_full"

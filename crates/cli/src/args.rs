@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::outcome::EXIT;
 use crate::{dump, ip, nc, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{ping, rpcbind, services, telnet, telnetd, up, wire};
+use crate::{nfs, nfsd, ping, rpcbind, services, telnet, telnetd, up, wire};
 
 /// The value of an option that turns something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -69,6 +69,12 @@ pub(crate) enum Tool {
     /// Give everyone who connects by TELNET a program on a terminal
     #[cfg(target_os = "linux")]
     Telnetd(Box<telnetd::Args>),
+    /// Serve a directory over NFS version 3, TCP and UDP
+    #[cfg(target_os = "linux")]
+    Nfsd(Box<nfsd::Args>),
+    /// List, print and copy files of an NFS version 3 server
+    #[cfg(target_os = "linux")]
+    Nfs(Box<nfs::Args>),
     /// Print packets of a running wirespeed, an interface or a file, or write them to a file
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant as Monotone, SystemTime};
 
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
+#[cfg(target_os = "linux")]
+use rustix::event::{PollFd, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use wirespeed::Instant;
@@ -141,6 +143,23 @@ impl Interrupt {
 
     pub(crate) fn noted(&self) -> bool {
         self.noted.load(Ordering::Relaxed)
+    }
+
+    /// For tasks: completes after Ctrl-C. A thread waits for it until the process ends.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn pressed(&self) -> Result<tokio::sync::oneshot::Receiver<()>> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let event = self.event.clone();
+        let wait = move || {
+            let mut asked = [PollFd::new(&*event, PollFlags::IN)];
+            while let Err(rustix::io::Errno::INTR) = poll(&mut asked, None) {}
+            let _ = tell.send(());
+        };
+        std::thread::Builder::new().spawn(wait).context("cannot start a thread")?;
+        Ok(told)
     }
 
     /// For poll(2): readable after Ctrl-C.

@@ -20,6 +20,10 @@ mod names;
 mod nc;
 #[cfg(target_os = "linux")]
 mod network;
+#[cfg(target_os = "linux")]
+mod nfs;
+#[cfg(target_os = "linux")]
+mod nfsd;
 mod outcome;
 mod output;
 #[cfg(target_os = "linux")]
@@ -95,6 +99,10 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Telnet(args) => telnet::main(args),
         #[cfg(target_os = "linux")]
         Tool::Telnetd(args) => telnetd::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Nfsd(args) => nfsd::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Nfs(args) => nfs::main(args),
         Tool::Dump(args) => dump::main(args),
         Tool::Show(args) => show::main(args),
         Tool::Ip(args) => ip::main(args),

@@ -133,6 +133,19 @@ impl Outside {
         Ok(!args.is_auto() || auto::wait(self, interrupt)?)
     }
 
+    /// The stack for a driver of its own, and our addresses. Nobody keeps addresses of servers then.
+    ///
+    /// # Errors
+    /// [`Usage`] for such addresses.
+    pub(crate) fn into_stack(mut self) -> Result<(Stack, Vec<IpAddr>)> {
+        if self.dhcp.is_some() || self.dhcp6.is_some() {
+            bail!(Usage("this tool takes no addresses from servers: give --addr A/B".to_owned()));
+        }
+        let addresses = self.addresses();
+        let none = Stack::new(StackConfig::new([0, 0]));
+        Ok((core::mem::replace(&mut self.stack, none), addresses))
+    }
+
     /// Our addresses on the device that can be used now.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.stack.addresses(self.port).iter();

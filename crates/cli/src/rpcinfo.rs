@@ -11,7 +11,7 @@ use anyhow::Result;
 
 pub(crate) use args::Args;
 #[cfg(target_os = "linux")]
-pub(crate) use run::{clock, secret};
+pub(crate) use run::{clock, secret, udp};
 
 use crate::{Outcome, output};
 

@@ -4,18 +4,20 @@
 //! Called by: programs, which bring the transport. The core does no I/O, reads no clock and draws
 //! no random number: [`client::StreamClient`], [`client::DatagramClient`], [`server::Server`] and
 //! [`server::Session`] take bytes and the time, and return bytes and deadlines. [`blocking`] drives
-//! them over anything that is `Read` and `Write`. Limits: [`limits`]. Decision: 0082.
+//! them over anything that is `Read` and `Write`, module `tasks` (feature `tokio`) over anything that is
+//! `AsyncRead` and `AsyncWrite`, and over datagrams. Limits: [`limits`]. Decisions: 0082, 0088.
 
 pub mod auth;
 pub mod blocking;
 pub mod client;
 pub mod limits;
 pub mod message;
-
 pub mod portmap;
 mod program;
 pub mod record;
 pub mod server;
+#[cfg(feature = "tokio")]
+pub mod tasks;
 pub mod xdr;
 
 #[cfg(test)]

@@ -49,6 +49,15 @@ pub const REPLY_BYTES: usize = 4 << 20;
 pub const HALF_RECORD: Duration = Duration::from_secs(30);
 /// How long a connection to a server may be idle (the system's RPC servers: five minutes or six).
 pub const IDLE: Duration = Duration::from_secs(360);
+/// How long a peer may take none of the replies that a connection owes it (`tasks`).
+pub const STALL: Duration = Duration::from_secs(30);
+/// Connections of a server at a time, unless the user sets another limit (`tasks`).
+pub const CONNECTIONS: usize = 256;
+/// Calls of one connection that are carried out, or whose replies are not written, unless the user
+/// sets another limit (`tasks`).
+pub const CONNECTION_CALLS: usize = 16;
+/// How long a client waits for a connection (`tasks`).
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Mappings that a port mapper holds, of all transports.
 pub const MAPPINGS_MAX: usize = 4_096;

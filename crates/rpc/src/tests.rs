@@ -6,6 +6,7 @@ mod portmap;
 mod records;
 mod retransmission;
 mod streams;
+mod tasks;
 
 use core::net::SocketAddr;
 

@@ -1,5 +1,7 @@
 //! Suite `rpc`: `wirespeed rpcinfo` asks Debian's rpcbind, Debian's rpcinfo asks `wirespeed
-//! rpcbind`, and the crate's own cases run.
+//! rpcbind`, NFS goes both ways (`nfs.rs`), and the cases of the crates run.
+
+mod nfs;
 
 use super::host::{Host, Running};
 use super::outside::{IP, TUN, shown};
@@ -29,6 +31,36 @@ pub(super) const CASES: &[Case] = &[
         name: "clients and servers of crate rpc, and Debian's",
         needs: &[Need::Root, IP, TUN, RPCBIND, RPCINFO],
         run: crates_own,
+    },
+    Case {
+        name: "libnfs's tools list, print and copy what nfsd serves: 1 GB there and back",
+        needs: &[Need::Root, IP, nfs::LIBNFS],
+        run: nfs::libnfs,
+    },
+    Case {
+        name: "Debian's showmount finds the export of nfsd by the port mapper",
+        needs: &[Need::Root, IP, RPCBIND, nfs::SHOWMOUNT],
+        run: nfs::showmount,
+    },
+    Case {
+        name: "1,000 files and 1 GB go to nfs-ganesha and back",
+        needs: &[Need::Root, IP, RPCBIND, RPCINFO, nfs::GANESHA, nfs::VFS],
+        run: nfs::to_ganesha,
+    },
+    Case {
+        name: "1,000 files and 1 GB go to nfsd over our stack and back",
+        needs: &[Need::Root, IP, TUN],
+        run: nfs::over_our_stack,
+    },
+    Case {
+        name: "1,000 files and 1 GB go to nfsd and back, the client over our stack",
+        needs: &[Need::Root, IP, TUN],
+        run: nfs::by_our_stack,
+    },
+    Case {
+        name: "client and server of crate nfs, libnfs and nfs-ganesha",
+        needs: nfs::PEERS,
+        run: |bench| cases_of(bench, "wirespeed-nfs"),
     },
 ];
 
@@ -100,10 +132,14 @@ fn ours(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// A skip among them is a failure here, because their needs are met.
 fn crates_own(bench: &Workbench) -> Result<()> {
+    cases_of(bench, "wirespeed-rpc")
+}
+
+/// A skip among them is a failure here, because their needs are met.
+fn cases_of(bench: &Workbench, package: &str) -> Result<()> {
     let mut cases = Command::new("cargo");
-    cases.args(["test", "-p", "wirespeed-rpc", "--test", "real_peers"]);
+    cases.args(["test", "-p", package, "--test", "real_peers"]);
     let printed = bench.run(cases.current_dir(bench.root()), Duration::from_secs(600))?;
     ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
     Ok(())

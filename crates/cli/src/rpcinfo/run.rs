@@ -142,7 +142,8 @@ fn over_tcp<R: for<'a> rpc::xdr::Decode<'a>>(
     tcp(to, program, version)?.call(procedure, &())
 }
 
-fn udp(to: SocketAddr, program: u32, version: u32) -> io::Result<impl Caller> {
+/// A client over UDP.
+pub(crate) fn udp(to: SocketAddr, program: u32, version: u32) -> io::Result<impl Caller> {
     let own: SocketAddr = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -15,6 +15,8 @@ mod fib;
 #[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
+mod nfs;
+#[cfg(target_os = "linux")]
 mod ping;
 #[cfg(target_os = "linux")]
 mod services;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         auto::CASES,
         dump::CASES,
         fib::CASES,
+        nfs::CASES,
         ping::CASES,
         services::CASES,
         sockets::CASES,

@@ -105,6 +105,13 @@ impl StreamClient {
         &self.out[self.written..]
     }
 
+    /// Move the bytes to be written into `into`, which is empty: they count as written.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn take_output(&mut self, into: &mut Vec<u8>) {
+        debug_assert!(into.is_empty() && self.written == 0, "a driver writes one way or the other");
+        core::mem::swap(&mut self.out, into);
+    }
+
     /// Do so many bytes wait that they should be written before more is called?
     pub fn should_write(&self) -> bool {
         self.out.len() - self.written >= self.config.send_bytes

@@ -1,7 +1,7 @@
 //! The duplicate-request cache: replies of late, for calls that come again because their reply was
 //! lost.
 //!
-//! Called by: `server/mod.rs`, for datagrams. Source: C. Juszczak, "Improving the Performance and
+//! Called by: `server/mod.rs` and `tasks`, for datagrams. Source: C. Juszczak, "Improving the Performance and
 //! Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`, `DUPLICATE_BYTES`,
 //! `DUPLICATE_AGE`.
 
@@ -14,7 +14,7 @@ use crate::limits::{DUPLICATE_AGE, DUPLICATE_BYTES, DUPLICATES_MAX};
 
 /// Of which call a reply is: two hashes with a secret key of the caller and the whole call, so that
 /// another call with the same xid is another one.
-pub(super) type Key = (u64, u64);
+pub(crate) type Key = (u64, u64);
 
 #[derive(Debug)]
 struct Kept {
@@ -23,7 +23,7 @@ struct Kept {
 }
 
 #[derive(Debug)]
-pub(super) struct Duplicates {
+pub(crate) struct Duplicates {
     hash: KeyedHash,
     replies: HashMap<Key, Kept>,
     order: VecDeque<Key>,
@@ -32,17 +32,17 @@ pub(super) struct Duplicates {
 }
 
 impl Duplicates {
-    pub(super) fn new(hash: KeyedHash) -> Duplicates {
+    pub(crate) fn new(hash: KeyedHash) -> Duplicates {
         let (replies, order) = (HashMap::new(), VecDeque::new());
         Duplicates { hash, replies, order, bytes: 0, found: 0 }
     }
 
-    pub(super) fn found(&self) -> u64 {
+    pub(crate) fn found(&self) -> u64 {
         self.found
     }
 
     /// The key of a call.
-    pub(super) fn key(&self, datagram: &[u8], from: SocketAddr) -> Key {
+    pub(crate) fn key(&self, datagram: &[u8], from: SocketAddr) -> Key {
         let ip = match from.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
             IpAddr::V6(ip) => ip.to_bits(),
@@ -64,14 +64,14 @@ impl Duplicates {
     }
 
     /// The reply that a call got.
-    pub(super) fn find(&mut self, key: Key, now: Instant) -> Option<&[u8]> {
+    pub(crate) fn find(&mut self, key: Key, now: Instant) -> Option<&[u8]> {
         let kept = self.replies.get(&key).filter(|k| now.since(k.at) < DUPLICATE_AGE)?;
         self.found += 1;
         Some(&kept.reply)
     }
 
     /// Keep a reply; the oldest make room for it.
-    pub(super) fn insert(&mut self, key: Key, reply: &[u8], now: Instant) {
+    pub(crate) fn insert(&mut self, key: Key, reply: &[u8], now: Instant) {
         while let Some(oldest) = self.order.front() {
             let kept = self.replies.get(oldest);
             let is_old = kept.is_none_or(|kept| now.since(kept.at) >= DUPLICATE_AGE);
@@ -93,7 +93,7 @@ impl Duplicates {
     }
 
     #[cfg(test)]
-    pub(super) fn size(&self) -> (usize, usize) {
+    pub(crate) fn size(&self) -> (usize, usize) {
         (self.order.len(), self.bytes)
     }
 }

@@ -1,6 +1,6 @@
 //! Servers: which program a call is for, and the reply that it gets.
 //!
-//! Called by: `blocking.rs`, or whoever has a transport. RFC 5531 section 9. A call over a stream
+//! Called by: `blocking.rs`, `tasks`, or whoever has a transport. RFC 5531 section 9. A call over a stream
 //! comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers a
 //! repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
 
@@ -18,7 +18,7 @@ use crate::auth::{AUTH_SYS, AuthError, AuthSys, OpaqueAuth};
 use crate::limits::{DATAGRAM_BYTES, PROGRAMS_MAX};
 use crate::message::{BadCall, Call, Outcome, Reply};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode};
-use duplicates::Duplicates;
+pub(crate) use duplicates::Duplicates;
 
 /// How a call came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,11 @@ pub trait Service {
     /// # Errors
     /// What the caller is answered instead; what was appended is taken back.
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
+    /// May a call of this procedure be carried out again when it comes again? Its reply is not kept
+    /// then, which leaves room for those of others.
+    fn is_idempotent(&self, _procedure: u32) -> bool {
+        false
+    }
 }
 
 /// Programs, and the replies of late.
@@ -228,12 +233,22 @@ impl Server {
         if !self.answer(datagram, from, Transport::Datagram, DATAGRAM_BYTES, out) {
             return false;
         }
-        // Null calls change nothing, and refusals are made anew.
-        let is_null = datagram.get(20..24).is_none_or(|procedure| procedure == [0; 4]);
-        if !is_null {
+        if self.must_keep(datagram) {
             self.duplicates.insert(key, &out[at..], now);
         }
         true
+    }
+
+    /// Must the reply to this call be kept? Null calls change nothing, refusals are made anew, and
+    /// idempotent calls are carried out anew.
+    pub(crate) fn must_keep(&self, message: &[u8]) -> bool {
+        let Ok(call) = Call::parse(message) else { return false };
+        call.procedure != 0
+            && self.services.iter().any(|s| {
+                s.program() == call.program
+                    && s.versions().contains(&call.version)
+                    && !s.is_idempotent(call.procedure)
+            })
     }
 
     /// Calls that were answered, by the cache not counted.

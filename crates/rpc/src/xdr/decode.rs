@@ -187,3 +187,16 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
         bool::decode(from)?.then(|| T::decode(from)).transpose()
     }
 }
+
+macro_rules! tuples {
+    ($(($($part:ident)*))*) => {$(
+        impl<'a, $($part: Decode<'a>),*> Decode<'a> for ($($part,)*) {
+            #[inline]
+            fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+                Ok(($($part::decode(from)?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! { (A B) (A B C) (A B C D) }

@@ -118,3 +118,19 @@ impl<T: Encode + ?Sized> Encode for &T {
         (**self).encode(out);
     }
 }
+
+macro_rules! tuples {
+    ($(($($part:ident)*))*) => {$(
+        /// The parts in their order, as a structure.
+        impl<$($part: Encode),*> Encode for ($($part,)*) {
+            #[inline]
+            #[allow(non_snake_case, reason = "the parts are called as their types")]
+            fn encode(&self, out: &mut Vec<u8>) {
+                let ($($part,)*) = self;
+                $($part.encode(out);)*
+            }
+        }
+    )*};
+}
+
+tuples! { (A B) (A B C) (A B C D) }

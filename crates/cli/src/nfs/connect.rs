@@ -1,0 +1,178 @@
+//! From a URL to a client of the server and the handle of the export.
+//!
+//! Called by: `run.rs`. Ports come from the URL, or from the port mapper of the host.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use ::nfs::client::{Nfs, Url, exports, mount};
+use ::nfs::limits::RECORD_BYTES;
+use ::nfs::proto::Handle;
+use anyhow::{Context, Result, bail};
+use rpc::auth::{AuthSys, Credential};
+use rpc::client::Config;
+use rpc::portmap::{self, Mapping, procedure};
+use rpc::tasks::Client;
+use rustix::process::{getgid, getuid};
+use wirespeed::base::addr::unspecified;
+use wirespeed::net::{self, Net};
+use wirespeed::{Duration, IpVersion};
+
+use super::args::How;
+use crate::nfsd::OurSocket;
+
+/// A server, and where on it a URL is.
+pub(super) struct Remote {
+    pub(super) nfs: Nfs,
+    pub(super) root: Handle,
+    /// From the root on.
+    pub(super) path: Vec<u8>,
+}
+
+/// How long a call may take: a server may write a megabyte to a slow disk first.
+const CALL: Duration = Duration::from_secs(60);
+
+/// What the sockets are made from.
+pub(super) struct From<'a> {
+    pub(super) how: &'a How,
+    /// A stack of ours, if there is one.
+    pub(super) net: Option<Net>,
+}
+
+impl From<'_> {
+    /// Connect, and mount the export of the URL.
+    pub(super) async fn remote(&self, url: &Url) -> Result<Remote> {
+        let ip = self.host(&url.host)?;
+        let mapped = |port, program| async move {
+            match port {
+                Some(port) => Ok(port),
+                None => self.mapped(ip, program).await,
+            }
+        };
+        let mount_port = mapped(url.mount_port, ::nfs::mount::PROGRAM).await?;
+        let nfs_port = mapped(url.nfs_port, ::nfs::proto::PROGRAM).await?;
+        let mounts = self.client(::nfs::mount::PROGRAM, 3, ip, mount_port).await?;
+        let at = format!("{}, port {mount_port}", url.host);
+        let all = exports(&mounts).await.with_context(|| format!("cannot ask {at} for exports"))?;
+        let export = export_of(&all, &url.path);
+        let path = url.path[export.len()..].to_vec();
+        let shown = String::from_utf8_lossy(export).into_owned();
+        let shown = if shown.is_empty() { "/".to_owned() } else { shown };
+        let root = mount(&mounts, shown.as_bytes()).await;
+        let root = root.with_context(|| format!("cannot mount {shown} of {at}"))?;
+        let client = self.client(::nfs::proto::PROGRAM, 3, ip, nfs_port).await?;
+        let mut nfs =
+            if self.how.udp { Nfs::over_datagrams(client) } else { Nfs::over_streams(client) };
+        if let Some(bytes) = self.how.bytes {
+            nfs = nfs.with_transfer(bytes);
+        }
+        let limits = nfs.ask_limits(&root).await;
+        limits.with_context(|| format!("cannot ask {}, port {nfs_port}", url.host))?;
+        Ok(Remote { nfs, root, path })
+    }
+
+    fn host(&self, host: &str) -> Result<IpAddr> {
+        if let Ok(ip) = host.parse() {
+            return Ok(ip);
+        }
+        if self.net.is_some() {
+            bail!("'{host}' is no address: with --dev give the address of the host");
+        }
+        let found = (host, 0).to_socket_addrs().ok().and_then(|mut all| all.next());
+        let found = found.with_context(|| {
+            format!("there is no host '{host}': look at its spelling, or give an address")
+        })?;
+        Ok(found.ip())
+    }
+
+    /// The port of a program, by the port mapper (version 2).
+    async fn mapped(&self, ip: IpAddr, program: u32) -> Result<u16> {
+        let mapper = self.client(portmap::PROGRAM, 2, ip, portmap::PORT).await?;
+        let protocol = if self.how.udp { portmap::UDP } else { portmap::TCP };
+        let mapping = Mapping { program, version: 3, protocol, port: 0 };
+        let port = mapper.call::<_, u32>(procedure::GET, &mapping).await.with_context(|| {
+            format!("cannot ask the port mapper of {ip}: give the port, as nfs://HOST:2049/")
+        })?;
+        match u16::try_from(port) {
+            Ok(port) if port > 0 => Ok(port),
+            _ => bail!(
+                "the port mapper of {ip} knows no program {program} version 3 over {}: is NFS \
+                 version 3 on there?",
+                if self.how.udp { "UDP" } else { "TCP" }
+            ),
+        }
+    }
+
+    /// A client of a program.
+    async fn client(&self, program: u32, version: u32, ip: IpAddr, port: u16) -> Result<Client> {
+        let to = SocketAddr::new(ip, port);
+        let credential = Credential::Sys(AuthSys {
+            machine: "wirespeed".to_owned(),
+            uid: getuid().as_raw(),
+            gid: getgid().as_raw(),
+            ..AuthSys::default()
+        });
+        let config = Config {
+            credential,
+            record_max: RECORD_BYTES,
+            timeout: CALL,
+            ..Config::new(program, version)
+        };
+        let first = getrandom::u32().context("the system gives no random numbers")?;
+        let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;
+        let own = SocketAddr::new(unspecified(IpVersion::of(&ip)), 0);
+        Ok(match (self.net.clone(), self.how.udp) {
+            (None, false) => Client::over_streams(config, first, move || async move {
+                let stream = tokio::net::TcpStream::connect(to).await?;
+                stream.set_nodelay(true)?;
+                io::Result::Ok(stream)
+            }),
+            (None, true) => {
+                let socket = tokio::net::UdpSocket::bind(own).await.context("no UDP socket")?;
+                Client::over_datagrams(config, secret, socket, to)
+            }
+            (Some(net), false) => Client::over_streams(config, first, move || {
+                let net = net.clone();
+                async move {
+                    let stream = net::TcpStream::connect(&net, to).await?;
+                    stream.set_nodelay(true)?;
+                    Ok(stream)
+                }
+            }),
+            (Some(net), true) => {
+                let socket = net::UdpSocket::bind(&net, own).context("no UDP socket")?;
+                Client::over_datagrams(config, secret, OurSocket(socket), to)
+            }
+        })
+    }
+}
+
+/// The longest export in which a path is; empty if that is the root, or none.
+fn export_of<'a>(exports: &'a [Vec<u8>], path: &[u8]) -> &'a [u8] {
+    let is_in = |export: &&[u8]| match path.strip_prefix(*export) {
+        Some(rest) => rest.is_empty() || rest[0] == b'/',
+        None => false,
+    };
+    let cut = exports.iter().map(|export| export.strip_suffix(b"/").unwrap_or(export));
+    cut.filter(is_in).max_by_key(|export| export.len()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::export_of;
+
+    #[test]
+    fn the_longest_export_is_taken_whole() {
+        let exports = [&b"/"[..], b"/srv", b"/srv/files", b"/s"].map(<[u8]>::to_vec);
+        for (path, export) in [
+            (&b"/srv/files/a"[..], &b"/srv/files"[..]),
+            (b"/srv/filesystem", b"/srv"),
+            (b"/srv", b"/srv"),
+            (b"/x", b""),
+            (b"/", b""),
+        ] {
+            assert_eq!(export_of(&exports, path), export, "{path:?}");
+        }
+        assert_eq!(export_of(&exports[1..], b"/other"), b"");
+    }
+}

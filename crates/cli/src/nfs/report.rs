@@ -1,0 +1,53 @@
+//! What `nfs` prints.
+//!
+//! Called by: `run.rs`.
+
+use std::time::Duration;
+
+use ::nfs::client::Copied;
+use ::nfs::proto::{Attributes, Kind};
+use jiff::Timestamp;
+
+use crate::output::plain;
+
+/// A line of `ls`.
+pub(super) fn line(name: &[u8], of: Option<&Attributes>, long: bool) -> String {
+    let name = plain(&String::from_utf8_lossy(name));
+    let Some(of) = of.filter(|_| long) else { return name + "\n" };
+    let time = Timestamp::from_second(of.mtime.seconds.into()).unwrap_or_default();
+    format!(
+        "{} {:>3} {:>5} {:>5} {:>12} {time:.0} {name}\n",
+        mode(of),
+        of.nlink,
+        of.uid,
+        of.gid,
+        of.size
+    )
+}
+
+/// As ls(1) shows it: `drwxr-xr-x`.
+fn mode(of: &Attributes) -> String {
+    let kind = match of.kind {
+        Kind::Regular => '-',
+        Kind::Directory => 'd',
+        Kind::Block => 'b',
+        Kind::Character => 'c',
+        Kind::Symlink => 'l',
+        Kind::Socket => 's',
+        Kind::Fifo => 'p',
+    };
+    let bits = "rwxrwxrwx".chars().enumerate();
+    let shown = bits.map(|(n, c)| if of.mode >> (8 - n) & 1 != 0 { c } else { '-' });
+    core::iter::once(kind).chain(shown).collect()
+}
+
+/// What was copied.
+pub(super) fn copied(of: &Copied, took: Duration) -> String {
+    let Copied { files, dirs, links, bytes } = of;
+    let rate = *bytes as f64 / took.as_secs_f64().max(1e-6) / 1e6;
+    format!(
+        "copied {files} files, {dirs} directories, {links} links, {bytes} bytes in {:.2} s, \
+         {rate:.1} MB/s\n",
+        took.as_secs_f64()
+    )
+}

@@ -1,0 +1,141 @@
+//! The work of `nfs`: list, print, copy.
+//!
+//! Called by: `nfs.rs`. Ctrl-C ends it; a file that is being copied is removed then.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+use ::nfs::client::{Copied, Reader, Url, get_tree, put_tree};
+use ::nfs::proto::Kind;
+use anyhow::{Context, Result, bail};
+use wirespeed::net::Net;
+
+use super::args::{Args, How, What};
+use super::connect::{From, Remote};
+use super::report;
+use crate::clock::Interrupt;
+use crate::outside::Outside;
+use crate::{Outcome, Usage, output};
+
+pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
+    let how = match &args.what {
+        What::Ls { how, .. } | What::Cat { how, .. } | What::Cp { how, .. } => how,
+    };
+    // The device is opened outside of the runtime: that may take a while.
+    let stack = match &how.outside.dev {
+        Some(_) => match Outside::open(&how.outside, interrupt)? {
+            Some(outside) => Some(outside.into_stack()?.0),
+            None => return Ok(Outcome::Interrupted),
+        },
+        None => None,
+    };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().context("cannot start threads")?;
+    runtime.block_on(async {
+        let net = stack.map(|stack| Net::spawn_tokio(stack).0);
+        let pressed = interrupt.pressed()?;
+        tokio::select! {
+            done = work(args, how, net) => done.map(|()| Outcome::Done),
+            _ = pressed => Ok(Outcome::Interrupted),
+        }
+    })
+}
+
+async fn work(args: &Args, how: &How, net: Option<Net>) -> Result<()> {
+    let from = From { how, net };
+    match &args.what {
+        What::Ls { url, long, .. } => ls(from.remote(url).await?, *long).await,
+        What::Cat { url, .. } => cat(from.remote(url).await?).await,
+        What::Cp { from: source, to, recursive, .. } => {
+            let began = Instant::now();
+            let copied = match (url(source)?, url(to)?) {
+                (Some(url), None) => get(from.remote(&url).await?, Path::new(to), *recursive).await,
+                (None, Some(url)) => {
+                    put(Path::new(source), from.remote(&url).await?, *recursive).await
+                }
+                _ => bail!(Usage("one of FROM and TO has to be a URL: nfs://HOST/PATH".to_owned())),
+            };
+            output::out(&report::copied(&copied?, began.elapsed()))
+        }
+    }
+}
+
+/// A URL, if the text is meant as one.
+fn url(text: &str) -> Result<Option<Url>> {
+    let is_url = text.starts_with("nfs://");
+    Ok(is_url
+        .then(|| text.parse().map_err(|error| Usage(format!("{text}: {error}"))))
+        .transpose()?)
+}
+
+/// The last name of a path; empty for the root.
+fn last(path: &[u8]) -> &[u8] {
+    path.split(|&byte| byte == b'/').rfind(|name| !name.is_empty()).unwrap_or_default()
+}
+
+async fn ls(remote: Remote, long: bool) -> Result<()> {
+    let (handle, of) = remote.nfs.walk(&remote.root, &remote.path).await?;
+    if of.kind != Kind::Directory {
+        return output::out(&report::line(last(&remote.path), Some(&of), long));
+    }
+    let mut text = String::new();
+    for entry in remote.nfs.list(&handle).await? {
+        text += &report::line(&entry.name.0, entry.attributes.as_ref(), long);
+    }
+    output::out(&text)
+}
+
+async fn cat(remote: Remote) -> Result<()> {
+    let (handle, of) = remote.nfs.walk(&remote.root, &remote.path).await?;
+    if of.kind != Kind::Regular {
+        bail!("that is no regular file: `wirespeed nfs ls -l` shows what it is");
+    }
+    let mut reader = Reader::new(&remote.nfs, handle, of.size);
+    while let Some(chunk) = reader.next().await? {
+        if !output::written(std::io::stdout().lock().write_all(chunk.data()))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn get(remote: Remote, to: &Path, recursive: bool) -> Result<Copied> {
+    let found = remote.nfs.walk(&remote.root, &remote.path).await?;
+    if found.1.kind == Kind::Directory && !recursive {
+        bail!("that is a directory: copy it with -r");
+    }
+    let name = last(&remote.path);
+    let into = to.is_dir() && !matches!(name, b"" | b"." | b"..");
+    let to = if into { to.join(OsStr::from_bytes(name)) } else { to.to_path_buf() };
+    let random = getrandom::u64().context("the system gives no random numbers")?;
+    Ok(get_tree(&remote.nfs, found, &to, random).await?)
+}
+
+async fn put(from: &Path, remote: Remote, recursive: bool) -> Result<Copied> {
+    let of =
+        std::fs::metadata(from).with_context(|| format!("cannot look at '{}'", from.display()))?;
+    if of.is_dir() && !recursive {
+        bail!("'{}' is a directory: copy it with -r", from.display());
+    }
+    let (nfs, path) = (&remote.nfs, &remote.path);
+    let random = getrandom::u64().context("the system gives no random numbers")?;
+    // Into a directory that is there, or to a name in one.
+    let name = last(path);
+    let there = nfs.walk(&remote.root, path).await;
+    let (dir, name) = match there {
+        Ok((dir, of)) if of.kind == Kind::Directory => {
+            let own = from.canonicalize().ok();
+            let own = own.as_deref().and_then(Path::file_name).context("the source has no name")?;
+            (dir, own.as_encoded_bytes().to_vec())
+        }
+        _ => {
+            let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+            let parent = &path[..end - name.len()];
+            (nfs.walk(&remote.root, parent).await?.0, name.to_vec())
+        }
+    };
+    Ok(put_tree(nfs, from, (dir, &name), random).await?)
+}

@@ -1,0 +1,96 @@
+//! Opens the directory and the sockets, and serves until Ctrl-C.
+//!
+//! Called by: `nfsd.rs`. Limits: `--most` connections, `--calls` calls at a time, those of crates
+//! `rpc` and `nfs`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use ::nfs::limits::RECORD_BYTES;
+use ::nfs::proto::PORT;
+use ::nfs::server::{Export, Mount, Nfs, OnePort};
+use anyhow::{Context, Result};
+use rpc::server::Server;
+use rpc::tasks::{Limits, Servers};
+use wirespeed::net::Net;
+
+use super::args::Args;
+use super::register::register;
+use super::report;
+use super::sockets::{Serve, Tasks};
+use crate::clock::Interrupt;
+use crate::outside::Outside;
+use crate::{Outcome, output};
+
+/// Datagrams whose calls wait for a server or are carried out.
+const DATAGRAM_CALLS: usize = 64;
+
+pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
+    let draw = getrandom::u64().context("the system gives no random numbers")?;
+    let export = Export::open(&args.dir, args.read_only, draw).with_context(|| {
+        format!("cannot serve '{}': it must be a directory that you may read", args.dir.display())
+    })?;
+    let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;
+    let port = args.listen.map_or(PORT, |at| at.port());
+    let calls = args.calls as usize;
+    let servers = Servers::blocking(calls, || {
+        let mut server = Server::new(secret);
+        server.add(Nfs(export.clone()));
+        server.add(Mount(export.clone()));
+        server.add(OnePort(port));
+        server
+    });
+    let limits =
+        Limits { connections: args.most as usize, record_max: RECORD_BYTES, ..Limits::default() };
+    let udp = args.udp.then_some((DATAGRAM_CALLS, secret));
+    let serve = Serve { servers, limits, udp };
+    // The device is opened outside of the runtime: that may take a while.
+    let stack = match &args.outside.dev {
+        Some(_) => match Outside::open(&args.outside, interrupt)? {
+            Some(outside) => Some(outside.into_stack()?),
+            None => return Ok(Outcome::Done),
+        },
+        None => None,
+    };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).max_blocking_threads(calls + 2).enable_all();
+    let runtime = runtime.build().context("cannot start threads")?;
+    runtime.block_on(async {
+        let mut tasks = Tasks::new();
+        let mut at = Vec::new();
+        match stack {
+            Some((stack, addresses)) => {
+                let (net, driver) = Net::spawn_tokio(stack);
+                for ip in addresses {
+                    let to = SocketAddr::new(ip, PORT);
+                    let opened = serve.by_stack(&net, to, &mut tasks);
+                    opened.with_context(|| format!("cannot listen at {to}"))?;
+                    at.push(to);
+                }
+                tasks.spawn(async move {
+                    driver.await.map_err(std::io::Error::other)?;
+                    Err(std::io::Error::other("the device is gone; start again"))
+                });
+            }
+            None => {
+                let to = args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
+                let opened = serve.by_system(to, &mut tasks).await;
+                at.push(opened.with_context(|| {
+                    format!("cannot listen at {to}: end the server that does, or take another port")
+                })?);
+            }
+        }
+        let port = at.first().map_or(port, SocketAddr::port);
+        let _registered = args.register.then(|| register(port, args.udp)).transpose()?;
+        output::out(&report::begin(args, &at))?;
+        let pressed = interrupt.pressed()?;
+        let ended = tokio::select! {
+            _ = pressed => Ok(Outcome::Done),
+            Some(ended) = tasks.join_next() => ended
+                .map_err(anyhow::Error::from)
+                .and_then(|ended| Ok(ended?))
+                .map(|()| Outcome::Done),
+        };
+        output::out(&report::end(&serve.servers.totals()))?;
+        ended
+    })
+}

@@ -1,0 +1,159 @@
+//! [`Reader`] and [`Writer`]: the data of a file in its order, with several READs or WRITEs in
+//! flight.
+//!
+//! Called by: `tree.rs`, programs. Limits: `IN_FLIGHT` of `transfer` bytes each.
+
+use std::collections::VecDeque;
+
+use tokio::task::JoinHandle;
+
+use super::{Chunk, Error, Nfs};
+use crate::proto::{Handle, Stable, Status};
+
+/// A task that ends with its owner.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Task<Result<T, Error>> {
+    async fn done(mut self) -> Result<T, Error> {
+        // A task that panicked has no results.
+        (&mut self.0).await.unwrap_or(Err(Error::Status(Status::Io)))
+    }
+}
+
+/// Reads a file from its beginning to its end.
+pub struct Reader {
+    nfs: Nfs,
+    file: Handle,
+    /// The size that the file had when it was opened: READs behind it are made one at a time.
+    size: u64,
+    next: u64,
+    flying: VecDeque<Task<Result<Chunk, Error>>>,
+    /// What the next chunk has to begin at, and how long it should be.
+    expected: u64,
+    is_over: bool,
+}
+
+impl Reader {
+    /// Read a file of that size; if it has grown, what is behind is read as well.
+    pub fn new(nfs: &Nfs, file: Handle, size: u64) -> Reader {
+        let (nfs, flying) = (nfs.clone(), VecDeque::new());
+        Reader { nfs, file, size, next: 0, flying, expected: 0, is_over: false }
+    }
+
+    fn begin(&mut self) {
+        let (nfs, file, offset) = (self.nfs.clone(), self.file, self.next);
+        let count = nfs.transfer;
+        self.next += u64::from(count);
+        let read = async move { nfs.read(&file, offset, count).await };
+        self.flying.push_back(Task(tokio::spawn(read)));
+    }
+
+    /// The next data, or `None` behind the end.
+    ///
+    /// # Errors
+    /// A READ has no results.
+    pub async fn next(&mut self) -> Result<Option<Chunk>, Error> {
+        if self.is_over {
+            return Ok(None);
+        }
+        while self.flying.is_empty()
+            || (self.flying.len() < self.nfs.in_flight && self.next < self.size)
+        {
+            self.begin();
+        }
+        let Some(first) = self.flying.pop_front() else { return Ok(None) };
+        let chunk = first.done().await?;
+        self.expected += chunk.data().len() as u64;
+        if chunk.eof {
+            self.is_over = true;
+            self.flying.clear();
+        } else if chunk.data().is_empty() {
+            return Err(Error::Status(Status::Io));
+        } else if chunk.data().len() < self.nfs.transfer as usize {
+            // Less than was asked for: what is in flight behind it leaves a gap.
+            self.flying.clear();
+            self.next = self.expected;
+        }
+        Ok(Some(chunk))
+    }
+}
+
+/// Writes a file from its beginning on.
+pub struct Writer {
+    nfs: Nfs,
+    file: Handle,
+    next: u64,
+    flying: VecDeque<Task<Result<[u8; 8], Error>>>,
+    verifier: Option<[u8; 8]>,
+}
+
+impl Writer {
+    /// Write a file that is empty.
+    pub fn new(nfs: &Nfs, file: Handle) -> Writer {
+        let (nfs, flying) = (nfs.clone(), VecDeque::new());
+        Writer { nfs, file, next: 0, flying, verifier: None }
+    }
+
+    /// Bytes of a WRITE: pieces of [`Writer::write`] are to have as many.
+    pub fn piece_bytes(&self) -> usize {
+        self.nfs.transfer as usize
+    }
+
+    /// Write a piece behind the last one. It waits while too many are in flight.
+    ///
+    /// # Errors
+    /// A WRITE before it failed.
+    pub async fn write(&mut self, piece: Vec<u8>) -> Result<(), Error> {
+        while self.flying.len() >= self.nfs.in_flight {
+            self.oldest().await?;
+        }
+        let (nfs, file, offset) = (self.nfs.clone(), self.file, self.next);
+        self.next += piece.len() as u64;
+        let write = async move {
+            let (mut at, mut verifier) = (0, None);
+            while at < piece.len() {
+                let (offset, rest) = (offset + at as u64, &piece[at..]);
+                let written = nfs.write(&file, offset, rest, Stable::Unstable).await?;
+                if verifier.is_some_and(|before| before != written.verifier) {
+                    return Err(Error::Restarted);
+                }
+                verifier = Some(written.verifier);
+                at += written.count as usize;
+            }
+            Ok(verifier.unwrap_or_default())
+        };
+        self.flying.push_back(Task(tokio::spawn(write)));
+        Ok(())
+    }
+
+    async fn oldest(&mut self) -> Result<(), Error> {
+        let Some(first) = self.flying.pop_front() else { return Ok(()) };
+        let verifier = first.done().await?;
+        if self.verifier.is_some_and(|before| before != verifier) {
+            return Err(Error::Restarted);
+        }
+        self.verifier = Some(verifier);
+        Ok(())
+    }
+
+    /// Wait until all of it is on the server's disk.
+    ///
+    /// # Errors
+    /// A WRITE failed, or the server was started anew, so that something may be lost.
+    pub async fn finish(mut self) -> Result<u64, Error> {
+        while !self.flying.is_empty() {
+            self.oldest().await?;
+        }
+        let verifier = self.nfs.commit(&self.file).await?;
+        if self.verifier.is_some_and(|before| before != verifier) {
+            return Err(Error::Restarted);
+        }
+        Ok(self.next)
+    }
+}

@@ -1,0 +1,468 @@
+//! NFS version 3 on the wire (RFC 1813 section 2 and 3).
+//!
+//! Called by: `server`, `client`. Names are ours, the RFC's are beside them. Handles are copied,
+//! names and data are borrowed from the message.
+
+use rpc::xdr::{Bytes, Decode, DecodeError, Decoder, Encode, Opaque};
+
+use crate::limits::HANDLE_BYTES;
+
+/// The program.
+pub const PROGRAM: u32 = 100_003;
+/// Its version.
+pub const VERSION: u32 = 3;
+/// Its port, of UDP and TCP.
+pub const PORT: u16 = 2_049;
+
+/// Procedures (NFSPROC3).
+pub mod procedure {
+    /// The attributes of a file.
+    pub const GETATTR: u32 = 1;
+    /// Set some of them.
+    pub const SETATTR: u32 = 2;
+    /// A name in a directory.
+    pub const LOOKUP: u32 = 3;
+    /// What the caller may do.
+    pub const ACCESS: u32 = 4;
+    /// What a symbolic link says.
+    pub const READLINK: u32 = 5;
+    /// Read.
+    pub const READ: u32 = 6;
+    /// Write.
+    pub const WRITE: u32 = 7;
+    /// Make a file.
+    pub const CREATE: u32 = 8;
+    /// Make a directory.
+    pub const MKDIR: u32 = 9;
+    /// Make a symbolic link.
+    pub const SYMLINK: u32 = 10;
+    /// Make a device, a socket or a FIFO.
+    pub const MKNOD: u32 = 11;
+    /// Remove a file.
+    pub const REMOVE: u32 = 12;
+    /// Remove a directory.
+    pub const RMDIR: u32 = 13;
+    /// Give a file another name.
+    pub const RENAME: u32 = 14;
+    /// Give a file one more name.
+    pub const LINK: u32 = 15;
+    /// Names in a directory.
+    pub const READDIR: u32 = 16;
+    /// Names in a directory, with attributes and handles.
+    pub const READDIRPLUS: u32 = 17;
+    /// How full the file system is.
+    pub const FSSTAT: u32 = 18;
+    /// What the server can do.
+    pub const FSINFO: u32 = 19;
+    /// What names may be.
+    pub const PATHCONF: u32 = 20;
+    /// Write to stable storage what was written UNSTABLE.
+    pub const COMMIT: u32 = 21;
+}
+
+/// Rights (ACCESS3).
+pub mod access {
+    /// Read data or a directory.
+    pub const READ: u32 = 1;
+    /// Look a name up.
+    pub const LOOKUP: u32 = 2;
+    /// Rewrite data, change entries.
+    pub const MODIFY: u32 = 4;
+    /// Append data, add entries.
+    pub const EXTEND: u32 = 8;
+    /// Remove entries.
+    pub const DELETE: u32 = 16;
+    /// Execute.
+    pub const EXECUTE: u32 = 32;
+}
+
+/// A file handle (`nfs_fh3`): what the server says, 64 bytes at most.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Handle {
+    bytes: [u8; HANDLE_BYTES],
+    len: u8,
+}
+
+impl Handle {
+    /// Of these bytes, if they are no more than a handle may have.
+    pub fn new(of: &[u8]) -> Option<Handle> {
+        let mut bytes = [0; HANDLE_BYTES];
+        bytes.get_mut(..of.len())?.copy_from_slice(of);
+        Some(Handle { bytes, len: of.len() as u8 })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl core::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Encode for Handle {
+    fn encode(&self, out: &mut Vec<u8>) {
+        Opaque(self.bytes()).encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for Handle {
+    fn decode(from: &mut Decoder<'a>) -> Result<Handle, DecodeError> {
+        Handle::new(from.opaque(HANDLE_BYTES)?).ok_or(DecodeError::TooLong)
+    }
+}
+
+rpc::xdr! {
+    /// What became of a call (`nfsstat3`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Status {
+        /// NFS3_OK.
+        Ok = 0,
+        /// NFS3ERR_PERM: only the owner may.
+        NotOwner = 1,
+        /// NFS3ERR_NOENT.
+        NoEntry = 2,
+        /// NFS3ERR_IO.
+        Io = 5,
+        /// NFS3ERR_NXIO.
+        NoDevice = 6,
+        /// NFS3ERR_ACCES.
+        Access = 13,
+        /// NFS3ERR_EXIST.
+        Exists = 17,
+        /// NFS3ERR_XDEV.
+        CrossDevice = 18,
+        /// NFS3ERR_NODEV.
+        NotThisDevice = 19,
+        /// NFS3ERR_NOTDIR.
+        NotDirectory = 20,
+        /// NFS3ERR_ISDIR.
+        IsDirectory = 21,
+        /// NFS3ERR_INVAL.
+        Invalid = 22,
+        /// NFS3ERR_FBIG.
+        TooBig = 27,
+        /// NFS3ERR_NOSPC.
+        NoSpace = 28,
+        /// NFS3ERR_ROFS.
+        ReadOnly = 30,
+        /// NFS3ERR_MLINK.
+        TooManyLinks = 31,
+        /// NFS3ERR_NAMETOOLONG.
+        NameTooLong = 63,
+        /// NFS3ERR_NOTEMPTY.
+        NotEmpty = 66,
+        /// NFS3ERR_DQUOT.
+        Quota = 69,
+        /// NFS3ERR_STALE.
+        Stale = 70,
+        /// NFS3ERR_REMOTE.
+        Remote = 71,
+        /// NFS3ERR_BADHANDLE.
+        BadHandle = 10_001,
+        /// NFS3ERR_NOT_SYNC.
+        NotSync = 10_002,
+        /// NFS3ERR_BAD_COOKIE.
+        BadCookie = 10_003,
+        /// NFS3ERR_NOTSUPP.
+        NotSupported = 10_004,
+        /// NFS3ERR_TOOSMALL.
+        TooSmall = 10_005,
+        /// NFS3ERR_SERVERFAULT.
+        ServerFault = 10_006,
+        /// NFS3ERR_BADTYPE.
+        BadType = 10_007,
+        /// NFS3ERR_JUKEBOX: come again later.
+        Jukebox = 10_008,
+    }
+
+    /// What a file is (`ftype3`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// NF3REG.
+        Regular = 1,
+        /// NF3DIR.
+        Directory = 2,
+        /// NF3BLK.
+        Block = 3,
+        /// NF3CHR.
+        Character = 4,
+        /// NF3LNK.
+        Symlink = 5,
+        /// NF3SOCK.
+        Socket = 6,
+        /// NF3FIFO.
+        Fifo = 7,
+    }
+
+    /// Since 1970, UTC (`nfstime3`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Time {
+        /// Seconds.
+        pub seconds: u32,
+        /// Nanoseconds.
+        pub nanoseconds: u32,
+    }
+
+    /// What is known of a file (`fattr3`): 84 bytes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Attributes {
+        /// What it is.
+        pub kind: Kind,
+        /// The bits of chmod(2).
+        pub mode: u32,
+        /// Its names.
+        pub nlink: u32,
+        /// Its owner.
+        pub uid: u32,
+        /// Its group.
+        pub gid: u32,
+        /// Bytes in it.
+        pub size: u64,
+        /// Bytes of disk that it takes.
+        pub used: u64,
+        /// The major number of a device.
+        pub major: u32,
+        /// The minor number of a device.
+        pub minor: u32,
+        /// The number of the file system.
+        pub fsid: u64,
+        /// The number of the file in it.
+        pub fileid: u64,
+        /// Read last.
+        pub atime: Time,
+        /// Written last.
+        pub mtime: Time,
+        /// Changed last.
+        pub ctime: Time,
+    }
+
+    /// What is compared to see whether others have changed a file (`wcc_attr`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Before {
+        /// Bytes in it.
+        pub size: u64,
+        /// Written last.
+        pub mtime: Time,
+        /// Changed last.
+        pub ctime: Time,
+    }
+
+    /// A file that a call has changed (`wcc_data`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Changed {
+        /// Before the call.
+        pub before: Option<Before>,
+        /// After it.
+        pub after: Option<Attributes>,
+    }
+
+    /// How a time is set: not at all, to the time of the server, or to this time.
+    #[allow(missing_docs, reason = "the variants are above")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub union SetTime {
+        0 => Keep,
+        1 => Now,
+        2 => To(Time),
+    }
+
+    /// Attributes to set (`sattr3`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SetAttributes {
+        /// The bits of chmod(2).
+        pub mode: Option<u32>,
+        /// The owner.
+        pub uid: Option<u32>,
+        /// The group.
+        pub gid: Option<u32>,
+        /// The bytes in it: it is cut, or grows by zeros.
+        pub size: Option<u64>,
+        /// Read last.
+        pub atime: SetTime,
+        /// Written last.
+        pub mtime: SetTime,
+    }
+
+    /// A name in a directory (`diropargs3`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct At<'a> {
+        /// The directory.
+        pub dir: Handle,
+        /// The name.
+        pub name: Opaque<'a>,
+    }
+
+    /// Arguments of WRITE.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Write<'a> {
+        /// The file.
+        pub file: Handle,
+        /// Where.
+        pub offset: u64,
+        /// Bytes of the data that are to be written.
+        pub count: u32,
+        /// How safe.
+        pub stable: Stable,
+        /// The data.
+        pub data: Opaque<'a>,
+    }
+
+    /// How safe data is when a WRITE is answered (`stable_how`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Stable {
+        /// UNSTABLE: until the server fails.
+        Unstable = 0,
+        /// DATA_SYNC: data is on stable storage.
+        DataSync = 1,
+        /// FILE_SYNC: attributes as well.
+        FileSync = 2,
+    }
+
+    /// How a file is made (`createhow3`): it may be there already; it must not be there; it must not
+    /// be there unless this call has made it, as these bytes say.
+    #[allow(missing_docs, reason = "the variants are above")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub union How {
+        0 => Unchecked(SetAttributes),
+        1 => Guarded(SetAttributes),
+        2 => Exclusive([u8; 8]),
+    }
+
+    /// What CREATE, MKDIR and SYMLINK return.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Made {
+        /// The new file.
+        pub handle: Option<Handle>,
+        /// What it is.
+        pub attributes: Option<Attributes>,
+        /// The directory.
+        pub dir: Changed,
+    }
+
+    /// What LOOKUP returns.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Found {
+        /// The file.
+        pub handle: Handle,
+        /// What it is.
+        pub attributes: Option<Attributes>,
+        /// The directory.
+        pub dir: Option<Attributes>,
+    }
+
+    /// What READ returns.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Data<'a> {
+        /// The file.
+        pub attributes: Option<Attributes>,
+        /// Bytes that were read.
+        pub count: u32,
+        /// Does the file end behind them?
+        pub eof: bool,
+        /// The data.
+        pub data: Opaque<'a>,
+    }
+
+    /// What WRITE returns.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Written {
+        /// The file.
+        pub file: Changed,
+        /// Bytes that were written.
+        pub count: u32,
+        /// How safe they are.
+        pub committed: Stable,
+        /// Another one if the server has failed since.
+        pub verifier: [u8; 8],
+    }
+
+    /// What READDIRPLUS returns of an entry (`entryplus3`).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Entry {
+        /// The number of the file.
+        pub fileid: u64,
+        /// Its name.
+        pub name: Bytes,
+        /// Where to go on behind it.
+        pub cookie: u64,
+        /// What it is.
+        pub attributes: Option<Attributes>,
+        /// Its handle.
+        pub handle: Option<Handle>,
+    }
+
+    /// What FSINFO returns.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Info {
+        /// The root.
+        pub attributes: Option<Attributes>,
+        /// Bytes of a READ at most.
+        pub rtmax: u32,
+        /// Bytes of a READ that the server likes.
+        pub rtpref: u32,
+        /// A multiple that it likes.
+        pub rtmult: u32,
+        /// Bytes of a WRITE at most.
+        pub wtmax: u32,
+        /// Bytes of a WRITE that the server likes.
+        pub wtpref: u32,
+        /// A multiple that it likes.
+        pub wtmult: u32,
+        /// Bytes of a READDIR that the server likes.
+        pub dtpref: u32,
+        /// The largest file.
+        pub maxfilesize: u64,
+        /// The unit of times.
+        pub time_delta: Time,
+        /// FSF3 bits: links 1, symbolic links 2, the same everywhere 8, times can be set 16.
+        pub properties: u32,
+    }
+}
+
+// Which value a derive takes: nothing is set.
+#[allow(clippy::derivable_impls, reason = "the macro's unions have no attribute on a variant")]
+impl Default for SetTime {
+    fn default() -> SetTime {
+        SetTime::Keep
+    }
+}
+
+impl Status {
+    /// As the RFC calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "NFS3_OK",
+            Status::NotOwner => "NFS3ERR_PERM",
+            Status::NoEntry => "NFS3ERR_NOENT",
+            Status::Io => "NFS3ERR_IO",
+            Status::NoDevice => "NFS3ERR_NXIO",
+            Status::Access => "NFS3ERR_ACCES",
+            Status::Exists => "NFS3ERR_EXIST",
+            Status::CrossDevice => "NFS3ERR_XDEV",
+            Status::NotThisDevice => "NFS3ERR_NODEV",
+            Status::NotDirectory => "NFS3ERR_NOTDIR",
+            Status::IsDirectory => "NFS3ERR_ISDIR",
+            Status::Invalid => "NFS3ERR_INVAL",
+            Status::TooBig => "NFS3ERR_FBIG",
+            Status::NoSpace => "NFS3ERR_NOSPC",
+            Status::ReadOnly => "NFS3ERR_ROFS",
+            Status::TooManyLinks => "NFS3ERR_MLINK",
+            Status::NameTooLong => "NFS3ERR_NAMETOOLONG",
+            Status::NotEmpty => "NFS3ERR_NOTEMPTY",
+            Status::Quota => "NFS3ERR_DQUOT",
+            Status::Stale => "NFS3ERR_STALE",
+            Status::Remote => "NFS3ERR_REMOTE",
+            Status::BadHandle => "NFS3ERR_BADHANDLE",
+            Status::NotSync => "NFS3ERR_NOT_SYNC",
+            Status::BadCookie => "NFS3ERR_BAD_COOKIE",
+            Status::NotSupported => "NFS3ERR_NOTSUPP",
+            Status::TooSmall => "NFS3ERR_TOOSMALL",
+            Status::ServerFault => "NFS3ERR_SERVERFAULT",
+            Status::BadType => "NFS3ERR_BADTYPE",
+            Status::Jukebox => "NFS3ERR_JUKEBOX",
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Data: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7, 3.3.21).
+//!
+//! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in part
+//! because a connection ended. UNSTABLE data is with the system when the call is answered;
+//! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport.
+
+use rpc::server::Transport;
+use rpc::xdr::Encode;
+use rustix::fs::{fdatasync, fsync};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::open_files::For;
+use super::tree::{attributes, looked_at, status};
+use super::{Export, Reply};
+use crate::limits::{DATAGRAM_TRANSFER_BYTES, TRANSFER_BYTES};
+use crate::proto::{Changed, Handle, Stable, Status, Write, Written};
+
+/// Bytes of a READ or a WRITE.
+pub(super) fn transfer_max(over: Transport) -> u32 {
+    match over {
+        Transport::Stream => TRANSFER_BYTES,
+        Transport::Datagram => DATAGRAM_TRANSFER_BYTES,
+    }
+}
+
+impl Export {
+    pub(super) fn read(
+        &self,
+        (file, offset, count): (Handle, u64, u32),
+        over: Transport,
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let open = self.tree.data(&file, For::Reading)?;
+        let of = attributes(&looked_at(&open, "").map_err(status)?)?;
+        let count = count.min(transfer_max(over)) as usize;
+        let at = out.len();
+        (Status::Ok, Some(of), (0_u32, false, 0_u32)).encode(out);
+        let data = out.len();
+        out.resize(data + count, 0);
+        let mut got = 0;
+        while got < count {
+            match pread(&*open, &mut out[data + got..], offset.saturating_add(got as u64)) {
+                Ok(0) => break,
+                Ok(bytes) => got += bytes,
+                Err(Errno::INTR) => {}
+                // Nothing can be there.
+                Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => break,
+                Err(error) => {
+                    out.truncate(at);
+                    return Err(status(error));
+                }
+            }
+        }
+        // RFC 1813 3.3.6-a: also at a size that is read exactly.
+        let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
+        out.truncate(data + got);
+        out.resize(data + got.next_multiple_of(4), 0);
+        out[data - 12..data - 8].copy_from_slice(&(got as u32).to_be_bytes());
+        out[data - 8..data - 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
+        out[data - 4..data].copy_from_slice(&(got as u32).to_be_bytes());
+        Ok(())
+    }
+
+    pub(super) fn write(&self, args: &Write<'_>, out: &mut Vec<u8>) -> Reply {
+        self.may_change()?;
+        // RFC 1813 section 3.3.7: the data has as many bytes as are to be written.
+        let data = args.data.0.get(..args.count as usize).ok_or(Status::Invalid)?;
+        let open = self.tree.data(&args.file, For::Writing)?;
+        let mut written = 0;
+        while written < data.len() {
+            match pwrite(&*open, &data[written..], args.offset.saturating_add(written as u64)) {
+                Ok(0) => break,
+                Ok(bytes) => written += bytes,
+                Err(Errno::INTR) => {}
+                // The caller writes the rest again, and is told then why it cannot be.
+                Err(_) if written > 0 => break,
+                Err(Errno::INVAL) if args.offset > i64::MAX as u64 - data.len() as u64 => {
+                    return Err(Status::TooBig);
+                }
+                Err(error) => return Err(status(error)),
+            }
+        }
+        match args.stable {
+            Stable::Unstable => {}
+            Stable::DataSync => fdatasync(&*open).map_err(status)?,
+            Stable::FileSync => fsync(&*open).map_err(status)?,
+        }
+        let after = attributes(&looked_at(&open, "").map_err(status)?)?;
+        let file = Changed { before: None, after: Some(after) };
+        let count = written as u32;
+        let written = Written { file, count, committed: args.stable, verifier: self.verifier };
+        (Status::Ok, written).encode(out);
+        Ok(())
+    }
+
+    pub(super) fn commit(&self, file: &Handle, out: &mut Vec<u8>) -> Reply {
+        // Of files that cannot be written nothing is to be committed.
+        let open = self.tree.data(file, For::Reading)?;
+        fsync(&*open).map_err(status)?;
+        let after = attributes(&looked_at(&open, "").map_err(status)?)?;
+        let file = Changed { before: None, after: Some(after) };
+        (Status::Ok, file, self.verifier).encode(out);
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! The server of one directory: [`Nfs`] and [`Mount`] are services for a server of crate `rpc`.
+//!
+//! Called by: programs, which bring the calls; calls block on files. RFC 1813 sections 3.3 and 5.2.
+//! Nothing outside of the directory is reached ([`tree`]), whatever names and links say. Everything
+//! is done as the user who runs the server: credentials are not looked at. MKNOD is not supported.
+
+mod attributes;
+mod dirs;
+mod files;
+mod handles;
+mod names;
+mod one_port;
+mod open_files;
+mod service;
+mod tree;
+
+pub use one_port::OnePort;
+pub use service::{Mount, Nfs};
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::proto::Status;
+use tree::Tree;
+
+/// A directory that is served; all services share it.
+#[derive(Debug)]
+pub struct Export {
+    tree: Tree,
+    is_read_only: bool,
+    /// RFC 1813 3.3.7-a: another one for each run: clients write again what may be lost.
+    verifier: [u8; 8],
+}
+
+/// What a procedure appends to the results, or its status.
+type Reply = Result<(), Status>;
+
+impl Export {
+    /// Serve `dir`. `run` is a number that nobody can guess, another one each time.
+    ///
+    /// # Errors
+    /// `dir` is no directory that can be opened, or the kernel is older than Linux 5.6.
+    pub fn open(dir: &Path, is_read_only: bool, run: u64) -> io::Result<Arc<Export>> {
+        let tree = Tree::open(dir, run).map_err(io::Error::from)?;
+        // Handles begin with `run` itself: the verifier is public anyway.
+        let verifier = run.to_be_bytes();
+        Ok(Arc::new(Export { tree, is_read_only, verifier }))
+    }
+
+    fn may_change(&self) -> Reply {
+        if self.is_read_only { Err(Status::ReadOnly) } else { Ok(()) }
+    }
+}

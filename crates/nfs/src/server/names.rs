@@ -1,0 +1,216 @@
+//! Names: LOOKUP, READLINK, CREATE, MKDIR, SYMLINK, REMOVE, RMDIR, RENAME, LINK (RFC 1813 sections
+//! 3.3.3, 3.3.5, 3.3.8 to 3.3.15).
+//!
+//! Called by: `server/mod.rs`. New names are single components. Files are made without the bits that
+//! make programs run as somebody else.
+
+use rpc::xdr::{Encode, Opaque};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Timespec, Timestamps, fsync, futimens, linkat, mkdirat, openat,
+    readlinkat, renameat, symlinkat, unlinkat,
+};
+
+use super::handles::FileId;
+use super::tree::{Node, component, looked_at, new_name, status};
+use super::{Export, Reply};
+use crate::limits::PATH_BYTES;
+use crate::proto::{
+    At, Attributes, Changed, Found, Handle, How, Kind, Made, SetAttributes, Status,
+};
+
+/// What clients may set of a mode: read, write, execute, and the sticky bit.
+pub(super) const MODE: u32 = 0o1777;
+
+impl Export {
+    pub(super) fn lookup(&self, at: &At<'_>, out: &mut Vec<u8>) -> Reply {
+        let dir = self.tree.dir(&at.dir)?;
+        let (file, of) = match component(at.name.0)? {
+            b"." => (dir.id, dir.attributes),
+            b".." => self.tree.parent(&dir)?,
+            name => self.tree.child(&dir, name)?,
+        };
+        let handle = self.tree.handle(file)?;
+        let found = Found { handle, attributes: Some(of), dir: Some(dir.attributes) };
+        (Status::Ok, found).encode(out);
+        Ok(())
+    }
+
+    pub(super) fn readlink(&self, link: &Handle, out: &mut Vec<u8>) -> Reply {
+        let node = self.tree.look(link)?;
+        if node.attributes.kind != Kind::Symlink {
+            return Err(Status::Invalid);
+        }
+        let text = readlinkat(&node.fd, "", Vec::new()).map_err(status)?;
+        (Status::Ok, Some(node.attributes), Opaque(text.as_bytes())).encode(out);
+        Ok(())
+    }
+
+    /// The reply to what has made a file.
+    fn made(&self, dir: &Node, name: &[u8], out: &mut Vec<u8>) -> Reply {
+        let (file, attributes) = self.tree.child(dir, name)?;
+        let handle = Some(self.tree.handle(file)?);
+        let made = Made { handle, attributes: Some(attributes), dir: changed(dir) };
+        (Status::Ok, made).encode(out);
+        Ok(())
+    }
+
+    pub(super) fn create(&self, (at, how): &(At<'_>, How), out: &mut Vec<u8>) -> Reply {
+        self.may_change()?;
+        let name = new_name(at.name.0)?;
+        let dir = self.tree.dir(&at.dir)?;
+        let set = match how {
+            How::Unchecked(set) | How::Guarded(set) => *set,
+            How::Exclusive(_) => SetAttributes::default(),
+        };
+        let mode = Mode::from_raw_mode(set.mode.unwrap_or(0o644) & MODE);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let new = openat(&dir.fd, name, flags | OFlags::CLOEXEC, mode);
+        // RFC 1813 3.3.8-a, 3.3.8-b: what is there already.
+        match (new, how) {
+            (Ok(fd), How::Exclusive(verifier)) => {
+                futimens(&fd, &times(*verifier)).map_err(status)?;
+            }
+            // The mode is as it was asked for, whatever the umask.
+            (Ok(_), _) => {
+                let (file, _) = self.tree.child(&dir, name)?;
+                let mode = Some(set.mode.unwrap_or(0o644));
+                self.set(&self.tree.handle(file)?, &SetAttributes { mode, ..set })?;
+            }
+            (Err(rustix::io::Errno::EXIST), How::Unchecked(_)) => {
+                let (file, of) = self.tree.child(&dir, name)?;
+                if of.kind != Kind::Regular {
+                    return Err(Status::Exists);
+                }
+                // Of a file that is there the size alone is set (RFC 1813 section 3.3.8).
+                let size = SetAttributes { size: set.size, ..SetAttributes::default() };
+                self.set(&self.tree.handle(file)?, &size)?;
+            }
+            (Err(rustix::io::Errno::EXIST), How::Exclusive(verifier)) => {
+                let (_, of) = self.tree.child(&dir, name)?;
+                let [first, second] = words(*verifier);
+                if (of.atime.seconds, of.mtime.seconds) != (first, second) {
+                    return Err(Status::Exists);
+                }
+            }
+            (Err(error), _) => return Err(status(error)),
+        }
+        self.made(&dir, name, out)
+    }
+
+    pub(super) fn mkdir(&self, (at, set): &(At<'_>, SetAttributes), out: &mut Vec<u8>) -> Reply {
+        self.may_change()?;
+        let name = made_name(at.name.0)?;
+        let dir = self.tree.dir(&at.dir)?;
+        let mode = set.mode.unwrap_or(0o755) & MODE;
+        mkdirat(&dir.fd, name, Mode::from_raw_mode(mode)).map_err(status)?;
+        let (file, _) = self.tree.child(&dir, name)?;
+        let set = SetAttributes { mode: Some(mode), size: None, ..*set };
+        self.set(&self.tree.handle(file)?, &set)?;
+        self.made(&dir, name, out)
+    }
+
+    pub(super) fn symlink(
+        &self,
+        (at, _, text): &(At<'_>, SetAttributes, Opaque<'_>),
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        self.may_change()?;
+        let name = made_name(at.name.0)?;
+        if text.0.len() > PATH_BYTES {
+            return Err(Status::NameTooLong);
+        }
+        if text.0.is_empty() || text.0.contains(&0) {
+            return Err(Status::Invalid);
+        }
+        let dir = self.tree.dir(&at.dir)?;
+        symlinkat(text.0, &dir.fd, name).map_err(status)?;
+        self.made(&dir, name, out)
+    }
+
+    /// REMOVE and RMDIR.
+    pub(super) fn remove(&self, at: &At<'_>, is_dir: bool, out: &mut Vec<u8>) -> Reply {
+        self.may_change()?;
+        let name = match component(at.name.0)? {
+            b"." => return Err(Status::Invalid),
+            b".." => return Err(Status::Exists),
+            name => name,
+        };
+        let dir = self.tree.dir(&at.dir)?;
+        let (file, _) = self.tree.child(&dir, name)?;
+        let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        unlinkat(&dir.fd, name, flags).map_err(status)?;
+        self.tree.close(file);
+        (Status::Ok, changed(&dir)).encode(out);
+        Ok(())
+    }
+
+    pub(super) fn rename(&self, (from, to): &(At<'_>, At<'_>), out: &mut Vec<u8>) -> Reply {
+        self.may_change()?;
+        let (old, new) = (new_name(from.name.0)?, new_name(to.name.0)?);
+        let (from, to) = (self.tree.dir(&from.dir)?, self.tree.dir(&to.dir)?);
+        let (file, _) = self.tree.child(&from, old)?;
+        let replaced: Option<FileId> = self.tree.child(&to, new).ok().map(|(file, _)| file);
+        renameat(&from.fd, old, &to.fd, new).map_err(status)?;
+        self.tree.know(file, to.id, new);
+        if let Some(replaced) = replaced.filter(|replaced| *replaced != file) {
+            self.tree.close(replaced);
+        }
+        // The name is what a client takes for the proof that the data is there.
+        fsync_dir(&to)?;
+        (Status::Ok, changed(&from), changed(&to)).encode(out);
+        Ok(())
+    }
+
+    pub(super) fn link(&self, (file, at): &(Handle, At<'_>), out: &mut Vec<u8>) -> Reply {
+        self.may_change()?;
+        let name = made_name(at.name.0)?;
+        let node = self.tree.look(file)?;
+        if node.attributes.kind == Kind::Directory {
+            return Err(Status::Invalid);
+        }
+        let dir = self.tree.dir(&at.dir)?;
+        let (found_in, old) = self.tree.name(node.id)?;
+        let found_in = self.tree.dir(&found_in)?;
+        linkat(&found_in.fd, &old[..], &dir.fd, name, AtFlags::empty()).map_err(status)?;
+        let after = self.tree.child(&dir, name).ok().map(|(_, of)| of);
+        (Status::Ok, after, changed(&dir)).encode(out);
+        Ok(())
+    }
+}
+
+/// The name of a directory or link that is made: `.` and `..` are there.
+fn made_name(name: &[u8]) -> Result<&[u8], Status> {
+    match component(name)? {
+        b"." | b".." => Err(Status::Exists),
+        name => Ok(name),
+    }
+}
+
+/// The directory after a change.
+fn changed(dir: &Node) -> Changed {
+    let after: Option<Attributes> =
+        looked_at(&dir.fd, "").ok().and_then(|of| super::tree::attributes(&of).ok());
+    Changed { before: None, after }
+}
+
+fn fsync_dir(dir: &Node) -> Reply {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat(&dir.fd, ".", flags, Mode::empty()) {
+        Ok(open) => fsync(&open).map_err(status),
+        // A directory that cannot be read is written by the system in its time.
+        Err(_) => Ok(()),
+    }
+}
+
+// RFC 1813 section 3.3.8: the verifier may be kept in attributes; it must fit into any time.
+/// The two halves of a verifier, as seconds that every file system can hold.
+fn words(verifier: [u8; 8]) -> [u32; 2] {
+    let whole = u64::from_be_bytes(verifier);
+    [(whole >> 32) as u32 & 0x7FFF_FFFF, whole as u32 & 0x7FFF_FFFF]
+}
+
+fn times(verifier: [u8; 8]) -> Timestamps {
+    let [last_access, last_modification] =
+        words(verifier).map(|seconds| Timespec { tv_sec: seconds.into(), tv_nsec: 0 });
+    Timestamps { last_access, last_modification }
+}

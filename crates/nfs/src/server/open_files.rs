@@ -1,0 +1,55 @@
+//! Files that are open between calls, so that a READ or a WRITE is not an open(2) as well.
+//!
+//! Called by: `files.rs`, and `names.rs` when a file is removed. Limits: `OPEN_FILES_MAX`,
+//! `OPEN_FILE_AGE`.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::handles::FileId;
+use crate::limits::{OPEN_FILE_AGE, OPEN_FILES_MAX};
+
+/// What a file is open for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum For {
+    Reading,
+    Writing,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    files: HashMap<(FileId, For), (Arc<OwnedFd>, Instant)>,
+    swept: Option<Instant>,
+}
+
+impl OpenFiles {
+    /// A file that is open.
+    pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Arc<OwnedFd>> {
+        if self.swept.is_none_or(|at| now.duration_since(at) > OPEN_FILE_AGE / 4) {
+            self.swept = Some(now);
+            self.files.retain(|_, (_, used)| now.duration_since(*used) <= OPEN_FILE_AGE);
+        }
+        let (found, used) = self.files.get_mut(&(file, what))?;
+        *used = now;
+        Some(found.clone())
+    }
+
+    /// Keep a file open; the one that was not used for the longest time makes room.
+    pub(super) fn insert(&mut self, file: FileId, what: For, open: Arc<OwnedFd>, now: Instant) {
+        if self.files.len() >= OPEN_FILES_MAX
+            && let Some(&oldest) =
+                self.files.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| k)
+        {
+            self.files.remove(&oldest);
+        }
+        self.files.insert((file, what), (open, now));
+    }
+
+    /// Close a file: it has lost a name, and its space is to be free if that was the last.
+    pub(super) fn close(&mut self, file: FileId) {
+        self.files.remove(&(file, For::Reading));
+        self.files.remove(&(file, For::Writing));
+    }
+}

@@ -1,0 +1,180 @@
+//! The services: which procedure a call is, its arguments, and the reply if it fails.
+//!
+//! Called by: servers of crate `rpc`. RFC 1813 sections 3.3 and 5.2.
+
+use core::ops::RangeInclusive;
+use std::sync::Arc;
+
+use rpc::auth::{AUTH_NONE, AUTH_SYS};
+use rpc::server::{Refusal, Request, Service};
+use rpc::xdr::{Bounded, Bytes, Encode, List, Opaque};
+
+use super::dirs::From;
+use super::{Export, Reply};
+use crate::limits::PATH_BYTES;
+use crate::mount::{self, Mounted};
+use crate::proto::{self, At, Handle, Status, procedure};
+
+/// NFS version 3.
+#[derive(Clone, Debug)]
+pub struct Nfs(pub Arc<Export>);
+
+impl Service for Nfs {
+    fn program(&self) -> u32 {
+        proto::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        proto::VERSION..=proto::VERSION
+    }
+
+    fn call(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let at = out.len();
+        if let Err(status) = self.reply(request, out)? {
+            out.truncate(at);
+            status.encode(out);
+            // No attributes: each part of the results of a failure is optional.
+            (0..absent(request.procedure)).for_each(|_| false.encode(out));
+        }
+        Ok(())
+    }
+
+    fn is_idempotent(&self, number: u32) -> bool {
+        use procedure as p;
+        !matches!(
+            number,
+            p::SETATTR
+                | p::WRITE
+                | p::CREATE
+                | p::MKDIR
+                | p::SYMLINK
+                | p::REMOVE
+                | p::RMDIR
+                | p::RENAME
+                | p::LINK
+        )
+    }
+}
+
+impl Nfs {
+    fn reply(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<Reply, Refusal> {
+        let (export, over) = (&*self.0, request.transport);
+        Ok(match request.procedure {
+            procedure::GETATTR => export.getattr(&request.decode()?, out),
+            procedure::SETATTR => export.setattr(&request.decode()?, out),
+            procedure::LOOKUP => export.lookup(&request.decode()?, out),
+            procedure::ACCESS => export.access(request.decode()?, out),
+            procedure::READLINK => export.readlink(&request.decode()?, out),
+            procedure::READ => export.read(request.decode()?, over, out),
+            procedure::WRITE => export.write(&request.decode()?, out),
+            procedure::CREATE => export.create(&request.decode()?, out),
+            procedure::MKDIR => export.mkdir(&request.decode()?, out),
+            procedure::SYMLINK => export.symlink(&request.decode()?, out),
+            // Its arguments depend on what is to be made; nothing is.
+            procedure::MKNOD => Err(Status::NotSupported),
+            procedure::REMOVE => export.remove(&request.decode()?, false, out),
+            procedure::RMDIR => export.remove(&request.decode()?, true, out),
+            procedure::RENAME => export.rename(&request.decode::<(At<'_>, At<'_>)>()?, out),
+            procedure::LINK => export.link(&request.decode()?, out),
+            procedure::READDIR => {
+                let (dir, cookie, _, count): (_, _, u64, u32) = request.decode()?;
+                let (names_max, bytes_max) = (u32::MAX, count);
+                let from = From { dir, cookie, names_max, bytes_max, is_plus: false };
+                export.readdir(from, over, out)
+            }
+            procedure::READDIRPLUS => {
+                let (dir, cookie, (_, names_max, bytes_max)): (_, _, (u64, _, _)) =
+                    request.decode()?;
+                let from = From { dir, cookie, names_max, bytes_max, is_plus: true };
+                export.readdir(from, over, out)
+            }
+            procedure::FSSTAT => export.fsstat(&request.decode()?, out),
+            procedure::FSINFO => export.fsinfo(&request.decode()?, over, out),
+            procedure::PATHCONF => export.pathconf(&request.decode()?, out),
+            procedure::COMMIT => {
+                let (file, _, _): (Handle, u64, u32) = request.decode()?;
+                export.commit(&file, out)
+            }
+            _ => return Err(Refusal::ProcedureUnavailable),
+        })
+    }
+}
+
+/// The optional parts of the results of a procedure that fails.
+fn absent(procedure: u32) -> u32 {
+    match procedure {
+        procedure::GETATTR => 0,
+        procedure::RENAME => 4,
+        procedure::LINK => 3,
+        procedure::SETATTR
+        | procedure::WRITE
+        | procedure::CREATE
+        | procedure::MKDIR
+        | procedure::SYMLINK
+        | procedure::MKNOD
+        | procedure::REMOVE
+        | procedure::RMDIR
+        | procedure::COMMIT => 2,
+        _ => 1,
+    }
+}
+
+/// MOUNT version 3: its one export is `/`, of which every directory can be mounted.
+#[derive(Clone, Debug)]
+pub struct Mount(pub Arc<Export>);
+
+impl Service for Mount {
+    fn program(&self) -> u32 {
+        mount::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        mount::VERSION..=mount::VERSION
+    }
+
+    fn call(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        use mount::procedure as p;
+        match request.procedure {
+            p::MNT => {
+                let path: Opaque<'_> = request.decode()?;
+                match self.0.mount(path.0) {
+                    Ok(handle) => {
+                        let flavors = vec![AUTH_SYS, AUTH_NONE];
+                        (Status::Ok, Mounted { handle, flavors }).encode(out);
+                    }
+                    Err(status) => mount::status(status).encode(out),
+                }
+            }
+            // Who has mounted what is not kept: it would be what clients say.
+            p::DUMP => List::<()>::default().encode(out),
+            p::UMNT | p::UMNTALL => {}
+            p::EXPORT => {
+                let dir = Bounded(Bytes(b"/".to_vec()));
+                List(vec![mount::Export { dir, groups: List::default() }]).encode(out);
+            }
+            _ => return Err(Refusal::ProcedureUnavailable),
+        }
+        Ok(())
+    }
+
+    fn is_idempotent(&self, _: u32) -> bool {
+        true
+    }
+}
+
+impl Export {
+    /// The handle of a directory, by its path from the root.
+    fn mount(&self, path: &[u8]) -> Result<Handle, Status> {
+        if path.len() > PATH_BYTES {
+            return Err(Status::NameTooLong);
+        }
+        let mut handle = self.tree.root()?;
+        for name in path.split(|&byte| byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
+            let name = super::tree::new_name(name).map_err(|_| Status::Access)?;
+            let dir = self.tree.dir(&handle)?;
+            handle = self.tree.handle(self.tree.child(&dir, name)?.0)?;
+        }
+        self.tree.dir(&handle)?;
+        Ok(handle)
+    }
+}

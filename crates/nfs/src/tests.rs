@@ -1,0 +1,88 @@
+//! Server and client against each other over streams in memory, and calls that no client makes.
+
+mod client;
+mod files;
+mod hostile;
+mod messages;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use base::KeyedHash;
+use rpc::client::Config;
+use rpc::server::Server;
+use rpc::tasks::{Client, Limits, Servers, serve_stream};
+use tokio::io::duplex;
+
+use crate::client::{Nfs, mount};
+use crate::limits::RECORD_BYTES;
+use crate::proto::Handle;
+use crate::server::{Export, Mount, Nfs as Service, OnePort};
+
+/// A directory that is served, and is gone with this. `tree/` is served, what is beside it is not.
+pub(crate) struct Rig {
+    pub(crate) dir: PathBuf,
+    pub(crate) servers: Arc<Servers>,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Rig {
+        Rig::with(false)
+    }
+
+    pub(crate) fn with(is_read_only: bool) -> Rig {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wsnfs-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(dir.join("tree")).expect("room");
+        fs::write(dir.join("secret"), "not in the tree").expect("room");
+        let export =
+            Export::open(&dir.join("tree"), is_read_only, 0x1234_5678).expect("a directory");
+        let servers = Servers::blocking(4, || {
+            let mut server = Server::new(KeyedHash::new(1, 2));
+            server.add(Service(export.clone()));
+            server.add(Mount(export.clone()));
+            server.add(OnePort(2_049));
+            server
+        });
+        Rig { dir, servers }
+    }
+
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.dir.join("tree")
+    }
+
+    /// A client of a program.
+    pub(crate) fn client(&self, program: u32) -> Client {
+        let servers = self.servers.clone();
+        let connect = move || {
+            let (near, far) = duplex(1 << 18);
+            let from = "192.0.2.1:700".parse().expect("an address");
+            let limits = Limits { record_max: RECORD_BYTES, ..Limits::default() };
+            tokio::spawn(serve_stream(servers.clone(), far, from, limits));
+            core::future::ready(Ok(near))
+        };
+        let config = Config { record_max: RECORD_BYTES, ..Config::new(program, 3) };
+        Client::over_streams(config, 1, connect)
+    }
+
+    /// A client of NFS, and the root.
+    pub(crate) async fn nfs(&self) -> (Nfs, Handle) {
+        let root = mount(&self.client(crate::mount::PROGRAM), b"/").await.expect("an export");
+        (Nfs::over_streams(self.client(crate::proto::PROGRAM)), root)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|n| (n * 7 + n / 251 + n / 65_521) as u8).collect()
+}

@@ -1,0 +1,189 @@
+//! What the procedures do to files, call by call.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use rpc::xdr::{Bytes, Decode, Decoder, Encode, Opaque};
+
+use super::{Rig, pattern};
+use crate::client::Error;
+use crate::proto::{
+    At, Changed, Handle, How, Made, SetAttributes, SetTime, Stable, Status, Time, access, procedure,
+};
+
+fn at(dir: Handle, name: &[u8]) -> At<'_> {
+    At { dir, name: Opaque(name) }
+}
+
+/// One call: its status, and what is behind it.
+async fn call<A: Encode>(rig: &Rig, number: u32, args: &A) -> (Status, Vec<u8>) {
+    let client = rig.client(crate::proto::PROGRAM);
+    let results = client.call_raw(number, args).await.expect("results");
+    let mut from = Decoder::new(&results);
+    (Status::decode(&mut from).expect("a status"), from.rest().to_vec())
+}
+
+async fn status<A: Encode>(rig: &Rig, number: u32, args: &A) -> Status {
+    call(rig, number, args).await.0
+}
+
+// RFC 1813 3.3.6-a, 3.3.7-a.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_are_where_they_belong_and_as_safe_as_asked_for() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    let file = nfs.create(&root, b"f", 0o644).await.expect("it is made");
+    for (offset, stable) in [(5, Stable::Unstable), (0, Stable::DataSync), (9, Stable::FileSync)] {
+        let written = nfs.write(&file, offset, b"12345", stable).await.expect("it is written");
+        assert_eq!((written.count, written.committed), (5, stable));
+        assert_eq!(written.verifier, nfs.commit(&file).await.expect("it is committed"));
+    }
+    assert_eq!(fs::read(rig.tree().join("f")).expect("it is there"), b"12345123412345");
+    let chunk = nfs.read(&file, 9, 100).await.expect("data");
+    assert_eq!((chunk.data(), chunk.eof), (&b"12345"[..], true));
+    let chunk = nfs.read(&file, 1, 2).await.expect("data");
+    assert_eq!((chunk.data(), chunk.eof), (&b"23"[..], false));
+    for offset in [14, 1 << 40, u64::MAX, i64::MAX as u64] {
+        let chunk = nfs.read(&file, offset, 100).await.expect("no data");
+        assert_eq!((chunk.data(), chunk.eof), (&b""[..], true), "{offset}");
+        if offset > 1 << 40 {
+            let refused = nfs.write(&file, offset, b"x", Stable::Unstable).await;
+            assert!(matches!(refused, Err(Error::Status(Status::TooBig))), "{refused:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_and_a_write_have_a_megabyte() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    let file = nfs.create(&root, b"f", 0o644).await.expect("it is made");
+    let data = pattern(1 << 20);
+    let written = nfs.write(&file, 0, &data, Stable::Unstable).await.expect("it is written");
+    assert_eq!(written.count, 1 << 20);
+    let chunk = nfs.read(&file, 0, u32::MAX).await.expect("data");
+    assert!(chunk.data() == data && chunk.eof);
+}
+
+// RFC 1813 3.3.8-a, 3.3.8-b.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_made_as_they_are_asked_for() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    fs::write(rig.tree().join("old"), "12345").expect("room");
+    let size = SetAttributes { size: Some(2), ..SetAttributes::default() };
+    let number = procedure::CREATE;
+    assert_eq!(status(&rig, number, &(at(root, b"old"), How::Guarded(size))).await, Status::Exists);
+    let (made, results) = call(&rig, number, &(at(root, b"old"), How::Unchecked(size))).await;
+    assert_eq!(made, Status::Ok);
+    let made: Made = Decoder::whole(&results).expect("results");
+    assert_eq!(made.attributes.expect("they are known").size, 2);
+    // The same call twice is one call; another's is refused.
+    for (verifier, expected) in [(7, Status::Ok), (7, Status::Ok), (8, Status::Exists)] {
+        let how = How::Exclusive([verifier; 8]);
+        assert_eq!(status(&rig, number, &(at(root, b"new"), how)).await, expected);
+    }
+    assert!(matches!(nfs.mkdir(&root, b"new", 0o755).await, Err(Error::Status(Status::Exists))));
+    let fifo = (at(root, b"fifo"), (7_u32, SetAttributes::default()));
+    assert_eq!(status(&rig, procedure::MKNOD, &fifo).await, Status::NotSupported);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_changed_linked_and_removed() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    let dir = nfs.mkdir(&root, b"dir", 0o755).await.expect("it is made");
+    let file = nfs.create(&root, b"a", 0o644).await.expect("it is made");
+    nfs.write(&file, 0, b"data", Stable::Unstable).await.expect("it is written");
+    assert_eq!(status(&rig, procedure::LINK, &(file, at(dir, b"b"))).await, Status::Ok);
+    assert_eq!(nfs.getattr(&file).await.expect("attributes").nlink, 2);
+    nfs.remove(&root, b"a").await.expect("it is removed");
+    assert_eq!(fs::read(rig.tree().join("dir/b")).expect("it is there"), b"data");
+    // The handle is good after its file got another name, also in another directory.
+    let moved = (at(dir, b"b"), at(root, b"c"));
+    assert_eq!(status(&rig, procedure::RENAME, &moved).await, Status::Ok);
+    assert_eq!(nfs.read(&file, 0, 10).await.expect("data").data(), b"data");
+    assert_eq!(nfs.lookup(&dir, b"..").await.expect("the root").0, root);
+    assert_eq!(nfs.lookup(&root, b"..").await.expect("the root").0, root);
+    assert_eq!(status(&rig, procedure::REMOVE, &at(root, b"dir")).await, Status::IsDirectory);
+    assert_eq!(status(&rig, procedure::RMDIR, &at(root, b"c")).await, Status::NotDirectory);
+    nfs.create(&dir, b"full", 0o644).await.expect("it is made");
+    assert_eq!(status(&rig, procedure::RMDIR, &at(root, b"dir")).await, Status::NotEmpty);
+    nfs.remove(&dir, b"full").await.expect("it is removed");
+    assert_eq!(status(&rig, procedure::RMDIR, &at(root, b"dir")).await, Status::Ok);
+    nfs.remove(&root, b"c").await.expect("it is removed");
+    let gone = nfs.getattr(&file).await;
+    assert!(matches!(gone, Err(Error::Status(Status::Stale))), "{gone:?}");
+}
+
+// RFC 1813 3.3.2-a.
+#[tokio::test(flavor = "multi_thread")]
+async fn attributes_are_set_and_guarded() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    let file = nfs.create(&root, b"f", 0o644).await.expect("it is made");
+    let before = nfs.getattr(&file).await.expect("attributes");
+    let set = SetAttributes {
+        mode: Some(0o600),
+        size: Some(10_000),
+        mtime: SetTime::To(Time { seconds: 1_000, nanoseconds: 5 }),
+        ..SetAttributes::default()
+    };
+    let guarded = |ctime| (file, set, Some(ctime));
+    let another = Time { seconds: 1, nanoseconds: 1 };
+    assert_eq!(status(&rig, procedure::SETATTR, &guarded(another)).await, Status::NotSync);
+    let (done, results) = call(&rig, procedure::SETATTR, &guarded(before.ctime)).await;
+    assert_eq!(done, Status::Ok);
+    let after = Decoder::whole::<Changed>(&results).expect("results").after.expect("attributes");
+    assert_eq!((after.mode, after.size, after.mtime.nanoseconds), (0o600, 10_000, 5));
+    assert_eq!(nfs.getattr(&file).await.expect("attributes"), after);
+    let (_, results) = call(&rig, procedure::ACCESS, &(file, u32::MAX)).await;
+    let (_, rights): (Option<crate::proto::Attributes>, u32) =
+        Decoder::whole(&results).expect("results");
+    assert_eq!(rights & (access::READ | access::MODIFY), access::READ | access::MODIFY);
+    assert_eq!(rights & access::EXECUTE, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_server_changes_nothing() {
+    let rig = Rig::with(true);
+    fs::write(rig.tree().join("f"), "data").expect("room");
+    let (nfs, root) = rig.nfs().await;
+    let (file, _) = nfs.lookup(&root, b"f").await.expect("it is there");
+    assert_eq!(nfs.read(&file, 0, 10).await.expect("data").data(), b"data");
+    let none = SetAttributes::default();
+    let args = (file, none, false);
+    assert_eq!(status(&rig, procedure::SETATTR, &args).await, Status::ReadOnly);
+    let how = (at(root, b"n"), How::Unchecked(none));
+    assert_eq!(status(&rig, procedure::CREATE, &how).await, Status::ReadOnly);
+    assert_eq!(status(&rig, procedure::MKDIR, &(at(root, b"n"), none)).await, Status::ReadOnly);
+    let link = (at(root, b"n"), none, Opaque(b"x"));
+    assert_eq!(status(&rig, procedure::SYMLINK, &link).await, Status::ReadOnly);
+    for number in [procedure::REMOVE, procedure::RMDIR] {
+        assert_eq!(status(&rig, number, &at(root, b"f")).await, Status::ReadOnly);
+    }
+    let rename = (at(root, b"f"), at(root, b"g"));
+    assert_eq!(status(&rig, procedure::RENAME, &rename).await, Status::ReadOnly);
+    assert_eq!(status(&rig, procedure::LINK, &(file, at(root, b"g"))).await, Status::ReadOnly);
+    let refused = nfs.write(&file, 0, b"x", Stable::Unstable).await;
+    assert!(matches!(refused, Err(Error::Status(Status::ReadOnly))));
+    assert_eq!(fs::read_dir(rig.tree()).expect("a directory").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_are_read_and_not_followed() {
+    let rig = Rig::new();
+    symlink("../secret", rig.tree().join("link")).expect("room");
+    let (nfs, root) = rig.nfs().await;
+    let (link, _) = nfs.lookup(&root, b"link").await.expect("it is there");
+    assert_eq!(nfs.readlink(&link).await.expect("a text"), b"../secret");
+    let read = nfs.read(&link, 0, 10).await;
+    assert!(matches!(read, Err(Error::Status(Status::Invalid))), "{read:?}");
+    let below = nfs.lookup(&link, b"x").await;
+    assert!(matches!(below, Err(Error::Status(Status::NotDirectory))), "{below:?}");
+    let (_, results) = call(&rig, procedure::PATHCONF, &root).await;
+    assert_eq!(results.len(), 4 + 84 + 24);
+    assert_eq!(status(&rig, procedure::FSSTAT, &root).await, Status::Ok);
+    let text: Result<Bytes, _> = Decoder::whole(&[0, 0, 0, 1, 1, 0, 0, 0]);
+    assert_eq!(text, Ok(Bytes(vec![1])));
+}

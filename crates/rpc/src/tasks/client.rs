@@ -1,0 +1,107 @@
+//! [`Client`]: the handle of a task that has the connection, or the socket.
+//!
+//! Called by: programs. Limits: `Config::calls` that wait; more wait for their turn.
+
+use core::future::Future;
+use core::net::SocketAddr;
+use std::io;
+
+use base::KeyedHash;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Datagrams, over_datagrams, over_streams};
+use crate::client::{CallError, Config};
+use crate::xdr::{Decode, Decoder, Encode};
+
+/// A call for the task.
+pub(super) struct Asked {
+    pub(super) procedure: u32,
+    pub(super) args: Encoded,
+    pub(super) reply: Answer,
+}
+
+/// Where the results of a call go.
+pub(super) type Answer = oneshot::Sender<Result<Vec<u8>, CallError>>;
+
+/// Arguments that are encoded already.
+pub(super) struct Encoded(Vec<u8>);
+
+impl Encode for Encoded {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+}
+
+/// Calls that wait between the handles and the task, which holds [`Config::calls`] of its own.
+const QUEUE: usize = 16;
+
+/// A client of one version of a program. Clones share its connection; the task ends when all of
+/// them are gone.
+#[derive(Clone, Debug)]
+pub struct Client(mpsc::Sender<Asked>);
+
+impl Client {
+    /// Over streams, which `connect` makes: one for the first call, another when it has ended. Xids
+    /// count from `first_xid` on, which should be random.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn over_streams<C, F, S>(config: Config, first_xid: u32, connect: C) -> Client
+    where
+        C: FnMut() -> F + Send + 'static,
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (asked, calls) = mpsc::channel(QUEUE);
+        tokio::spawn(over_streams::run(config, first_xid, connect, calls));
+        Client(asked)
+    }
+
+    /// Over datagrams to `server`. Replies from elsewhere are not looked at. `secret` as for
+    /// [`crate::client::DatagramClient::new`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn over_datagrams<D: Datagrams>(
+        config: Config,
+        secret: KeyedHash,
+        socket: D,
+        server: SocketAddr,
+    ) -> Client {
+        let (asked, calls) = mpsc::channel(QUEUE);
+        tokio::spawn(over_datagrams::run(config, secret, socket, server, calls));
+        Client(asked)
+    }
+
+    /// Call a procedure and wait for its results.
+    ///
+    /// # Errors
+    /// There are none.
+    pub async fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
+        &self,
+        procedure: u32,
+        args: &A,
+    ) -> Result<R, CallError> {
+        let results = self.call_raw(procedure, args).await?;
+        Ok(Decoder::whole(&results)?)
+    }
+
+    /// Call a procedure; its results as bytes, for types that borrow from them.
+    ///
+    /// # Errors
+    /// There are none.
+    pub async fn call_raw<A: Encode + ?Sized>(
+        &self,
+        procedure: u32,
+        args: &A,
+    ) -> Result<Vec<u8>, CallError> {
+        let mut encoded = Vec::new();
+        args.encode(&mut encoded);
+        let (reply, replied) = oneshot::channel();
+        let asked = Asked { procedure, args: Encoded(encoded), reply };
+        // The task lives as long as a handle; it is gone if the runtime ends.
+        self.0.send(asked).await.map_err(|_| CallError::Disconnected)?;
+        replied.await.map_err(|_| CallError::Disconnected)?
+    }
+}

@@ -1,0 +1,99 @@
+//! Servers over datagrams: repeated calls get the reply that they got, those that are carried out
+//! now get none.
+//!
+//! Called by: programs. Limits: those of the cache of duplicates; as many calls at a time as there
+//! are servers, the next wait in the socket's buffer. Drops: `RpcInProgress`.
+
+use core::future::Future;
+use core::net::SocketAddr;
+use std::collections::HashSet;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use base::{DropReason, KeyedHash};
+use tokio::task::JoinSet;
+
+use super::{Clock, Servers};
+use crate::limits::DATAGRAM_BYTES;
+use crate::server::{Duplicates, Transport};
+
+/// A socket for datagrams.
+pub trait Datagrams: Send + Sync + 'static {
+    /// Send a datagram.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    fn send(&self, datagram: &[u8], to: SocketAddr) -> impl Future<Output = io::Result<()>> + Send;
+    /// Receive one, and say from where. The future may be dropped without a loss.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    fn receive(
+        &self,
+        room: &mut [u8],
+    ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> + Send;
+}
+
+impl Datagrams for tokio::net::UdpSocket {
+    async fn send(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        self.send_to(datagram, to).await.map(drop)
+    }
+
+    async fn receive(&self, room: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.recv_from(room).await
+    }
+}
+
+/// Serve the calls that come to a socket, `calls` at a time. `secret` is the key of a table.
+///
+/// # Errors
+/// Those of the socket, but for what an ICMP message reports.
+pub async fn serve_datagrams<D: Datagrams>(
+    servers: Arc<Servers>,
+    socket: D,
+    secret: KeyedHash,
+    calls: usize,
+) -> io::Result<()> {
+    let clock = Clock::start();
+    let mut duplicates = Duplicates::new(secret);
+    let mut in_progress = HashSet::new();
+    let mut jobs = JoinSet::new();
+    let mut room = vec![0; DATAGRAM_BYTES];
+    loop {
+        tokio::select! {
+            received = socket.receive(&mut room), if jobs.len() < calls.max(1) => {
+                let (bytes, from) = match received {
+                    Ok(received) => received,
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
+                    Err(error) => return Err(error),
+                };
+                let call = room[..bytes].to_vec();
+                let key = duplicates.key(&call, from);
+                if let Some(reply) = duplicates.find(key, clock.now()) {
+                    // A reply that does not leave is as one that is lost: the caller asks again.
+                    let _ = socket.send(reply, from).await;
+                } else if in_progress.insert(key) {
+                    let servers = servers.clone();
+                    jobs.spawn(async move {
+                        let keep = servers.must_keep(&call);
+                        let most = DATAGRAM_BYTES;
+                        let reply = servers.answer(call, from, Transport::Datagram, most).await;
+                        (key, from, keep, reply)
+                    });
+                } else {
+                    servers.count(DropReason::RpcInProgress);
+                }
+            }
+            Some(done) = jobs.join_next(), if !jobs.is_empty() => {
+                // A job that panicked is none of ours: there is no such service.
+                let Ok((key, from, keep, reply)) = done else { continue };
+                in_progress.remove(&key);
+                let Some(reply) = reply else { continue };
+                if keep {
+                    duplicates.insert(key, &reply, clock.now());
+                }
+                let _ = socket.send(&reply, from).await;
+            }
+        }
+    }
+}

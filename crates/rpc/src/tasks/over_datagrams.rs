@@ -1,0 +1,63 @@
+//! The task of a client over datagrams: sends calls within the window, and again when they are due.
+//!
+//! Called by: `client.rs`. Limits: `Config::calls`, `Config::timeout`, those of `DatagramClient`.
+
+use core::net::SocketAddr;
+use std::collections::HashMap;
+
+use base::KeyedHash;
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use super::client::{Answer, Asked};
+use super::{Clock, Datagrams};
+use crate::client::{CallError, CallId, Config, DatagramClient};
+use crate::limits::DATAGRAM_BYTES;
+
+/// Serve the handles until all are gone.
+pub(super) async fn run<D: Datagrams>(
+    config: Config,
+    secret: KeyedHash,
+    socket: D,
+    server: SocketAddr,
+    mut asked: mpsc::Receiver<Asked>,
+) {
+    let (calls, clock) = (config.calls, Clock::start());
+    let mut client = DatagramClient::new(config, secret);
+    let mut waiting: HashMap<CallId, Answer> = HashMap::new();
+    let mut room = vec![0; DATAGRAM_BYTES];
+    let mut is_over = false;
+    while !(is_over && client.waiting() == 0) {
+        let now = clock.now();
+        while let Some(id) = client.next_expired(now) {
+            waiting.remove(&id).map(|reply| reply.send(Err(CallError::TimedOut)));
+        }
+        while let Some(datagram) = client.next_datagram(now) {
+            // One that does not leave is as one that is lost: it is sent again.
+            let _ = socket.send(datagram, server).await;
+        }
+        let due = clock.at(client.deadline());
+        tokio::select! {
+            call = asked.recv(), if !is_over && client.waiting() < calls => match call {
+                Some(call) => match client.call(call.procedure, &call.args, clock.now()) {
+                    Ok(id) => drop(waiting.insert(id, call.reply)),
+                    Err(error) => drop(call.reply.send(Err(error))),
+                },
+                None => is_over = true,
+            },
+            received = socket.receive(&mut room) => {
+                // An error is an ICMP message's: the call's time-out says the same.
+                let Ok((bytes, from)) = received else { continue };
+                if from.port() != server.port() || from.ip().to_canonical() != server.ip().to_canonical() {
+                    continue;
+                }
+                if let Some((id, results)) = client.on_datagram(&room[..bytes], clock.now())
+                    && let Some(reply) = waiting.remove(&id)
+                {
+                    let _ = reply.send(results.map(<[u8]>::to_vec));
+                }
+            }
+            () = sleep_until(due) => {}
+        }
+    }
+}

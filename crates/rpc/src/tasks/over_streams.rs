@@ -1,0 +1,156 @@
+//! The task of a client over streams: connects when there is a call, writes calls, reads replies.
+//!
+//! Called by: `client.rs`. Calls that were asked for together leave by one write. Limits:
+//! `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
+
+use core::future::{Future, pending};
+use std::collections::HashMap;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::sync::mpsc;
+use tokio::time::{sleep_until, timeout};
+
+use super::Clock;
+use super::client::{Answer, Asked};
+use crate::client::{CallError, CallId, Config, StreamClient};
+use crate::limits::CONNECT_TIMEOUT;
+
+struct Task {
+    client: StreamClient,
+    waiting: HashMap<CallId, Answer>,
+    calls: usize,
+    clock: Clock,
+}
+
+/// Serve the handles until all are gone.
+pub(super) async fn run<C, F, S>(
+    config: Config,
+    first_xid: u32,
+    mut connect: C,
+    mut asked: mpsc::Receiver<Asked>,
+) where
+    C: FnMut() -> F,
+    F: Future<Output = io::Result<S>>,
+    S: AsyncRead + AsyncWrite,
+{
+    let (calls, clock) = (config.calls, Clock::start());
+    let client = StreamClient::new(config, first_xid);
+    let mut task = Task { client, waiting: HashMap::new(), calls, clock };
+    while let Some(call) = asked.recv().await {
+        if call.reply.is_closed() {
+            continue;
+        }
+        let connected = timeout(CONNECT_TIMEOUT.into(), connect()).await;
+        match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => {
+                task.begin(call);
+                let why = task.connection(stream, &mut asked).await;
+                task.ended(why);
+            }
+            Err(error) => {
+                let _ = call.reply.send(Err(error.into()));
+            }
+        }
+    }
+}
+
+impl Task {
+    fn begin(&mut self, call: Asked) {
+        match self.client.call(call.procedure, &call.args, self.clock.now()) {
+            Ok(id) => {
+                self.waiting.insert(id, call.reply);
+            }
+            Err(error) => {
+                let _ = call.reply.send(Err(error));
+            }
+        }
+    }
+
+    /// The calls that wait have no replies; the first of them is told why.
+    fn ended(&mut self, why: CallError) {
+        let mut why = Some(why);
+        self.client.disconnected();
+        for (_, reply) in self.waiting.drain() {
+            let _ = reply.send(Err(why.take().unwrap_or(CallError::Disconnected)));
+        }
+    }
+
+    /// One connection, until it ends or nobody calls any more: why.
+    async fn connection<S>(&mut self, stream: S, asked: &mut mpsc::Receiver<Asked>) -> CallError
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let (mut reader, mut writer) = split(stream);
+        let (mut out, mut written, mut flushed) = (Vec::new(), 0, true);
+        let mut is_over = false;
+        loop {
+            if written == out.len() {
+                out.clear();
+                written = 0;
+                self.client.take_output(&mut out);
+                flushed &= out.is_empty();
+            }
+            let due = self.clock.at(self.client.deadline());
+            let write = async {
+                match (written < out.len(), flushed) {
+                    (true, _) => writer.write(&out[written..]).await.map(Some),
+                    (false, false) => writer.flush().await.map(|()| None),
+                    (false, true) => pending().await,
+                }
+            };
+            tokio::select! {
+                call = asked.recv(), if !is_over && self.client.waiting() < self.calls => {
+                    is_over = call.is_none();
+                    call.into_iter().for_each(|call| self.begin(call));
+                    while self.client.waiting() < self.calls && let Ok(call) = asked.try_recv() {
+                        self.begin(call);
+                    }
+                }
+                done = write => match done {
+                    Ok(Some(0)) => return io::Error::from(io::ErrorKind::WriteZero).into(),
+                    Ok(Some(bytes)) => written += bytes,
+                    Ok(None) => flushed = true,
+                    Err(error) => return lost(error),
+                },
+                read = reader.read(self.client.room()) => match read {
+                    Ok(0) => return CallError::Disconnected,
+                    Ok(bytes) => {
+                        self.client.filled(bytes);
+                        if let Err(error) = self.replies() {
+                            return error;
+                        }
+                    }
+                    Err(error) => return lost(error),
+                },
+                () = sleep_until(due) => {
+                    // Behind one call without a reply the others would wait as long.
+                    if let Some(id) = self.client.next_expired(self.clock.now()) {
+                        self.waiting.remove(&id).map(|reply| reply.send(Err(CallError::TimedOut)));
+                        return CallError::Disconnected;
+                    }
+                }
+            }
+            if is_over && self.client.waiting() == 0 {
+                return CallError::Disconnected;
+            }
+        }
+    }
+
+    /// Hand out the replies that came.
+    fn replies(&mut self) -> Result<(), CallError> {
+        while let Some((id, results)) = self.client.next_reply()? {
+            if let Some(reply) = self.waiting.remove(&id) {
+                let _ = reply.send(results.map(<[u8]>::to_vec));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lost(error: io::Error) -> CallError {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CallError::Disconnected,
+        _ => error.into(),
+    }
+}
