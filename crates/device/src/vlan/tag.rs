@@ -15,9 +15,6 @@ pub(super) const LEN: usize = 4;
 /// The bits of the TCI that are the VLAN identifier; above them are priority (PCP) and DEI.
 pub(super) const ID_MASK: u16 = 0x0fff;
 
-/// The bits of a tag without its priority, in memory's order.
-const MASK: u32 = (!(!ID_MASK as u32)).to_be();
-
 /// Maximum tags in [`Tags`]: a service tag and a customer tag. Of more, the outer ones are kept.
 const TAGS_MAX: usize = 2;
 
@@ -58,22 +55,11 @@ impl Tag {
     /// Does a frame have it, with an EtherType behind it? Its priority does not matter.
     #[inline(always)]
     pub fn is_in(self, frame: &Mbuf) -> bool {
-        self.difference(frame) & MASK == 0
-    }
-
-    /// Do all of these have it? Without a branch for each answer.
-    #[inline(always)]
-    pub(super) fn is_in_all(self, frames: &[Mbuf]) -> bool {
-        frames.iter().fold(0, |all, frame| all | self.difference(frame)) & MASK == 0
-    }
-
-    /// The bits that differ where a frame would have it, in memory's order: that is one load, where
-    /// the compiler makes four of the network's order.
-    #[inline(always)]
-    fn difference(self, frame: &Mbuf) -> u32 {
         let front = frame.as_slice().first_chunk::<{ ADDRESSES + LEN + 2 }>();
+        // In memory's order it is one load, in the network's the compiler makes four of it.
         let word = front.and_then(|front| front[ADDRESSES..].first_chunk::<LEN>());
-        word.map_or(u32::MAX, |word| u32::from_ne_bytes(*word) ^ self.word.to_be())
+        let mask = (!u32::from(!ID_MASK)).to_be();
+        word.is_some_and(|word| u32::from_ne_bytes(*word) & mask == self.word.to_be())
     }
 
     /// Remove it from a frame that has it; the mbuf keeps its priority. Any other frame stays as it

@@ -147,7 +147,6 @@ impl Trunk {
         self.device.rx_burst(pool, into);
         let frames = into.get(begin..).unwrap_or_default();
         let first_other = match self.tag_of(port) {
-            Some(tag) if tag.is_in_all(frames) => None,
             Some(tag) => frames.iter().position(|frame| !tag.is_in(frame)),
             None => frames.iter().position(|frame| self.whose(frame) != Ok(port)),
         };
