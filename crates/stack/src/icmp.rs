@@ -20,7 +20,7 @@ use wire::{ipv4, ipv6};
 
 use crate::port::Port;
 use crate::socket::{passive, ping, udp};
-use crate::{IpSettings, Stack, frag, redirect, resolve};
+use crate::{IpSettings, Stack, frag, local, redirect, resolve};
 
 /// Who reports an error.
 #[derive(Clone, Copy)]
@@ -29,6 +29,24 @@ pub(crate) struct Source {
     pub(crate) from: IpAddr,
     /// The message's type and code; `None` if there was none.
     pub(crate) icmp: Option<(u8, u8)>,
+}
+
+/// Is a message, all that is left of `m`, for an address of the port, or an error about a
+/// connection that goes by the port from another address of ours?
+pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    match local::for_us(stack, ip, m) {
+        Err(DropReason::IpNotForUs) if is_about_rerouted(stack, ip, m) => Ok(()),
+        other => other,
+    }
+}
+
+#[cold]
+fn is_about_rerouted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
+    let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
+    matches!(icmp::icmp_input(ip, m.as_slice()), Ok(Message::Error(_)))
+        && icmp::quoted(packet, IpVersion::of(&ip.src())).is_ok_and(|quoted| {
+            quoted.src == ip.dst() && is_of_connection_by(stack, &quoted, m.in_port())
+        })
 }
 
 /// A message; it is all that is left of `m`.

@@ -224,8 +224,8 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
         ipv4::UDP => udp::input::input(stack, &ip, m, at),
         // Each version has its own: the other's number means nothing in it.
         ipv4::ICMP if ip.src().is_ipv4() => {
-            for_us(stack, &ip, &m)?;
             m.keep(from, len);
+            icmp::for_us(stack, &ip, &m)?;
             icmp::input(stack, &ip, m)
         }
         ipv4::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
@@ -238,7 +238,7 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
                 return nd::input(stack, &ip, &m);
             }
-            for_us(stack, &ip, &m)?;
+            icmp::for_us(stack, &ip, &m)?;
             icmp::input(stack, &ip, m)
         }
         // RFC 8200 4.7-a.

@@ -170,13 +170,12 @@ impl Bursts {
         let (mut seen, mut rest) = (seen.as_slice(), core::mem::take(frames).into_iter());
         while let Some(first) = seen.first() {
             let slot = egress_of(egresses, first.number).and_then(Egress::of_next_packet);
-            let adjacency = slot.and_then(|slot| self.adjacencies.at(slot)).filter(|a| {
-                u32::from(first.len) <= a.mtu
-                    && u32::from(a.port()) != never_by
-                    && generation == self.generation
-            });
+            let adjacency = slot
+                .and_then(|slot| self.adjacencies.at(slot))
+                .filter(|a| u32::from(a.port()) != never_by && generation == self.generation);
             let alike = slot.zip(adjacency).map_or(0, |(slot, a)| alike(egresses, slot, a, seen));
             let (now, later) = seen.split_at(alike);
+            let adjacency = adjacency.filter(|_| alike > 0);
             if let Some(left) = adjacency.and_then(|a| leave::<AT>(stack, a, now, &mut rest)) {
                 bytes += left - alike as u64 * tag_len;
                 forwarded += alike as u64;
@@ -205,7 +204,7 @@ impl Bursts {
 }
 
 /// How many frames, from the first one on, leave by the adjacency in that slot: flows behind one
-/// gateway have the same.
+/// gateway have the same. None if the first is too large for it.
 #[inline(always)]
 fn alike(egresses: &Egresses, slot: Slot, adjacency: &Adjacency, seen: &[Seen]) -> usize {
     let mut last = u8::MAX;

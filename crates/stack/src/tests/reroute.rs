@@ -3,12 +3,14 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Cidr, Counter, Duration, Instant, MacAddr, Mtu, Owner};
+use base::{Cidr, Counter, DropReason, Duration, Instant, MacAddr, Mtu, Owner};
 use device::{Offloads, mem};
 use inet::Route;
+use inet::icmp::{self, Unreachable};
 use tcp::State;
 
 use super::cable::{Cable, End};
+use super::craft::frame_between;
 use crate::forward::links::LOOK_EVERY;
 use crate::{ListenConfig, PortConfig, PortId, Stack, StackConfig, TcpHandle};
 
@@ -222,4 +224,36 @@ fn a_connection_stays_where_its_device_finishes_what_the_other_cannot() {
     assert!(world.ours.remove_one_route(&best));
     world.transfer(ends, 10_000, |_| {});
     assert_eq!((world.port_of(ends.0), world.ours.counters().of(Counter::TcpRerouted)), (0, 0));
+}
+
+/// What is said of its segments comes by the port that they leave by, and by no other but that of
+/// its address.
+#[test]
+fn errors_about_a_connection_come_by_the_port_that_it_goes_by() {
+    for is_moved in [true, false] {
+        let mut world = World::new(0, SAME());
+        let ends = if is_moved { world.connect_and_move() } else { world.connect() };
+        world.run(10);
+        assert_eq!(world.ours.tcp_write(ends.0, &[7; 100]), Ok(100));
+        world.ours.flush();
+        let (local, remote) = world.ours.tcp_addresses(ends.0).expect("open");
+        let seq = world.ours.connections.get(ends.0).expect("open").tcb.snd_una;
+        let ports = [local.port().to_be_bytes(), remote.port().to_be_bytes()].concat();
+        let segment = [&ports[..], &seq.0.to_be_bytes(), &[0; 12]].concat();
+        let quoted = frame_between(local.ip(), remote.ip(), 6, &segment)[14..].to_vec();
+        let mut message = [&[0; icmp::HEADER_LEN][..], &quoted].concat();
+        let gateway = ip(NETS[0][1][1]);
+        icmp::error(&mut message, Unreachable::Host, gateway, local.ip());
+        let mut frame = frame_between(gateway, local.ip(), 1, &message);
+        frame[..6].copy_from_slice(&[2, 0, 0, 0, 1, 0]);
+        let m = world.theirs.core.cx.pool.copy_of(&frame).expect("room");
+        crate::tx::put(&mut world.theirs, 1, m);
+        world.theirs.flush();
+        world.ours.poll(world.now);
+        let counted = world.ours.counters().of(Counter::IcmpErrorsIn);
+        let dropped = world.ours.drops().of(DropReason::IpNotForUs);
+        let drops = world.ours.drops();
+        let all: Vec<_> = DropReason::ALL.iter().filter(|&&why| drops.of(why) > 0).collect();
+        assert_eq!((counted, dropped), if is_moved { (1, 0) } else { (0, 1) }, "{all:?}");
+    }
 }
