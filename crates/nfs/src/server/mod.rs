@@ -39,8 +39,8 @@ pub struct Export {
 type Reply = Result<(), Status>;
 
 impl Export {
-    /// Serve `dir`. `run` is a number that nobody can guess, another one each time; `clock` says how
-    /// long a file was not used.
+    /// Serve `dir`. `run` is a number that nobody can guess, another one each time; `clock` says
+    /// how long a file was not used.
     ///
     /// # Errors
     /// `dir` is no directory that can be opened, or the kernel is older than Linux 5.6.
