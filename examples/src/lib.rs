@@ -1,6 +1,7 @@
 //! Programs on wirespeed that are of use as they are, and small enough to read: a file server and
-//! its client over TLS (`https-files`, `https-get`), a proxy that carries every connection of
-//! an interface elsewhere (`proxy`), and a program over ONC RPC (`rpc-board`). Their parts are here, their command lines in `bin`.
+//! its client over TLS (`https-files`, `https-get`), a proxy that carries every connection of an
+//! interface elsewhere (`proxy`), and a program over ONC RPC (`rpc-board`). Their parts are here,
+//! their command lines in `bin`.
 //!
 //! Called by: the programs, and tests, which run them against the kernel and real peers.
 

@@ -1,5 +1,5 @@
-//! `wirespeed nfs`: list, print and copy files of an NFS version 3 server, over the system's sockets
-//! or over a stack on a device.
+//! `wirespeed nfs`: list, print and copy files of an NFS version 3 server, over the system's
+//! sockets or over a stack on a device.
 //!
 //! Called by: `lib.rs`. RFC 1813. The protocol is crate `nfs`, calls are those of crate `rpc`.
 

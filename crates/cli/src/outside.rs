@@ -133,7 +133,8 @@ impl Outside {
         Ok(!args.is_auto() || auto::wait(self, interrupt)?)
     }
 
-    /// The stack for a driver of its own, and our addresses. Nobody keeps addresses of servers then.
+    /// The stack for a driver of its own, and our addresses. Nobody keeps addresses of servers
+    /// then.
     ///
     /// # Errors
     /// [`Usage`] for such addresses.

@@ -321,8 +321,8 @@ rpc::xdr! {
         FileSync = 2,
     }
 
-    /// How a file is made (`createhow3`): it may be there already; it must not be there; it must not
-    /// be there unless this call has made it, as these bytes say.
+    /// How a file is made (`createhow3`): it may be there already; it must not be there; it must
+    /// not be there unless this call has made it, as these bytes say.
     #[allow(missing_docs, reason = "the variants are above")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub union How {

@@ -7,10 +7,10 @@ mod messages;
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use base::KeyedHash;
+use base::{Instant, KeyedHash};
 use rpc::client::Config;
 use rpc::server::Server;
 use rpc::tasks::{Client, Limits, Servers, serve_stream};
@@ -40,7 +40,7 @@ impl Rig {
         fs::create_dir_all(dir.join("tree")).expect("room");
         fs::write(dir.join("secret"), "not in the tree").expect("room");
         let export =
-            Export::open(&dir.join("tree"), is_read_only, 0x1234_5678).expect("a directory");
+            Export::open(&dir.join("tree"), is_read_only, 0x1234_5678, clock).expect("a directory");
         let servers = Servers::blocking(4, || {
             let mut server = Server::new(KeyedHash::new(1, 2));
             server.add(Service(export.clone()));
@@ -80,6 +80,11 @@ impl Drop for Rig {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+fn clock() -> Instant {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    Instant::from_nanos(START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64 + 1)
 }
 
 /// Bytes that differ from place to place.

@@ -4,8 +4,9 @@
 //! Called by: programs, which bring the transport. The core does no I/O, reads no clock and draws
 //! no random number: [`client::StreamClient`], [`client::DatagramClient`], [`server::Server`] and
 //! [`server::Session`] take bytes and the time, and return bytes and deadlines. [`blocking`] drives
-//! them over anything that is `Read` and `Write`, module `tasks` (feature `tokio`) over anything that is
-//! `AsyncRead` and `AsyncWrite`, and over datagrams. Limits: [`limits`]. Decisions: 0082, 0088.
+//! them over anything that is `Read` and `Write`, module `tasks` (feature `tokio`) over anything
+//! that is `AsyncRead` and `AsyncWrite`, and over datagrams. Limits: [`limits`]. Decisions: 0082,
+//! 0088.
 
 pub mod auth;
 pub mod blocking;

@@ -10,8 +10,8 @@ use crate::outside;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 A URL is nfs://HOST[:PORT]/EXPORT/PATH. With a PORT, NFS and MOUNT are there; otherwise the port
-mapper of HOST is asked. ?nfsport=N&mountport=N behind the path gives both. A server that takes calls
-from ports below 1024 alone has to be told otherwise (`insecure` in exports(5)).
+mapper of HOST is asked. ?nfsport=N&mountport=N behind the path gives both. A server that takes
+calls from ports below 1024 alone has to be told otherwise (`insecure` in exports(5)).
 
 Try:  wirespeed nfs ls nfs://192.0.2.1/srv/files
       wirespeed nfs cp -r nfs://192.0.2.1/srv/files .")]
@@ -66,7 +66,8 @@ pub(super) struct How {
     #[arg(long)]
     pub(super) udp: bool,
     /// Bytes of a READ and a WRITE [default: 262144 over TCP, 8192 over UDP]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(512..=1_048_576))]
+    #[arg(long, value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(512..=1_048_576))]
     pub(super) bytes: Option<u32>,
     #[command(flatten)]
     pub(super) outside: outside::Args,

@@ -19,6 +19,7 @@ use super::report;
 use super::sockets::{Serve, Tasks};
 use crate::clock::Interrupt;
 use crate::outside::Outside;
+use crate::rpcinfo::clock;
 use crate::{Outcome, output};
 
 /// Datagrams whose calls wait for a server or are carried out.
@@ -26,7 +27,7 @@ const DATAGRAM_CALLS: usize = 64;
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let draw = getrandom::u64().context("the system gives no random numbers")?;
-    let export = Export::open(&args.dir, args.read_only, draw).with_context(|| {
+    let export = Export::open(&args.dir, args.read_only, draw, clock).with_context(|| {
         format!("cannot serve '{}': it must be a directory that you may read", args.dir.display())
     })?;
     let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;

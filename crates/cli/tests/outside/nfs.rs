@@ -1,5 +1,5 @@
-//! `wirespeed nfsd` and `wirespeed nfs`: over our stack and over the kernel's sockets, TCP and UDP, and
-//! what they say when something is wrong.
+//! `wirespeed nfsd` and `wirespeed nfs`: over our stack and over the kernel's sockets, TCP and UDP,
+//! and what they say when something is wrong.
 
 use std::fs;
 use std::path::{Path, PathBuf};

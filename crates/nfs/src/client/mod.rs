@@ -1,9 +1,9 @@
 //! The client: calls of NFS and MOUNT over a client of crate `rpc`, whatever its transport; files
 //! with several READs or WRITEs in flight; whole trees.
 //!
-//! Called by: programs, `wirespeed nfs`. RFC 1813. Calls that change nothing when they come twice are
-//! made again when their connection ends, `TRIES` times; others are for the caller to judge. Limits:
-//! `IN_FLIGHT`, `ENTRIES_MAX`.
+//! Called by: programs, `wirespeed nfs`. RFC 1813. Calls that change nothing when they come twice
+//! are made again when their connection ends, `TRIES` times; others are for the caller to judge.
+//! Limits: `IN_FLIGHT`, `ENTRIES_MAX`.
 
 mod error;
 mod files;
@@ -62,8 +62,8 @@ impl Nfs {
         Nfs { client, transfer: CLIENT_TRANSFER, in_flight: IN_FLIGHT }
     }
 
-    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each; fewer if the window
-    /// of the client allows fewer.
+    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each; fewer if the
+    /// window of the client allows fewer.
     pub fn over_datagrams(client: Client) -> Nfs {
         Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight: IN_FLIGHT }
     }

@@ -49,7 +49,8 @@ impl Export {
             true.encode(out);
             names += 24 + entry.file_name().to_bytes().len().next_multiple_of(4);
             self.entry(&dir, &entry, from.is_plus, out);
-            // RFC 1813 3.3.16-a: behind it are two words: no more entries, and whether that is the end.
+            // RFC 1813 3.3.16-a: behind it are two words: no more entries, and whether that is the
+            // end.
             if out.len() + 8 - begun > most || names > from.names_max as usize {
                 out.truncate(at);
                 is_end = false;

@@ -1,7 +1,7 @@
 //! Data: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7, 3.3.21).
 //!
-//! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in part
-//! because a connection ended. UNSTABLE data is with the system when the call is answered;
+//! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in
+//! part because a connection ended. UNSTABLE data is with the system when the call is answered;
 //! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport.
 
 use rpc::server::Transport;

@@ -1,9 +1,10 @@
-//! Which file a handle is: a table of the files that clients have been told of, with the directory
+//! Which file a handle is: a table of the files that clients have a handle of, with the directory
 //! and the name under which each was found last.
 //!
-//! Called by: `tree.rs`. A handle has the number of this run, and the device, the inode and the time
-//! of birth of the file, so that a new file with an old inode is another one. Limits: `HANDLES_MAX`;
-//! a file whose entry was evicted is stale, as is one whose path no longer leads to it. `DEPTH_MAX`.
+//! Called by: `tree.rs`. A handle has the number of this run, and the device, the inode and the
+//! time of birth of the file, so that a new file with an old inode is another one. Limits:
+//! `HANDLES_MAX`; a file whose entry was evicted is stale, as is one whose path no longer leads to
+//! it. `DEPTH_MAX`.
 
 use std::collections::{HashMap, VecDeque};
 

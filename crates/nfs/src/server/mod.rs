@@ -21,6 +21,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rpc::blocking::Clock;
+
 use crate::proto::Status;
 use tree::Tree;
 
@@ -37,12 +39,13 @@ pub struct Export {
 type Reply = Result<(), Status>;
 
 impl Export {
-    /// Serve `dir`. `run` is a number that nobody can guess, another one each time.
+    /// Serve `dir`. `run` is a number that nobody can guess, another one each time; `clock` says
+    /// how long a file was not used.
     ///
     /// # Errors
     /// `dir` is no directory that can be opened, or the kernel is older than Linux 5.6.
-    pub fn open(dir: &Path, is_read_only: bool, run: u64) -> io::Result<Arc<Export>> {
-        let tree = Tree::open(dir, run).map_err(io::Error::from)?;
+    pub fn open(dir: &Path, is_read_only: bool, run: u64, clock: Clock) -> io::Result<Arc<Export>> {
+        let tree = Tree::open(dir, run, clock).map_err(io::Error::from)?;
         // Handles begin with `run` itself: the verifier is public anyway.
         let verifier = run.to_be_bytes();
         Ok(Arc::new(Export { tree, is_read_only, verifier }))

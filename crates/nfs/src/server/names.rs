@@ -1,8 +1,8 @@
 //! Names: LOOKUP, READLINK, CREATE, MKDIR, SYMLINK, REMOVE, RMDIR, RENAME, LINK (RFC 1813 sections
 //! 3.3.3, 3.3.5, 3.3.8 to 3.3.15).
 //!
-//! Called by: `server/mod.rs`. New names are single components. Files are made without the bits that
-//! make programs run as somebody else.
+//! Called by: `server/mod.rs`. New names are single components. Files are made without the bits
+//! that make programs run as somebody else.
 
 use rpc::xdr::{Encode, Opaque};
 use rustix::fs::{

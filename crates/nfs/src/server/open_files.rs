@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+
+use base::Instant;
 
 use super::handles::FileId;
 use crate::limits::{OPEN_FILE_AGE, OPEN_FILES_MAX};
@@ -18,18 +19,22 @@ pub(super) enum For {
     Writing,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OpenFiles {
     files: HashMap<(FileId, For), (Arc<OwnedFd>, Instant)>,
-    swept: Option<Instant>,
+    swept: Instant,
 }
 
 impl OpenFiles {
+    pub(super) fn new() -> OpenFiles {
+        OpenFiles { files: HashMap::new(), swept: Instant::ZERO }
+    }
+
     /// A file that is open.
     pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Arc<OwnedFd>> {
-        if self.swept.is_none_or(|at| now.duration_since(at) > OPEN_FILE_AGE / 4) {
-            self.swept = Some(now);
-            self.files.retain(|_, (_, used)| now.duration_since(*used) <= OPEN_FILE_AGE);
+        if now.since(self.swept) > OPEN_FILE_AGE.div(4) {
+            self.swept = now;
+            self.files.retain(|_, (_, used)| now.since(*used) <= OPEN_FILE_AGE);
         }
         let (found, used) = self.files.get_mut(&(file, what))?;
         *used = now;

@@ -1,15 +1,15 @@
 //! The directory that is served: from handles to open files, and from the system's attributes and
 //! errors to those of NFS.
 //!
-//! Called by: the other files of the server. Nothing leaves the directory: every path is opened from
-//! it by openat2(2) with RESOLVE_BENEATH, without symbolic links and without mount points, and names
-//! of clients are single components.
+//! Called by: the other files of the server. Nothing leaves the directory: every path is opened
+//! from it by openat2(2) with RESOLVE_BENEATH, without symbolic links and without mount points, and
+//! names of clients are single components.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
+use rpc::blocking::Clock;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp, openat,
     openat2, statx,
@@ -35,6 +35,7 @@ pub(super) struct Tree {
     mount: u64,
     handles: Mutex<Handles>,
     open: Mutex<OpenFiles>,
+    clock: Clock,
 }
 
 /// A file that was found.
@@ -50,14 +51,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Tree {
     /// Serve this directory; `run` is a number that nobody can guess.
-    pub(super) fn open(dir: &Path, run: u64) -> Result<Tree, Errno> {
+    pub(super) fn open(dir: &Path, run: u64, clock: Clock) -> Result<Tree, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(rustix::fs::CWD, dir, flags, Mode::empty())?;
         let of = looked_at(&root, "")?;
         // The kernel must know openat2(2), from Linux 5.6 on: it is tried here and not at a call.
         openat2(&root, ".", flags, Mode::empty(), BENEATH)?;
         let handles = Mutex::new(Handles::new(id(&of), run));
-        Ok(Tree { root, mount: mount(&of), handles, open: Mutex::default() })
+        let open = Mutex::new(OpenFiles::new());
+        Ok(Tree { root, mount: mount(&of), handles, open, clock })
     }
 
     /// The handle of the root.
@@ -138,7 +140,7 @@ impl Tree {
 
     /// Open a regular file for its data, or find it open.
     pub(super) fn data(&self, handle: &Handle, what: For) -> Result<Arc<OwnedFd>, Status> {
-        let (file, now) = (self.file(handle)?, Instant::now());
+        let (file, now) = (self.file(handle)?, (self.clock)());
         if let Some(found) = locked(&self.open).find(file, what, now) {
             return Ok(found);
         }

@@ -156,7 +156,8 @@ async fn arguments_that_are_cut_off_or_claim_too_much_are_garbage_and_allocate_n
         }
         let refused = client.call_raw(number, &()).await;
         assert!(matches!(refused, Err(CallError::GarbageArguments)), "{number} {refused:?}");
-        // A handle, and lengths of 4 GB behind it; to READDIR they are a cookie, a verifier and a count.
+        // A handle, and lengths of 4 GB behind it; to READDIR they are a cookie, a verifier and a
+        // count.
         let args = (root, (u32::MAX, u32::MAX, u32::MAX, u32::MAX), u32::MAX);
         if !matches!(number, procedure::ACCESS | procedure::READDIR) {
             let refused = client.call_raw(number, &args).await;

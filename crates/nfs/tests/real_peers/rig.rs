@@ -5,9 +5,10 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use base::KeyedHash;
+use base::{Instant, KeyedHash};
 use rpc::auth::{AuthSys, Credential};
 use rpc::client::Config;
 use rpc::server::Server;
@@ -50,7 +51,7 @@ pub(crate) const GANESHA: [u16; 2] = [2_049, 20_048];
 pub(crate) fn serving(dir: &Path) -> Runtime {
     assert!(ip("link set lo up"));
     let runtime = runtime();
-    let export = Export::open(dir, false, 0x5eed).expect("a directory");
+    let export = Export::open(dir, false, 0x5eed, clock).expect("a directory");
     let servers = Servers::blocking(4, || {
         let mut server = Server::new(KeyedHash::new(1, 2));
         server.add(Service(export.clone()));
@@ -67,6 +68,11 @@ pub(crate) fn serving(dir: &Path) -> Runtime {
     runtime.spawn(async move { listen(by_tcp, || listener.accept(), limits).await });
     runtime.spawn(serve_datagrams(servers, socket, KeyedHash::new(3, 4), 16));
     runtime
+}
+
+fn clock() -> Instant {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    Instant::from_nanos(START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64 + 1)
 }
 
 pub(crate) fn runtime() -> Runtime {

@@ -1,9 +1,9 @@
 //! The duplicate-request cache: replies of late, for calls that come again because their reply was
 //! lost.
 //!
-//! Called by: `server/mod.rs` and `tasks`, for datagrams. Source: C. Juszczak, "Improving the Performance and
-//! Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`, `DUPLICATE_BYTES`,
-//! `DUPLICATE_AGE`.
+//! Called by: `server/mod.rs` and `tasks`, for datagrams. Source: C. Juszczak, "Improving the
+//! Performance and Correctness of an NFS Server", 1989. Limits: `DUPLICATES_MAX`,
+//! `DUPLICATE_BYTES`, `DUPLICATE_AGE`.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};

@@ -1,8 +1,8 @@
 //! Servers: which program a call is for, and the reply that it gets.
 //!
-//! Called by: `blocking.rs`, `tasks`, or whoever has a transport. RFC 5531 section 9. A call over a stream
-//! comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers a
-//! repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
+//! Called by: `blocking.rs`, `tasks`, or whoever has a transport. RFC 5531 section 9. A call over a
+//! stream comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers
+//! a repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
 
 mod duplicates;
 mod session;

@@ -1,5 +1,5 @@
-//! Clients and servers as tokio tasks, over any stream that is `AsyncRead` and `AsyncWrite`, and any
-//! socket for datagrams: the system's, or those of a stack of ours.
+//! Clients and servers as tokio tasks, over any stream that is `AsyncRead` and `AsyncWrite`, and
+//! any socket for datagrams: the system's, or those of a stack of ours.
 //!
 //! Called by: programs. [`Client`] is a handle that may be cloned: many calls are in flight, and a
 //! connection that has ended is made again by the next call. [`Servers`] carries calls out, as many
@@ -35,7 +35,10 @@
 //! let from = "192.0.2.1:1000".parse().unwrap();
 //! tokio::spawn(serve_stream(servers, far, from, Limits::default()));
 //! let mut once = Some(near);
-//! let connect = move || core::future::ready(once.take().ok_or(std::io::ErrorKind::NotFound.into()));
+//! let connect = move || {
+//!     let stream = once.take().ok_or(std::io::ErrorKind::NotFound.into());
+//!     core::future::ready(stream)
+//! };
 //! let client = Client::over_streams(Config::new(0x2000_0101, 1), 1, connect);
 //! let sum: u64 = client.call(1, &vec![1_u32, 2, 3]).await.unwrap();
 //! assert_eq!(sum, 6);

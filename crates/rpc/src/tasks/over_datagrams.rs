@@ -2,7 +2,7 @@
 //!
 //! Called by: `client.rs`. Limits: `Config::calls`, `Config::timeout`, those of `DatagramClient`.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::HashMap;
 
 use base::KeyedHash;
@@ -48,7 +48,7 @@ pub(super) async fn run<D: Datagrams>(
             received = socket.receive(&mut room) => {
                 // An error is an ICMP message's: the call's time-out says the same.
                 let Ok((bytes, from)) = received else { continue };
-                if from.port() != server.port() || from.ip().to_canonical() != server.ip().to_canonical() {
+                if plain(from) != plain(server) {
                     continue;
                 }
                 if let Some((id, results)) = client.on_datagram(&room[..bytes], clock.now())
@@ -60,4 +60,9 @@ pub(super) async fn run<D: Datagrams>(
             () = sleep_until(due) => {}
         }
     }
+}
+
+/// An address as it is compared: IPv4 may come as IPv6, and scopes may be missing.
+fn plain(address: SocketAddr) -> (IpAddr, u16) {
+    (address.ip().to_canonical(), address.port())
 }

@@ -51,8 +51,8 @@ const FAILURES_MAX: u32 = 200;
 /// Serve the connections that `accept` returns. Dropping the future ends them all.
 ///
 /// # Errors
-/// Those of `accept`, if they do not pass within ten seconds: many are the peer's fault, or a lack of
-/// descriptors.
+/// Those of `accept`, if they do not pass within ten seconds: many are the peer's fault, or a lack
+/// of descriptors.
 pub async fn listen<A, F, S>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
 where
     A: FnMut() -> F,

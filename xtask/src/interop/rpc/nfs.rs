@@ -1,5 +1,6 @@
-//! NFS: libnfs's tools and showmount against `wirespeed nfsd`, `wirespeed nfs` against nfs-ganesha and
-//! against our own server over our stack; a tree of 1,000 files and a file of 1 GB, equal at the end.
+//! NFS: libnfs's tools and showmount against `wirespeed nfsd`, `wirespeed nfs` against nfs-ganesha
+//! and against our own server over our stack; a tree of 1,000 files and a file of 1 GB, equal at
+//! the end.
 
 use super::super::host::{Host, OURS, Running};
 use super::super::outside::shown;
@@ -74,7 +75,7 @@ pub(super) fn libnfs(bench: &Workbench) -> Result<()> {
     trees(bench)?;
     let host = Host::without_tap(bench)?;
     let _running = nfsd(bench, &host, &[])?;
-    // nfs-cp cannot write into the root: it mounts the empty path.
+    // libnfs 4.0 opens no file in the root: it mounts the empty path and gives up.
     std::fs::create_dir(bench.path("served").join("sub"))?;
     let url = "nfs://127.0.0.1/sub/copy?nfsport=2049&mountport=2049";
     let large = bench.path("own").join("large");
