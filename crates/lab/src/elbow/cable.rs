@@ -1,5 +1,5 @@
 //! A server and several clients on one Ethernet cable, 10 Mb/s, CSMA/CD, in virtual time: calls
-//! over UDP whose arguments are six fragments each.
+//! over UDP, in as many fragments as their arguments need.
 //!
 //! Called by: the benchmarks, tests. IEEE 802.3 clause 4: a station that has waited for silence
 //! and the gap begins; two that begin within the propagation delay collide, jam, and wait a random
@@ -19,9 +19,6 @@ use stack::{PortConfig, Stack, StackConfig};
 use super::ends::{Answerer, Caller, PORT, failed};
 use super::point::Transport;
 use crate::Error;
-
-/// Of the argument, as of a write of NFS.
-const ARGUMENT_BYTES: usize = 8_192;
 
 const NS_PER_BYTE: u64 = 800;
 /// The shortest frame, without its check sequence; preamble and check sequence.
@@ -86,31 +83,32 @@ struct Cable {
     counts: Shared,
 }
 
-/// So many clients for so many seconds; the same seed gives the same frames.
+/// So many clients that call with so many bytes of argument, for so many seconds; the same seed
+/// gives the same frames.
 ///
 /// # Errors
 /// A call failed for another reason than the cable.
-pub fn shared(clients: u8, seconds: u64, seed: u64) -> Result<Shared, Error> {
-    let mut cable = Cable::new(clients, seed)?;
+pub fn shared(clients: u8, bytes: usize, seconds: u64, seed: u64) -> Result<Shared, Error> {
+    let mut cable = Cable::new(clients, bytes, seed)?;
     let end = Instant::ZERO + Duration::from_secs(seconds);
     while cable.now < end {
         cable.step()?;
     }
     let callers = cable.stations.iter().filter_map(|station| station.caller.as_ref());
     let repeats = callers.map(Caller::repeats).sum();
-    let bytes = cable.counts.calls as f64 * ARGUMENT_BYTES as f64;
+    let bytes = cable.counts.calls as f64 * bytes as f64;
     Ok(Shared { repeats, bytes_per_s: bytes / seconds as f64, ..cable.counts })
 }
 
 impl Cable {
     /// Station 1 is the server.
-    fn new(clients: u8, seed: u64) -> Result<Cable, Error> {
+    fn new(clients: u8, bytes: usize, seed: u64) -> Result<Cable, Error> {
         let stations = (1..=clients + 1).map(|number| station(number, clients + 1, seed));
         let mut stations: Vec<Station> = stations.collect();
         let at = SocketAddr::new(addresses(1)[0].addr, PORT);
         let answerer = Answerer::new(&mut stations[0].stack, Transport::Udp, at)?;
         let (now, mut rng) = (Instant::from_nanos(1), Rng::new(seed));
-        let argument = vec![0x5a; ARGUMENT_BYTES];
+        let argument = vec![0x5a; bytes];
         for station in &mut stations[1..] {
             let keys = (rng.next_u64(), rng.next_u64());
             let mut caller = Caller::new(&mut station.stack, Transport::Udp, at, keys, now)?;

@@ -142,10 +142,15 @@ impl Caller {
         }
     }
 
-    /// Nothing goes on until a timer: does it wait for an ACK with a short segment?
+    /// Nothing goes on until a timer: does it wait for an ACK with a short segment, though the
+    /// windows have room?
     pub(super) fn is_held(&self, stack: &Stack) -> bool {
         let Calls::Tcp(_, handle) = &self.calls else { return false };
-        stack.tcp_info(*handle).is_some_and(|info| info.unsent > 0 && info.in_flight > 0)
+        let Some(info) = stack.tcp_info(*handle) else { return false };
+        let room = info.cwnd.min(u64::from(info.snd_wnd));
+        let fits = u64::from(info.in_flight) + info.unsent as u64 <= room;
+        let is_short = info.unsent > 0 && info.unsent < info.snd_mss;
+        is_short && fits && info.in_flight > 0 && info.due.pacing == Instant::NEVER
     }
 
     /// Calls that were sent again.

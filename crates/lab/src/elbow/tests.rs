@@ -120,10 +120,10 @@ fn memory_is_measured_in_turns_and_counts_packets() {
 /// Retransmissions that back off do not swamp the cable that they share.
 #[test]
 fn twenty_clients_on_a_cable_move_nearly_as_much_as_one() {
-    let alone = shared(1, 4, 1).expect("one client");
-    let many = shared(20, 4, 1).expect("twenty");
+    let alone = shared(1, 1_024, 10, 1).expect("one client");
+    let many = shared(20, 1_024, 10, 1).expect("twenty");
     assert!(alone.bytes_per_s > 900_000.0 && alone.given_up == 0, "{alone:?}");
     assert!(many.collisions > 100, "{many:?}");
     assert!(many.bytes_per_s > 0.7 * alone.bytes_per_s, "{alone:?} {many:?}");
-    assert_eq!(shared(20, 4, 1).expect("again"), many, "the same seed, the same frames");
+    assert_eq!(shared(20, 1_024, 10, 1).expect("again"), many, "the same seed, the same frames");
 }
