@@ -17,9 +17,14 @@ use crate::peers::kernel::Placement;
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
-        spec("worst point over the fitted line, TCP, ours at both ends", Lower, 1.2, 1.08, "x", |b| {
-            worst(b, Over::Memory, Transport::Tcp)
-        }),
+        spec(
+            "worst point over the fitted line, TCP, ours at both ends",
+            Lower,
+            1.2,
+            1.08,
+            "x",
+            |b| worst(b, Over::Memory, Transport::Tcp),
+        ),
         spec("the same TCP, ours to libtirpc", Lower, 1.3, 1.15, "x", |b| {
             worst(b, Over::Tap, Transport::Tcp)
         }),
@@ -211,11 +216,9 @@ fn latency(b: &Bench) -> Result<Figure> {
 fn calls_per_cpu(b: &Bench) -> Result<Figure> {
     let figure = |theirs: &Theirs| theirs.busy(b.trial_s)?.units_per_cpu_s();
     let (theirs, placement) = Theirs::best(b, Better::Higher, figure)?;
-    b.ratio(
-        Measurement::units_per_cpu_s,
-        our_busy,
-        |seconds| on(b, placement, || theirs.busy(seconds)),
-    )
+    b.ratio(Measurement::units_per_cpu_s, our_busy, |seconds| {
+        on(b, placement, || theirs.busy(seconds))
+    })
 }
 
 /// In virtual time: the same figure on every machine.

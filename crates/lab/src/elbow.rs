@@ -155,7 +155,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     let mut curves = Vec::new();
     for case in cases {
         let mut curve = case.curve(run.common.quick);
-        let outcome = if run.is_stopped() { Ok(()) } else { measure(case, &mut curve, effort, run) };
+        let outcome =
+            if run.is_stopped() { Ok(()) } else { measure(case, &mut curve, effort, run) };
         match outcome {
             Ok(()) => {}
             // What was asked for by name has to be there.
@@ -251,11 +252,7 @@ fn wire_round(case: Case, point: &mut Point, effort: Effort, round: u64) -> Resu
 const WARM_CALLS: u32 = 8;
 
 /// In real time; the averages of all sizes take turns.
-fn in_memory(
-    curve: &mut Curve,
-    effort: Effort,
-    stop: &dyn Fn() -> bool,
-) -> Result<(), Error> {
+fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Result<(), Error> {
     let mut pair = memory::Memory::new(curve.transport)?;
     let argument = vec![0x5a; sizes::largest(curve.transport) as usize];
     pair.calls(&argument, effort.calls)?;

@@ -201,7 +201,8 @@ impl Cable {
 
     fn deliver(&mut self, sent: Sent) -> Result<(), Error> {
         let to = sent.frame.as_slice().get(..6).map(<[u8]>::to_vec).unwrap_or_default();
-        let number = self.stations.iter().enumerate().position(|(at, _)| mac(at as u8 + 1).0 == *to);
+        let number =
+            self.stations.iter().enumerate().position(|(at, _)| mac(at as u8 + 1).0 == *to);
         let mut burst = Burst::new();
         burst.push(sent.frame);
         if let Some(station) = number {

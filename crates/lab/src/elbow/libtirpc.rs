@@ -105,7 +105,12 @@ impl Peer {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn client(&self, what: &str, transport: Transport, words: &[String]) -> Result<Child, Error> {
+    pub fn client(
+        &self,
+        what: &str,
+        transport: Transport,
+        words: &[String],
+    ) -> Result<Child, Error> {
         let mut command = Command::new(self.folder.0.join("peer"));
         command.args([what, "127.0.0.1", &self.port(transport).to_string()]).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -190,8 +195,11 @@ pub(super) fn measure(
 fn take(curve: &mut Curve, line: &str) -> Result<(), Error> {
     let broken = || failed(format!("the client of libtirpc said '{line}'"));
     let (figures, counts) = line.split_once(" calls ").ok_or_else(broken)?;
-    let figures: Vec<f64> =
-        figures.split_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(|_| broken())?;
+    let figures: Vec<f64> = figures
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|_| broken())?;
     let (bytes, averages) = figures.split_first().ok_or_else(broken)?;
     let count = |name: &str| {
         let mut words = format!("calls {counts}");

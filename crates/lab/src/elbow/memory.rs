@@ -58,12 +58,7 @@ impl Memory {
     ///
     /// # Errors
     /// A call has no reply.
-    pub fn in_flight(
-        &mut self,
-        argument: &[u8],
-        in_flight: u32,
-        calls: u32,
-    ) -> Result<(), Error> {
+    pub fn in_flight(&mut self, argument: &[u8], in_flight: u32, calls: u32) -> Result<(), Error> {
         let begun = self.now();
         let (mut waiting, mut done) = (0, 0);
         while done < calls || waiting > 0 {

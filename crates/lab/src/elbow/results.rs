@@ -4,10 +4,10 @@
 
 use serde_json::{Value, json};
 
+use super::Effort;
 use super::bsd::{PUBLISHED, PUBLISHED_REMEDY};
 use super::line::ELBOW;
 use super::point::{Curve, Hosts, Over, Point};
-use super::Effort;
 use crate::plot::{Lines, Plot, Series, Strip};
 use crate::report::{Column, Format, Report, column, missing};
 
@@ -198,6 +198,9 @@ fn beside_published(curve: &Curve) -> Option<String> {
         .then(|| format!("{}, ms a call by bytes, as published in brackets: {said}.", curve.ends))
 }
 
+/// The largest ratio that the plot shows: one disturbed point is not to flatten all others.
+const SHOWN_MAX: f64 = 10.0;
+
 /// A strip for each medium: the time of a call over the line's.
 fn lines(curves: &[Curve]) -> Lines {
     let strips = Over::ALL.into_iter().filter_map(|over| {
@@ -207,10 +210,11 @@ fn lines(curves: &[Curve]) -> Lines {
                 let line = curve.line();
                 let point = |point: &Point| {
                     let ratio = curve.over_line(&line?, point)?;
-                    Some((f64::from(point.bytes), ratio))
+                    Some((f64::from(point.bytes), ratio.min(SHOWN_MAX)))
                 };
+                let (over, transport) = (curve.over.name(), curve.transport.name());
                 Series {
-                    name: format!("{} {}", curve.ends, curve.transport.name()),
+                    name: format!("{over}: {} {transport}", curve.ends),
                     points: curve.points.iter().filter_map(point).collect(),
                 }
             })
@@ -219,8 +223,10 @@ fn lines(curves: &[Curve]) -> Lines {
     });
     Lines {
         title: "A null RPC by the bytes of its argument".to_owned(),
-        subtitle: "Time of a call over that of the line through all sizes; above 1.2 is an elbow"
-            .to_owned(),
+        subtitle: format!(
+            "Time of a call over that of the line through all sizes; above {ELBOW} is an elbow, \
+             {SHOWN_MAX} is {SHOWN_MAX} or more"
+        ),
         across: "bytes".to_owned(),
         up: "of the line".to_owned(),
         strips: strips.collect(),

@@ -105,7 +105,8 @@ impl Tapped {
             if now.since(begun) > LONGEST {
                 let repeats = self.caller.repeats();
                 let bytes = argument.len();
-                let said = format!("a call of {bytes} bytes has no reply, sent again {repeats} times");
+                let said =
+                    format!("a call of {bytes} bytes has no reply, sent again {repeats} times");
                 return Err(failed(said));
             }
         }

@@ -66,10 +66,9 @@ fn the_fix_has_no_elbow() {
     let curve = curve(Hosts::Fixed, Transport::Tcp);
     let (point, ratio) = curve.worst().expect("measured");
     assert!(ratio <= ELBOW, "{point:?}: {ratio}");
-    let (point, ratio) = self::curve(Hosts::Delivered, Transport::Tcp).worst().map_or_else(
-        || panic!("measured"),
-        |(point, ratio)| (point.bytes, ratio),
-    );
+    let (point, ratio) = self::curve(Hosts::Delivered, Transport::Tcp)
+        .worst()
+        .map_or_else(|| panic!("measured"), |(point, ratio)| (point.bytes, ratio));
     assert!(ratio > 5.0, "{point}: {ratio}");
 }
 

@@ -46,8 +46,7 @@ impl Wire {
         let at = SocketAddr::new(ends[1].addr, PORT);
         let answerer = Answerer::new(&mut ends[1].stack, transport, at)?;
         let caller = Caller::new(&mut ends[0].stack, transport, at, (seed, 1), now)?;
-        let settings =
-            Settings { rate_bps: Some(RATE_BPS), delay: DELAY, ..Settings::default() };
+        let settings = Settings { rate_bps: Some(RATE_BPS), delay: DELAY, ..Settings::default() };
         let ways = [0, 1].map(|way| Direction::new(settings.clone(), seed + way));
         Ok(Wire {
             ends,
