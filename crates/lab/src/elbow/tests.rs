@@ -86,7 +86,7 @@ fn ours_has_no_elbow_on_the_same_wire() {
 fn a_line_is_found_among_elbows() {
     let time = |x: u32| {
         let usual = 5.0 + 0.25 * f64::from(x);
-        if x % 4 == 0 { usual * 8.0 } else { usual }
+        if x.is_multiple_of(4) { usual * 8.0 } else { usual }
     };
     let points: Vec<(f64, f64)> = (0..60).map(|x| (f64::from(x), time(x))).collect();
     let line = Line::through(&points).expect("many points");
