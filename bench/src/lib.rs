@@ -2,9 +2,9 @@
 //! run.
 //!
 //! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `rpc` and `strangers` (bench
-//! `peers`) hold the rows of these benches, `ours` our side of `core`'s, `peers` the other sides. `harness`
-//! measures a row and `report` prints it. The stack uses nothing from here; people run it by `cargo
-//! xtask bench NAME`.
+//! `peers`) hold the rows of these benches, `ours` our side of `core`'s, `peers` the other sides.
+//! `harness` measures a row and `report` prints it. The stack uses nothing from here; people run it
+//! by `cargo xtask bench NAME`.
 
 pub mod core;
 pub mod delay;

@@ -17,6 +17,7 @@ mod libtirpc;
 mod line;
 pub mod memory;
 mod point;
+mod published;
 mod results;
 mod sizes;
 #[cfg(target_os = "linux")]

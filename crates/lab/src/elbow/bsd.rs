@@ -3,7 +3,7 @@
 //!
 //! Called by: `elbow.rs`, tests. It is a model of the rules that make the elbow, written anew from
 //! the descriptions of that system; nothing of the stack is in it. Sources: RFC 896 (Nagle), RFC
-//! 1122 section 4.2.3.2 (delayed ACKs), and the published measurements that [`PUBLISHED`] has.
+//! 1122 section 4.2.3.2 (delayed ACKs), and the published measurements in `published.rs`.
 //!
 //! The rules. A write blocks while the send buffer is full, and one of a cluster or more while less
 //! than a cluster is free and a cluster is queued; else it fills what is free. A segment shorter
@@ -18,42 +18,6 @@ use std::collections::BinaryHeap;
 use device::fault::Rng;
 
 use super::point::Causes;
-
-/// Milliseconds a call over TCP between two hosts as measured in 1989, by bytes of argument.
-pub(super) const PUBLISHED: [(u32, f64); 8] = [
-    (0, 7.1),
-    (512, 9.1),
-    (1024, 11.6),
-    (2048, 15.7),
-    (4000, 24.2),
-    (4096, 199.8),
-    (8000, 40.8),
-    (8192, 199.9),
-];
-
-/// The same with the vendor's remedy.
-pub(super) const PUBLISHED_REMEDY: [(u32, f64); 12] = [
-    (0, 9.4),
-    (512, 9.7),
-    (1024, 11.6),
-    (2048, 15.0),
-    (4000, 19.9),
-    (4096, 22.8),
-    (8000, 33.7),
-    (8192, 38.1),
-    (8300, 37.0),
-    (16_300, 63.0),
-    (16_392, 87.2),
-    (16_400, 105.4),
-];
-
-/// Sizes around the elbows: the least and the largest argument of each, and their neighbours. A call
-/// of 4,044 bytes and its two marks are 4,096 in the stream; from 4,969 on the second write is a
-/// cluster. The same for the third write, and for the second of the remedy.
-pub(super) const EDGES: [u32; 16] = [
-    4_044, 4_045, 4_952, 4_968, 4_969, 8_040, 8_041, 8_090, 8_960, 8_964, 8_965, 24_524, 24_525,
-    24_700, 24_968, 24_969,
-];
 
 /// Socket buffers, both of them.
 const BUFFER: u64 = 4096;

@@ -5,9 +5,9 @@
 use serde_json::{Value, json};
 
 use super::Effort;
-use super::bsd::{PUBLISHED, PUBLISHED_REMEDY};
 use super::line::ELBOW;
 use super::point::{Curve, Hosts, Over, Point};
+use super::published::{PUBLISHED, PUBLISHED_REMEDY};
 use crate::plot::{Lines, Plot, Series, Strip};
 use crate::report::{Column, Format, Report, column, missing};
 

@@ -3,8 +3,8 @@
 //!
 //! Called by: `elbow.rs`, the benchmarks.
 
-use super::bsd;
 use super::point::Transport;
+use super::published;
 
 /// Bytes in front of the argument: the call (RFC 5531 section 9) and the argument's length.
 pub(super) const BEFORE: u32 = 40 + 4;
@@ -39,9 +39,9 @@ pub fn sizes(transport: Transport, unit: u32, is_quick: bool) -> Vec<u32> {
     let step = if is_quick { 4 } else { 1 };
     fills.take_while(|&size| size <= largest).step_by(step).for_each(&mut around);
     if transport == Transport::Tcp {
-        let published = bsd::PUBLISHED.iter().chain(&bsd::PUBLISHED_REMEDY);
+        let published = published::PUBLISHED.iter().chain(&published::PUBLISHED_REMEDY);
         sizes.extend(published.map(|(size, _)| size));
-        sizes.extend(bsd::EDGES);
+        sizes.extend(published::EDGES);
     }
     sizes.retain(|&size| size <= largest);
     sizes.sort_unstable();

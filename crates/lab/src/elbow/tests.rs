@@ -1,7 +1,8 @@
 //! The elbow of 1989 and the remedy's, at the sizes that were published; none with the fix, and
 //! none of ours on the same wire.
 
-use super::bsd::{PUBLISHED, PUBLISHED_REMEDY, World};
+use super::bsd::World;
+use super::published::{PUBLISHED, PUBLISHED_REMEDY};
 use super::*;
 
 /// Milliseconds a call: the median of several seeds.
