@@ -1,7 +1,7 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, and `peer` for one side alone. Called by `cargo xtask bench NAME`. Figures go to
-//! standard output, progress to standard error. Exit status: 0 measured, 1 nothing could be
-//! measured or `--check` found a missed must, 2 usage.
+//! `ip`, `router`, `rpc`, and `peer` for one side alone. Called by `cargo xtask bench NAME`.
+//! Figures go to standard output, progress to standard error. Exit status: 0 measured, 1 nothing
+//! could be measured or `--check` found a missed must, 2 usage.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ use wirespeed_bench::readme;
 use wirespeed_bench::recorded::{self, Kind};
 use wirespeed_bench::report::{Machine, Report};
 use wirespeed_bench::router;
+use wirespeed_bench::rpc;
 use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
 
@@ -53,6 +54,8 @@ enum Command {
     Ip(Options),
     /// Forwarding: packets a second, beside Linux's, under overload and while routes change.
     Router(Options),
+    /// ONC RPC: calls by the bytes of their argument, beside libtirpc, and on a shared cable.
+    Rpc(Options),
     /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
     Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Devices(options) => bench("devices", devices::ROWS, &options),
         Command::Ip(options) => bench("ip", ip::ROWS, &options),
         Command::Router(options) => bench("router", router::ROWS, &options),
+        Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
         Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {

@@ -8,6 +8,7 @@
 //! entry in [`EXPERIMENTS`]. docs/lab.md is the user's guide.
 
 pub mod contest;
+pub mod elbow;
 mod envelope;
 pub mod fair;
 pub mod forward;
@@ -142,6 +143,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &[],
         options: <telnet::Options as clap::Args>::augment_args,
         run: telnet::run,
+    },
+    Experiment {
+        name: "elbow",
+        summary: "A null RPC by the bytes of its argument, and where it takes longer than beside",
+        question: "How long does a call take by the bytes of its argument, and is there a size at \
+                   which it takes more than a fifth longer than the line through all of them: as \
+                   in 1989, with the vendor's remedy, and ours?",
+        takes: &["first_seed", "jobs"],
+        options: <elbow::Options as clap::Args>::augment_args,
+        run: elbow::run,
     },
 ];
 

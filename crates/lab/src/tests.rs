@@ -50,6 +50,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("forward", 4 * 10, "ns", 0),
         ("storm", 4, "per_original", 0),
         ("telnet", 4, "packets", 0),
+        ("elbow", 4 + 1 + 3 * 2, "worst", 0),
     ];
     assert_eq!(cases.len(), EXPERIMENTS.len(), "an experiment is missing here");
     for (line, rows, key, fits) in cases {

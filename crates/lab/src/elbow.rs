@@ -1,0 +1,294 @@
+//! `wirespeed lab elbow`: the time of a null RPC by the bytes of its argument, and the sizes at
+//! which it is longer than those beside it.
+//!
+//! Called by: the lab, the benchmarks.
+//!
+//! In 1989 a call over TCP took five to ten times as long as expected where its argument was a
+//! little over 4,096 or 8,192 bytes. The library wrote 4,000 bytes at a time into a send buffer of
+//! 4,096: the short rest of the second write waited for an ACK, and the ACK for its timer. The
+//! vendor's remedy, larger buffers in the library, moved that to other sizes. Here these are in
+//! virtual time (`bsd.rs`), and beside them ours on the same wire, in memory and with libtirpc.
+
+mod bsd;
+mod cable;
+mod ends;
+#[cfg(target_os = "linux")]
+mod libtirpc;
+mod line;
+pub mod memory;
+mod point;
+mod published;
+mod results;
+mod sizes;
+#[cfg(target_os = "linux")]
+mod tap;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use clap::{ArgMatches, FromArgMatches};
+
+pub use cable::{Shared, shared};
+#[cfg(target_os = "linux")]
+pub use libtirpc::Peer;
+pub use line::{ELBOW, Line};
+pub use point::{Causes, Curve, Hosts, Over, Point, Transport};
+pub use sizes::sizes;
+#[cfg(target_os = "linux")]
+pub use tap::Tapped;
+
+use crate::{Error, Report, Run};
+use bsd::Library;
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// What is between the ends [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    over: Vec<Over>,
+    /// The hosts on the wire [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    stack: Vec<Hosts>,
+    /// The transports [default: both]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    transport: Vec<Transport>,
+    /// Calls of an average [default: 100, with --quick 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    calls: Option<u32>,
+    /// Averages of each size; over the kernel half as many [default: 20, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    averages: Option<u32>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Calls of an average.
+    pub calls: u32,
+    /// Averages of each size.
+    pub averages: u32,
+    /// The first seed; each average on a wire of 1989 has another one.
+    pub seed: u64,
+}
+
+/// A curve to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    over: Over,
+    hosts: Hosts,
+    transport: Transport,
+}
+
+impl Case {
+    /// All that the options ask for, in the order of the table.
+    fn all(options: &Options) -> Vec<Case> {
+        let wanted = |over: &Over| options.over.is_empty() || options.over.contains(over);
+        let mut cases = Vec::new();
+        for over in Over::ALL.into_iter().filter(wanted) {
+            for hosts in Hosts::ALL {
+                let is_there = hosts == Hosts::Ours || over == Over::Wire;
+                if !is_there || !(options.stack.is_empty() || options.stack.contains(&hosts)) {
+                    continue;
+                }
+                for transport in [Transport::Tcp, Transport::Udp] {
+                    let is_there = hosts == Hosts::Ours || transport == Transport::Tcp;
+                    let takes =
+                        options.transport.is_empty() || options.transport.contains(&transport);
+                    if is_there && takes {
+                        cases.push(Case { over, hosts, transport });
+                    }
+                }
+            }
+        }
+        cases
+    }
+
+    fn ends(self) -> &'static str {
+        match self.over {
+            Over::Wire => self.hosts.name(),
+            Over::Memory => "ours > ours",
+            Over::Tap => "ours > libtirpc",
+            Over::Kernel => "libtirpc > libtirpc",
+        }
+    }
+
+    fn library(self) -> Option<Library> {
+        match self.hosts {
+            Hosts::Ours => None,
+            Hosts::Delivered => Some(Library::Delivered),
+            Hosts::Remedy => Some(Library::Remedy),
+            Hosts::Fixed => Some(Library::Fixed),
+        }
+    }
+
+    /// A curve of which nothing is measured.
+    fn curve(self, is_quick: bool) -> Curve {
+        let unit = match self.library() {
+            Some(_) => bsd::MSS as u32,
+            None => sizes::packet(self.transport),
+        };
+        let point = |bytes| Point { bytes, ..Point::default() };
+        Curve {
+            over: self.over,
+            ends: self.ends().to_owned(),
+            transport: self.transport,
+            points: sizes(self.transport, unit, is_quick).into_iter().map(point).collect(),
+            trouble: None,
+        }
+    }
+}
+
+/// Measure all curves.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let (calls, averages) = if run.common.quick { (10, 3) } else { (100, 20) };
+    let effort = Effort {
+        calls: options.calls.unwrap_or(calls),
+        averages: options.averages.unwrap_or(averages),
+        seed: run.common.first_seed,
+    };
+    let cases = Case::all(&options);
+    if cases.is_empty() {
+        let said = "nothing is left to measure: hosts other than 'ours' are on '--over wire' \
+                    alone, and call over TCP";
+        return Err(Error::Usage(said.to_owned()));
+    }
+    let mut curves = Vec::new();
+    for case in cases {
+        let mut curve = case.curve(run.common.quick);
+        let outcome =
+            if run.is_stopped() { Ok(()) } else { measure(case, &mut curve, effort, run) };
+        match outcome {
+            Ok(()) => {}
+            // What was asked for by name has to be there.
+            Err(error) if !options.over.is_empty() => return Err(error),
+            Err(error) if matches!(case.over, Over::Tap | Over::Kernel) => {
+                curve.trouble = Some(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+        curves.push(curve);
+    }
+    Ok(results::report(&curves, effort))
+}
+
+fn measure(case: Case, curve: &mut Curve, effort: Effort, run: &Run<'_>) -> Result<(), Error> {
+    let stop = || run.is_stopped();
+    match case.over {
+        Over::Wire => on_wire(case, curve, effort, run),
+        Over::Memory => in_memory(curve, effort, &stop),
+        #[cfg(target_os = "linux")]
+        Over::Tap => tap::measure(curve, effort, &stop),
+        #[cfg(target_os = "linux")]
+        Over::Kernel => libtirpc::measure(curve, effort, &stop),
+        #[cfg(not(target_os = "linux"))]
+        _ => Err(Error::Failed("only Linux has this: ask for --over wire,memory".to_owned())),
+    }
+}
+
+/// A curve of ours that is not on the wire.
+///
+/// # Errors
+/// It cannot be measured; the text says what is missing.
+pub fn curve(
+    over: Over,
+    transport: Transport,
+    effort: Effort,
+    is_quick: bool,
+) -> Result<Curve, Error> {
+    let mut curve = Case { over, hosts: Hosts::Ours, transport }.curve(is_quick);
+    match over {
+        #[cfg(target_os = "linux")]
+        Over::Tap => tap::measure(&mut curve, effort, &|| false)?,
+        #[cfg(target_os = "linux")]
+        Over::Kernel => libtirpc::measure(&mut curve, effort, &|| false)?,
+        _ => in_memory(&mut curve, effort, &|| false)?,
+    }
+    Ok(curve)
+}
+
+/// In virtual time, many sizes at a time.
+fn on_wire(case: Case, curve: &mut Curve, effort: Effort, run: &Run<'_>) -> Result<(), Error> {
+    let measured = run.each(&curve.points, |point, stop| {
+        let mut point = point.clone();
+        for round in 0..effort.averages {
+            if stop() {
+                return Ok(None);
+            }
+            wire_round(case, &mut point, effort, u64::from(round))?;
+        }
+        Ok(Some(point))
+    })?;
+    for (point, measured) in curve.points.iter_mut().zip(measured) {
+        *point = measured.unwrap_or_else(|| point.clone());
+    }
+    Ok(())
+}
+
+/// Calls between two new hosts. What a first call waits for, as for a neighbour, is not counted.
+fn wire_round(case: Case, point: &mut Point, effort: Effort, round: u64) -> Result<(), Error> {
+    let seed = effort.seed + round;
+    let (ns, causes) = match case.library() {
+        Some(library) => {
+            let mut world = bsd::World::new(library, seed);
+            let ns = world.calls(point.bytes, effort.calls);
+            (ns, world.take_causes())
+        }
+        None => {
+            let argument = vec![0x5a; point.bytes as usize];
+            let mut world = wire::Wire::new(case.transport, seed)?;
+            world.calls(&argument, WARM_CALLS)?;
+            let before = world.causes();
+            let ns = world.calls(&argument, effort.calls)?;
+            (ns, ends::since(world.causes(), before))
+        }
+    };
+    point.averages_ns.push(ns as f64 / f64::from(effort.calls));
+    point.calls += u64::from(effort.calls);
+    point.causes += causes;
+    Ok(())
+}
+
+/// Calls before those that count: cwnd grows meanwhile.
+const WARM_CALLS: u32 = 8;
+
+/// In real time; the averages of all sizes take turns.
+fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Result<(), Error> {
+    let mut pair = memory::Memory::new(curve.transport)?;
+    let argument = vec![0x5a; sizes::largest(curve.transport) as usize];
+    pair.calls(&argument, effort.calls)?;
+    in_turns(curve, effort, stop, |bytes, calls| {
+        let before = pair.causes();
+        let ns = pair.calls(&argument[..bytes as usize], calls)?;
+        Ok((ns, ends::since(pair.causes(), before)))
+    })
+}
+
+/// Measure every size in each round, in an order that changes, so that a disturbance does not hit
+/// one size alone.
+fn in_turns(
+    curve: &mut Curve,
+    effort: Effort,
+    stop: &dyn Fn() -> bool,
+    mut calls: impl FnMut(u32, u32) -> Result<(u64, Causes), Error>,
+) -> Result<(), Error> {
+    let mut rng = device::fault::Rng::new(effort.seed);
+    let mut order: Vec<usize> = (0..curve.points.len()).collect();
+    for _ in 0..effort.averages {
+        for last in (1..order.len()).rev() {
+            order.swap(last, rng.below(last + 1));
+        }
+        for &at in &order {
+            if stop() {
+                return Ok(());
+            }
+            let point = &mut curve.points[at];
+            calls(point.bytes, 2)?;
+            let (ns, causes) = calls(point.bytes, effort.calls)?;
+            point.averages_ns.push(ns as f64 / f64::from(effort.calls));
+            point.calls += u64::from(effort.calls);
+            point.causes += causes;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! libtirpc, the RPC library of Linux, as client and server: a small C program that is compiled
+//! when it is needed.
+//!
+//! Called by: `elbow.rs`, `tap.rs`, the benchmarks. Needs a C compiler, libtirpc-dev, and root for
+//! the network namespace; an error says which of them is missing.
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::SystemTime;
+
+use device::namespace::Namespace;
+
+use super::point::{Causes, Curve, Transport};
+use super::{Effort, ends::failed};
+use crate::Error;
+use crate::namespace::{ip, new_namespace};
+
+const SOURCE: &str = include_str!("peer.c");
+
+/// Averages over the kernel: half as many as of ours.
+const AVERAGES_PART: u32 = 2;
+
+/// A directory that is removed with what is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder, Error> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let nanos = now.map_or(0, |since| since.as_nanos());
+        let name = format!("wirespeed-elbow-{}-{nanos}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // It must not exist: then nobody else has a file in it.
+        let made = fs::create_dir(&path).map(|()| Folder(path.clone()));
+        made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is a small file in the directory of temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The compiled program, and a server in a namespace of its own.
+pub struct Peer {
+    folder: Folder,
+    namespace: Namespace,
+    server: Child,
+    /// The server's ports of TCP and UDP.
+    ports: (u16, u16),
+}
+
+impl Peer {
+    /// A server in a new namespace, where `prepare` runs before it starts.
+    ///
+    /// # Errors
+    /// Something is missing; the text says what.
+    pub fn new<T: Send>(
+        prepare: impl FnOnce() -> Result<T, Error> + Send,
+    ) -> Result<(Peer, T), Error> {
+        let folder = Folder::new()?;
+        compile(&folder.0)?;
+        let namespace = new_namespace()?;
+        let program = folder.0.join("peer");
+        let started = namespace.inside(|| {
+            ip(&["link", "set", "lo", "up"])?;
+            let prepared = prepare()?;
+            // The server ends when its standard input does, which is with this process.
+            let mut command = Command::new(&program);
+            command.arg("server").stdin(Stdio::piped()).stdout(Stdio::piped());
+            Ok((command.spawn().map_err(failed)?, prepared))
+        });
+        let (mut server, prepared) = started.map_err(failed)??;
+        let mut line = String::new();
+        if let Some(out) = server.stdout.take() {
+            BufReader::new(out).read_line(&mut line).map_err(failed)?;
+        }
+        let mut words = line.split_whitespace().map(str::parse);
+        let (Some(Ok(tcp)), Some(Ok(udp))) = (words.next(), words.next()) else {
+            let _ = server.kill();
+            let _ = server.wait();
+            return Err(failed("the server of libtirpc did not start"));
+        };
+        Ok((Peer { folder, namespace, server, ports: (tcp, udp) }, prepared))
+    }
+
+    /// Where the server listens.
+    pub fn port(&self, transport: Transport) -> u16 {
+        match transport {
+            Transport::Tcp => self.ports.0,
+            Transport::Udp => self.ports.1,
+        }
+    }
+
+    /// The process of the server.
+    pub fn server_id(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// A client beside the server: one of the program's words, then the address and the port, then
+    /// the others.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn client(
+        &self,
+        what: &str,
+        transport: Transport,
+        words: &[String],
+    ) -> Result<Child, Error> {
+        let mut command = Command::new(self.folder.0.join("peer"));
+        command.args([what, "127.0.0.1", &self.port(transport).to_string()]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        self.namespace.inside(|| command.spawn().map_err(failed)).map_err(failed)?
+    }
+
+    /// All that a client prints.
+    ///
+    /// # Errors
+    /// It failed; it has said why on standard error.
+    pub fn ask(&self, what: &str, words: &[String]) -> Result<String, Error> {
+        let child = self.client(what, Transport::Tcp, words)?;
+        let output = child.wait_with_output().map_err(failed)?;
+        if !output.status.success() {
+            return Err(failed("the client of libtirpc failed"));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn compile(folder: &Path) -> Result<(), Error> {
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-x", "c", "-", "-x", "none", "-I/usr/include/tirpc", "-ltirpc"]);
+    command.args(["-lpthread", "-o"]).arg(folder.join("peer"));
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => failed("no C compiler: install the package gcc"),
+        _ => failed(format!("cannot start cc: {error}")),
+    })?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // What it did not read, it refused, and says so.
+        let _ = stdin.write_all(SOURCE.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let error = said.lines().find(|line| line.contains("error")).unwrap_or("cc failed");
+    Err(failed(format!("libtirpc is missing: install the package libtirpc-dev ({error})")))
+}
+
+/// libtirpc at both ends.
+pub(super) fn measure(
+    curve: &mut Curve,
+    effort: Effort,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), Error> {
+    let (peer, ()) = Peer::new(|| Ok(()))?;
+    let averages = (effort.averages / AVERAGES_PART).max(1);
+    let name = if curve.transport == Transport::Tcp { "tcp" } else { "udp" };
+    let mut words = vec![name.to_owned(), effort.calls.to_string(), averages.to_string()];
+    words.extend(curve.points.iter().map(|point| point.bytes.to_string()));
+    let mut client = peer.client("calls", curve.transport, &words)?;
+    let out = client.stdout.take().map(BufReader::new);
+    for line in out.into_iter().flat_map(BufRead::lines) {
+        if stop() {
+            break;
+        }
+        take(curve, &line.map_err(failed)?)?;
+    }
+    if stop() {
+        // It may have ended already.
+        let _ = client.kill();
+    }
+    let status = client.wait().map_err(failed)?;
+    if !status.success() && !stop() {
+        return Err(failed("the client of libtirpc failed: it has said why above"));
+    }
+    Ok(())
+}
+
+/// A line of the client.
+fn take(curve: &mut Curve, line: &str) -> Result<(), Error> {
+    let broken = || failed(format!("the client of libtirpc said '{line}'"));
+    let (figures, counts) = line.split_once(" calls ").ok_or_else(broken)?;
+    let figures: Vec<f64> = figures
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|_| broken())?;
+    let (bytes, averages) = figures.split_first().ok_or_else(broken)?;
+    let count = |name: &str| {
+        let mut words = format!("calls {counts}");
+        words.push(' ');
+        let mut words = words.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1).and_then(|word| word.parse::<u64>().ok())
+    };
+    let is_it = |point: &&mut super::Point| f64::from(point.bytes) == *bytes;
+    let point = curve.points.iter_mut().find(is_it).ok_or_else(broken)?;
+    point.averages_ns = averages.to_vec();
+    point.calls = count("calls").ok_or_else(broken)?;
+    point.causes = Causes {
+        segments: count("packets").ok_or_else(broken)?,
+        delayed_acks: count("delayed").ok_or_else(broken)?,
+        nagle_holds: 0,
+        blocked_ns: count("blocked_us").ok_or_else(broken)? * 1_000,
+    };
+    Ok(())
+}

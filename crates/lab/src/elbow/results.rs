@@ -1,0 +1,234 @@
+//! The report: a row for each curve, all points as samples, the lines as fits, and the plot.
+//!
+//! Called by: `elbow.rs`.
+
+use serde_json::{Value, json};
+
+use super::Effort;
+use super::line::ELBOW;
+use super::point::{Curve, Hosts, Over, Point};
+use super::published::{PUBLISHED, PUBLISHED_REMEDY};
+use crate::plot::{Lines, Plot, Series, Strip};
+use crate::report::{Column, Format, Report, column, missing};
+
+const COLUMNS: &[Column] = &[
+    column("over", "", "", Format::Heading),
+    column("ends", "ends", "", Format::Text),
+    column("transport", "transport", "", Format::Text),
+    column("sizes", "sizes", "sizes that were measured", Format::Number(0)),
+    column("empty_us", "empty us", "us of the line's call without argument", Format::Number(2)),
+    column("byte_ns", "ns/byte", "ns of the line for a byte", Format::Number(3)),
+    column("worst", "worst", "of the line at the size where it is most", Format::Number(2)),
+    column("worst_bytes", "at bytes", "bytes of argument there", Format::Number(0)),
+    column("elbows", "elbows", "sizes over 1.2 of the line", Format::Number(0)),
+    column("why", "why, or what is missing", "", Format::Text),
+];
+
+/// The whole report.
+pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
+    let rows: Vec<Vec<Value>> = curves.iter().map(row).collect();
+    let unmeasured = curves.iter().filter(|curve| curve.measured().len() < curve.points.len());
+    let mut notes = vec![format!(
+        "A null call with an argument of so many bytes, {} calls x {} averages; a point is their \
+         median. The line has the least sum of absolute deviations, each as a share of its point. \
+         A point over {ELBOW} of it is an elbow.",
+        effort.calls, effort.averages
+    )];
+    if curves.iter().any(|curve| curve.over == Over::Wire) {
+        notes.push(
+            "The wire has 10 Mb/s and is in virtual time. Hosts of 1989 take processor time as a \
+             workstation of then, and share the cable; ours take none."
+                .to_owned(),
+        );
+    }
+    notes.extend(curves.iter().filter_map(elbows));
+    notes.extend(curves.iter().filter_map(beside_published));
+    notes.extend(missing(unmeasured.count(), curves.len(), "curves"));
+    Report {
+        settings: json!({
+            "calls": effort.calls, "averages": effort.averages, "first_seed": effort.seed,
+        }),
+        columns: COLUMNS.to_vec(),
+        rows,
+        fits: curves.iter().filter_map(fit).collect(),
+        samples: curves.iter().flat_map(samples).collect(),
+        notes,
+        plot: Some(Plot::Lines(lines(curves))),
+    }
+}
+
+fn heading(over: Over) -> &'static str {
+    match over {
+        Over::Wire => "10 Mb/s, virtual time",
+        Over::Memory => "in memory",
+        Over::Tap => "over a TAP, to the kernel",
+        Over::Kernel => "over the kernel's loopback",
+    }
+}
+
+/// The values of [`COLUMNS`], in their order.
+fn row(curve: &Curve) -> Vec<Value> {
+    let (line, worst) = (curve.line(), curve.worst());
+    let elbows = line.map(|line| {
+        let ratios = curve.points.iter().filter_map(|point| curve.over_line(&line, point));
+        ratios.filter(|&ratio| ratio > ELBOW).count()
+    });
+    let why = curve.trouble.clone().or(worst.map(|(point, _)| point.why()));
+    vec![
+        json!(heading(curve.over)),
+        json!(curve.ends),
+        json!(curve.transport.name()),
+        json!(curve.measured().len()),
+        json!(line.map(|line| line.intercept / 1e3)),
+        json!(line.map(|line| line.slope)),
+        json!(worst.map(|(_, ratio)| ratio)),
+        json!(worst.map(|(point, _)| point.bytes)),
+        json!(elbows),
+        json!(why),
+    ]
+}
+
+fn fit(curve: &Curve) -> Option<Value> {
+    let line = curve.line()?;
+    Some(json!({
+        "over": curve.over.name(),
+        "ends": curve.ends,
+        "transport": curve.transport.name(),
+        "fit": "least absolute deviation, each as a share of its point",
+        "intercept_us": line.intercept / 1e3,
+        "ns_per_byte": line.slope,
+    }))
+}
+
+/// What was published of a size, in milliseconds a call.
+fn published(curve: &Curve, bytes: u32) -> Option<f64> {
+    let of = |table: &[(u32, f64)]| table.iter().find(|row| row.0 == bytes).map(|row| row.1);
+    match curve.ends.as_str() {
+        ends if ends == Hosts::Delivered.name() => of(&PUBLISHED),
+        ends if ends == Hosts::Remedy.name() => of(&PUBLISHED_REMEDY),
+        _ => None,
+    }
+}
+
+fn samples(curve: &Curve) -> Vec<Value> {
+    let line = curve.line();
+    let sample = |point: &Point| {
+        let ratio = line.and_then(|line| curve.over_line(&line, point));
+        json!({
+            "over": curve.over.name(),
+            "ends": curve.ends,
+            "transport": curve.transport.name(),
+            "bytes": point.bytes,
+            "ns": point.ns(),
+            "of_line": ratio,
+            "is_elbow": ratio.map(|ratio| ratio > ELBOW),
+            "averages_ns": point.averages_ns,
+            "calls": point.calls,
+            "packets": point.causes.segments,
+            "delayed_acks": point.causes.delayed_acks,
+            "nagle_holds": point.causes.nagle_holds,
+            "blocked_us": point.causes.blocked_ns as f64 / 1e3,
+            "published_ms": published(curve, point.bytes),
+        })
+    };
+    curve.points.iter().map(sample).collect()
+}
+
+/// Ranges of sizes that are elbows: sizes next to each other in the list, from the first to the
+/// last, the worst point among them, and how far it is over the line.
+fn ranges(curve: &Curve) -> Vec<(u32, u32, &Point, f64)> {
+    let Some(line) = curve.line() else { return Vec::new() };
+    let mut ranges: Vec<(u32, u32, &Point, f64)> = Vec::new();
+    let mut is_inside = false;
+    for point in &curve.points {
+        let Some(ratio) = curve.over_line(&line, point) else { continue };
+        match ranges.last_mut().filter(|_| is_inside) {
+            _ if ratio <= ELBOW => {}
+            None => ranges.push((point.bytes, point.bytes, point, ratio)),
+            Some(range) => {
+                range.1 = point.bytes;
+                if ratio > range.3 {
+                    (range.2, range.3) = (point, ratio);
+                }
+            }
+        }
+        is_inside = ratio > ELBOW;
+    }
+    ranges
+}
+
+/// A sentence on the elbows of a curve.
+fn elbows(curve: &Curve) -> Option<String> {
+    const SAID: usize = 6;
+    curve.line()?;
+    let name = format!("{} {}", curve.ends, curve.transport.name());
+    let ranges = ranges(curve);
+    if ranges.is_empty() {
+        let (point, ratio) = curve.worst()?;
+        return Some(format!(
+            "{}, {name}: no elbow. The worst of {} sizes, {} bytes, takes {ratio:.2} of the line.",
+            heading(curve.over),
+            curve.measured().len(),
+            point.bytes
+        ));
+    }
+    let said: Vec<String> = ranges
+        .iter()
+        .take(SAID)
+        .map(|(from, to, point, ratio)| {
+            let sizes = if from == to { format!("{from}") } else { format!("{from} to {to}") };
+            format!("at {sizes}, {ratio:.1} of the line ({})", point.why())
+        })
+        .collect();
+    let more = ranges.len().saturating_sub(SAID);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Some(format!("{}, {name}: elbows {}{more}.", heading(curve.over), said.join("; ")))
+}
+
+/// A sentence that puts a curve beside the published times.
+fn beside_published(curve: &Curve) -> Option<String> {
+    let pairs: Vec<String> = curve
+        .points
+        .iter()
+        .filter_map(|point| Some((point, published(curve, point.bytes)?, point.ns()?)))
+        .map(|(point, ms, ns)| format!("{}: {:.1} ({ms:.1})", point.bytes, ns / 1e6))
+        .collect();
+    let said = pairs.join(", ");
+    (!pairs.is_empty())
+        .then(|| format!("{}, ms a call by bytes, as published in brackets: {said}.", curve.ends))
+}
+
+/// The largest ratio that the plot shows: one disturbed point is not to flatten all others.
+const SHOWN_MAX: f64 = 10.0;
+
+/// A strip for each medium: the time of a call over the line's.
+fn lines(curves: &[Curve]) -> Lines {
+    let strips = Over::ALL.into_iter().filter_map(|over| {
+        let curves = curves.iter().filter(|curve| curve.over == over);
+        let series: Vec<Series> = curves
+            .map(|curve| {
+                let line = curve.line();
+                let point = |point: &Point| {
+                    let ratio = curve.over_line(&line?, point)?;
+                    Some((f64::from(point.bytes), ratio.min(SHOWN_MAX)))
+                };
+                let (over, transport) = (curve.over.name(), curve.transport.name());
+                Series {
+                    name: format!("{over}: {} {transport}", curve.ends),
+                    points: curve.points.iter().filter_map(point).collect(),
+                }
+            })
+            .collect();
+        (!series.is_empty()).then(|| Strip { title: heading(over).to_owned(), series })
+    });
+    Lines {
+        title: "A null RPC by the bytes of its argument".to_owned(),
+        subtitle: format!(
+            "Time of a call over that of the line through all sizes; above {ELBOW} is an elbow, \
+             {SHOWN_MAX} is {SHOWN_MAX} or more"
+        ),
+        across: "bytes".to_owned(),
+        up: "of the line".to_owned(),
+        strips: strips.collect(),
+    }
+}
