@@ -60,7 +60,7 @@ impl About {
     pub(super) fn set_variables(&mut self, all: Vec<(String, String)>) {
         let is_language = |name: &str| name == "LANG" || name.starts_with("LC_");
         let is_plain =
-            |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.@:=+-".contains(&b));
+            |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.@:+-".contains(&b));
         let is_taken = |(name, value): &(String, String)| {
             is_language(name) && is_plain(name) && is_plain(value)
         };
