@@ -6,7 +6,6 @@
 mod args;
 mod command;
 mod input;
-mod packet_mode;
 mod program;
 mod pty;
 mod report;

@@ -76,6 +76,8 @@ pub mod packet;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod peer_groups;
 #[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod pty;
+#[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;
 pub mod vlan;
 #[cfg(all(feature = "linux", target_os = "linux"))]

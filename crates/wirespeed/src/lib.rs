@@ -102,7 +102,7 @@ pub mod device {
     #[cfg(feature = "mem")]
     pub use device::{mem, nic};
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::{namespace, packet, peer_groups, tap, vm, xdp};
+    pub use device::{namespace, packet, peer_groups, pty, tap, vm, xdp};
 }
 pub use device::Device;
 

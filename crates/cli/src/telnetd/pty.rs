@@ -16,8 +16,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, Winsize, tcflush,
     tcgetattr, tcgetpgrp, tcsetattr, tcsetwinsize,
 };
-
-use super::packet_mode;
+use wirespeed::device::pty as packet_mode;
 
 /// Bytes of a read.
 const READ_BYTES: usize = 16 << 10;

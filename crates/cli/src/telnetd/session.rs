@@ -13,11 +13,11 @@ use std::os::fd::BorrowedFd;
 use rustix::event::PollFlags;
 use telnet::limits::OUT_BYTES;
 use telnet::{Counts, Event, Server, slc};
+use wirespeed::device::pty::FLUSHWRITE;
 use wirespeed::{Duration, Instant};
 
 use super::command;
 use super::input::Input;
-use super::packet_mode::FLUSHWRITE;
 use super::program::{About, Program};
 use super::pty::{Came, Pty};
 use super::setting::{CHARACTERS, Setting};

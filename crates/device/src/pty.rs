@@ -1,7 +1,7 @@
 //! Packet mode of a terminal's master end (tty_ioctl(4), TIOCPKT): every read begins with a byte
 //! that says whether data follows, or what changed at the terminal.
 //!
-//! Called by: `pty.rs`. No library that is kept wraps this call.
+//! Called by: `wirespeed telnetd`. No library that is kept wraps this call.
 
 #![allow(unsafe_code)]
 
@@ -10,14 +10,17 @@ use std::os::fd::AsFd;
 use rustix::ioctl::{Opcode, Setter, ioctl};
 
 /// Data follows.
-pub(super) const DATA: u8 = 0;
+pub const DATA: u8 = 0;
 /// The terminal's output was flushed.
-pub(super) const FLUSHWRITE: u8 = 2;
+pub const FLUSHWRITE: u8 = 2;
 
 const TIOCPKT: Opcode = libc::TIOCPKT as Opcode;
 
-/// Begin packet mode.
-pub(super) fn begin(master: impl AsFd) -> rustix::io::Result<()> {
+/// Begin packet mode at a master end.
+///
+/// # Errors
+/// What the system says: the descriptor is no terminal's master end.
+pub fn begin(master: impl AsFd) -> rustix::io::Result<()> {
     // SAFETY: TIOCPKT reads an int at the address, which `Setter` gives it, and keeps nothing.
     unsafe { ioctl(master, Setter::<TIOCPKT, libc::c_int>::new(1)) }
 }
