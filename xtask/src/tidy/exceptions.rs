@@ -22,12 +22,6 @@ pub(super) const TABLE: &[Exception] = &[
         reason: "rustix marks unshare unsafe for the flags that share memory, which are not used \
                  here",
     },
-    Exception {
-        check: "unsafe",
-        path: "crates/cli/src/telnetd/packet_mode.rs",
-        key: "unsafe",
-        reason: "no library that is kept wraps TIOCPKT, and rustix marks every other ioctl unsafe",
-    },
 ];
 
 /// Findings of `check` that no exception covers; the index of each exception that was needed

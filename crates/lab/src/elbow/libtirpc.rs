@@ -100,6 +100,17 @@ impl Peer {
         self.server.id()
     }
 
+    /// Delayed ACKs that the kernel has sent in the server's namespace, by its own count.
+    pub(super) fn delayed_acks(&self) -> u64 {
+        let path = format!("/proc/{}/net/netstat", self.server.id());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let mut rows = text.lines().filter(|line| line.starts_with("TcpExt:"));
+        let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());
+        let mut pairs = names.split(' ').zip(values.split(' '));
+        let value = pairs.find(|(name, _)| *name == "DelayedACKs").map(|(_, value)| value.parse());
+        value.and_then(Result::ok).unwrap_or(0)
+    }
+
     /// A client beside the server: one of the program's words, then the address and the port, then
     /// the others.
     ///

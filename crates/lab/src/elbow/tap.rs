@@ -29,7 +29,7 @@ pub struct Tapped {
     caller: Caller,
     clock: Clock,
     held: Causes,
-    _peer: Peer,
+    peer: Peer,
 }
 
 impl Tapped {
@@ -54,7 +54,7 @@ impl Tapped {
         let now = Instant::from_nanos(1);
         let caller = Caller::new(&mut stack, transport, to, (19, 89), now)?;
         let clock = Clock::now();
-        Ok(Tapped { stack, caller, clock, held: Causes::default(), _peer: peer })
+        Ok(Tapped { stack, caller, clock, held: Causes::default(), peer })
     }
 
     fn now(&self) -> Instant {
@@ -74,11 +74,13 @@ impl Tapped {
         Ok(self.now().since(begun).as_nanos())
     }
 
-    /// What has happened so far at our end: packets are those that we sent and received.
+    /// What has happened so far: packets are those that we sent and received, delayed ACKs the
+    /// kernel's.
     pub fn causes(&self) -> Causes {
         let received = self.stack.counters().of(base::Counter::RxFrames);
         let mut causes = self.held;
         causes.segments = packets(&self.stack) + received;
+        causes.delayed_acks = self.peer.delayed_acks();
         causes.blocked_ns = self.caller.blocked_ns;
         causes
     }
