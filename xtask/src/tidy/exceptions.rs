@@ -14,15 +14,13 @@ pub(super) struct Exception {
 }
 
 /// All exceptions. Keep them few; a reason is a sentence, not a name.
-pub(super) const TABLE: &[Exception] = &[
-    Exception {
-        check: "unsafe",
-        path: "bench/src/isolate.rs",
-        key: "unsafe",
-        reason: "rustix marks unshare unsafe for the flags that share memory, which are not used \
+pub(super) const TABLE: &[Exception] = &[Exception {
+    check: "unsafe",
+    path: "bench/src/isolate.rs",
+    key: "unsafe",
+    reason: "rustix marks unshare unsafe for the flags that share memory, which are not used \
                  here",
-    },
-];
+}];
 
 /// Findings of `check` that no exception covers; the index of each exception that was needed
 /// goes to `used`.

@@ -291,10 +291,13 @@ impl Talk<'_> {
 
     /// Go on with the connection; what was typed behind the command is for it.
     fn resume(&mut self, text: Option<&str>) -> Result<Option<End>> {
-        output::out(text.unwrap_or_default())?;
+        let mut text = text.unwrap_or_default().to_owned();
         if let Some(terminal) = &self.terminal {
+            // First: what is typed as soon as the text is seen is for the connection.
             terminal.raw().context("cannot set the terminal")?;
+            text = text.replace('\n', "\r\n");
         }
+        output::out(&text)?;
         let rest = self.prompt.take().unwrap_or_default();
         if rest.is_empty() { Ok(None) } else { self.typed(&rest) }
     }

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testbed::{Running, ip, until};
 
@@ -54,4 +54,13 @@ pub(crate) fn file(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&path);
     path
+}
+
+/// Wait until client and server have agreed that the client edits lines.
+pub(crate) fn edits_lines(user: &mut Terminal) {
+    let begun = Instant::now();
+    while !user.shows_within("(LINEMODE)", Duration::from_millis(200)) {
+        assert!(begun.elapsed() < TIMEOUT, "no LINEMODE: {:?}", user.shown());
+        user.types(b"\x1dstatus\r");
+    }
 }

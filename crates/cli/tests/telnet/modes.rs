@@ -2,7 +2,7 @@
 
 use testbed::Case;
 
-use crate::fixture::{TIMEOUT, client, daemon};
+use crate::fixture::{TIMEOUT, client, daemon, edits_lines};
 
 pub(crate) const CASES: &[Case] = &[
     ("lines_are_edited_by_the_client", &[], lines),
@@ -20,10 +20,7 @@ fn lines() {
     let mut user = client(&[]);
     user.shows("Escape character is '^]'.", TIMEOUT);
     user.shows("ready", TIMEOUT);
-    user.types(b"\x1d");
-    user.shows("telnet> ", TIMEOUT);
-    user.types(b"status\r");
-    user.shows("lines, edited here (LINEMODE)", TIMEOUT);
+    edits_lines(&mut user);
     user.types(b"hexx\x7f\x7fllo\r");
     // Shown here, and then by the program.
     user.shows("llo\r\nhello\r\n", TIMEOUT);
@@ -105,9 +102,7 @@ fn characters() {
     user.types(b"\x1dstatus\r");
     user.shows("characters, shown by the server", TIMEOUT);
     user.types(b"\x1dmode line\r");
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    user.types(b"\x1dstatus\r");
-    user.shows("(LINEMODE)", TIMEOUT);
+    edits_lines(&mut user);
     user.types(b"\x04");
     user.shows("closed by foreign host", TIMEOUT);
 }

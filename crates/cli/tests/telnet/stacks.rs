@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use testbed::{Case, ip, until};
 
-use crate::fixture::{TIMEOUT, daemon, started, wirespeed};
+use crate::fixture::{TIMEOUT, daemon, edits_lines, started, wirespeed};
 use crate::terminal::Terminal;
 
 pub(crate) const CASES: &[Case] = &[
@@ -31,6 +31,7 @@ fn served() {
     command.args(["telnet", "192.0.2.2"]);
     let mut user = Terminal::new(&command);
     user.shows("Escape", TIMEOUT);
+    edits_lines(&mut user);
     user.types(b"hexx\x7f\x7fllo\r");
     user.shows("llo\r\nhello\r\n", TIMEOUT);
     // A Synch, and output that is dropped.
