@@ -116,6 +116,7 @@ fn over_our_stack() {
 fn by_our_stack() {
     let folder = Folder::new("by");
     set_up_tap();
+    assert!(ip("link set lo up"));
     let served = folder.path("served");
     let at = format!("{}:2049", KERNEL[0]);
     let url = format!("nfs://{at}/");
