@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use arbitrary::{Result, Unstructured};
 use base::{Budget, Duration, Instant, Limit};
 use control::frame::MAGIC;
-use control::{Server, VERSION};
+use control::{Reply, Server, VERSION};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// Bytes of a hello.
@@ -143,7 +143,7 @@ impl Bench {
     }
 
     fn poll(&mut self) {
-        self.server.poll(self.now, |_, request| request);
+        self.server.poll(self.now, |_, request, _| Reply::Now(request));
         let (clients, most) = (self.server.clients(), budget().of(Limit::ControlClients));
         assert!(clients <= most, "{clients} clients, {most} may");
         assert!(clients == 0 || self.server.next_deadline() != Instant::NEVER);
