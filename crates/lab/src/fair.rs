@@ -184,6 +184,7 @@ fn report(
         rows: pairings.iter().map(|p| row(&options.choice, p, &of(p))).collect(),
         fits: Vec::new(),
         samples: samples.iter().map(sample).collect(),
+        shows: Vec::new(),
         notes,
         plot: Some(Plot::Lines(lines(&options.choice, pairings, samples))),
     }

@@ -144,6 +144,7 @@ fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
         rows: steps.iter().map(|step| row(step, peak)).collect(),
         fits: Vec::new(),
         samples: steps.iter().map(as_json).collect(),
+        shows: Vec::new(),
         notes: notes(options, steps, peak),
         plot: Some(Plot::Dots(dots(steps))),
     }

@@ -173,6 +173,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
         rows,
         fits: Vec::new(),
         samples: samples.iter().map(as_json).collect(),
+        shows: Vec::new(),
         notes,
         plot: Some(Plot::Dots(dots(options, samples))),
     }

@@ -239,6 +239,7 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
         rows: samples.iter().map(row).collect(),
         fits: Vec::new(),
         samples: samples.iter().map(as_json).collect::<Vec<Value>>(),
+        shows: Vec::new(),
         notes,
         plot: Some(Plot::Dots(dots(samples))),
     }

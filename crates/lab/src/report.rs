@@ -2,7 +2,7 @@
 //!
 //! Called by: experiments, which make a [`Report`]; the lab, which prints it. The document has the
 //! same form for all experiments: `{"lab", "question", "version", "machine", "settings", "seconds",
-//! "interrupted", "units", "rows", "fits", "samples", "notes"}`.
+//! "interrupted", "units", "rows", "fits", "samples", "shows", "notes"}`.
 
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,8 @@ pub struct Report {
     pub fits: Vec<Value>,
     /// The single runs.
     pub samples: Vec<Value>,
+    /// Two sentences, made of the figures, that say what they show; empty if nothing was measured.
+    pub shows: Vec<String>,
     /// Sentences about how the figures were measured.
     pub notes: Vec<String>,
     /// The plot.
@@ -120,6 +122,7 @@ impl Report {
             "rows": rows,
             "fits": self.fits,
             "samples": self.samples,
+            "shows": self.shows,
             "notes": self.notes,
         });
         format!("{document:#}\n")

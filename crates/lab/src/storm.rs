@@ -109,6 +109,7 @@ fn report(settings: &Settings, found: &Found) -> Report {
         rows,
         fits: Vec::new(),
         samples: samples(found),
+        shows: Vec::new(),
         notes: notes(settings, found),
         plot: None,
     }

@@ -27,6 +27,9 @@ pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
     );
     let _ = writeln!(text, "{}\n", wrapped(&ran));
     rows(report, &mut text);
+    if !report.shows.is_empty() {
+        let _ = write!(text, "\n{}\n", wrapped(&report.shows.join(" ")));
+    }
     for note in &report.notes {
         let _ = write!(text, "\n{}\n", wrapped(note));
     }

@@ -310,6 +310,7 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
         rows,
         fits: measured.iter().map(|method| fit(method, measured.first())).collect(),
         samples: measured.iter().map(as_json).collect(),
+        shows: Vec::new(),
         notes,
         plot: Some(Plot::Dots(dots(measured))),
     }

@@ -110,6 +110,7 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
         rows: (0..CASES.len()).map(row).collect(),
         fits: Vec::new(),
         samples: Vec::new(),
+        shows: Vec::new(),
         notes,
         plot: None,
     }

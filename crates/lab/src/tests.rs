@@ -37,7 +37,7 @@ fn a_measurement_of_a_minute_is_stopped_in_its_middle() {
 #[test]
 fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() {
     let envelope: Vec<&str> = "lab question version machine settings seconds interrupted units \
-                               rows fits samples notes"
+                               rows fits samples shows notes"
         .split(' ')
         .collect();
     let cases = [

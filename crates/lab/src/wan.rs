@@ -179,6 +179,7 @@ fn report(
         rows: cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect(),
         fits: Vec::new(),
         samples: samples.iter().map(sample).collect(),
+        shows: Vec::new(),
         notes,
         plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds(), seeds))),
     }

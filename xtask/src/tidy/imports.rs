@@ -40,6 +40,7 @@ const LAW: &[(&str, May)] = &[
     ("telnet", Only(&["base"])),
     ("host", Only(&["base"])),
     ("router", Only(&["base", "device", "stack", "net"])),
+    ("page", Only(&[])),
     ("wirespeed", Everything),
     ("lab", Everything),
     ("cli", Everything),

@@ -52,6 +52,7 @@ pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
         rows,
         fits: curves.iter().filter_map(fit).collect(),
         samples: curves.iter().flat_map(samples).collect(),
+        shows: Vec::new(),
         notes,
         plot: Some(Plot::Lines(lines(curves))),
     }

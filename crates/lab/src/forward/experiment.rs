@@ -184,6 +184,7 @@ fn report(seconds: f64, rounds: usize, rows: &[Row]) -> Report {
         rows: rows.iter().map(values).collect(),
         fits: Vec::new(),
         samples: rows.iter().map(as_json).collect(),
+        shows: Vec::new(),
         notes: notes(rows),
         plot: Some(Plot::Dots(dots(rows))),
     }

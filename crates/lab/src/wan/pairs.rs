@@ -121,6 +121,7 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
         rows: rows.collect(),
         fits: Vec::new(),
         samples: pairs.iter().flat_map(samples).collect(),
+        shows: Vec::new(),
         notes,
         plot: None,
     }

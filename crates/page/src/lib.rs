@@ -1,0 +1,47 @@
+//! What the web pages share: the plots' library, the colours in light and dark, and escaped text.
+//!
+//! Called by: the lab's report, the live page, pages of captures. A page is one file that needs no
+//! network: all of this is put into it.
+//!
+//! The library is uPlot 1.6.32 (MIT, `assets/uplot.LICENSE`): lines, points and bars on a canvas,
+//! with hover and zoom.
+
+/// uPlot, which defines `uPlot`.
+pub const UPLOT_JS: &str = include_str!("../assets/uplot.min.js");
+/// The style of uPlot.
+pub const UPLOT_CSS: &str = include_str!("../assets/uplot.min.css");
+/// Colours, type, tables and print: variables `--page --panel --ink --quiet --rule --good --bad`,
+/// and `--s1` to `--s6` for series.
+pub const THEME_CSS: &str = include_str!("../assets/theme.css");
+
+/// The text with what HTML would read as its own replaced, for elements and quoted attributes.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// JSON that may stand inside of a `<script>` element: nothing in it can end the element.
+pub fn json_in_script(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_text_is_read_as_html() {
+        assert_eq!(escaped(r#"<b a="1">&'"#), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;");
+        assert_eq!(json_in_script(r#"{"a":"</script>"}"#), r#"{"a":"\u003c/script>"}"#);
+    }
+}
