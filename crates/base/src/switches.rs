@@ -42,6 +42,8 @@ switches! {
     FlowCache "flow-cache" true
         "every segment and every datagram is looked up, and every datagram sent is routed, anew";
     BurstAck "burst-ack" true "an ACK goes out for every second segment instead of after a burst";
+    AnswerAck "answer-ack" true
+        "an ACK goes out in poll, although an answer of the program might carry it";
     Rack "rack" true "a segment is lost when three later ones have arrived, however late it is";
     TailProbe "tail-probe" true "the loss of the last segments is found by the time-out alone";
     Prr "prr" true "a loss reduces the window in one step";

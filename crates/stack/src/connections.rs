@@ -95,6 +95,8 @@ pub(crate) struct Connections {
     places: u64,
     /// Connections with something to do, once each.
     pub(crate) dirty: Vec<TcpHandle>,
+    /// Some of those have an ACK to send that waits for [`crate::Stack::flush`].
+    pub(crate) holds_acks: bool,
 }
 
 impl Default for Connections {
@@ -107,6 +109,7 @@ impl Default for Connections {
             time_wait_order: VecDeque::new(),
             places: 0,
             dirty: Vec::new(),
+            holds_acks: false,
         }
     }
 }

@@ -103,7 +103,7 @@ pub use inet::route;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Drops, Instant, KeyedHash, MacAddr, PerSecond};
+use base::{Drops, Instant, KeyedHash, MacAddr, PerSecond, Switch};
 use core::net::IpAddr;
 use inet::{Fragments, Identifications, Neighbours, Routes};
 use mbuf::Mbuf;
@@ -225,6 +225,17 @@ impl Stack {
     /// Take in what came, act on what is due, send what is to be sent. Returns how many frames
     /// and timers were handled: 0 means that there was nothing to do.
     pub fn poll(&mut self, now: Instant) -> usize {
+        self.turn(now, false)
+    }
+
+    /// [`Stack::poll`] for a caller that lets its programs read and write next, and then calls
+    /// [`Stack::flush`]: the ACK of what a program can read now waits for that, so that an answer
+    /// carries it, or the window that the reader has opened. Switch `answer-ack`.
+    pub fn poll_before_flush(&mut self, now: Instant) -> usize {
+        self.turn(now, self.core.cx.switches.on(Switch::AnswerAck))
+    }
+
+    fn turn(&mut self, now: Instant, holds_acks: bool) -> usize {
         self.core.set_now(now);
         // What came home is the next to go out, while it is warm in the cache.
         self.core.cx.pool.collect();
@@ -240,7 +251,10 @@ impl Stack {
         }
         rare_timers::check(self);
         tx::resume_blocked(self);
-        tx::run(self);
+        match holds_acks {
+            true => tx::run_but_acks(self),
+            false => tx::run(self),
+        }
         if work == 0 {
             self.settle();
         } else {
@@ -271,6 +285,9 @@ impl Stack {
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         rare_timers::check(self);
+        if self.connections.holds_acks {
+            return self.core.cx.now;
+        }
         let timers = self.wheel.next_deadline().min(self.rare_timers.next_deadline());
         let frames = self.release.next_departure().min(self.pace.next_departure());
         timers.min(frames)

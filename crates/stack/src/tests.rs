@@ -3,6 +3,7 @@
 mod acd;
 mod addresses;
 mod addressless;
+mod answer_ack;
 mod autoconf;
 mod broadcast;
 mod cable;

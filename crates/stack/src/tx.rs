@@ -25,6 +25,12 @@ pub(crate) fn run(stack: &mut Stack) {
     flush(stack);
 }
 
+/// [`run`], but ACKs that an answer may carry wait for the next visit.
+pub(crate) fn run_but_acks(stack: &mut Stack) {
+    visit(stack, true);
+    flush(stack);
+}
+
 /// Hand the bursts to the devices, full or not.
 pub(crate) fn flush(stack: &mut Stack) {
     for port in stack.ports.iter_mut() {
@@ -36,6 +42,11 @@ pub(crate) fn flush(stack: &mut Stack) {
 /// the device whenever it is full.
 #[inline(always)]
 pub(crate) fn output(stack: &mut Stack) {
+    visit(stack, false);
+}
+
+#[inline(always)]
+fn visit(stack: &mut Stack, holds_acks: bool) {
     if stack.release.next_departure() <= stack.core.cx.now {
         release(stack);
     }
@@ -43,7 +54,7 @@ pub(crate) fn output(stack: &mut Stack) {
         pace::release(stack);
     }
     if !stack.connections.dirty.is_empty() {
-        dirty_connections(stack);
+        dirty_connections(stack, holds_acks);
     }
 }
 
@@ -62,14 +73,35 @@ fn release(stack: &mut Stack) {
     }
 }
 
+/// Visit every connection on the list. Those whose ACK is held stay on it, until the next visit: a
+/// caller who does not flush loses none.
 #[inline(never)]
-fn dirty_connections(stack: &mut Stack) {
-    let mut next = 0;
+fn dirty_connections(stack: &mut Stack, holds_acks: bool) {
+    let holds = holds_acks && !stack.connections.holds_acks;
+    let (mut next, mut held) = (0, 0);
     while let Some(&handle) = stack.connections.dirty.get(next) {
         next += 1;
-        connection(stack, handle);
+        if !holds || !holds_ack(stack, handle) {
+            connection(stack, handle);
+        } else if let Some(place) = stack.connections.dirty.get_mut(held) {
+            *place = handle;
+            held += 1;
+        }
     }
-    stack.connections.dirty.clear();
+    stack.connections.dirty.truncate(held);
+    stack.connections.holds_acks = held > 0;
+}
+
+/// Has a connection nothing but an ACK to send, for data that its program can read? Then its events
+/// are reported, and it is visited again when the program has read and answered.
+#[inline(always)]
+fn holds_ack(stack: &mut Stack, handle: TcpHandle) -> bool {
+    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
+    if !output::owes_ack_alone(&pcb.tcb) {
+        return false;
+    }
+    notify(pcb, handle, &mut stack.ready);
+    true
 }
 
 /// The port's burst is full: it goes to the device. `false` if the device takes nothing, and then
@@ -104,14 +136,14 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
-    let has_few = is_resolved && !output::has_many(&pcb.tcb);
+    let has_few = is_resolved && output::has_few(&pcb.tcb);
     let may_be_quiet = has_few && core.cx.switches.on(Switch::Alone) && !port.is_full();
     if may_be_quiet && output::is_quiet(&mut pcb.tcb, &core.cx) {
         notify(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
     let mut run = Run::default();
-    let is_sent = has_few && alone(pcb, port, core);
+    let is_sent = has_few && few(pcb, port, core);
     if is_resolved && !is_sent {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else if !is_resolved {
@@ -168,21 +200,24 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is one ordinary segment; if not, nothing is changed.
+/// Send what one connection has, if that is a few ordinary segments. From the first on that is not,
+/// or that finds no room, nothing is changed, and `segments` goes on.
 #[inline(always)]
-fn alone(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
+fn few(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     let tries = core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
-    if !tries || port.is_full() {
-        return false;
+    let (mut count, mut is_all) = (0, false);
+    while tries && !is_all && !port.is_full() {
+        let Some(mut alone) = output::alone(&mut pcb.tcb, &mut core.cx) else { break };
+        let Alone { m, header, payload, pseudo, is_last } = &mut alone;
+        is_all = *is_last;
+        count += 1;
+        match pcb.template.prepend_all(m, header, *pseudo, *payload) {
+            Ok(()) => port.push(alone.m),
+            Err(reason) => core.drops.count(reason),
+        }
     }
-    let Some(mut alone) = output::alone(&mut pcb.tcb, &mut core.cx) else { return false };
-    let Alone { m, header, payload, pseudo } = &mut alone;
-    match pcb.template.prepend_all(m, header, *pseudo, *payload) {
-        Ok(()) => port.push(alone.m),
-        Err(reason) => core.drops.count(reason),
-    }
-    output::close(&mut pcb.tcb, 1, &mut core.cx);
-    true
+    output::close(&mut pcb.tcb, count, &mut core.cx);
+    is_all
 }
 
 /// Queue the connection's events for the user, unless an earlier one is still queued.

@@ -8,7 +8,7 @@ mod alone;
 mod rare;
 mod run;
 
-pub use alone::{Alone, alone, has_many};
+pub use alone::{Alone, alone, has_few};
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 pub use run::{Run, admits_front, admitted, last_payload, others};
@@ -65,6 +65,17 @@ pub fn is_quiet(tcb: &mut Tcb, cx: &Cx) -> bool {
         tcb.todo.clear(Todo::OUTPUT);
     }
     quiet
+}
+
+/// Is an ACK all there is to send, not at once, and has its user something to read? What he writes
+/// when he has read can carry it.
+#[inline(always)]
+pub fn owes_ack_alone(tcb: &Tcb) -> bool {
+    nothing_left(tcb)
+        && tcb.ack_owed_bytes > 0
+        && tcb.events.has(Events::READABLE)
+        && tcb.state == State::Established
+        && !tcb.has_path_news()
 }
 
 /// No data, FIN, retransmission or special segment; at most an ACK.

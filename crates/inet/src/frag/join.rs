@@ -24,7 +24,7 @@ pub struct Joined {
 
 impl Fragments {
     /// The packet: its IP header, without fragment header, and the data, copied and summed in one
-    /// pass. Its flags say nothing about checksums; it is of a link-level broadcast if one of its
+    /// pass; in the buffer of the first fragment if the others fit behind it. Its flags say nothing about checksums; it is of a link-level broadcast if one of its
     /// fragments was.
     ///
     /// # Errors
@@ -38,7 +38,10 @@ impl Fragments {
         pool: &mut Pool,
         ladder: Ladder,
     ) -> Result<Joined, DropReason> {
-        let joined = datagram.copied(pool, ladder);
+        let joined = match datagram.appended(ladder) {
+            Some(joined) => Ok(joined),
+            None => datagram.copied(pool, ladder),
+        };
         pool.free_all(datagram.pieces.drain(..).map(|piece| piece.m));
         self.keep_list(datagram);
         joined
@@ -46,6 +49,40 @@ impl Fragments {
 }
 
 impl Datagram {
+    /// The others' data behind the first one's, which leaves the list; `None`, and nothing is
+    /// changed, if its buffer has no room for them.
+    fn appended(&mut self, ladder: Ladder) -> Option<Joined> {
+        let data_len = self.data_len();
+        let first = self.pieces.first()?;
+        let headers_len = first.data_at as usize;
+        let own = first.data().len();
+        let is_v6 = first.m.as_slice().first()? >> 4 == 6;
+        let is_usual = !is_v6 && headers_len == ipv4::HEADER_LEN;
+        let length = u16::try_from(headers_len + data_len).ok()?;
+        if !is_usual || data_len - own > first.m.tailroom() {
+            return None;
+        }
+        let (is_ce, to_group) = (self.is_ce(), self.came_to_group());
+        let mut sum = ladder.sum(first.data());
+        let mut m = self.pieces.remove(0).m;
+        for piece in &self.pieces {
+            let data = piece.data();
+            // There is room, and all but the last have a multiple of eight bytes.
+            sum = sum.plus(m.put(data.len(), |to| ladder.copy_sum(data, to))?);
+        }
+        repair_v4(m.headers_mut(headers_len)?, length, is_ce);
+        // What its device or its sender said of it is not true of the datagram.
+        m.clear(!Flags::LINK_GROUP & !Flags::PUSH);
+        m.set(if to_group { Flags::LINK_GROUP } else { 0 });
+        m.set_segment_size(0);
+        Some(Joined { packet: m, data_at: headers_len as u32, data_sum: sum })
+    }
+
+    /// Was one of the fragments a link-level broadcast?
+    fn came_to_group(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.m.has(Flags::LINK_GROUP))
+    }
+
     fn copied(&self, pool: &mut Pool, ladder: Ladder) -> Result<Joined, DropReason> {
         let first = self.pieces.first().ok_or(DropReason::FragmentMalformed)?;
         let headers = first.m.as_slice().get(..first.data_at as usize).unwrap_or_default();
@@ -83,7 +120,7 @@ impl Datagram {
             }
         }
         m.set_in_port(first.m.in_port());
-        if self.pieces.iter().any(|piece| piece.m.has(Flags::LINK_GROUP)) {
+        if self.came_to_group() {
             m.set(Flags::LINK_GROUP);
         }
         Ok(Joined { packet: m, data_at: kept as u32, data_sum: sum })

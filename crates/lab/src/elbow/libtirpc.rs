@@ -4,8 +4,10 @@
 //! Called by: `elbow.rs`, `tap.rs`, the benchmarks. Needs a C compiler, libtirpc-dev, and root for
 //! the network namespace; an error says which of them is missing.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
@@ -44,9 +46,29 @@ impl Drop for Folder {
     }
 }
 
+/// The compiled program, which has no name any more: it is gone with the last process that has it,
+/// even if we are killed.
+struct Program(File);
+
+impl Program {
+    /// Compile it in a directory that is there meanwhile.
+    fn new() -> Result<Program, Error> {
+        let folder = Folder::new()?;
+        compile(&folder.0)?;
+        File::open(folder.0.join("peer")).map(Program).map_err(failed)
+    }
+
+    /// The child finds the file by our descriptor, which it has until the program runs.
+    fn command(&self) -> Command {
+        let mut command = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
+        command.arg0("peer");
+        command
+    }
+}
+
 /// The compiled program, and a server in a namespace of its own.
 pub struct Peer {
-    folder: Folder,
+    program: Program,
     namespace: Namespace,
     server: Child,
     /// The server's ports of TCP and UDP.
@@ -61,15 +83,13 @@ impl Peer {
     pub fn new<T: Send>(
         prepare: impl FnOnce() -> Result<T, Error> + Send,
     ) -> Result<(Peer, T), Error> {
-        let folder = Folder::new()?;
-        compile(&folder.0)?;
+        let program = Program::new()?;
         let namespace = new_namespace()?;
-        let program = folder.0.join("peer");
         let started = namespace.inside(|| {
             ip(&["link", "set", "lo", "up"])?;
             let prepared = prepare()?;
             // The server ends when its standard input does, which is with this process.
-            let mut command = Command::new(&program);
+            let mut command = program.command();
             command.arg("server").stdin(Stdio::piped()).stdout(Stdio::piped());
             Ok((command.spawn().map_err(failed)?, prepared))
         });
@@ -84,7 +104,7 @@ impl Peer {
             let _ = server.wait();
             return Err(failed("the server of libtirpc did not start"));
         };
-        Ok((Peer { folder, namespace, server, ports: (tcp, udp) }, prepared))
+        Ok((Peer { program, namespace, server, ports: (tcp, udp) }, prepared))
     }
 
     /// Where the server listens.
@@ -122,7 +142,7 @@ impl Peer {
         transport: Transport,
         words: &[String],
     ) -> Result<Child, Error> {
-        let mut command = Command::new(self.folder.0.join("peer"));
+        let mut command = self.program.command();
         command.args([what, "127.0.0.1", &self.port(transport).to_string()]).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         self.namespace.inside(|| command.spawn().map_err(failed)).map_err(failed)?

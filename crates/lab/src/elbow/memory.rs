@@ -70,7 +70,7 @@ impl Memory {
             let (client, server) = (&mut self.ends.0.stack, &mut self.ends.1.stack);
             let early = self.caller.go_on(client, now)?;
             client.flush();
-            server.poll(now);
+            server.poll_before_flush(now);
             self.answerer.go_on(server, now)?;
             server.flush();
             client.poll(now);
@@ -102,7 +102,7 @@ impl Memory {
                 return Ok(());
             }
             client.flush();
-            moved += server.poll(now);
+            moved += server.poll_before_flush(now);
             self.answerer.go_on(server, now)?;
             server.flush();
             if moved == 0 {

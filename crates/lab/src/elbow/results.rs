@@ -52,10 +52,65 @@ pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
         rows,
         fits: curves.iter().filter_map(fit).collect(),
         samples: curves.iter().flat_map(samples).collect(),
-        shows: Vec::new(),
+        shows: shows(curves),
         notes,
         plot: Some(Plot::Lines(lines(curves))),
     }
+}
+
+/// Two sentences: the highest elbow, or that there is none, and how far ours is from its lines.
+fn shows(curves: &[Curve]) -> Vec<String> {
+    let worst = |curve: &&Curve| curve.worst().map_or(0.0, |(_, ratio)| ratio);
+    let highest = curves.iter().max_by(|a, b| worst(a).total_cmp(&worst(b)));
+    let mut shows = Vec::new();
+    if let Some(curve) = highest
+        && let Some((point, ratio)) = curve.worst()
+        && let Some(ns) = point.ns()
+    {
+        let (name, over) = (format!("{} {}", curve.ends, curve.transport.name()), curve.over);
+        shows.push(match ratio > ELBOW {
+            true => format!(
+                "The highest elbow is of {name}, {}: a call of {} bytes takes {}, {ratio:.1} times \
+                 what the line through all sizes says, with {}.",
+                heading(over),
+                point.bytes,
+                time(ns),
+                point.why()
+            ),
+            false => format!(
+                "There is no elbow: the worst of all points, of {name}, {}, {} bytes, takes \
+                 {ratio:.2} of the line through all sizes.",
+                heading(over),
+                point.bytes
+            ),
+        });
+    }
+    let is_ours = |curve: &&Curve| curve.ends.starts_with(Hosts::Ours.name());
+    let ours = curves.iter().filter(is_ours).filter_map(|curve| {
+        let (_, ratio) = curve.worst()?;
+        Some(format!("{ratio:.2} ({}, {})", heading(curve.over), curve.transport.name()))
+    });
+    let ours: Vec<String> = ours.collect();
+    if !ours.is_empty() {
+        let acks = curves.iter().filter(is_ours).flat_map(|curve| &curve.points);
+        let (acks, calls) = acks.fold((0, 0), |(acks, calls), point| {
+            (acks + point.causes.delayed_acks, calls + point.calls)
+        });
+        let acks = match acks {
+            0 => format!("none of {calls} calls waited for a delayed ACK"),
+            acks => format!("{acks} ACKs of {calls} calls came when their timer had expired"),
+        };
+        shows.push(format!(
+            "Our stack's worst points are at {} of their lines; {acks}.",
+            ours.join(", ")
+        ));
+    }
+    shows
+}
+
+/// A time in words.
+fn time(ns: f64) -> String {
+    if ns < 1e6 { format!("{:.2} us", ns / 1e3) } else { format!("{:.1} ms", ns / 1e6) }
 }
 
 fn heading(over: Over) -> &'static str {

@@ -3,11 +3,13 @@
 //! Called by: `elbow.rs`, the benchmarks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::Waker;
 use std::time::Instant as Clock;
 
 use base::{Instant, MacAddr};
 use device::tap::{Config, Setup, Tap};
-use stack::{PortConfig, Stack, StackConfig};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use stack::{Armed, PortConfig, Stack, StackConfig};
 
 use super::ends::{Caller, LONGEST, failed, packets, since};
 use super::libtirpc::Peer;
@@ -20,8 +22,10 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x99, 0, 2]);
 
-/// Turns without a frame before the processor is offered to the server.
+/// Turns without a frame before the client sleeps.
 const LOOKS: u32 = 4;
+/// It looks around after so long at most.
+const LOOK_NS: i64 = 100_000_000;
 
 /// Our client and their server.
 pub struct Tapped {
@@ -102,7 +106,7 @@ impl Tapped {
                 was_held = true;
             }
             if idle > LOOKS {
-                std::thread::yield_now();
+                self.wait()?;
             }
             if now.since(begun) > LONGEST {
                 let repeats = self.caller.repeats();
@@ -111,6 +115,26 @@ impl Tapped {
                     format!("a call of {bytes} bytes has no reply, sent again {repeats} times");
                 return Err(failed(said));
             }
+        }
+    }
+}
+
+impl Tapped {
+    /// Sleep until a frame comes or a timer expires. A thread that offers its processor over and
+    /// over (sched_yield) gets it back as often as the scheduler likes, and so a call's time would
+    /// depend on what ran before it.
+    fn wait(&mut self) -> Result<(), Error> {
+        if self.stack.arm(Waker::noop()) == Armed::Ready {
+            return Ok(());
+        }
+        let due = self.stack.next_deadline().min(self.caller.deadline());
+        let span = i64::try_from(due.since(self.now()).as_nanos()).unwrap_or(LOOK_NS);
+        let span = Timespec { tv_sec: 0, tv_nsec: span.min(LOOK_NS) };
+        let asked = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut asked: Vec<_> = self.stack.descriptors().map(|(_, fd, _)| asked(fd)).collect();
+        match poll(&mut asked, Some(&span)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(failed(format!("cannot wait for the TAP: {error}"))),
         }
     }
 }

@@ -122,7 +122,7 @@ impl Wire {
                 near[side].tx_burst(pool, &mut burst);
                 // A full ring loses frames, as an interface's does.
                 burst.drain(..).for_each(|frame| pool.free(frame));
-                moved += ends[side].stack.poll(*now);
+                moved += ends[side].stack.poll_before_flush(*now);
             }
             has_reply |= caller.go_on(&mut ends[0].stack, *now)? > 0;
             answerer.go_on(&mut ends[1].stack, *now)?;

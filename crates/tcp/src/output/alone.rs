@@ -1,8 +1,9 @@
-//! A connection that has one segment to send (a request, a reply, an ACK), with the usual header.
+//! A connection that has one segment to send, or a few (a request, a reply, an ACK), with the usual
+//! header.
 //!
 //! Called by: `stack/tx.rs`, before `next`, which would send the same segment. A single check
-//! covers every unusual condition; if it fails, or if there is more than one segment, the caller
-//! uses `next`. Switch `alone` turns this off; a differential test compares both.
+//! covers every unusual condition; if it fails, or if there are many segments, the caller uses
+//! `next`. Switch `alone` turns this off; a differential test compares both.
 
 use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -29,16 +30,21 @@ pub struct Alone {
     pub payload: Sum,
     /// The sum of the pseudo-header without the length.
     pub pseudo: Sum,
+    /// There is nothing behind it.
+    pub is_last: bool,
 }
 
-/// Is there more than one segment's data to send?
+/// More segments are cheaper as a run (`run.rs`).
+const FEW: usize = 3;
+
+/// Is there at most a few segments' data to send?
 #[inline(always)]
-pub fn has_many(tcb: &Tcb) -> bool {
-    tcb.sendq.unsent_count() > 1
+pub fn has_few(tcb: &Tcb) -> bool {
+    tcb.sendq.unsent_count() <= FEW
 }
 
-/// Send what `tcb` has to send, if that is one ordinary segment. `None`: nothing is changed, use
-/// [`super::next`].
+/// Send what `tcb` has to send next, if that is an ordinary segment. `None`: nothing is changed,
+/// use [`super::next`].
 #[inline(always)]
 pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
     const UNUSUAL: u16 =
@@ -55,7 +61,7 @@ pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
         return None;
     }
     let (m, seq, flags, payload) = match tcb.sendq.unsent_count() {
-        1 if tcb.todo.has(Todo::OUTPUT) => data(tcb, cx)?,
+        1.. if tcb.todo.has(Todo::OUTPUT) => data(tcb, cx)?,
         0 if ack_is_due(tcb, cx) => {
             let m = cx.pool.alloc(0)?;
             cx.counters.add(Counter::TcpAcksOut, 1);
@@ -72,17 +78,21 @@ pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
         timestamps: Some(Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
     };
     ack_went_out(tcb);
-    tcb.todo.clear(Todo::OUTPUT);
-    Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum })
+    let is_last = tcb.sendq.unsent_count() == 0;
+    tcb.todo.clear(if is_last { Todo::OUTPUT } else { 0 });
+    Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum, is_last })
 }
 
-/// The one unsent piece, if the windows and Nagle admit it whole.
+/// The first unsent piece, if the windows and Nagle admit it whole; if it is not the last, it has
+/// to be full.
 #[inline(always)]
 fn data(tcb: &mut Tcb, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
     let (window, congestion) = room(tcb);
     let (flight, mss) = (tcb.in_flight(), tcb.snd_mss.bytes() as u32);
     let front = tcb.sendq.front()?;
+    let is_last = tcb.sendq.unsent_count() == 1;
     let fits = front.len <= window.min(congestion).min(mss) && front.marks == 0;
+    let fits = fits && (is_last || front.len == mss);
     let nagle = front.len < mss && flight > 0 && !tcb.marks.has(Marks::NO_DELAY);
     // After an idle time longer than the RTO, `next` may have to reset the congestion window.
     let rested = flight == 0 && cx.now.since(tcb.last_sent_at) > tcb.rtt.shortest();
@@ -97,7 +107,9 @@ fn data(tcb: &mut Tcb, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
     let payload = Sum(mbuf.csum());
     let mut share = share_or_copy(mbuf, cx)?;
     share.clear(MbufFlags::SUMMED);
-    let seq = go(tcb, Piece::PUSH, cx);
+    let (marks, flags) =
+        if is_last { (Piece::PUSH, Flags::ACK | Flags::PSH) } else { (0, Flags::ACK) };
+    let seq = go(tcb, marks, cx);
     sent_something(tcb, cx);
-    Some((share, seq, Flags::ACK | Flags::PSH, payload))
+    Some((share, seq, flags, payload))
 }

@@ -70,9 +70,13 @@ impl Twins {
         on
     }
 
+    /// Poll both; in every fourth traffic ACKs wait for the calls that follow.
     pub(super) fn poll(&mut self) {
-        let now = self.now;
-        self.call("", |stack| stack.poll(now));
+        let (now, holds_acks) = (self.now, self.seed % 4 == 3);
+        self.call("", |stack| match holds_acks {
+            true => stack.poll_before_flush(now),
+            false => stack.poll(now),
+        });
     }
 
     /// Compare all visible state of both; returns the events. With `drain`, also take the sent
