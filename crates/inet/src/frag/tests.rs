@@ -8,7 +8,7 @@ mod refusals;
 use core::net::IpAddr;
 
 use base::{Budget, DropReason, Drops, Instant, LinkKind, MacAddr};
-use mbuf::Pool;
+use mbuf::{Flags, Pool};
 use wire::checksum::Ladder;
 use wire::{ipv4, ipv6};
 
@@ -95,7 +95,10 @@ impl Host {
         packet: &[u8],
         now: Instant,
     ) -> Result<Option<Vec<u8>>, (DropReason, Option<Problem>)> {
-        let m = self.pool.copy_of(packet).expect("the pool is large");
+        let mut m = self.pool.copy_of(packet).expect("the pool is large");
+        // What a device says of a fragment is not true of the datagram.
+        m.set(Flags::CSUM_VERIFIED | Flags::VLAN);
+        m.set_segment_size(8);
         self.given += 1;
         let (budget, drops) = (&mut self.budget, &mut self.drops);
         let taken = if packet[0] >> 4 == 4 {
@@ -114,6 +117,9 @@ impl Host {
                 let bytes = joined.packet.as_slice();
                 let sum = Ladder::Byte.sum(&bytes[joined.data_at as usize..]);
                 assert_eq!(joined.data_sum.field(), sum.field(), "the sum of its data");
+                let flags = [Flags::CSUM_VERIFIED, Flags::VLAN, Flags::LINK_GROUP];
+                let has_any = flags.iter().any(|&flag| joined.packet.has(flag));
+                assert!(!has_any && joined.packet.segment_size() == 0);
                 Ok(Some(bytes.to_vec()))
             }
             Err(refused) => {
