@@ -24,8 +24,8 @@ pub struct Joined {
 
 impl Fragments {
     /// The packet: its IP header, without fragment header, and the data, copied and summed in one
-    /// pass; in the buffer of the first fragment if the others fit behind it. Its flags say nothing about checksums; it is of a link-level broadcast if one of its
-    /// fragments was.
+    /// pass; in the buffer of the first fragment if the others fit behind it. Its flags say nothing
+    /// about checksums; it is of a link-level broadcast if one of its fragments was.
     ///
     /// # Errors
     /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the first fragment's
