@@ -167,11 +167,10 @@ impl Outside {
         Ok(())
     }
 
-    /// Receive and send what is pending; returns the amount of work. ACKs go with what the caller
-    /// writes next, or in [`Outside::wait`].
+    /// Receive and send what is pending; returns the amount of work.
     pub(crate) fn turn(&mut self) -> usize {
         let now = self.clock.now();
-        let worked = self.stack.poll_before_flush(now);
+        let worked = self.stack.poll(now);
         if let Some(dhcp) = &mut self.dhcp {
             dhcp.turn(&mut self.stack, now);
         }

@@ -268,9 +268,9 @@ impl World {
         for round in 0.. {
             let waiting = self.hosts[host].take_delivered();
             taken += waiting;
-            self.hosts[host].stack.poll_before_flush(local);
+            self.hosts[host].stack.poll(local);
             let acted = self.applications(host, local)?;
-            if acted || self.hosts[host].stack.has_output() {
+            if acted {
                 self.hosts[host].stack.flush();
             }
             let sent = self.departures(host)?;
