@@ -24,7 +24,8 @@ use rpc::tasks::Client;
 use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 
 use crate::limits::{
-    CLIENT_TRANSFER, DATAGRAM_TRANSFER, ENTRIES_MAX, IN_FLIGHT, LIST_BYTES, TRIES,
+    CLIENT_TRANSFER, DATAGRAM_IN_FLIGHT_BYTES, DATAGRAM_TRANSFER, ENTRIES_MAX, IN_FLIGHT,
+    LIST_BYTES, TRIES,
 };
 use crate::proto::{
     At, Attributes, Changed, Data, Entry, Found, Handle, How, Info, Made, SetAttributes, Stable,
@@ -37,7 +38,8 @@ pub struct Nfs {
     client: Client,
     /// Bytes of a READ and of a WRITE.
     transfer: u32,
-    in_flight: usize,
+    /// Bytes of those in flight.
+    in_flight_bytes: usize,
 }
 
 /// Data of a file: part of the results of a READ, which are not copied.
@@ -59,19 +61,25 @@ impl Chunk {
 impl Nfs {
     /// Over streams: READs and WRITEs of 256 KB.
     pub fn over_streams(client: Client) -> Nfs {
-        Nfs { client, transfer: CLIENT_TRANSFER, in_flight: IN_FLIGHT }
+        Nfs { client, transfer: CLIENT_TRANSFER, in_flight_bytes: usize::MAX }
     }
 
-    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each; fewer if the
-    /// window of the client allows fewer.
+    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each, and no more of them
+    /// in flight than the buffer of a socket takes; fewer if the window of the client allows fewer.
     pub fn over_datagrams(client: Client) -> Nfs {
-        Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight: IN_FLIGHT }
+        let in_flight_bytes = DATAGRAM_IN_FLIGHT_BYTES;
+        Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes }
     }
 
     /// With READs and WRITEs of so many bytes, in whole 512s.
     pub fn with_transfer(mut self, bytes: u32) -> Nfs {
         self.transfer = (bytes / 512).max(1) * 512;
         self
+    }
+
+    /// READs or WRITEs in flight.
+    fn in_flight(&self) -> usize {
+        (self.in_flight_bytes / self.transfer as usize).clamp(1, IN_FLIGHT)
     }
 
     /// Ask the server for its limits, and keep them.
