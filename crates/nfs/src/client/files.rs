@@ -106,6 +106,11 @@ impl Writer {
         self.nfs.transfer as usize
     }
 
+    /// An empty buffer for a piece.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.nfs.client.buffer()
+    }
+
     /// Write a piece behind the last one. It waits while too many are in flight.
     ///
     /// # Errors
@@ -127,6 +132,7 @@ impl Writer {
                 verifier = Some(written.verifier);
                 at += written.count as usize;
             }
+            nfs.client.recycle(piece);
             Ok(verifier.unwrap_or_default())
         };
         self.flying.push_back(Task(tokio::spawn(write)));

@@ -45,6 +45,8 @@ pub struct Nfs {
 /// Data of a file: part of the results of a READ, which are not copied.
 #[derive(Debug)]
 pub struct Chunk {
+    /// Where the buffer goes in the end.
+    client: Client,
     results: Vec<u8>,
     range: Range<usize>,
     /// Does the file end behind it?
@@ -55,6 +57,12 @@ impl Chunk {
     /// The data.
     pub fn data(&self) -> &[u8] {
         &self.results[self.range.clone()]
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.client.recycle(core::mem::take(&mut self.results));
     }
 }
 
@@ -100,7 +108,13 @@ impl Nfs {
         args: &A,
     ) -> Result<R, Error> {
         let results = self.client.call_raw(number, args).await?;
-        Ok(Decoder::whole(success(&results)?)?)
+        self.decoded(results)
+    }
+
+    fn decoded<R: for<'a> Decode<'a>>(&self, results: Vec<u8>) -> Result<R, Error> {
+        let decoded = success(&results).and_then(|results| Ok(Decoder::whole(results)?));
+        self.client.recycle(results);
+        decoded
     }
 
     /// A call that may be made again when its connection ends.
@@ -110,7 +124,7 @@ impl Nfs {
         args: &A,
     ) -> Result<R, Error> {
         let results = self.raw_again(number, args).await?;
-        Ok(Decoder::whole(success(&results)?)?)
+        self.decoded(results)
     }
 
     async fn raw_again<A: Encode>(&self, number: u32, args: &A) -> Result<Vec<u8>, Error> {
@@ -192,7 +206,7 @@ impl Nfs {
         let data = data.0.get(..count as usize).unwrap_or(data.0);
         let at = data.as_ptr() as usize - results.as_ptr() as usize;
         let range = at..at + data.len();
-        Ok(Chunk { results, range, eof })
+        Ok(Chunk { client: self.client.clone(), results, range, eof })
     }
 
     /// One WRITE: bytes that were written, and the verifier.
