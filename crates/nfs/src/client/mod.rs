@@ -72,8 +72,8 @@ impl Nfs {
         Nfs { client, transfer: CLIENT_TRANSFER, in_flight_bytes: usize::MAX }
     }
 
-    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each, and no more of them
-    /// in flight than the buffer of a socket takes; fewer if the window of the client allows fewer.
+    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each, and no more of
+    /// them in flight than the buffer of a socket takes, or the window of the client allows.
     pub fn over_datagrams(client: Client) -> Nfs {
         let in_flight_bytes = DATAGRAM_IN_FLIGHT_BYTES;
         Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes }

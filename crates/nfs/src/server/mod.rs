@@ -32,8 +32,8 @@ use tree::Tree;
 pub struct Export {
     tree: Tree,
     is_read_only: bool,
-    /// RFC 1813 3.3.7-a: another one for each run, and after each failure of the disk: clients write
-    /// again what may be lost.
+    /// RFC 1813 3.3.7-a: another one for each run, and after each failure of the disk: clients
+    /// write again what may be lost.
     verifier: AtomicU64,
 }
 

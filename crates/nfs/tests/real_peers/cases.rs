@@ -43,8 +43,8 @@ fn libnfs() {
     printed("nfs-cp", &[&url("d0/e0/f 0"), own]);
     assert!(fs::read(own).expect("it is there") == fs::read(&big).expect("it is there"));
     printed("nfs-cp", &[own, &url("d1/copy")]);
-    // Of a file in the root libnfs takes the empty path for the export, mounts it, asks for exports,
-    // and gives up, whatever the server says: it needs one more name, or not to ask.
+    // Of a file in the root libnfs takes the empty path for the export, mounts it, asks for
+    // exports, and gives up, whatever the server says: it needs one more name, or not to ask.
     fs::write(served.join("f"), "in the root").expect("room");
     assert_eq!(printed("nfs-cat", &[&url("./f")]), b"in the root");
     let alone = format!("{}&auto-traverse-mounts=0", url("f"));

@@ -1,7 +1,8 @@
 //! [`Spares`]: buffers of calls and replies that are used again. Memory that goes back to the
 //! system and comes again for each call of 256 KB costs more than the copies into it.
 //!
-//! Called by: `client.rs`, `over_streams.rs`, `server.rs`, `streams.rs`. Limit: `SPARE_BYTES`; more are freed.
+//! Called by: `client.rs`, `over_streams.rs`, `server.rs`, `streams.rs`. Limit: `SPARE_BYTES`; more
+//! are freed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
