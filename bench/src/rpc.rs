@@ -1,6 +1,9 @@
 //! The rows of bench `rpc`: null calls by the bytes of their argument, ours at both ends, ours to
 //! libtirpc, and libtirpc over loopback beside ours in memory. Called by `main.rs`. The calls are
-//! those of `lab elbow`. The rows with libtirpc need cc, libtirpc-dev and root.
+//! those of `lab elbow`. The rows with libtirpc need cc, libtirpc-dev and root. `rpc/nfs.rs` has
+//! the rows of NFS.
+
+mod nfs;
 
 use std::cell::OnceCell;
 use std::time::Instant as Clock;
@@ -12,6 +15,7 @@ use lab::elbow::{Curve, Effort, Over, Peer, Transport, curve, shared};
 use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
 use crate::measure::{Measurement, median, pin, thread_cpu_s};
 use crate::peers::kernel::Placement;
+use nfs::Direction;
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -25,12 +29,22 @@ pub const ROWS: &[Spec] = {
             "x",
             |b| worst(b, Over::Memory, Transport::Tcp),
         ),
-        spec("the same TCP, ours to libtirpc", Lower, 1.3, 1.15, "x", |b| {
-            over_tap(b, Transport::Tcp)
-        }),
-        spec("the same UDP, ours at both ends", Lower, 1.2, 1.08, "x", |b| {
-            worst(b, Over::Memory, Transport::Udp)
-        }),
+        spec(
+            "worst point over the fitted line, TCP, ours to libtirpc",
+            Lower,
+            1.3,
+            1.15,
+            "x",
+            |b| over_tap(b, Transport::Tcp),
+        ),
+        spec(
+            "worst point over the fitted line, UDP, ours at both ends",
+            Lower,
+            1.2,
+            1.08,
+            "x",
+            |b| worst(b, Over::Memory, Transport::Udp),
+        ),
         spec(
             "null RPC over TCP in memory: kernel with libtirpc over loopback p50 / ours",
             Higher,
@@ -47,6 +61,17 @@ pub const ROWS: &[Spec] = {
             "x",
             calls_per_cpu,
         ),
+        spec("NFS read of 1 GB over TAP / raw TCP on the same path", Higher, 0.6, 0.85, "x", |b| {
+            nfs::row(b, Direction::Read)
+        }),
+        spec(
+            "NFS write of 1 GB over TAP / raw TCP on the same path",
+            Higher,
+            0.5,
+            0.75,
+            "x",
+            |b| nfs::row(b, Direction::Write),
+        ),
         spec(
             "20 UDP clients and one server on a 10 Mb/s CSMA/CD link: goodput / one client's",
             Higher,
@@ -54,6 +79,14 @@ pub const ROWS: &[Spec] = {
             0.9,
             "x",
             one_cable,
+        ),
+        spec(
+            "TELNET packets for an 80-character line: character / line mode",
+            Higher,
+            40.0,
+            60.0,
+            "x",
+            |_| telnet(),
         ),
     ]
 };
@@ -269,4 +302,22 @@ fn one_cable(b: &Bench) -> Result<Figure> {
         many.bytes_per_s / alone.bytes_per_s
     );
     Ok(Figure { value: median(&samples), samples, note })
+}
+
+/// In virtual time: the same figure on every machine. The smaller of the two programs' ratios.
+fn telnet() -> Result<Figure> {
+    let (mut samples, mut notes) = (Vec::new(), Vec::new());
+    for (prints, program) in [(false, "prints nothing"), (true, "prints the line")] {
+        let packets = lab::telnet::packets(prints)?;
+        samples.push(packets.by_character as f64 / packets.by_line as f64);
+        notes.push(format!(
+            "a program that {program}: {} / {} packets",
+            packets.by_character, packets.by_line
+        ));
+    }
+    let note = format!(
+        "{}; 10 characters a second, round trip 200 ms, both directions with ACKs, virtual time",
+        notes.join(", ")
+    );
+    Ok(Figure { value: samples[0].min(samples[1]), samples, note })
 }

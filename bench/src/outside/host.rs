@@ -1,5 +1,5 @@
 //! A network namespace with a TAP in it, whose other end is ours: the kernel is the other host.
-//! Called by `tap.rs`. Dropping it removes everything.
+//! Called by `tap.rs` and the rows of NFS. Dropping it removes everything.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,8 +18,8 @@ use stack::{PortConfig, Stack, StackConfig};
 use crate::namespace::{enter_new_namespace, ip};
 
 /// The kernel's address on the wire, and ours.
-pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
-pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+pub(crate) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x98, 0, 2]);
 
@@ -46,16 +46,22 @@ const IDLE_LOOKS: u32 = 3;
 pub(super) fn wire(offload: bool, mtu: usize) -> Result<(Host, End)> {
     let (namespace, tap) = host_with_tap(offload, mtu)?;
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
+    let stack = stack_over(tap)?;
+    Ok((Host { namespace }, End { stack, fd, clock: Clock::now(), idle_looks: 0 }))
+}
+
+/// Our end: a stack over the TAP that knows the kernel's link address.
+pub(crate) fn stack_over(tap: Tap) -> Result<Stack> {
     let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
     let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
     let addresses = vec![format!("{OURS}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
     let port = stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
     stack.add_neighbour(port, IpAddr::V4(KERNEL), kernel_mac);
-    Ok((Host { namespace }, End { stack, fd, clock: Clock::now(), idle_looks: 0 }))
+    Ok(stack)
 }
 
 /// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
-pub(super) fn host_with_tap(offload: bool, mtu: usize) -> Result<(File, Tap)> {
+pub(crate) fn host_with_tap(offload: bool, mtu: usize) -> Result<(File, Tap)> {
     in_new_namespace(move || {
         let config = Config { vnet_hdr: offload, ..Config::default() };
         let mut tap = Tap::open(&config)?;
@@ -104,6 +110,6 @@ impl End {
 }
 
 /// A socket address of the kernel's or of ours.
-pub(super) fn at(address: Ipv4Addr, port: u16) -> SocketAddr {
+pub(crate) fn at(address: Ipv4Addr, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(address), port)
 }

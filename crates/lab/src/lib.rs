@@ -29,7 +29,7 @@ mod report;
 pub mod storm;
 mod table;
 pub mod tap;
-mod telnet;
+pub mod telnet;
 #[cfg(test)]
 mod tests;
 mod wan;

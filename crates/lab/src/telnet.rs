@@ -1,7 +1,7 @@
 //! `wirespeed lab telnet`: what a line costs that is typed over a long path, edited by the client
 //! (LINEMODE, RFC 1184) or sent character by character, in virtual time.
 //!
-//! Called by: the lab. `telnet/path.rs` has the two hosts and the path.
+//! Called by: the lab, the benchmarks. `telnet/path.rs` has the two hosts and the path.
 
 mod path;
 #[cfg(test)]
@@ -59,6 +59,26 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         outcomes.push(outcome);
     }
     Ok(report(&options, &outcomes))
+}
+
+/// Packets that a line takes, both directions, ACKs too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packets {
+    /// Sent character by character.
+    pub by_character: u64,
+    /// Edited by the client.
+    pub by_line: u64,
+}
+
+/// The packets of a line of 80 characters, 10 a second, over a round trip of 200 ms; the program
+/// prints the line, or it does not.
+///
+/// # Errors
+/// The line did not arrive, which is a defect of the stack.
+pub fn packets(prints: bool) -> Result<Packets, Error> {
+    let options = Options { rtt: 200, speed: 10, characters: 80 };
+    let count = |by_character| Ok(measure(&options, prints, by_character)?.packets());
+    Ok(Packets { by_character: count(true)?, by_line: count(false)? })
 }
 
 fn measure(options: &Options, prints: bool, by_character: bool) -> Result<Outcome, Error> {

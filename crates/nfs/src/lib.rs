@@ -2,7 +2,7 @@
 //!
 //! Called by: programs, `wirespeed nfsd` and `wirespeed nfs`. [`server`] has the services for a
 //! server of crate `rpc`, which brings them calls; [`client`] calls over a client of its. What is
-//! on the wire is in [`proto`] and [`mount`]. Limits: [`limits`]. Decision: 0088.
+//! on the wire is in [`proto`] and [`mount`]. Limits: [`limits`]. Decisions: 0088, 0091.
 
 pub mod client;
 pub mod limits;

@@ -30,6 +30,9 @@ pub const OPEN_FILE_AGE: base::Duration = base::Duration::from_secs(5);
 
 /// READs or WRITEs that a client has in flight for one file.
 pub const IN_FLIGHT: usize = 16;
+/// Bytes of READs and WRITEs that a client has in flight over UDP: a socket of Linux has 208 KB for
+/// datagrams that wait, and counts each of 8 KB as 17.
+pub const DATAGRAM_IN_FLIGHT_BYTES: usize = 64 << 10;
 /// Bytes of each over TCP, unless the server wants fewer.
 pub const CLIENT_TRANSFER: u32 = 256 << 10;
 /// Times that a call which changes nothing when it is repeated is made, if connections end.

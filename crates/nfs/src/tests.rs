@@ -1,6 +1,7 @@
 //! Server and client against each other over streams in memory, and calls that no client makes.
 
 mod client;
+mod datagrams;
 mod files;
 mod hostile;
 mod messages;

@@ -131,15 +131,15 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
                 Ok(None) => {}
                 Err(error) => return Err(self.lost(error)),
             }
+            // Also if something came: a peer may send a reply byte by byte.
+            if (self.clock)() >= self.client.deadline() {
+                return Err(self.lost(CallError::TimedOut));
+            }
             let Some(stream) = &mut self.stream else { return Err(CallError::Disconnected) };
             match stream.read(self.client.room()) {
                 Ok(0) => return Err(self.lost(CallError::Disconnected)),
                 Ok(bytes) => self.client.filled(bytes),
-                Err(error) if is_wait(&error) => {
-                    if (self.clock)() >= self.client.deadline() {
-                        return Err(self.lost(CallError::TimedOut));
-                    }
-                }
+                Err(error) if is_wait(&error) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                     return Err(self.lost(CallError::Disconnected));
                 }
@@ -254,7 +254,7 @@ impl<D: Datagrams> Caller for Udp<D> {
 /// Serve one connection until it ends.
 ///
 /// # Errors
-/// The stream's, or `InvalidData` with the reason why the connection was ended.
+/// The stream's, or `InvalidData` or `TimedOut` with the reason why the connection was ended.
 pub fn serve<S: Read + Write>(
     server: &mut Server,
     stream: &mut S,
@@ -267,7 +267,7 @@ pub fn serve<S: Read + Write>(
         let ended = match stream.read(session.room()) {
             Ok(0) => return Ok(()),
             Ok(bytes) => session.filled(bytes, server, clock()),
-            Err(error) if is_wait(&error) && clock() < session.deadline() => continue,
+            Err(error) if is_wait(&error) => Ok(()),
             Err(error) => return Err(error),
         };
         loop {
@@ -281,6 +281,10 @@ pub fn serve<S: Read + Write>(
             if session.output().is_empty() {
                 break;
             }
+        }
+        // Also if something came: a peer may send a record byte by byte.
+        if clock() >= session.deadline() {
+            return Err(io::Error::new(ErrorKind::TimedOut, "idle, or half a record"));
         }
     }
 }

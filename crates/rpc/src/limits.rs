@@ -56,6 +56,9 @@ pub const CONNECTIONS: usize = 256;
 /// Calls of one connection that are carried out, or whose replies are not written, unless the user
 /// sets another limit (`tasks`).
 pub const CONNECTION_CALLS: usize = 16;
+/// Bytes of buffers that a client, or a pool of servers, keeps for the next calls and replies
+/// (`tasks`).
+pub const SPARE_BYTES: usize = 12 << 20;
 /// How long a client waits for a connection (`tasks`).
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

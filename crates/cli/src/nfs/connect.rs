@@ -2,35 +2,62 @@
 //!
 //! Called by: `run.rs`. Ports come from the URL, or from the port mapper of the host.
 
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::pin::pin;
 
-use ::nfs::client::{Nfs, Url, exports, mount};
+use ::nfs::client::{Error, Nfs, Url, exports, mount};
 use ::nfs::limits::RECORD_BYTES;
-use ::nfs::proto::Handle;
+use ::nfs::proto::{Attributes, Handle};
 use anyhow::{Context, Result, bail};
 use rpc::auth::{AuthSys, Credential};
 use rpc::client::Config;
 use rpc::portmap::{self, Mapping, procedure};
 use rpc::tasks::Client;
 use rustix::process::{getgid, getuid};
+use tokio::time::timeout;
 use wirespeed::base::addr::unspecified;
 use wirespeed::net::{self, Net};
 use wirespeed::{Duration, IpVersion};
 
 use super::args::How;
 use crate::nfsd::OurSocket;
+use crate::output;
 
 /// A server, and where on it a URL is.
 pub(super) struct Remote {
+    /// The server in messages.
+    pub(super) at: String,
     pub(super) nfs: Nfs,
     pub(super) root: Handle,
     /// From the root on.
     pub(super) path: Vec<u8>,
 }
 
-/// How long a call may take: a server may write a megabyte to a slow disk first.
+impl Remote {
+    /// What is at the path.
+    pub(super) async fn found(&self) -> Result<(Handle, Attributes), Error> {
+        waiting(&self.at, self.nfs.walk(&self.root, &self.path)).await
+    }
+}
+
+/// How long a call of NFS may take: a server may write a megabyte to a slow disk first.
 const CALL: Duration = Duration::from_secs(60);
+/// How long a port mapper and MOUNT may take, which write nothing.
+const ASK: Duration = Duration::from_secs(10);
+/// When the user is told what is waited for.
+const QUIET: core::time::Duration = core::time::Duration::from_secs(3);
+
+/// Wait for something; if that takes long, say for what.
+pub(super) async fn waiting<T>(for_what: &str, what: impl Future<Output = T>) -> T {
+    let mut what = pin!(what);
+    if let Ok(done) = timeout(QUIET, &mut what).await {
+        return done;
+    }
+    output::err(&format!("waiting for {for_what}; Ctrl-C ends it"));
+    what.await
+}
 
 /// What the sockets are made from.
 pub(super) struct From<'a> {
@@ -53,12 +80,13 @@ impl From<'_> {
         let nfs_port = mapped(url.nfs_port, ::nfs::proto::PROGRAM).await?;
         let mounts = self.client(::nfs::mount::PROGRAM, 3, ip, mount_port).await?;
         let at = format!("{}, port {mount_port}", url.host);
-        let all = exports(&mounts).await.with_context(|| format!("cannot ask {at} for exports"))?;
+        let all = waiting(&format!("MOUNT of {at}"), exports(&mounts)).await;
+        let all = all.with_context(|| format!("cannot ask {at} for exports"))?;
         let export = export_of(&all, &url.path);
         let path = url.path[export.len()..].to_vec();
         let shown = String::from_utf8_lossy(export).into_owned();
         let shown = if shown.is_empty() { "/".to_owned() } else { shown };
-        let root = mount(&mounts, shown.as_bytes()).await;
+        let root = waiting(&format!("MOUNT of {at}"), mount(&mounts, shown.as_bytes())).await;
         let root = root.with_context(|| format!("cannot mount {shown} of {at}"))?;
         let client = self.client(::nfs::proto::PROGRAM, 3, ip, nfs_port).await?;
         let mut nfs =
@@ -66,9 +94,10 @@ impl From<'_> {
         if let Some(bytes) = self.how.bytes {
             nfs = nfs.with_transfer(bytes);
         }
-        let limits = nfs.ask_limits(&root).await;
+        let at = format!("NFS of {}, port {nfs_port}", url.host);
+        let limits = waiting(&at, nfs.ask_limits(&root)).await;
         limits.with_context(|| format!("cannot ask {}, port {nfs_port}", url.host))?;
-        Ok(Remote { nfs, root, path })
+        Ok(Remote { at, nfs, root, path })
     }
 
     fn host(&self, host: &str) -> Result<IpAddr> {
@@ -90,7 +119,9 @@ impl From<'_> {
         let mapper = self.client(portmap::PROGRAM, 2, ip, portmap::PORT).await?;
         let protocol = if self.how.udp { portmap::UDP } else { portmap::TCP };
         let mapping = Mapping { program, version: 3, protocol, port: 0 };
-        let port = mapper.call::<_, u32>(procedure::GET, &mapping).await.with_context(|| {
+        let asked = mapper.call::<_, u32>(procedure::GET, &mapping);
+        let asked = waiting(&format!("the port mapper of {ip}"), asked).await;
+        let port = asked.with_context(|| {
             format!("cannot ask the port mapper of {ip}: give the port, as nfs://HOST:2049/")
         })?;
         match u16::try_from(port) {
@@ -115,7 +146,7 @@ impl From<'_> {
         let config = Config {
             credential,
             record_max: RECORD_BYTES,
-            timeout: CALL,
+            timeout: if program == ::nfs::proto::PROGRAM { CALL } else { ASK },
             ..Config::new(program, version)
         };
         let first = getrandom::u32().context("the system gives no random numbers")?;

@@ -8,13 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use ::nfs::client::{Copied, Reader, Url, get_tree, put_tree};
-use ::nfs::proto::Kind;
+use ::nfs::client::{Copied, Error, Reader, Url, get_tree, put_tree};
+use ::nfs::proto::{Kind, Status};
 use anyhow::{Context, Result, bail};
 use wirespeed::net::Net;
 
 use super::args::{Args, How, What};
-use super::connect::{From, Remote};
+use super::connect::{From, Remote, waiting};
 use super::report;
 use crate::clock::Interrupt;
 use crate::outside::Outside;
@@ -77,24 +77,24 @@ fn last(path: &[u8]) -> &[u8] {
 }
 
 async fn ls(remote: Remote, long: bool) -> Result<()> {
-    let (handle, of) = remote.nfs.walk(&remote.root, &remote.path).await?;
+    let (handle, of) = remote.found().await?;
     if of.kind != Kind::Directory {
         return output::out(&report::line(last(&remote.path), Some(&of), long));
     }
     let mut text = String::new();
-    for entry in remote.nfs.list(&handle).await? {
+    for entry in waiting(&remote.at, remote.nfs.list(&handle)).await? {
         text += &report::line(&entry.name.0, entry.attributes.as_ref(), long);
     }
     output::out(&text)
 }
 
 async fn cat(remote: Remote) -> Result<()> {
-    let (handle, of) = remote.nfs.walk(&remote.root, &remote.path).await?;
+    let (handle, of) = remote.found().await?;
     if of.kind != Kind::Regular {
         bail!("that is no regular file: `wirespeed nfs ls -l` shows what it is");
     }
     let mut reader = Reader::new(&remote.nfs, handle, of.size);
-    while let Some(chunk) = reader.next().await? {
+    while let Some(chunk) = waiting(&remote.at, reader.next()).await? {
         if !output::written(std::io::stdout().lock().write_all(chunk.data()))? {
             break;
         }
@@ -103,7 +103,7 @@ async fn cat(remote: Remote) -> Result<()> {
 }
 
 async fn get(remote: Remote, to: &Path, recursive: bool) -> Result<Copied> {
-    let found = remote.nfs.walk(&remote.root, &remote.path).await?;
+    let found = remote.found().await?;
     if found.1.kind == Kind::Directory && !recursive {
         bail!("that is a directory: copy it with -r");
     }
@@ -124,18 +124,19 @@ async fn put(from: &Path, remote: Remote, recursive: bool) -> Result<Copied> {
     let random = getrandom::u64().context("the system gives no random numbers")?;
     // Into a directory that is there, or to a name in one.
     let name = last(path);
-    let there = nfs.walk(&remote.root, path).await;
-    let (dir, name) = match there {
+    let (dir, name) = match remote.found().await {
         Ok((dir, of)) if of.kind == Kind::Directory => {
             let own = from.canonicalize().ok();
             let own = own.as_deref().and_then(Path::file_name).context("the source has no name")?;
             (dir, own.as_encoded_bytes().to_vec())
         }
-        _ => {
+        Ok(_) | Err(Error::Status(Status::NoEntry)) => {
             let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
             let parent = &path[..end - name.len()];
-            (nfs.walk(&remote.root, parent).await?.0, name.to_vec())
+            let parent = waiting(&remote.at, nfs.walk(&remote.root, parent)).await?;
+            (parent.0, name.to_vec())
         }
+        Err(error) => return Err(error.into()),
     };
     Ok(put_tree(nfs, from, (dir, &name), random).await?)
 }

@@ -2,11 +2,13 @@
 //!
 //! Called by: `run.rs`; `nfs` for its datagrams.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rpc::tasks::{Datagrams, Limits, Servers, listen, serve_datagrams};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use wirespeed::KeyedHash;
 use wirespeed::net::{self, Net};
@@ -42,42 +44,73 @@ impl Serve {
         at: SocketAddr,
         tasks: &mut Tasks,
     ) -> io::Result<SocketAddr> {
-        let listener = Arc::new(tokio::net::TcpListener::bind(at).await?);
+        let listener = tokio::net::TcpListener::bind(at).await?;
         let at = listener.local_addr()?;
-        let accept = move || {
-            let listener = listener.clone();
-            async move {
-                let (stream, from) = listener.accept().await?;
-                // A peer may be gone already, which is no failure of the listener.
-                let _ = stream.set_nodelay(true);
-                Ok((stream, from))
-            }
+        let socket = match self.udp {
+            Some(_) => Some(tokio::net::UdpSocket::bind(at).await?),
+            None => None,
         };
-        tasks.spawn(listen(self.servers.clone(), accept, self.limits));
-        if let Some((calls, secret)) = self.udp {
-            let socket = tokio::net::UdpSocket::bind(at).await?;
-            tasks.spawn(serve_datagrams(self.servers.clone(), socket, secret, calls));
-        }
+        self.spawn(Arc::new(System(listener)), socket, tasks);
         Ok(at)
     }
 
     /// At a socket of a stack of ours.
     pub(super) fn by_stack(&self, net: &Net, at: SocketAddr, tasks: &mut Tasks) -> io::Result<()> {
-        let listener = Arc::new(net::TcpListener::bind(net, at)?);
+        let listener = net::TcpListener::bind(net, at)?;
+        let socket = match self.udp {
+            Some(_) => Some(OurSocket(net::UdpSocket::bind(net, at)?)),
+            None => None,
+        };
+        self.spawn(Arc::new(Ours(listener)), socket, tasks);
+        Ok(())
+    }
+
+    /// Begin to serve what was opened.
+    fn spawn<L: Accept>(
+        &self,
+        listener: Arc<L>,
+        socket: Option<impl Datagrams>,
+        tasks: &mut Tasks,
+    ) {
         let accept = move || {
             let listener = listener.clone();
-            async move {
-                let (stream, from) = listener.accept().await?;
-                // A peer may be gone already, which is no failure of the listener.
-                let _ = stream.set_nodelay(true);
-                Ok((stream, from))
-            }
+            async move { listener.accept().await }
         };
         tasks.spawn(listen(self.servers.clone(), accept, self.limits));
-        if let Some((calls, secret)) = self.udp {
-            let socket = OurSocket(net::UdpSocket::bind(net, at)?);
+        if let (Some(socket), Some((calls, secret))) = (socket, self.udp) {
             tasks.spawn(serve_datagrams(self.servers.clone(), socket, secret, calls));
         }
-        Ok(())
+    }
+}
+
+/// A listener whose connections do not wait for more before they send.
+trait Accept: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Send + 'static;
+
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+}
+
+struct System(tokio::net::TcpListener);
+struct Ours(net::TcpListener);
+
+impl Accept for System {
+    type Stream = tokio::net::TcpStream;
+
+    async fn accept(&self) -> io::Result<(Self::Stream, SocketAddr)> {
+        let (stream, from) = self.0.accept().await?;
+        // A peer may be gone already, which is no failure of the listener.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, from))
+    }
+}
+
+impl Accept for Ours {
+    type Stream = net::TcpStream;
+
+    async fn accept(&self) -> io::Result<(Self::Stream, SocketAddr)> {
+        let (stream, from) = self.0.accept().await?;
+        // As above.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, from))
     }
 }

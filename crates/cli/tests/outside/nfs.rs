@@ -2,6 +2,7 @@
 //! and what they say when something is wrong.
 
 use std::fs;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -15,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     ("nfsd_over_our_stack_serves_a_tree_over_tcp_and_udp", &[], over_our_stack),
     ("nfs_over_our_stack_copies_from_the_kernels_sockets", &[], by_our_stack),
     ("nfsd_and_nfs_say_what_is_wrong", &[], trouble),
+    ("nfs_says_what_it_waits_for_and_waits_ten_seconds", &[], silence),
 ];
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -148,4 +150,20 @@ fn trouble() {
     assert!(said(1, &["nfs", "cp", &folder.path("own"), url]).contains("-r"));
     assert!(said(1, &["nfs", "cat", &format!("{url}none")]).contains("NFS3ERR_NOENT"));
     assert_eq!(fs::read_dir(&served).expect("a directory").count(), 0);
+}
+
+/// A server that accepts and says nothing.
+fn silence() {
+    assert!(ip("link set lo up"));
+    let _listener = TcpListener::bind("127.0.0.1:2049").expect("the port is free");
+    let _socket = UdpSocket::bind("127.0.0.1:2049").expect("the port is free");
+    let words = ["nfs", "ls", "nfs://127.0.0.1:2049/"];
+    for how in [&[][..], &["--udp"]] {
+        let output = output(&[&words[..], how].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("waiting for MOUNT of 127.0.0.1, port 2049; Ctrl-C"), "{said}");
+        assert!(said.contains("cannot ask 127.0.0.1, port 2049 for exports"), "{said}");
+        assert!(said.contains("no reply in time"), "{said}");
+    }
 }

@@ -1,7 +1,8 @@
 //! [`Reader`] and [`Writer`]: the data of a file in its order, with several READs or WRITEs in
 //! flight.
 //!
-//! Called by: `tree.rs`, programs. Limits: `IN_FLIGHT` of `transfer` bytes each.
+//! Called by: `tree.rs`, programs. Limits: `IN_FLIGHT` of `transfer` bytes each; over datagrams
+//! `DATAGRAM_IN_FLIGHT_BYTES`.
 
 use std::collections::VecDeque;
 
@@ -63,7 +64,7 @@ impl Reader {
             return Ok(None);
         }
         while self.flying.is_empty()
-            || (self.flying.len() < self.nfs.in_flight && self.next < self.size)
+            || (self.flying.len() < self.nfs.in_flight() && self.next < self.size)
         {
             self.begin();
         }
@@ -105,12 +106,17 @@ impl Writer {
         self.nfs.transfer as usize
     }
 
+    /// An empty buffer for a piece.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.nfs.client.buffer()
+    }
+
     /// Write a piece behind the last one. It waits while too many are in flight.
     ///
     /// # Errors
     /// A WRITE before it failed.
     pub async fn write(&mut self, piece: Vec<u8>) -> Result<(), Error> {
-        while self.flying.len() >= self.nfs.in_flight {
+        while self.flying.len() >= self.nfs.in_flight() {
             self.oldest().await?;
         }
         let (nfs, file, offset) = (self.nfs.clone(), self.file, self.next);
@@ -126,6 +132,7 @@ impl Writer {
                 verifier = Some(written.verifier);
                 at += written.count as usize;
             }
+            nfs.client.recycle(piece);
             Ok(verifier.unwrap_or_default())
         };
         self.flying.push_back(Task(tokio::spawn(write)));

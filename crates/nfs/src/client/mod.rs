@@ -24,7 +24,8 @@ use rpc::tasks::Client;
 use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 
 use crate::limits::{
-    CLIENT_TRANSFER, DATAGRAM_TRANSFER, ENTRIES_MAX, IN_FLIGHT, LIST_BYTES, TRIES,
+    CLIENT_TRANSFER, DATAGRAM_IN_FLIGHT_BYTES, DATAGRAM_TRANSFER, ENTRIES_MAX, IN_FLIGHT,
+    LIST_BYTES, TRIES,
 };
 use crate::proto::{
     At, Attributes, Changed, Data, Entry, Found, Handle, How, Info, Made, SetAttributes, Stable,
@@ -37,12 +38,15 @@ pub struct Nfs {
     client: Client,
     /// Bytes of a READ and of a WRITE.
     transfer: u32,
-    in_flight: usize,
+    /// Bytes of those in flight.
+    in_flight_bytes: usize,
 }
 
 /// Data of a file: part of the results of a READ, which are not copied.
 #[derive(Debug)]
 pub struct Chunk {
+    /// Where the buffer goes in the end.
+    client: Client,
     results: Vec<u8>,
     range: Range<usize>,
     /// Does the file end behind it?
@@ -56,22 +60,34 @@ impl Chunk {
     }
 }
 
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.client.recycle(core::mem::take(&mut self.results));
+    }
+}
+
 impl Nfs {
     /// Over streams: READs and WRITEs of 256 KB.
     pub fn over_streams(client: Client) -> Nfs {
-        Nfs { client, transfer: CLIENT_TRANSFER, in_flight: IN_FLIGHT }
+        Nfs { client, transfer: CLIENT_TRANSFER, in_flight_bytes: usize::MAX }
     }
 
-    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each; fewer if the
-    /// window of the client allows fewer.
+    /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each, and no more of
+    /// them in flight than the buffer of a socket takes, or the window of the client allows.
     pub fn over_datagrams(client: Client) -> Nfs {
-        Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight: IN_FLIGHT }
+        let in_flight_bytes = DATAGRAM_IN_FLIGHT_BYTES;
+        Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes }
     }
 
     /// With READs and WRITEs of so many bytes, in whole 512s.
     pub fn with_transfer(mut self, bytes: u32) -> Nfs {
         self.transfer = (bytes / 512).max(1) * 512;
         self
+    }
+
+    /// READs or WRITEs in flight.
+    fn in_flight(&self) -> usize {
+        (self.in_flight_bytes / self.transfer as usize).clamp(1, IN_FLIGHT)
     }
 
     /// Ask the server for its limits, and keep them.
@@ -92,7 +108,13 @@ impl Nfs {
         args: &A,
     ) -> Result<R, Error> {
         let results = self.client.call_raw(number, args).await?;
-        Ok(Decoder::whole(success(&results)?)?)
+        self.decoded(results)
+    }
+
+    fn decoded<R: for<'a> Decode<'a>>(&self, results: Vec<u8>) -> Result<R, Error> {
+        let decoded = success(&results).and_then(|results| Ok(Decoder::whole(results)?));
+        self.client.recycle(results);
+        decoded
     }
 
     /// A call that may be made again when its connection ends.
@@ -102,7 +124,7 @@ impl Nfs {
         args: &A,
     ) -> Result<R, Error> {
         let results = self.raw_again(number, args).await?;
-        Ok(Decoder::whole(success(&results)?)?)
+        self.decoded(results)
     }
 
     async fn raw_again<A: Encode>(&self, number: u32, args: &A) -> Result<Vec<u8>, Error> {
@@ -184,7 +206,7 @@ impl Nfs {
         let data = data.0.get(..count as usize).unwrap_or(data.0);
         let at = data.as_ptr() as usize - results.as_ptr() as usize;
         let range = at..at + data.len();
-        Ok(Chunk { results, range, eof })
+        Ok(Chunk { client: self.client.clone(), results, range, eof })
     }
 
     /// One WRITE: bytes that were written, and the verifier.

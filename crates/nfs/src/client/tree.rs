@@ -238,7 +238,8 @@ async fn put_data(nfs: &Nfs, from: &Path, file: File, to: Handle) -> Result<u64,
     let mut writer = Writer::new(nfs, to);
     let piece_bytes = writer.piece_bytes();
     loop {
-        let mut piece = Vec::with_capacity(piece_bytes);
+        let mut piece = writer.buffer();
+        piece.reserve(piece_bytes);
         let read = (&file).take(piece_bytes as u64).read_to_end(&mut piece);
         if read.map_err(local("read", from))? == 0 {
             return writer.finish().await;

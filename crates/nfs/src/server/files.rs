@@ -4,6 +4,8 @@
 //! part because a connection ended. UNSTABLE data is with the system when the call is answered;
 //! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport.
 
+use std::sync::atomic::Ordering;
+
 use rpc::server::Transport;
 use rpc::xdr::Encode;
 use rustix::fs::{fdatasync, fsync};
@@ -66,6 +68,8 @@ impl Export {
         // RFC 1813 section 3.3.7: the data has as many bytes as are to be written.
         let data = args.data.0.get(..args.count as usize).ok_or(Status::Invalid)?;
         let open = self.tree.data(&args.file, For::Writing)?;
+        // That of now: what fails from here on may be this.
+        let verifier = self.verifier();
         let mut written = 0;
         while written < data.len() {
             match pwrite(&*open, &data[written..], args.offset.saturating_add(written as u64)) {
@@ -82,13 +86,13 @@ impl Export {
         }
         match args.stable {
             Stable::Unstable => {}
-            Stable::DataSync => fdatasync(&*open).map_err(status)?,
-            Stable::FileSync => fsync(&*open).map_err(status)?,
+            Stable::DataSync => self.synced(fdatasync(&*open))?,
+            Stable::FileSync => self.synced(fsync(&*open))?,
         }
         let after = attributes(&looked_at(&open, "").map_err(status)?)?;
         let file = Changed { before: None, after: Some(after) };
         let count = written as u32;
-        let written = Written { file, count, committed: args.stable, verifier: self.verifier };
+        let written = Written { file, count, committed: args.stable, verifier };
         (Status::Ok, written).encode(out);
         Ok(())
     }
@@ -96,10 +100,19 @@ impl Export {
     pub(super) fn commit(&self, file: &Handle, out: &mut Vec<u8>) -> Reply {
         // Of files that cannot be written nothing is to be committed.
         let open = self.tree.data(file, For::Reading)?;
-        fsync(&*open).map_err(status)?;
+        self.synced(fsync(&*open))?;
         let after = attributes(&looked_at(&open, "").map_err(status)?)?;
         let file = Changed { before: None, after: Some(after) };
-        (Status::Ok, file, self.verifier).encode(out);
+        (Status::Ok, file, self.verifier()).encode(out);
         Ok(())
+    }
+
+    /// The system tells one of those who have written to a file that the disk did not take it, and
+    /// only once: the others hear of it by another verifier.
+    fn synced(&self, result: rustix::io::Result<()>) -> Reply {
+        result.map_err(|error| {
+            self.verifier.fetch_add(1, Ordering::SeqCst);
+            status(error)
+        })
     }
 }

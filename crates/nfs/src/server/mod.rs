@@ -20,6 +20,7 @@ pub use service::{Mount, Nfs};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rpc::blocking::Clock;
 
@@ -31,8 +32,9 @@ use tree::Tree;
 pub struct Export {
     tree: Tree,
     is_read_only: bool,
-    /// RFC 1813 3.3.7-a: another one for each run: clients write again what may be lost.
-    verifier: [u8; 8],
+    /// RFC 1813 3.3.7-a: another one for each run, and after each failure of the disk: clients
+    /// write again what may be lost.
+    verifier: AtomicU64,
 }
 
 /// What a procedure appends to the results, or its status.
@@ -47,8 +49,12 @@ impl Export {
     pub fn open(dir: &Path, is_read_only: bool, run: u64, clock: Clock) -> io::Result<Arc<Export>> {
         let tree = Tree::open(dir, run, clock).map_err(io::Error::from)?;
         // Handles begin with `run` itself: the verifier is public anyway.
-        let verifier = run.to_be_bytes();
+        let verifier = AtomicU64::new(run);
         Ok(Arc::new(Export { tree, is_read_only, verifier }))
+    }
+
+    fn verifier(&self) -> [u8; 8] {
+        self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
     fn may_change(&self) -> Reply {

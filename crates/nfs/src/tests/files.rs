@@ -3,12 +3,19 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use rpc::auth::OpaqueAuth;
+use rpc::message::Call;
+use rpc::record;
+use rpc::tasks::{Limits, serve_stream};
 use rpc::xdr::{Bytes, Decode, Decoder, Encode, Opaque};
+use tokio::io::{AsyncWriteExt, duplex};
 
 use super::{Rig, pattern};
-use crate::client::Error;
+use crate::client::{Error, put_tree};
+use crate::limits::RECORD_BYTES;
 use crate::proto::{
-    At, Changed, Handle, How, Made, SetAttributes, SetTime, Stable, Status, Time, access, procedure,
+    At, Changed, Handle, How, Made, SetAttributes, SetTime, Stable, Status, Time, Write, access,
+    procedure,
 };
 
 fn at(dir: Handle, name: &[u8]) -> At<'_> {
@@ -186,4 +193,63 @@ async fn links_are_read_and_not_followed() {
     assert_eq!(status(&rig, procedure::FSSTAT, &root).await, Status::Ok);
     let text: Result<Bytes, _> = Decoder::whole(&[0, 0, 0, 1, 1, 0, 0, 0]);
     assert_eq!(text, Ok(Bytes(vec![1])));
+}
+
+/// A whole record of a call of WRITE.
+fn record_of_write(file: Handle, data: &[u8]) -> Vec<u8> {
+    let mut args = Vec::new();
+    let (count, data) = (data.len() as u32, Opaque(data));
+    Write { file, offset: 0, count, stable: Stable::Unstable, data }.encode(&mut args);
+    let mut out = Vec::new();
+    let at = record::begin(&mut out);
+    let (credential, verifier) = (OpaqueAuth::NONE, OpaqueAuth::NONE);
+    let (program, procedure, args) = (crate::proto::PROGRAM, procedure::WRITE, &args[..]);
+    Call { xid: 9, program, version: 3, procedure, credential, verifier, args }.encode(&mut out);
+    record::end(&mut out, at);
+    out
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_cut_anywhere_leaves_the_old_bytes_and_a_whole_one_the_new() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    let (old, new) = (vec![b'o'; 100_000], vec![b'n'; 100_000]);
+    let file = nfs.create(&root, b"f", 0o644).await.expect("it is made");
+    nfs.write(&file, 0, &old, Stable::Unstable).await.expect("it is written");
+    let record = record_of_write(file, &new);
+    let begins = record.len() - new.len();
+    for cut in [4, 44, begins - 1, begins, begins + 1, 50_000, record.len() - 1, record.len()] {
+        let (mut near, far) = duplex(1 << 18);
+        let limits = Limits { record_max: RECORD_BYTES, ..Limits::default() };
+        let from = "192.0.2.1:700".parse().expect("an address");
+        let serving = tokio::spawn(serve_stream(rig.servers.clone(), far, from, limits));
+        near.write_all(&record[..cut]).await.expect("room");
+        near.shutdown().await.expect("room");
+        serving.await.expect("no panic").expect("the stream ends");
+        let expected = if cut < record.len() { &old } else { &new };
+        let found = fs::read(rig.tree().join("f")).expect("it is there");
+        assert!(found == *expected, "cut at {cut} of {}", record.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_is_cut_leaves_the_old_file() {
+    let rig = Rig::new();
+    let (nfs, root) = rig.nfs().await;
+    let from = rig.dir.join("file");
+    fs::write(&from, pattern(20_000_000)).expect("room");
+    fs::write(rig.tree().join("f"), "old").expect("room");
+    let there = || fs::read_dir(rig.tree()).expect("a directory").count();
+    let copying = {
+        let (nfs, from) = (nfs.clone(), from.clone());
+        tokio::spawn(async move { put_tree(&nfs, &from, (root, b"f"), 7).await.map(drop) })
+    };
+    // Cut as soon as it has begun, or after it has ended, if that was quicker.
+    while there() < 2 && !copying.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    copying.abort();
+    let is_cut = copying.await.is_err();
+    let found = fs::read(rig.tree().join("f")).expect("it is there");
+    assert!(if is_cut { found == b"old" } else { found == pattern(20_000_000) });
 }

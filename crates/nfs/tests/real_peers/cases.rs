@@ -1,14 +1,14 @@
 //! The cases.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use testbed::{Case, Need, Running, ip, until};
 use wirespeed_nfs::client::{Error, get_tree, put_tree};
-use wirespeed_nfs::proto::Status;
+use wirespeed_nfs::proto::{Stable, Status};
 
 use crate::rig::{
     Folder, GANESHA, OURS, are_same, ganesha, mounted, printed, runtime, serving, tree, within,
@@ -16,6 +16,7 @@ use crate::rig::{
 
 const RPCBIND: Need = Need::Program("rpcbind", "rpcbind");
 const LIBNFS: Need = Need::Program("nfs-cp", "libnfs-utils");
+const MKFS: Need = Need::Program("mkfs.ext4", "e2fsprogs");
 const SERVER: Need = Need::Program("ganesha.nfsd", "nfs-ganesha");
 
 pub(crate) const CASES: &[Case] = &[
@@ -24,6 +25,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_tree_goes_over_udp_to_our_server_and_back", &[], over_udp),
     ("a_write_of_8_kb_over_udp_has_six_fragments", &[Need::TCPDUMP], fragments),
     ("a_full_disk_is_an_error_and_leaves_no_half_file", &[], full_disk),
+    ("what_the_disk_did_not_take_is_not_committed", &[MKFS], failed_disk),
 ];
 
 fn libnfs() {
@@ -40,8 +42,13 @@ fn libnfs() {
     let own = own.to_str().expect("a path that is text");
     printed("nfs-cp", &[&url("d0/e0/f 0"), own]);
     assert!(fs::read(own).expect("it is there") == fs::read(&big).expect("it is there"));
-    // libnfs 4.0 opens no file in the root: it mounts the empty path and gives up.
     printed("nfs-cp", &[own, &url("d1/copy")]);
+    // Of a file in the root libnfs takes the empty path for the export, mounts it, asks for
+    // exports, and gives up, whatever the server says: it needs one more name, or not to ask.
+    fs::write(served.join("f"), "in the root").expect("room");
+    assert_eq!(printed("nfs-cat", &[&url("./f")]), b"in the root");
+    let alone = format!("{}&auto-traverse-mounts=0", url("f"));
+    assert_eq!(printed("nfs-cat", &[&alone]), b"in the root");
     assert!(
         fs::read(served.join("d1/copy")).expect("it is there") == fs::read(own).expect("it is")
     );
@@ -108,10 +115,18 @@ fn fragments() {
     assert_eq!(fs::read(served.join("f")).expect("it is there"), [7; 8_192]);
 }
 
-/// A file system of one megabyte, gone with this.
-struct Small(std::path::PathBuf);
+/// A file system that is mounted, gone with this.
+struct Mounted(PathBuf);
 
-impl Drop for Small {
+impl Mounted {
+    fn new(words: &[&str], at: PathBuf) -> Mounted {
+        let status = Command::new("mount").args(words).arg(&at).status();
+        assert!(status.expect("it starts").success());
+        Mounted(at)
+    }
+}
+
+impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(&self.0).status();
     }
@@ -122,10 +137,7 @@ fn full_disk() {
     let (served, own) = (folder.join("served"), folder.join("own"));
     fs::create_dir_all(&served).expect("room");
     fs::write(&own, vec![7; 4_000_000]).expect("room");
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=1m", "wsnfs"]).arg(&served);
-    assert!(mount.status().expect("it starts").success());
-    let _small = Small(served.clone());
+    let _small = Mounted::new(&["-t", "tmpfs", "-o", "size=1m", "wsnfs"], served.clone());
     let serving = serving(&served);
     let refused = within(&serving, async {
         let (nfs, root) = mounted(OURS, Path::new("/"), false).await;
@@ -133,5 +145,48 @@ fn full_disk() {
     });
     assert!(matches!(refused, Err(Error::Status(Status::NoSpace))), "{refused:?}");
     assert_eq!(fs::read_dir(&served).expect("a directory").count(), 0);
+    drop(serving);
+}
+
+/// A disk of 64 MB that has room for 16: the system takes what is written, and fails when it is to
+/// be on the disk.
+fn failed_disk() {
+    let folder = Folder::new("failed");
+    let (below, served) = (folder.join("below"), folder.join("served"));
+    for dir in [&below, &served] {
+        fs::create_dir_all(dir).expect("room");
+    }
+    let _below = Mounted::new(&["-t", "tmpfs", "-o", "size=16m", "wsnfs"], below.clone());
+    let image = below.join("image");
+    let made = fs::File::create(&image).and_then(|file| file.set_len(64 << 20));
+    made.expect("room");
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.args(["-q", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard"]).arg(&image);
+    assert!(mkfs.status().expect("it starts").success());
+    let image = image.to_str().expect("a path that is text");
+    let _disk = Mounted::new(&["-o", "loop", image], served.clone());
+    // No room is left below.
+    let _ = fs::write(below.join("fill"), vec![0; 16 << 20]);
+    let serving = serving(&served);
+    within(&serving, async {
+        let (nfs, root) = mounted(OURS, Path::new("/"), false).await;
+        let file = nfs.create(&root, b"f", 0o644).await.expect("the system has it");
+        let data = vec![7; 1_000_000];
+        let written = nfs.write(&file, 0, &data, Stable::Unstable).await;
+        let verifier = written.expect("the system has it").verifier;
+        let committed = nfs.commit(&file).await;
+        let is_failed =
+            |error: &Error| matches!(error, Error::Status(Status::NoSpace | Status::Io));
+        assert!(committed.as_ref().is_err_and(is_failed), "{committed:?}");
+        // Another client that has written to the file: the system does not fail again.
+        let again = nfs.commit(&file).await;
+        assert!(again.as_ref().map_or_else(is_failed, |now| *now != verifier), "{again:?}");
+        for stable in [Stable::DataSync, Stable::FileSync] {
+            let file = nfs.create(&root, &[b'0' + stable as u8], 0o644).await.expect("it is made");
+            let written = nfs.write(&file, 0, &data, stable).await;
+            assert!(written.as_ref().is_err_and(is_failed), "{stable:?} {written:?}");
+        }
+    });
+    // It ends before the disk does.
     drop(serving);
 }

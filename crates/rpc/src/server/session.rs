@@ -68,6 +68,7 @@ impl Session {
     /// # Errors
     /// End the connection, after what is left of the output.
     pub fn go_on(&mut self, server: &mut Server, now: Instant) -> Result<(), SessionError> {
+        let mut has_carried_out = false;
         while !self.is_full() {
             let record = match self.records.next_record() {
                 Ok(Some(record)) => record,
@@ -77,7 +78,7 @@ impl Session {
                     return Err(error.into());
                 }
             };
-            (self.since, self.is_half) = (now, false);
+            (self.since, self.is_half, has_carried_out) = (now, false, true);
             let at = record::begin(&mut self.out);
             let malformed = server.drops.of(DropReason::RpcMalformed);
             let most = self.record_max;
@@ -90,7 +91,8 @@ impl Session {
                 }
             }
         }
-        if self.records.is_inside() && !self.is_half {
+        // The time of calls that were carried out is not the peer's.
+        if self.records.is_inside() && !self.is_half && !has_carried_out {
             (self.since, self.is_half) = (now, true);
         }
         Ok(())

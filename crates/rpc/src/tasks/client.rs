@@ -5,11 +5,13 @@
 use core::future::Future;
 use core::net::SocketAddr;
 use std::io;
+use std::sync::Arc;
 
 use base::KeyedHash;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
+use super::spares::Spares;
 use super::{Datagrams, over_datagrams, over_streams};
 use crate::client::{CallError, Config};
 use crate::xdr::{Decode, Decoder, Encode};
@@ -25,7 +27,7 @@ pub(super) struct Asked {
 pub(super) type Answer = oneshot::Sender<Result<Vec<u8>, CallError>>;
 
 /// Arguments that are encoded already.
-pub(super) struct Encoded(Vec<u8>);
+pub(super) struct Encoded(pub(super) Vec<u8>);
 
 impl Encode for Encoded {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -39,7 +41,10 @@ const QUEUE: usize = 16;
 /// A client of one version of a program. Clones share its connection; the task ends when all of
 /// them are gone.
 #[derive(Clone, Debug)]
-pub struct Client(mpsc::Sender<Asked>);
+pub struct Client {
+    asked: mpsc::Sender<Asked>,
+    spares: Arc<Spares>,
+}
 
 impl Client {
     /// Over streams, which `connect` makes: one for the first call, another when it has ended. Xids
@@ -54,8 +59,9 @@ impl Client {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (asked, calls) = mpsc::channel(QUEUE);
-        tokio::spawn(over_streams::run(config, first_xid, connect, calls));
-        Client(asked)
+        let spares = Arc::new(Spares::default());
+        tokio::spawn(over_streams::run(config, first_xid, connect, calls, spares.clone()));
+        Client { asked, spares }
     }
 
     /// Over datagrams to `server`. Replies from elsewhere are not looked at. `secret` as for
@@ -71,7 +77,7 @@ impl Client {
     ) -> Client {
         let (asked, calls) = mpsc::channel(QUEUE);
         tokio::spawn(over_datagrams::run(config, secret, socket, server, calls));
-        Client(asked)
+        Client { asked, spares: Arc::default() }
     }
 
     /// Call a procedure and wait for its results.
@@ -84,7 +90,9 @@ impl Client {
         args: &A,
     ) -> Result<R, CallError> {
         let results = self.call_raw(procedure, args).await?;
-        Ok(Decoder::whole(&results)?)
+        let decoded = Decoder::whole(&results);
+        self.recycle(results);
+        Ok(decoded?)
     }
 
     /// Call a procedure; its results as bytes, for types that borrow from them.
@@ -96,12 +104,22 @@ impl Client {
         procedure: u32,
         args: &A,
     ) -> Result<Vec<u8>, CallError> {
-        let mut encoded = Vec::new();
+        let mut encoded = self.buffer();
         args.encode(&mut encoded);
         let (reply, replied) = oneshot::channel();
         let asked = Asked { procedure, args: Encoded(encoded), reply };
         // The task lives as long as a handle; it is gone if the runtime ends.
-        self.0.send(asked).await.map_err(|_| CallError::Disconnected)?;
+        self.asked.send(asked).await.map_err(|_| CallError::Disconnected)?;
         replied.await.map_err(|_| CallError::Disconnected)?
+    }
+    /// An empty buffer, for the data of a call; if there is one, one that was used before.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.spares.take()
+    }
+
+    /// A buffer that is no longer used, for a later call: one of [`Client::buffer`], or the results
+    /// of [`Client::call_raw`].
+    pub fn recycle(&self, buffer: Vec<u8>) {
+        self.spares.put(buffer);
     }
 }

@@ -50,6 +50,7 @@ mod datagrams;
 mod over_datagrams;
 mod over_streams;
 mod server;
+mod spares;
 mod streams;
 
 pub use client::Client;

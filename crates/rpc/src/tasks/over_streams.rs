@@ -6,6 +6,7 @@
 use core::future::{Future, pending};
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::mpsc;
@@ -13,6 +14,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::Clock;
 use super::client::{Answer, Asked};
+use super::spares::Spares;
 use crate::client::{CallError, CallId, Config, StreamClient};
 use crate::limits::CONNECT_TIMEOUT;
 
@@ -21,6 +23,7 @@ struct Task {
     waiting: HashMap<CallId, Answer>,
     calls: usize,
     clock: Clock,
+    spares: Arc<Spares>,
 }
 
 /// Serve the handles until all are gone.
@@ -29,6 +32,7 @@ pub(super) async fn run<C, F, S>(
     first_xid: u32,
     mut connect: C,
     mut asked: mpsc::Receiver<Asked>,
+    spares: Arc<Spares>,
 ) where
     C: FnMut() -> F,
     F: Future<Output = io::Result<S>>,
@@ -36,7 +40,7 @@ pub(super) async fn run<C, F, S>(
 {
     let (calls, clock) = (config.calls, Clock::start());
     let client = StreamClient::new(config, first_xid);
-    let mut task = Task { client, waiting: HashMap::new(), calls, clock };
+    let mut task = Task { client, waiting: HashMap::new(), calls, clock, spares };
     while let Some(call) = asked.recv().await {
         if call.reply.is_closed() {
             continue;
@@ -65,6 +69,7 @@ impl Task {
                 let _ = call.reply.send(Err(error));
             }
         }
+        self.spares.put(call.args.0);
     }
 
     /// The calls that wait have no replies; the first of them is told why.
@@ -141,7 +146,12 @@ impl Task {
     fn replies(&mut self) -> Result<(), CallError> {
         while let Some((id, results)) = self.client.next_reply()? {
             if let Some(reply) = self.waiting.remove(&id) {
-                let _ = reply.send(results.map(<[u8]>::to_vec));
+                let results = results.map(|results| {
+                    let mut copy = self.spares.take();
+                    copy.extend_from_slice(results);
+                    copy
+                });
+                let _ = reply.send(results);
             }
         }
         Ok(())

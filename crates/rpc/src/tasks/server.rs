@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{DropReason, Drops};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::spares::Spares;
 use crate::record;
 use crate::server::{Server, Transport};
 
@@ -18,6 +19,7 @@ pub struct Servers {
     free: Arc<Semaphore>,
     may_block: bool,
     beside: Mutex<Drops>,
+    pub(super) spares: Spares,
 }
 
 /// What servers have done. Those that are at work are not counted.
@@ -58,7 +60,7 @@ impl Servers {
         let servers: Vec<Server> = (0..calls.max(1)).map(|_| make()).collect();
         let free = Arc::new(Semaphore::new(servers.len()));
         let (idle, beside) = (Mutex::new(servers), Mutex::new(Drops::default()));
-        Arc::new(Servers { idle, free, may_block, beside })
+        Arc::new(Servers { idle, free, may_block, beside, spares: Spares::default() })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Server>> {
@@ -104,14 +106,16 @@ impl Servers {
         let permit = self.free.clone().acquire_owned().await.ok()?;
         let server = self.idle().pop();
         let mut taken = Taken { server, servers: self.clone(), _permit: permit };
-        let mut work = move || {
+        let work = move || {
             let server = taken.server.as_mut()?;
-            let mut out = Vec::new();
+            let mut out = taken.servers.spares.take();
             let at = match transport {
                 Transport::Stream => record::begin(&mut out),
                 Transport::Datagram => 0,
             };
-            if !server.answer(&message, from, transport, most, &mut out) {
+            let is_answered = server.answer(&message, from, transport, most, &mut out);
+            taken.servers.spares.put(message);
+            if !is_answered {
                 return None;
             }
             if transport == Transport::Stream {

@@ -95,7 +95,8 @@ pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
 ) -> io::Result<()> {
     let (reader, writer) = split(stream);
     let (replies, replied) = mpsc::channel(limits.calls.max(1));
-    tokio::try_join!(calls(servers, reader, from, limits, replies), write(writer, replied))?;
+    let writing = write(servers.clone(), writer, replied);
+    tokio::try_join!(calls(servers, reader, from, limits, replies), writing)?;
     Ok(())
 }
 
@@ -115,7 +116,11 @@ async fn calls(
     loop {
         loop {
             let record = match records.next_record() {
-                Ok(Some(record)) => record.to_vec(),
+                Ok(Some(record)) => {
+                    let mut copy = servers.spares.take();
+                    copy.extend_from_slice(record);
+                    copy
+                }
                 Ok(None) => break,
                 Err(error) => {
                     servers.count(DropReason::RpcRecord);
@@ -161,6 +166,7 @@ fn invalid(error: SessionError) -> io::Error {
 
 /// Write replies. A peer that takes none of one for too long ends the connection.
 async fn write(
+    servers: Arc<Servers>,
     mut writer: impl AsyncWrite + Unpin,
     mut replied: mpsc::Receiver<Reply>,
 ) -> io::Result<()> {
@@ -176,6 +182,7 @@ async fn write(
         if replied.is_empty() {
             timeout(STALL.into(), writer.flush()).await??;
         }
+        servers.spares.put(reply);
         drop(permit);
     }
     writer.shutdown().await

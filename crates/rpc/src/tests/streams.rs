@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration as Time;
 
@@ -135,4 +136,60 @@ fn a_session_that_owes_too_much_carries_out_nothing_more() {
     }
     assert!(session.output().len() < 6_000_000, "{}", session.output().len());
     assert_eq!(server.answered(), 5);
+}
+
+/// A peer that sends these bytes again and again, one at a time, and takes all that it is sent.
+struct Dribbling {
+    bytes: &'static [u8],
+    sent: usize,
+}
+
+impl io::Read for Dribbling {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if self.sent == 10_000 {
+            return Ok(0);
+        }
+        room[0] = self.bytes[self.sent % self.bytes.len()];
+        self.sent += 1;
+        Ok(1)
+    }
+}
+
+impl io::Write for Dribbling {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A reply to a call of nobody: its mark, xid, REPLY, and that it was accepted.
+const NOT_ASKED: &[u8] =
+    &[0x80, 0, 0, 24, 7, 7, 7, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A second passes whenever somebody looks.
+fn a_second_a_look() -> Instant {
+    static LOOKS: AtomicU64 = AtomicU64::new(1);
+    Instant::ZERO + Duration::from_secs(LOOKS.fetch_add(1, Ordering::Relaxed))
+}
+
+#[test]
+fn a_peer_that_sends_byte_by_byte_has_no_more_time_than_others() {
+    // Empty fragments without end, and a long record.
+    for bytes in [&[0_u8, 0, 0, 0][..], &[0x80, 0, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0]] {
+        let mut stream = Dribbling { bytes, sent: 0 };
+        let ended = serve(&mut server(), &mut stream, peer(), RECORD_BYTES, a_second_a_look);
+        let error = ended.expect_err("it takes too long");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        assert!(stream.sent <= HALF_RECORD.as_nanos() as usize / 1_000_000_000);
+        // A reply that never ends, and one that nobody has asked for.
+        for bytes in [bytes, NOT_ASKED] {
+            let connect = || Ok(Dribbling { bytes, sent: 0 });
+            let client = Tcp::connect(Config::new(PROGRAM, 3), 7, a_second_a_look, connect);
+            let called = client.expect("a stream").call::<_, u32>(2, &());
+            assert!(matches!(called, Err(CallError::TimedOut)), "{called:?}");
+        }
+    }
 }

@@ -75,7 +75,6 @@ pub(super) fn libnfs(bench: &Workbench) -> Result<()> {
     trees(bench)?;
     let host = Host::without_tap(bench)?;
     let _running = nfsd(bench, &host, &[])?;
-    // libnfs 4.0 opens no file in the root: it mounts the empty path and gives up.
     std::fs::create_dir(bench.path("served").join("sub"))?;
     let url = "nfs://127.0.0.1/sub/copy?nfsport=2049&mountport=2049";
     let large = bench.path("own").join("large");
@@ -90,6 +89,11 @@ pub(super) fn libnfs(bench: &Workbench) -> Result<()> {
     let small = "nfs://127.0.0.1/sub/small?nfsport=2049&mountport=2049";
     let printed = bench.run(host.command("nfs-cat").arg(small), LIMIT)?;
     ensure!(printed == "a line\n", "{printed}");
+    // For a file in the root libnfs mounts the empty path, and then gives up by itself.
+    std::fs::write(bench.path("served").join("top"), "another\n")?;
+    let top = "nfs://127.0.0.1/./top?nfsport=2049&mountport=2049";
+    let printed = bench.run(host.command("nfs-cat").arg(top), LIMIT)?;
+    ensure!(printed == "another\n", "{printed}");
     Ok(())
 }
 

@@ -1,0 +1,96 @@
+//! Over datagrams: how much is on its way at a time. Time is virtual.
+
+use core::net::SocketAddr;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::KeyedHash;
+use rpc::client::Config;
+use rpc::tasks::{Client, Datagrams, serve_datagrams};
+use tokio::sync::{Mutex, mpsc};
+
+use super::{Rig, pattern};
+use crate::client::{Nfs, Reader, Writer, mount};
+use crate::limits::DATAGRAM_IN_FLIGHT_BYTES;
+
+/// Datagrams that were sent to the server and not answered: how many now, and at most.
+#[derive(Default)]
+struct Flying {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// One end of a path in memory.
+struct End {
+    to: mpsc::UnboundedSender<Vec<u8>>,
+    from: Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
+    /// At the client's end.
+    flying: Option<Arc<Flying>>,
+}
+
+fn address() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], 700))
+}
+
+impl Datagrams for End {
+    async fn send(&self, datagram: &[u8], _: SocketAddr) -> io::Result<()> {
+        if let Some(flying) = &self.flying {
+            let now = flying.now.fetch_add(1, Ordering::SeqCst) + 1;
+            flying.most.fetch_max(now, Ordering::SeqCst);
+        }
+        self.to.send(datagram.to_vec()).map_err(io::Error::other)
+    }
+
+    async fn receive(&self, room: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let Some(datagram) = self.from.lock().await.recv().await else {
+            return core::future::pending().await;
+        };
+        if let Some(flying) = &self.flying {
+            flying.now.fetch_sub(1, Ordering::SeqCst);
+        }
+        room[..datagram.len()].copy_from_slice(&datagram);
+        Ok((datagram.len(), address()))
+    }
+}
+
+/// A client of a program, and what it has on its way.
+fn client(rig: &Rig, program: u32) -> (Client, Arc<Flying>) {
+    let (to_server, at_server) = mpsc::unbounded_channel();
+    let (to_client, at_client) = mpsc::unbounded_channel();
+    let flying = Arc::new(Flying::default());
+    let near = End { to: to_server, from: Mutex::new(at_client), flying: Some(flying.clone()) };
+    let far = End { to: to_client, from: Mutex::new(at_server), flying: None };
+    tokio::spawn(serve_datagrams(rig.servers.clone(), far, KeyedHash::new(3, 4), 64));
+    let config = Config::new(program, 3);
+    (Client::over_datagrams(config, KeyedHash::new(5, 6), near, address()), flying)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_on_its_way_than_the_buffer_of_a_socket_takes() {
+    let rig = Rig::new();
+    let root = mount(&client(&rig, crate::mount::PROGRAM).0, b"/").await.expect("an export");
+    let data = pattern(3_000_001);
+    for transfer in [1_024, 8_192, 32_768] {
+        let (client, flying) = client(&rig, crate::proto::PROGRAM);
+        let nfs = Nfs::over_datagrams(client).with_transfer(transfer);
+        let name = transfer.to_string();
+        let file = nfs.create(&root, name.as_bytes(), 0o644).await.expect("it is made");
+        let mut writer = Writer::new(&nfs, file);
+        for piece in data.chunks(transfer as usize) {
+            writer.write(piece.to_vec()).await.expect("it is written");
+        }
+        writer.finish().await.expect("it is committed");
+        assert!(fs::read(rig.tree().join(&name)).expect("it is there") == data);
+        let mut reader = Reader::new(&nfs, file, data.len() as u64);
+        let mut got = Vec::new();
+        while let Some(chunk) = reader.next().await.expect("data") {
+            got.extend_from_slice(chunk.data());
+        }
+        assert!(got == data);
+        let most = flying.most.load(Ordering::SeqCst);
+        assert!(most * transfer as usize <= DATAGRAM_IN_FLIGHT_BYTES, "{most} of {transfer}");
+        assert!(most > 1, "{transfer}");
+    }
+}
