@@ -60,6 +60,7 @@ pub fn all() -> Vec<Seed> {
     let (message, record) = crate::rpc::whole_call();
     seeds.push(("rpc_message", "dump".to_owned(), message));
     seeds.push(("rpc_record", "dump".to_owned(), record));
+    seeds.push(("telnet", "agreed".to_owned(), crate::telnet::whole_talk()));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds
 }

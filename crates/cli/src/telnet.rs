@@ -2,10 +2,11 @@
 //! (RFC 1184).
 //!
 //! Called by: `lib.rs`. `run` has the loop, `keyboard` what is typed or read, `prompt` what the
-//! user says to the tool itself.
+//! user says to the tool itself, `log` what the ends said to each other.
 
 mod args;
 mod keyboard;
+mod log;
 mod prompt;
 mod run;
 mod screen;
@@ -17,6 +18,7 @@ pub(crate) use args::Args;
 use crate::clock::Interrupt;
 use crate::network::{Connection, Network};
 use crate::{Outcome, output};
+use log::Log;
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
@@ -24,10 +26,11 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let Some(mut network) = Network::open(&args.outside, "telnet", &interrupt)? else {
         return Ok(Outcome::Interrupted);
     };
+    let log = Log::create(args.log.as_deref(), network.now())?;
     let Some(connection) = connected(&mut network, args, &interrupt)? else {
         return Ok(Outcome::Interrupted);
     };
-    run::run(args, network, connection, &interrupt)
+    run::run(args, network, connection, log, &interrupt)
 }
 
 /// A connection to the first address of the host that answers; `None` after Ctrl-C.

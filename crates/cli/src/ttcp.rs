@@ -7,16 +7,19 @@
 mod args;
 mod data;
 mod ends;
+mod errors;
 mod file;
 mod host;
 mod one_thread;
 mod plan;
 mod progress;
 mod report;
+mod role;
 mod run;
 mod stream;
 mod two_threads;
 mod udp;
+mod values;
 mod wrap;
 
 use anyhow::{Result, anyhow};
@@ -27,6 +30,7 @@ use crate::clock::Interrupt;
 use crate::{Outcome, output};
 use plan::Plan;
 use report::host::Found;
+use role::Role;
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
@@ -36,7 +40,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let plan = Plan::new(args)?;
     let interrupt = Interrupt::install()?;
-    let interrupted = match host::Role::is_asked_for(args) {
+    let interrupted = match Role::is_asked_for(args) {
         true => with_a_host(args, &plan, &interrupt)?,
         false => in_memory(args, &plan, &interrupt)?,
     };

@@ -5,7 +5,6 @@
 //! `engine` the router in it. docs/router.md; docs/decisions/0079-privileges.md.
 
 mod args;
-mod bell;
 mod engine;
 mod parent;
 mod report;

@@ -57,6 +57,8 @@
 //! - The device need not filter frames for other stations, nor join group addresses.
 //! - The MTU does not change while the device is in use.
 
+#[cfg(target_os = "linux")]
+mod alarm;
 pub mod busy;
 #[cfg(feature = "capture")]
 pub mod capture;
@@ -96,6 +98,8 @@ use mbuf::{Mbuf, Pool};
 
 use mitigation::Threshold;
 
+#[cfg(target_os = "linux")]
+pub use alarm::Alarm;
 pub use doorbell::Doorbell;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use peer_groups::peer_groups;
@@ -193,6 +197,13 @@ pub trait Device: Send {
     #[cfg(unix)]
     fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
+    }
+
+    /// [`Device::rx_burst`] for a caller that hands on by itself what is other stacks' of a device
+    /// that several share. First is what these have handed over, and how many frames that are is
+    /// returned before the number of all.
+    fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
+        (0, self.rx_burst(pool, into))
     }
 
     /// The VLAN tags that frames have on the wire but not here: a port of a trunk inserts and
@@ -306,6 +317,11 @@ impl<D: Device + ?Sized> Device for Box<D> {
     #[cfg(unix)]
     fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         (**self).as_fd()
+    }
+
+    #[inline]
+    fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
+        (**self).rx_burst_unsteered(pool, into)
     }
 
     fn tags(&self) -> vlan::Tags {

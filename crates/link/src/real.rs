@@ -8,15 +8,12 @@
 
 use core::fmt;
 use core::num::NonZeroU64;
-use core::task::Waker;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::task::Wake;
 use std::time::Instant as Monotone;
 
 use base::{Duration, Instant};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::{Errno, read, write};
+use device::Alarm;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::{Bridge, Lateness};
 
@@ -47,20 +44,6 @@ impl fmt::Display for Gone {
 
 impl core::error::Error for Gone {}
 
-/// An eventfd, by which devices without a descriptor wake the thread.
-struct Bell(OwnedFd);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        // It fails only if the counter is full, and then it is readable.
-        let _ = write(&self.0, &1_u64.to_ne_bytes());
-    }
-}
-
 /// Polling interval of a device that can neither wake nor be waited on.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -69,8 +52,8 @@ pub struct Runner {
     bridge: Bridge,
     timing: Timing,
     epoch: Monotone,
-    bell: Arc<Bell>,
-    waker: Waker,
+    /// By which devices without a descriptor wake the thread.
+    alarm: Alarm,
     /// How much later than planned the thread ran.
     pauses: Lateness,
 }
@@ -81,10 +64,9 @@ impl Runner {
     /// # Errors
     /// The system has no descriptor left.
     pub fn new(bridge: Bridge, timing: Timing) -> std::io::Result<Runner> {
-        let bell = Arc::new(Bell(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
-        let waker = Waker::from(bell.clone());
+        let alarm = Alarm::new()?;
         let (epoch, pauses) = (Monotone::now(), Lateness::default());
-        Ok(Runner { bridge, timing, epoch, bell, waker, pauses })
+        Ok(Runner { bridge, timing, epoch, alarm, pauses })
     }
 
     /// The time of the bridge.
@@ -153,7 +135,7 @@ impl Runner {
     fn sleep(&mut self, until: Instant) -> Instant {
         let mut due = self.bridge.next_event().min(until);
         for device in self.bridge.devices_mut() {
-            if device.as_fd().is_some() || device.arm(&self.waker) {
+            if device.as_fd().is_some() || device.arm(self.alarm.waker()) {
                 continue;
             }
             if device.rx_ready() {
@@ -167,7 +149,7 @@ impl Runner {
             tv_nsec: (span % 1_000_000_000) as i64,
         };
         let mut asked = Vec::with_capacity(3);
-        asked.push(PollFd::new(&self.bell.0, PollFlags::IN));
+        asked.push(PollFd::new(&self.alarm, PollFlags::IN));
         for (end, device) in self.bridge.devices().enumerate() {
             let room =
                 if self.bridge.wants_room(end) { PollFlags::OUT } else { PollFlags::empty() };
@@ -178,7 +160,7 @@ impl Runner {
         match poll(&mut asked, Some(&timeout)) {
             // Frames from a device have no planned time.
             Ok(1..) | Err(Errno::INTR) => {
-                let _ = read(&self.bell.0, &mut [0; 8]);
+                self.alarm.silence();
                 self.now()
             }
             _ => due,

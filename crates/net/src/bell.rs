@@ -1,16 +1,21 @@
 //! How a thread sleeps and is woken: a doorbell, or, where devices have descriptors, a poll(2) that
-//! the same doorbell interrupts through an eventfd.
+//! the same doorbell interrupts through an [`device::Alarm`].
 //!
 //! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread.
 
+use core::time::Duration;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Instant;
 
+#[cfg(target_os = "linux")]
+use device::Alarm;
 use device::Doorbell;
+#[cfg(target_os = "linux")]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Polling interval of a device that cannot wake (see `Device::arm`).
-pub const LOOK_INTERVAL: core::time::Duration = core::time::Duration::from_millis(1);
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 #[cfg(target_os = "linux")]
 pub(crate) use crate::descriptors::Descriptor;
@@ -25,7 +30,7 @@ pub(crate) struct ThreadBell {
     bell: Doorbell,
     waker: Waker,
     #[cfg(target_os = "linux")]
-    alarm: core::cell::OnceCell<Option<alarm::Alarm>>,
+    alarm: core::cell::OnceCell<Option<Alarm>>,
 }
 
 struct Ring(Doorbell);
@@ -72,10 +77,10 @@ impl ThreadBell {
         #[cfg(not(target_os = "linux"))]
         match *at {}
         #[cfg(target_os = "linux")]
-        match self.alarm.get_or_init(alarm::Alarm::new) {
+        match self.alarm.get_or_init(|| Alarm::new().ok()) {
             Some(alarm) => {
                 if self.bell.hand_over(alarm.waker()) {
-                    alarm.sleep(at, timeout);
+                    sleep_at(alarm, at, timeout);
                 }
                 self.bell.disarm();
             }
@@ -88,59 +93,14 @@ impl ThreadBell {
     }
 }
 
+/// Sleep until a ring, until `at` is readable or until `timeout` has passed. A signal may end it
+/// earlier.
 #[cfg(target_os = "linux")]
-mod alarm {
-    //! An eventfd: a ring writes to it, which ends the poll(2).
-
-    use core::time::Duration;
-    use std::os::fd::OwnedFd;
-    use std::sync::Arc;
-    use std::task::{Wake, Waker};
-
-    use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-
-    use super::Descriptor;
-
-    pub(super) struct Alarm {
-        counter: Arc<Counter>,
-        waker: Waker,
-    }
-
-    struct Counter(OwnedFd);
-
-    impl Wake for Counter {
-        fn wake(self: Arc<Counter>) {
-            self.wake_by_ref();
-        }
-
-        fn wake_by_ref(self: &Arc<Counter>) {
-            // The write fails only if the counter is full; then it is readable as well.
-            let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
-        }
-    }
-
-    impl Alarm {
-        /// `None` if the system has no descriptor left.
-        pub(super) fn new() -> Option<Alarm> {
-            let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-            let counter = Arc::new(Counter(fd));
-            Some(Alarm { waker: Waker::from(counter.clone()), counter })
-        }
-
-        pub(super) fn waker(&self) -> &Waker {
-            &self.waker
-        }
-
-        /// Sleep until a ring, until `at` is readable or until `timeout` has passed. A signal may
-        /// end it earlier.
-        pub(super) fn sleep(&self, at: &Descriptor, timeout: Option<Duration>) {
-            let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
-            let mut fds =
-                [PollFd::new(&self.counter.0, PollFlags::IN), PollFd::new(at, PollFlags::IN)];
-            let polled = poll(&mut fds, timeout.as_ref());
-            if polled.is_ok() && !fds[0].revents().is_empty() {
-                let _ = rustix::io::read(&self.counter.0, &mut [0; 8]);
-            }
-        }
+fn sleep_at(alarm: &Alarm, at: &Descriptor, timeout: Option<Duration>) {
+    let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+    let mut fds = [PollFd::new(alarm, PollFlags::IN), PollFd::new(at, PollFlags::IN)];
+    let polled = poll(&mut fds, timeout.as_ref());
+    if polled.is_ok() && !fds[0].revents().is_empty() {
+        alarm.silence();
     }
 }

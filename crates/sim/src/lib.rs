@@ -8,6 +8,7 @@
 mod adversaries;
 mod adversary;
 pub mod app;
+mod applications;
 pub mod background;
 mod between;
 mod event_queue;

@@ -11,12 +11,13 @@ use crate::code::{
 };
 use crate::editor::{Echo, Editor};
 use crate::engine::{Counts, Engine};
+use crate::forwardmask::Mask;
+use crate::mode::Mode;
 use crate::nvt::{Decoder, Encoder};
 use crate::options::Side;
 use crate::out::Out;
 use crate::parser::Item;
-use crate::server::Mode;
-use crate::slc::Table;
+use crate::slc::{self, Table};
 use crate::suboption;
 
 const OURS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
@@ -52,7 +53,7 @@ pub struct Client {
     encoder: Encoder,
     decoder: Decoder,
     display: Vec<u8>,
-    forwardmask: [u8; 32],
+    forwardmask: Mask,
     /// The server lets us stop output by itself (RFC 1372).
     is_flow_on: bool,
     restarts_on_any: bool,
@@ -82,13 +83,13 @@ impl Client {
         Client {
             engine,
             settings,
-            table: Table::default(),
+            table: Table::client(),
             mode: Mode::default(),
             editor: Editor::default(),
             encoder: Encoder::default(),
             decoder: Decoder::default(),
             display: Vec::new(),
-            forwardmask: [0; 32],
+            forwardmask: Mask::default(),
             is_flow_on: true,
             restarts_on_any: false,
             is_stopped: false,
@@ -132,17 +133,22 @@ impl Client {
         &self.table
     }
 
+    /// The user wants another character for a function, or none.
+    pub fn set_character(&mut self, function: u8, character: Option<u8>) {
+        let flush = self.table.entry(function).flags & slc::FLUSH;
+        let entry = slc::Entry::new(slc::VALUE | flush, character.unwrap_or(slc::NONE));
+        if self.table.set(function, entry) && self.is_linemode() {
+            self.engine.sub(LINEMODE, &[LM_SLC, function, entry.flags, entry.value]);
+        }
+    }
+
     /// Is LINEMODE in force?
     pub fn is_linemode(&self) -> bool {
         self.engine.options.is_on(Side::Us, LINEMODE)
     }
 
     fn echo(&self) -> Echo {
-        Echo {
-            is_on: !self.engine.options.is_on(Side::Him, ECHO),
-            is_literal: self.mode.lit_echo,
-            is_soft_tab: self.mode.soft_tab,
-        }
+        Echo { is_on: !self.engine.options.is_on(Side::Him, ECHO), is_literal: self.mode.lit_echo }
     }
 
     /// The window has another size.
@@ -251,7 +257,7 @@ impl Client {
                 if self.asked_lines == Some(true) {
                     self.want_old_lines(true);
                 }
-                self.forwardmask = [0; 32];
+                self.forwardmask = Mask::default();
                 self.forward(false);
             }
             (Side::Him, SGA | ECHO, _) if !self.edits() => self.forward(false),
@@ -295,12 +301,13 @@ impl Client {
                     self.engine.sub(LINEMODE, &[&[LM_SLC], &answer[..]].concat());
                 }
             }
-            [DO, LM_FORWARDMASK, ref mask @ ..] if mask.len() <= 32 => {
-                self.forwardmask = core::array::from_fn(|i| mask.get(i).copied().unwrap_or(0));
+            [DO, LM_FORWARDMASK, ref octets @ ..] => {
+                let Some(mask) = Mask::parse(octets) else { return false };
+                self.forwardmask = mask;
                 self.engine.sub(LINEMODE, &[WILL, LM_FORWARDMASK]);
             }
             [DONT, LM_FORWARDMASK] => {
-                let was_on = core::mem::take(&mut self.forwardmask) != [0; 32];
+                let was_on = core::mem::take(&mut self.forwardmask) != Mask::default();
                 if was_on {
                     self.engine.sub(LINEMODE, &[WONT, LM_FORWARDMASK]);
                 }

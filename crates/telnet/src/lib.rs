@@ -11,7 +11,9 @@ mod client;
 pub mod code;
 mod editor;
 mod engine;
+mod forwardmask;
 pub mod limits;
+mod mode;
 mod nvt;
 mod options;
 mod out;
@@ -21,11 +23,15 @@ pub mod slc;
 mod suboption;
 #[cfg(test)]
 mod tests;
+mod transcript;
+mod words;
 
 pub use client::{Client, Settings};
-pub use editor::Editor;
+pub use editor::{Echo, Editor, Typed};
 pub use engine::Counts;
+pub use mode::Mode;
 pub use options::{Options, Side};
 pub use out::Out;
 pub use parser::{Item, Parser};
-pub use server::{Event, Mode, Server};
+pub use server::{Event, Server};
+pub use transcript::{Direction, Transcript};

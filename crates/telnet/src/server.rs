@@ -8,49 +8,22 @@
 //! Limits: `OUT_BYTES` is for the program to watch. Counters: [`Counts`].
 
 use crate::code::{
-    ABORT, AO, AYT, BINARY, BRK, DM, DO, EC, ECHO, EL, EOF, IAC, IP, LFLOW, LINEMODE, LM_MODE,
-    LM_SLC, NAWS, NEW_ENVIRON, SEND, SGA, STATUS, SUSP, TIMING_MARK, TSPEED, TTYPE, WILL,
+    ABORT, AO, AYT, BINARY, BRK, DM, DO, EC, ECHO, EL, EOF, IAC, IP, LFLOW, LINEMODE,
+    LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS, NEW_ENVIRON, SEND, SGA, STATUS, SUSP, TIMING_MARK,
+    TSPEED, TTYPE, WILL, WONT,
 };
 use crate::engine::{Counts, Engine};
+use crate::forwardmask::Forwarding;
+use crate::mode::Mode;
 use crate::nvt::{Decoder, Encoder};
 use crate::options::Side;
 use crate::out::Out;
 use crate::parser::Item;
-use crate::slc::{self, Table};
+use crate::slc::{self, Entry, Table};
 use crate::suboption;
 
 const OURS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
 const HIS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
-
-/// Who does what of a terminal's work (RFC 1184 section 2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mode {
-    /// The client edits lines.
-    pub edit: bool,
-    /// The client sends signals as commands.
-    pub trapsig: bool,
-    /// The client shows tabs as spaces.
-    pub soft_tab: bool,
-    /// The client shows control characters as they are.
-    pub lit_echo: bool,
-}
-
-impl Mode {
-    /// The bit of an acknowledgement.
-    pub const ACK: u8 = 4;
-
-    /// The bits, without [`Mode::ACK`].
-    pub fn mask(self) -> u8 {
-        let bit = |is_on: bool, bit: u8| if is_on { bit } else { 0 };
-        bit(self.edit, 1) | bit(self.trapsig, 2) | bit(self.soft_tab, 8) | bit(self.lit_echo, 16)
-    }
-
-    /// Of the bits.
-    pub fn from_mask(mask: u8) -> Mode {
-        let is_on = |bit| mask & bit != 0;
-        Mode { edit: is_on(1), trapsig: is_on(2), soft_tab: is_on(8), lit_echo: is_on(16) }
-    }
-}
 
 /// What the user did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +69,7 @@ pub struct Server {
     /// the client was told.
     flow: (bool, bool),
     told_flow: (bool, bool),
+    forwarding: Forwarding,
 }
 
 /// What a client does before it is told otherwise (RFC 1372 section 4).
@@ -111,7 +85,7 @@ impl Server {
         engine.request(Side::Us, SGA, true);
         Server {
             engine,
-            table: Table::default(),
+            table: Table::server(),
             encoder: Encoder::default(),
             decoder: Decoder::default(),
             events: Vec::new(),
@@ -125,6 +99,7 @@ impl Server {
             has_environment: false,
             flow: FLOW,
             told_flow: FLOW,
+            forwarding: Forwarding::default(),
         }
     }
 
@@ -207,6 +182,10 @@ impl Server {
                 self.engine.request(Side::Us, ECHO, echo);
             }
         }
+        let agreed = [slc::FORW1, slc::FORW2].map(|function| self.table.value(function));
+        if let (true, Some(mask)) = (is_linemode, self.forwarding.next(agreed)) {
+            self.engine.sub(LINEMODE, &mask);
+        }
         if !is_linemode || self.is_outstanding || self.asked == Some(self.wanted) {
             return;
         }
@@ -219,13 +198,33 @@ impl Server {
     }
 
     /// The program's terminal has another character for a function.
-    pub fn set_character(&mut self, function: u8, value: Option<u8>) {
-        let (level, value) = (slc::VALUE, value.unwrap_or(slc::NONE));
-        let flags = self.table.entry(function).flags & (slc::FLUSHIN | slc::FLUSHOUT);
-        let is_new = self.table.set(function, slc::Entry::new(level | flags, value));
-        if is_new && self.is_linemode() {
-            self.engine.sub(LINEMODE, &[LM_SLC, function, level | flags, value]);
+    pub fn set_character(&mut self, function: u8, character: Option<u8>) {
+        let flush = self.table.entry(function).flags & slc::FLUSH;
+        self.propose(function, Entry::new(slc::VALUE | flush, character.unwrap_or(slc::NONE)));
+    }
+
+    /// Signals drop what was typed and what is shown, or they do not.
+    pub fn set_flush(&mut self, on: bool) {
+        for function in [slc::IP, slc::ABORT, slc::SUSP] {
+            let entry = self.table.entry(function);
+            let flush = if on { slc::flush_of(function) } else { 0 };
+            if self.table.has(function) {
+                self.propose(function, Entry::new(entry.level() | flush, entry.value));
+            }
         }
+    }
+
+    fn propose(&mut self, function: u8, entry: Entry) {
+        if self.table.set(function, entry) && self.is_linemode() {
+            self.engine.sub(LINEMODE, &[LM_SLC, function, entry.flags, entry.value]);
+        }
+    }
+
+    /// Beside the end of a line, these characters send what is typed. A client has two by FORW1 and
+    /// FORW2; it is asked to forward at those that it has not so (RFC 1184 section 2.3).
+    pub fn set_forwarding(&mut self, characters: &[u8]) {
+        self.forwarding.set(characters);
+        self.pump();
     }
 
     /// What the program wrote.
@@ -305,6 +304,7 @@ impl Server {
             (Side::Him, LFLOW, true) => self.told_flow = FLOW,
             (Side::Him, LINEMODE, _) => {
                 (self.asked, self.client, self.is_outstanding) = (None, None, false);
+                self.forwarding.reset();
                 self.events.push(Event::Linemode(is_on));
             }
             _ => {}
@@ -362,8 +362,7 @@ impl Server {
                     self.events.push(Event::Characters);
                 }
             }
-            // WILL or WONT FORWARDMASK: an answer.
-            [_, crate::code::LM_FORWARDMASK, ..] => {}
+            [verb @ (WILL | WONT), LM_FORWARDMASK, ..] => self.forwarding.answered(verb == WILL),
             _ => return false,
         }
         true

@@ -42,6 +42,37 @@ pub const XOFF: u8 = 16;
 pub const FORW1: u8 = 17;
 /// Sends the line.
 pub const FORW2: u8 = 18;
+/// Moves the cursor to the left by a character.
+pub const MCL: u8 = 19;
+/// Moves the cursor to the right by a character.
+pub const MCR: u8 = 20;
+/// Moves the cursor to the left by a word.
+pub const MCWL: u8 = 21;
+/// Moves the cursor to the right by a word.
+pub const MCWR: u8 = 22;
+/// Moves the cursor to the beginning of the line.
+pub const MCBOL: u8 = 23;
+/// Moves the cursor to the end of the line.
+pub const MCEOL: u8 = 24;
+/// What is typed is inserted from now on.
+pub const INSRT: u8 = 25;
+/// What is typed replaces what is under the cursor from now on.
+pub const OVER: u8 = 26;
+/// Erases the character under the cursor.
+pub const ECR: u8 = 27;
+/// Erases to the right up to the end of a word.
+pub const EWR: u8 = 28;
+/// Erases from the beginning of the line to the cursor.
+pub const EBOL: u8 = 29;
+/// Erases from the cursor to the end of the line.
+pub const EEOL: u8 = 30;
+
+/// The names of the functions, from 1 on, as RFC 1184 has them behind `SLC_`.
+pub const NAMES: [&str; FUNCTIONS] = [
+    "SYNCH", "BRK", "IP", "AO", "AYT", "EOR", "ABORT", "EOF", "SUSP", "EC", "EL", "EW", "RP",
+    "LNEXT", "XON", "XOFF", "FORW1", "FORW2", "MCL", "MCR", "MCWL", "MCWR", "MCBOL", "MCEOL",
+    "INSRT", "OVER", "ECR", "EWR", "EBOL", "EEOL",
+];
 
 /// The function does not exist.
 pub const NOSUPPORT: u8 = 0;
@@ -58,6 +89,8 @@ pub const ACK: u8 = 128;
 pub const FLUSHIN: u8 = 64;
 /// Output is flushed with the function.
 pub const FLUSHOUT: u8 = 32;
+/// Both.
+pub const FLUSH: u8 = FLUSHIN | FLUSHOUT;
 
 /// No character: the function has none.
 pub const NONE: u8 = 255;
@@ -77,7 +110,8 @@ impl Entry {
         Entry { flags, value }
     }
 
-    fn level(self) -> u8 {
+    /// [`NOSUPPORT`], [`CANTCHANGE`], [`VALUE`] or [`DEFAULT`].
+    pub const fn level(self) -> u8 {
         self.flags & LEVEL
     }
 }
@@ -99,6 +133,31 @@ const UNIX: [(u8, u8, u8); 13] = [
     (FORW2, VALUE, NONE),
 ];
 
+/// Commands that every end has, and for which a Unix terminal has no character.
+const COMMANDS: [(u8, u8); 4] = [(SYNCH, 0), (BRK, 0), (AO, FLUSHOUT), (AYT, 0)];
+
+/// Functions inside the line, with the characters of Emacs where a terminal has nothing else for
+/// them; the others have none until the user or the server says one.
+const MOTION: [(u8, u8); 12] = [
+    (MCL, 2),
+    (MCR, 6),
+    (MCWL, NONE),
+    (MCWR, NONE),
+    (MCBOL, 1),
+    (MCEOL, 5),
+    (INSRT, NONE),
+    (OVER, NONE),
+    (ECR, NONE),
+    (EWR, NONE),
+    (EBOL, NONE),
+    (EEOL, 11),
+];
+
+/// What a Unix terminal flushes with a function.
+pub(crate) fn flush_of(function: u8) -> u8 {
+    UNIX.iter().find(|&&(f, ..)| f == function).map_or(0, |&(_, flags, _)| flags & FLUSH)
+}
+
 /// The characters of an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -106,18 +165,27 @@ pub struct Table {
     current: [Entry; FUNCTIONS + 1],
 }
 
-impl Default for Table {
-    /// Those of a Unix terminal.
-    fn default() -> Table {
+impl Table {
+    /// A client's: the characters of a Unix terminal, and those of the editor.
+    pub fn client() -> Table {
+        let commands = COMMANDS.map(|(function, flush)| (function, VALUE | flush, NONE));
+        Table::of(commands, MOTION.map(|(function, value)| (function, VALUE, value)))
+    }
+
+    /// A server's: what its program's terminal has no characters for is for the client to choose.
+    pub fn server() -> Table {
+        let choose = |(function, _)| (function, DEFAULT, NONE);
+        Table::of(COMMANDS.map(choose), MOTION.map(choose))
+    }
+
+    fn of(commands: [(u8, u8, u8); COMMANDS.len()], motion: [(u8, u8, u8); MOTION.len()]) -> Table {
         let mut entries = [Entry::new(NOSUPPORT, NONE); FUNCTIONS + 1];
-        for (function, flags, value) in UNIX {
+        for (function, flags, value) in UNIX.into_iter().chain(commands).chain(motion) {
             entries[usize::from(function)] = Entry::new(flags, value);
         }
         Table { defaults: entries, current: entries }
     }
-}
 
-impl Table {
     /// The entry of a function.
     pub fn entry(&self, function: u8) -> Entry {
         self.current.get(usize::from(function)).copied().unwrap_or_default()
@@ -127,6 +195,16 @@ impl Table {
     pub fn value(&self, function: u8) -> Option<u8> {
         let entry = self.entry(function);
         (entry.level() != NOSUPPORT && entry.value != NONE).then_some(entry.value)
+    }
+
+    /// Does the function exist at both ends, with a character or without one?
+    pub fn has(&self, function: u8) -> bool {
+        self.entry(function).level() != NOSUPPORT
+    }
+
+    /// The first of these functions that has this character.
+    pub fn function(&self, among: &[u8], character: u8) -> Option<u8> {
+        among.iter().copied().find(|&function| self.value(function) == Some(character))
     }
 
     /// Set a function here, default and current; `true` if that is a change.
@@ -190,9 +268,9 @@ impl Table {
             }
             (DEFAULT, _) => {
                 // The other end leaves the choice to us.
-                *ours = default;
-                let flags = if default.level() == DEFAULT { NOSUPPORT } else { default.flags };
-                Some((flags, default.value))
+                let is_theirs = default.level() == DEFAULT;
+                *ours = if is_theirs { Entry::new(NOSUPPORT, NONE) } else { default };
+                Some((ours.flags, ours.value))
             }
             (_, NOSUPPORT) if default.level() == NOSUPPORT => Some((NOSUPPORT, NONE)),
             (CANTCHANGE, CANTCHANGE) => {

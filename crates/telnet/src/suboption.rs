@@ -85,7 +85,7 @@ pub(crate) fn read_environment(contents: &[u8]) -> Option<Vec<(String, String)>>
 }
 
 /// Names with their values; what is no text or too long is left out.
-fn variables(bytes: &[u8]) -> Vec<(String, Option<String>)> {
+pub(crate) fn variables(bytes: &[u8]) -> Vec<(String, Option<String>)> {
     let mut found: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
     let mut rest = bytes.iter().copied();
     while let Some(byte) = rest.next() {

@@ -1,5 +1,8 @@
 //! Both ends, joined or alone, against what the RFCs say and against any bytes.
 
 mod asked;
+mod editing;
+mod forwarding;
 mod joined;
 mod pieces;
+mod transcript;

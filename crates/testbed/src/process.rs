@@ -5,7 +5,7 @@
 use std::io::Read;
 use std::process::{Child, ExitStatus};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -67,9 +67,38 @@ impl Drop for Running {
     }
 }
 
-/// Poll `so` every 50 ms, for `time` at most; true as soon as it holds.
+/// Poll `so` every 50 ms, for `time` at most, however long a look takes; true as soon as it holds.
+/// A look that has begun in time counts.
 pub fn until(time: Duration, mut so: impl FnMut() -> bool) -> bool {
     const STEP: Duration = Duration::from_millis(50);
-    let looks = time.as_millis() / STEP.as_millis();
-    (0..looks).any(|_| so() || (thread::sleep(STEP), false).1) || so()
+    let began = Instant::now();
+    loop {
+        if so() {
+            return true;
+        }
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        thread::sleep(left.min(STEP));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_that_of_all_looks_together() {
+        let (mut looks, look) = (0, Duration::from_millis(60));
+        let slow = || {
+            thread::sleep(look);
+            looks += 1;
+            false
+        };
+        assert!(!until(2 * look, slow));
+        // Counted by 50 ms it would be more.
+        assert!((1..=2).contains(&looks), "{looks} looks");
+        assert!(until(Duration::ZERO, || true), "one look at least");
+    }
 }

@@ -95,6 +95,8 @@ pub mod tcp {
 
 /// The trait of everything that moves frames, and its implementations.
 pub mod device {
+    #[cfg(target_os = "linux")]
+    pub use device::Alarm;
     #[cfg(feature = "capture")]
     pub use device::capture;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};

@@ -2,6 +2,8 @@
 //!
 //! Called by: clap, then `run.rs`.
 
+use std::path::PathBuf;
+
 use wirespeed::IpVersion;
 
 use super::prompt::Escape;
@@ -37,6 +39,9 @@ pub(crate) struct Args {
     /// Say this user's name to the server
     #[arg(short = 'l', long, value_name = "NAME")]
     pub(super) user: Option<String>,
+    /// Write what is negotiated to this file, in words and bytes; data is counted, not shown
+    #[arg(long, value_name = "FILE")]
+    pub(super) log: Option<PathBuf>,
     /// IPv4 only
     #[arg(short = '4')]
     v4: bool,

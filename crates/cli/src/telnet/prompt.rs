@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use telnet::{Client, code};
+use telnet::{Client, code, slc};
 
 /// What is shown before a command.
 pub(super) const PROMPT: &str = "telnet> ";
@@ -14,11 +14,13 @@ close, quit           end the connection and the tool
 send WHAT             ip, brk, abort, susp, eof, ao, ayt, ec, el, synch, nop or escape
 mode line|character   lines that are edited here, or characters as they are typed
 set escape CHARACTER  ^X, a character, or none
+set WHAT CHARACTER    the same for a special character, by its name in `slc`
+slc                   the special characters on which the ends agreed
 status                what the two ends agreed on
 An empty line goes on.
 ";
 
-/// The character that stops for a command.
+/// The character that stops for a command, or stands for another function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Escape(pub(super) Option<u8>);
 
@@ -89,15 +91,31 @@ pub(super) fn command(line: &str, client: &mut Client, escape: &mut Escape) -> N
             client.want_lines(is(what, "line"));
             Next::Connection
         }
-        [word, "escape", what] if is(word, "set") => match what.parse() {
-            Ok(new) => {
-                *escape = new;
-                Next::Connection
-            }
-            Err(why) => Next::Again(format!("{why}\n")),
-        },
+        ["slc"] => Next::Show(characters(client)),
+        [word, what, character] if is(word, "set") => set(what, character, client, escape),
         _ => Next::Again(format!("There is no such command. There are:\n{HELP}")),
     }
+}
+
+fn set(what: &str, character: &str, client: &mut Client, escape: &mut Escape) -> Next {
+    let new: Escape = match character.parse() {
+        Ok(new) => new,
+        Err(why) => return Next::Again(format!("{why}\n")),
+    };
+    let function = slc::NAMES.iter().zip(1..).find(|(name, _)| name.eq_ignore_ascii_case(what));
+    match function {
+        _ if what == "escape" => *escape = new,
+        Some((_, function)) => client.set_character(function, new.0),
+        None => return Next::Again(format!("there is no '{what}': escape, or one of `slc`\n")),
+    }
+    Next::Connection
+}
+
+/// The functions that both ends have.
+fn characters(client: &Client) -> String {
+    let table = client.table();
+    let all = slc::NAMES.iter().zip(1..).filter(|&(_, function)| table.has(function));
+    all.map(|(name, function)| format!("{name:<6} {}\n", Escape(table.value(function)))).collect()
 }
 
 fn send(what: &str, client: &mut Client, escape: Escape) -> Next {

@@ -11,11 +11,12 @@ use anyhow::{Context, Result};
 use rustix::event::PollFlags;
 use signal_hook::consts::SIGWINCH;
 use telnet::limits::OUT_BYTES;
-use telnet::{Client, Settings};
+use telnet::{Client, Direction, Settings};
 use wirespeed::Instant;
 
 use super::args::{Args, PORT};
 use super::keyboard::{Keyboard, Read};
+use super::log::Log;
 use super::prompt::{self, Escape, Next, PROMPT};
 use super::screen::Screen;
 use crate::clock::Interrupt;
@@ -47,6 +48,7 @@ struct Talk<'a> {
     network: Network,
     connection: Connection,
     client: Client,
+    log: Log,
     interrupt: &'a Interrupt,
     terminal: Option<Terminal>,
     keyboard: Keyboard,
@@ -78,6 +80,7 @@ pub(super) fn run(
     args: &Args,
     network: Network,
     connection: Connection,
+    log: Log,
     interrupt: &Interrupt,
 ) -> Result<Outcome> {
     let (window, signalled) = UnixStream::pair().context("cannot make a pair of sockets")?;
@@ -94,6 +97,7 @@ pub(super) fn run(
         network,
         connection,
         client: Client::new(settings(args)),
+        log,
         interrupt,
         terminal,
         keyboard,
@@ -197,8 +201,10 @@ impl Talk<'_> {
             match self.network.read(&mut self.connection, &mut room) {
                 Ok(0) => self.is_closed = true,
                 Ok(len) => {
+                    let now = self.network.now();
+                    self.log.note(Direction::Received, &room[..len], now);
                     self.client.receive(&room[..len]);
-                    self.keyboard.heard(self.network.now());
+                    self.keyboard.heard(now);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -220,7 +226,10 @@ impl Talk<'_> {
                 continue;
             }
             match self.network.write(&mut self.connection, bytes, is_urgent) {
-                Ok(len) => out.sent(len),
+                Ok(len) => {
+                    self.log.note(Direction::Sent, &bytes[..len], self.network.now());
+                    out.sent(len);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("the connection broke"),

@@ -210,6 +210,7 @@ impl Session {
         if let Ok(termios) = self.pty.termios() {
             self.setting.characters = Setting::of(&termios).characters;
         }
+        self.tell();
     }
 
     /// Look how the terminal is set, and say what is new.
@@ -221,6 +222,9 @@ impl Session {
             if old != new {
                 self.server.set_character(function, (new != 0).then_some(new));
             }
+        }
+        if before.flushes != self.setting.flushes {
+            self.server.set_flush(self.setting.flushes);
         }
         self.tell();
         if before.is_external != self.setting.is_external
@@ -234,6 +238,8 @@ impl Session {
     fn tell(&mut self) {
         self.server.set_mode(self.setting.mode, self.setting.is_echoing);
         self.server.set_flow(self.setting.stops, self.setting.restarts_on_any);
+        let ends = [slc::FORW1, slc::FORW2].map(|function| self.setting.character(function));
+        self.server.set_forwarding(&ends.into_iter().flatten().collect::<Vec<u8>>());
     }
 
     /// Read the terminal, for the user to see.

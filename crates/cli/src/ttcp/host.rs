@@ -12,14 +12,14 @@ use wirespeed::{
     CallError, Counter, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle,
 };
 
-use super::args::Args;
+use super::errors::{NoAnswer, sentence, unreachable};
 use super::one_thread::TICK;
 use super::plan::{Goal, Plan};
 use super::progress::{Interval, Progress};
+use super::role::Role;
 use super::stream::{Input, Output};
 use crate::clock::{Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
-use crate::names;
 use crate::outside::Outside;
 
 /// Keepalive probes. The user timeout is divided into one part more than that: the first probe
@@ -32,52 +32,6 @@ const TURN_BYTES: usize = 256 << 10;
 /// Sleep while something other than the device may become ready: standard input, frames held by a
 /// fault.
 const SHORT: Duration = Duration::from_millis(1);
-
-/// The host did not answer; perhaps there is none.
-#[derive(Debug)]
-pub(super) struct NoAnswer(String);
-
-impl std::fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NoAnswer {}
-
-/// The direction of the transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Transmit(IpAddr),
-    Receive,
-}
-
-impl Role {
-    /// Does the command line ask for a transfer to or from a host?
-    pub(super) fn is_asked_for(args: &Args) -> bool {
-        args.transmit.is_some() || args.receive
-    }
-
-    /// The role on the command line, with the host's name looked up; `None` after Ctrl-C.
-    ///
-    /// # Errors
-    /// The errors of [`names::resolve`].
-    pub(super) fn of(
-        args: &Args,
-        outside: &mut Outside,
-        interrupt: &Interrupt,
-    ) -> Result<Option<Role>> {
-        let Some(host) = &args.transmit else { return Ok(Some(Role::Receive)) };
-        let options = (&args.outside, &args.names);
-        let version = match (args.v4, args.v6) {
-            (true, _) => Some(IpVersion::V4),
-            (_, true) => Some(IpVersion::V6),
-            _ => None,
-        };
-        let address = names::resolve(outside, options, host, version, interrupt)?;
-        Ok(address.map(Role::Transmit))
-    }
-}
 
 /// The result of a transfer.
 pub(super) struct Moved {
@@ -401,43 +355,5 @@ impl<'a> Transfer<'a> {
             Some(trouble) => format!("{why}; {trouble}"),
             None => why.to_owned(),
         }
-    }
-}
-
-/// What ended a connection, and what to do.
-fn sentence(error: Error) -> &'static str {
-    match error {
-        Error::Refused => {
-            "the host refuses: nobody listens on that port there. Start the other end first"
-        }
-        Error::Reset => "the other end reset the connection: see what it says",
-        Error::TimedOut => {
-            "the host does not answer: is it up, and has it a route back to our --addr?"
-        }
-        Error::Aborted => "the connection was ended on this side",
-        Error::NetworkDown => "the device is gone",
-        Error::NetUnreachable => {
-            "a router has no route to the host's network: look at the routes on the way"
-        }
-        Error::HostUnreachable => {
-            "the host does not answer on its link: is it up, and is the address right?"
-        }
-        Error::ProtocolUnreachable => "the host does not speak TCP",
-        Error::Prohibited => "a router on the way forbids it: ask who runs it",
-    }
-}
-
-fn unreachable(error: wirespeed::ConnectError) -> String {
-    match error {
-        wirespeed::ConnectError::Unreachable(reason) => {
-            format!(
-                "{}. Give an --addr A/B whose network it is in, or --via GATEWAY",
-                reason.meaning()
-            )
-        }
-        wirespeed::ConnectError::NoAddress => {
-            "no --addr is of its version of IP. Give one".to_owned()
-        }
-        other => format!("{other:?}"),
     }
 }

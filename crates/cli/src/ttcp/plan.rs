@@ -10,7 +10,8 @@ use wirespeed::pair::PairConfig;
 use wirespeed::tcp::Config;
 use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches};
 
-use super::args::{self, Args, Faults, Format, OnOff};
+use super::args::{self, Args, Format, OnOff};
+use super::values::Faults;
 use crate::Usage;
 
 /// A longer write only costs memory.

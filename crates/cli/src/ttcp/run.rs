@@ -5,8 +5,10 @@
 use anyhow::{Error, Result, anyhow};
 
 use super::args::{Args, OnOff};
+use super::errors::NoAnswer;
 use super::plan::Plan;
 use super::report::memory::Measured;
+use super::role::Role;
 use super::wrap::Wrapped;
 use super::{ends, host, one_thread, two_threads};
 use crate::clock::Interrupt;
@@ -24,7 +26,7 @@ pub(super) fn in_memory(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> 
 
 /// A transfer to or from a host that has ended.
 pub(super) struct WithAHost {
-    pub(super) role: host::Role,
+    pub(super) role: Role,
     pub(super) moved: host::Moved,
     pub(super) outside: Outside,
 }
@@ -49,17 +51,17 @@ pub(super) fn with_a_host(
     };
     let opened = Outside::open_with(&args.outside, &settings, interrupt, wrap)?;
     let Some(mut outside) = opened else { return Ok(None) };
-    let Some(role) = host::Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
+    let Some(role) = Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
     let mut transfer = host::Transfer::new(outside, plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
     Ok(Some(WithAHost { role, moved, outside: transfer.outside }))
 }
 
 /// Add what to try if the host did not answer.
-fn hinted(error: Error, role: host::Role, outside: &outside::Args) -> Error {
-    let host::Role::Transmit(host) = role else { return error };
+fn hinted(error: Error, role: Role, outside: &outside::Args) -> Error {
+    let Role::Transmit(host) = role else { return error };
     match outside.hint(host) {
-        Some(hint) if error.is::<host::NoAnswer>() => anyhow!("{error:#}. {hint}"),
+        Some(hint) if error.is::<NoAnswer>() => anyhow!("{error:#}. {hint}"),
         _ => error,
     }
 }

@@ -11,7 +11,7 @@ use wirespeed::Device;
 use wirespeed::device::capture::{Capture, CaptureStatus};
 use wirespeed::device::fault::{Config, Done, Fault, FaultCounts, Rng};
 
-use super::args::Faults;
+use super::values::Faults;
 use crate::clock::since_1970;
 
 /// Handles to the wrappers.

@@ -16,11 +16,11 @@ use router::live::{self, Live};
 use router::metrics::{self, Program};
 use router::orders::Report;
 use rustix::event::PollFlags;
+use wirespeed::device::Alarm;
 use wirespeed::net::{DriverThread, Net, Shards};
 use wirespeed::shard::Shard;
 use wirespeed::{Duration, Instant, Stack, StackConfig};
 
-use super::bell::Bell;
 use super::report;
 use crate::control_service::ControlService;
 
@@ -41,7 +41,7 @@ pub(super) struct Engine {
     live: Live,
     control: ControlService,
     /// Rung when there is news of the sockets of clients, or of DHCP's.
-    bell: Bell,
+    alarm: Alarm,
     /// The kernel's news of links; without it the stacks look for themselves.
     link_news: Option<OwnedFd>,
     pages: Option<http::Server>,
@@ -75,8 +75,8 @@ impl Engine {
             count => Shards::spawn_threads(Shard::group(&of, count), &[]),
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
-        let bell = Bell::new()?;
-        shards.nets().iter().try_for_each(|net| net.wake_for_polled(bell.waker()))?;
+        let alarm = Alarm::new().context("cannot make an event descriptor")?;
+        shards.nets().iter().try_for_each(|net| net.wake_for_polled(alarm.waker().clone()))?;
         let name = |number| match number {
             0 => "router".to_owned(),
             number => format!("router.{number}"),
@@ -92,7 +92,7 @@ impl Engine {
             names,
             live,
             control,
-            bell,
+            alarm,
             link_news,
             pages,
             program,
@@ -152,9 +152,9 @@ impl Engine {
     /// For poll(2).
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let pages = self.pages.iter().flat_map(http::Server::descriptors);
-        let bell = (self.bell.descriptor(), PollFlags::IN);
+        let alarm = (self.alarm.as_fd(), PollFlags::IN);
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
-        self.control.descriptors().chain(pages).chain(news).chain([bell])
+        self.control.descriptors().chain(pages).chain(news).chain([alarm])
     }
 
     /// How long to wait for a descriptor.
@@ -168,7 +168,7 @@ impl Engine {
 
     /// Do what is due, and answer who asks.
     pub(super) fn turn(&mut self) -> Result<()> {
-        self.bell.silence();
+        self.alarm.silence();
         let has_link_news = self.link_news.as_ref().is_some_and(|news| links::hear(news.as_fd()));
         let Engine { live, control, pages, program, names, .. } = self;
         self.due = self.shards.with_stacks(|stacks| {

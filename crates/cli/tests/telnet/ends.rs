@@ -17,6 +17,9 @@ pub(crate) const CASES: &[Case] = &[
     ("a_client_that_reads_nothing_is_not_written_to_without_end", &[], back_pressure),
     ("a_program_that_reads_nothing_is_not_sent_to_without_end", &[], unread),
     ("the_users_terminal_is_as_it_was", &[], restored),
+    ("a_terminal_that_dies_ends_client_and_program", &[], dies),
+    ("a_program_that_leaves_its_terminal_ends_the_session", &[], left),
+    ("a_log_has_what_was_negotiated", &[], logged),
     ("no_server_is_an_error_that_says_so", &[], refused),
     ("a_large_output_arrives_whole", &[], whole),
 ];
@@ -141,6 +144,56 @@ fn restored() {
         user.shows(" icanon", TIMEOUT);
         user.shows(" echo ", TIMEOUT);
     }
+}
+
+fn dies() {
+    let path = file("dead-terminal");
+    let script = format!(
+        "trap 'echo hup >{}; exit' HUP; echo ready; while :; do sleep 0.1; done",
+        path.display()
+    );
+    let running = daemon(&["--most", "1"], &["sh", "-c", &script]);
+    let mut user = client(&[]);
+    user.shows("ready", TIMEOUT);
+    user.vanishes();
+    assert!(user.ends(TIMEOUT).is_some(), "the client goes on");
+    assert!(until(TIMEOUT, || path.exists()), "no SIGHUP");
+    let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
+    assert!(until(TIMEOUT, again), "the session did not end");
+    assert_eq!(running.end_by(Signal::INT).0, 0);
+}
+
+fn left() {
+    let script = "echo last words; exec sleep 2 <&- >&- 2>&-";
+    let running = daemon(&["--most", "1"], &["sh", "-c", script]);
+    let (code, text) = piped(b"", &[]);
+    assert_eq!((code, text.as_str()), (0, "last words\r\n"));
+    // It counts as a session until it ends.
+    let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
+    assert!(until(TIMEOUT, again), "no session is free");
+    let (_, text, _) = running.end_by(Signal::INT);
+    assert!(text.contains("sessions"), "{text}");
+}
+
+fn logged() {
+    let _daemon = daemon(&[], &["cat"]);
+    let path = file("log");
+    let (code, text) = piped(b"not in it\n", &["--log", path.to_str().expect("a name")]);
+    assert_eq!(code, 0, "{text}");
+    let log = std::fs::read_to_string(&path).expect("it is there");
+    for part in [
+        " received DO LINEMODE [ff fd 22]\n",
+        " sent WILL LINEMODE [ff fb 22]\n",
+        " received SB LINEMODE MODE EDIT|TRAPSIG [ff fa 22 01 03 ff f0]\n",
+        " sent SB TTYPE IS xterm [",
+        " sent data, 11 bytes\n",
+        " sent EOF [ff ec]\n",
+    ] {
+        assert!(log.contains(part), "{part:?} is not in {log}");
+    }
+    assert!(!log.contains("not in it"));
+    let (code, text) = piped(b"", &["--log", "/no/such/folder/log"]);
+    assert_eq!((code, text.as_str()), (1, ""));
 }
 
 fn refused() {

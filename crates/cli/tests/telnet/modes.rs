@@ -6,6 +6,8 @@ use crate::fixture::{TIMEOUT, client, daemon, edits_lines};
 
 pub(crate) const CASES: &[Case] = &[
     ("lines_are_edited_by_the_client", &[], lines),
+    ("the_cursor_moves_inside_the_line", &[], motion),
+    ("a_character_that_ends_lines_sends_them", &[], ends_of_lines),
     ("a_program_has_characters_and_lines_again", &[], both),
     ("a_password_is_not_shown", &[], password),
     ("signals_reach_the_program", &[], signals),
@@ -30,6 +32,35 @@ fn lines() {
     user.types(b"\r\x04");
     user.shows("Connection closed by foreign host.", TIMEOUT);
     assert_eq!(user.ends(TIMEOUT).and_then(|status| status.code()), Some(0));
+}
+
+fn motion() {
+    let _daemon = daemon(&[], &["sh", "-c", "echo ready; exec cat"]);
+    let mut user = client(&[]);
+    user.shows("ready", TIMEOUT);
+    edits_lines(&mut user);
+    // Ctrl-A, an arrow, Ctrl-E, Ctrl-B, Delete, which is a key alone.
+    user.types(b"ellx\x01h\x05\x02\x1b[3~o\x01\x1b[C\x0bi\r");
+    user.shows("\r\nhi\r\n", TIMEOUT);
+    user.types(b"\x1dset ecr ^X\r");
+    user.types(b"\x1dslc\r");
+    user.shows("ECR    ^X", TIMEOUT);
+    user.types(b"abc\x01\x18\r");
+    user.shows("\r\nbc\r\n", TIMEOUT);
+}
+
+fn ends_of_lines() {
+    let script = "stty eol ';' noflsh; echo ready; head -c3 | od -An -c; stty -a";
+    let _daemon = daemon(&[], &["sh", "-c", script]);
+    let mut user = client(&[]);
+    user.shows("ready", TIMEOUT);
+    edits_lines(&mut user);
+    // No end of a line.
+    user.types(b"ax\x7fb;");
+    user.shows("a   b   ;", TIMEOUT);
+    // Its own setting is as the program left it.
+    user.shows("eol = ;", TIMEOUT);
+    user.shows(" noflsh", TIMEOUT);
 }
 
 fn both() {

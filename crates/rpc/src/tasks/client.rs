@@ -112,6 +112,7 @@ impl Client {
         self.asked.send(asked).await.map_err(|_| CallError::Disconnected)?;
         replied.await.map_err(|_| CallError::Disconnected)?
     }
+
     /// An empty buffer, for the data of a call; if there is one, one that was used before.
     pub fn buffer(&self) -> Vec<u8> {
         self.spares.take()

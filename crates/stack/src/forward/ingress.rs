@@ -47,11 +47,11 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     // Taps add the tag to what they are shown.
     let tag = port.own_tag.filter(|_| in_bursts && port.taps.is_empty());
     // Taps see a frame at its own shard, once.
-    let deferred = port.outbox.as_ref().filter(|_| port.taps.is_empty());
-    let is_deferred = deferred.inspect(|outbox| outbox.defer()).is_some();
-    let count = match tag {
-        Some(_) => port.device.rx_burst_tagged(pool, frames),
-        None => port.device.rx_burst(pool, frames),
+    let is_unsteered = port.outbox.is_some() && port.taps.is_empty();
+    let (handed_over, count) = match tag {
+        Some(_) => (0, port.device.rx_burst_tagged(pool, frames)),
+        None if is_unsteered => port.device.rx_burst_unsteered(pool, frames),
+        None => (0, port.device.rx_burst(pool, frames)),
     };
     if count == 0 {
         return None;
@@ -59,10 +59,9 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     stack.is_overrun = port.received(count, frames, stack.core.cx.now);
     let link = (port.limits.link, port.mac);
     let ingress = Ingress { port: port_id, link, in_bursts, tag };
-    if !is_deferred {
+    if !is_unsteered {
         return Some(Received { count, bytes: divert(stack, &ingress, frames), link });
     }
-    let handed_over = port.outbox.as_ref().map_or(0, |outbox| outbox.handed_over());
     if handed_over > 0 {
         let (elsewhere, bytes) = of_several(stack, &ingress, frames, handed_over);
         return Some(Received { count: count - elsewhere, bytes, link });

@@ -7,7 +7,7 @@
 //! device spreads its frames by the same hash, the rings carry neighbours' answers alone.
 //! Drop reasons: `shard_ring_full`, `mbuf_exhausted`. Limit: [`RING_FRAMES`].
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,10 +34,6 @@ pub(crate) struct Outbox {
     /// By shard; `None` is the shard itself. Only that shard's thread takes the lock.
     rings: Mutex<Vec<Option<Producer<Mbuf>>>>,
     bells: Vec<Doorbell>,
-    /// The caller of the next burst steers it. Like `handed_over`, of the shard's thread alone.
-    defers: AtomicBool,
-    /// So many frames at the front of the last such burst were handed over by other shards.
-    handed_over: AtomicUsize,
     full: AtomicU64,
     exhausted: AtomicU64,
 }
@@ -57,29 +53,6 @@ impl Outbox {
             self.full.fetch_add(1, Ordering::Relaxed);
             pool.free(frame);
         }
-    }
-
-    /// The next burst is received as the device brings it: call [`Outbox::steer`] for what is left
-    /// of it, but for its first [`Outbox::handed_over`] frames.
-    #[inline(always)]
-    pub(crate) fn defer(&self) {
-        self.defers.store(true, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn takes_deferred(&self) -> bool {
-        let defers = self.defers.load(Ordering::Relaxed);
-        if defers {
-            self.defers.store(false, Ordering::Relaxed);
-        }
-        defers
-    }
-
-    /// So many frames of the last deferred burst are this shard's already, since others handed them
-    /// over.
-    #[inline(always)]
-    pub(crate) fn handed_over(&self) -> usize {
-        self.handed_over.load(Ordering::Relaxed)
     }
 
     /// Is a frame one of another shard's flows?
@@ -181,8 +154,6 @@ pub(super) fn join(
             steering,
             rings: Mutex::new(rings),
             bells: bells.clone(),
-            defers: AtomicBool::new(false),
-            handed_over: AtomicUsize::new(0),
             full: AtomicU64::new(0),
             exhausted: AtomicU64::new(0),
         }));
@@ -221,11 +192,6 @@ impl Device for Queue {
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
         self.receive(into);
-        if self.outbox.takes_deferred() {
-            let handed_over = into.len() - before;
-            self.outbox.handed_over.store(handed_over, Ordering::Relaxed);
-            return handed_over + self.device.rx_burst(pool, into);
-        }
         for _ in 0..ROUNDS_MAX {
             let from = into.len();
             if into.is_full() || self.device.rx_burst(pool, into) == 0 {
@@ -236,6 +202,15 @@ impl Device for Queue {
             }
         }
         into.len() - before
+    }
+
+    /// The caller steers by [`Outbox::steer`] what it does not forward.
+    #[inline]
+    fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
+        let before = into.len();
+        self.receive(into);
+        let handed_over = into.len() - before;
+        (handed_over, handed_over + self.device.rx_burst(pool, into))
     }
 
     #[inline]

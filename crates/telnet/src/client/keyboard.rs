@@ -10,6 +10,21 @@ use crate::limits::FLUSHED_BYTES;
 use crate::options::Side;
 use crate::slc;
 
+/// What keys send that move the cursor, and erase under it, and the functions that they stand for.
+const CURSOR_KEYS: [(&[u8], u8); 11] = [
+    (b"\x1b[D", slc::MCL),
+    (b"\x1bOD", slc::MCL),
+    (b"\x1b[C", slc::MCR),
+    (b"\x1bOC", slc::MCR),
+    (b"\x1b[H", slc::MCBOL),
+    (b"\x1bOH", slc::MCBOL),
+    (b"\x1b[F", slc::MCEOL),
+    (b"\x1bOF", slc::MCEOL),
+    (b"\x1b[1;5D", slc::MCWL),
+    (b"\x1b[1;5C", slc::MCWR),
+    (b"\x1b[3~", slc::ECR),
+];
+
 impl Client {
     /// Input that nobody typed, from a file or a program: sent as it is, LF as the end of a line.
     pub fn input(&mut self, bytes: &[u8]) {
@@ -41,8 +56,28 @@ impl Client {
     }
 
     /// Bytes from the keyboard.
-    pub fn keys(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.key(byte));
+    pub fn keys(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, behind)) = bytes.split_first() {
+            bytes = match self.cursor_key(bytes) {
+                Some(length) => &bytes[length..],
+                None => {
+                    self.key(byte);
+                    behind
+                }
+            };
+        }
+    }
+
+    /// A key of several bytes for a function inside the line, if both ends have the function; the
+    /// number of its bytes. Keys whose bytes come apart are what their bytes are.
+    fn cursor_key(&mut self, bytes: &[u8]) -> Option<usize> {
+        let &(key, function) = CURSOR_KEYS.iter().find(|(key, _)| bytes.starts_with(key))?;
+        let is_text = self.editor.is_literal_next() || self.is_forwarded(key[0]);
+        if is_text || !self.edits() || !self.table.has(function) {
+            return None;
+        }
+        self.editor.edit(function, self.echo(), &mut self.display);
+        Some(key.len())
     }
 
     fn key(&mut self, byte: u8) {
@@ -57,7 +92,7 @@ impl Client {
             self.encoder.end(&mut self.engine.out);
             return;
         }
-        let is_forwarded = self.is_forwarded(byte);
+        let is_forwarded = !self.editor.is_literal_next() && self.is_forwarded(byte);
         match self.editor.key(byte, &self.table, echo, &mut self.display) {
             Typed::Kept if is_forwarded => self.forward(false),
             Typed::Kept => {}
@@ -76,10 +111,9 @@ impl Client {
         }
     }
 
-    /// RFC 1184 2.3-a: characters of the mask send what is typed.
+    /// RFC 1184 2.3-a: characters of the mask send what is typed, those of eight bits with BINARY.
     fn is_forwarded(&self, byte: u8) -> bool {
-        let octet = self.forwardmask[usize::from(byte / 8)];
-        self.is_linemode() && octet & (0x80 >> (byte % 8)) != 0
+        self.is_linemode() && self.forwardmask.has(byte) && (byte < 128 || self.is_binary())
     }
 
     fn is_binary(&self) -> bool {
@@ -88,7 +122,7 @@ impl Client {
 
     /// Send what is typed.
     pub(super) fn forward(&mut self, with_end: bool) {
-        let line = self.editor.take();
+        let line = self.editor.take(self.echo(), &mut self.display);
         let is_binary = self.is_binary();
         self.encoder.data(&line, is_binary, &mut self.engine.out);
         if with_end {
@@ -127,6 +161,10 @@ impl Client {
             (slc::EOR, EOR),
         ];
         let is_it = |&&(function, _): &&(u8, u8)| self.table.value(function) == Some(byte);
+        if traps && self.table.value(slc::SYNCH) == Some(byte) {
+            self.engine.out.synch();
+            return true;
+        }
         let Some(&(function, command)) = commands.iter().find(is_it).filter(|_| traps) else {
             return false;
         };
@@ -136,7 +174,7 @@ impl Client {
 
     fn signalled(&mut self, function: u8, command: u8, byte: u8) {
         // As a terminal does: what was typed is dropped and the character shown.
-        self.editor.take();
+        self.editor.take(self.echo(), &mut self.display);
         self.is_stopped = false;
         if self.echo().is_on {
             self.display.extend([b'^', byte ^ 64]);

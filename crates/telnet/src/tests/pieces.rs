@@ -71,7 +71,7 @@ fn a_change_of_mind_waits_for_the_answer() {
 // RFC 1184 2.4-b.
 #[test]
 fn special_characters_are_agreed_by_level() {
-    let mut table = Table::default();
+    let mut table = Table::client();
     // RFC 1184 section 2.4: a value is taken, and acknowledged once.
     let ours = [slc::EC, slc::VALUE, 8];
     assert_eq!(table.receive(&ours), [slc::EC, slc::VALUE | slc::ACK, 8]);

@@ -62,3 +62,16 @@ fn modes_the_escape_and_the_end() {
     assert_eq!(command("q", &mut client, &mut escape), Next::Close);
     assert!(matches!(command("send", &mut client, &mut escape), Next::Again(_)));
 }
+
+#[test]
+fn special_characters_have_names() {
+    let (mut client, mut escape) = (client(), Escape(Some(29)));
+    assert_eq!(command("set ayt ^T", &mut client, &mut escape), Next::Connection);
+    let Next::Show(text) = command("slc", &mut client, &mut escape) else { panic!("a list") };
+    for line in ["AYT    ^T\n", "IP     ^C\n", "MCBOL  ^A\n", "ECR    none\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+    for line in ["set nothing ^T", "set ayt", "set ayt ^1"] {
+        assert!(matches!(command(line, &mut client, &mut escape), Next::Again(_)), "{line}");
+    }
+}

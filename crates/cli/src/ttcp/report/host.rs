@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use wirespeed::device::fault::Done;
 use wirespeed::{Counter, Stack, Switch};
 
-use super::super::host::{Moved, Role};
+use super::super::host::Moved;
 use super::super::plan::Plan;
+use super::super::role::Role;
 use super::super::wrap::Wrapped;
 use super::{lengths, rate, ratio, round_trip, round_trip_json};
 

@@ -142,6 +142,8 @@ fn every_shard_looks_up_what_the_first_one_does() {
         let (mut found, mut differ) = (0, 0);
         for _ in 0..60 {
             random_change(&mut random, &mut world.shards[0].enter());
+            let [first, second] = [0, 1].map(|n| world.shards[n].enter().routes.has_policy());
+            assert_eq!(second, first, "seed {seed}: policy");
             for _ in 0..20 {
                 let last = [random.below(2), random.below(3), random.below(3)].map(|n| n as u8);
                 let dst = IpAddr::from([203, last[0] & 1, last[1], last[2]]);
@@ -160,6 +162,26 @@ fn every_shard_looks_up_what_the_first_one_does() {
         }
         assert!(found > 500 && differ > 50, "{found} found, {differ} by sender");
     }
+}
+
+/// A shard that missed this would send connections by routes that are not for them.
+#[test]
+fn another_shard_has_a_policy_while_the_first_one_has() {
+    let mut world = World::router(2);
+    let dest = "203.0.113.0/24".parse().expect("a network");
+    let access = Some(Arc::new(Access::Include(Arc::from([7]))));
+    let restricted = Route { access, ..Route::new(dest, Some(host(1, 9, false)), 1) };
+    let rule = Rule::new(10, Action::Table(100));
+    let mut check = |is_on, change: &dyn Fn(&mut Stack)| {
+        change(&mut world.shards[0].enter());
+        let both = [0, 1].map(|n| world.shards[n].enter().routes.has_policy());
+        assert_eq!(both, [is_on; 2]);
+    };
+    check(false, &|_| {});
+    check(true, &|stack| assert!(stack.add_route(restricted.clone())));
+    check(true, &|stack| assert_eq!(stack.add_rule(rule), Ok(())));
+    check(true, &|stack| assert_eq!(stack.remove_route(dest, PortId(1)), 1));
+    check(false, &|stack| assert!(stack.remove_rule(&rule)));
 }
 
 #[test]

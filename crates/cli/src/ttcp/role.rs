@@ -1,0 +1,47 @@
+//! To a host, or from one.
+//!
+//! Called by: `ttcp.rs`, `run.rs` and the reports.
+
+use std::net::IpAddr;
+
+use anyhow::Result;
+use wirespeed::IpVersion;
+
+use super::args::Args;
+use crate::clock::Interrupt;
+use crate::names;
+use crate::outside::Outside;
+
+/// The direction of the transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Transmit(IpAddr),
+    Receive,
+}
+
+impl Role {
+    /// Does the command line ask for a transfer to or from a host?
+    pub(super) fn is_asked_for(args: &Args) -> bool {
+        args.transmit.is_some() || args.receive
+    }
+
+    /// The role on the command line, with the host's name looked up; `None` after Ctrl-C.
+    ///
+    /// # Errors
+    /// The errors of [`names::resolve`].
+    pub(super) fn of(
+        args: &Args,
+        outside: &mut Outside,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Role>> {
+        let Some(host) = &args.transmit else { return Ok(Some(Role::Receive)) };
+        let options = (&args.outside, &args.names);
+        let version = match (args.v4, args.v6) {
+            (true, _) => Some(IpVersion::V4),
+            (_, true) => Some(IpVersion::V6),
+            _ => None,
+        };
+        let address = names::resolve(outside, options, host, version, interrupt)?;
+        Ok(address.map(Role::Transmit))
+    }
+}

@@ -1,0 +1,80 @@
+//! Which characters send what is typed (RFC 1184 section 2.3), beside the ends of lines.
+//!
+//! Called by: `client.rs`, which has a mask, and `server.rs`, which asks for one: one DO or DONT
+//! is on its way at a time, and a mask that was refused is not asked for again.
+
+use crate::code::{DO, DONT, LM_FORWARDMASK};
+
+/// A bit for each character, the highest of the first octet for 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mask([u8; 32]);
+
+impl Mask {
+    pub(crate) fn of(characters: &[u8]) -> Mask {
+        let mut mask = Mask::default();
+        for &character in characters {
+            mask.0[usize::from(character / 8)] |= 0x80 >> (character % 8);
+        }
+        mask
+    }
+
+    /// What is missing at its end is not in it; `None` if it is too long.
+    pub(crate) fn parse(octets: &[u8]) -> Option<Mask> {
+        let at = |i| octets.get(i).copied().unwrap_or(0);
+        (octets.len() <= 32).then(|| Mask(core::array::from_fn(at)))
+    }
+
+    /// Without the zeros at its end.
+    fn octets(&self) -> &[u8] {
+        let len = self.0.iter().rposition(|&octet| octet != 0).map_or(0, |at| at + 1);
+        &self.0[..len]
+    }
+
+    pub(crate) fn has(&self, character: u8) -> bool {
+        self.0[usize::from(character / 8)] & (0x80 >> (character % 8)) != 0
+    }
+}
+
+/// A server's side of it.
+#[derive(Debug, Default)]
+pub(crate) struct Forwarding {
+    /// The characters that are to send what is typed.
+    wanted: Vec<u8>,
+    told: Mask,
+    is_outstanding: bool,
+    is_refused: bool,
+}
+
+impl Forwarding {
+    pub(crate) fn set(&mut self, characters: &[u8]) {
+        self.wanted = characters.to_vec();
+    }
+
+    /// LINEMODE begins or ends: the client has no mask.
+    pub(crate) fn reset(&mut self) {
+        *self = Forwarding { wanted: core::mem::take(&mut self.wanted), ..Forwarding::default() };
+    }
+
+    /// What has to be said to a client that has these characters of FORW1 and FORW2, if anything.
+    /// RFC 1184 2.3-b.
+    pub(crate) fn next(&mut self, agreed: [Option<u8>; 2]) -> Option<Vec<u8>> {
+        if self.is_outstanding || self.is_refused {
+            return None;
+        }
+        let mut missing = self.wanted.clone();
+        missing.retain(|&c| !agreed.contains(&Some(c)) && !matches!(c, b'\r' | b'\n'));
+        let mask = Mask::of(&missing);
+        if mask == self.told {
+            return None;
+        }
+        (self.told, self.is_outstanding) = (mask, true);
+        let verb = if missing.is_empty() { DONT } else { DO };
+        Some([&[verb, LM_FORWARDMASK], mask.octets()].concat())
+    }
+
+    /// WILL, or WONT.
+    pub(crate) fn answered(&mut self, will: bool) {
+        self.is_refused = !will && self.told != Mask::default();
+        self.is_outstanding = false;
+    }
+}
