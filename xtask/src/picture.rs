@@ -15,8 +15,8 @@ const LINE_PX: usize = 19;
 /// Around the text.
 const MARGIN_PX: usize = 16;
 
-/// Experiments with a picture: figures of virtual time, and those of one machine.
-const PLOTTED: [&str; 6] = ["wan", "fair", "mitigation", "elbow", "livelock", "pps"];
+/// Experiments with a picture; most of their figures are of virtual time, the same everywhere.
+const PLOTTED: [&str; 4] = ["wan", "fair", "mitigation", "elbow"];
 
 /// Run the commands and write their files.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `report` has
-//! those of `lab all`.
+//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `report`
+//! has those of `lab all`.
 
 mod report;
 

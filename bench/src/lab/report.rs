@@ -1,5 +1,5 @@
-//! The rows about the report: how long `lab all --quick` takes, and how large its page is. Called by
-//! `mod.rs`. Both are of one run, in this process, on both cores.
+//! The rows about the report: how long `lab all --quick` takes, and how large its page is. Called
+//! by `mod.rs`. Both are of one run, in this process, on both cores.
 
 use std::cell::RefCell;
 use std::thread;

@@ -11,7 +11,9 @@ const ONE: [&str; 10] =
 /// The one document, which has the envelope of all experiments.
 fn document(output: &std::process::Output) -> Value {
     let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
-    for key in ["lab", "version", "machine", "settings", "rows", "fits", "samples", "shows", "notes"] {
+    for key in
+        ["lab", "version", "machine", "settings", "rows", "fits", "samples", "shows", "notes"]
+    {
         assert!(!found[key].is_null(), "no {key}: {found}");
     }
     found

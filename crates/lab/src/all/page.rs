@@ -38,8 +38,8 @@ pub(super) fn html(all: &All) -> String {
     }
     let _ = writeln!(
         out,
-        "<footer class=\"quiet\"><p>Drag in a plot to zoom, double-click for all of it; a name above \
-         it hides its series. Made by <code>{}</code>.</p></footer>",
+        "<footer class=\"quiet\"><p>Drag in a plot to zoom, double-click for all of it; a name \
+         above it hides its series. Made by <code>{}</code>.</p></footer>",
         escaped(&all.command)
     );
     let plots: Vec<Value> = all.ended.iter().filter_map(data).collect();
@@ -192,7 +192,8 @@ fn rows(report: &Report, out: &mut String) {
     let open = if report.plot.is_none() { " open" } else { "" };
     let _ = write!(
         out,
-        "<details{open}><summary>Table, {} rows</summary>\n<div class=\"wide\"><table>\n<thead><tr>",
+        "<details{open}><summary>Table, {} rows</summary>\n<div class=\"wide\"><table>\n\
+         <thead><tr>",
         report.rows.len()
     );
     let class = |format| if format == Format::Text { "" } else { " class=\"number\"" };

@@ -1,7 +1,7 @@
 //! Two figures: their ratio, its interval, and whether they differ.
 //!
-//! Called by: `pair`. The interval is that of the ratio of medians by resampling (Efron, 1979) where
-//! there are single runs; else the spread of both figures at its widest.
+//! Called by: `pair`. The interval is that of the ratio of medians by resampling (Efron, 1979)
+//! where there are single runs; else the spread of both figures at its widest.
 
 /// The share of intervals that hold the true ratio. Many figures are compared at a time: with 95 %
 /// one of twenty that did not change would be said to have.

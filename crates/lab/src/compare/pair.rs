@@ -22,7 +22,8 @@ pub(super) struct Pair<'a> {
 
 /// A figure of both documents.
 pub(super) struct Change {
-    row: Map<String, Value>,
+    /// What its row is called, by column.
+    row: Vec<(String, Value)>,
     key: String,
     unit: String,
     a: f64,
@@ -154,7 +155,7 @@ impl Change {
 
     /// A line for people.
     pub(super) fn line(&self) -> String {
-        let row = self.row.values().map(|value| match value {
+        let row = self.row.iter().map(|(_, value)| match value {
             Value::String(words) => words.clone(),
             other => other.to_string(),
         });
@@ -170,7 +171,7 @@ impl Change {
 
     pub(super) fn as_json(&self) -> Value {
         json!({
-            "row": self.row,
+            "row": self.row.iter().cloned().collect::<Map<String, Value>>(),
             "key": self.key,
             "unit": self.unit,
             "a": self.a,

@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 2_000;
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
-    /// Seconds of a measurement, half of it without the router [default: 0.2, with --quick 0.1]
+    /// Seconds of a measurement, half of it without the router [default: 0.2, with --quick 0.04]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
 }
@@ -69,7 +69,7 @@ impl Row {
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let quick = run.common.quick;
-    let seconds = options.seconds.unwrap_or(if quick { 0.1 } else { 0.2 });
+    let seconds = options.seconds.unwrap_or(if quick { 0.04 } else { 0.2 });
     if !(0.01..=60.0).contains(&seconds) {
         return Err(Error::Usage("--seconds takes 0.01 to 60".to_owned()));
     }
