@@ -4,11 +4,11 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{code, program, run, stderr};
+use common::{code, file, program, run, stderr};
 use serde_json::Value;
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+    file(name, 0).0
 }
 
 fn shown(path: &std::path::Path) -> &str {

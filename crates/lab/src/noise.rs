@@ -56,26 +56,22 @@ impl Noise {
 
     /// The warning; `None` on a quiet machine.
     pub(crate) fn warning(&self, load: f64) -> Option<String> {
+        let varied = match self.spread {
+            spread if spread < 2.0 => format!("{:.0} %", spread * 100.0),
+            spread => format!("{spread:.0} times"),
+        };
         self.noisy.then(|| {
             format!(
-                "Noisy machine: the same loop took {:.0} % longer or shorter from one time to the \
-                 next, and the load average was {load} at the start.",
-                self.spread * 100.0
+                "Noisy machine: the time of one loop varied by {varied} of its median, and the load \
+                 average was {load} at the start."
             )
         })
     }
 }
 
-/// What a noisy machine means for the figures of an experiment.
-pub(crate) fn meaning(experiment: &str) -> &'static str {
-    match is_virtual(experiment) {
-        true => "Virtual time: the figures do not depend on it.",
-        false => {
-            "These figures are in real time: take differences smaller than the spread for noise, \
-             and repeat the run on a quiet machine before you rely on it."
-        }
-    }
-}
+/// What a noisy machine means for figures in real time.
+pub(crate) const MEANING: &str = "These figures are in real time: take differences smaller than \
+    that for noise, and repeat the run on a quiet machine before you rely on it.";
 
 /// How many turns of the loop take [`ONCE`].
 fn calibrated() -> u64 {

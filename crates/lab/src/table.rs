@@ -26,9 +26,8 @@ pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
         envelope.seconds
     );
     let _ = writeln!(text, "{}\n", wrapped(&ran));
-    if let Some(warning) = machine.warning() {
-        let meaning = noise::meaning(envelope.experiment.name);
-        let _ = writeln!(text, "{}\n", wrapped(&format!("{warning} {meaning}")));
+    if let Some(warning) = envelope.warning() {
+        let _ = writeln!(text, "{}\n", wrapped(&format!("{warning} {}", noise::MEANING)));
     }
     rows(report, &mut text);
     if !report.shows.is_empty() {

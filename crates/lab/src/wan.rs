@@ -15,7 +15,7 @@ use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 use sim::goodput::{Outcome, measure_unless};
 
-use crate::figures::{Figures, ends, listed};
+use crate::figures::{Figure, Figures, ends, listed};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
@@ -188,13 +188,21 @@ fn report(
     }
 }
 
+/// The impairment of a row, as part of a sentence.
+fn wrong(row: Figure<'_>) -> &str {
+    match row.text("impairment") {
+        "nothing" => "nothing wrong",
+        other => other,
+    }
+}
+
 /// What the figures show: the least share of each congestion control, and where it is best.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let least = |cc: &&str| {
         let of = figures.rows().filter(|row| row.text("cc") == *cc);
         let [(share, row), _] = ends(of, "share")?;
-        let wrong = format!("{}, {}", row.text("path"), row.text("impairment"));
-        Some((share, format!("{cc} {:.0} % ({wrong})", share * 100.0)))
+        let rate = row.text("path").split(',').next().unwrap_or_default();
+        Some((share, format!("{cc} {:.0} % ({rate}, {})", share * 100.0, wrong(row))))
     };
     let mut each: Vec<(f64, String)> = figures.texts("cc").iter().filter_map(least).collect();
     each.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -206,10 +214,10 @@ fn shows(figures: &Figures<'_>) -> Vec<String> {
         "Over all cells the share goes from {:.0} % ({}, {}) to {:.0} % ({}, {}).",
         low * 100.0,
         worst.text("cc"),
-        worst.text("impairment"),
+        wrong(worst),
         high * 100.0,
         best.text("cc"),
-        best.text("impairment"),
+        wrong(best),
     );
     vec![format!("The least share of a path that each control reaches: {}.", listed(&said)), most]
 }

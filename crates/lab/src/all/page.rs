@@ -137,13 +137,12 @@ fn section(ended: &Ended, out: &mut String) {
     }
     if let End::Done(done) = &ended.end {
         let (report, envelope) = &**done;
-        if let Some(warning) = envelope.machine.warning() {
-            let meaning = noise::meaning(name);
+        if let Some(warning) = envelope.warning() {
             let _ = writeln!(
                 out,
                 "<p class=\"warning\"><strong>{}</strong> {}</p>",
                 escaped(&warning),
-                escaped(meaning)
+                noise::MEANING
             );
         }
         figure(name, report, out);
