@@ -11,7 +11,9 @@ const ONE: [&str; 10] =
 /// The one document, which has the envelope of all experiments.
 fn document(output: &std::process::Output) -> Value {
     let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
-    for key in ["lab", "version", "machine", "settings", "rows", "fits", "samples", "notes"] {
+    for key in
+        ["lab", "version", "machine", "settings", "rows", "fits", "samples", "shows", "notes"]
+    {
         assert!(!found[key].is_null(), "no {key}: {found}");
     }
     found
@@ -155,7 +157,7 @@ fn mitigation_halves_the_interrupts_with_each_level_and_shows_no_step() {
         .collect();
     assert_eq!(bulk.len(), 6);
     assert!(bulk.windows(2).all(|two| two[1] < 0.7 * two[0]), "{bulk:?}");
-    let said = found["notes"].to_string();
+    let said = found["shows"].to_string();
     assert!(said.contains("No step"), "{said}");
     let svg = std::fs::read_to_string(plot).expect("a plot");
     assert!(svg.contains("level 5: 32 segments"));
@@ -198,7 +200,8 @@ fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
             }
         }
         assert_eq!(found["rows"].as_array().expect("rows").len(), rows, "{args:?}");
-        assert!(found["notes"].to_string().contains(note), "{args:?}: {}", found["notes"]);
+        let said = format!("{}{}", found["shows"], found["notes"]);
+        assert!(said.contains(note), "{args:?}: {said}");
         assert!(std::fs::read_to_string(&plot).expect("a plot").contains("wirespeed lab"));
     }
     for seconds in ["0", "-1", "nan", "1e9"] {

@@ -37,6 +37,7 @@ pub use sizes::sizes;
 #[cfg(target_os = "linux")]
 pub use tap::Tapped;
 
+use crate::progress::Progress;
 use crate::{Error, Report, Run};
 use bsd::Library;
 
@@ -274,6 +275,8 @@ fn in_turns(
 ) -> Result<(), Error> {
     let mut rng = device::fault::Rng::new(effort.seed);
     let mut order: Vec<usize> = (0..curve.points.len()).collect();
+    let mut progress = Progress::new(effort.averages as usize * order.len());
+    let mut done = 0;
     for _ in 0..effort.averages {
         for last in (1..order.len()).rev() {
             order.swap(last, rng.below(last + 1));
@@ -282,6 +285,8 @@ fn in_turns(
             if stop() {
                 return Ok(());
             }
+            progress.at(done);
+            done += 1;
             let point = &mut curve.points[at];
             calls(point.bytes, 2)?;
             let (ns, causes) = calls(point.bytes, effort.calls)?;

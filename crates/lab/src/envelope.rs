@@ -2,7 +2,7 @@
 //!
 //! Called by: the lab, which fills it in; the code that prints a report.
 
-use crate::{Experiment, Machine};
+use crate::{Experiment, Machine, noise};
 
 /// The facts about a run.
 pub struct Envelope {
@@ -14,6 +14,14 @@ pub struct Envelope {
     pub seconds: f64,
     /// The run was stopped: rows may be based on fewer runs than asked for.
     pub interrupted: bool,
+}
+
+impl Envelope {
+    /// The warning about a noisy machine, for an experiment that depends on it.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let warning = self.machine.warning();
+        warning.filter(|_| !noise::is_virtual(self.experiment.name))
+    }
 }
 
 /// The version of wirespeed.

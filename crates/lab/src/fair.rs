@@ -14,6 +14,7 @@ use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 
 use crate::contest::{Contest, Flow, Outcome, Whose};
+use crate::figures::{Figures, ends};
 use crate::plot::{Lines, Plot, Series, Strip};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
@@ -170,6 +171,7 @@ fn report(
             column.format = Format::Number(0);
         }
     }
+    let rows: Vec<_> = pairings.iter().map(|p| row(&options.choice, p, &of(p))).collect();
     Report {
         settings: json!({
             "path": options.choice.path_name(),
@@ -180,14 +182,42 @@ fn report(
             "quick": run.common.quick,
             "mtu_bytes": 1500,
         }),
+        shows: shows(&Figures::of(&columns, &rows)),
         columns,
-        rows: pairings.iter().map(|p| row(&options.choice, p, &of(p))).collect(),
+        rows,
         fits: Vec::new(),
         samples: samples.iter().map(sample).collect(),
-        shows: Vec::new(),
         notes,
         plot: Some(Plot::Lines(lines(&options.choice, pairings, samples))),
     }
+}
+
+/// What the figures show: the most even pairing and the most uneven one, and what all flows of a
+/// pairing get together.
+fn shows(figures: &Figures<'_>) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some([(even, first), (uneven, last)]) = ends(figures.rows(), "imbalance") {
+        said.push(match first.text("flows") == last.text("flows") {
+            true => format!(
+                "Of two flows, {}, the larger gets {even:.2} times what the smaller gets.",
+                first.text("flows")
+            ),
+            false => format!(
+                "The queue is shared most evenly by {}, where the larger flow gets {even:.2} times \
+                 what the smaller gets, and least evenly by {}, with {uneven:.2} times.",
+                first.text("flows"),
+                last.text("flows")
+            ),
+        });
+    }
+    if let Some([(low, _), (high, _)]) = ends(figures.rows(), "share") {
+        said.push(format!(
+            "Together the flows of a pairing use {:.0} to {:.0} % of what the path can carry.",
+            low * 100.0,
+            high * 100.0
+        ));
+    }
+    said
 }
 
 /// The values of [`COLUMNS`], in their order.

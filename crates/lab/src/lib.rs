@@ -7,10 +7,13 @@
 //! A new experiment is a module with options and a function from [`Run`] to [`Report`], and an
 //! entry in [`EXPERIMENTS`]. docs/lab.md is the user's guide.
 
+mod all;
+mod compare;
 pub mod contest;
 pub mod elbow;
 mod envelope;
 pub mod fair;
+mod figures;
 pub mod forward;
 mod keep;
 pub mod livelock;
@@ -18,6 +21,7 @@ mod machine;
 mod mitigation;
 #[cfg(target_os = "linux")]
 mod namespace;
+mod noise;
 mod options;
 mod plot;
 mod pool;
@@ -36,7 +40,9 @@ mod wan;
 
 pub use envelope::Envelope;
 pub use machine::Machine;
+pub use noise::Noise;
 pub use options::{Args, Common};
+use options::{Asked, One};
 pub use plot::{Dots, Lines, Panel, Plot, Point, Series, Strip};
 pub use report::{Column, Format, Report, Span};
 
@@ -194,26 +200,54 @@ pub struct Finished {
     pub trouble: Option<Error>,
 }
 
-/// Run the experiment of the command line; `stopped` is polled to end early.
+/// Do what the command line asks for; `stopped` is polled to end early.
 ///
 /// # Errors
 /// [`Error::Usage`] for an invalid command line, and an error for files that cannot be written,
 /// before anything is measured; [`Error::Failed`] if the experiment itself failed.
 pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finished, Error> {
-    args.refuse_unused()?;
-    let common = &args.common;
-    let mut plot = common.plot.as_deref().map(keep::Kept::plot).transpose()?;
-    let mut out = common.out.as_deref().map(keep::Kept::open).transpose()?;
+    match &args.0 {
+        Asked::One(one) => perform_one(one, stopped),
+        Asked::All(options) => all::perform(options, stopped),
+        Asked::Compare(options) => compare::perform(options),
+    }
+}
+
+/// The page of `lab all`, as text; `stopped` is polled to end early.
+///
+/// # Errors
+/// As [`perform`].
+pub fn page(quick: bool, stopped: &(dyn Fn() -> bool + Sync)) -> Result<String, Error> {
+    all::page(quick, stopped)
+}
+
+/// Run one experiment; its report, and the facts about the run.
+fn run_one(
+    one: &One,
+    stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<(Report, Envelope), (Error, Box<Envelope>)> {
     let machine = Machine::now();
-    let run = Run { common, stopped };
+    let run = Run { common: &one.common, stopped };
     let begun = std::time::Instant::now();
-    let report = (args.experiment.run)(&args.matches, &run)?;
+    let report = (one.experiment.run)(&one.matches, &run);
     let envelope = Envelope {
-        experiment: args.experiment,
+        experiment: one.experiment,
         machine,
         seconds: begun.elapsed().as_secs_f64(),
         interrupted: run.is_stopped(),
     };
+    match report {
+        Ok(report) => Ok((report, envelope)),
+        Err(error) => Err((error, Box::new(envelope))),
+    }
+}
+
+fn perform_one(one: &One, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finished, Error> {
+    one.refuse_unused()?;
+    let common = &one.common;
+    let mut plot = common.plot.as_deref().map(keep::Kept::plot).transpose()?;
+    let mut out = common.out.as_deref().map(keep::Kept::open).transpose()?;
+    let (report, envelope) = run_one(one, stopped).map_err(|(error, _)| error)?;
     let document = report.document(&envelope);
     let (mut remarks, mut trouble) = (Vec::new(), None);
     let mut write = |kept: &mut Option<keep::Kept>, text: &dyn Fn() -> Result<String, Error>| {
@@ -226,7 +260,7 @@ pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finis
     write(&mut out, &|| Ok(document.clone()));
     write(&mut plot, &|| match &report.plot {
         Some(plot) => plot.svg(&envelope),
-        None => Err(Error::Failed(format!("{} has no plot", args.experiment.name))),
+        None => Err(Error::Failed(format!("{} has no plot", one.experiment.name))),
     });
     let text = if common.json { document } else { table::text(&report, &envelope) };
     Ok(Finished { text, remarks, interrupted: envelope.interrupted, trouble })

@@ -19,6 +19,7 @@ use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
+use crate::progress::Progress;
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 pub use run::{Load, Outcome, datagram, measure};
@@ -98,8 +99,10 @@ pub fn sweep(
     let much = Load { pps: 2e9 / work.as_nanos() as f64, work, seconds };
     measure(&Load { seconds: seconds / 4.0, ..much })?;
     let most = measure(&much)?.delivered_pps();
-    for _ in 0..rounds {
-        for step in &mut steps {
+    let mut progress = Progress::new(rounds * LOADS.len());
+    for round in 0..rounds {
+        for (at, step) in steps.iter_mut().enumerate() {
+            progress.at(round * LOADS.len() + at);
             if stopped() {
                 return Ok(steps);
             }
@@ -144,7 +147,7 @@ fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
         rows: steps.iter().map(|step| row(step, peak)).collect(),
         fits: Vec::new(),
         samples: steps.iter().map(as_json).collect(),
-        shows: Vec::new(),
+        shows: shows(steps, peak),
         notes: notes(options, steps, peak),
         plot: Some(Plot::Dots(dots(steps))),
     }
@@ -171,16 +174,7 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Vec<String> {
          bytes.",
         options.work
     )];
-    // What was offered, not what was asked for: the rest never reached the receiver.
     let offered = |step| Step::offered(step, peak).map(|times| (step, times));
-    if let Some((last, times)) = steps.iter().rev().find_map(offered) {
-        notes.push(format!(
-            "Offered {times:.1} times what it can take, the receiver delivers {:.0} % of its peak, \
-             and its application has {:.0} % of the processor.",
-            last.delivered_pps() * 100.0 / peak,
-            last.share() * 100.0
-        ));
-    }
     let short = steps.iter().filter_map(offered).filter(|(step, times)| *times < SHORT * step.load);
     let short: Vec<String> =
         short.map(|(step, times)| format!("{times:.1} for {}", step.load)).collect();
@@ -194,6 +188,31 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Vec<String> {
     let unmeasured = steps.iter().filter(|step| step.outcomes.is_empty()).count();
     notes.extend(missing(unmeasured, steps.len(), "rows"));
     notes
+}
+
+/// What the figures show: what the highest load leaves of the peak, and where the rest is lost.
+fn shows(steps: &[Step], peak: f64) -> Vec<String> {
+    // What was offered, not what was asked for: the rest never reached the receiver.
+    let offered = |step| Step::offered(step, peak).map(|times| (step, times));
+    let Some((last, times)) = steps.iter().rev().find_map(offered) else { return Vec::new() };
+    let mut said = vec![format!(
+        "Offered {times:.1} times what it can take, the receiver delivers {:.0} % of its peak of \
+         {:.0} datagrams a second, and its application has {:.0} % of the processor.",
+        last.delivered_pps() * 100.0 / peak,
+        peak,
+        last.share() * 100.0
+    )];
+    let lost = |of: fn(&Outcome) -> f64| last.of(of).unwrap_or(0.0);
+    let (ring, later) = (lost(|o| o.lost_in_ring as f64), lost(|o| o.lost_later as f64));
+    said.push(match ring + later {
+        0.0 => "Nothing was lost at that load.".to_owned(),
+        all => format!(
+            "Of what is lost then, {:.0} % is lost in the interface's ring, where it has cost \
+             nothing.",
+            ring * 100.0 / all
+        ),
+    });
+    said
 }
 
 fn dots(steps: &[Step]) -> Dots {

@@ -6,6 +6,8 @@ use std::fs;
 
 use serde::Serialize;
 
+use crate::noise::Noise;
+
 /// The machine, and how quiet it was when the run began.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -19,10 +21,12 @@ pub struct Machine {
     pub load_average: [f64; 3],
     /// "optimised", or "with debug assertions", which is several times slower.
     pub build: &'static str,
+    /// How evenly it ran.
+    pub noise: Noise,
 }
 
 impl Machine {
-    /// Reads /proc; what cannot be read is "unknown" or 0.
+    /// Reads /proc, where what cannot be read is "unknown" or 0; measures the noise for 100 ms.
     pub fn now() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");
@@ -34,12 +38,29 @@ impl Machine {
         for (slot, word) in load_average.iter_mut().zip(read("/proc/loadavg").split(' ')) {
             *slot = word.parse().unwrap_or_default();
         }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Machine {
             cpu_model: named(model.unwrap_or_default()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores,
             kernel: named(kernel.trim()),
             load_average,
+            noise: Noise::measure(load_average[0], cores),
             build: if cfg!(debug_assertions) { "with debug assertions" } else { "optimised" },
         }
+    }
+
+    /// One line for people.
+    pub(crate) fn line(&self) -> String {
+        let [one, five, fifteen] = self.load_average;
+        let cores = if self.cores == 1 { "core" } else { "cores" };
+        format!(
+            "{}, {} {cores} · Linux {} · load average {one} {five} {fifteen} at the start",
+            self.cpu_model, self.cores, self.kernel
+        )
+    }
+
+    /// The warning about a noisy machine; `None` on a quiet one.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.noise.warning(self.load_average[0])
     }
 }

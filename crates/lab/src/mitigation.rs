@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sim::Cost;
 use sim::interrupts::{Outcome, SEGMENT_BYTES, Transfer, measure};
 
+use crate::figures::{Figure, Figures, ends};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
@@ -150,15 +151,14 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
     let (rows, most) = rows(samples, bulk);
     let near = samples.iter().filter(|s| s.asked.is_near && s.asked.level != Level::default());
     let (near, bulks) = (near.count(), samples.iter().filter(|s| !s.asked.is_near).count());
-    let mut notes = vec![
-        format!(
-            "Virtual time, {} Mb/s, 10 us each way, MTU 1500. An interrupt takes {} ns of the \
+    let mut notes = vec![format!(
+        "Virtual time, {} Mb/s, 10 us each way, MTU 1500. An interrupt takes {} ns of the \
              receiver's processor and a frame {} ns; while it is busy, frames gather by \
              themselves.",
-            options.rate, options.interrupt_cost, options.frame_cost
-        ),
-        verdict(near, most),
-    ];
+        options.rate, options.interrupt_cost, options.frame_cost
+    )];
+    let mut shows = saved(&Figures::of(COLUMNS, &rows));
+    shows.push(verdict(near, most));
     notes.extend(missing(rows.len() - near - bulks, rows.len(), "rows"));
     Report {
         settings: json!({
@@ -173,7 +173,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
         rows,
         fits: Vec::new(),
         samples: samples.iter().map(as_json).collect(),
-        shows: Vec::new(),
+        shows,
         notes,
         plot: Some(Plot::Dots(dots(options, samples))),
     }
@@ -196,6 +196,24 @@ fn rows(samples: &[Sample], bulk: u64) -> (Vec<Vec<Value>>, f64) {
         }
     }
     (rows, most)
+}
+
+/// The sentence about what the levels save in a bulk transfer.
+fn saved(figures: &Figures<'_>) -> Vec<String> {
+    let bulk = figures.rows().filter(|row| row.text("what").starts_with("bulk"));
+    let bulk = bulk.filter(|row| row.number("interrupts_hz").is_some());
+    let Some([(low, least), (high, most)]) = ends(bulk, "level") else { return Vec::new() };
+    let rate = |row: Figure<'_>| row.number("interrupts_hz").unwrap_or(0.0);
+    let mut said = format!(
+        "In a bulk transfer a receiver is interrupted {:.0} times a second at level {low} and \
+         {:.0} times at level {high}",
+        rate(least),
+        rate(most)
+    );
+    if let (Some(all), Some(few)) = (least.number("busy_percent"), most.number("busy_percent")) {
+        said += &format!(", and its processor is busy for {all:.0} and {few:.0} % of the time");
+    }
+    vec![said + "."]
 }
 
 /// The sentence about steps; with sizes missing it makes no statement.

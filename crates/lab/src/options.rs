@@ -1,5 +1,5 @@
 //! The command line of the lab: the experiment's name, options of all or several experiments, and
-//! its own options.
+//! its own options; or `all`, or `compare`.
 //!
 //! Called by: clap, for `wirespeed lab`.
 
@@ -9,11 +9,15 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
-use crate::{EXPERIMENTS, Error, Experiment};
+use crate::{EXPERIMENTS, Error, Experiment, all, compare};
 
 /// The ids of options in [`Common`] that not every experiment uses. An experiment refuses those
 /// that it does not use, because they would not change its figures.
 pub(crate) const SOME: [&str; 3] = ["seeds", "first_seed", "jobs"];
+
+/// The subcommands that are no experiments.
+const ALL: &str = "all";
+const COMPARE: &str = "compare";
 
 /// Options of all experiments, and those of several.
 #[derive(clap::Args, Clone, Debug)]
@@ -60,14 +64,54 @@ impl Common {
     }
 }
 
-/// The parsed command line: an experiment and its options.
-pub struct Args {
+/// The parsed command line.
+#[derive(Debug)]
+pub struct Args(pub(crate) Asked);
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// An experiment.
+    One(One),
+    /// All of them, or several.
+    All(all::Options),
+    /// Two documents, one against the other.
+    Compare(compare::Options),
+}
+
+/// An experiment and its options.
+pub(crate) struct One {
     pub(crate) experiment: &'static Experiment,
     pub(crate) common: Common,
     pub(crate) matches: ArgMatches,
 }
 
+#[cfg(test)]
 impl Args {
+    /// The experiment that is asked for.
+    pub(crate) fn one(&self) -> &One {
+        match &self.0 {
+            Asked::One(one) => one,
+            other => panic!("no experiment: {other:?}"),
+        }
+    }
+}
+
+impl One {
+    /// An experiment with these words as its command line.
+    pub(crate) fn parsed(
+        experiment: &'static Experiment,
+        words: &[String],
+    ) -> Result<One, clap::Error> {
+        let command = command(experiment).no_binary_name(true);
+        One::from(experiment, &command.try_get_matches_from(words)?)
+    }
+
+    fn from(experiment: &'static Experiment, matches: &ArgMatches) -> Result<One, clap::Error> {
+        let common = Common::from_arg_matches(matches)?;
+        Ok(One { experiment, common, matches: matches.clone() })
+    }
+
     /// Refuse options that the experiment does not use.
     pub(crate) fn refuse_unused(&self) -> Result<(), Error> {
         let is_given = |id: &str| self.matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -88,9 +132,9 @@ impl Args {
     }
 }
 
-impl std::fmt::Debug for Args {
+impl std::fmt::Debug for One {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Args").field(&self.experiment.name).field(&self.common).finish()
+        f.debug_tuple("One").field(&self.experiment.name).field(&self.common).finish()
     }
 }
 
@@ -113,6 +157,13 @@ impl clap::Args for Args {
             .subcommand_value_name("EXPERIMENT")
             .subcommand_help_heading("Experiments")
             .subcommands(EXPERIMENTS.iter().map(self::command))
+            .subcommand(
+                <all::Options as clap::Args>::augment_args(Command::new(ALL)).about(all::ABOUT),
+            )
+            .subcommand(
+                <compare::Options as clap::Args>::augment_args(Command::new(COMPARE))
+                    .about(compare::ABOUT),
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -122,15 +173,23 @@ impl clap::Args for Args {
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
-        let chosen = matches.subcommand().and_then(|(name, matches)| {
-            Some((EXPERIMENTS.iter().find(|e| e.name == name)?, matches))
-        });
-        let Some((experiment, matches)) = chosen else {
-            let what = "name an experiment; 'wirespeed lab --help' lists them\n";
-            return Err(clap::Error::raw(ErrorKind::MissingSubcommand, what));
+        let asked = match matches.subcommand() {
+            Some((ALL, matches)) => Asked::All(all::Options::from_arg_matches(matches)?),
+            Some((COMPARE, matches)) => {
+                Asked::Compare(compare::Options::from_arg_matches(matches)?)
+            }
+            other => {
+                let named = other.and_then(|(name, matches)| {
+                    Some((EXPERIMENTS.iter().find(|e| e.name == name)?, matches))
+                });
+                let Some((experiment, matches)) = named else {
+                    let what = "name an experiment; 'wirespeed lab --help' lists them\n";
+                    return Err(clap::Error::raw(ErrorKind::MissingSubcommand, what));
+                };
+                Asked::One(One::from(experiment, matches)?)
+            }
         };
-        let common = Common::from_arg_matches(matches)?;
-        Ok(Args { experiment, common, matches: matches.clone() })
+        Ok(Args(asked))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

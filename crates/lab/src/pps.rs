@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use stack::pair::{End, PairConfig, pair};
 use stack::{CallError, ListenConfig};
 
+use crate::figures::{Figures, ends, listed};
 use crate::plot::{Dots, Panel, Plot, Point};
+use crate::progress::Progress;
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
@@ -84,8 +86,11 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             PAYLOADS.map(|payload| Sample { protocol, payload, rounds: Vec::new() })
         })
         .collect();
-    for _ in 0..rounds {
-        for sample in &mut samples {
+    let mut progress = Progress::new(rounds * samples.len());
+    for round in 0..rounds {
+        for at in 0..samples.len() {
+            progress.at(round * samples.len() + at);
+            let sample = &mut samples[at];
             if run.is_stopped() {
                 break;
             }
@@ -233,16 +238,43 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
     ];
     let unmeasured = samples.iter().filter(|sample| sample.rounds.is_empty()).count();
     notes.extend(missing(unmeasured, samples.len(), "rows"));
+    let rows: Vec<_> = samples.iter().map(row).collect();
     Report {
         settings: json!({ "seconds": options.seconds, "rounds": rounds }),
+        shows: shows(&Figures::of(COLUMNS, &rows)),
         columns: COLUMNS.to_vec(),
-        rows: samples.iter().map(row).collect(),
+        rows,
         fits: Vec::new(),
         samples: samples.iter().map(as_json).collect::<Vec<Value>>(),
-        shows: Vec::new(),
         notes,
         plot: Some(Plot::Dots(dots(samples))),
     }
+}
+
+/// What the figures show: packets a second of the cheapest and the dearest size, and the most bits.
+fn shows(figures: &Figures<'_>) -> Vec<String> {
+    let names = figures.texts("protocol");
+    let each = |key: &'static str, words: &dyn Fn(f64, f64, f64, f64) -> String| {
+        let said = names.iter().filter_map(|name| {
+            let of = figures.rows().filter(|row| row.text("protocol") == *name);
+            let [(low, few), (high, many)] = ends(of, key)?;
+            let (few, many) = (few.number("payload")?, many.number("payload")?);
+            Some(format!("{name} {}", words(low, few, high, many)))
+        });
+        listed(&said.collect::<Vec<_>>())
+    };
+    let packets = each("pps", &|low, few, high, many| {
+        let (high, low) = (high / 1e6, low / 1e6);
+        format!("{high:.2} million ({many:.0} bytes each) to {low:.2} million ({few:.0} bytes)")
+    });
+    let bits = each("gbps", &|_, _, high, many| format!("{high:.1} Gb/s ({many:.0} bytes)"));
+    if packets.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        format!("Packets a second from application to application, on one core: {packets}."),
+        format!("The most payload is carried by {bits}."),
+    ]
 }
 
 fn dots(samples: &[Sample]) -> Dots {

@@ -71,8 +71,11 @@ pub(crate) const fn column(
 
 /// The note about rows of null; none if all were measured.
 pub(crate) fn missing(missing: usize, of: usize, what: &str) -> Option<String> {
-    (missing > 0).then(|| format!("{missing} of {of} {what} were not run to their end."))
+    (missing > 0).then(|| format!("{missing} of {of} {what}{NOT_RUN}"))
 }
+
+/// How that note ends.
+const NOT_RUN: &str = " were not run to their end.";
 
 /// Minimum, median and maximum of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,6 +106,11 @@ impl Span {
 impl Report {
     /// The JSON document, with a line end.
     pub(crate) fn document(&self, envelope: &Envelope) -> String {
+        format!("{:#}\n", self.value(envelope))
+    }
+
+    /// The document.
+    pub(crate) fn value(&self, envelope: &Envelope) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(|row| self.object(row)).collect();
         let units: Map<String, Value> = self
             .columns
@@ -110,7 +118,7 @@ impl Report {
             .filter(|column| !column.unit.is_empty())
             .map(|column| (column.key.to_owned(), json!(column.unit)))
             .collect();
-        let document = json!({
+        json!({
             "lab": envelope.experiment.name,
             "question": envelope.experiment.question,
             "version": VERSION,
@@ -124,8 +132,14 @@ impl Report {
             "samples": self.samples,
             "shows": self.shows,
             "notes": self.notes,
-        });
-        format!("{document:#}\n")
+        })
+    }
+
+    /// How many rows were not measured, by the note about them.
+    pub(crate) fn unmeasured(&self) -> usize {
+        let note = self.notes.iter().find(|note| note.ends_with(NOT_RUN));
+        let count = note.and_then(|note| note.split(' ').next()?.parse().ok());
+        count.unwrap_or(0)
     }
 
     fn object(&self, row: &[Value]) -> Value {

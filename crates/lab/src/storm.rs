@@ -23,6 +23,7 @@ pub use cases::{
     Behind, Bystander, Settings, Storm, behind_router, bystander, legacy_hosts, our_hosts,
 };
 
+use crate::progress::Progress;
 use crate::report::{Column, Format, Report, column, missing};
 use crate::{Error, Run};
 
@@ -69,11 +70,16 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     let usual = Settings::new(run.common.quick);
     let settings = Settings { hosts: usize::from(options.hosts), seed, ..usual };
     let mut found = Found::default();
-    let go = || !run.is_stopped();
-    found.legacy = go().then(|| legacy_hosts(&settings));
-    found.ours = go().then(|| our_hosts(&settings));
-    found.behind = go().then(|| behind_router(&settings));
-    found.bystander = go().then(|| bystander(&settings));
+    let mut progress = Progress::new(CASES.len());
+    let mut go = |done| {
+        progress.at(done);
+        !run.is_stopped()
+    };
+    found.legacy = go(0).then(|| legacy_hosts(&settings));
+    found.ours = go(1).then(|| our_hosts(&settings));
+    found.behind = go(2).then(|| behind_router(&settings));
+    found.bystander = go(3).then(|| bystander(&settings));
+    drop(progress);
     Ok(report(&settings, &found))
 }
 
@@ -109,7 +115,7 @@ fn report(settings: &Settings, found: &Found) -> Report {
         rows,
         fits: Vec::new(),
         samples: samples(found),
-        shows: Vec::new(),
+        shows: shows(found),
         notes: notes(settings, found),
         plot: None,
     }
@@ -155,6 +161,35 @@ fn samples(found: &Found) -> Vec<Value> {
         })
     });
     behind.into_iter().chain(beside).collect()
+}
+
+/// What the figures show: frames of a broadcast among legacy hosts and among ours; and what of a
+/// storm comes through a router, and to a bystander.
+fn shows(found: &Found) -> Vec<String> {
+    let each = |storm: &Option<Storm>| storm.as_ref().and_then(Storm::per_original);
+    let mut said = Vec::new();
+    if let (Some(legacy), Some(ours)) = (each(&found.legacy), each(&found.ours)) {
+        said.push(format!(
+            "Among legacy hosts a broadcast becomes {legacy:.1} frames each, among ours {ours:.1}."
+        ));
+    }
+    let across = found.behind.as_ref().map(|behind| {
+        let (crossed, all) = (behind.storm.frames, behind.storming_frames);
+        format!("of {all} frames of a storm {crossed} cross our router")
+    });
+    let beside = found.bystander.as_ref().filter(|beside| beside.quiet_bytes_per_s > 0.0);
+    let beside = beside.map(|beside| {
+        let share = beside.storm_bytes_per_s * 100.0 / beside.quiet_bytes_per_s;
+        format!("a bystander's connection carries {share:.0} % of what it carries in quiet")
+    });
+    let both: Vec<String> = across.into_iter().chain(beside).collect();
+    if !both.is_empty() {
+        let words = both.join(", and ");
+        let mut letters = words.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        said.push(first.into_iter().chain(letters).collect::<String>() + ".");
+    }
+    said
 }
 
 fn notes(settings: &Settings, found: &Found) -> Vec<String> {

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::envelope::{Envelope, VERSION};
+use crate::noise;
 use crate::report::{Column, Format, Report};
 
 /// Maximum length of a line of prose.
@@ -15,17 +16,19 @@ const WIDTH: usize = 96;
 /// The whole text.
 pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
     let (machine, mut text) = (&envelope.machine, String::new());
-    let [one, five, fifteen] = machine.load_average;
-    let cores = if machine.cores == 1 { "core" } else { "cores" };
     // Writing into a string cannot fail.
     let asked = format!("lab {}: {}", envelope.experiment.name, envelope.experiment.question);
     let _ = writeln!(text, "{}", wrapped(&asked));
     let ran = format!(
-        "wirespeed {VERSION}, {} · {}, {} {cores} · Linux {} · load average {one} {five} {fifteen} \
-         at the start · took {:.1} s",
-        machine.build, machine.cpu_model, machine.cores, machine.kernel, envelope.seconds
+        "wirespeed {VERSION}, {} · {} · took {:.1} s",
+        machine.build,
+        machine.line(),
+        envelope.seconds
     );
     let _ = writeln!(text, "{}\n", wrapped(&ran));
+    if let Some(warning) = envelope.warning() {
+        let _ = writeln!(text, "{}\n", wrapped(&format!("{warning} {}", noise::MEANING)));
+    }
     rows(report, &mut text);
     if !report.shows.is_empty() {
         let _ = write!(text, "\n{}\n", wrapped(&report.shows.join(" ")));
@@ -83,7 +86,7 @@ fn rows(report: &Report, text: &mut String) {
     }
 }
 
-fn cell(column: &Column, value: &Value) -> String {
+pub(crate) fn cell(column: &Column, value: &Value) -> String {
     match (column.format, value) {
         (_, Value::String(words)) => words.clone(),
         (Format::Number(places), number) if number.is_number() => {
@@ -120,7 +123,7 @@ pub(crate) fn three(value: f64) -> String {
 }
 
 /// A paragraph, broken between words.
-fn wrapped(words: &str) -> String {
+pub(crate) fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;
     for word in words.split_whitespace() {

@@ -11,6 +11,10 @@ use base::Duration;
 use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 
+use crate::figures::Figures;
+use crate::plot::{Dots, Panel, Plot, Point};
+use crate::progress::Progress;
+use crate::report::Span;
 use crate::report::{Column, Format, Report, column, missing};
 use crate::{Error, Run};
 use path::{Outcome, Typing};
@@ -51,7 +55,9 @@ const CASES: [(bool, bool); 4] = [(false, true), (false, false), (true, true), (
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let mut outcomes = Vec::new();
+    let mut progress = Progress::new(CASES.len());
     for (prints, by_character) in CASES {
+        progress.at(outcomes.len());
         let outcome = match run.is_stopped() {
             true => None,
             false => Some(measure(&options, prints, by_character)?),
@@ -120,6 +126,7 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
     )];
     let unmeasured = outcomes.iter().filter(|outcome| outcome.is_none()).count();
     notes.extend(missing(unmeasured, CASES.len(), "rows"));
+    let rows: Vec<_> = (0..CASES.len()).map(row).collect();
     Report {
         settings: json!({
             "rtt_ms": options.rtt,
@@ -127,11 +134,70 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
             "characters": options.characters,
         }),
         columns: COLUMNS.to_vec(),
-        rows: (0..CASES.len()).map(row).collect(),
+        shows: shows(options.characters, &Figures::of(COLUMNS, &rows)),
+        rows,
         fits: Vec::new(),
         samples: Vec::new(),
-        shows: Vec::new(),
         notes,
-        plot: None,
+        plot: Some(Plot::Dots(dots(outcomes))),
+    }
+}
+
+/// What the figures show: packets of both modes, and how long an echo takes.
+fn shows(characters: u64, figures: &Figures<'_>) -> Vec<String> {
+    let both = |program: &str, key: &str| {
+        let of = |mode: &str| {
+            let row = figures
+                .rows()
+                .find(|row| row.text("program") == program && row.text("mode") == mode)?;
+            row.number(key)
+        };
+        Some((of("character")?, of("line")?))
+    };
+    let each = figures.texts("program").into_iter().filter_map(|program| {
+        let (character, line) = both(program, "packets")?;
+        let times = character / line.max(1.0);
+        let name = program.split(':').next().unwrap_or(program);
+        Some(format!(
+            "{character:.0} packets instead of {line:.0} ({times:.0} times as many) where the \
+             program {}",
+            if name == "cat" { "is cat" } else { name }
+        ))
+    });
+    let each: Vec<String> = each.collect();
+    let mut said = Vec::new();
+    if !each.is_empty() {
+        said.push(format!(
+            "Sent character by character, a line of {characters} costs {}.",
+            each.join(", and ")
+        ));
+    }
+    let echo = figures.texts("program").into_iter().find_map(|program| both(program, "echo_ms"));
+    if let Some((character, line)) = echo {
+        said.push(format!(
+            "A character is seen {character:.0} ms after its key then, and {line:.0} ms in line \
+             mode."
+        ));
+    }
+    said
+}
+
+/// Packets of each program, by mode.
+fn dots(outcomes: &[Option<Outcome>]) -> Dots {
+    let points = outcomes.iter().zip(CASES).map(|(outcome, (prints, by_character))| Point {
+        row: usize::from(prints),
+        series: usize::from(!by_character),
+        span: Span::of(outcome.as_ref().map(|outcome| outcome.packets() as f64)),
+        quoted: None,
+    });
+    Dots {
+        title: "Packets of a line that is typed".to_owned(),
+        subtitle: "Both directions, ACKs too".to_owned(),
+        axis: "packets".to_owned(),
+        row_title: "program:".to_owned(),
+        rows: vec!["prints nothing".to_owned(), "cat".to_owned()],
+        series: vec!["character mode".to_owned(), "line mode".to_owned()],
+        panels: vec![Panel { title: String::new(), points: points.collect() }],
+        quoted: String::new(),
     }
 }

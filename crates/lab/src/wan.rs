@@ -15,6 +15,7 @@ use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 use sim::goodput::{Outcome, measure_unless};
 
+use crate::figures::{Figure, Figures, ends, listed};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
@@ -165,6 +166,8 @@ fn report(
     if has_linux {
         notes.push(published::NOTE.to_owned());
     }
+    let columns: Vec<Column> = columns.collect();
+    let rows: Vec<_> = cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect();
     Report {
         settings: json!({
             "seconds": options.seconds(),
@@ -175,14 +178,48 @@ fn report(
             "quick": run.common.quick,
             "mtu_bytes": 1500,
         }),
-        columns: columns.collect(),
-        rows: cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect(),
+        shows: shows(&Figures::of(&columns, &rows)),
+        columns,
+        rows,
         fits: Vec::new(),
         samples: samples.iter().map(sample).collect(),
-        shows: Vec::new(),
         notes,
         plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds(), seeds))),
     }
+}
+
+/// The impairment of a row, as part of a sentence.
+fn wrong(row: Figure<'_>) -> &str {
+    match row.text("impairment") {
+        "nothing" => "nothing wrong",
+        other => other,
+    }
+}
+
+/// What the figures show: the least share of each congestion control, and where it is best.
+fn shows(figures: &Figures<'_>) -> Vec<String> {
+    let least = |cc: &&str| {
+        let of = figures.rows().filter(|row| row.text("cc") == *cc);
+        let [(share, row), _] = ends(of, "share")?;
+        let rate = row.text("path").split(',').next().unwrap_or_default();
+        Some((share, format!("{cc} {:.0} % ({rate}, {})", share * 100.0, wrong(row))))
+    };
+    let mut each: Vec<(f64, String)> = figures.texts("cc").iter().filter_map(least).collect();
+    each.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let said: Vec<String> = each.into_iter().map(|(_, words)| words).collect();
+    let Some([(low, worst), (high, best)]) = ends(figures.rows(), "share") else {
+        return Vec::new();
+    };
+    let most = format!(
+        "Over all cells the share goes from {:.0} % ({}, {}) to {:.0} % ({}, {}).",
+        low * 100.0,
+        worst.text("cc"),
+        wrong(worst),
+        high * 100.0,
+        best.text("cc"),
+        wrong(best),
+    );
+    vec![format!("The least share of a path that each control reaches: {}.", listed(&said)), most]
 }
 
 /// The values of [`COLUMNS`], in their order.

@@ -1,6 +1,6 @@
 //! Support for tests against this machine's kernel: network namespaces, checks for what a case
-//! needs, processes that end with their case, and a `main` for test programs without a harness,
-//! because libtest cannot skip a case at run time.
+//! needs, processes that end with their case, a browser without a window, and a `main` for test
+//! programs without a harness, because libtest cannot skip a case at run time.
 //!
 //! Called by: tests of other crates, as a dev-dependency; no library or program depends on it. It
 //! imports no other crate of this workspace. On other systems than Linux it runs no case.
@@ -18,6 +18,8 @@
 //! }
 //! ```
 
+#[cfg(target_os = "linux")]
+mod browser;
 mod cases;
 #[cfg(target_os = "linux")]
 mod namespace;
@@ -25,6 +27,8 @@ mod needs;
 #[cfg(target_os = "linux")]
 mod process;
 
+#[cfg(target_os = "linux")]
+pub use browser::Browser;
 pub use cases::{Case, in_namespaces, in_place, run};
 #[cfg(target_os = "linux")]
 pub use namespace::{Namespace, ip};

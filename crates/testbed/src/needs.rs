@@ -17,6 +17,8 @@ pub enum Need {
 }
 
 impl Need {
+    /// Chromium, which [`Browser`](crate::Browser) drives.
+    pub const CHROMIUM: Need = Need::Program("chromium", "chromium");
     /// curl.
     pub const CURL: Need = Need::Program("curl", "curl");
     /// dnsmasq, a server of DHCP and DNS.

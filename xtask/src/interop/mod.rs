@@ -12,6 +12,7 @@ mod ip;
 mod iperf;
 mod needs;
 mod outside;
+mod pages;
 mod router;
 mod rpc;
 mod soak;

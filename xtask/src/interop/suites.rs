@@ -3,7 +3,8 @@
 //! A case names its needs; a missing one makes the case a skip that names it.
 
 use super::{
-    Case, Need, Suite, Workbench, attacks, devices, ip, outside, router, rpc, soak, tcp, telnet,
+    Case, Need, Suite, Workbench, attacks, devices, ip, outside, pages, router, rpc, soak, tcp,
+    telnet,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -21,6 +22,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "telnet", cases: telnet::CASES, apart: false },
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
+    Suite { name: "pages", cases: pages::CASES, apart: false },
     Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
     Suite { name: "soak", cases: soak::CASES, apart: true },

@@ -20,12 +20,12 @@ fn args(line: &str) -> Result<Args, String> {
 }
 
 fn options(line: &str) -> Options {
-    Options::from_arg_matches(&args(line).expect(line).matches).expect(line)
+    Options::from_arg_matches(&args(line).expect(line).one().matches).expect(line)
 }
 
 fn pairings(line: &str) -> Vec<String> {
     let args = args(line).expect(line);
-    options(line).choice.pairings(args.common.quick).iter().map(Pairing::name).collect()
+    options(line).choice.pairings(args.one().common.quick).iter().map(Pairing::name).collect()
 }
 
 fn document(line: &str) -> Value {

@@ -14,6 +14,7 @@ use super::Direction;
 use super::cases::{Case, Choice, Frame, Over};
 use super::cost::{Cost, Memory};
 use crate::plot::{Dots, Panel, Plot, Point};
+use crate::progress::Progress;
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
@@ -25,7 +26,7 @@ const ROWS_MAX: usize = 2_000;
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
-    /// Seconds of a measurement, half of it without the router [default: 0.2, with --quick 0.1]
+    /// Seconds of a measurement, half of it without the router [default: 0.2, with --quick 0.04]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
 }
@@ -68,7 +69,7 @@ impl Row {
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let quick = run.common.quick;
-    let seconds = options.seconds.unwrap_or(if quick { 0.1 } else { 0.2 });
+    let seconds = options.seconds.unwrap_or(if quick { 0.04 } else { 0.2 });
     if !(0.01..=60.0).contains(&seconds) {
         return Err(Error::Usage("--seconds takes 0.01 to 60".to_owned()));
     }
@@ -82,7 +83,9 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     }
     let rounds = if quick { 3 } else { 7 };
     let mut rows: Vec<Row> = Vec::with_capacity(cases.len());
+    let mut progress = Progress::new(cases.len());
     for case in cases {
+        progress.at(rows.len());
         let mut row = Row { case, rounds: Vec::new(), trouble: None };
         let known = |other: &&Row| other.case.over == case.over && other.trouble.is_some();
         // A machine may permit a medium and refuse one row of it, as tags without 8021q.
@@ -184,7 +187,7 @@ fn report(seconds: f64, rounds: usize, rows: &[Row]) -> Report {
         rows: rows.iter().map(values).collect(),
         fits: Vec::new(),
         samples: rows.iter().map(as_json).collect(),
-        shows: Vec::new(),
+        shows: shows(rows),
         notes: notes(rows),
         plot: Some(Plot::Dots(dots(rows))),
     }
@@ -197,7 +200,6 @@ pub(super) fn notes(rows: &[Row]) -> Vec<String> {
          there, from one host by the routes, or back, to it."
             .to_owned(),
     ];
-    notes.extend(shows(rows));
     for over in Over::ALL {
         let said = rows.iter().find(|row| row.case.over == over && row.trouble.is_some());
         let said = said.and_then(|row| row.trouble.as_ref());
@@ -210,32 +212,32 @@ pub(super) fn notes(rows: &[Row]) -> Vec<String> {
 
 /// What the figures show, in two sentences: what a packet costs us at least and at most, and beside
 /// the kernel. The second is left out if either side was not measured.
-fn shows(rows: &[Row]) -> Option<String> {
+fn shows(rows: &[Row]) -> Vec<String> {
     let of = |row: &Row| Some((row.own()?.mid, row.case));
     let memory = rows.iter().filter(|row| row.case.over == Over::Mem).filter_map(of);
     let memory: Vec<(f64, Case)> = memory.collect();
-    let least = memory.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let most = memory.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let mut said = format!(
+    let least = memory.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let most = memory.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    let (Some(least), Some(most)) = (least, most) else { return Vec::new() };
+    let mut said = vec![format!(
         "In memory our router takes {:.0} ns for a packet at least ({}) and {:.0} ns at most ({}).",
         least.0,
         words(&least.1),
         most.0,
         words(&most.1)
-    );
+    )];
     let kernels = rows.iter().filter(|row| row.case.over == Over::Kernel).filter_map(of);
     let beside = kernels.filter_map(|(ns, case)| {
         let ours = memory.iter().find(|(_, ours)| ours.shape == case.shape)?;
         Some(ns / ours.0)
     });
     if let Some(times) = Span::of(beside) {
-        said += &format!(
-            " The kernel between two veths takes {:.1} to {:.1} times as long for the same \
-             packets.",
+        said.push(format!(
+            "The kernel between two veths takes {:.1} to {:.1} times as long for the same packets.",
             times.low, times.high
-        );
+        ));
     }
-    Some(said)
+    said
 }
 
 /// A case in words, without what it goes over.

@@ -21,8 +21,8 @@ fn args(line: &str) -> Result<Args, String> {
 
 fn cells(line: &str) -> Vec<Cell> {
     let args = args(line).expect("it is understood");
-    let options = Options::from_arg_matches(&args.matches).expect("it is understood");
-    options.choice.cells(args.common.quick).expect("they can be run")
+    let options = Options::from_arg_matches(&args.one().matches).expect("it is understood");
+    options.choice.cells(args.one().common.quick).expect("they can be run")
 }
 
 fn document(line: &str, stopped: &(dyn Fn() -> bool + Sync)) -> Value {
