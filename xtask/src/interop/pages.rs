@@ -8,11 +8,18 @@ use std::time::Duration;
 
 const CHROMIUM: Need = Need::Program { program: "chromium", package: "chromium" };
 
-pub(super) const CASES: &[Case] = &[Case {
-    name: "the browser hears what a page complains of",
-    needs: &[CHROMIUM],
-    run: |bench| program(bench, "wirespeed-testbed", "browser"),
-}];
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "the browser hears what a page complains of",
+        needs: &[CHROMIUM],
+        run: |bench| program(bench, "wirespeed-testbed", "browser"),
+    },
+    Case {
+        name: "the live page follows a transfer, and says when that is gone",
+        needs: &[CHROMIUM],
+        run: |bench| program(bench, "wirespeed-cli", "live"),
+    },
+];
 
 /// A test program: a skip in it is a failure here, because its needs are met.
 fn program(bench: &Workbench, package: &str, test: &str) -> Result<()> {
