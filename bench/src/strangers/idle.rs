@@ -110,7 +110,7 @@ fn switches(pid: u32) -> Result<u64> {
 }
 
 /// The program of the same build as this one, brought up to date.
-fn built() -> Result<PathBuf> {
+pub(crate) fn built() -> Result<PathBuf> {
     let own = std::env::current_exe().context("where this program is")?;
     let folder = own.parent().context("a program is in a folder")?;
     let profile = match folder.file_name().and_then(|name| name.to_str()) {

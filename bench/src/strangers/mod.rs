@@ -7,7 +7,7 @@ mod bytes;
 mod counts;
 mod fair;
 mod follow;
-mod idle;
+pub(crate) mod idle;
 
 use crate::harness::Spec;
 

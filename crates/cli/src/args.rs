@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::EXIT;
-use crate::{dump, ip, nc, pages, rpcinfo, show, top, ttcp};
+use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{nfs, nfsd, ping, rpcbind, services, telnet, telnetd, up, wire};
 
@@ -79,6 +79,8 @@ pub(crate) enum Tool {
     Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
+    /// Say in words what limits a connection of a running wirespeed
+    Explain(explain::Args),
     /// Show and change routes, rules, neighbours, addresses of a running wirespeed, as ip(8) does
     Ip(Box<ip::Args>),
     /// Connect, listen, or send datagrams from the stack of a running wirespeed, as nc(1) does

@@ -27,6 +27,7 @@ use wirespeed::base::Limit;
 use wirespeed::control::{self, ControlError, Message, Reply, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
+use crate::live::{self, Feed};
 use crate::running::{Answer, Call, Program, Question, Refusal};
 
 pub(crate) use mailbox::Mailbox;
@@ -52,6 +53,9 @@ const SOCKETS_ONLY: &str = "Operation not permitted: other users than root and t
 const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for others; \
                           `wirespeed up` does";
 
+/// The most connections of a question that names them.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
+
 /// The most clients of the socket for other users.
 const USERS_CLIENTS: usize = 64;
 
@@ -68,6 +72,8 @@ pub(crate) struct ControlService {
     has_shards: bool,
     leases: Leases,
     sockets: Sockets,
+    /// To the live page, if it is served.
+    feed: Option<Feed>,
 }
 
 impl ControlService {
@@ -93,7 +99,18 @@ impl ControlService {
             has_shards: false,
             leases,
             sockets,
+            feed: None,
         }
+    }
+
+    /// Give samples of the stacks to the live page.
+    pub(crate) fn feed(&mut self, feed: Feed) {
+        self.feed = Some(feed);
+    }
+
+    /// No more samples: the live page ends.
+    pub(crate) fn end_feed(&mut self) {
+        self.feed = None;
     }
 
     /// The stacks are shards of one host, the first of which speaks for it.
@@ -138,7 +155,7 @@ impl ControlService {
     pub(crate) fn look_within(&self, tick: Duration) -> Duration {
         if self.servers.iter().any(Server::is_answering) {
             tick.min(ANSWERING)
-        } else if self.is_watched() {
+        } else if self.is_watched() || self.feed.as_ref().is_some_and(Feed::is_carrying) {
             tick.min(WATCHED)
         } else {
             tick
@@ -147,14 +164,16 @@ impl ControlService {
 
     /// For poll(2): ready when a client connects, asks, or can take more of an answer.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        self.servers.iter().flat_map(Server::descriptors)
+        let feed = self.feed.iter().map(|feed| (feed.descriptor(), PollFlags::IN));
+        self.servers.iter().flat_map(Server::descriptors).chain(feed)
     }
 
     /// When [`ControlService::poll`] has to be called even without a request: to close an idle
-    /// client, or to remove a tap whose packets are not collected.
+    /// client, to remove a tap whose packets are not collected, or for a sample of the live page.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.servers.iter().map(Server::next_deadline).min();
-        clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline())
+        let feed = self.feed.as_ref().map_or(Instant::NEVER, Feed::next_deadline);
+        clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline()).min(feed)
     }
 
     /// Does a client have a tap?
@@ -198,6 +217,9 @@ impl ControlService {
             },
             None => answer::gone(number),
         });
+        if let (Some(feed), Some((_, stack))) = (&mut self.feed, stacks.first_mut()) {
+            feed.carry(stack);
+        }
         let servers = &self.servers;
         sockets.sweep(stacks, |(server, connection)| servers[server].is_connected(connection));
         self.sockets = sockets;
@@ -248,6 +270,13 @@ impl ControlService {
             let wanted = Wanted::Tap(wanted);
             let answer = of(stack, Asked::Of(wanted.clone()), &mut control);
             self.leases.note(stack, &wanted, &answer, now);
+        }
+        if let Some(feed) = &mut self.feed {
+            let mut ask = |number, wanted: live::Wanted| {
+                let answer = of(number, Asked::Of(Wanted::Sample(wanted)), &mut control);
+                answer.error.is_none().then_some(answer.body)
+            };
+            feed.turn(now, names, &mut ask);
         }
     }
 }
@@ -313,6 +342,11 @@ impl Asking<'_> {
         match question {
             Question::Section { stack, section, cursor } => {
                 Ok((stack, Wanted::Page(section, cursor)))
+            }
+            Question::Connections { stack, mut numbers } => {
+                numbers.truncate(CONNECTIONS_MAX);
+                numbers.sort_unstable();
+                Ok((stack, Wanted::Connections(numbers)))
             }
             Question::Tap { stack, port, insns, snaplen } => {
                 let (at, wall) = (now, taps::wall_now());

@@ -1,6 +1,6 @@
 //! Requests to running programs: their control sockets, the questions and the answers.
 //!
-//! Called by: `show`, `dump`, `top` and `ip` ask; `control_service.rs` answers.
+//! Called by: `show`, `dump`, `top`, `explain` and `ip` ask; `control_service.rs` answers.
 
 mod change;
 mod socket;
@@ -55,6 +55,11 @@ pub(crate) enum Question {
         stack: usize,
         section: Section,
         cursor: u64,
+    },
+    /// The connections with these numbers, which are in order: rows of the section.
+    Connections {
+        stack: usize,
+        numbers: Vec<u64>,
     },
     /// Tap a port, with a filter's instructions: code, jt, jf, k.
     Tap {

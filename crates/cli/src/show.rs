@@ -23,6 +23,7 @@ mod run;
 use anyhow::Result;
 
 pub(crate) use args::Args;
+pub(crate) use filter::Filter;
 
 use crate::{Outcome, output};
 

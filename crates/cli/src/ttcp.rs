@@ -22,12 +22,14 @@ mod udp;
 mod values;
 mod wrap;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 
 pub(crate) use args::Args;
 
 use crate::clock::Interrupt;
-use crate::{Outcome, output};
+use crate::control_service::ControlService;
+use crate::live::{Http, Live};
+use crate::{Outcome, Usage, output};
 use plan::Plan;
 use report::host::Found;
 use role::Role;
@@ -39,17 +41,40 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let plan = Plan::new(args)?;
+    let live = live(args)?;
     let interrupt = Interrupt::install()?;
+    let mut control = ControlService::open("ttcp");
+    if let Some(live) = live {
+        output::err(&live.says());
+        control.feed(live.serve("ttcp", None)?);
+    }
     let interrupted = match Role::is_asked_for(args) {
-        true => with_a_host(args, &plan, &interrupt)?,
-        false => in_memory(args, &plan, &interrupt)?,
+        true => with_a_host(args, &plan, &interrupt, control)?,
+        false => in_memory(args, &plan, &interrupt, control)?,
     };
     Ok(if interrupted { Outcome::Interrupted } else { Outcome::Done })
 }
 
+/// The live page, if it is asked for.
+fn live(args: &Args) -> Result<Option<Live>> {
+    if let (Some(Http::Stack(_)), false) = (args.live.http, host::Role::is_asked_for(args)) {
+        bail!(Usage(
+            "--http stack:PORT needs -t or -r with --dev: nobody reaches two stacks in memory. Give \
+             an address of this machine"
+                .to_owned()
+        ));
+    }
+    args.live.http.map(Live::bind).transpose()
+}
+
 /// Between two stacks in memory; `true` if Ctrl-C ended it early.
-fn in_memory(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
-    let measured = run::in_memory(plan, interrupt)?;
+fn in_memory(
+    args: &Args,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    control: ControlService,
+) -> Result<bool> {
+    let measured = run::in_memory(plan, interrupt, control)?;
     output::out(&match args.json {
         true => report::memory::json(plan, &measured)?,
         false => report::memory::text(plan, &measured),
@@ -59,9 +84,15 @@ fn in_memory(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
 }
 
 /// To or from a host; `true` if Ctrl-C ended it early.
-fn with_a_host(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<bool> {
+fn with_a_host(
+    args: &Args,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    control: ControlService,
+) -> Result<bool> {
     let mut wrapped = wrap::Wrapped::default();
-    let Some(ended) = run::with_a_host(args, plan, interrupt, &mut wrapped)? else {
+    let ended = run::with_a_host((args, plan), interrupt, control, &mut wrapped)?;
+    let Some(ended) = ended else {
         return Ok(true);
     };
     let run::WithAHost { role, moved, outside } = ended;

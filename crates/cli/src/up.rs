@@ -22,7 +22,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     match (&args.config, args.worker) {
         (_, true) => worker::main(),
         (Some(file), _) if args.check => run::check(file),
-        (Some(file), _) => run::up(file),
+        (Some(file), _) => run::up(file, args.live.http),
         (None, _) => anyhow::bail!(crate::Usage("give the configuration's file".to_owned())),
     }
 }

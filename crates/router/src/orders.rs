@@ -31,6 +31,14 @@ pub enum Order {
     Device(Grant),
     /// A listening socket for metrics; without a descriptor metrics are no longer served.
     Metrics,
+    /// Serve the live page from the first [`Order::Apply`] on: at this listening socket, or at this
+    /// port of the stack. Whoever asks has to have the token.
+    Live {
+        /// None on loopback, where no other machine asks.
+        token: Option<String>,
+        /// Without a descriptor.
+        port: Option<u16>,
+    },
     /// A socket at which the kernel has news of links ([`crate::links`]).
     Links {
         /// It has those of other namespaces, too.

@@ -12,6 +12,7 @@ use inet::{Address, Route};
 use slotmap::Key;
 use tcp::Info;
 
+use crate::connections::Pcb;
 use crate::{GroupRow, PortId, Stack};
 
 /// Part of a table.
@@ -94,6 +95,8 @@ pub struct PortRow {
 /// One connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRow {
+    /// Its place in the table, where a page may begin; another connection may have it later.
+    pub number: u64,
     /// Our end.
     pub local: SocketAddr,
     /// The peer's.
@@ -231,16 +234,29 @@ impl Stack {
     /// Connections; begin with `cursor` 0. At most `most` rows, one at least.
     pub fn connections_page(&self, cursor: u64, most: usize) -> Page<ConnectionRow> {
         let rows = self.connections.iter().map(|(handle, pcb)| (place(handle), pcb));
-        let Page { rows, next } = page(rows, cursor, most);
-        let row = |pcb: &crate::connections::Pcb| ConnectionRow {
+        let Page { rows, next } = page(rows.map(|(at, pcb)| (at, (at, pcb))), cursor, most);
+        let row = |(number, pcb)| self.connection_row(number, pcb);
+        Page { rows: rows.into_iter().map(row).collect(), next }
+    }
+
+    /// The connections at these places of the table, which have to be in order; those that are gone
+    /// are left out.
+    pub fn connections_at(&self, numbers: &[u64]) -> Vec<ConnectionRow> {
+        let rows = self.connections.iter().map(|(handle, pcb)| (place(handle), pcb));
+        let wanted = rows.filter(|(number, _)| numbers.binary_search(number).is_ok());
+        wanted.map(|(number, pcb)| self.connection_row(number, pcb)).collect()
+    }
+
+    fn connection_row(&self, number: u64, pcb: &Pcb) -> ConnectionRow {
+        ConnectionRow {
+            number,
             local: pcb.key.local(),
             remote: pcb.key.remote(),
             port: PortId(pcb.port),
             uid: pcb.owner.uid,
             age: self.core.cx.now.since(pcb.opened_at),
             info: pcb.tcb.info(),
-        };
-        Page { rows: rows.into_iter().map(row).collect(), next }
+        }
     }
 
     /// Listeners, then UDP sockets; begin with `cursor` 0. At most `most` rows, one at least.

@@ -19,6 +19,11 @@ pub(super) const CASES: &[Case] = &[
         needs: &[CHROMIUM],
         run: |bench| program(bench, "wirespeed-cli", "in_browser"),
     },
+    Case {
+        name: "the live page follows a transfer, and says when that is gone",
+        needs: &[CHROMIUM],
+        run: |bench| program(bench, "wirespeed-cli", "live"),
+    },
 ];
 
 /// A test program: a skip in it is a failure here, because its needs are met.

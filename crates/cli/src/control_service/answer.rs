@@ -1,5 +1,5 @@
-//! Answers that the thread of a stack gives: a page of a section, a tap's packets, a lookup; and
-//! the changes that it carries out.
+//! Answers that the thread of a stack gives: a page of a section, a tap's packets, a lookup, a
+//! sample for the live page; and the changes that it carries out.
 //!
 //! Called by: `control_service.rs` and `mailbox.rs`.
 
@@ -8,6 +8,7 @@ use serde_json::json;
 use wirespeed::{Budget, Stack};
 
 use super::{change, lookup, rows, rules, taps};
+use crate::live;
 use crate::running::{Answer, Change, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
@@ -18,6 +19,10 @@ const PAGE_ROWS: usize = 500;
 pub(super) enum Wanted {
     /// A page of a section, from a cursor on.
     Page(Section, u64),
+    /// The connections at these places of the table.
+    Connections(Vec<u64>),
+    /// A sample for the live page.
+    Sample(live::Wanted),
     /// A request about a tap.
     Tap(taps::Wanted),
     /// What the FIB says.
@@ -31,6 +36,12 @@ pub(super) enum Wanted {
 pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Budget) -> Answer {
     match wanted {
         Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
+        Wanted::Connections(numbers) => {
+            let rows = stack.connections_at(numbers);
+            let rows = rows.iter().map(|c| rows::connection(c, stack.now())).collect();
+            Answer { body: rows, ..Answer::default() }
+        }
+        Wanted::Sample(wanted) => Answer { body: live::sample(stack, wanted), ..Answer::default() },
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
         Wanted::Lookup(lookup) => lookup::answer(stack, users, lookup),
         Wanted::Change(changes) => change::answer(stack, users, changes),

@@ -101,7 +101,11 @@ impl Leases {
             answer::Wanted::Tap(Wanted::Remove(tap)) => {
                 self.0.retain(|lease| lease.stack != stack || lease.tap != *tap);
             }
-            answer::Wanted::Page(..) | answer::Wanted::Lookup(_) | answer::Wanted::Change(_) => {}
+            answer::Wanted::Page(..)
+            | answer::Wanted::Connections(_)
+            | answer::Wanted::Sample(_)
+            | answer::Wanted::Lookup(_)
+            | answer::Wanted::Change(_) => {}
         }
     }
 

@@ -98,7 +98,11 @@ impl Mailbox {
 /// The answer when the owner has ended. Its taps keep their packets until the program ends.
 fn closed(number: usize, wanted: &Wanted) -> Answer {
     match wanted {
-        Wanted::Page(..) | Wanted::Lookup(_) | Wanted::Change(_) => answer::gone(number),
+        Wanted::Page(..)
+        | Wanted::Connections(_)
+        | Wanted::Sample(_)
+        | Wanted::Lookup(_)
+        | Wanted::Change(_) => answer::gone(number),
         Wanted::Tap(_) => {
             let why = "the transfer has ended; the last packets come with the program's end";
             Answer::refusal(Refusal::Busy, why.to_owned())

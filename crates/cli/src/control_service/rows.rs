@@ -101,6 +101,7 @@ pub(super) fn connection(c: &ConnectionRow, now: Instant) -> Value {
     });
     // Only `show tcp` prints these.
     let more = json!({
+        "number": c.number,
         "age_ms": c.age.as_millis(),
         "wscale_snd": i.window_scales.map(|(snd, _)| snd),
         "wscale_rcv": i.window_scales.map(|(_, rcv)| rcv),

@@ -180,6 +180,8 @@ pub(crate) struct Args {
     /// One JSON document on standard output
     #[arg(long, help_heading = MEASURE)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) live: crate::live::Args,
     /// Write every frame of the device to a pcapng file
     #[arg(long, value_name = "FILE", requires = "dev", help_heading = MEASURE,
           hide_short_help = true)]

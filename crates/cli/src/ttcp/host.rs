@@ -61,8 +61,12 @@ pub(super) struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    pub(super) fn new(outside: Outside, plan: &'a Plan, interrupt: &'a Interrupt) -> Transfer<'a> {
-        let (control, next_tick) = (ControlService::open("ttcp"), Instant::ZERO);
+    pub(super) fn new(
+        (outside, control): (Outside, ControlService),
+        plan: &'a Plan,
+        interrupt: &'a Interrupt,
+    ) -> Transfer<'a> {
+        let next_tick = Instant::ZERO;
         Transfer {
             outside,
             plan,

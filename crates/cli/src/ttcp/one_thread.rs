@@ -49,13 +49,12 @@ pub(super) fn deadline(plan: &Plan, now: Instant) -> Instant {
 /// Move everything.
 pub(super) fn run(
     plan: &Plan,
-    mut sender: Sender,
-    mut receiver: Receiver,
+    (mut sender, mut receiver): (Sender, Receiver),
     interrupt: &Interrupt,
+    mut control: ControlService,
 ) -> Result<Measured> {
     let pinned = clock::pin(clock::cores(1).first().copied());
     let mut progress = Progress::new(plan);
-    let mut control = ControlService::open("ttcp");
     let clock = Clock::start();
     let ended =
         turns(plan, (&mut sender, &mut receiver), interrupt, (&mut progress, &mut control), clock);

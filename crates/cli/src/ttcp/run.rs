@@ -12,15 +12,20 @@ use super::role::Role;
 use super::wrap::Wrapped;
 use super::{ends, host, one_thread, two_threads};
 use crate::clock::Interrupt;
+use crate::control_service::ControlService;
 use crate::outside::{self, Outside, Settings};
 
 /// Between two stacks in memory.
-pub(super) fn in_memory(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
+pub(super) fn in_memory(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    control: ControlService,
+) -> Result<Measured> {
     let (sender, receiver) = ends::connected(plan)?;
     if plan.threads == 2 {
-        two_threads::run(plan, sender, receiver, interrupt)
+        two_threads::run(plan, (sender, receiver), interrupt, control)
     } else {
-        one_thread::run(plan, sender, receiver, interrupt)
+        one_thread::run(plan, (sender, receiver), interrupt, control)
     }
 }
 
@@ -34,9 +39,9 @@ pub(super) struct WithAHost {
 /// To or from a host: opens the device with its wrappers, looks the host's name up, then transfers.
 /// `None` if Ctrl-C came before the transfer.
 pub(super) fn with_a_host(
-    args: &Args,
-    plan: &Plan,
+    (args, plan): (&Args, &Plan),
     interrupt: &Interrupt,
+    control: ControlService,
     wrapped: &mut Wrapped,
 ) -> Result<Option<WithAHost>> {
     // What can be said before the device is opened.
@@ -52,7 +57,7 @@ pub(super) fn with_a_host(
     let opened = Outside::open_with(&args.outside, &settings, interrupt, wrap)?;
     let Some(mut outside) = opened else { return Ok(None) };
     let Some(role) = Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
-    let mut transfer = host::Transfer::new(outside, plan, interrupt);
+    let mut transfer = host::Transfer::new((outside, control), plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
     Ok(Some(WithAHost { role, moved, outside: transfer.outside }))
 }

@@ -51,9 +51,9 @@ struct Finished<T> {
 /// Move everything.
 pub(super) fn run(
     plan: &Plan,
-    sender: Sender,
-    receiver: Receiver,
+    (sender, receiver): (Sender, Receiver),
     interrupt: &Interrupt,
+    control: ControlService,
 ) -> Result<Measured> {
     let cores = clock::cores(2);
     // Unpinned if there is only one core: the system places two threads better.
@@ -83,7 +83,7 @@ pub(super) fn run(
             let _news = other_news;
             shared.guard(1, || receive(receiver, shared, core(1)))
         });
-        let control = attend(shared, &mut progress, interrupt, |tick| {
+        let control = attend(shared, control, (&mut progress, interrupt), |tick| {
             done.recv_timeout(Span::from(tick)) == Err(RecvTimeoutError::Timeout)
         });
         (sending.join(), receiving.join(), control)
@@ -116,12 +116,11 @@ pub(super) fn run(
 /// The work of the main thread during the transfer.
 fn attend(
     shared: &Shared,
-    progress: &mut Progress,
-    interrupt: &Interrupt,
+    mut control: ControlService,
+    (progress, interrupt): (&mut Progress, &Interrupt),
     mut running: impl FnMut(Duration) -> bool,
 ) -> ControlService {
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
-    let mut control = ControlService::open("ttcp");
     while running(control.look_within(TICK)) {
         let (sent, received) =
             (shared.sent.load(Ordering::Relaxed), shared.received.load(Ordering::Relaxed));

@@ -21,6 +21,8 @@ pub(crate) struct Args {
     /// The configuration
     #[arg(value_name = "CONFIG.toml", required_unless_present = "worker")]
     pub(super) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) live: crate::live::Args,
     /// Say what is wrong with the configuration, and end
     #[arg(long)]
     pub(super) check: bool,

@@ -23,6 +23,7 @@ use wirespeed::{Duration, Instant, Stack, StackConfig};
 
 use super::report;
 use crate::control_service::ControlService;
+use crate::live as live_page;
 
 /// How often the control socket is looked at while it has something to do.
 const TICK: Duration = Duration::from_millis(50);
@@ -53,8 +54,9 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Begin without ports; `config` decides what cannot change later.
-    pub(super) fn begin(config: &Config) -> Result<Engine> {
+    /// Begin without ports; `config` decides what cannot change later. `page` is the live page, if
+    /// it is to be served.
+    pub(super) fn begin(config: &Config, page: Option<live_page::Live>) -> Result<Engine> {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
@@ -75,6 +77,9 @@ impl Engine {
             count => Shards::spawn_threads(Shard::group(&of, count), &[]),
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
+        if let Some(page) = page {
+            control.feed(page.serve("up", Some(&shards))?);
+        }
         let alarm = Alarm::new().context("cannot make an event descriptor")?;
         shards.nets().iter().try_for_each(|net| net.wake_for_polled(alarm.waker().clone()))?;
         let name = |number| match number {
@@ -198,6 +203,7 @@ impl Engine {
     /// Stop forwarding, let queued output leave for at most `patience`, and end.
     pub(super) fn end(mut self, patience: Duration) -> Result<()> {
         self.pages = None;
+        self.control.end_feed();
         let live = &mut self.live;
         self.shards.with_stacks(|stacks| live.stop(stacks[0]))?;
         let until = Monotone::now() + Span::from(patience);

@@ -26,6 +26,7 @@ use sd_notify::NotifyState;
 use super::report::{error, warning};
 use super::worker::{self, Privileges};
 use crate::Outcome;
+use crate::live::Live;
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -154,6 +155,16 @@ impl Parent {
                 Ok(Err(why))
             }
         }
+    }
+
+    /// Have the worker serve the live page, from its first configuration on.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn live(&self, live: &Live) -> Result<()> {
+        let (listener, token) = live.parts();
+        let order = Order::Live { token: token.map(str::to_owned), port: live.stack_port() };
+        Ok(orders::send(self.orders.as_fd(), &order, listener.map(AsFd::as_fd))?)
     }
 
     /// Let the worker hear of links that change; if it cannot, it looks at them by itself.

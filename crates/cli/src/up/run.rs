@@ -24,6 +24,7 @@ use signal_hook::low_level::pipe;
 
 use super::parent::{Opened, Parent, start, tell};
 use super::report::{error, info, summary, warning};
+use crate::live::{Http, Live};
 use crate::{Outcome, Usage, output};
 
 /// Look whether a file is valid.
@@ -43,7 +44,7 @@ pub(super) fn check(file: &Path) -> Result<Outcome> {
 }
 
 /// Run a router.
-pub(super) fn up(file: &Path) -> Result<Outcome> {
+pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
     let (name, text) = read(file).map_err(usage)?;
     let mut accounts = Accounts::system();
     let config = match Config::parse_with(&name, &text, &mut accounts) {
@@ -55,6 +56,7 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
         }
     };
     crowded(&config);
+    let live = http.map(Live::bind).transpose()?;
     let reload = caught(&[SIGHUP])?;
     let end = caught(&[SIGTERM, SIGINT])?;
     let running = Config { forwarding: false, ..Config::default() };
@@ -68,6 +70,10 @@ pub(super) fn up(file: &Path) -> Result<Outcome> {
     let (ours, theirs) = orders::pair().context("cannot make a pair of sockets")?;
     let worker = start(theirs, config.separate)?;
     let mut parent = Parent { orders: ours, worker, opener, running };
+    if let Some(live) = &live {
+        parent.live(live)?;
+        info(&live.says());
+    }
     let (has_ports, forwarding) = (!config.ports.is_empty(), config.forwarding);
     let began = parent.apply(&name, (&text, &accounts), config, opened);
     match began {

@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::engine::{Engine, Granted};
 use super::report;
 use crate::Outcome;
+use crate::live::Live;
 
 /// What the process does with its privileges.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub(super) fn main() -> Result<Outcome> {
 /// Carry out orders until the last one, or until nobody gives any.
 pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
-    let mut drain = Config::default().drain;
+    let (mut drain, mut live) = (Config::default().drain, None);
     loop {
         if wait(orders.as_fd(), engine.as_ref())? {
             let Some((order, descriptor)) = orders::receive::<Order>(orders.as_fd())? else {
@@ -55,13 +56,16 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
                 (Order::Device(grant), Some(fd)) => {
                     granted.entry(grant.port.clone()).or_default().push((grant, fd));
                 }
+                (Order::Live { token, port }, listener) => {
+                    live = Some(Live::granted(port, listener, token)?);
+                }
                 (Order::Apply { file }, Some(fd)) => {
                     let config = read(&file, fd)?;
                     drain = config.drain;
                     let is_first = engine.is_none();
                     let engine = match &mut engine {
                         Some(engine) => engine,
-                        none => none.insert(Engine::begin(&config)?),
+                        none => none.insert(Engine::begin(&config, live.take())?),
                     };
                     if is_first && privileges == Privileges::Dropped {
                         privileges::lock_down().context("cannot filter system calls")?;

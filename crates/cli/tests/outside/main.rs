@@ -11,6 +11,8 @@ mod auto;
 #[cfg(target_os = "linux")]
 mod dump;
 #[cfg(target_os = "linux")]
+mod explain;
+#[cfg(target_os = "linux")]
 mod fib;
 #[cfg(target_os = "linux")]
 mod host;
@@ -24,6 +26,8 @@ mod services;
 mod sockets;
 #[cfg(target_os = "linux")]
 mod up;
+#[cfg(target_os = "linux")]
+mod up_live;
 #[cfg(target_os = "linux")]
 mod up_paths;
 #[cfg(target_os = "linux")]
@@ -42,12 +46,14 @@ fn main() -> ExitCode {
     let cases: &[&[testbed::Case]] = &[
         auto::CASES,
         dump::CASES,
+        explain::CASES,
         fib::CASES,
         nfs::CASES,
         ping::CASES,
         services::CASES,
         sockets::CASES,
         up::CASES,
+        up_live::CASES,
         up_paths::CASES,
         up_policy::CASES,
         up_ports::CASES,

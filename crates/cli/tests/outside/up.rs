@@ -48,7 +48,7 @@ impl World {
         World::with(config, |_| {})
     }
 
-    fn with(config: &str, more: impl FnOnce(&mut Command)) -> World {
+    pub(crate) fn with(config: &str, more: impl FnOnce(&mut Command)) -> World {
         let world = World::begun(config, "", more);
         world.says("forwarding; SIGHUP reads");
         // The kernel's ends: ours, and that of the host behind.

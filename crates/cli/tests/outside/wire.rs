@@ -14,12 +14,12 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// Two hosts and the link between them, ended on drop.
-struct Joined {
+pub(crate) struct Joined {
     wire: Running,
-    hosts: [Namespace; 2],
+    pub(crate) hosts: [Namespace; 2],
 }
 
-fn joined(options: &[&str]) -> Joined {
+pub(crate) fn joined(options: &[&str]) -> Joined {
     let hosts = [(); 2].map(|()| Namespace::new().expect("root may"));
     let ends = [0, 1].map(|n: usize| format!("tap:w0@{}", hosts[n].name()));
     let wire = Command::new(env!("CARGO_BIN_EXE_wirespeed"))

@@ -1,0 +1,146 @@
+//! Looks at connections of a running program, again and again for a while.
+//!
+//! Called by: `explain.rs`.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use wirespeed::control::Client;
+
+use super::args::{Args, Which};
+use super::look::Look;
+use super::verdict::Verdict;
+use crate::Usage;
+use crate::running::{Question, Refused, Section, TIMEOUT, ask, find, whole};
+
+/// The most connections at a time.
+const AT_A_TIME: usize = 8;
+/// Time between two looks; a program that is busy answers twenty times a second.
+const APART: Duration = Duration::from_millis(20);
+
+/// A connection, and what was found out about it.
+pub(super) struct Explained {
+    pub(super) stack: String,
+    pub(super) local: String,
+    pub(super) remote: String,
+    pub(super) verdict: Verdict,
+    /// How often the devices of its stack pushed back meanwhile.
+    pub(super) pushed_back: u64,
+    /// It ended before the last look.
+    pub(super) has_ended: bool,
+}
+
+/// A connection that is looked at.
+struct Watched {
+    stack: usize,
+    number: u64,
+    local: Value,
+    remote: Value,
+    looks: Vec<Look>,
+    seen_at: Instant,
+    has_ended: bool,
+}
+
+/// Look, and decide.
+pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
+    let which = args.which()?;
+    let mut client = Client::connect(&find(args.socket.as_deref(), args.pid)?, TIMEOUT)?;
+    let program = ask(&mut client, &Question::Program)?.program;
+    let stacks = program.context("the program does not say what it is")?.stacks;
+    let mut watched = chosen(&mut client, stacks.len(), &which)?;
+    let pushed_back = |client: &mut Client, stack| -> u64 {
+        let counters = whole(client, stack, Section::Counters).unwrap_or_default();
+        counters["tx_pushed_back"].as_u64().unwrap_or(0)
+    };
+    let of_stack = |client: &mut Client| -> Vec<u64> {
+        (0..stacks.len()).map(|stack| pushed_back(client, stack)).collect()
+    };
+    let before = of_stack(&mut client);
+    let began = Instant::now();
+    let until = began + Duration::from_secs_f64(args.seconds);
+    while Instant::now() < until && watched.iter().any(|one| !one.has_ended) {
+        for stack in 0..stacks.len() {
+            look(&mut client, stack, &mut watched)?;
+        }
+        std::thread::sleep(APART);
+    }
+    let after = of_stack(&mut client);
+    let explained = watched.into_iter().filter_map(|one| {
+        let seconds = one.seen_at.duration_since(began).as_secs_f64();
+        Some(Explained {
+            stack: stacks.get(one.stack)?.clone(),
+            local: crate::output::plain(one.local.as_str()?),
+            remote: crate::output::plain(one.remote.as_str()?),
+            verdict: Verdict::of(&one.looks, seconds)?,
+            pushed_back: after.get(one.stack)?.saturating_sub(*before.get(one.stack)?),
+            has_ended: one.has_ended,
+        })
+    });
+    let explained: Vec<_> = explained.collect();
+    if explained.is_empty() {
+        bail!("the connection ended before it could be looked at twice");
+    }
+    Ok(explained)
+}
+
+/// The connections that the command line names.
+fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watched>> {
+    let (mut found, mut total) = (Vec::new(), 0);
+    for stack in 0..stacks {
+        let rows = match whole(client, stack, Section::Connections) {
+            Ok(rows) => rows,
+            // This stack has ended; another one may have the connection.
+            Err(error) if error.is::<Refused>() => continue,
+            Err(error) => return Err(error),
+        };
+        for row in rows.as_array().into_iter().flatten() {
+            total += 1;
+            let is_wanted = match which {
+                Which::Nth(number) => *number == total,
+                Which::Filter(filter) => filter.as_ref().is_none_or(|filter| filter.admits(row)),
+            };
+            let Some(number) = row["number"].as_u64().filter(|_| is_wanted) else { continue };
+            let (local, remote) = (row["local"].clone(), row["remote"].clone());
+            let (looks, seen_at, has_ended) = (Vec::new(), Instant::now(), false);
+            found.push(Watched { stack, number, local, remote, looks, seen_at, has_ended });
+        }
+    }
+    match found.len() {
+        0 if total == 0 => bail!("the program has no connection now"),
+        0 => bail!(
+            "there is no such connection: `wirespeed show connections` lists the {total} there are"
+        ),
+        1..=AT_A_TIME => Ok(found),
+        many => bail!(Usage(format!(
+            "{many} connections are meant, at most {AT_A_TIME} are explained at a time: name one as \
+             `wirespeed show connections` prints it"
+        ))),
+    }
+}
+
+/// Look once at those of a stack.
+fn look(client: &mut Client, stack: usize, watched: &mut [Watched]) -> Result<()> {
+    let is_there = |one: &&mut Watched| one.stack == stack && !one.has_ended;
+    let mut of_stack: Vec<_> = watched.iter_mut().filter(is_there).collect();
+    if of_stack.is_empty() {
+        return Ok(());
+    }
+    let numbers = of_stack.iter().map(|one| one.number).collect();
+    let rows = match ask(client, &Question::Connections { stack, numbers }) {
+        Ok(answer) => answer.body,
+        Err(error) if error.is::<Refused>() => Value::Null,
+        Err(error) => return Err(error),
+    };
+    for one in &mut of_stack {
+        let is_it = |row: &&Value| row["local"] == one.local && row["remote"] == one.remote;
+        match rows.as_array().into_iter().flatten().find(is_it) {
+            Some(row) => {
+                one.looks.push(Look::of(row));
+                one.seen_at = Instant::now();
+            }
+            None => one.has_ended = true,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The live page: what the stacks of this program do, in a browser: throughput, connections with
+//! time-sequence graphs, drops, ports. It only shows.
+//!
+//! Called by: `ttcp` and `up`, if `--http` asks for it. `feed` makes samples between the turns of
+//! the stacks, `server` gives them to browsers from a thread of its own, `access` says to whom,
+//! `document` is what a browser runs. docs/live.md; docs/decisions/0097-the-live-page.md.
+
+mod access;
+mod args;
+mod body;
+mod carrier;
+mod document;
+mod feed;
+mod sample;
+mod server;
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::channel;
+use wirespeed::net::{Shards, ShardsListener};
+
+pub(crate) use args::{Args, Http};
+pub(crate) use feed::Feed;
+pub(crate) use sample::{Wanted, sample};
+
+use access::Token;
+use carrier::Carrier;
+use document::Page;
+use feed::Watched;
+use server::{Listener, Server};
+
+/// Samples that wait for the page's thread.
+const SAMPLES: usize = 2;
+/// Connections of the stack that wait for it.
+const ACCEPTED: usize = 4;
+
+/// A page that is not served yet.
+pub(crate) struct Live {
+    http: Http,
+    token: Option<Token>,
+    /// Of the system; its address has the port that was given.
+    listener: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Live {
+    /// Take the address.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub(crate) fn bind(http: Http) -> Result<Live> {
+        let token = http.needs_token().then(Token::new).transpose()?;
+        let listener = match http {
+            Http::Stack(_) => None,
+            Http::System(at) => {
+                let listener = TcpListener::bind(at).with_context(|| {
+                    format!("--http: cannot listen at {at}: give another ADDR:PORT")
+                })?;
+                let at = listener.local_addr().context("--http: the listener has no address")?;
+                Some((listener, at))
+            }
+        };
+        Ok(Live { http, token, listener })
+    }
+
+    /// A page at a socket that another process has bound, with the token that it has printed.
+    ///
+    /// # Errors
+    /// There is neither a socket nor a port of the stack.
+    pub(crate) fn granted(
+        port: Option<u16>,
+        listener: Option<OwnedFd>,
+        token: Option<String>,
+    ) -> Result<Live> {
+        let token = token.map(Token::of);
+        if let Some(port) = port {
+            return Ok(Live { http: Http::Stack(port), token, listener: None });
+        }
+        let listener = listener.context("the live page was ordered without a socket")?;
+        let listener = TcpListener::from(listener);
+        let at = listener.local_addr().context("--http: the listener has no address")?;
+        Ok(Live { http: Http::System(at), token, listener: Some((listener, at)) })
+    }
+
+    /// The port, if the page is at the stack's own addresses.
+    pub(crate) fn stack_port(&self) -> Option<u16> {
+        match self.http {
+            Http::Stack(port) => Some(port),
+            Http::System(_) => None,
+        }
+    }
+
+    /// The socket, and the token, for another process that serves.
+    pub(crate) fn parts(&self) -> (Option<&TcpListener>, Option<&str>) {
+        (self.listener.as_ref().map(|(listener, _)| listener), self.token.as_ref().map(Token::text))
+    }
+
+    /// A line that says where the page is.
+    pub(crate) fn says(&self) -> String {
+        let query = self.token.as_ref().map_or(String::new(), |t| format!("?token={}", t.text()));
+        match (&self.listener, self.http) {
+            (Some((_, at)), _) if at.ip().is_unspecified() => {
+                format!(
+                    "live page: http://ADDRESS:{}/{query} at each address of this machine",
+                    at.port()
+                )
+            }
+            (Some((_, at)), _) => format!("live page: http://{at}/{query}"),
+            (None, Http::Stack(port)) => {
+                format!("live page: http://ADDRESS:{port}/{query} at each address of the stack")
+            }
+            (None, Http::System(at)) => format!("live page: http://{at}/{query}"),
+        }
+    }
+
+    /// Serve it from a thread until the feed is dropped. At the stack's address that is by sockets
+    /// of `shards`, or if the loop is the stack's only user by the feed.
+    ///
+    /// # Errors
+    /// The system has no thread or no descriptor left; the stacks have no such port.
+    pub(crate) fn serve(self, command: &'static str, shards: Option<&Shards>) -> Result<Feed> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("--http: the page has no thread")?;
+        let watched = Arc::new(Watched::new()?);
+        let (samples, taken) = channel(SAMPLES);
+        let mut feed = Feed::new(command, watched.clone(), samples);
+        let listener = match (self.http, shards) {
+            (Http::Stack(port), None) => {
+                let (accepted, connections) = channel(ACCEPTED);
+                feed.carry_by(Carrier::new(port, accepted));
+                Listener::Carried(connections)
+            }
+            _ => self.listener(&runtime, shards)?,
+        };
+        let page = Page::new()?;
+        let server = Server { listener, page, token: self.token, watched, samples: taken };
+        let run = move || runtime.block_on(server.run());
+        let thread = std::thread::Builder::new().name("live-page".to_owned());
+        thread.spawn(run).context("--http: cannot start the page's thread")?;
+        Ok(feed)
+    }
+
+    fn listener(&self, runtime: &Runtime, shards: Option<&Shards>) -> Result<Listener> {
+        if let Some((listener, _)) = &self.listener {
+            let listener = listener.try_clone().context("--http: no descriptor is left")?;
+            listener.set_nonblocking(true).context("--http: the listener cannot be used")?;
+            let _entered = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener);
+            return Ok(Listener::System(listener.context("--http: the listener cannot be used")?));
+        }
+        let (Http::Stack(port), Some(shards)) = (self.http, shards) else {
+            anyhow::bail!("--http: there is no socket to serve at");
+        };
+        let every = SocketAddr::from(([0, 0, 0, 0], port));
+        let listener = ShardsListener::bind(shards, every);
+        let listener = listener.with_context(|| {
+            format!("--http stack:{port}: the stack cannot listen there: give another port")
+        })?;
+        Ok(Listener::Stack(listener))
+    }
+}

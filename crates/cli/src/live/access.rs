@@ -1,0 +1,178 @@
+//! Who may see the live page: a browser that was sent to it by its own address, and beyond loopback
+//! with the token.
+//!
+//! Called by: `server.rs`, for each request. A name in the Host header is refused: a page of
+//! somewhere else could have its name point here, and read the answers as its own (DNS rebinding).
+//! RFC 9110 sections 7.2 and 7.4; Fetch Metadata Request Headers (W3C).
+
+use core::net::IpAddr;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use hyper::header::{HOST, HeaderMap};
+use hyper::{Method, StatusCode, Uri};
+use subtle::ConstantTimeEq;
+
+/// A random text that a URL has to have.
+#[derive(Clone, Debug)]
+pub(super) struct Token(String);
+
+impl Token {
+    pub(super) fn new() -> Result<Token> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).context("the system gives no random bytes")?;
+        let mut text = String::new();
+        for byte in bytes {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Ok(Token(text))
+    }
+
+    /// One that another process has made.
+    pub(super) fn of(text: String) -> Token {
+        Token(text)
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Compared in a time that does not depend on where they differ.
+    fn is(&self, text: &str) -> bool {
+        self.0.as_bytes().ct_eq(text.as_bytes()).into()
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Page,
+    Events,
+}
+
+/// What a request is for, or why it is refused.
+pub(super) fn check(
+    token: Option<&Token>,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Wanted, (StatusCode, &'static str)> {
+    if method != Method::GET {
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "ask by GET: the page changes nothing"));
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err((StatusCode::BAD_REQUEST, "the request needs one Host field"));
+    };
+    let authorities = [host.to_str().ok(), uri.authority().map(|a| a.as_str()).or(Some("[::]"))];
+    if !authorities.into_iter().all(|authority| authority.is_some_and(is_address)) {
+        let why = "open the page by the address that was printed, not by a name";
+        return Err((StatusCode::FORBIDDEN, why));
+    }
+    if let Some(token) = token {
+        let given = uri.query().unwrap_or_default().split('&');
+        let given = given.filter_map(|pair| pair.strip_prefix("token="));
+        if !given.last().is_some_and(|text| token.is(text)) {
+            let why = "use the whole URL that was printed when the program began: it has a token";
+            return Err((StatusCode::FORBIDDEN, why));
+        }
+    }
+    let from = headers.get("sec-fetch-site").and_then(|from| from.to_str().ok());
+    match uri.path() {
+        "/" => Ok(Wanted::Page),
+        "/events" if matches!(from, Some("cross-site" | "same-site")) => {
+            Err((StatusCode::FORBIDDEN, "the events are for the page itself"))
+        }
+        "/events" => Ok(Wanted::Events),
+        _ => Err((StatusCode::NOT_FOUND, "there is the page, /, and its /events")),
+    }
+}
+
+/// Is it an address, or localhost, perhaps with a port?
+fn is_address(authority: &str) -> bool {
+    let is_port = |text: &str| text.is_empty() || text.parse::<u16>().is_ok();
+    if let Some(rest) = authority.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else { return false };
+        let port = if port.is_empty() { Some("") } else { port.strip_prefix(':') };
+        return address.parse::<core::net::Ipv6Addr>().is_ok() && port.is_some_and(is_port);
+    }
+    let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+    let is_known = host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok();
+    is_known && is_port(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn asked(
+        token: Option<&Token>,
+        method: &Method,
+        uri: &str,
+        fields: &[(&'static str, &str)],
+    ) -> Result<Wanted, u16> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_str(value).expect("a value"));
+        }
+        let uri = uri.parse().expect("a URI");
+        check(token, method, &uri, &headers).map_err(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn hosts_are_addresses_or_localhost() {
+        for host in
+            ["127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "[::1]", "localhost:1", "LOCALHOST"]
+        {
+            assert!(is_address(host), "{host}");
+        }
+        for host in [
+            "",
+            "example.org",
+            "127.0.0.1.example.org",
+            "127.0.0.1:x",
+            "[::1",
+            "[::1]x",
+            "a@1.2.3.4",
+        ] {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_a_get_of_what_there_is_by_its_address_is_answered() {
+        let get = |uri: &str, fields: &[_]| asked(None, &Method::GET, uri, fields);
+        let host = ("host", "127.0.0.1:8080");
+        assert_eq!(get("/", &[host]), Ok(Wanted::Page));
+        assert_eq!(get("/?x", &[host]), Ok(Wanted::Page));
+        assert_eq!(get("/events", &[host]), Ok(Wanted::Events));
+        assert_eq!(get("/events", &[host, ("sec-fetch-site", "same-origin")]), Ok(Wanted::Events));
+        assert_eq!(get("/events", &[host, ("sec-fetch-site", "cross-site")]), Err(403));
+        assert_eq!(get("/else", &[host]), Err(404));
+        assert_eq!(get("/", &[]), Err(400));
+        assert_eq!(get("/", &[host, host]), Err(400));
+        assert_eq!(get("/", &[("host", "evil.example")]), Err(403));
+        assert_eq!(get("http://evil.example/", &[host]), Err(403));
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::HEAD, Method::OPTIONS] {
+            assert_eq!(asked(None, &method, "/", &[host]), Err(405), "{method}");
+        }
+    }
+
+    #[test]
+    fn without_the_token_nothing_is_seen() {
+        let token = Token::new().expect("random bytes");
+        let get = |uri: &str| asked(Some(&token), &Method::GET, uri, &[("host", "192.0.2.1")]);
+        let text = token.text();
+        assert_eq!(text.len(), 32);
+        assert_eq!(get(&format!("/?token={text}")), Ok(Wanted::Page));
+        assert_eq!(get(&format!("/events?token={text}")), Ok(Wanted::Events));
+        for wrong in ["/", "/?token=", "/events?token=00", &format!("/?token={text}0")] {
+            assert_eq!(get(wrong), Err(403), "{wrong}");
+        }
+        assert_eq!(get("/else"), Err(403), "not even what there is");
+        assert_ne!(text, Token::new().expect("random bytes").text());
+    }
+}

@@ -1,0 +1,98 @@
+//! The bodies of answers: a text, or events until the browser leaves; and how long a connection may
+//! go on without taking anything.
+//!
+//! Called by: `server.rs`; hyper asks for the next part when it has written the one before.
+
+use core::cell::Cell;
+use core::convert::Infallible;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep_until};
+
+use super::feed::Watched;
+
+/// How long a connection may take nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// When a connection is given up.
+#[derive(Clone)]
+pub(super) struct Deadline(Rc<Cell<Instant>>);
+
+impl Deadline {
+    pub(super) fn new() -> Deadline {
+        Deadline(Rc::new(Cell::new(Instant::now() + PATIENCE)))
+    }
+
+    /// Something was taken.
+    fn put_off(&self) {
+        self.0.set(Instant::now() + PATIENCE);
+    }
+
+    /// Until it has passed.
+    pub(super) async fn passes(self) {
+        while Instant::now() < self.0.get() {
+            sleep_until(self.0.get()).await;
+        }
+    }
+}
+
+/// What an answer says.
+pub(super) enum Answer {
+    /// A text, once.
+    Text(Option<Bytes>),
+    /// Events as they come.
+    Events { queue: Receiver<Bytes>, deadline: Deadline, _watcher: Watcher },
+}
+
+/// Somebody who looks at the page.
+pub(super) struct Watcher(Arc<Watched>);
+
+impl Watcher {
+    pub(super) fn new(watched: Arc<Watched>) -> Watcher {
+        watched.come();
+        Watcher(watched)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Answer::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Answer::Events { queue, deadline, .. } => queue.poll_recv(cx).map(|event| {
+                deadline.put_off();
+                event.map(|event| Ok(Frame::data(event)))
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Answer::Text(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Text(text) => {
+                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
+            }
+            Answer::Events { .. } => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The page over a stack whose loop is its only user, as that of `ttcp` to a host: bytes are carried
+//! between connections of the stack and the page's thread, in the turns of the loop.
+//!
+//! Called by: `feed.rs`, with the stack. Connections are bounded by [`CARRIED_MAX`], and the bytes
+//! that wait for either side by [`PIPE`] and [`ROOM`].
+
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::task::Waker;
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::sync::mpsc::Sender;
+use wirespeed::{CallError, ListenConfig, ListenerHandle, Stack, TcpHandle};
+
+use crate::output;
+
+/// Connections at a time.
+const CARRIED_MAX: usize = 16;
+/// Bytes that wait on the way to or from the page's thread.
+const PIPE: usize = 128 << 10;
+/// Bytes that are read at a time.
+const ROOM: usize = 16 << 10;
+
+/// A listener in the stack, and its connections.
+pub(super) struct Carrier {
+    port: u16,
+    /// `None` before the first turn.
+    listener: Option<ListenerHandle>,
+    has_failed: bool,
+    accepted: Sender<DuplexStream>,
+    carried: Vec<Carried>,
+}
+
+struct Carried {
+    connection: TcpHandle,
+    pipe: DuplexStream,
+    /// What the other side has not taken yet: of the peer, and of the page.
+    from_peer: Vec<u8>,
+    from_page: Vec<u8>,
+    peer_has_ended: bool,
+}
+
+impl Carrier {
+    pub(super) fn new(port: u16, accepted: Sender<DuplexStream>) -> Carrier {
+        let (listener, carried) = (None, Vec::new());
+        Carrier { port, listener, has_failed: false, accepted, carried }
+    }
+
+    /// Does it have connections?
+    pub(super) fn is_busy(&self) -> bool {
+        !self.carried.is_empty()
+    }
+
+    /// Accept, and carry what can be carried without waiting.
+    pub(super) fn turn(&mut self, stack: &mut Stack) {
+        if self.listener.is_none() && !self.has_failed {
+            let every = SocketAddr::from(([0, 0, 0, 0], self.port));
+            let listen = ListenConfig { backlog: CARRIED_MAX, ..ListenConfig::default() };
+            match stack.tcp_listen(every, listen) {
+                Ok(listener) => self.listener = Some(listener),
+                Err(why) => {
+                    self.has_failed = true;
+                    let port = self.port;
+                    output::err(&format!(
+                        "--http stack:{port}: cannot listen there ({why:?}): give another port"
+                    ));
+                }
+            }
+        }
+        while let Some(connection) = self.listener.and_then(|at| stack.tcp_accept(at)) {
+            let (pipe, theirs) = duplex(PIPE);
+            if self.carried.len() >= CARRIED_MAX || self.accepted.try_send(theirs).is_err() {
+                stack.tcp_abort(connection);
+                continue;
+            }
+            let (from_peer, from_page) = (Vec::new(), Vec::new());
+            let peer_has_ended = false;
+            self.carried.push(Carried { connection, pipe, from_peer, from_page, peer_has_ended });
+        }
+        self.carried.retain_mut(|one| {
+            let goes_on = one.turn(stack);
+            if !goes_on {
+                stack.tcp_close(one.connection);
+            }
+            goes_on
+        });
+    }
+}
+
+impl Carried {
+    /// Does the connection go on?
+    fn turn(&mut self, stack: &mut Stack) -> bool {
+        self.in_turn(stack) && self.out_turn(stack)
+    }
+
+    /// From the peer to the page.
+    fn in_turn(&mut self, stack: &mut Stack) -> bool {
+        // Nobody is woken: the loop comes again.
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            if self.from_peer.is_empty() && !self.peer_has_ended {
+                let mut room = [0; ROOM];
+                match stack.tcp_read(self.connection, &mut room) {
+                    Ok(0) => self.peer_has_ended = true,
+                    Ok(count) => self.from_peer.extend_from_slice(&room[..count]),
+                    Err(CallError::WouldBlock) => return true,
+                    Err(_) => return false,
+                }
+            }
+            if self.from_peer.is_empty() {
+                // The page may still answer.
+                let shut = Pin::new(&mut self.pipe).poll_shutdown(&mut cx);
+                return !matches!(shut, Poll::Ready(Err(_)));
+            }
+            match Pin::new(&mut self.pipe).poll_write(&mut cx, &self.from_peer) {
+                Poll::Ready(Ok(count)) => drop(self.from_peer.drain(..count)),
+                // The page is done with it; what it said last is still carried.
+                Poll::Ready(Err(_)) => {
+                    self.from_peer.clear();
+                    return true;
+                }
+                Poll::Pending => return true,
+            }
+        }
+    }
+
+    /// From the page to the peer.
+    fn out_turn(&mut self, stack: &mut Stack) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            if self.from_page.is_empty() {
+                let mut room = [0; ROOM];
+                let mut room = ReadBuf::new(&mut room);
+                match Pin::new(&mut self.pipe).poll_read(&mut cx, &mut room) {
+                    // The page has closed, and all was carried.
+                    Poll::Ready(Ok(())) if room.filled().is_empty() => return false,
+                    Poll::Ready(Ok(())) => self.from_page.extend_from_slice(room.filled()),
+                    Poll::Ready(Err(_)) => return false,
+                    Poll::Pending => return true,
+                }
+            }
+            match stack.tcp_write(self.connection, &self.from_page) {
+                Ok(count) => drop(self.from_page.drain(..count)),
+                Err(CallError::WouldBlock) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Samples of the stacks, four times a second while somebody looks at the live page: which
+//! connections are the busiest, and what the page is given of them.
+//!
+//! Called by: `control_service.rs`, between the turns of the stacks. The page's thread rings when
+//! the first browser comes, and takes the samples from a queue; if that is full, a sample is left
+//! out, because the stacks never wait.
+//!
+//! A stack may have a hundred thousand connections. Each sample counts the bytes of a part of them
+//! ([`super::sample`]); when a stack's table has been passed once, the busiest are chosen anew.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::Sender;
+use wirespeed::{Duration, Instant, Stack};
+
+use super::Wanted;
+use super::carrier::Carrier;
+
+/// Connections that the page shows.
+const SHOWN: usize = 50;
+/// Time between two samples.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// How many look at the page; set by its thread.
+pub(super) struct Watched {
+    count: AtomicUsize,
+    /// Readable when the first one has come.
+    rung: OwnedFd,
+}
+
+impl Watched {
+    pub(super) fn new() -> Result<Watched> {
+        let rung = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let rung = rung.context("cannot make an event descriptor")?;
+        Ok(Watched { count: AtomicUsize::new(0), rung })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn come(&self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) == 0 {
+            // The write fails only if the counter is full; then it is readable as well.
+            let _ = rustix::io::write(&self.rung, &1_u64.to_ne_bytes());
+        }
+    }
+
+    pub(super) fn leave(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Where the samples are made.
+pub(crate) struct Feed {
+    command: &'static str,
+    watched: Arc<Watched>,
+    samples: Sender<Value>,
+    due: Instant,
+    stacks: Vec<Scan>,
+    /// The page is at the stack's own address, and its connections go through here.
+    carrier: Option<Carrier>,
+}
+
+/// What is known of a stack's connections.
+#[derive(Default)]
+struct Scan {
+    /// Where the scan goes on; and how often it has passed the whole table.
+    cursor: u64,
+    passes: u64,
+    seen: HashMap<u64, Seen>,
+    /// The connections that are shown, in order.
+    chosen: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    moved: u64,
+    at: Instant,
+    /// Smoothed; at first all that it ever moved, as if it were in a second.
+    bytes_per_s: u64,
+    pass: u64,
+}
+
+impl Feed {
+    pub(super) fn new(
+        command: &'static str,
+        watched: Arc<Watched>,
+        samples: Sender<Value>,
+    ) -> Feed {
+        Feed { command, watched, samples, due: Instant::ZERO, stacks: Vec::new(), carrier: None }
+    }
+
+    /// The page's connections are the stack's, and this carries them.
+    pub(super) fn carry_by(&mut self, carrier: Carrier) {
+        self.carrier = Some(carrier);
+    }
+
+    /// Carry the page's connections, if they are this stack's.
+    pub(crate) fn carry(&mut self, stack: &mut Stack) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.turn(stack);
+        }
+    }
+
+    /// Are there connections to carry?
+    pub(crate) fn is_carrying(&self) -> bool {
+        self.carrier.as_ref().is_some_and(Carrier::is_busy)
+    }
+
+    /// For poll(2): readable when a sample is wanted again.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.watched.rung.as_fd()
+    }
+
+    /// When the next sample is due.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        if self.watched.count() > 0 { self.due } else { Instant::NEVER }
+    }
+
+    /// Make a sample, if one is due; `ask` asks a stack, if it is still there.
+    pub(crate) fn turn(
+        &mut self,
+        now: Instant,
+        names: &[String],
+        ask: &mut impl FnMut(usize, Wanted) -> Option<Value>,
+    ) {
+        // If nobody rang, there is nothing to read.
+        let _ = rustix::io::read(&self.watched.rung, &mut [0; 8]);
+        if self.watched.count() == 0 {
+            // The first one who comes gets a sample at once.
+            (self.due, self.stacks) = (Instant::ZERO, Vec::new());
+            return;
+        }
+        if now < self.due {
+            return;
+        }
+        self.due = now + EVERY;
+        self.stacks.resize_with(names.len(), Scan::default);
+        let (mut stacks, mut connections, mut total) = (Vec::new(), Vec::new(), 0);
+        let mut has_passed = false;
+        for (number, (name, scan)) in names.iter().zip(&mut self.stacks).enumerate() {
+            let Some(mut body) = ask(number, scan.wanted()) else { continue };
+            has_passed |= scan.note(&body, now);
+            total += body["connections"].as_u64().unwrap_or(0);
+            for mut row in rows(body["shown"].take()) {
+                row["stack"] = json!(number);
+                connections.push(row);
+            }
+            if let Some(body) = body.as_object_mut() {
+                for key in ["shown", "scan", "next"] {
+                    body.remove(key);
+                }
+            }
+            body["name"] = json!(name);
+            stacks.push(body);
+        }
+        if has_passed {
+            self.choose();
+        }
+        let sample = json!({
+            "program": {
+                "pid": std::process::id(),
+                "command": self.command,
+                "version": env!("WIRESPEED_VERSION"),
+            },
+            "at_ms": now.as_nanos() as f64 / 1e6,
+            "stacks": stacks,
+            "connections": connections,
+            "connection_count": total,
+            "shown_most": SHOWN,
+        });
+        // A full queue: the page's thread is behind, and this one is left out.
+        let _ = self.samples.try_send(sample);
+    }
+
+    /// The busiest of all stacks.
+    fn choose(&mut self) {
+        let of = |(stack, scan): (usize, &Scan)| {
+            let all = scan.seen.iter().map(move |(&at, seen)| (stack, at, seen.bytes_per_s));
+            all.collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.stacks.iter().enumerate().flat_map(of).collect();
+        let busiest = |&(stack, at, rate): &(usize, u64, u64)| (Reverse(rate), stack, at);
+        if all.len() > SHOWN {
+            all.select_nth_unstable_by_key(SHOWN, busiest);
+            all.truncate(SHOWN);
+        }
+        for (stack, scan) in self.stacks.iter_mut().enumerate() {
+            let of_stack = all.iter().filter(|&&(of, ..)| of == stack);
+            scan.chosen = of_stack.map(|&(_, at, _)| at).collect();
+            scan.chosen.sort_unstable();
+        }
+    }
+}
+
+impl Scan {
+    fn wanted(&self) -> Wanted {
+        Wanted { cursor: self.cursor, chosen: self.chosen.clone() }
+    }
+
+    /// Note what a sample counted; true at the end of the table.
+    fn note(&mut self, body: &Value, now: Instant) -> bool {
+        for row in body["scan"].as_array().into_iter().flatten() {
+            let (Some(number), Some(moved)) = (row[0].as_u64(), row[1].as_u64()) else { continue };
+            let pass = self.passes;
+            let seen = self.seen.entry(number).or_insert(Seen {
+                moved,
+                at: now,
+                bytes_per_s: moved,
+                pass,
+            });
+            if moved < seen.moved {
+                // Another connection has its place now.
+                *seen = Seen { moved, at: now, bytes_per_s: moved, pass };
+            } else if now > seen.at {
+                let seconds = now.since(seen.at).as_secs_f64();
+                let rate = ((moved - seen.moved) as f64 / seconds) as u64;
+                let bytes_per_s = seen.bytes_per_s / 2 + rate / 2;
+                *seen = Seen { moved, at: now, bytes_per_s, pass };
+            }
+        }
+        match body["next"].as_u64().filter(|&next| next > self.cursor) {
+            Some(next) => {
+                self.cursor = next;
+                false
+            }
+            None => {
+                let pass = self.passes;
+                self.seen.retain(|_, seen| seen.pass == pass);
+                (self.cursor, self.passes) = (0, pass + 1);
+                true
+            }
+        }
+    }
+}
+
+fn rows(list: Value) -> Vec<Value> {
+    match list {
+        Value::Array(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stack with 1,200 connections, of which those from 700 on move, the later the faster.
+    fn stack(wanted: &Wanted, round: u64) -> Value {
+        let scan: Vec<_> = (wanted.cursor..1200).take(500).collect();
+        let next = scan.last().map(|last| last + 1).filter(|&next| next < 1200);
+        let moved = |&number: &u64| json!([number, 50_000 + number.saturating_sub(700) * round]);
+        json!({
+            "connections": 1200,
+            "scan": scan.iter().map(moved).collect::<Value>(),
+            "next": next,
+            "shown": wanted.chosen.iter().map(|n| json!({ "number": n })).collect::<Value>(),
+        })
+    }
+
+    #[test]
+    fn the_busiest_of_many_connections_are_shown() {
+        let watched = Arc::new(Watched::new().expect("a descriptor"));
+        let (samples, mut taken) = tokio::sync::mpsc::channel(100);
+        let mut feed = Feed::new("test", watched.clone(), samples);
+        let names = ["one".to_owned()];
+        let at = |n: u64| Instant::from_nanos(n * 250_000_000 + 1);
+        feed.turn(at(0), &names, &mut |_, _| panic!("nobody looks"));
+        assert_eq!(feed.next_deadline(), Instant::NEVER);
+        watched.come();
+        for round in 1..40 {
+            assert!(feed.next_deadline() <= at(round));
+            feed.turn(at(round), &names, &mut |_, wanted| Some(stack(&wanted, round)));
+            feed.turn(at(round), &names, &mut |_, _| panic!("not due yet"));
+        }
+        let mut last = Value::Null;
+        while let Ok(sample) = taken.try_recv() {
+            last = sample;
+        }
+        assert_eq!(last["connection_count"], 1200);
+        let shown: Vec<_> = rows(last["connections"].take());
+        let shown: Vec<_> = shown.iter().filter_map(|row| row["number"].as_u64()).collect();
+        assert_eq!(shown, (1150..1200).collect::<Vec<_>>());
+        // The last one goes: nothing is kept, and nothing is due.
+        watched.leave();
+        feed.turn(at(41), &names, &mut |_, _| panic!("nobody looks"));
+        assert!(feed.stacks.is_empty());
+    }
+
+    #[test]
+    fn connections_that_are_gone_are_forgotten() {
+        let mut scan = Scan::default();
+        let body = |numbers: &[u64]| json!({ "scan": numbers.iter().map(|n| json!([n, 5])).collect::<Value>() });
+        let at = |n| Instant::from_nanos(n);
+        assert!(scan.note(&body(&[1, 2, 3]), at(1)));
+        assert!(scan.note(&body(&[1, 3]), at(2)));
+        assert_eq!(scan.seen.len(), 2);
+    }
+}

@@ -1,0 +1,59 @@
+// Figures for people: powers of 1000, three digits, a unit behind.
+
+/// 1234567 as "1.23M".
+function short(n) {
+  if (n == null || !isFinite(n)) return "-";
+  const units = ["", "k", "M", "G", "T", "P"];
+  let unit = 0;
+  let left = Math.abs(n);
+  while (left >= 999.5 && unit < units.length - 1) {
+    left /= 1000;
+    unit += 1;
+  }
+  const digits = unit === 0 ? (left < 10 && left % 1 ? 1 : 0) : left < 9.995 ? 2 : left < 99.95 ? 1 : 0;
+  return (n < 0 ? "-" : "") + left.toFixed(digits) + units[unit];
+}
+
+/// Microseconds as milliseconds; what is not measured yet is a dash.
+function ms(us) {
+  if (!us) return "-";
+  const value = us / 1000;
+  return value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+}
+
+/// The difference of two counts a second; null if one is not known or it began anew.
+function rate(now, before, seconds) {
+  if (now == null || before == null || seconds <= 0 || now < before) return null;
+  return (now - before) / seconds;
+}
+
+/// The element with this id.
+function at(id) {
+  return document.getElementById(id);
+}
+
+/// Set an element's text, if it is another one.
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/// An element with a text.
+function made(name, text, kind) {
+  const element = document.createElement(name);
+  if (kind) element.className = kind;
+  if (text != null) element.textContent = text;
+  return element;
+}
+
+/// Give a table's body these rows, each a list of [text, class]; elements are used again.
+function fill(body, rows, dress) {
+  while (body.rows.length > rows.length) body.deleteRow(-1);
+  rows.forEach((cells, index) => {
+    const row = body.rows[index] || body.insertRow();
+    cells.forEach(([text, kind], column) => {
+      const cell = row.cells[column] || row.insertCell();
+      if (cell.className !== (kind || "")) cell.className = kind || "";
+      if (!dress || !dress(cell, index, column, text)) say(cell, text);
+    });
+  });
+}

@@ -1,0 +1,165 @@
+//! The page in Chromium: it draws, follows the program, says when that is gone, and fits a phone.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Browser, Case, Need};
+
+use crate::fixture::{Live, PATIENCE};
+
+pub(crate) const CASES: &[Case] = &[
+    ("the_page_draws_and_follows_the_program", &[Need::CHROMIUM], follows),
+    ("the_page_fits_a_phone_and_both_themes", &[Need::CHROMIUM], fits),
+    (
+        "the_page_says_that_the_program_is_gone_and_goes_on_when_it_returns",
+        &[Need::CHROMIUM],
+        returns,
+    ),
+    ("a_token_opens_the_page", &[Need::CHROMIUM], token),
+    ("of_ten_thousand_connections_the_busiest_are_shown", &[Need::CHROMIUM], many),
+];
+
+const TILE: &str = "document.querySelector('#tiles dd').textContent";
+
+fn picture(browser: &mut Browser, name: &str) {
+    let folder = std::env::var_os("LIVE_PICTURES").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
+    browser.picture(&folder.join(name));
+}
+
+fn has_samples(browser: &mut Browser, count: u32) {
+    let expression = format!("Number(document.body.dataset.samples) >= {count}");
+    assert!(browser.until(PATIENCE, &expression), "{:?}", browser.complaints());
+}
+
+fn follows() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let mut browser = Browser::start();
+    browser.open(&live.url);
+    has_samples(&mut browser, 6);
+    assert!(browser.until(PATIENCE, "document.getElementById('status').textContent === 'live'"));
+    let figures = |browser: &mut Browser| browser.evaluate(TILE);
+    let first = figures(&mut browser);
+    let changed = browser.until(PATIENCE, &format!("{TILE} !== {first}"));
+    assert!(changed && first.as_str() != Some("-"), "{first}");
+    // Two connections, the first of which is chosen; the other one by its button.
+    let rows = "document.querySelectorAll('#connections tbody tr').length === 2";
+    assert!(browser.until(PATIENCE, rows));
+    for plot in ["throughput", "sequence", "windows", "rtt"] {
+        let drawn = format!("document.querySelector('#{plot} canvas') !== null");
+        assert!(browser.until(PATIENCE, &drawn), "{plot}");
+    }
+    let other = "document.querySelector('#connections tr[aria-selected=false] button')";
+    browser.evaluate(&format!("{other}.focus()"));
+    let name = browser.evaluate(&format!("{other}.textContent"));
+    let outline = "getComputedStyle(document.activeElement).outlineStyle";
+    assert_ne!(browser.evaluate(outline), Value::from("none"), "focus is seen");
+    browser.evaluate("document.activeElement.click()");
+    let name = name.as_str().expect("text");
+    let chosen = format!("document.getElementById('one-name').textContent.startsWith('{name}')");
+    assert!(browser.until(PATIENCE, &chosen));
+    assert_eq!(browser.complaints(), &[] as &[String]);
+    let here = live.url.trim_end_matches('/');
+    let elsewhere =
+        browser.requests().iter().find(|url| !url.starts_with(here) && !url.starts_with("data:"));
+    assert_eq!(elsewhere, None, "it needs nothing but the program");
+}
+
+fn fits() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let mut browser = Browser::start();
+    browser.open(&live.url);
+    has_samples(&mut browser, 40);
+    picture(&mut browser, "live-light.png");
+    let page = "getComputedStyle(document.body).backgroundColor";
+    let light = browser.evaluate(page);
+    browser.dark(true);
+    has_samples(&mut browser, 44);
+    assert_ne!(browser.evaluate(page), light);
+    picture(&mut browser, "live-dark.png");
+    browser.size(390, 844);
+    has_samples(&mut browser, 50);
+    assert_eq!(browser.overflow(), 0, "nothing is wider than the phone");
+    picture(&mut browser, "live-phone-dark.png");
+    browser.dark(false);
+    has_samples(&mut browser, 54);
+    picture(&mut browser, "live-phone.png");
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+fn returns() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let at = format!("127.0.0.1:{}", live.port());
+    let mut browser = Browser::start();
+    browser.open(&live.url);
+    has_samples(&mut browser, 3);
+    assert_eq!(browser.complaints(), &[] as &[String]);
+    drop(live);
+    let says =
+        |text: &str| format!("document.getElementById('status').textContent.startsWith('{text}')");
+    assert!(browser.until(PATIENCE, &says("connection lost, trying again")));
+    picture(&mut browser, "live-lost.png");
+    std::thread::sleep(Duration::from_secs(3));
+    let live = Live::start(&at, &["--threads", "2"]);
+    assert!(browser.until(PATIENCE, &says("live")), "{}", live.url);
+    let before = browser.evaluate("Number(document.body.dataset.samples)");
+    let grows = format!("Number(document.body.dataset.samples) > {before} + 4");
+    assert!(browser.until(PATIENCE, &grows));
+}
+
+fn token() {
+    let live = Live::start("0.0.0.0:0", &[]);
+    let url = live.url.replace("ADDRESS", "127.0.0.1");
+    let mut browser = Browser::start();
+    browser.open(&url);
+    has_samples(&mut browser, 3);
+    assert_eq!(browser.complaints(), &[] as &[String]);
+    let (bare, _) = url.split_once('?').expect("a token");
+    browser.open(bare);
+    let said = browser.evaluate("document.body.textContent");
+    assert!(said.as_str().is_some_and(|text| text.contains("it has a token")), "{said}");
+}
+
+/// Samples of a stack with 10,000 connections, of which it has chosen 50; a name is hostile.
+const MANY: &str = r#"
+(() => {
+  const row = (n) => ({ stack: 0, number: n, local: "192.0.2.1:80", remote: "198.51.100.1:" + n,
+    state: "ESTABLISHED", control: "cubic", mss: 1448, rtt_us: 100 * n, min_rtt_us: 90, cwnd: 14480,
+    pacing: 0, snd_wnd: 65535, rcv_wnd: 65535, in_flight: n, unsent: 0, unread: 0,
+    acked: 1000 * n, received: 0, retransmits: 0, timeouts: 0, recovering: false });
+  const sample = (at) => ({ program: { pid: 7, command: "<img src=x onerror=alert(1)>", version: "1" },
+    at_ms: at, stacks: [{ name: "one", connections: 10000, drops: { tcp_no_socket: at }, ports: [],
+      rx_bytes: at * 1e5, tx_bytes: at * 1e6, pool_bytes: 1 }], connection_count: 10000, shown_most: 50,
+    connections: Array.from({ length: 50 }, (_, n) => row(n + 1)).map((one) => ({ ...one,
+      acked: one.acked * at })), page: { watched_by: 1, refused: 0, left_out: 0 } });
+  take(sample(1000)); take(sample(1250));
+  const began = performance.now();
+  for (let at = 1500; at < 11500; at += 250) take(sample(at));
+  return (performance.now() - began) / 40;
+})()"#;
+
+fn many() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let mut browser = Browser::start();
+    browser.open(&live.url);
+    has_samples(&mut browser, 2);
+    drop(live);
+    let lost = "document.getElementById('status').className === 'lost'";
+    assert!(browser.until(PATIENCE, lost));
+    let each_ms = browser.evaluate(MANY);
+    println!("a sample of 50 connections takes the page {each_ms} ms");
+    let text = |browser: &mut Browser, id: &str| {
+        let text = browser.evaluate(&format!("document.getElementById('{id}').textContent"));
+        text.as_str().expect("text").to_owned()
+    };
+    let note = text(&mut browser, "connections-note");
+    assert!(note.starts_with("The 50 busiest of 10000 are shown"), "{note}");
+    let rows = "document.querySelectorAll('#connections tbody tr').length";
+    assert_eq!(browser.evaluate(rows), 50);
+    let first = "document.querySelector('#connections tbody tr').cells[1].textContent";
+    assert_eq!(browser.evaluate(first), "198.51.100.1:50", "the busiest is first");
+    assert!(text(&mut browser, "program").contains("<img"), "text is text");
+    assert_eq!(browser.evaluate("document.querySelector('#program img') === null"), true);
+    assert!(text(&mut browser, "drops").contains("tcp_no_socket"));
+}

@@ -1,0 +1,223 @@
+//! `wirespeed explain` of transfers that are limited on purpose, each in another way: by the program
+//! that writes, the one that reads, the window, the path, and pacing.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Case, Namespace, Running, ip, until};
+
+use crate::up::{CONFIG, TIMEOUT, World};
+use crate::wire::joined;
+
+pub(crate) const CASES: &[Case] = &[
+    ("a_slow_writer_is_explained", &[], slow_writer),
+    ("a_slow_reader_at_the_peer_is_explained", &[], slow_reader),
+    ("our_slow_reader_is_explained", &[], our_reader),
+    ("a_small_window_is_explained", &[], small_window),
+    ("a_slow_path_is_explained_by_the_congestion_window_or_pacing", &[], slow_path),
+    ("explain_says_what_is_wrong", &[], wrong),
+];
+
+/// A transfer, and the folder of its control socket.
+struct Transfer {
+    running: Running,
+    folder: PathBuf,
+}
+
+impl Transfer {
+    /// In this namespace, or in that one.
+    fn start(namespace: Option<&Namespace>, options: &[&str]) -> Transfer {
+        let name = format!("wsexplain-{}-{}", std::process::id(), next_number());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("room for a folder");
+        let program = env!("CARGO_BIN_EXE_wirespeed");
+        let mut ttcp = match namespace {
+            Some(namespace) => namespace.command(program),
+            None => Command::new(program),
+        };
+        ttcp.arg("ttcp").args(options).env("XDG_RUNTIME_DIR", &folder);
+        ttcp.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Transfer { running: Running(ttcp.spawn().expect("it starts")), folder }
+    }
+
+    /// What `explain` says, once there is a connection.
+    fn explained(&self) -> Value {
+        let ask = |seconds: &str| {
+            let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+            explain.args(["explain", "--json", "--seconds", seconds]);
+            let output = explain.env("XDG_RUNTIME_DIR", &self.folder).output();
+            let output = output.expect("the program starts");
+            let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            (document["connections"][0].clone(), said)
+        };
+        let mut last = Default::default();
+        let moves = until(TIMEOUT, || {
+            last = ask("0.5");
+            last.0["bytes_per_s"].as_f64() > Some(0.0)
+        });
+        assert!(moves, "{last:?}");
+        // What happens at first is not what is asked.
+        thread::sleep(Duration::from_secs(2));
+        ask("3").0
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        let _ = self.running.0.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A number that another transfer of this process does not have.
+fn next_number() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Accept one connection here, and let `read` have it, on a thread of this namespace.
+fn sink(
+    at: SocketAddr,
+    buffer: Option<usize>,
+    read: impl Fn(&mut TcpStream) -> bool + Send + 'static,
+) {
+    let (tell, listens) = mpsc::channel();
+    thread::spawn(move || {
+        let listener = TcpListener::bind(at).expect("the address is here");
+        if let Some(bytes) = buffer {
+            rustix::net::sockopt::set_socket_recv_buffer_size(&listener, bytes).expect("a size");
+        }
+        tell.send(()).expect("it waits");
+        let (mut stream, _) = listener.accept().expect("a connection");
+        while read(&mut stream) {}
+    });
+    listens.recv().expect("it listens");
+}
+
+fn everything(stream: &mut TcpStream) -> bool {
+    stream.read(&mut [0; 1 << 16]).is_ok_and(|count| count > 0)
+}
+
+const OVER_TAP: [&str; 6] = ["-t", "192.0.2.1", "--dev", "tap:ws0", "--addr", "192.0.2.2/24"];
+
+/// The kernel's end of the TAP, at this host.
+fn tap() {
+    assert!(ip("tuntap add dev ws0 mode tap vnet_hdr"));
+    assert!(ip("addr add 192.0.2.1/24 dev ws0") && ip("link set ws0 up"));
+}
+
+fn slow_writer() {
+    tap();
+    sink("192.0.2.1:5001".parse().expect("an address"), None, everything);
+    let mut transfer = Transfer::start(None, &OVER_TAP);
+    let mut input = transfer.running.0.stdin.take().expect("piped");
+    let writes = thread::spawn(move || {
+        while input.write_all(&[b'x'; 1000]).is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let said = transfer.explained();
+    assert_eq!(said["limit"], "application", "{said}");
+    drop(transfer);
+    writes.join().expect("no panic");
+}
+
+fn slow_reader() {
+    tap();
+    sink("192.0.2.1:5001".parse().expect("an address"), None, |stream| {
+        thread::sleep(Duration::from_millis(100));
+        stream.read(&mut [0; 20_000]).is_ok_and(|count| count > 0)
+    });
+    let options = [&OVER_TAP[..], &["-s", "--seconds", "60"]].concat();
+    let said = Transfer::start(None, &options).explained();
+    assert_eq!(said["limit"], "receive-window", "{said}");
+    let words = said["words"].as_str().expect("text");
+    assert!(words.contains("the peer's program reads more slowly"), "{words}");
+}
+
+fn our_reader() {
+    let world = World::new(CONFIG);
+    let mut nc = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    nc.args(["nc", "-l", "7070", "--pid", &world.worker().to_string()]);
+    nc.env("XDG_RUNTIME_DIR", world.path("run"));
+    // Nobody reads what it prints.
+    nc.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let _nc = Running(nc.spawn().expect("it starts"));
+    let mut stream = None;
+    let at = "192.0.2.2:7070";
+    assert!(until(TIMEOUT, || (stream = TcpStream::connect(at).ok(), stream.is_some()).1));
+    let mut stream = stream.expect("connected");
+    thread::spawn(move || while stream.write_all(&[b'x'; 16384]).is_ok() {});
+    let explain = || {
+        let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+        explain.args(["explain", "--json", "--seconds", "1", at]);
+        explain.args(["--pid", &world.worker().to_string()]);
+        let output = explain.env("XDG_RUNTIME_DIR", world.path("run")).output();
+        let document: Value = serde_json::from_slice(&output.expect("it starts").stdout).ok()?;
+        Some(document["connections"][0].clone())
+    };
+    let mut said = Value::Null;
+    let is_found = until(TIMEOUT, || {
+        said = explain().unwrap_or_default();
+        said["limit"] == "reader"
+    });
+    assert!(is_found, "{said}");
+}
+
+/// A transfer of ours to the kernel over a wire.
+fn over_a_wire(wire: &[&str], window: Option<usize>, options: &[&str]) -> Value {
+    let joined = joined(wire);
+    let at = "10.9.0.2:5001".parse().expect("an address");
+    joined.hosts[1].inside(|| sink(at, window, everything)).expect("no panic");
+    let over = ["-t", "10.9.0.2", "--dev", "packet:w0", "--addr", "10.9.0.3/24", "-s"];
+    let options = [&over[..], &["--seconds", "60"], options].concat();
+    Transfer::start(Some(&joined.hosts[0]), &options).explained()
+}
+
+fn small_window() {
+    let said = over_a_wire(&["--delay", "20ms"], Some(8192), &[]);
+    assert_eq!(said["limit"], "receive-window", "{said}");
+    let words = said["words"].as_str().expect("text");
+    assert!(words.contains("the peer's window is"), "{words}");
+}
+
+fn slow_path() {
+    let wire = ["--rate", "10Mbit", "--delay", "10ms", "--queue", "50000"];
+    let said = over_a_wire(&wire, None, &[]);
+    assert_eq!(said["limit"], "congestion-window", "{said}");
+    let rate = said["bytes_per_s"].as_f64().map(|bytes| bytes * 8.0);
+    assert!(rate > Some(3e6) && rate < Some(11e6), "{said}");
+    let said = over_a_wire(&wire, None, &["--cc", "bbr"]);
+    assert_eq!(said["limit"], "pacing", "{said}");
+}
+
+fn wrong() {
+    let says = |arguments: &[&str]| {
+        let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+        let output = explain.arg("explain").args(arguments).output().expect("it starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = says(&["--seconds", "0"]);
+    assert!(code == Some(2) && text.contains("0.2 to 60"), "{text}");
+    let (code, text) = says(&["nonsense"]);
+    assert!(code == Some(2) && text.contains("CONN: "), "{text}");
+    tap();
+    sink("192.0.2.1:5001".parse().expect("an address"), None, everything);
+    let options = [&OVER_TAP[..], &["-s", "--seconds", "60"]].concat();
+    let transfer = Transfer::start(None, &options);
+    transfer.explained();
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    explain.args(["explain", "192.0.2.9:1"]).env("XDG_RUNTIME_DIR", &transfer.folder);
+    let output = explain.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("there is no such connection"), "{text}");
+}
