@@ -4,9 +4,9 @@
 //! Called by: the lab.
 //!
 //! The report of 1988 names what was changed and gives some throughputs. `world.rs` is a model of
-//! the sockets, the TCP and the driver that were changed, `costs.rs` has what their parts cost, from
-//! the same report. So its figures and ours can be compared, and the combinations that were not
-//! reported can be seen.
+//! the sockets, the TCP and the driver that were changed, `costs.rs` has what their parts cost,
+//! from the same report. So its figures and the model's can be compared, and the combinations that
+//! were not reported can be seen.
 
 mod cable;
 mod costs;
@@ -22,7 +22,7 @@ mod world;
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::{Error, Report, Run};
-use costs::{Costs, OTHER_BUFFERS, STEPS, Steps};
+use costs::{Costs, OTHER_SOCKETS, STEPS, Steps};
 use ours::Ours;
 use world::{Counts, World};
 
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 /// Whose TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hosts {
-    Of1988 { steps: Steps, buffer: u64 },
+    Of1988 { steps: Steps, buffer: u64, write: u64 },
     Ours,
 }
 
@@ -54,17 +54,21 @@ struct Row {
 }
 
 /// All rows, in the order of the table.
-fn hosts(buffer: u64) -> Vec<Hosts> {
+fn hosts(costs: &Costs) -> Vec<Hosts> {
     let mut steps: Vec<Steps> = (0..1 << STEPS).map(Steps::of).collect();
     // From few steps to many.
     steps.sort_by_key(|steps| steps.flags().into_iter().filter(|on| *on).count());
-    let published = steps.iter().copied().filter(|&steps| published::figure(steps).is_some());
-    let published: Vec<Steps> = published.collect();
     steps.push(Steps::folded());
-    let mut hosts: Vec<Hosts> =
-        steps.into_iter().map(|steps| Hosts::Of1988 { steps, buffer }).collect();
-    for buffer in OTHER_BUFFERS.into_iter().filter(|&other| other != buffer) {
-        hosts.extend(published.iter().map(|&steps| Hosts::Of1988 { steps, buffer }));
+    let (buffer, write) = (costs.buffer, costs.write);
+    let with = |(buffer, write)| move |steps| Hosts::Of1988 { steps, buffer, write };
+    let mut hosts: Vec<Hosts> = steps.iter().copied().map(with((buffer, write))).collect();
+    // Those with published figures, and those that only the sender limits.
+    let is_told = |steps: &Steps| {
+        let published = published::figure(*steps).is_some() && !steps.fold;
+        published || (steps.in_place && !steps.queue && !steps.loops)
+    };
+    for sockets in OTHER_SOCKETS.into_iter().filter(|&sockets| sockets != (buffer, write)) {
+        hosts.extend(steps.iter().copied().filter(is_told).map(with(sockets)));
     }
     hosts.push(Hosts::Ours);
     hosts
@@ -75,7 +79,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let bytes = options.bytes.unwrap_or(if run.common.quick { 1_000_000 } else { 8_000_000 });
     let seeds = run.common.seeds(10, 3);
-    let hosts = hosts(options.costs.buffer);
+    let hosts = hosts(&options.costs);
     let cases: Vec<(Hosts, u64)> =
         hosts.iter().flat_map(|&hosts| seeds.clone().map(move |seed| (hosts, seed))).collect();
     let outcomes = run.each(&cases, |&(hosts, seed), stop| {
@@ -97,8 +101,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
 /// One transfer, without its beginning.
 fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts, Error> {
     let (before, after) = match hosts {
-        Hosts::Of1988 { steps, buffer } => {
-            let mut world = World::new(Costs { buffer, ..*costs }, steps, seed);
+        Hosts::Of1988 { steps, buffer, write } => {
+            let mut world = World::new(Costs { buffer, write, ..*costs }, steps, seed);
             (world.run(WARM_BYTES), world.run(WARM_BYTES + bytes))
         }
         Hosts::Ours => {

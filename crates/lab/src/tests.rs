@@ -52,7 +52,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("storm", 4, "per_original", 0),
         ("telnet", 4, "packets", 0),
         ("elbow", 4 + 1 + 3 * 2, "worst", 0),
-        ("ethernet1988", 16 + 1 + 2 * 4 + 1, "kb_per_s", 0),
+        ("ethernet1988", 16 + 1 + 3 * 6 + 1, "kb_per_s", 0),
         ("cray", 2 + 2 * (rungs + 1) + 2 * 6 + 2 * 3, "mbps", 0),
         ("knee", 13 + 11 + 8 + 6 + 11, "gbps", 5),
     ];

@@ -92,12 +92,13 @@ pub(super) fn report(rows: &[Row], seconds: f64, rounds: usize) -> Report {
         format!(
             "In memory: both ends on one thread, Mb/s of its processor time, IPv4 without link \
              headers, data copied in and out. Settings of 1989: buffers of {} KB, a window of {} \
-             bytes, MTU {MTU}. memcpy moves a byte once; TCP copies it in and out, and sums it twice.",
+             bytes, MTU {MTU}. memcpy moves a byte once; TCP copies it in and out, and sums it \
+             twice.",
             BUFFER_BYTES >> 10,
             WINDOW_BYTES
         ),
-        "Over a channel: virtual time, 1 us each way, processors take no time. So the share is that \
-         of headers, ACKs and windows alone; that of 1989 has the processors in it."
+        "Over a channel: virtual time, 1 us each way, processors take no time. So the share is \
+         that of headers, ACKs and windows alone; that of 1989 has the processors in it."
             .to_owned(),
         "Published: peak rates of D. Borman, 1989; characters and words as the first and second \
          checksum of that system, scalar and vectors on a CRAY Y-MP."
@@ -140,8 +141,8 @@ fn shows(rows: &[Row], memcpy: Option<f64>) -> Vec<String> {
     {
         shows.push(format!(
             "With the settings of 1989 the checksum decides: '{name}' carries {slow:.0} Mb/s, \
-             '{best_name}' {fast:.0}, {:.0} times as much (then 6 and 550), and none at all {none:.0}; \
-             memcpy does {memcpy:.0}.",
+             '{best_name}' {fast:.0}, {:.0} times as much (then 6 and 550), and none at all \
+             {none:.0}; memcpy does {memcpy:.0}.",
             fast / slow
         ));
     }

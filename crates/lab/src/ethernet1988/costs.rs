@@ -93,7 +93,7 @@ pub(super) struct Costs {
     #[arg(long, value_name = "US", default_value_t = 300, value_parser = us())]
     pub(super) bus: u64,
     /// Bytes of a socket buffer
-    // The report does not say; some rows are measured with `OTHER_BUFFERS` too.
+    // The report does not say; some rows are measured with `OTHER_SOCKETS` too.
     #[arg(long, value_name = "BYTES", default_value_t = 16_384,
           value_parser = clap::value_parser!(u64).range(3_072..=65_535))]
     pub(super) buffer: u64,
@@ -145,8 +145,8 @@ impl Costs {
     }
 }
 
-/// Socket buffers that show how much depends on them.
-pub(super) const OTHER_BUFFERS: [u64; 2] = [4_096, 8_192];
+/// Bytes of socket buffers and of writes that show how much depends on them.
+pub(super) const OTHER_SOCKETS: [(u64, u64); 3] = [(4_096, 4_096), (8_192, 4_096), (8_192, 8_192)];
 
 /// Without and with the step `loops`.
 const COPY_US_PER_KB: (u64, u64) = (200, 140);

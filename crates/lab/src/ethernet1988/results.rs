@@ -54,16 +54,19 @@ impl Row {
         }
     }
 
-    fn buffer(&self) -> Option<u64> {
+    /// Bytes of socket buffers and of writes.
+    fn sockets(&self) -> Option<(u64, u64)> {
         match self.hosts {
-            Hosts::Of1988 { buffer, .. } => Some(buffer),
+            Hosts::Of1988 { buffer, write, .. } => Some((buffer, write)),
             Hosts::Ours => None,
         }
     }
 
     fn heading(&self) -> String {
-        match self.buffer() {
-            Some(bytes) => format!("workstations of 1988, socket buffers of {bytes} bytes"),
+        match self.sockets() {
+            Some((buffer, write)) => {
+                format!("hosts of 1988, socket buffers of {buffer} bytes, writes of {write}")
+            }
             None => "today's stack, processors that take no time".to_owned(),
         }
     }
@@ -103,7 +106,8 @@ impl Row {
             });
             json!({
                 "steps": steps,
-                "socket_buffer_bytes": self.buffer(),
+                "socket_buffer_bytes": self.sockets().map(|(buffer, _)| buffer),
+                "write_bytes": self.sockets().map(|(_, write)| write),
                 "one_pass": self.steps().map(|steps| steps.fold),
                 "seed": seed,
                 "kb_per_s": kb_per_s(counts),
@@ -117,10 +121,10 @@ impl Row {
 
 /// The whole report.
 pub(super) fn report(rows: &[Row], costs: &Costs, bytes: u64, seeds: Range<u64>) -> Report {
-    let table = table(rows, costs.buffer);
+    let table = table(rows, costs);
     let unmeasured = rows.iter().filter(|row| row.runs.is_empty()).count();
     let mut notes = vec![model(costs)];
-    notes.extend(table.as_ref().and_then(|table| fit(rows, table, costs.buffer)));
+    notes.extend(table.as_ref().and_then(|table| fit(rows, table, costs)));
     notes.push(
         "Ours: two stacks over interfaces that keep the gap and collide, MTU 1,460 for 1,408 bytes \
          with timestamps. Its collisions are not counted; wire % is computed from the packets."
@@ -149,21 +153,21 @@ pub(super) fn report(rows: &[Row], costs: &Costs, bytes: u64, seeds: Range<u64>)
         samples: rows.iter().flat_map(|row| row.samples(&seeds)).collect(),
         shows: table.as_ref().map(|table| shows(rows, table)).unwrap_or_default(),
         notes,
-        plot: Some(Plot::Dots(dots(rows, costs.buffer))),
+        plot: Some(Plot::Dots(dots(rows, costs))),
     }
 }
 
 /// Throughput by combination; `None` if one was not measured.
-fn table(rows: &[Row], buffer: u64) -> Option<Table> {
+fn table(rows: &[Row], costs: &Costs) -> Option<Table> {
     let mut table = [0.0; 1 << STEPS];
     for (bits, kb) in table.iter_mut().enumerate() {
-        *kb = of(rows, Steps::of(bits), buffer)?.kb()?;
+        *kb = of(rows, Steps::of(bits), (costs.buffer, costs.write))?.kb()?;
     }
     Some(table)
 }
 
-fn of(rows: &[Row], steps: Steps, buffer: u64) -> Option<&Row> {
-    rows.iter().find(|row| row.hosts == Hosts::Of1988 { steps, buffer })
+fn of(rows: &[Row], steps: Steps, (buffer, write): (u64, u64)) -> Option<&Row> {
+    rows.iter().find(|row| row.hosts == Hosts::Of1988 { steps, buffer, write })
 }
 
 fn fits(table: &Table) -> Vec<Value> {
@@ -187,8 +191,8 @@ fn shows(rows: &[Row], table: &Table) -> Vec<String> {
     let ours = rows.iter().find(|row| row.hosts == Hosts::Ours);
     let ours = ours.and_then(|row| row.of(|c| c.bytes as f64 * 8e-6 / seconds(c)));
     let mut shows = vec![format!(
-        "The four steps take TCP on a ten-megabit Ethernet from {:.0} to {:.0} KB/s, which is {:.1} \
-         times as much (published: 380 to 890, 2.3 times){}.",
+        "The four steps take TCP on a ten-megabit Ethernet from {:.0} to {:.0} KB/s, which is \
+         {:.1} times as much (published: 380 to 890, 2.3 times){}.",
         table[0],
         table[all],
         table[all] / table[0],
@@ -199,9 +203,9 @@ fn shows(rows: &[Row], table: &Table) -> Vec<String> {
     shows.extend(strongest(table).map(|pair| {
         let ((a, b), [basic, with_a, with_b, both]) = (pair.names(), pair.kb);
         format!(
-            "Steps interact: with {}, '{a}' alone makes {basic:.0} to {with_a:.0} KB/s, '{b}' alone \
-             to {with_b:.0}, both to {both:.0} (published, of two steps without a name: 600, 520, \
-             530, 700).",
+            "Steps interact: with {}, '{a}' alone makes {basic:.0} to {with_a:.0} KB/s, '{b}' \
+             alone to {with_b:.0}, both to {both:.0} (published, of two steps without a name: 600, \
+             520, 530, 700).",
             match Steps::of(pair.background).name() {
                 none if none == "none" => "none of the others".to_owned(),
                 others => format!("the step {others}"),
@@ -214,11 +218,12 @@ fn shows(rows: &[Row], table: &Table) -> Vec<String> {
 fn model(costs: &Costs) -> String {
     let packet = frame_ns(PACKET_BYTES + HEADER_BYTES) + GAP_NS;
     format!(
-        "Virtual time, 10 Mb/s, one cable with collisions, packets of {PACKET_BYTES} bytes: {:.0} us \
-         each at most (published: {:.0}). Microseconds of processor, from the report or from two of \
-         its figures (crates/lab/src/ethernet1988/costs.rs says which): protocol {}, device set-up {}, \
-         interrupt {}, wake-up {}, hidden copies {}, bus of the LANCE {} a packet; copy 200 or 140 a \
-         KB, checksum 490 or 130, both in one pass 200. Socket buffers of {} bytes, writes of {}.",
+        "Virtual time, 10 Mb/s, one cable with collisions, packets of {PACKET_BYTES} bytes: {:.0} \
+         us each at most (published: {:.0}). Microseconds of processor, from the report or from \
+         two of its figures (crates/lab/src/ethernet1988/costs.rs says which): protocol {}, device \
+         set-up {}, interrupt {}, wake-up {}, hidden copies {}, bus of the LANCE {} a packet; copy \
+         200 or 140 a KB, checksum 490 or 130, both in one pass 200. Socket buffers of {} bytes, \
+         writes of {}.",
         packet as f64 / 1e3,
         published::PACKET_US.0,
         costs.protocol,
@@ -233,7 +238,7 @@ fn model(costs: &Costs) -> String {
 }
 
 /// Where the model agrees with what was published, and where it does not.
-fn fit(rows: &[Row], table: &Table, buffer: u64) -> Option<String> {
+fn fit(rows: &[Row], table: &Table, costs: &Costs) -> Option<String> {
     let bits = |names: &[&str]| {
         names.iter().filter_map(|name| NAMES.iter().position(|n| n == name)).map(|at| 1 << at).sum()
     };
@@ -243,17 +248,21 @@ fn fit(rows: &[Row], table: &Table, buffer: u64) -> Option<String> {
         those.map(|(_, kb)| *kb).fold(0.0, f64::max)
     };
     let all = table.len() - 1;
-    let last = of(rows, Steps::of(all), buffer)?;
+    let last = of(rows, Steps::of(all), (costs.buffer, costs.write))?;
     let percent = |host: usize| last.of(|c| c.busy_ns[host] as f64 * 100.0 / c.now_ns as f64);
+    let eight = |names: &[&str]| of(rows, Steps::of(bits(names)), (8_192, 8_192))?.kb();
+    let alone = eight(&["unit", "in place"])? / eight(&["in place"])?;
     let lies = pairs(table).iter().filter(|pair| pair.is_a_lie()).count();
     Some(format!(
-        "Beside the report: the step 'unit' alone brings {:+.0} % (published: +20); the hidden copies \
-         cost {:.0} to {:.0} KB/s with all else done (600 to 750, with less of it done). Without the \
-         step 'queue' nothing exceeds {:.0} KB/s, with it {:.0}: the barrier was at {:.0}. At the end \
-         the sender's processor is {:.0} % busy, the receiver's {:.0} (100, and {:.0} to {:.0}). Of {} \
-         pairs of steps, {lies} bring together less than one of them alone, or more than twice what \
-         they bring one at a time.",
+        "Beside the report: the step 'unit' alone brings {:+.0} % (published: +20), as the \
+         receiver is the limit; where the sender is, with buffers and writes of 8 KB, {:+.0} %. \
+         The hidden copies cost {:.0} to {:.0} KB/s with all else done (600 to 750, with less of \
+         it done). Without the step 'queue' nothing exceeds {:.0} KB/s, with it {:.0}: the barrier \
+         was at {:.0}. At the end the sender's processor is {:.0} % busy, the receiver's {:.0} \
+         (100, and {:.0} to {:.0}). Of {} pairs of steps, {lies} bring together less than one of \
+         them alone, or more than twice what they bring one at a time.",
         (table[bits(&["unit"])] / table[0] - 1.0) * 100.0,
+        (alone - 1.0) * 100.0,
         table[all & !in_place],
         table[all],
         most(false),
@@ -267,8 +276,10 @@ fn fit(rows: &[Row], table: &Table, buffer: u64) -> Option<String> {
     ))
 }
 
-fn dots(rows: &[Row], buffer: u64) -> Dots {
-    let rows = rows.iter().filter(|row| row.buffer().is_none_or(|bytes| bytes == buffer));
+fn dots(rows: &[Row], costs: &Costs) -> Dots {
+    let rows = rows
+        .iter()
+        .filter(|row| row.sockets().is_none_or(|sockets| sockets == (costs.buffer, costs.write)));
     let rows: Vec<&Row> = rows.collect();
     let point = |(row, of): (usize, &&Row)| Point {
         row,

@@ -2,8 +2,8 @@
 //! support it.
 //!
 //! Called by: `knee.rs`. The knee is the smallest size with [`SHARE`] of the highest throughput,
-//! between two measured sizes by a straight line over the logarithm of the size. Its interval is the
-//! percentile bootstrap's (Efron, 1979): rounds are drawn with replacement, and each draw has a
+//! between two measured sizes by a straight line over the logarithm of the size. Its interval is
+//! the percentile bootstrap's (Efron, 1979): rounds are drawn with replacement, and each draw has a
 //! knee. `docs/decisions/0093-the-knee.md`.
 
 use device::fault::Rng;

@@ -131,8 +131,8 @@ pub(super) fn why_not(found: &Found) -> String {
             format!("the smallest size may have {:.0} % of the best already", SHARE * 100.0)
         }
         Verdict::TooWide(knee) => format!(
-            "the samples support none: its interval goes from {} to {}, more than {WIDEST:.0} times \
-             as far; measure a quiet machine, with more --rounds",
+            "the samples support none: its interval goes from {} to {}, more than {WIDEST:.0} \
+             times as far; measure a quiet machine, with more --rounds",
             number(knee.low),
             number(knee.high)
         ),
@@ -168,13 +168,13 @@ pub(super) fn report(
     let unmeasured = found.iter().flat_map(|f| &f.curve.rounds).filter(|r| r.is_empty()).count();
     let mut notes = vec![
         "Two stacks on one thread joined in memory, bytes for a second of its processor time; both \
-         ends' work, copies and checksums in the figure. MTU 1,500 and writes of 64 KB where they are \
-         not varied, of 1 MB where the unit is."
+         ends' work, copies and checksums in the figure. MTU 1,500 and writes of 64 KB where they \
+         are not varied, of 1 MB where the unit is."
             .to_owned(),
         format!(
             "The knee is the smallest size with {:.0} % of the best; its interval of {:.0} % is of \
-             1,000 draws of the rounds. It is no conclusion if it ends at more than {WIDEST:.0} times \
-             its beginning, or begins at the smallest size.",
+             1,000 draws of the rounds. It is no conclusion if it ends at more than {WIDEST:.0} \
+             times its beginning, or begins at the smallest size.",
             SHARE * 100.0,
             CONFIDENCE * 100.0
         ),

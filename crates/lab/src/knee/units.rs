@@ -2,8 +2,8 @@
 //! `~/.config/wirespeed/units.toml`. `lab knee --apply` writes it; the tools read it and give the
 //! unit to their stacks (`StackConfig::write_unit_bytes`).
 //!
-//! Called by: `knee.rs`, the tools. What is in the file is the user's, or somebody's who could write
-//! it: a file that cannot be used is reported in a sentence, and the default stays.
+//! Called by: `knee.rs`, the tools. What is in the file is the user's, or somebody's who could
+//! write it: a file that cannot be used is reported in a sentence, and the default stays.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -149,7 +149,8 @@ impl Units {
         });
         written.map_err(|error| {
             format!(
-                "cannot write {}: {error}. Set XDG_CONFIG_HOME to a directory that you may write to",
+                "cannot write {}: {error}. Set XDG_CONFIG_HOME to a directory that you may write \
+                 to",
                 path.display()
             )
         })
