@@ -43,8 +43,15 @@ pub(crate) struct Options {
 /// Whose TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hosts {
-    Of1988 { steps: Steps, buffer: u64, write: u64 },
-    Ours,
+    Of1988 {
+        steps: Steps,
+        buffer: u64,
+        write: u64,
+    },
+    /// With socket buffers of so many bytes, or those of today.
+    Ours {
+        buffer: Option<u64>,
+    },
 }
 
 /// A row: the hosts, and what each seed has come to.
@@ -70,7 +77,7 @@ fn hosts(costs: &Costs) -> Vec<Hosts> {
     for sockets in OTHER_SOCKETS.into_iter().filter(|&sockets| sockets != (buffer, write)) {
         hosts.extend(steps.iter().copied().filter(is_told).map(with(sockets)));
     }
-    hosts.push(Hosts::Ours);
+    hosts.extend([Some(buffer), None].map(|buffer| Hosts::Ours { buffer }));
     hosts
 }
 
@@ -105,8 +112,8 @@ fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts,
             let mut world = World::new(Costs { buffer, write, ..*costs }, steps, seed);
             (world.run(WARM_BYTES), world.run(WARM_BYTES + bytes))
         }
-        Hosts::Ours => {
-            let mut ours = Ours::new(seed)?;
+        Hosts::Ours { buffer } => {
+            let mut ours = Ours::new(buffer, seed)?;
             (ours.run(WARM_BYTES)?, ours.run(WARM_BYTES + bytes)?)
         }
     };

@@ -19,7 +19,7 @@ const PORT: u16 = 5001;
 /// Bytes of a read.
 const READ_BYTES: usize = 128 << 10;
 /// Bytes before those that count: buffers grow, caches fill.
-const WARM_BYTES: u64 = 4 << 20;
+const WARM_BYTES: u64 = 1 << 20;
 /// Turns between two looks at the clocks.
 const TURNS: u32 = 8;
 

@@ -15,8 +15,8 @@ pub struct StackConfig {
     pub budget: Budget,
     /// The checksum rung; `None` is the best there is.
     pub ladder: Option<Ladder>,
-    /// Bytes of a long write that are copied before headers are made of them and the first burst may
-    /// leave. The knee of this machine (`wirespeed lab knee`); what is outside of
+    /// Bytes of a long write that are copied before headers are made of them and the first burst
+    /// may leave. `wirespeed lab knee` finds it for a machine; what is outside of
     /// [`StackConfig::WRITE_UNIT_MIN_BYTES`] to [`StackConfig::WRITE_UNIT_MAX_BYTES`] counts as the
     /// nearer of them.
     pub write_unit_bytes: usize,

@@ -43,7 +43,8 @@ fn failed(what: &str, why: impl std::fmt::Debug) -> Error {
 }
 
 impl Ours {
-    pub(super) fn new(seed: u64) -> Result<Ours, Error> {
+    /// Both ends with buffers of so many bytes, or of as many as are useful.
+    pub(super) fn new(buffer: Option<u64>, seed: u64) -> Result<Ours, Error> {
         let clock = Arc::new(AtomicU64::new(1));
         let read = clock.clone();
         let now = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
@@ -59,9 +60,14 @@ impl Ours {
         let config = PairConfig::new([seed, 0x1988]);
         let (mut client, mut server) = (end(&config, first, 1), end(&config, second, 2));
         let to = SocketAddr::new(server.addr, PORT);
-        let listening = server.stack.tcp_listen(to, ListenConfig::default());
+        let mut tcp = tcp::Config::default();
+        if let Some(bytes) = buffer {
+            tcp.set_fixed_buffers(bytes as u32, bytes as u32);
+        }
+        let listen = ListenConfig { tcp, ..ListenConfig::default() };
+        let listening = server.stack.tcp_listen(to, listen);
         let listener = listening.map_err(|error| failed("listen", error))?;
-        let (tcp, now) = (tcp::Config::default(), Instant::from_nanos(1));
+        let now = Instant::from_nanos(1);
         let connecting = client.stack.tcp_connect(to, None, &tcp, Owner::program(), now);
         let stream = connecting.map_err(|error| failed("connect", error))?;
         let (data, into) = (vec![7; WRITE_BYTES], vec![0; 2 * WRITE_BYTES]);

