@@ -117,10 +117,3 @@ fn help_offers_what_an_experiment_takes_and_nothing_else() {
         assert!(experiment.takes.iter().all(|id| options::SOME.contains(id)), "no such option");
     }
 }
-
-#[test]
-#[ignore = "temporary"]
-fn printed() {
-    let line = std::env::var("LAB_LINE").expect("a line");
-    println!("{}", perform(&args(&line), &|| false).expect("it runs").text);
-}

@@ -220,7 +220,7 @@ fn shows(rows: &[Row], table: &Table, costs: &Costs) -> Vec<String> {
              520, 530, 700).",
             match Steps::of(pair.background).name() {
                 none if none == "none" => "none of the others".to_owned(),
-                others => format!("the step {others}"),
+                others => format!("the step '{others}'"),
             }
         )
     }));
