@@ -3,8 +3,8 @@
 //!
 //! Called by: `cray`, `knee`. The figure is bytes for a second of the thread's processor time, so
 //! that another program on the same core takes no part of it; both ends' work is in it, copies from
-//! and to the application and checksums included. Where both ends wait for a timer, their clock goes
-//! on to it at once: a program would sleep, and sleeping takes no processor time.
+//! and to the application and checksums included. Where both ends wait for a timer, their clock
+//! goes on to it at once: a program would sleep, and sleeping takes no processor time.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
