@@ -45,6 +45,8 @@ pub(super) enum Verdict {
     Found(Knee),
     /// The smallest size may be as good as any: the knee, if there is one, is left of it.
     LeftOfAll(Knee),
+    /// Throughput still rises at the largest size: the knee, if there is one, is right of it.
+    RightOfAll(Knee),
     /// The interval is too wide.
     TooWide(Knee),
     /// Not enough was measured.
@@ -54,7 +56,10 @@ pub(super) enum Verdict {
 impl Verdict {
     pub(super) fn knee(self) -> Option<Knee> {
         match self {
-            Verdict::Found(knee) | Verdict::LeftOfAll(knee) | Verdict::TooWide(knee) => Some(knee),
+            Verdict::Found(knee)
+            | Verdict::LeftOfAll(knee)
+            | Verdict::RightOfAll(knee)
+            | Verdict::TooWide(knee) => Some(knee),
             Verdict::TooFew => None,
         }
     }
@@ -64,6 +69,7 @@ impl Verdict {
         match self {
             Verdict::Found(_) => "found",
             Verdict::LeftOfAll(_) => "left of all sizes",
+            Verdict::RightOfAll(_) => "right of all sizes",
             Verdict::TooWide(_) => "interval too wide",
             Verdict::TooFew => "too few rounds",
         }
@@ -109,6 +115,8 @@ impl Curve {
             Verdict::TooWide(knee)
         } else if self.sizes.first().is_some_and(|&first| knee.low <= first as f64) {
             Verdict::LeftOfAll(knee)
+        } else if self.sizes.iter().rev().nth(1).is_some_and(|&last| knee.high > last as f64) {
+            Verdict::RightOfAll(knee)
         } else {
             Verdict::Found(knee)
         }
@@ -178,6 +186,14 @@ mod tests {
         };
         let covered = (0..30).filter(covers).count();
         assert!(covered >= 26, "{covered} of 30");
+    }
+
+    #[test]
+    fn a_curve_that_still_rises_at_its_end_has_no_knee() {
+        let mut rising = curve(1.0, 9, 1);
+        rising.sizes.truncate(6);
+        rising.rounds.truncate(6);
+        assert!(matches!(rising.verdict(1), Verdict::RightOfAll(_)));
     }
 
     #[test]

@@ -130,6 +130,7 @@ pub(super) fn why_not(found: &Found) -> String {
         Verdict::LeftOfAll(_) => {
             format!("the smallest size may have {:.0} % of the best already", SHARE * 100.0)
         }
+        Verdict::RightOfAll(_) => "throughput still rises at the largest size".to_owned(),
         Verdict::TooWide(knee) => format!(
             "the samples support none: its interval goes from {} to {}, more than {WIDEST:.0} \
              times as far; measure a quiet machine, with more --rounds",
@@ -174,7 +175,7 @@ pub(super) fn report(
         format!(
             "The knee is the smallest size with {:.0} % of the best; its interval of {:.0} % is of \
              1,000 draws of the rounds. It is no conclusion if it ends at more than {WIDEST:.0} \
-             times its beginning, or begins at the smallest size.",
+             times its beginning, begins at the smallest size or ends right of the largest but one.",
             SHARE * 100.0,
             CONFIDENCE * 100.0
         ),
