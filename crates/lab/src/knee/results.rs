@@ -175,7 +175,8 @@ pub(super) fn report(
         format!(
             "The knee is the smallest size with {:.0} % of the best; its interval of {:.0} % is of \
              1,000 draws of the rounds. It is no conclusion if it ends at more than {WIDEST:.0} \
-             times its beginning, begins at the smallest size or ends right of the largest but one.",
+             times its beginning, begins at the smallest size or ends right of the largest but \
+             one.",
             SHARE * 100.0,
             CONFIDENCE * 100.0
         ),
