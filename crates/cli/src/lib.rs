@@ -49,6 +49,7 @@ mod telnetd;
 mod terminal;
 mod top;
 mod ttcp;
+mod units;
 #[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]

@@ -33,6 +33,7 @@ use args::NeighbourMtu;
 
 use crate::Usage;
 use crate::clock::{Clock, Interrupt};
+use crate::units::WriteUnit;
 
 /// Polling interval of a device that cannot wake us.
 const LOOK: Duration = Duration::from_millis(1);
@@ -55,11 +56,14 @@ pub(crate) struct Settings {
     /// Send bursts with one system call, where the kernel has io_uring.
     pub(crate) io_uring: bool,
     pub(crate) switches: Switches,
+    /// The unit of long writes; `None` for that of this machine.
+    pub(crate) write_unit_bytes: Option<usize>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { offload: true, io_uring: true, switches: Switches::default() }
+        let (switches, write_unit_bytes) = (Switches::default(), None);
+        Settings { offload: true, io_uring: true, switches, write_unit_bytes }
     }
 }
 
@@ -87,8 +91,10 @@ impl Outside {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+        let unit = settings.write_unit_bytes;
         let mut stack = Stack::new(StackConfig {
             switches: settings.switches,
+            write_unit_bytes: unit.unwrap_or_else(|| WriteUnit::of_this_machine().bytes),
             ..StackConfig::new([half(0), half(8)])
         });
         let clock = Clock::start();

@@ -44,6 +44,10 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "forward", "--routes", "2M"], "as 1, 10k or 1M"),
         (&["lab", "forward", "--over", "mem", "--seconds", "0"], "0.01 to 60"),
         (&["lab", "livelock", "--jobs", "1"], "take it: wan, fair, mitigation"),
+        (&["lab", "knee", "--over", "write", "--apply"], "add unit to --over"),
+        (&["lab", "knee", "--seconds", "0"], "0.005 to 60"),
+        (&["lab", "cray", "--seconds", "nan"], "0.01 to 60"),
+        (&["lab", "ethernet1988", "--buffer", "1000"], "3072"),
     ];
     for &(args, says) in cases {
         let output = run(args);
@@ -208,4 +212,66 @@ fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
         let output = run(&["lab", "pps", "--quick", "--seconds", seconds]);
         assert_eq!(code(&output), 2, "{seconds}: {}", stderr(&output));
     }
+}
+
+/// The unit that is stored is the one that a transfer uses; a file that cannot be used is said and
+/// changes nothing.
+#[test]
+fn the_unit_of_a_machine_is_used_and_a_bad_file_is_not() {
+    let home = std::env::temp_dir().join(format!("wirespeed-unit-{}", std::process::id()));
+    let folder = home.join("wirespeed");
+    std::fs::create_dir_all(&folder).expect("a directory");
+    let ttcp = |more: &[&str]| {
+        let args = [&["ttcp", "--json", "--bytes", "1M"], more].concat();
+        let output = program().args(args).env("XDG_CONFIG_HOME", &home).output().expect("it runs");
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        (found["settings"].clone(), stderr(&output))
+    };
+    let (settings, said) = ttcp(&[]);
+    assert_eq!(settings["write_unit_bytes"], 46 * 1024);
+    assert_eq!((settings["write_unit_from"].as_str(), &*said), (Some("default"), ""));
+
+    let path = folder.join("units.toml");
+    let cpu = ::lab::Machine::now().cpu_model;
+    let text = format!(
+        "[write]\nunit_bytes = 8192\nknee_bytes = 7000.0\nknee_interval_bytes = [6000.0, 8000.0]\n\
+         [machine]\ncpu_model = {cpu:?}\nversion = \"1\"\n"
+    );
+    std::fs::write(&path, &text).expect("a file");
+    let (settings, said) = ttcp(&[]);
+    assert_eq!((&settings["write_unit_bytes"], &*said), (&Value::from(8192), ""));
+    assert_eq!(settings["write_unit_from"].as_str(), path.to_str());
+    let (settings, _) = ttcp(&["--switch", "write-units=off"]);
+    assert!(settings["write_unit_bytes"].is_null());
+
+    std::fs::write(&path, text.replace("8192", "8192000")).expect("a file");
+    let (settings, said) = ttcp(&[]);
+    assert_eq!(settings["write_unit_bytes"], 46 * 1024);
+    assert!(said.contains("lab knee --apply") && said.contains("8192000"), "{said}");
+    std::fs::remove_dir_all(&home).expect("it was there");
+}
+
+/// Two rounds support no conclusion, whatever the machine: nothing is stored, and it is said.
+#[test]
+fn what_the_samples_do_not_support_is_not_stored() {
+    let home = std::env::temp_dir().join(format!("wirespeed-knee-{}", std::process::id()));
+    let args = [
+        "lab",
+        "knee",
+        "--over",
+        "unit",
+        "--rounds",
+        "2",
+        "--seconds",
+        "0.005",
+        "--json",
+        "--apply",
+    ];
+    let output = program().args(args).env("XDG_CONFIG_HOME", &home).output().expect("it runs");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let found = document(&output);
+    assert!(found["settings"]["applied_unit_bytes"].is_null(), "{found}");
+    assert!(found["notes"].to_string().contains("Nothing is stored"), "{found}");
+    assert!(!home.exists(), "it made a file");
 }

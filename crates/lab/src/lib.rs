@@ -10,12 +10,16 @@
 mod all;
 mod compare;
 pub mod contest;
+mod cray;
 pub mod elbow;
 mod envelope;
+mod ethernet1988;
 pub mod fair;
 mod figures;
 pub mod forward;
+mod joined;
 mod keep;
+pub mod knee;
 pub mod livelock;
 mod machine;
 mod mitigation;
@@ -159,6 +163,35 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &["first_seed", "jobs"],
         options: <elbow::Options as clap::Args>::augment_args,
         run: elbow::run,
+    },
+    Experiment {
+        name: "ethernet1988",
+        summary: "TCP on a ten-megabit Ethernet in 1988, by what was made fast",
+        question: "How fast is TCP between two workstations of 1988 with each combination of what \
+                   made it fast: the unit of sosend, no hidden copies, a driver that queues, \
+                   faster loops; and ours on the same Ethernet?",
+        takes: &["seeds", "first_seed", "jobs"],
+        options: <ethernet1988::Options as clap::Args>::augment_args,
+        run: ethernet1988::run,
+    },
+    Experiment {
+        name: "cray",
+        summary: "Memory to memory over TCP as on supercomputers in 1989, by checksum and by MTU",
+        question: "How fast is TCP from memory to memory with the settings of 1989 and today's, by \
+                   checksum and by MTU, beside memcpy; and what share of a channel of 850, 100 \
+                   and 50 Mb/s does it take?",
+        takes: &[],
+        options: <cray::Options as clap::Args>::augment_args,
+        run: cray::run,
+    },
+    Experiment {
+        name: "knee",
+        summary: "Throughput against the unit of work, and where more of it gains nothing",
+        question: "From which size on does a larger write, unit, burst, mbuf or packet gain \
+                   nothing, and how sure is that?",
+        takes: &["first_seed"],
+        options: <knee::Options as clap::Args>::augment_args,
+        run: knee::run,
     },
 ];
 

@@ -40,6 +40,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
                                rows fits samples shows notes"
         .split(' ')
         .collect();
+    let rungs = wire::checksum::Ladder::available().count();
     let cases = [
         ("wan --rate 10Mbit --loss 0 --cc cubic,newreno", 2, "share", 0),
         ("fair --pairs cubic+bbr,bbr+bbr", 2, "ratio", 0),
@@ -51,6 +52,9 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("storm", 4, "per_original", 0),
         ("telnet", 4, "packets", 0),
         ("elbow", 4 + 1 + 3 * 2, "worst", 0),
+        ("ethernet1988", 16 + 1 + 3 * 6 + 2, "kb_per_s", 0),
+        ("cray", 2 + 2 * (rungs + 1) + 2 * 6 + 2 * 3, "mbps", 0),
+        ("knee", 13 + 11 + 8 + 6 + 11, "gbps", 5),
     ];
     assert_eq!(cases.len(), EXPERIMENTS.len(), "an experiment is missing here");
     for (line, rows, key, fits) in cases {

@@ -15,6 +15,11 @@ pub struct StackConfig {
     pub budget: Budget,
     /// The checksum rung; `None` is the best there is.
     pub ladder: Option<Ladder>,
+    /// Bytes of a long write that are copied before headers are made of them and the first burst
+    /// may leave. `wirespeed lab knee` finds it for a machine; what is outside of
+    /// [`StackConfig::WRITE_UNIT_MIN_BYTES`] to [`StackConfig::WRITE_UNIT_MAX_BYTES`] counts as the
+    /// nearer of them.
+    pub write_unit_bytes: usize,
     /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6): switches
     /// that look at reports forward neighbour discovery to nobody else. Off where the wire has
     /// neither switch nor router.
@@ -22,6 +27,13 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
+    /// The default of [`StackConfig::write_unit_bytes`].
+    pub const WRITE_UNIT_BYTES: usize = 46 * 1024;
+    /// Its minimum. A unit is more than a segment anyway.
+    pub const WRITE_UNIT_MIN_BYTES: usize = 1024;
+    /// Its maximum: a connection lets so much wait unsent, by default.
+    pub const WRITE_UNIT_MAX_BYTES: usize = 64 * 1024;
+
     /// Defaults with this seed.
     pub fn new(seed: [u64; 2]) -> StackConfig {
         StackConfig {
@@ -29,6 +41,7 @@ impl StackConfig {
             switches: Switches::default(),
             budget: Budget::default(),
             ladder: None,
+            write_unit_bytes: StackConfig::WRITE_UNIT_BYTES,
             solicited_node_reports: true,
         }
     }

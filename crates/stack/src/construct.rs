@@ -43,6 +43,9 @@ impl Stack {
                 },
                 drops: Drops::default(),
                 secret: KeyedHash::new(k0, k1),
+                write_unit_bytes: config
+                    .write_unit_bytes
+                    .clamp(StackConfig::WRITE_UNIT_MIN_BYTES, StackConfig::WRITE_UNIT_MAX_BYTES),
             },
             ports: Ports::default(),
             connections: Connections::default(),
@@ -122,6 +125,11 @@ impl Stack {
     pub(crate) fn follow_switches(&mut self, switches: Switches) {
         self.core.cx.switches = switches;
         self.core.cx.ladder = ladder_for(self.best_ladder, switches);
+    }
+
+    /// Bytes of a long write that are copied before they may leave, as configured.
+    pub fn write_unit_bytes(&self) -> usize {
+        self.core.write_unit_bytes
     }
 
     /// The switches.

@@ -105,6 +105,7 @@ use std::sync::Arc;
 
 use base::{Drops, Instant, KeyedHash, MacAddr, PerSecond, Switch};
 use core::net::IpAddr;
+use device::BURST;
 use inet::{Fragments, Identifications, Neighbours, Routes};
 use mbuf::Mbuf;
 use wire::checksum::Ladder;
@@ -122,9 +123,18 @@ pub(crate) struct Core {
     pub(crate) cx: tcp::Cx,
     pub(crate) drops: Drops,
     pub(crate) secret: KeyedHash,
+    /// See [`StackConfig::write_unit_bytes`].
+    pub(crate) write_unit_bytes: usize,
 }
 
 impl Core {
+    /// Bytes that are copied before headers are made of them, in segments of so many.
+    #[inline(always)]
+    pub(crate) fn write_unit(&self, segment: usize) -> usize {
+        // A device gets nothing before its burst is full: headers wait for that as well.
+        (BURST * segment).min(self.write_unit_bytes).max(segment + 1)
+    }
+
     #[inline(always)]
     fn set_now(&mut self, now: Instant) {
         // Time never goes back, whatever the caller's clock does.

@@ -13,6 +13,7 @@ use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches}
 use super::args::{self, Args, Format, OnOff};
 use super::values::Faults;
 use crate::Usage;
+use crate::units::WriteUnit;
 
 /// A longer write only costs memory.
 const LENGTH_MAX: u64 = 64 << 20;
@@ -48,6 +49,8 @@ pub(super) struct Plan {
     pub(super) loan: bool,
     pub(super) super_segments: bool,
     pub(super) switches: Switches,
+    /// The unit in which long writes go down.
+    pub(super) write_unit: WriteUnit,
     pub(super) tcp: Config,
     pub(super) udp_queue_bytes: usize,
     /// Of UDP: between the frames to the receiver.
@@ -108,6 +111,7 @@ impl Plan {
             loan: args.loan,
             super_segments: args.super_segments,
             switches: switches(args)?,
+            write_unit: WriteUnit::of_this_machine(),
             tcp,
             udp_queue_bytes: args.socket_buffer.map_or(UDP_QUEUE_BYTES, |b| b as usize),
             gap: args.gap,
@@ -135,6 +139,7 @@ impl Plan {
             pair.wire.offloads = Offloads { tso_max_bytes: SUPER_FRAME_MAX, ..Offloads::default() };
         }
         pair.stack.switches = self.switches;
+        pair.stack.write_unit_bytes = self.write_unit.bytes;
         pair.stack.budget.set(Limit::UdpQueueBytes, self.udp_queue_bytes);
         pair
     }
@@ -142,6 +147,22 @@ impl Plan {
     /// Are checksums computed or verified at all?
     pub(super) fn checksum(&self) -> bool {
         self.switches.on(Switch::ChecksumRx) || self.switches.on(Switch::ChecksumTx)
+    }
+
+    /// The unit in which long writes go down; `None` if they do not.
+    pub(super) fn write_unit_bytes(&self) -> Option<usize> {
+        let is_used = self.switches.on(Switch::WriteUnits) && !self.udp;
+        is_used.then_some(self.write_unit.bytes)
+    }
+
+    /// The same for people.
+    pub(super) fn write_unit_text(&self) -> String {
+        match self.write_unit_bytes() {
+            Some(bytes) => {
+                format!("{bytes} bytes of a long write at a time ({})", self.write_unit.from())
+            }
+            None => "none: switch write-units is off".to_owned(),
+        }
     }
 
     pub(super) fn file(&self) -> Option<&PathBuf> {

@@ -53,6 +53,7 @@ pub(super) fn with_a_host(
         offload: args.offload == OnOff::On,
         io_uring: args.io_uring == OnOff::On,
         switches: plan.switches,
+        write_unit_bytes: Some(plan.write_unit.bytes),
     };
     let opened = Outside::open_with(&args.outside, &settings, interrupt, wrap)?;
     let Some(mut outside) = opened else { return Ok(None) };

@@ -35,14 +35,14 @@ impl Cost {
 
 /// CPU time of the calling thread so far, in seconds.
 #[cfg(target_os = "linux")]
-pub(super) fn cpu_s() -> f64 {
+pub(crate) fn cpu_s() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
 /// The time, in seconds: only Linux has the clock of a thread for us.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn cpu_s() -> f64 {
+pub(crate) fn cpu_s() -> f64 {
     static BEGUN: std::sync::OnceLock<Clock> = std::sync::OnceLock::new();
     BEGUN.get_or_init(Clock::now).elapsed().as_secs_f64()
 }

@@ -4,13 +4,11 @@
 //! back. Whatever puts bytes that lie elsewhere into a [`Loan`] copies and sums them in one pass,
 //! as a write does; bytes made in the buffer itself are summed when it is sent.
 
-use device::BURST;
 use mbuf::Mbuf;
 use tcp::output;
 use tcp::usrreq::{self, CallError};
 use wire::checksum::{Ladder, Sum};
 
-use super::WRITE_UNIT_BYTES;
 use crate::{Stack, TcpHandle, tx};
 
 /// An empty buffer for one segment or super-segment, to fill and to hand to
@@ -132,8 +130,7 @@ impl Stack {
         };
         usrreq::write_mbuf(&mut pcb.tcb, m, sum, &mut self.core.cx)?;
         // As in `tcp_write`: headers are made for a burst's worth, the segments of a run at once.
-        let segment = usrreq::unit_bytes(&pcb.tcb);
-        let unit = (BURST * segment).min(WRITE_UNIT_BYTES).max(segment + 1);
+        let unit = self.core.write_unit(usrreq::unit_bytes(&pcb.tcb));
         let may_leave = pcb.tcb.unsent_bytes() >= unit && output::admits_front(&pcb.tcb);
         if !pcb.tcb.dirty {
             self.connections.mark_dirty(handle);

@@ -24,17 +24,12 @@ mod urgent;
 use core::net::SocketAddr;
 
 use base::Owner;
-use device::BURST;
 use tcp::output;
 use tcp::usrreq::{self, CallError};
 use tcp::{Info, Todo};
 
 use crate::connections::Pcb;
 use crate::{Stack, TcpHandle, tx};
-
-/// What is copied before headers are made and the first burst may leave; the unsent limit of a
-/// connection must not be less.
-const WRITE_UNIT_BYTES: usize = 46 * 1024;
 
 impl Stack {
     /// Queue data to send; returns how many bytes were taken, which may be fewer than given. Data
@@ -62,9 +57,7 @@ impl Stack {
             let Some(pcb) = self.connections.get_dirty(handle) else {
                 return Err(CallError::Closed);
             };
-            // A device gets nothing before its burst is full: headers wait for that as well.
-            let segment = usrreq::unit_bytes(&pcb.tcb);
-            let unit = (BURST * segment).min(WRITE_UNIT_BYTES).max(segment + 1);
+            let unit = self.core.write_unit(usrreq::unit_bytes(&pcb.tcb));
             let rest = &data[written..];
             let chunk = if units { &rest[..rest.len().min(unit)] } else { rest };
             match usrreq::write(&mut pcb.tcb, chunk, &mut self.core.cx) {

@@ -82,6 +82,8 @@ impl Found<'_> {
                 "no_delay": self.plan.tcp.no_delay,
                 "congestion_control": self.plan.tcp.algorithm.name(),
                 "switches": switches,
+                "write_unit_bytes": ours(json!(self.plan.write_unit_bytes()), sends),
+                "write_unit_from": ours(json!(self.plan.write_unit.from()), sends),
                 "file": self.plan.file().map(|path| path.display().to_string()),
             },
             "counters": counters,
@@ -114,6 +116,9 @@ impl Found<'_> {
         }
         let rtt = round_trip(m.info.as_ref());
         let _ = writeln!(t, "{}", rtt.map_or(String::new(), |rtt| format!(", RTT {rtt}")));
+        if self.sends() {
+            let _ = writeln!(t, "ttcp-{end}: unit {}", self.plan.write_unit_text());
+        }
         let early = if m.interrupted { " (interrupted)" } else { "" };
         let speed = self.plan.format.rate(ratio(m.bytes as f64, s));
         let _ = writeln!(

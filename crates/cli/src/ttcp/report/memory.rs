@@ -212,6 +212,7 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
         if let Some(rtt) = round_trip(m.info.as_ref()) {
             writeln!(t, "  RTT       {rtt}")?;
         }
+        writeln!(t, "  unit      {}", plan.write_unit_text())?;
     }
     for (name, n) in &m.drops {
         writeln!(t, "  dropped   {n} {name}")?;

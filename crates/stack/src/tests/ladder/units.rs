@@ -70,3 +70,20 @@ fn without_units_a_long_write_is_cut_at_what_may_wait() {
     let limit = (t.setup.tcp.unsent_limit_bytes as usize).max(window / 16);
     assert_eq!(write_what_goes(&mut t, LONG), limit);
 }
+
+/// A smaller unit is a smaller burst: the first leaves earlier, and what is left of the last waits.
+#[test]
+fn a_unit_as_configured_leaves_before_the_next_is_copied() {
+    for (unit, counts_as) in [(8_000, 8_000), (1, 1_024), (usize::MAX, 64 * 1024)] {
+        let mut setup = setup();
+        setup.pair.stack.write_unit_bytes = unit;
+        let mut t = opened(setup);
+        assert_eq!(t.end.stack.write_unit_bytes(), counts_as);
+        let before = t.end.stack.counters().of(Counter::TcpSegmentsOut);
+        assert_eq!(write_what_goes(&mut t, LONG), LONG);
+        let made = t.end.stack.counters().of(Counter::TcpSegmentsOut) - before;
+        let whole = counts_as.max(1_001).next_multiple_of(1_000);
+        let waits = LONG - made as usize * 1_000;
+        assert!(waits <= whole, "{unit}: {waits} bytes have no header yet");
+    }
+}

@@ -83,6 +83,8 @@ struct Settings<'a> {
     loan: bool,
     super_segments: bool,
     switches: BTreeMap<&'static str, bool>,
+    write_unit_bytes: Option<usize>,
+    write_unit_from: String,
     file: Option<String>,
 }
 
@@ -110,6 +112,8 @@ fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
         loan: plan.loan,
         super_segments: plan.super_segments,
         switches: Switch::ALL.iter().map(|&s| (s.name(), plan.switches.on(s))).collect(),
+        write_unit_bytes: plan.write_unit_bytes(),
+        write_unit_from: plan.write_unit.from(),
         file: plan.file().map(|path| path.display().to_string()),
     }
 }

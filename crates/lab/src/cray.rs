@@ -1,0 +1,76 @@
+//! `wirespeed lab cray`: the table of 1989, memory to memory over TCP on supercomputers, on this
+//! machine: checksum by checksum, MTU by MTU, and over channels of the rates of then.
+//!
+//! Called by: the lab.
+//!
+//! In memory it is real time, both ends on one thread (`joined.rs`); over a channel it is virtual
+//! time, where the rate is the limit and the share of it is what TCP makes of it.
+
+mod cases;
+mod channel;
+mod results;
+#[cfg(test)]
+mod tests;
+
+use clap::{ArgMatches, FromArgMatches};
+
+use crate::joined::{Joined, memcpy};
+use crate::{Error, Report, Run};
+use cases::{Case, What};
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Seconds of processor time of a round of a row [default: 0.2, with --quick 0.05]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+}
+
+/// A row and its rounds, in Mb/s.
+struct Row {
+    case: Case,
+    rounds: Vec<f64>,
+}
+
+/// Measure all rows.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let seconds = options.seconds.unwrap_or(if run.common.quick { 0.05 } else { 0.2 });
+    if !(0.01..=60.0).contains(&seconds) {
+        return Err(Error::Usage("--seconds takes 0.01 to 60".to_owned()));
+    }
+    let rounds = if run.common.quick { 3 } else { 15 };
+    let mut rows: Vec<Row> =
+        cases::all().into_iter().map(|case| Row { case, rounds: Vec::new() }).collect();
+    // Rounds go through all rows, so that a disturbance does not hit one row alone.
+    for round in 0..rounds {
+        for row in &mut rows {
+            if run.is_stopped() {
+                break;
+            }
+            // In virtual time each round is the same.
+            if round == 0 || !matches!(row.case.what, What::Channel { .. }) {
+                row.rounds.extend(measure(&row.case, seconds, run)?);
+            }
+        }
+    }
+    Ok(results::report(&rows, seconds, rounds))
+}
+
+/// Mb/s; `None` if it was stopped.
+fn measure(case: &Case, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
+    let mbps = |bytes_per_s: f64| bytes_per_s * 8e-6;
+    match case.what {
+        What::Memcpy(bytes) => Ok(Some(mbps(memcpy(bytes, seconds)))),
+        What::Memory { rung, mtu } => {
+            let joining = cases::joining(case.settings, rung, mtu);
+            let joining =
+                joining.ok_or_else(|| Error::Failed(format!("{mtu} bytes are no MTU")))?;
+            Ok(Joined::new(&joining)?.measure(seconds, run)?.map(mbps))
+        }
+        What::Channel { mbps, mtu } => {
+            let bps = channel::throughput(case.settings, mbps, mtu, run)?;
+            Ok(bps.map(|bps| bps * 1e-6))
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The file with the write unit of a machine: `$XDG_CONFIG_HOME/wirespeed/units.toml`, else
+//! `~/.config/wirespeed/units.toml`. `lab knee --apply` writes it; the tools read it and give the
+//! unit to their stacks (`StackConfig::write_unit_bytes`).
+//!
+//! Called by: `knee.rs`, the tools. What is in the file is the user's, or somebody's who could
+//! write it: a file that cannot be used is reported in a sentence, and the default stays.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use stack::StackConfig;
+
+use crate::Machine;
+
+/// A longer file is none of ours.
+const FILE_MAX_BYTES: u64 = 16 << 10;
+
+/// What the file holds.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Units {
+    /// Of writing.
+    pub write: Write,
+    /// Where it was measured.
+    pub machine: Measured,
+}
+
+/// The unit of writing.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// Just right of the knee.
+    pub unit_bytes: usize,
+    /// The knee.
+    pub knee_bytes: f64,
+    /// The interval that has it with 95 %.
+    pub knee_interval_bytes: [f64; 2],
+}
+
+/// Where and by what it was measured.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The processor's name: a home directory may be on several machines.
+    pub cpu_model: String,
+    /// The version of wirespeed.
+    pub version: String,
+}
+
+/// Where the file is. `None` without a home directory.
+pub fn path() -> Option<PathBuf> {
+    path_below(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))
+}
+
+/// The base directory specification ignores paths that are not absolute.
+fn path_below(
+    config: Option<std::ffi::OsString>,
+    home: Option<std::ffi::OsString>,
+) -> Option<PathBuf> {
+    let absolute = |path: std::ffi::OsString| Some(PathBuf::from(path)).filter(|p| p.is_absolute());
+    let below = config
+        .and_then(absolute)
+        .or_else(|| home.and_then(absolute).map(|home| home.join(".config")))?;
+    Some(below.join("wirespeed").join("units.toml"))
+}
+
+/// The unit of writing that a file has for this machine; `None` if there is no file.
+///
+/// # Errors
+/// The file cannot be used; the sentence says why and what to do.
+pub fn load(path: &Path) -> Result<Option<Units>, String> {
+    let said = |why: &str| {
+        format!(
+            "{}: {why}. Writes have the default unit, {} bytes. Delete the file, or measure this \
+             machine: wirespeed lab knee --apply",
+            path.display(),
+            StackConfig::WRITE_UNIT_BYTES
+        )
+    };
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Somebody's `.config` is a file: then there is no file of ours.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+        Err(error) => return Err(said(&error.to_string())),
+    };
+    parse(&text, &Machine::now().cpu_model).map(Some).map_err(|why| said(&why))
+}
+
+/// The text of a regular file of moderate length.
+fn read(path: &Path) -> io::Result<String> {
+    let mut options = File::options();
+    options.read(true);
+    // A FIFO would make us wait for a writer.
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::NONBLOCK.bits() as i32,
+    );
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("this is no regular file"));
+    }
+    let mut text = String::new();
+    file.take(FILE_MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {FILE_MAX_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+/// The text's meaning on a machine with this processor.
+fn parse(text: &str, cpu_model: &str) -> Result<Units, String> {
+    let units: Units = toml::from_str(text).map_err(|error| shown(error.message()))?;
+    let possible = StackConfig::WRITE_UNIT_MIN_BYTES..=StackConfig::WRITE_UNIT_MAX_BYTES;
+    let unit = units.write.unit_bytes;
+    if !possible.contains(&unit) {
+        let (least, most) = possible.into_inner();
+        return Err(format!("write.unit_bytes is {unit}, and a unit has {least} to {most} bytes"));
+    }
+    if units.machine.cpu_model != cpu_model {
+        return Err(format!(
+            "it was measured on another machine ({}), and this one is {cpu_model}",
+            shown(&units.machine.cpu_model)
+        ));
+    }
+    Ok(units)
+}
+
+/// What came from the file, as a terminal may show it.
+fn shown(text: &str) -> String {
+    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+impl Units {
+    /// Write the file, so that a reader finds the old one or the new one.
+    ///
+    /// # Errors
+    /// Of the file system; the sentence says what to do.
+    pub fn store(&self, path: &Path) -> Result<(), String> {
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+            let near = path.with_extension(format!("toml.{}", std::process::id()));
+            fs::write(&near, self.text()).and_then(|()| fs::rename(&near, path)).inspect_err(|_| {
+                // It may not be there, or not be ours to remove.
+                let _ = fs::remove_file(&near);
+            })
+        });
+        written.map_err(|error| {
+            format!(
+                "cannot write {}: {error}. Set XDG_CONFIG_HOME to a directory that you may write \
+                 to",
+                path.display()
+            )
+        })
+    }
+
+    fn text(&self) -> String {
+        let Units { write, machine } = self;
+        let [low, high] = write.knee_interval_bytes;
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        format!(
+            "# The write unit of this machine, by `wirespeed lab knee --apply`. Without this file\n\
+             # it is {} bytes.\n\
+             [write]\n\
+             unit_bytes = {}\n\
+             knee_bytes = {:.1}\n\
+             knee_interval_bytes = [{low:.1}, {high:.1}]\n\n\
+             [machine]\n\
+             cpu_model = {}\n\
+             version = {}\n",
+            StackConfig::WRITE_UNIT_BYTES,
+            write.unit_bytes,
+            write.knee_bytes,
+            quoted(&machine.cpu_model),
+            quoted(&machine.version)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(unit_bytes: usize) -> Units {
+        Units {
+            write: Write {
+                unit_bytes,
+                knee_bytes: 9_000.5,
+                knee_interval_bytes: [8_000.0, 11_000.0],
+            },
+            machine: Measured {
+                cpu_model: Machine::now().cpu_model,
+                version: "0.1 \"quoted\"".to_owned(),
+            },
+        }
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let at = std::env::temp_dir().join(format!("wirespeed-units-{}", std::process::id()));
+        at.join(name).join("units.toml")
+    }
+
+    #[test]
+    fn what_is_stored_is_loaded() {
+        let path = scratch("stored");
+        assert_eq!(load(&path), Ok(None));
+        units(8_192).store(&path).expect("a directory of ours");
+        units(16_384).store(&path).expect("it is replaced");
+        assert_eq!(load(&path), Ok(Some(units(16_384))));
+        let there = fs::read_dir(path.parent().expect("below")).expect("a directory").count();
+        assert_eq!(there, 1, "nothing else is left");
+        fs::remove_dir_all(path.parent().expect("below")).expect("it was there");
+    }
+
+    #[test]
+    fn a_bad_file_is_a_sentence_and_never_more() {
+        let good = units(16_384).text();
+        let cases = [
+            (String::new(), "missing field"),
+            ("unit_bytes = 5".to_owned(), "unknown field"),
+            (good.replace("16384", "1023"), "1024 to 65536 bytes"),
+            (good.replace("16384", "70000"), "1024 to 65536 bytes"),
+            (good.replace("16384", "-1"), "invalid value"),
+            (good.replace("16384", "99999999999999999999"), ""),
+            (good.replace("cpu_model = \"", "cpu_model = \"\\u001b[31m"), "another machine"),
+            (good.replace("[write]", "[[write]]"), ""),
+            ("[".repeat(10_000), ""),
+            ("a = \"".to_owned(), ""),
+            (good.clone() + "more = 1", "unknown field"),
+        ];
+        for (text, says) in cases {
+            let error = parse(&text, &Machine::now().cpu_model).expect_err(&text);
+            assert!(error.contains(says), "{text}: {error}");
+            assert!(!error.contains('\u{1b}') && error.len() < 1_000, "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_refused_and_not_waited_for() {
+        let path = scratch("refused");
+        fs::create_dir_all(&path).expect("a directory in its place");
+        let error = load(&path).expect_err("a directory");
+        assert!(error.contains("no regular file") && error.contains("lab knee --apply"), "{error}");
+        fs::remove_dir(&path).expect("it was there");
+        fs::write(&path, vec![b'#'; 20_000]).expect("a file");
+        assert!(load(&path).expect_err("long").contains("more than 16384 bytes"));
+        fs::write(&path, [0xff, 0xfe]).expect("a file");
+        assert!(load(&path).is_err_and(|error| error.contains("UTF-8")));
+        fs::remove_file(&path).expect("it was there");
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+            assert!(load(&path).expect_err("a FIFO").contains("no regular file"));
+        }
+        fs::remove_dir_all(path.parent().expect("below")).expect("it was there");
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_base_directory_specification() {
+        let at = |config: Option<&str>, home: Option<&str>| {
+            path_below(config.map(Into::into), home.map(Into::into))
+        };
+        let is = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(at(Some("/c"), Some("/h")), is("/c/wirespeed/units.toml"));
+        assert_eq!(at(Some("c"), Some("/h")), is("/h/.config/wirespeed/units.toml"));
+        assert_eq!(at(None, Some("/h")), is("/h/.config/wirespeed/units.toml"));
+        assert_eq!(at(None, Some("h")), None);
+        assert_eq!(at(None, None), None);
+    }
+}
