@@ -23,6 +23,8 @@ mod services;
 #[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]
+mod trace;
+#[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]
 mod up_paths;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         ping::CASES,
         services::CASES,
         sockets::CASES,
+        trace::CASES,
         up::CASES,
         up_paths::CASES,
         up_policy::CASES,
