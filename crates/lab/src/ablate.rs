@@ -36,8 +36,8 @@ const USUAL: [Switch; 8] = [
 ];
 
 /// Rounds.
-const ROUNDS: u16 = 40;
-const QUICK_ROUNDS: u16 = 12;
+const ROUNDS: u16 = 100;
+const QUICK_ROUNDS: u16 = 30;
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     flows: u16,
-    /// How often every combination is run [default: 40, with --quick 12]
+    /// How often every combination is run [default: 100, with --quick 30]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1_000))]
     rounds: Option<u16>,
     /// Run a fraction of the combinations, as --quick does

@@ -162,11 +162,12 @@ impl Connection {
             _ => 0,
         };
         let window = u64::from(segment.window) << shift;
+        // The window of a RST says nothing.
         if !segment.flags.contains(Flags::RST) {
             fwd.counts.window_max = fwd.counts.window_max.max(window);
-        }
-        if segment.flags.contains(Flags::ACK) {
-            rev.acknowledged(segment, window, used);
+            if segment.flags.contains(Flags::ACK) {
+                rev.acknowledged(segment, window, used);
+            }
         }
         self.handshake(segment, from_server);
         marks

@@ -25,8 +25,9 @@ pub(crate) struct Outstanding {
 }
 
 impl Outstanding {
-    /// A segment was sent; `total` counts those of all connections.
-    pub(crate) fn add(&mut self, start: i64, end: i64, time_ns: u64, total: &mut usize) {
+    /// A segment was sent, at that time if the rules say that it was not sent before; `total` counts
+    /// those of all connections.
+    pub(crate) fn add(&mut self, [start, end]: [i64; 2], time_ns: Option<u64>, total: &mut usize) {
         if self.sent.len() >= OUTSTANDING_MAX || *total >= OUTSTANDING_TOTAL {
             return;
         }
@@ -34,7 +35,8 @@ impl Outstanding {
             Some(last) if last.start > start => self.sent.partition_point(|s| s.start <= start),
             _ => self.sent.len(),
         };
-        let mut again = false;
+        let mut again = time_ns.is_none();
+        let time_ns = time_ns.unwrap_or(0);
         let near = self.sent.iter_mut().take(at).rev();
         for sent in near.take_while(|sent| sent.start + self.longest > start) {
             if sent.end > start {
@@ -79,13 +81,15 @@ mod tests {
     #[test]
     fn an_ack_of_segments_sent_once_tells_a_round_trip() {
         let (mut all, mut total) = (Outstanding::default(), 0);
-        all.add(0, 100, 1, &mut total);
-        all.add(100, 200, 2, &mut total);
-        all.add(200, 300, 3, &mut total);
+        all.add([0, 100], Some(1), &mut total);
+        all.add([100, 200], Some(2), &mut total);
+        all.add([200, 300], Some(3), &mut total);
         assert_eq!(all.acked(200, &mut total), Some(2), "the last that the ACK covers");
-        all.add(200, 300, 9, &mut total);
-        all.add(300, 400, 10, &mut total);
+        all.add([200, 300], Some(9), &mut total);
+        all.add([300, 400], Some(10), &mut total);
         assert_eq!(all.acked(400, &mut total), None, "it may have waited for the second");
+        all.add([400, 500], None, &mut total);
+        assert_eq!(all.acked(500, &mut total), None, "the first is not in the capture");
         assert_eq!(total, 0);
     }
 
@@ -93,7 +97,7 @@ mod tests {
     fn no_more_are_remembered_than_the_limit() {
         let (mut all, mut total) = (Outstanding::default(), 0);
         for start in 0..OUTSTANDING_MAX as i64 + 5 {
-            all.add(start, start + 1, 1, &mut total);
+            all.add([start, start + 1], Some(1), &mut total);
         }
         assert_eq!(total, OUTSTANDING_MAX);
         all.clear(&mut total);

@@ -225,7 +225,8 @@ impl Side {
         };
         used.push(series, point);
         if !marks.intersects(Marks::KEEP_ALIVE) {
-            self.outstanding.add(start, end, segment.time_ns, &mut used.outstanding);
+            let time_ns = (!marks.intersects(Marks(old))).then_some(segment.time_ns);
+            self.outstanding.add([start, end], time_ns, &mut used.outstanding);
         }
     }
 

@@ -47,16 +47,12 @@ function sequence(element, said, graph) {
   const lines = acks.length ? acks : segments.map(s => [s[0], null, null]);
   const ends = [...segments, ...acks, ...sacks];
   const last = ends.reduce((most, row) => Math.max(most, row[0]), 1) / 1e6;
-  const range = plot => {
-    const left = plot.scales.x.min * 1e6, right = plot.scales.x.max * 1e6;
-    let low = Infinity, high = -Infinity;
-    for (const [t, start, end] of ends) {
-      if (t < left || t > right) continue;
-      low = Math.min(low, start);
-      high = Math.max(high, end);
-    }
-    return low < high ? [Math.max(low, 0), high] : [0, 1];
-  };
+  let low = Infinity, high = -Infinity;
+  for (const [, start, end] of ends) {
+    low = Math.min(low, start);
+    high = Math.max(high, end);
+  }
+  const whole = low < high ? [Math.max(low, 0), high] : [0, 1];
   const bar = (plot, t, start, end, name, cap) => {
     const x = Math.round(plot.valToPos(t / 1e6, "x", true));
     const top = plot.valToPos(end, "y", true), bottom = plot.valToPos(start, "y", true);
@@ -68,8 +64,8 @@ function sequence(element, said, graph) {
   };
   add(element, {
     height: 420,
-    scales: { x: { time: false, range: (_, low, high) => low === high ? [0, last] : [low, high] },
-              y: { range } },
+    scales: { x: { time: false, range: (_, from, to) => from === to ? [0, last] : [from, to] },
+              y: { range: () => whole } },
     cursor: { drag: { x: true, y: true, uni: 20 } },
     series: [
       { label: "s", value: (_, v) => v == null ? "–" : v.toFixed(6) },

@@ -111,7 +111,9 @@ fn counts() {
         for capture in &captures {
             let (ours, document) = by_us(capture);
             assert_eq!(ours, by_tshark(capture), "{NAMES:?} of {}", capture.display());
-            assert_eq!(document["connections"].as_array().map(Vec::len), Some(2));
+            // More if a client was refused before its server listened.
+            let connections = document["connections"].as_array().map_or(0, Vec::len);
+            assert!(connections >= 2, "{document}");
             for (seen, count) in seen.iter_mut().zip(ours) {
                 *seen += count;
             }

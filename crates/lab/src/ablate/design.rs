@@ -72,8 +72,8 @@ impl Design {
         self.defining().into_iter().map(u32::count_ones).min()
     }
 
-    /// The effect of a switch, or the interaction of several, from a value of each combination: what
-    /// it is where the product is on, on average, less what it is elsewhere.
+    /// The effect of a switch, or the interaction of several, from a value of each combination:
+    /// the mean where the product is on, less the mean where it is off.
     pub(super) fn effect(&self, mask: u32, values: &[f64]) -> f64 {
         let terms = self.points.iter().zip(values).map(|(point, value)| sign(*point, mask) * value);
         terms.sum::<f64>() / (self.points.len() as f64 / 2.0)
