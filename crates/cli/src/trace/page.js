@@ -30,6 +30,14 @@ function from(rows, t) {
   return low;
 }
 
+// The last time of a direction, in seconds: its graphs have the same axis.
+const end = ({ segments, acks, sacks, rtt }) =>
+  [segments, acks, sacks, rtt].flat().reduce((most, row) => Math.max(most, row[0]), 1) / 1e6;
+
+// All of it, unless a part is chosen by dragging.
+const first = last => (plot, low, high) =>
+  low === plot.data[0][0] && high === plot.data[0].at(-1) || low === high ? [0, last] : [low, high];
+
 function add(element, options, series) {
   const plot = new uPlot({ width: Math.max(element.clientWidth - 2, 200), ...options }, series, element);
   plots.push(plot);
@@ -46,7 +54,7 @@ function sequence(element, said, graph) {
   // The lines need a time for each point; without ACKs they are empty.
   const lines = acks.length ? acks : segments.map(s => [s[0], null, null]);
   const ends = [...segments, ...acks, ...sacks];
-  const last = ends.reduce((most, row) => Math.max(most, row[0]), 1) / 1e6;
+  const last = end(graph);
   let low = Infinity, high = -Infinity;
   for (const [, start, end] of ends) {
     low = Math.min(low, start);
@@ -64,7 +72,7 @@ function sequence(element, said, graph) {
   };
   add(element, {
     height: 420,
-    scales: { x: { time: false, range: (_, from, to) => from === to ? [0, last] : [from, to] },
+    scales: { x: { time: false, range: first(last) },
               y: { range: () => whole } },
     cursor: { drag: { x: true, y: true, uni: 20 } },
     series: [
@@ -112,9 +120,11 @@ function sequence(element, said, graph) {
 
 function roundTrips(element, graph) {
   if (!graph.rtt.length) { element.remove(); return; }
+  const last = end(graph);
   add(element, {
     height: 160,
-    scales: { x: { time: false }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
+    scales: { x: { time: false, range: first(last) },
+              y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
     series: [
       { label: "s", value: (_, v) => v == null ? "–" : v.toFixed(6) },
       { label: "round trip, ms", stroke: () => colour("--s1"), paths: () => null,
