@@ -1,8 +1,8 @@
 //! `wirespeed dump`: packets of a running wirespeed, of interfaces or of a file, as lines or into a
 //! file, with tcpdump's options.
 //!
-//! Called by: the program, and `top` and `trace`, which read the same sources. `args` is the command line,
-//! `run` does the work, `report` prints. docs/dump.md compares it with tcpdump.
+//! Called by: the program, and `top` and `trace`, which read the same sources. `args` is the
+//! command line, `run` does the work, `report` prints. docs/dump.md compares it with tcpdump.
 
 mod args;
 mod report;

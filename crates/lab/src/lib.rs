@@ -109,8 +109,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ablate",
         summary: "What each optimisation is worth, alone and beside the others",
-        question: "What does each switch change at the cost of a segment, do they add up, and about \
-                   which would testing one at a time have misled?",
+        question: "What does each switch change at the cost of a segment, do they add up, and \
+                   about which would testing one at a time have misled?",
         takes: &["first_seed"],
         options: <ablate::Options as clap::Args>::augment_args,
         run: ablate::run,

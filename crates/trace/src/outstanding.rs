@@ -25,8 +25,8 @@ pub(crate) struct Outstanding {
 }
 
 impl Outstanding {
-    /// A segment was sent, at that time if the rules say that it was not sent before; `total` counts
-    /// those of all connections.
+    /// A segment was sent, at that time if the rules say that it was not sent before; `total`
+    /// counts those of all connections.
     pub(crate) fn add(&mut self, [start, end]: [i64; 2], time_ns: Option<u64>, total: &mut usize) {
         if self.sent.len() >= OUTSTANDING_MAX || *total >= OUTSTANDING_TOTAL {
             return;

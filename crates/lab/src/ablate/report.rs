@@ -37,12 +37,12 @@ struct Main {
     effect: Option<Estimate>,
     alone: Option<Estimate>,
     with_others: Option<Estimate>,
-    lie: Option<Lie>,
+    warning: Option<Warning>,
 }
 
 /// What testing one at a time would have got wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
+enum Warning {
     /// Alone it helps, beside the others it hurts, or the other way around.
     Sign,
     /// Alone nothing is seen of it.
@@ -54,30 +54,30 @@ enum Lie {
     More,
 }
 
-impl Lie {
+impl Warning {
     /// From both effects and their difference; each interval has to support it.
-    fn of(alone: Estimate, with_others: Estimate, difference: Estimate) -> Option<Lie> {
+    fn of(alone: Estimate, with_others: Estimate, difference: Estimate) -> Option<Warning> {
         if !difference.is_clear() {
             return None;
         }
         let (a, b) = (alone.mid.abs(), with_others.mid.abs());
         match (alone.is_clear(), with_others.is_clear()) {
-            (true, true) if alone.mid.signum() != with_others.mid.signum() => Some(Lie::Sign),
-            (true, true) if b > SIZE * a => Some(Lie::Less),
-            (true, true) if a > SIZE * b => Some(Lie::More),
-            (false, true) => Some(Lie::Hidden),
-            (true, false) => Some(Lie::Vanishes),
+            (true, true) if alone.mid.signum() != with_others.mid.signum() => Some(Warning::Sign),
+            (true, true) if b > SIZE * a => Some(Warning::Less),
+            (true, true) if a > SIZE * b => Some(Warning::More),
+            (false, true) => Some(Warning::Hidden),
+            (true, false) => Some(Warning::Vanishes),
             _ => None,
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Lie::Sign => "the opposite",
-            Lie::Hidden => "nothing seen alone",
-            Lie::Vanishes => "nothing beside others",
-            Lie::Less => "too little alone",
-            Lie::More => "too much alone",
+            Warning::Sign => "the opposite",
+            Warning::Hidden => "nothing seen alone",
+            Warning::Vanishes => "nothing beside others",
+            Warning::Less => "too little alone",
+            Warning::More => "too much alone",
         }
     }
 }
@@ -104,9 +104,9 @@ fn main_effects(plan: &Plan, rounds: &[Vec<f64>]) -> Vec<Main> {
         let (alone, with_others) =
             (estimate(rounds, family, alone), estimate(rounds, family, beside));
         let both = alone.zip(with_others).zip(difference);
-        let lie = both.and_then(|((alone, beside), differ)| Lie::of(alone, beside, differ));
+        let warning = both.and_then(|((alone, beside), differ)| Warning::of(alone, beside, differ));
         let effect = estimate(rounds, family, |round| design_effect(plan, mask, round));
-        Main { mask, effect, alone, with_others, lie }
+        Main { mask, effect, alone, with_others, warning }
     };
     terms.map(main).collect()
 }
@@ -143,7 +143,7 @@ fn row(plan: &Plan, main: &Main) -> Vec<Value> {
     for estimate in [main.effect, main.alone, main.with_others] {
         row.extend(three(estimate));
     }
-    row.push(json!(main.lie.map(Lie::words).unwrap_or_default()));
+    row.push(json!(main.warning.map(Warning::words).unwrap_or_default()));
     row
 }
 
@@ -187,9 +187,9 @@ fn shows(
         plan.switches.len()
     );
     let figure = |e: Option<Estimate>| e.map_or(0.0, |e| e.mid);
-    let lies: Vec<String> = mains
+    let warnings: Vec<String> = mains
         .iter()
-        .filter(|main| main.lie.is_some())
+        .filter(|main| main.warning.is_some())
         .map(|main| {
             let (alone, beside) = (figure(main.alone), figure(main.with_others));
             format!(
@@ -198,15 +198,15 @@ fn shows(
             )
         })
         .collect();
-    let second = match lies.as_slice() {
+    let second = match warnings.as_slice() {
         _ if mains.iter().any(|main| main.alone.is_none()) => {
             "Whether testing one switch at a time would mislead takes more rounds.".to_owned()
         }
         [] => "Testing one switch at a time would have misled about none of them.".to_owned(),
-        lies => format!(
+        warnings => format!(
             "Testing one switch at a time would have misled about {} of them: {}.",
-            lies.len(),
-            lies.join(", ")
+            warnings.len(),
+            warnings.join(", ")
         ),
     };
     vec![first, second]
@@ -216,13 +216,13 @@ fn shows(
 fn witnesses(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Vec<String> {
     let all = plan.all();
     let at = |point| median(plan, rounds, point).unwrap_or(f64::NAN);
-    let lies = mains.iter().filter_map(|main| main.lie.map(|lie| (main.mask, lie)));
-    lies.map(|(mask, lie)| {
+    let warnings = mains.iter().filter_map(|main| main.warning.map(|warning| (main.mask, warning)));
+    warnings.map(|(mask, warning)| {
         format!(
             "{}, {}: none on {:.1} {unit}, it alone {:.1}; all but it {:.1}, all {:.1} (medians of \
              the rounds).",
             plan.name(mask),
-            lie.words(),
+            warning.words(),
             at(0),
             at(mask),
             at(all & !mask),
@@ -239,8 +239,9 @@ fn aliases(plan: &Plan) -> String {
     match plan.design.resolution() {
         None => format!("All {} combinations were run.", plan.design.points.len()),
         Some(shortest) => format!(
-            "{} of {} combinations were run, those in which an even number is off of {}: effects \
-             of one and two switches are mixed with those of {} and more at once, and with no others.",
+            "{} of {} combinations were run, those in which an even number is off of {}: \
+             effects of one and two switches are mixed with those of {} and more at once, and with no \
+             others.",
             plan.design.points.len(),
             1_u32 << plan.design.factors,
             words.join("; of "),

@@ -32,8 +32,8 @@ fn rounds(design: Design, cost: impl Fn(u32) -> f64) -> (Plan, Vec<Vec<f64>>) {
     (plan, rounds)
 }
 
-fn warned(plan: &Plan, rounds: &[Vec<f64>]) -> Vec<Option<Lie>> {
-    main_effects(plan, rounds).iter().map(|main| main.lie).collect()
+fn warned(plan: &Plan, rounds: &[Vec<f64>]) -> Vec<Option<Warning>> {
+    main_effects(plan, rounds).iter().map(|main| main.warning).collect()
 }
 
 #[test]
@@ -68,7 +68,10 @@ fn switches_that_need_each_other_are_warned_of_with_their_runs() {
     for design in [Design::full(4), Design::fraction(5)] {
         let (plan, rounds) = rounds(design, cost);
         let warned = warned(&plan, &rounds);
-        assert_eq!(warned[..3], [Some(Lie::Hidden), Some(Lie::Hidden), Some(Lie::Sign)]);
+        assert_eq!(
+            warned[..3],
+            [Some(Warning::Hidden), Some(Warning::Hidden), Some(Warning::Sign)]
+        );
         let report = report(&plan, &rounds);
         assert!(report.shows[0].contains("predict x follow (-"), "{:?}", report.shows);
         assert!(report.shows[1].contains("misled about 3"), "{:?}", report.shows);
@@ -82,14 +85,14 @@ fn switches_that_need_each_other_are_warned_of_with_their_runs() {
 fn sizes_that_differ_are_warned_of_and_noise_is_not() {
     let of = |mid, off| Estimate { mid, off };
     let cases = [
-        ((-10.0, 1.0), (-30.0, 1.0), (-20.0, 1.5), Some(Lie::Less)),
-        ((-30.0, 1.0), (-10.0, 1.0), (20.0, 1.5), Some(Lie::More)),
+        ((-10.0, 1.0), (-30.0, 1.0), (-20.0, 1.5), Some(Warning::Less)),
+        ((-30.0, 1.0), (-10.0, 1.0), (20.0, 1.5), Some(Warning::More)),
         ((-30.0, 1.0), (-25.0, 1.0), (5.0, 1.5), None),
-        ((-30.0, 1.0), (0.2, 1.0), (30.2, 1.5), Some(Lie::Vanishes)),
+        ((-30.0, 1.0), (0.2, 1.0), (30.2, 1.5), Some(Warning::Vanishes)),
         ((-10.0, 30.0), (10.0, 30.0), (20.0, 40.0), None),
     ];
     for (alone, beside, difference, expected) in cases {
         let pair = |(mid, off)| of(mid, off);
-        assert_eq!(Lie::of(pair(alone), pair(beside), pair(difference)), expected);
+        assert_eq!(Warning::of(pair(alone), pair(beside), pair(difference)), expected);
     }
 }
