@@ -240,8 +240,8 @@ fn aliases(plan: &Plan) -> String {
         None => format!("All {} combinations were run.", plan.design.points.len()),
         Some(shortest) => format!(
             "{} of {} combinations were run, those in which an even number is off of {}: \
-             effects of one and two switches are mixed with those of {} and more at once, and with no \
-             others.",
+             effects of one and two switches are mixed with those of {} and more at once, and \
+             with no others.",
             plan.design.points.len(),
             1_u32 << plan.design.factors,
             words.join("; of "),
