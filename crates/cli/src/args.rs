@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::EXIT;
-use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, ttcp};
+use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{nfs, nfsd, ping, rpcbind, services, telnet, telnetd, up, wire};
 
@@ -87,6 +87,8 @@ pub(crate) enum Tool {
     Nc(nc::Args),
     /// Watch what passes a running wirespeed or an interface, as it happens
     Top(Box<top::Args>),
+    /// Show what a capture says about its TCP connections: time-sequence graphs, retransmissions
+    Trace(trace::Args),
     /// Run an experiment with the stack: a table, a plot, a document
     Lab(Box<::lab::Args>),
     /// Print the manual page of a tool, or write all pages into a directory

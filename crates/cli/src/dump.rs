@@ -1,13 +1,14 @@
 //! `wirespeed dump`: packets of a running wirespeed, of interfaces or of a file, as lines or into a
 //! file, with tcpdump's options.
 //!
-//! Called by: the program, and `top`, which watches the same sources. `args` is the command line,
-//! `run` does the work, `report` prints. docs/dump.md compares it with tcpdump.
+//! Called by: the program, and `top` and `trace`, which read the same sources. `args` is the
+//! command line, `run` does the work, `report` prints. docs/dump.md compares it with tcpdump.
 
 mod args;
 mod report;
 mod run;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +21,15 @@ pub(crate) use run::interface::open as interface;
 pub(crate) use run::packet::{Direction, Packet};
 pub(crate) use run::process::Process;
 pub(crate) use run::{Next, Source};
+
+/// The packets of a file that a filter in libpcap's language matches; without one, all.
+///
+/// # Errors
+/// The file is no capture.
+pub(crate) fn file(path: &Path, filter: &str) -> Result<Box<dyn Source>> {
+    let wanted = run::filter::Wanted::whole(filter);
+    Ok(Box::new(run::file::Capture::open(path, wanted.maker())?))
+}
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {

@@ -48,6 +48,7 @@ mod telnetd;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod top;
+mod trace;
 mod ttcp;
 mod units;
 #[cfg(target_os = "linux")]
@@ -113,6 +114,7 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Ip(args) => ip::main(args),
         Tool::Nc(args) => nc::main(args),
         Tool::Top(args) => top::main(args),
+        Tool::Trace(args) => trace::main(args),
         Tool::Lab(args) => lab::main(args),
         Tool::Man(args) => pages::man(args),
         Tool::Completions(args) => pages::completions(args),

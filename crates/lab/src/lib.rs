@@ -7,6 +7,7 @@
 //! A new experiment is a module with options and a function from [`Run`] to [`Report`], and an
 //! entry in [`EXPERIMENTS`]. docs/lab.md is the user's guide.
 
+mod ablate;
 mod all;
 mod compare;
 pub mod contest;
@@ -114,6 +115,15 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &[],
         options: <pps::Options as clap::Args>::augment_args,
         run: pps::run,
+    },
+    Experiment {
+        name: "ablate",
+        summary: "What each optimisation is worth, alone and beside the others",
+        question: "What does each switch change at the cost of a segment, do they add up, and \
+                   about which would testing one at a time have misled?",
+        takes: &["first_seed"],
+        options: <ablate::Options as clap::Args>::augment_args,
+        run: ablate::run,
     },
     Experiment {
         name: "livelock",

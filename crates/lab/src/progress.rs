@@ -1,6 +1,6 @@
 //! The progress of a run, on standard error: a bar on a terminal, otherwise a line now and then.
 //!
-//! Called by: `pool`.
+//! Called by: `pool`, and experiments that make their runs one after the other.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -25,6 +25,8 @@ mod services;
 #[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]
+mod trace;
+#[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]
 mod up_live;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ping::CASES,
         services::CASES,
         sockets::CASES,
+        trace::CASES,
         up::CASES,
         up_live::CASES,
         up_paths::CASES,

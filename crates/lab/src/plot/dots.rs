@@ -10,7 +10,8 @@ use super::{tick, tick_label};
 use crate::Error;
 use crate::report::Span;
 
-/// The data. Values are 0 or more; the axis ends at 1 or at the largest.
+/// The data. The axis begins at 0 or below the least value, and ends at 1 or above the largest; of
+/// values that are all below 0 it ends there.
 #[derive(Clone, Debug)]
 pub struct Dots {
     /// The title.
@@ -76,6 +77,7 @@ struct Layout {
     row_height: i32,
     panel_height: i32,
     abreast: usize,
+    min: f64,
     max: f64,
 }
 
@@ -88,15 +90,19 @@ impl Dots {
         let room = WIDTH - 2 * EDGE - names - GUTTER * (abreast as i32 - 1);
         let row_height = self.series.len() as i32 * LANE + ROW_GAP;
         let body = row_height * self.rows.len() as i32;
-        let values = self.panels.iter().flat_map(|panel| &panel.points);
-        let most = values.filter_map(|p| p.span.map(|span| span.high)).fold(1.0, f64::max);
+        let spans = self.panels.iter().flat_map(|panel| &panel.points).filter_map(|p| p.span);
+        let least = spans.clone().map(|span| span.low).fold(0.0, f64::min);
+        let least = if least < 0.0 { least * 1.02 } else { 0.0 };
+        let most = spans.map(|span| span.high).fold(if least < 0.0 { 0.0 } else { 1.0 }, f64::max);
+        let most = most.max(-least * 0.02);
         Layout {
             names,
             panel_width: room / abreast as i32,
             row_height,
             panel_height: PANEL_HEAD + body + PANEL_FOOT,
             abreast,
-            max: if most > 1.02 { (most * 10.0).ceil() / 10.0 } else { 1.0 },
+            min: least,
+            max: if most > 1.02 { (most * 10.0).ceil() / 10.0 } else { most.max(least + 1.0) },
         }
     }
 
@@ -159,7 +165,8 @@ impl Dots {
         let width = layout.panel_width - FIGURES;
         let top = y + PANEL_HEAD;
         let bottom = top + self.rows.len() as i32 * layout.row_height;
-        let at = |value: f64| x + (value / layout.max * f64::from(width)).round() as i32;
+        let whole = layout.max - layout.min;
+        let at = |value: f64| x + ((value - layout.min) / whole * f64::from(width)).round() as i32;
         let (first, rest) = panel.title.split_once(", queue").unwrap_or((&panel.title, ""));
         ink.bold(first, (x, y + 10), 15)?;
         if !rest.is_empty() {
@@ -169,8 +176,9 @@ impl Dots {
             let from = top + row * layout.row_height;
             ink.fill((x, from), (x + layout.panel_width, from + layout.row_height), BAND)?;
         }
-        let step = tick(layout.max);
-        for number in 0..=(layout.max / step + 0.001) as i32 {
+        let step = tick(whole);
+        let first_line = (layout.min / step - 0.001).ceil() as i32;
+        for number in first_line..=(layout.max / step + 0.001).floor() as i32 {
             let value = f64::from(number) * step;
             ink.line((at(value), top), (at(value), bottom), 1, LIGHT, 1.0)?;
             let label = tick_label(value);

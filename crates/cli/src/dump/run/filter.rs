@@ -34,6 +34,11 @@ impl Wanted {
         Ok(Wanted { text: text.trim().to_owned(), snaplen: args.snaplen })
     }
 
+    /// By its text; all of a packet is kept.
+    pub(crate) fn whole(text: &str) -> Wanted {
+        Wanted { text: text.trim().to_owned(), snaplen: bpf::SNAPLEN_MAX }
+    }
+
     /// The instructions for packets of this link type.
     pub(crate) fn compile(&self, link: Link) -> Result<Vec<Insn>> {
         if self.text.is_empty() {

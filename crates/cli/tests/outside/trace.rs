@@ -1,0 +1,126 @@
+//! `wirespeed trace` beside tshark, on captures with losses: of the kernel's TCP over `wire`, and
+//! of our own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use testbed::{Case, Namespace, Need, Running, until};
+
+const NEEDS: &[Need] = &[Need::TSHARK, Need::SOCAT];
+
+pub(crate) const CASES: &[Case] = &[("a_trace_counts_what_tshark_counts", NEEDS, counts)];
+
+/// What is counted by both.
+const NAMES: [&str; 6] = [
+    "retransmission",
+    "fast_retransmission",
+    "spurious_retransmission",
+    "out_of_order",
+    "lost_segment",
+    "duplicate_ack",
+];
+
+fn place(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// tshark's count of each.
+fn by_tshark(path: &Path) -> Vec<u64> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-T", "fields"]);
+    for name in NAMES {
+        command.args(["-e", &format!("tcp.analysis.{name}")]);
+    }
+    let output = command.arg("-r").arg(path).output().expect("tshark is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let count = |column| {
+        let fields = text.lines().filter_map(|line| line.split('\t').nth(column));
+        fields.filter(|field| !field.is_empty()).count() as u64
+    };
+    (0..NAMES.len()).map(count).collect()
+}
+
+/// Ours, with `--together`, as tshark takes all interfaces for one.
+fn by_us(path: &Path) -> (Vec<u64>, Value) {
+    let page = path.with_extension("html");
+    let output = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+        .args(["trace", "--json", "--together", "-o"])
+        .args([&page, path])
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&page).expect("a page");
+    assert!(text.contains("id=\"sequence-0-client\"") && text.ends_with("</html>\n"));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let count = |name| found["analysis"][name].as_u64().expect("a count");
+    (NAMES.map(count).to_vec(), found)
+}
+
+/// The kernel sends a megabyte to itself over the wire, once by IPv4 and once by IPv6.
+fn transfers(hosts: &[Namespace; 2]) {
+    for to in ["TCP4:10.9.0.2:5001", "TCP6:[fd09::2]:5001"] {
+        let version = &to[..4];
+        let listen = format!("{version}-LISTEN:5001,reuseaddr");
+        let server = hosts[1].command("socat").args(["-u", &listen, "OPEN:/dev/null"]).spawn();
+        let mut server = Running(server.expect("socat is there"));
+        // It is retried until the server listens.
+        let to = format!("{to},retry=50,interval=0.1");
+        let sent = hosts[0]
+            .command("sh")
+            .args(["-c", &format!("head -c 1000000 /dev/zero | socat -u - {to}")]);
+        assert!(sent.status().expect("sh is there").success());
+        assert!(until(Duration::from_secs(20), || server.0.try_wait().is_ok_and(|s| s.is_some())));
+        server.wait();
+    }
+}
+
+fn counts() {
+    let mut seen = [0; NAMES.len()];
+    let impairments: [&[&str]; 2] = [
+        &["--loss", "2%", "--seed", "5"],
+        &["--late", "3%:5ms", "--loss", "1%", "--offload", "off"],
+    ];
+    for (number, impairment) in impairments.into_iter().enumerate() {
+        let hosts = [(); 2].map(|()| Namespace::new().expect("root may"));
+        let ends = [0, 1].map(|n: usize| format!("tap:w0@{}", hosts[n].name()));
+        let captures = ["a", "b"].map(|end| place(&format!("trace-{number}-{end}.pcapng")));
+        let wire = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+            .args(["wire", &ends[0], &ends[1], "--delay", "5ms", "--rate", "50Mbit"])
+            .args(impairment)
+            .arg("--capture-a")
+            .arg(&captures[0])
+            .arg("--capture-b")
+            .arg(&captures[1])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let wire = Running(wire.expect("the program starts"));
+        let there = || hosts.iter().all(|host| host.ip("link show dev w0"));
+        assert!(until(Duration::from_secs(10), there), "the devices did not come");
+        for (n, host) in hosts.iter().enumerate() {
+            assert!(host.ip(&format!("addr add 10.9.0.{}/24 dev w0", n + 1)));
+            assert!(host.ip(&format!("-6 addr add fd09::{}/64 dev w0 nodad", n + 1)));
+        }
+        transfers(&hosts);
+        let (code, _, err) = wire.end_by(Signal::INT);
+        assert_eq!(code, 0, "{err}");
+        for capture in &captures {
+            let (ours, document) = by_us(capture);
+            assert_eq!(ours, by_tshark(capture), "{NAMES:?} of {}", capture.display());
+            // More if a client was refused before its server listened.
+            let connections = document["connections"].as_array().map_or(0, Vec::len);
+            assert!(connections >= 2, "{document}");
+            for (seen, count) in seen.iter_mut().zip(ours) {
+                *seen += count;
+            }
+        }
+    }
+    let mark = |name| seen[NAMES.iter().position(|other| *other == name).expect("a name")];
+    for name in ["retransmission", "fast_retransmission", "out_of_order", "lost_segment"] {
+        assert!(mark(name) > 0, "none of {name}: {seen:?}");
+    }
+}

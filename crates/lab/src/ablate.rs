@@ -1,0 +1,207 @@
+//! `wirespeed lab ablate`: what each optimisation is worth, and what it is worth beside the others:
+//! a factorial over the registry of switches.
+//!
+//! Called by: the lab. `design` chooses the combinations, `transfer` runs one, `interval` is for
+//! estimates, `report` says what came of it. docs/decisions/0098-ablation.md has the reasons.
+//!
+//! A round runs every combination once, in an order drawn anew, so that what the machine does
+//! meanwhile falls on all of them alike. Each round has its own estimate of every effect; the
+//! intervals are those of the rounds' means.
+
+mod design;
+mod interval;
+mod meter;
+mod report;
+mod transfer;
+
+use base::Switch;
+use clap::{ArgMatches, FromArgMatches};
+
+use crate::progress::Progress;
+use crate::{Error, Report, Run};
+use design::{Design, FACTORS_MAX};
+use meter::{Meter, Response};
+use transfer::Transfer;
+
+/// The switches by default.
+const USUAL: [Switch; 8] = [
+    Switch::Predict,
+    Switch::Follow,
+    Switch::FusedSum,
+    Switch::SimdSum,
+    Switch::BurstAck,
+    Switch::WriteUnits,
+    Switch::Stamp,
+    Switch::FlowCache,
+];
+
+/// Rounds.
+const ROUNDS: u16 = 100;
+const QUICK_ROUNDS: u16 = 30;
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Switches to turn, two to ten, joined by commas [default: predict, follow, fused-sum,
+    /// simd-sum, burst-ack, write-units, stamp, flow-cache]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = switch)]
+    switches: Vec<Switch>,
+    /// What is measured of each segment
+    #[arg(long, value_enum, default_value_t = Response::Ns)]
+    response: Response,
+    /// MTU of the link
+    #[arg(long, value_name = "BYTES", default_value_t = 1_500,
+          value_parser = clap::value_parser!(u16).range(576..))]
+    mtu: u16,
+    /// Connections that take turns
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    flows: u16,
+    /// How often every combination is run [default: 100, with --quick 30]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1_000))]
+    rounds: Option<u16>,
+    /// Run a fraction of the combinations, as --quick does
+    #[arg(long)]
+    fraction: bool,
+}
+
+fn switch(text: &str) -> Result<Switch, String> {
+    Switch::ALL.iter().copied().find(|switch| switch.name() == text).ok_or_else(|| {
+        let known: Vec<_> = Switch::ALL.iter().map(|switch| switch.name()).collect();
+        format!("there are: {}", known.join(", "))
+    })
+}
+
+/// What was asked for.
+struct Plan {
+    switches: Vec<Switch>,
+    design: Design,
+    /// The combinations of the design, then those that testing one at a time needs besides.
+    points: Vec<u32>,
+    response: Response,
+    mtu: usize,
+    flows: usize,
+    rounds: usize,
+    seed: u64,
+}
+
+impl Plan {
+    fn of(options: &Options, run: &Run<'_>) -> Result<Plan, Error> {
+        let mut switches = options.switches.clone();
+        if switches.is_empty() {
+            switches = USUAL.to_vec();
+        }
+        let distinct = switches.iter().enumerate().all(|(at, s)| !switches[..at].contains(s));
+        if !(2..=FACTORS_MAX).contains(&switches.len()) || !distinct {
+            let what = format!("--switches takes two to {FACTORS_MAX} different ones");
+            return Err(Error::Usage(what));
+        }
+        let design = match run.common.quick || options.fraction {
+            true => Design::fraction(switches.len()),
+            false => Design::full(switches.len()),
+        };
+        let mut points = design.points.clone();
+        for point in one_at_a_time(switches.len()) {
+            if !points.contains(&point) {
+                points.push(point);
+            }
+        }
+        let rounds = if run.common.quick { QUICK_ROUNDS } else { ROUNDS };
+        Ok(Plan {
+            switches,
+            design,
+            points,
+            response: options.response,
+            mtu: usize::from(options.mtu),
+            flows: usize::from(options.flows),
+            rounds: usize::from(options.rounds.unwrap_or(rounds)),
+            seed: run.common.first_seed,
+        })
+    }
+
+    /// All switches.
+    fn all(&self) -> u32 {
+        (1 << self.switches.len()) - 1
+    }
+
+    /// The place of a combination in a round.
+    fn place(&self, point: u32) -> Option<usize> {
+        self.points.iter().position(|other| *other == point)
+    }
+
+    /// The names of switches, joined.
+    fn name(&self, mask: u32) -> String {
+        let chosen = self.switches.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+        chosen.map(|(_, switch)| switch.name()).collect::<Vec<_>>().join(" x ")
+    }
+}
+
+/// None, each alone, all but each, all.
+fn one_at_a_time(factors: usize) -> Vec<u32> {
+    let all = (1_u32 << factors) - 1;
+    let each = (0..factors).flat_map(|bit| [1 << bit, all & !(1 << bit)]);
+    [0, all].into_iter().chain(each).collect()
+}
+
+/// An order of so many things, by a seed: splitmix64 and Fisher and Yates' shuffle.
+fn order(count: usize, seed: u64) -> Vec<usize> {
+    let mut state = seed;
+    let mut draw = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        order.swap(last, (draw() % (last as u64 + 1)) as usize);
+    }
+    order
+}
+
+/// Run all rounds; those that were run whole count.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let plan = Plan::of(&options, run)?;
+    let mut meter = Meter::new(plan.response)?;
+    let mut transfer = Transfer::new(plan.mtu, plan.flows)?;
+    let mut rounds: Vec<Vec<f64>> = Vec::new();
+    let mut progress = Progress::new(plan.rounds * plan.points.len());
+    // The first round warms the machine up and does not count.
+    for round in 0..=plan.rounds {
+        let mut values = vec![0.0; plan.points.len()];
+        let order = order(plan.points.len(), plan.seed ^ (round as u64) << 32);
+        for (done, index) in order.into_iter().enumerate() {
+            if run.is_stopped() {
+                return Ok(report::report(&plan, &rounds));
+            }
+            values[index] = transfer.measure(&plan.switches, plan.points[index], &mut meter)?;
+            progress.at(round.saturating_sub(1) * plan.points.len() + done);
+        }
+        if round > 0 {
+            rounds.push(values);
+        }
+    }
+    Ok(report::report(&plan, &rounds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_has_everything_once_and_differs() {
+        let sorted = |mut order: Vec<usize>| {
+            order.sort_unstable();
+            order
+        };
+        assert_eq!(sorted(order(100, 1)), (0..100).collect::<Vec<_>>());
+        assert_ne!(order(100, 1), order(100, 2));
+    }
+
+    #[test]
+    fn one_at_a_time_needs_two_combinations_a_switch_and_two() {
+        assert_eq!(one_at_a_time(3), [0, 7, 1, 6, 2, 5, 4, 3]);
+    }
+}

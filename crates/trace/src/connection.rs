@@ -1,0 +1,206 @@
+//! One connection: its two directions, its handshake, and where each segment goes.
+//!
+//! Called by: `trace`.
+
+use core::net::SocketAddr;
+
+use base::SeqNumber;
+use wire::tcp::Flags;
+
+use crate::marks::Marks;
+use crate::packet::Segment;
+use crate::rules;
+use crate::side::{Counts, Graph, Side, Used};
+
+/// A connection, as the capture shows it. The client is who sent the SYN; without one, who sent the
+/// first segment.
+#[derive(Debug)]
+pub struct Connection {
+    client: SocketAddr,
+    server: SocketAddr,
+    interface: u32,
+    first_ns: u64,
+    last_ns: u64,
+    /// The client's, then the server's.
+    sides: [Side; 2],
+    syn_ns: Option<u64>,
+    handshake_ns: Option<u64>,
+}
+
+/// A direction of a connection, to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Direction<'a> {
+    side: &'a Side,
+}
+
+impl<'a> Direction<'a> {
+    /// Its counts.
+    pub fn counts(&self) -> &'a Counts {
+        &self.side.counts
+    }
+
+    /// The points of its time-sequence graph.
+    pub fn graph(&self) -> &'a Graph {
+        &self.side.graph
+    }
+
+    /// The MSS of its SYN.
+    pub fn mss(&self) -> Option<u16> {
+        self.side.mss
+    }
+
+    /// Whether its SYN permits SACK.
+    pub fn sack_permitted(&self) -> bool {
+        self.side.sack_permitted
+    }
+
+    /// The share `of` (0 to 1) of its round trips is at most this long, in ns, by the samples that
+    /// were kept; `None` if there are none.
+    pub fn rtt_quantile_ns(&self, of: f64) -> Option<u64> {
+        let points = self.side.graph.round_trips.points();
+        let mut sorted: Vec<u64> = points.iter().map(|point| point.rtt_ns).collect();
+        sorted.sort_unstable();
+        let index = (sorted.len().saturating_sub(1) as f64 * of).round() as usize;
+        sorted.get(index).copied()
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(segment: &Segment, interface: u32) -> Connection {
+        let is_answer = segment.flags.contains(Flags::SYN.with(Flags::ACK));
+        let (client, server) = match is_answer {
+            true => (segment.dst, segment.src),
+            false => (segment.src, segment.dst),
+        };
+        Connection {
+            client,
+            server,
+            interface,
+            first_ns: segment.time_ns,
+            last_ns: segment.time_ns,
+            sides: Default::default(),
+            syn_ns: None,
+            handshake_ns: None,
+        }
+    }
+
+    /// Who connected.
+    pub fn client(&self) -> SocketAddr {
+        self.client
+    }
+
+    /// To whom.
+    pub fn server(&self) -> SocketAddr {
+        self.server
+    }
+
+    /// The interface of the capture that saw it.
+    pub fn interface(&self) -> u32 {
+        self.interface
+    }
+
+    /// The time of its first segment, in ns since 1970.
+    pub fn first_ns(&self) -> u64 {
+        self.first_ns
+    }
+
+    /// The time of its last segment.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    /// From the SYN to the ACK that ends the handshake, in ns; `None` if not all of it was seen.
+    pub fn handshake_ns(&self) -> Option<u64> {
+        self.handshake_ns
+    }
+
+    /// What the client sent, and the acknowledgments of it.
+    pub fn from_client(&self) -> Direction<'_> {
+        Direction { side: &self.sides[0] }
+    }
+
+    /// What the server sent, and the acknowledgments of it.
+    pub fn from_server(&self) -> Direction<'_> {
+        Direction { side: &self.sides[1] }
+    }
+
+    /// Are windows of unknown scale? They are drawn as they stand in the headers.
+    pub fn is_scale_unknown(&self) -> bool {
+        self.sides.iter().any(|side| side.scale.is_none())
+    }
+
+    /// Is this SYN the beginning of another connection between the same ports?
+    pub(crate) fn is_reused_by(&self, segment: &Segment) -> bool {
+        let is_syn = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        let side = &self.sides[usize::from(segment.src != self.client)];
+        is_syn && side.base.is_some_and(|base| base != segment.seq)
+    }
+
+    /// Take a segment; its marks.
+    pub(crate) fn take(&mut self, segment: &Segment, reused: bool, used: &mut Used) -> Marks {
+        self.last_ns = self.last_ns.max(segment.time_ns);
+        let from_server = segment.src != self.client;
+        let [client, server] = &mut self.sides;
+        let (fwd, rev) = if from_server { (server, client) } else { (client, server) };
+        let is_syn = segment.flags.contains(Flags::SYN);
+        if fwd.base.is_none() {
+            fwd.base = Some(if is_syn { segment.seq } else { segment.seq - 1 });
+        }
+        if is_syn {
+            fwd.scale = Some(segment.options.window_scale.map(|scale| scale.shift()));
+            fwd.mss = segment.options.mss;
+            fwd.sack_permitted = segment.options.sack_permitted;
+        }
+        let mut marks = rules::judge(fwd, rev, segment, self.handshake_ns);
+        if reused {
+            marks.set(Marks::REUSED_PORTS);
+        }
+        fwd.sent(segment, marks, used);
+        // RFC 7323 2.2: both scale or none, and never the window of a SYN.
+        let shift = match (is_syn, fwd.scale, rev.scale) {
+            (false, Some(Some(shift)), Some(Some(_))) => shift,
+            _ => 0,
+        };
+        let window = u64::from(segment.window) << shift;
+        // The window of a RST says nothing.
+        if !segment.flags.contains(Flags::RST) {
+            fwd.counts.window_max = fwd.counts.window_max.max(window);
+            if segment.flags.contains(Flags::ACK) {
+                rev.acknowledged(segment, window, used);
+            }
+        }
+        self.handshake(segment, from_server);
+        marks
+    }
+
+    /// The round trip of the handshake.
+    fn handshake(&mut self, segment: &Segment, from_server: bool) {
+        let (is_syn, is_ack) =
+            (segment.flags.contains(Flags::SYN), segment.flags.contains(Flags::ACK));
+        if is_syn && !is_ack {
+            self.syn_ns = Some(segment.time_ns);
+        } else if is_ack && !is_syn && !from_server && self.handshake_ns.is_none() {
+            let begins = |side: &Side, number: SeqNumber| side.base == Some(number - 1);
+            let [client, server] = &self.sides;
+            let both = client.scale.is_some() && server.scale.is_some();
+            if both && begins(client, segment.seq) && begins(server, segment.ack) {
+                let since = self.syn_ns.and_then(|syn_ns| segment.time_ns.checked_sub(syn_ns));
+                self.handshake_ns = since;
+            }
+        }
+    }
+
+    /// Nothing more of it will come: what only the rules need is forgotten.
+    pub(crate) fn end(&mut self, used: &mut Used) {
+        for side in &mut self.sides {
+            side.outstanding.clear(&mut used.outstanding);
+        }
+    }
+
+    /// Bring all series down to the limit.
+    pub(crate) fn fit(&mut self, used: &mut Used) {
+        for side in &mut self.sides {
+            side.fit(used);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The marks of a segment: what Wireshark's TCP analysis would say of it.
+//!
+//! Called by: `rules`, which sets them; programs that print or draw them.
+
+/// A set of marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(pub u16);
+
+impl Marks {
+    /// No mark.
+    pub const NONE: Marks = Marks(0);
+    /// Sent before; the two marks below say more of some of these.
+    pub const RETRANSMISSION: Marks = Marks(1);
+    /// Sent again because duplicate ACKs asked for it.
+    pub const FAST_RETRANSMISSION: Marks = Marks(1 << 1);
+    /// Sent again although it had been acknowledged.
+    pub const SPURIOUS_RETRANSMISSION: Marks = Marks(1 << 2);
+    /// Overtaken by the segments before it.
+    pub const OUT_OF_ORDER: Marks = Marks(1 << 3);
+    /// Something before it is not in the capture: lost, or not captured.
+    pub const LOST_SEGMENT: Marks = Marks(1 << 4);
+    /// Acknowledges what is not in the capture.
+    pub const ACK_LOST_SEGMENT: Marks = Marks(1 << 5);
+    /// The same acknowledgment once more.
+    pub const DUPLICATE_ACK: Marks = Marks(1 << 6);
+    /// Asks whether the peer is still there.
+    pub const KEEP_ALIVE: Marks = Marks(1 << 7);
+    /// Answers that.
+    pub const KEEP_ALIVE_ACK: Marks = Marks(1 << 8);
+    /// Its sender takes no more data for now.
+    pub const ZERO_WINDOW: Marks = Marks(1 << 9);
+    /// Asks whether the window is open again.
+    pub const ZERO_WINDOW_PROBE: Marks = Marks(1 << 10);
+    /// Answers that it is not.
+    pub const ZERO_WINDOW_PROBE_ACK: Marks = Marks(1 << 11);
+    /// Says no more than that the window has another size.
+    pub const WINDOW_UPDATE: Marks = Marks(1 << 12);
+    /// Fills the window of its receiver.
+    pub const WINDOW_FULL: Marks = Marks(1 << 13);
+    /// A SYN of a new connection between ports that were used before.
+    pub const REUSED_PORTS: Marks = Marks(1 << 14);
+
+    /// Are all of `other` set?
+    pub const fn contains(self, other: Marks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Is any of `other` set?
+    pub const fn intersects(self, other: Marks) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Set all of `other`.
+    pub(crate) fn set(&mut self, other: Marks) {
+        self.0 |= other.0;
+    }
+}
+
+/// Each mark with its name, which is that of Wireshark's field below `tcp.analysis.`.
+pub const NAMES: [(Marks, &str); 15] = [
+    (Marks::RETRANSMISSION, "retransmission"),
+    (Marks::FAST_RETRANSMISSION, "fast_retransmission"),
+    (Marks::SPURIOUS_RETRANSMISSION, "spurious_retransmission"),
+    (Marks::OUT_OF_ORDER, "out_of_order"),
+    (Marks::LOST_SEGMENT, "lost_segment"),
+    (Marks::ACK_LOST_SEGMENT, "ack_lost_segment"),
+    (Marks::DUPLICATE_ACK, "duplicate_ack"),
+    (Marks::KEEP_ALIVE, "keep_alive"),
+    (Marks::KEEP_ALIVE_ACK, "keep_alive_ack"),
+    (Marks::ZERO_WINDOW, "zero_window"),
+    (Marks::ZERO_WINDOW_PROBE, "zero_window_probe"),
+    (Marks::ZERO_WINDOW_PROBE_ACK, "zero_window_probe_ack"),
+    (Marks::WINDOW_UPDATE, "window_update"),
+    (Marks::WINDOW_FULL, "window_full"),
+    (Marks::REUSED_PORTS, "reused_ports"),
+];

@@ -1,0 +1,106 @@
+//! The segments of one direction that are not acknowledged yet, in the order of their sequence
+//! numbers: for round trips.
+//!
+//! Called by: `side`. Positions are those of [`crate::SegmentPoint`], which do not wrap.
+
+use std::collections::VecDeque;
+
+use crate::limits::{OUTSTANDING_MAX, OUTSTANDING_TOTAL};
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: i64,
+    end: i64,
+    time_ns: u64,
+    /// It was sent more than once, so that nobody knows which of them an ACK answers.
+    again: bool,
+}
+
+/// Sorted by `start`.
+#[derive(Debug, Default)]
+pub(crate) struct Outstanding {
+    sent: VecDeque<Sent>,
+    /// Of the longest that was ever put in.
+    longest: i64,
+}
+
+impl Outstanding {
+    /// A segment was sent, at that time if the rules say that it was not sent before; `total`
+    /// counts those of all connections.
+    pub(crate) fn add(&mut self, [start, end]: [i64; 2], time_ns: Option<u64>, total: &mut usize) {
+        if self.sent.len() >= OUTSTANDING_MAX || *total >= OUTSTANDING_TOTAL {
+            return;
+        }
+        let at = match self.sent.back() {
+            Some(last) if last.start > start => self.sent.partition_point(|s| s.start <= start),
+            _ => self.sent.len(),
+        };
+        let mut again = time_ns.is_none();
+        let time_ns = time_ns.unwrap_or(0);
+        let near = self.sent.iter_mut().take(at).rev();
+        for sent in near.take_while(|sent| sent.start + self.longest > start) {
+            if sent.end > start {
+                (sent.again, again) = (true, true);
+            }
+        }
+        for sent in self.sent.iter_mut().skip(at).take_while(|sent| sent.start < end) {
+            (sent.again, again) = (true, true);
+        }
+        self.sent.insert(at, Sent { start, end, time_ns, again });
+        self.longest = self.longest.max(end - start);
+        *total += 1;
+    }
+
+    /// Everything before `ack` has arrived. Returns when the last segment of it was sent, unless
+    /// one of them was sent more than once: then the ACK may have waited for that.
+    pub(crate) fn acked(&mut self, ack: i64, total: &mut usize) -> Option<u64> {
+        let (mut newest, mut clear) = (None::<Sent>, true);
+        while let Some(first) = self.sent.front().copied().filter(|first| first.end <= ack) {
+            self.sent.pop_front();
+            *total -= 1;
+            clear &= !first.again;
+            newest = newest.filter(|newest| newest.end > first.end).or(Some(first));
+        }
+        if self.sent.is_empty() && self.sent.capacity() > 64 {
+            self.sent = VecDeque::new();
+        }
+        newest.filter(|_| clear).map(|newest| newest.time_ns)
+    }
+
+    /// Forget all.
+    pub(crate) fn clear(&mut self, total: &mut usize) {
+        *total -= self.sent.len();
+        self.sent = VecDeque::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ack_of_segments_sent_once_tells_a_round_trip() {
+        let (mut all, mut total) = (Outstanding::default(), 0);
+        all.add([0, 100], Some(1), &mut total);
+        all.add([100, 200], Some(2), &mut total);
+        all.add([200, 300], Some(3), &mut total);
+        assert_eq!(all.acked(200, &mut total), Some(2), "the last that the ACK covers");
+        all.add([200, 300], Some(9), &mut total);
+        all.add([300, 400], Some(10), &mut total);
+        assert_eq!(all.acked(400, &mut total), None, "it may have waited for the second");
+        all.add([400, 500], None, &mut total);
+        assert_eq!(all.acked(500, &mut total), None, "the first is not in the capture");
+        assert_eq!(total, 0);
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_the_limit() {
+        let (mut all, mut total) = (Outstanding::default(), 0);
+        for start in 0..OUTSTANDING_MAX as i64 + 5 {
+            all.add([start, start + 1], Some(1), &mut total);
+        }
+        assert_eq!(total, OUTSTANDING_MAX);
+        all.clear(&mut total);
+        assert_eq!(total, 0);
+    }
+}

@@ -1,0 +1,268 @@
+//! One direction of a connection: the state that the rules need, counts, and the points of its
+//! graph.
+//!
+//! Called by: `connection` and `rules`.
+
+use base::SeqNumber;
+use wire::tcp::Flags;
+
+use crate::limits::{POINTS_MAX, POINTS_MIN, POINTS_TOTAL};
+use crate::marks::{Marks, NAMES};
+use crate::outstanding::Outstanding;
+use crate::packet::Segment;
+use crate::thinned::Thinned;
+
+/// What all connections have used of the limits.
+#[derive(Debug)]
+pub(crate) struct Used {
+    pub(crate) points: usize,
+    pub(crate) points_each: usize,
+    pub(crate) outstanding: usize,
+}
+
+impl Default for Used {
+    fn default() -> Used {
+        Used { points: 0, points_each: POINTS_MAX, outstanding: 0 }
+    }
+}
+
+impl Used {
+    /// Add a point to a series within the limits.
+    pub(crate) fn push<T: Copy>(&mut self, series: &mut Thinned<T>, point: T) {
+        self.points += usize::from(series.push(point));
+        self.fit(series);
+    }
+
+    /// Bring a series down to the limit.
+    pub(crate) fn fit<T: Copy>(&mut self, series: &mut Thinned<T>) {
+        let before = series.points().len();
+        series.thin(self.points_each);
+        self.points -= before - series.points().len();
+    }
+
+    /// Are there too many points? Then the limit of each series is halved, and the caller has all
+    /// series brought down to it.
+    pub(crate) fn is_over(&mut self) -> bool {
+        let over = self.points > POINTS_TOTAL && self.points_each > POINTS_MIN;
+        if over {
+            self.points_each /= 2;
+        }
+        over
+    }
+}
+
+/// A segment with data, a SYN or a FIN. Positions are relative to the SYN, which is at 0, and do
+/// not wrap; without a SYN the first byte seen is at 1.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentPoint {
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// The first byte.
+    pub start: i64,
+    /// Behind the last one.
+    pub end: i64,
+    /// What the rules say of it.
+    pub marks: Marks,
+}
+
+/// An acknowledgment by the other end.
+#[derive(Clone, Copy, Debug)]
+pub struct AckPoint {
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// The next byte that it expects.
+    pub ack: i64,
+    /// The last byte that its window admits, and one.
+    pub edge: i64,
+}
+
+/// A range that the other end reported by SACK.
+#[derive(Clone, Copy, Debug)]
+pub struct SackPoint {
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// The first byte.
+    pub start: i64,
+    /// Behind the last one.
+    pub end: i64,
+}
+
+/// A round trip, from a segment to the ACK of it, as seen where the capture was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct RttPoint {
+    /// When the ACK came, nanoseconds since 1970.
+    pub time_ns: u64,
+    /// How long it took.
+    pub rtt_ns: u64,
+}
+
+/// The points of the time-sequence graph of one direction.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// Segments that bring something new.
+    pub segments: Thinned<SegmentPoint>,
+    /// Segments sent again, or overtaken.
+    pub repeated: Thinned<SegmentPoint>,
+    /// The other end's acknowledgments.
+    pub acks: Thinned<AckPoint>,
+    /// The other end's SACK blocks.
+    pub sacks: Thinned<SackPoint>,
+    /// Round trips.
+    pub round_trips: Thinned<RttPoint>,
+}
+
+/// The counts of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// TCP segments.
+    pub segments: u64,
+    /// Those with payload.
+    pub data_segments: u64,
+    /// Bytes of payload, each time that it was sent.
+    pub bytes: u64,
+    /// Bytes of payload in segments that were sent again.
+    pub bytes_again: u64,
+    /// SYNs, FINs and RSTs.
+    pub syns: u64,
+    /// FINs.
+    pub fins: u64,
+    /// RSTs.
+    pub rsts: u64,
+    /// The greatest of the windows that it offered, in bytes.
+    pub window_max: u64,
+    /// The most bytes that were sent and not acknowledged, as seen where the capture was taken.
+    pub in_flight_max: u64,
+    /// The largest payload.
+    pub segment_max: u32,
+    /// Round trips: how many, the least, the greatest, and the sum.
+    pub rtt_count: u64,
+    /// The least, in ns.
+    pub rtt_min_ns: u64,
+    /// The greatest, in ns.
+    pub rtt_max_ns: u64,
+    /// The sum, in ns.
+    pub rtt_sum_ns: u64,
+    /// How often each mark was set, in the order of [`NAMES`].
+    pub marks: [u64; NAMES.len()],
+}
+
+impl Counts {
+    /// How often a mark was set.
+    pub fn of(&self, mark: Marks) -> u64 {
+        self.marks.get(mark.0.trailing_zeros() as usize).copied().unwrap_or(0)
+    }
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// The number at position 0.
+    pub(crate) base: Option<SeqNumber>,
+    /// The greatest position, for numbers that wrap.
+    highest: i64,
+    /// Behind the last byte sent; the rules compare it in sequence space, as the hosts do.
+    pub(crate) next: Option<SeqNumber>,
+    pub(crate) next_ns: u64,
+    /// Its last acknowledgment of the other direction.
+    pub(crate) last_ack: Option<SeqNumber>,
+    pub(crate) last_ack_ns: u64,
+    /// Its last window, unscaled.
+    pub(crate) window: Option<u16>,
+    /// The scale of its SYN: `None` if no SYN was seen, and within, if it had none.
+    pub(crate) scale: Option<Option<u8>>,
+    /// Its SYN's MSS, and whether it permits SACK.
+    pub(crate) mss: Option<u16>,
+    pub(crate) sack_permitted: bool,
+    /// Duplicate ACKs that it sent in a row.
+    pub(crate) duplicate_acks: u32,
+    /// Behind the last byte that the other end can acknowledge, of what is in the capture.
+    pub(crate) ackable: Option<SeqNumber>,
+    /// The marks of its last segment.
+    pub(crate) last_marks: Marks,
+    pub(crate) outstanding: Outstanding,
+    /// The position that the other end has acknowledged.
+    acked: i64,
+    pub(crate) counts: Counts,
+    pub(crate) graph: Graph,
+}
+
+impl Side {
+    /// The position of a sequence number of this direction, near what was sent last.
+    pub(crate) fn position(&self, number: SeqNumber) -> i64 {
+        let base = self.base.unwrap_or(number - 1);
+        self.highest + i64::from(number.since(base + self.highest as u32))
+    }
+
+    /// Count and draw a segment of this direction.
+    pub(crate) fn sent(&mut self, segment: &Segment, marks: Marks, used: &mut Used) {
+        let counts = &mut self.counts;
+        counts.segments += 1;
+        counts.data_segments += u64::from(segment.len > 0);
+        counts.bytes += u64::from(segment.len);
+        counts.segment_max = counts.segment_max.max(segment.len);
+        if marks.intersects(Marks::RETRANSMISSION) {
+            counts.bytes_again += u64::from(segment.len);
+        }
+        counts.syns += u64::from(segment.flags.contains(Flags::SYN));
+        counts.fins += u64::from(segment.flags.contains(Flags::FIN));
+        counts.rsts += u64::from(segment.flags.contains(Flags::RST));
+        for (index, (mark, _)) in NAMES.iter().enumerate() {
+            counts.marks[index] += u64::from(marks.contains(*mark));
+        }
+        if segment.space() == 0 {
+            return;
+        }
+        let start = self.position(segment.seq);
+        let end = start + i64::from(segment.space());
+        self.highest = self.highest.max(end);
+        let in_flight = u64::try_from(self.highest - self.acked).unwrap_or(0);
+        self.counts.in_flight_max = self.counts.in_flight_max.max(in_flight);
+        let point = SegmentPoint { time_ns: segment.time_ns, start, end, marks };
+        let old = Marks::RETRANSMISSION.0 | Marks::OUT_OF_ORDER.0;
+        let series = match marks.intersects(Marks(old)) {
+            true => &mut self.graph.repeated,
+            false => &mut self.graph.segments,
+        };
+        used.push(series, point);
+        if !marks.intersects(Marks::KEEP_ALIVE) {
+            let time_ns = (!marks.intersects(Marks(old))).then_some(segment.time_ns);
+            self.outstanding.add([start, end], time_ns, &mut used.outstanding);
+        }
+    }
+
+    /// The other end acknowledged: `window` is scaled.
+    pub(crate) fn acknowledged(&mut self, segment: &Segment, window: u64, used: &mut Used) {
+        if self.base.is_none() {
+            self.base = Some(segment.ack - 1);
+            self.highest = 1;
+        }
+        let (time_ns, ack) = (segment.time_ns, self.position(segment.ack));
+        let edge = ack + i64::try_from(window).unwrap_or(0);
+        used.push(&mut self.graph.acks, AckPoint { time_ns, ack, edge });
+        for (left, right) in segment.options.sack.iter() {
+            let (start, end) = (self.position(left), self.position(right));
+            used.push(&mut self.graph.sacks, SackPoint { time_ns, start, end });
+        }
+        self.acked = self.acked.max(ack);
+        let sent_ns = self.outstanding.acked(ack, &mut used.outstanding);
+        let Some(rtt_ns) = sent_ns.and_then(|sent_ns| time_ns.checked_sub(sent_ns)) else { return };
+        let counts = &mut self.counts;
+        counts.rtt_min_ns = match counts.rtt_count {
+            0 => rtt_ns,
+            _ => counts.rtt_min_ns.min(rtt_ns),
+        };
+        counts.rtt_max_ns = counts.rtt_max_ns.max(rtt_ns);
+        counts.rtt_sum_ns = counts.rtt_sum_ns.saturating_add(rtt_ns);
+        counts.rtt_count += 1;
+        used.push(&mut self.graph.round_trips, RttPoint { time_ns, rtt_ns });
+    }
+
+    /// Bring all series down to the limit.
+    pub(crate) fn fit(&mut self, used: &mut Used) {
+        used.fit(&mut self.graph.segments);
+        used.fit(&mut self.graph.repeated);
+        used.fit(&mut self.graph.acks);
+        used.fit(&mut self.graph.sacks);
+        used.fit(&mut self.graph.round_trips);
+    }
+}
