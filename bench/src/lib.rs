@@ -1,7 +1,7 @@
 //! Benchmarks of wirespeed against smoltcp, gVisor's netstack and the kernel, side by side in one
 //! run.
 //!
-//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `rpc` and `strangers` (bench
+//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `rpc`, `lab` and `strangers` (bench
 //! `peers`) hold the rows of these benches, `ours` our side of `core`'s, `peers` the other sides.
 //! `harness` measures a row and `report` prints it. The stack uses nothing from here; people run it
 //! by `cargo xtask bench NAME`.
@@ -15,6 +15,7 @@ pub mod harness;
 pub mod hot;
 pub mod ip;
 pub mod isolate;
+pub mod lab;
 pub mod measure;
 pub mod memory;
 pub mod namespace;

@@ -1,5 +1,5 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `rpc`, and `peer` for one side alone. Called by `cargo xtask bench NAME`.
+//! `ip`, `router`, `rpc`, `lab`, and `peer` for one side alone. Called by `cargo xtask bench NAME`.
 //! Figures go to standard output, progress to standard error. Exit status: 0 measured, 1 nothing
 //! could be measured or `--check` found a missed must, 2 usage.
 
@@ -14,6 +14,7 @@ use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
 use wirespeed_bench::harness::{Bench, Spec};
 use wirespeed_bench::ip;
+use wirespeed_bench::lab;
 use wirespeed_bench::measure::{Measurement, pin};
 use wirespeed_bench::memory;
 use wirespeed_bench::ours;
@@ -56,6 +57,8 @@ enum Command {
     Router(Options),
     /// ONC RPC: calls by the bytes of their argument, beside libtirpc, and on a shared cable.
     Rpc(Options),
+    /// The lab: what it costs to look at a stack, and whether its figures add up.
+    Lab(Options),
     /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
     Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Ip(options) => bench("ip", ip::ROWS, &options),
         Command::Router(options) => bench("router", router::ROWS, &options),
         Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
+        Command::Lab(options) => bench("lab", lab::ROWS, &options),
         Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {

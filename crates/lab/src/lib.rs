@@ -7,6 +7,7 @@
 //! A new experiment is a module with options and a function from [`Run`] to [`Report`], and an
 //! entry in [`EXPERIMENTS`]. docs/lab.md is the user's guide.
 
+pub mod budget;
 pub mod contest;
 pub mod elbow;
 mod envelope;
@@ -104,6 +105,15 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &[],
         options: <pps::Options as clap::Args>::augment_args,
         run: pps::run,
+    },
+    Experiment {
+        name: "budget",
+        summary: "Where the cost of a packet goes, stage by stage, and what to fix next",
+        question: "What does each stage cost, for a packet and for its bytes, at a sender, a \
+                   receiver and a router, which end limits, and what is to be fixed next?",
+        takes: &[],
+        options: <budget::Options as clap::Args>::augment_args,
+        run: budget::run,
     },
     Experiment {
         name: "livelock",
