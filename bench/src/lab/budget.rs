@@ -26,17 +26,18 @@ pub(super) fn instrumentation_off(_: &Bench) -> Result<Figure> {
 /// Throughput lost while this thread is looked at, in percent: pairs of a run with and one without.
 /// The one who looks is on the other core, as `show budget` is.
 pub(super) fn live(b: &Bench) -> Result<Figure> {
-    let seconds = b.seconds;
+    // Short ones, because other load on the machine changes the speed by more than a look does.
+    let (pairs, seconds) = (5 * b.pairs, b.seconds / 5.0);
     let mut samples_taken = 0;
     let plain = || bytes_per_s(&ours::bulk(Bulk::default(), seconds)?);
     let looked_at = || {
         let (measured, seen) = while_looked_at(b, || ours::bulk(Bulk::default(), seconds))?;
-        ensure!(seen.samples > 0, "no samples were taken");
         samples_taken += seen.samples;
         bytes_per_s(&measured)
     };
     plain()?;
-    let ratios = paired(b.pairs, looked_at, plain)?;
+    let ratios = paired(pairs, looked_at, plain)?;
+    ensure!(samples_taken > 0, "no samples were taken");
     let samples: Vec<f64> = ratios.iter().map(|ratio| (1.0 - ratio) * 100.0).collect();
     let mut sorted = samples.clone();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `budget` has
-//! what looking at a stack costs, and whether the stages' sum is the whole.
+//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `budget`
+//! has what looking at a stack costs, and whether the stages' sum is the whole.
 
 mod budget;
 

@@ -1,5 +1,5 @@
-//! `wirespeed lab budget`: where the cost of a packet goes, stage by stage, for a sender, a receiver
-//! and a router. No probe is in the packet path: the kernel samples the threads, and line tables
+//! `wirespeed lab budget`: where the cost of a packet goes, stage by stage, for a sender, a
+//! receiver and a router. No probe is in the packet path: the kernel samples the threads, and line tables
 //! say whose code a sample is in ([docs/decisions/0095](../../../docs/decisions/0095-budget.md)).
 //!
 //! Called by: the lab; `wirespeed show budget`, which samples a running program ([`live`]); the
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// Samples a second
-    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    #[arg(long, value_name = "N", default_value_t = 499)]
     hz: u64,
     /// Work to be counted from outside, and nothing else
     #[arg(long, hide = true)]

@@ -13,7 +13,7 @@ use crate::Usage;
 use crate::running::Section;
 
 /// How long a look at the budget takes, unless told otherwise.
-const SECONDS: f64 = 2.0;
+const SECONDS: f64 = 5.0;
 
 /// The options.
 #[derive(clap::Args, Debug)]

@@ -1,6 +1,6 @@
 //! `wirespeed show budget`: where a running program's processor time goes, stage by stage. Its
-//! threads are sampled from outside (`lab::budget::live`); the packets are from its counters, before
-//! and after.
+//! threads are sampled from outside (`lab::budget::live`); the packets are from its counters,
+//! before and after.
 //!
 //! Called by: `run.rs`, and `show.rs` for the text.
 

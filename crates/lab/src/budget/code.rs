@@ -21,12 +21,12 @@ pub struct Code {
     mapped: Vec<Mapped>,
     files: Vec<Binary>,
     /// Addresses that were looked up.
-    known: HashMap<u64, Place>,
+    known: HashMap<u64, Origin>,
 }
 
 /// Whose code an address is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct Origin {
     stage: Option<Stage>,
     /// It is in the C library, or another file without line tables.
     is_foreign: bool,
@@ -90,29 +90,31 @@ impl Binary {
     }
 
     /// Whose code stands at an address that the linker gave.
-    fn place(&self, address: u64) -> Place {
+    fn place(&self, address: u64) -> Origin {
         let Some(lines) = &self.lines else {
             let before = self.functions.partition_point(|(from, _, _)| *from <= address);
             let near = before.checked_sub(1).and_then(|at| self.functions.get(at));
             let inside = near.filter(|(from, size, _)| address - from < *size);
             let stage = inside.and_then(|(_, _, name)| of_symbol(name));
-            return Place { stage, is_foreign: true };
+            return Origin { stage, is_foreign: true };
         };
-        let Ok(mut frames) = lines.find_frames(address) else { return Place::default() };
-        let mut copies = None;
+        let Ok(mut frames) = lines.find_frames(address) else { return Origin::default() };
+        let (mut stage, mut outer) = (None, false);
         while let Ok(Some(frame)) = frames.next() {
             let path = frame.location.as_ref().and_then(|at| at.file).unwrap_or("");
             let name = frame.function.as_ref().and_then(|f| f.name.to_string_lossy().ok());
             let name = name.unwrap_or_default();
-            match owner(path, &name) {
-                Owner::Stage(stage) => {
-                    return Place { stage: copies.or(Some(stage)), is_foreign: false };
-                }
+            match (stage, owner(path, &name)) {
+                (None, Owner::Stage(owner)) => stage = Some(owner),
                 // A binary may have the C library's functions in it.
-                Owner::Caller => copies = copies.or(of_symbol(&name)),
+                (None, Owner::Caller) if !outer => stage = of_symbol(&name),
+                // A step of a pass that copies and sums: the pass is the copy's.
+                (Some(Stage::Checksum), Owner::Stage(Stage::Copy)) => stage = Some(Stage::Copy),
+                _ => {}
             }
+            outer = true;
         }
-        Place { stage: copies, is_foreign: false }
+        Origin { stage, is_foreign: false }
     }
 }
 
@@ -175,10 +177,10 @@ impl Code {
                 return if place.is_foreign { Stage::Copy } else { stage };
             }
         }
-        Stage::Rest
+        Stage::Other
     }
 
-    fn at(&mut self, address: u64) -> Place {
+    fn at(&mut self, address: u64) -> Origin {
         if let Some(place) = self.known.get(&address) {
             return *place;
         }
@@ -198,7 +200,7 @@ impl Code {
     /// The stage of an address of the program's own file, as the linker gave it.
     pub(super) fn stage_of_linked(&self, file: &str, address: u64) -> Stage {
         let file = self.files.iter().find(|known| known.name == file);
-        file.and_then(|file| file.place(address).stage).unwrap_or(Stage::Rest)
+        file.and_then(|file| file.place(address).stage).unwrap_or(Stage::Other)
     }
 }
 

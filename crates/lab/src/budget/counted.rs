@@ -22,8 +22,8 @@ pub(super) struct Counted {
     pub(super) stages: [f64; Stage::ALL.len()],
 }
 
-/// Turns before those that are counted, and those.
-const TURNS: (usize, usize) = (96, 32);
+/// Turns that are counted.
+const TURNS: usize = 64;
 
 /// Where the child finds the sizes.
 const SIZES_FROM: &str = "WIRESPEED_BUDGET_SIZES";
@@ -39,12 +39,10 @@ pub(super) fn work() -> Result<(), Error> {
     for role in Role::ALL {
         for &size in &sizes {
             let mut work = Work::new(role, size)?;
-            for _ in 0..TURNS.0 {
-                work.turn(&mut |_| {})?;
-            }
+            work.warm_up()?;
             budget_zero();
             let mut packets = 0.0;
-            for _ in 0..TURNS.1 {
+            for _ in 0..TURNS {
                 packets += work.counted_turn(role)?;
             }
             budget_dump();
@@ -124,7 +122,7 @@ fn read(folder: &Path, exe: &Path, sizes: &[usize]) -> Result<Vec<Counted>, Erro
                 if file == exe {
                     return code.stage_of_linked(file, address);
                 }
-                of_symbol(function).unwrap_or(Stage::Rest)
+                of_symbol(function).unwrap_or(Stage::Other)
             });
             let stages = stages.ok_or_else(|| failed("valgrind's counts cannot be read"))?;
             if packets < 1.0 {
@@ -220,7 +218,7 @@ totals: 313
         let stage = |file: &str, address, function: &str| match (file, address) {
             ("/opt/wirespeed", 0x1004) => Stage::Checksum,
             ("/opt/wirespeed", _) => Stage::Tcp,
-            _ => of_symbol(function).unwrap_or(Stage::Rest),
+            _ => of_symbol(function).unwrap_or(Stage::Other),
         };
         let found = by_stage(TEXT, stage).expect("readable");
         assert_eq!(found[Stage::Tcp as usize], 6);

@@ -1,4 +1,4 @@
-//! The experiment: rounds with samples and rounds without, in turn, over roles and sizes of packets.
+//! The experiment: rounds with samples and rounds without, in turn, over roles and sizes.
 //!
 //! Called by: the lab and the benchmarks.
 
@@ -69,6 +69,9 @@ const RING_BYTES: usize = 1 << 20;
 /// Samples a second, between which an interrupt is still rare.
 const HZ: std::ops::RangeInclusive<u64> = 10..=20_000;
 
+/// Those of [`sums`], the default of the experiment.
+const HZ_SUMS: u64 = 499;
+
 /// Measure all.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
@@ -76,7 +79,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         counted::work()?;
         return Ok(Report::default());
     }
-    let seconds = options.seconds.unwrap_or(if run.common.quick { 0.08 } else { 0.2 });
+    let seconds = options.seconds.unwrap_or(if run.common.quick { 0.1 } else { 0.2 });
     if !(0.02..=5.0).contains(&seconds) {
         return Err(Error::Usage("--seconds takes 0.02 to 5".to_owned()));
     }
@@ -130,7 +133,9 @@ fn measure(
     let all = kinds.iter().flat_map(|&role| SIZES.map(|size| (role, size)));
     let mut works = Vec::new();
     for (role, size) in all {
-        works.push((size, Work::new(role, size)?));
+        let mut work = Work::new(role, size)?;
+        work.warm_up()?;
+        works.push((size, work));
     }
     let mut progress = Progress::new(rounds * works.len());
     let length = Duration::from_secs_f64(seconds);
@@ -201,12 +206,12 @@ pub struct Sum {
 /// # Errors
 /// If nothing can be sampled.
 pub fn sums(rounds: usize, seconds: f64) -> Result<Vec<Sum>, Error> {
-    let measured = measure(rounds, seconds, 4_000, &|| false)?;
+    let measured = measure(rounds, seconds, HZ_SUMS, &|| false)?;
     if let Some(why) = measured.refused {
         return Err(Error::Failed(why));
     }
     let rest = |case: &Case| {
-        let of = |costs: &Costs| costs[Event::Time as usize][Stage::Rest as usize];
+        let of = |costs: &Costs| costs[Event::Time as usize][Stage::Other as usize];
         case.sampled.iter().map(of).sum::<f64>() / case.sums_ns().sum::<f64>()
     };
     let sum = |case: &Case| Sum {

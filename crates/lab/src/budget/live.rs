@@ -12,8 +12,9 @@ use super::sampler::{Event, Pace, Sample, Sampler};
 use super::stage::Stage;
 use crate::Error;
 
-/// Samples a second of a thread that runs.
-pub const HZ: u64 = 997;
+/// Samples a second of a thread that runs. Few, because each may cost tens of microseconds where
+/// the timer's interrupt is a virtual machine's.
+pub const HZ: u64 = 97;
 
 /// Bytes that the kernel keeps for a thread: the samples of several looks, of some 80 bytes each.
 const RING_BYTES: usize = 32 << 10;
@@ -58,8 +59,8 @@ pub struct Part {
     pub samples: u64,
 }
 
-/// Look at threads of a process, all of them if none are named, until `stop`; `begun` is called when
-/// the first sample may be taken.
+/// Look at threads of a process, all of them if none are named, until `stop`; `begun` is called
+/// when the first sample may be taken.
 ///
 /// # Errors
 /// If that is not permitted, or the program has no line tables; the text says what helps.
@@ -158,7 +159,7 @@ impl Seen {
             return "The program did not run while it was looked at: nothing is to be fixed."
                 .to_owned();
         }
-        let parts = self.stages.iter().filter(|part| part.stage != Stage::Rest);
+        let parts = self.stages.iter().filter(|part| part.stage != Stage::Other);
         let parts: Vec<(Stage, Mean)> = parts
             .map(|part| {
                 let (value, off) = self.share(part);
@@ -214,10 +215,10 @@ mod tests {
     fn few_samples_conclude_nothing_and_many_do() {
         let few = seen(&[(Stage::Copy, 6), (Stage::Tcp, 5)]).next();
         assert!(few.contains("one of copy, tcp: 11 samples do not tell"), "{few}");
-        let many = seen(&[(Stage::Copy, 600), (Stage::Tcp, 500), (Stage::Rest, 900)]).next();
+        let many = seen(&[(Stage::Copy, 600), (Stage::Tcp, 500), (Stage::Other, 900)]).next();
         assert!(many.contains("fix this next: copy, 30 %"), "{many}");
         assert!(seen(&[]).next().contains("did not run"));
-        assert!(seen(&[(Stage::Rest, 10)]).next().contains("outside of the stack"));
+        assert!(seen(&[(Stage::Other, 10)]).next().contains("outside of the stack"));
     }
 
     #[test]

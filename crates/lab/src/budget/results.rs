@@ -253,7 +253,7 @@ fn shows(measured: &Measured) -> Vec<String> {
 /// What to fix, for a role.
 fn next(measured: &Measured, role: Role) -> String {
     let of = |stage| measured.mean(role, SIZE, What::Stage(stage), Event::Time);
-    let stages = Stage::ALL.into_iter().filter(|&stage| stage != Stage::Rest);
+    let stages = Stage::ALL.into_iter().filter(|&stage| stage != Stage::Other);
     let stages: Vec<(Stage, Mean)> = stages.filter_map(|s| of(s).map(|mean| (s, mean))).collect();
     let sum = measured.mean(role, SIZE, What::Sum, Event::Time).map_or(0.0, |sum| sum.value);
     match largest(&stages).as_slice() {
@@ -333,7 +333,7 @@ fn shares(measured: &Measured) -> Option<String> {
             percent(Kind::Protocol),
             percent(Kind::Bytes),
             percent(Kind::Device),
-            percent(Kind::Other)
+            percent(Kind::Outside)
         )
     })
 }

@@ -30,7 +30,7 @@ pub enum Stage {
     /// Sleeping and waking.
     WakeUps,
     /// Everything else: the program, the standard library, what has no line.
-    Rest,
+    Other,
 }
 
 /// What a stage does, in the words of the documents that the mission is from.
@@ -43,7 +43,7 @@ pub enum Kind {
     /// The device, interrupts, switches between tasks.
     Device,
     /// Not of the stack.
-    Other,
+    Outside,
 }
 
 impl Stage {
@@ -60,7 +60,7 @@ impl Stage {
         Stage::Copy,
         Stage::Checksum,
         Stage::WakeUps,
-        Stage::Rest,
+        Stage::Other,
     ];
 
     /// The name in tables and documents.
@@ -77,7 +77,7 @@ impl Stage {
             Stage::Copy => "copy",
             Stage::Checksum => "checksum",
             Stage::WakeUps => "wake-ups",
-            Stage::Rest => "rest",
+            Stage::Other => "rest",
         }
     }
 
@@ -87,7 +87,7 @@ impl Stage {
             Stage::Ether | Stage::Ip | Stage::Tcp | Stage::Stack | Stage::Socket => Kind::Protocol,
             Stage::Copy | Stage::Checksum => Kind::Bytes,
             Stage::Driver | Stage::Tap | Stage::Buffers | Stage::WakeUps => Kind::Device,
-            Stage::Rest => Kind::Other,
+            Stage::Other => Kind::Outside,
         }
     }
 
@@ -103,7 +103,7 @@ impl Stage {
             Stage::Copy => "loaned buffers, which are not copied",
             Stage::Checksum => "a device that verifies checksums",
             Stage::WakeUps => "busy polling, or a higher level of mitigation",
-            Stage::Rest => "a look at the program itself with a profiler",
+            Stage::Other => "a look at the program itself with a profiler",
         }
     }
 }
@@ -112,7 +112,7 @@ impl Stage {
 /// that helps whoever calls it.
 const TABLE: &[(&str, Option<Stage>)] = {
     use Stage::{
-        Buffers, Checksum, Copy, Driver, Ether, Ip, Rest, Socket, Stack, Tap, Tcp, WakeUps,
+        Buffers, Checksum, Copy, Driver, Ether, Ip, Other, Socket, Stack, Tap, Tcp, WakeUps,
     };
     &[
         ("base/", None),
@@ -157,25 +157,25 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("stack/lookup", Some(Ip)),
         ("stack/", Some(Stack)),
         ("link/", Some(Driver)),
-        ("sim/", Some(Rest)),
+        ("sim/", Some(Other)),
         ("net/bell", Some(WakeUps)),
         ("net/driver", Some(WakeUps)),
         ("net/timer", Some(WakeUps)),
         ("net/wait", Some(WakeUps)),
         ("net/", Some(Socket)),
-        ("control/", Some(Rest)),
-        ("dissect/", Some(Rest)),
+        ("control/", Some(Other)),
+        ("dissect/", Some(Other)),
         ("capi/", Some(Socket)),
-        ("host/", Some(Rest)),
-        ("rpc/", Some(Rest)),
-        ("nfs/", Some(Rest)),
-        ("telnet/", Some(Rest)),
-        ("router/", Some(Rest)),
-        ("page/", Some(Rest)),
+        ("host/", Some(Other)),
+        ("rpc/", Some(Other)),
+        ("nfs/", Some(Other)),
+        ("telnet/", Some(Other)),
+        ("router/", Some(Other)),
+        ("page/", Some(Other)),
         ("wirespeed/", Some(Socket)),
-        ("lab/", Some(Rest)),
-        ("cli/", Some(Rest)),
-        ("testbed/", Some(Rest)),
+        ("lab/", Some(Other)),
+        ("cli/", Some(Other)),
+        ("testbed/", Some(Other)),
     ]
 };
 

@@ -5,7 +5,7 @@
 //! Called by: `round.rs` and `counted.rs`.
 
 use std::net::SocketAddr;
-use std::time::Instant as Clock;
+use std::time::{Duration, Instant as Clock};
 
 use base::{Instant, Mtu, Owner};
 use stack::pair::{End, PairConfig, pair};
@@ -23,6 +23,11 @@ const TCP_HEADERS: usize = 20 + 32;
 const ETHER_HEADER: usize = 14;
 
 const PORT: u16 = 5001;
+
+/// Packets until windows are open: the first wait for ACKs that are delayed.
+const WARM_PACKETS: f64 = 4_000.0;
+/// They take milliseconds; under a simulator more.
+const WARM_UP: Duration = Duration::from_secs(10);
 
 /// Whose cost it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +68,18 @@ impl Work {
             Role::Sender | Role::Receiver => Work::Ends(Box::new(Ends::new(size)?)),
             Role::Forwarder => Work::Router(Box::new(Router::new(size)?)),
         })
+    }
+
+    /// Work until windows are open and caches warm, which is bounded in time.
+    pub(super) fn warm_up(&mut self) -> Result<(), Error> {
+        let (begun, mut packets) = (Clock::now(), 0.0);
+        while packets < WARM_PACKETS {
+            packets += self.turn(&mut |_| {})?;
+            if begun.elapsed() > WARM_UP {
+                return Err(failed("too few packets within ten seconds", packets));
+            }
+        }
+        Ok(())
     }
 
     /// One turn; `mark` is called when a role begins (`Some`) or something else does (`None`).

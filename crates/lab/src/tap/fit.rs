@@ -1,6 +1,7 @@
 //! A straight line fitted by least squares, with confidence intervals.
 //!
-//! Called by: `tap.rs`, `budget`. Source: any textbook of statistics; the intervals are Student's t.
+//! Called by: `tap.rs`, `budget`. Source: any textbook of statistics; the intervals are
+//! Student's t.
 
 /// The confidence of the intervals.
 pub(crate) const CONFIDENCE: f64 = 0.95;
