@@ -12,8 +12,14 @@
 //! has `fib`, those of the `routes` that packets take, each with the name of its port as `dev`;
 //! `show fib lookup` has `lookup`, an object: `{"dst", "result"}` (`local`, `leaves` or `dropped`)
 //! with the route, all its next hops, the one that was chosen, the neighbour's state and the MTUs.
+//! `show budget` has no stacks but `budget`, an object: `seconds`, `threads`, `samples`, `packets`,
+//! `ns` and `cores` (all of a packet; all that was used), `shows`, `notes`, and `stages`, a list of
+//! `{"stage", "percent", "percent_off", "cores", "ns", "kernel_ns", "cycles", "instructions",
+//! "stalled_cycles", "samples", "bar"}`.
 
 mod args;
+#[cfg(target_os = "linux")]
+mod budget;
 mod fib;
 mod filter;
 mod full;
@@ -32,6 +38,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let document = run::document(args)?;
     let text = match args.json {
         true => report::json(&document)?,
+        #[cfg(target_os = "linux")]
+        false if args.is_budget() => budget::text(&document),
         false if args.is_full() => full::text(&document),
         false if args.is_lookup() => fib::text(&document),
         false => report::text(&document),

@@ -43,6 +43,8 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "forward", "--ip", "5"], "4,6"),
         (&["lab", "forward", "--routes", "2M"], "as 1, 10k or 1M"),
         (&["lab", "forward", "--over", "mem", "--seconds", "0"], "0.01 to 60"),
+        (&["lab", "budget", "--seconds", "9"], "0.02 to 5"),
+        (&["lab", "budget", "--hz", "1"], "10 to 20000"),
         (&["lab", "livelock", "--jobs", "1"], "take it: wan, fair, mitigation"),
         (&["lab", "knee", "--over", "write", "--apply"], "add unit to --over"),
         (&["lab", "knee", "--seconds", "0"], "0.005 to 60"),

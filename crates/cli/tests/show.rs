@@ -45,3 +45,42 @@ fn both_stacks_are_shown_on_one_thread_and_on_two() {
         assert_eq!(text.matches("ESTABLISHED").count(), 2, "{text}");
     }
 }
+
+/// Where samples are not permitted, or the test's program has no line tables, it says so.
+#[test]
+fn a_budget_is_of_stages_or_says_what_is_missing() {
+    let running = Running::start("2");
+    let pid = running.pid();
+    let output = running.ask(&["show", "budget", "--seconds", "0.5", "--json", "--pid", &pid]);
+    if code(&output) != 0 {
+        let said = stderr(&output);
+        let is_told = said.contains("no samples can be taken") || said.contains("line tables");
+        assert!(is_told, "{said}");
+        return;
+    }
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let budget = &found["budget"];
+    let stages = budget["stages"].as_array().expect("a list");
+    let names: Vec<&str> = stages.iter().filter_map(|stage| stage["stage"].as_str()).collect();
+    assert!(["driver", "tcp", "copy", "rest"].iter().all(|name| names.contains(name)), "{names:?}");
+    let percent: f64 = stages.iter().filter_map(|stage| stage["percent"].as_f64()).sum();
+    assert!(budget["samples"].as_u64() > Some(0), "{budget}");
+    assert!((percent - 100.0).abs() < 1e-6, "{percent}");
+    assert!(budget["packets"].as_u64() > Some(0), "{budget}");
+    assert_eq!(budget["shows"].as_array().map(Vec::len), Some(2), "{budget}");
+}
+
+#[test]
+fn options_of_the_budget_change_something_or_are_refused() {
+    let running = Running::start("1");
+    let pid = running.pid();
+    for (words, says) in [
+        (&["show", "drops", "--seconds", "1"][..], "--seconds is for budget"),
+        (&["show", "budget", "--seconds", "0"][..], "0.1 to 3600"),
+        (&["show", "budget", "state", "established"][..], "no FILTER"),
+    ] {
+        let output = running.ask(&[words, &["--pid", &pid]].concat());
+        assert_eq!(code(&output), 2, "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
+    }
+}

@@ -233,10 +233,11 @@ impl Generator {
     }
 }
 
-/// A trunk has room for the tag of a full frame.
+/// Ethernet's, or that of the largest frame; a trunk has room for the tag of a full frame.
 fn mtu(shape: Shape) -> Mtu {
-    let tagged = Mtu::new(1_504).filter(|_| shape.tagged);
-    tagged.unwrap_or(Mtu::ETHERNET)
+    let largest = shape.sizes.iter().copied().max().unwrap_or(0).saturating_sub(14);
+    let tag = if shape.tagged { 4 } else { 0 };
+    Mtu::new(largest.max(1_500) + tag).unwrap_or(Mtu::ETHERNET)
 }
 
 fn wire(shape: Shape) -> (Mem, Mem) {

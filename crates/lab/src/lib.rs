@@ -9,6 +9,7 @@
 
 mod ablate;
 mod all;
+pub mod budget;
 mod compare;
 pub mod contest;
 mod cray;
@@ -124,6 +125,15 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &["first_seed"],
         options: <ablate::Options as clap::Args>::augment_args,
         run: ablate::run,
+    },
+    Experiment {
+        name: "budget",
+        summary: "Where the cost of a packet goes, stage by stage, and what to fix next",
+        question: "What does each stage cost, for a packet and for its bytes, at a sender, a \
+                   receiver and a router, which end limits, and what is to be fixed next?",
+        takes: &[],
+        options: <budget::Options as clap::Args>::augment_args,
+        run: budget::run,
     },
     Experiment {
         name: "livelock",

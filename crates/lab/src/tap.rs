@@ -9,7 +9,7 @@
 //! packets is measured as well: the difference to its times, extrapolated to zero bytes, is the
 //! linkage alone.
 
-mod fit;
+pub(crate) mod fit;
 mod streams;
 
 use std::hint::black_box;

@@ -12,6 +12,9 @@ use super::filter::Filter;
 use crate::Usage;
 use crate::running::Section;
 
+/// How long a look at the budget takes, unless told otherwise.
+const SECONDS: f64 = 5.0;
+
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -27,9 +30,12 @@ What the FIB has for each prefix, and what it says of one packet, as `ip route g
   wirespeed show fib
   wirespeed show fib lookup ADDR [from ADDR] [iif PORT] [oif PORT] [mark N] [uid N]
 
+Where its processor time goes, stage by stage, sampled from outside for some seconds:
+  wirespeed show budget [--seconds 10]
+
 addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
-    /// What to show [default: all but tcp and fib]
+    /// What to show [default: all but tcp, fib and budget]
     pub(super) what: Option<What>,
     /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection; of fib
     /// `lookup` and a packet
@@ -44,6 +50,9 @@ pub(crate) struct Args {
     /// The program's process number [default: the only one that runs]
     #[arg(long)]
     pub(super) pid: Option<u32>,
+    /// How long `budget` looks at the program
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
 }
 
 /// A section, or connections in full.
@@ -54,6 +63,8 @@ pub(super) enum What {
     Tcp,
     /// The routes that packets take, or a lookup.
     Fib,
+    /// Where the processor time goes.
+    Budget,
 }
 
 impl ValueEnum for What {
@@ -74,6 +85,7 @@ impl ValueEnum for What {
             What::Section(Section::Counters),
             What::Section(Section::Limits),
             What::Section(Section::Switches),
+            What::Budget,
         ];
         ALL
     }
@@ -83,6 +95,7 @@ impl ValueEnum for What {
             What::Section(section) => section.to_possible_value(),
             What::Tcp => Some(clap::builder::PossibleValue::new("tcp")),
             What::Fib => Some(clap::builder::PossibleValue::new("fib")),
+            What::Budget => Some(clap::builder::PossibleValue::new("budget")),
         }
     }
 }
@@ -93,7 +106,7 @@ impl Args {
         match self.what {
             Some(What::Section(section)) => vec![section],
             Some(What::Tcp) => vec![Section::Connections],
-            Some(What::Fib) => Vec::new(),
+            Some(What::Fib | What::Budget) => Vec::new(),
             None => Section::value_variants().to_vec(),
         }
     }
@@ -101,6 +114,28 @@ impl Args {
     /// Are connections shown in full?
     pub(super) fn is_full(&self) -> bool {
         self.what == Some(What::Tcp)
+    }
+
+    /// For how many seconds the program is looked at, if its budget is asked for.
+    ///
+    /// # Errors
+    /// [`Usage`]: words or seconds that change nothing.
+    pub(super) fn budget(&self) -> Result<Option<f64>> {
+        match self.what {
+            Some(What::Budget) if !self.words.is_empty() => {
+                bail!(Usage("budget takes no FILTER: it is of the whole program".to_owned()))
+            }
+            Some(What::Budget) => Ok(Some(self.seconds.unwrap_or(SECONDS))),
+            _ if self.seconds.is_some() => {
+                bail!(Usage("--seconds is for budget; the others are of one moment".to_owned()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Is the budget shown?
+    pub(super) fn is_budget(&self) -> bool {
+        self.what == Some(What::Budget)
     }
 
     /// What of the FIB is shown, if that is asked for.
@@ -122,7 +157,7 @@ impl Args {
     /// [`Usage`]: the filter is invalid, or the section has nothing to filter.
     pub(super) fn filter(&self) -> Result<Option<Filter>> {
         use Section::{Connections, Sockets};
-        if self.what == Some(What::Fib) {
+        if matches!(self.what, Some(What::Fib | What::Budget)) {
             return Ok(None);
         }
         let filter = Filter::parse(&self.words).map_err(|why| Usage(format!("FILTER: {why}")))?;

@@ -11,21 +11,32 @@ use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::args::Args;
+#[cfg(target_os = "linux")]
+use super::budget::ask as ask_budget;
 use super::fib;
 use super::filter::Filter;
 use crate::Usage;
-use crate::running::{Question, Section, TIMEOUT, ask, find, whole};
+use crate::running::{Program, Question, Section, TIMEOUT, ask, find, whole};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
 /// The document for the command line.
 pub(super) fn document(args: &Args) -> Result<Value> {
-    let (filter, fib) = (args.filter()?, args.fib()?);
+    let (filter, fib, budget) = (args.filter()?, args.fib()?, args.budget()?);
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
+    if let Some(seconds) = budget {
+        let budget = ask_budget(&mut client, &program, seconds)?;
+        return Ok(json!({
+            "tool": "show",
+            "version": env!("CARGO_PKG_VERSION"),
+            "program": about(&program),
+            "budget": budget,
+        }));
+    }
     let (mut stacks, mut wrong) = (Vec::new(), None);
     for (stack, name) in program.stacks.iter().enumerate() {
         let shown = match &fib {
@@ -53,17 +64,23 @@ pub(super) fn document(args: &Args) -> Result<Value> {
     let mut document = json!({
         "tool": "show",
         "version": env!("CARGO_PKG_VERSION"),
-        "program": {
-            "pid": program.pid,
-            "command": program.command,
-            "version": program.version,
-        },
+        "program": about(&program),
         "stacks": stacks,
     });
     if !host.is_empty() {
         document["host"] = Value::Object(host);
     }
     Ok(document)
+}
+
+fn about(program: &Program) -> Value {
+    json!({ "pid": program.pid, "command": program.command, "version": program.version })
+}
+
+/// Only Linux samples threads for us.
+#[cfg(not(target_os = "linux"))]
+fn ask_budget(_client: &mut Client, _program: &Program, _seconds: f64) -> Result<Value> {
+    bail!("the budget is sampled by Linux: run it there")
 }
 
 /// What the shards of one host counted together, of the sections that count.

@@ -1,9 +1,10 @@
 //! A straight line fitted by least squares, with confidence intervals.
 //!
-//! Called by: `tap.rs`. Source: any textbook of statistics; the intervals are Student's t.
+//! Called by: `tap.rs`, `budget`. Source: any textbook of statistics; the intervals are
+//! Student's t.
 
 /// The confidence of the intervals.
-pub(super) const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// Two-sided 95 % points of Student's t by degrees of freedom, from 1 on; beyond the last, 1.96.
 const STUDENT_95: [f64; 30] = [
@@ -11,6 +12,12 @@ const STUDENT_95: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
+
+/// The two-sided 95 % point of Student's t for so many degrees of freedom, 1 or more.
+pub(crate) fn student(freedom: usize) -> f64 {
+    let point = freedom.checked_sub(1).and_then(|at| STUDENT_95.get(at));
+    point.copied().unwrap_or(1.96)
+}
 
 /// y = intercept + slope * x, each with half the width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,23 +35,31 @@ pub struct Line {
 impl Line {
     /// Fit to these points; `None` for fewer than three points, or all at one x.
     pub(crate) fn through(points: &[(f64, f64)]) -> Option<Line> {
-        let n = points.len() as f64;
+        let alike: Vec<_> = points.iter().map(|&(x, y)| (x, y, 1.0)).collect();
+        Line::weighted(&alike)
+    }
+
+    /// Fit to points that each have a weight: one over the square of its error, up to a factor.
+    pub(crate) fn weighted(points: &[(f64, f64, f64)]) -> Option<Line> {
+        let n: f64 = points.iter().map(|(_, _, w)| w).sum();
         if points.len() < 3 {
             return None;
         }
-        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
-        let (mean_x, mean_y) = (mean(|p| p.0), mean(|p| p.1));
-        let spread: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
-        if spread <= 0.0 {
+        let mean_x = points.iter().map(|(x, _, w)| w * x).sum::<f64>() / n;
+        let mean_y = points.iter().map(|(_, y, w)| w * y).sum::<f64>() / n;
+        let spread: f64 = points.iter().map(|(x, _, w)| w * (x - mean_x).powi(2)).sum();
+        // Not a number if the weights are none.
+        if spread.is_nan() || spread <= 0.0 {
             return None;
         }
-        let together: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+        let together: f64 = points.iter().map(|(x, y, w)| w * (x - mean_x) * (y - mean_y)).sum();
         let slope = together / spread;
         let intercept = mean_y - slope * mean_x;
-        let missed: f64 = points.iter().map(|(x, y)| (y - intercept - slope * x).powi(2)).sum();
+        let missed: f64 =
+            points.iter().map(|(x, y, w)| w * (y - intercept - slope * x).powi(2)).sum();
         let freedom = points.len() - 2;
         let variance = missed / freedom as f64;
-        let t = STUDENT_95.get(freedom - 1).copied().unwrap_or(1.96);
+        let t = student(freedom);
         Some(Line {
             intercept,
             intercept_off: t * (variance * (1.0 / n + mean_x * mean_x / spread)).sqrt(),
@@ -78,6 +93,18 @@ mod tests {
         assert!((line.intercept - 3.0001).abs() < 1e-3 && (line.slope - 0.5001).abs() < 1e-3);
         assert!((line.intercept_off - 2.262 * 1.1247).abs() < 0.01);
         assert!((line.slope_off - 2.262 * 0.1179).abs() < 0.001);
+    }
+
+    /// Two points of weight three are as good as each of them three times.
+    #[test]
+    fn a_weight_is_as_many_points() {
+        let (a, b, c) = ((1.0, 2.0), (4.0, 9.0), (6.0, 3.0));
+        let many = Line::through(&[a, a, a, b, c, c, c]).expect("points");
+        let few = [(a.0, a.1, 3.0), (b.0, b.1, 1.0), (c.0, c.1, 3.0)];
+        let few = Line::weighted(&few).expect("points");
+        assert!((many.intercept - few.intercept).abs() < 1e-9);
+        assert!((many.slope - few.slope).abs() < 1e-9);
+        assert_eq!(Line::weighted(&[(1.0, 1.0, 0.0); 4]), None);
     }
 
     #[test]

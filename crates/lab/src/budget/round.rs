@@ -1,0 +1,122 @@
+//! One round: a fraction of a second of work, timed by the clock alone or with samples taken. Both
+//! write down when a role begins, so that they differ in nothing but the samples.
+//!
+//! Called by: `experiment.rs`.
+
+use std::time::{Duration, Instant as Clock};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::code::Code;
+use super::sampler::{Event, Sampler};
+use super::stage::Stage;
+use super::work::{Role, Work};
+use crate::Error;
+
+/// Cost by event and stage.
+pub(super) type Costs = [[f64; Stage::ALL.len()]; Event::ALL.len()];
+
+/// What a role cost, a packet.
+#[derive(Clone, Debug)]
+pub(super) struct Cost {
+    /// By the clock, in ns.
+    pub(super) clock_ns: f64,
+    /// By samples; zeros without.
+    pub(super) stages: Costs,
+}
+
+/// A round.
+pub(super) struct Round {
+    /// By role, those that took part.
+    pub(super) costs: [Option<Cost>; Role::ALL.len()],
+    /// Samples of roles.
+    pub(super) samples: u64,
+}
+
+/// The most marks of a round.
+const MARKS_MAX: usize = 1 << 20;
+/// Turns between two looks at the clock.
+const TURNS: usize = 64;
+/// A part that takes so many times as long as 99 of 100 was interrupted by another thread.
+const INTERRUPTED: u64 = 10;
+
+/// The same clock as that of the samples.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Work for so long, sampled if there is a sampler.
+pub(super) fn round(
+    work: &mut Work,
+    length: Duration,
+    mut sampler: Option<(&mut Sampler, &mut Code)>,
+    marks: &mut Vec<(u64, Option<Role>)>,
+) -> Result<Round, Error> {
+    marks.clear();
+    let mut packets = 0.0;
+    if let Some((sampler, _)) = &mut sampler {
+        sampler.begin()?;
+    }
+    let begun = Clock::now();
+    while begun.elapsed() < length && marks.len() < MARKS_MAX {
+        for _ in 0..TURNS {
+            packets += work.turn(&mut |role| marks.push((now_ns(), role)))?;
+        }
+    }
+    let mut stages = [Costs::default(); Role::ALL.len()];
+    let mut samples = 0;
+    if let Some((sampler, code)) = &mut sampler {
+        sampler.pause()?;
+        sampler.take(|sample| {
+            let at = marks.partition_point(|(begun, _)| *begun <= sample.time_ns);
+            let role = at.checked_sub(1).and_then(|at| marks.get(at)).and_then(|(_, role)| *role);
+            let Some(role) = role else { return };
+            let stage = code.stage(&sample);
+            samples += u64::from(sample.event == Event::Time);
+            stages[role as usize][sample.event as usize][stage as usize] += sample.weight as f64;
+        });
+    }
+    let per_packet = |cost: f64| cost / packets.max(1.0);
+    let costs = Role::ALL.map(|role| {
+        let ns = spent(marks, role)?;
+        let stages = stages[role as usize].map(|costs| costs.map(per_packet));
+        Some(Cost { clock_ns: per_packet(ns), stages })
+    });
+    Ok(Round { costs, samples })
+}
+
+/// What a role spent by the clock, in ns, without the times when the thread was interrupted: those
+/// parts count as much as the others do on average. `None` if it had no part.
+fn spent(marks: &[(u64, Option<Role>)], role: Role) -> Option<f64> {
+    let parts = marks.windows(2).filter(|pair| pair[0].1 == Some(role));
+    let mut parts: Vec<u64> = parts.map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
+    parts.sort_unstable();
+    let most = INTERRUPTED * parts.get(parts.len() * 99 / 100)?.max(&1);
+    let kept = &parts[..parts.partition_point(|&ns| ns <= most)];
+    let mean = kept.iter().sum::<u64>() as f64 / kept.len().max(1) as f64;
+    Some(mean * parts.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_was_interrupted_counts_as_the_others_do() {
+        let mut marks = Vec::new();
+        let mut at = 0;
+        for turn in 0..1_000 {
+            marks.push((at, Some(Role::Sender)));
+            at += if turn % 400 == 4 { 1_000_000 } else { 100 };
+            marks.push((at, Some(Role::Receiver)));
+            // Most turns have nothing to do, which is no reason to leave the others out.
+            at += if turn % 4 == 0 { 2_000 } else { 50 };
+            marks.push((at, None));
+            at += 7;
+        }
+        assert_eq!(spent(&marks, Role::Sender), Some(100_000.0));
+        assert_eq!(spent(&marks, Role::Receiver), Some(250.0 * 2_000.0 + 750.0 * 50.0));
+        assert_eq!(spent(&marks, Role::Forwarder), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Samples of threads that run: where they are, at a steady pace of what they use.
+//!
+//! Called by: `work.rs` for the own thread, `live.rs` for the threads of another process. The
+//! kernel takes the samples (perf_event_open); a thread that is not sampled pays nothing. The
+//! clock is always there, cycles and instructions where the processor counts them for us: few
+//! virtual machines have that.
+
+use std::io;
+
+use perf_event::data::Record;
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, Clock, SampleFlag, Sampler as Ring};
+
+use crate::Error;
+
+/// What is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Time on the processor, in ns.
+    Time,
+    /// Cycles of the processor.
+    Cycles,
+    /// Instructions.
+    Instructions,
+    /// Cycles in which nothing was done, as waiting for memory.
+    Stalled,
+}
+
+impl Event {
+    /// All of them; the index is that of figures.
+    pub const ALL: [Event; 4] = [Event::Time, Event::Cycles, Event::Instructions, Event::Stalled];
+
+    /// The name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Event::Time => "ns",
+            Event::Cycles => "cycles",
+            Event::Instructions => "instructions",
+            Event::Stalled => "stalled_cycles",
+        }
+    }
+}
+
+/// One sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// What it is of.
+    pub event: Event,
+    /// How much of that it stands for.
+    pub weight: u64,
+    /// CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    /// The address in the program: where it was, or where it called the kernel.
+    pub address: u64,
+    /// What lies on top of the stack: of a short function of the C library the return address.
+    pub top: u64,
+    /// Was it in the kernel?
+    pub in_kernel: bool,
+}
+
+/// How samples are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Samples a second of running.
+    pub hz: u64,
+    /// Bytes that the kernel keeps for a thread.
+    pub ring_bytes: usize,
+}
+
+/// The samples of some threads.
+pub struct Sampler {
+    pace: Pace,
+    rings: Vec<(Event, i32, Ring)>,
+    /// The kernel's part could be had.
+    kernel: bool,
+    /// Samples that had no room.
+    lost: u64,
+}
+
+impl Sampler {
+    /// For threads that [`Sampler::add`] names.
+    pub fn new(pace: Pace) -> Sampler {
+        Sampler { pace, rings: Vec::new(), kernel: true, lost: 0 }
+    }
+
+    /// Sample a thread, 0 for the calling one, from now on if `enabled`. What the processor does
+    /// not count is left out. False if the system has no room for more threads.
+    ///
+    /// # Errors
+    /// If the system permits no samples of it; the text says what helps. A thread that has ended
+    /// is none.
+    pub fn add(&mut self, thread: i32, events: &[Event], enabled: bool) -> Result<bool, Error> {
+        for &event in events {
+            match self.open(event, thread, enabled) {
+                Ok(ring) => self.rings.push((event, thread, ring)),
+                Err(error) if error.raw_os_error() == Some(NO_THREAD) => return Ok(true),
+                Err(_) if event != Event::Time => {}
+                // The memory that a user may lock for rings is used up.
+                Err(_) if !self.rings.is_empty() => return Ok(false),
+                Err(error) => return Err(refused(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn open(&mut self, event: Event, thread: i32, enabled: bool) -> io::Result<Ring> {
+        if self.kernel {
+            match self.open_with(event, thread, enabled, true) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    let ring = self.open_with(event, thread, enabled, false)?;
+                    self.kernel = false;
+                    return Ok(ring);
+                }
+                done => return done,
+            }
+        }
+        self.open_with(event, thread, enabled, false)
+    }
+
+    fn open_with(
+        &self,
+        event: Event,
+        thread: i32,
+        enabled: bool,
+        kernel: bool,
+    ) -> io::Result<Ring> {
+        let mut builder = match event {
+            Event::Time => Builder::new(Software::CPU_CLOCK),
+            Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
+            Event::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+            Event::Stalled => Builder::new(Hardware::STALLED_CYCLES_BACKEND),
+        };
+        match event {
+            Event::Time => builder.sample_period(1_000_000_000 / self.pace.hz.max(1)),
+            _ => builder.sample_frequency(self.pace.hz.max(1)),
+        };
+        let what = SampleFlag::IP
+            | SampleFlag::TIME
+            | SampleFlag::PERIOD
+            | SampleFlag::CALLCHAIN
+            | SampleFlag::STACK_USER;
+        builder
+            .observe_pid(thread)
+            .any_cpu()
+            .exclude_kernel(!kernel)
+            .exclude_hv(true)
+            .sample(what)
+            .exclude_callchain_kernel(true)
+            .sample_max_stack(1)
+            .sample_stack_user(8)
+            .clockid(Clock::MONOTONIC)
+            .enabled(enabled);
+        builder.build()?.sampled(self.pace.ring_bytes)
+    }
+
+    /// Begin, of threads that were not enabled.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        let mut rings = self.rings.iter_mut();
+        rings.try_for_each(|(_, _, ring)| ring.enable()).map_err(|error| refused(&error))
+    }
+
+    /// Pause.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn pause(&mut self) -> Result<(), Error> {
+        let mut rings = self.rings.iter_mut();
+        rings.try_for_each(|(_, _, ring)| ring.disable()).map_err(|error| refused(&error))
+    }
+
+    /// Take the samples that are there.
+    pub fn take(&mut self, mut each: impl FnMut(Sample)) {
+        for (event, _, ring) in &mut self.rings {
+            // The kernel goes on meanwhile: no more than were there at the beginning, or so.
+            let mut left = self.pace.ring_bytes / 32;
+            while left > 0 {
+                let Some(record) = ring.next_record() else { break };
+                left -= 1;
+                let in_kernel = record.misc() & CPU_MODE == IN_KERNEL;
+                match record.parse_record() {
+                    Ok(Record::Sample(sample)) => {
+                        let top = sample.stack_user().and_then(|bytes| bytes.first_chunk());
+                        let chain = sample.callchain().unwrap_or(&[]);
+                        let user = chain.iter().copied().find(|&a| !is_marker(a));
+                        let ip = sample.ip().filter(|_| !in_kernel);
+                        each(Sample {
+                            event: *event,
+                            weight: sample.period().unwrap_or(0),
+                            time_ns: sample.time().unwrap_or(0),
+                            address: ip.or(user).unwrap_or(0),
+                            top: top.map_or(0, |top| u64::from_ne_bytes(*top)),
+                            in_kernel,
+                        });
+                    }
+                    Ok(Record::Lost(lost)) => self.lost += lost.lost,
+                    Ok(Record::LostSamples(lost)) => self.lost += lost.lost,
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// The events that are sampled.
+    pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        let has = |event: &Event| self.rings.iter().any(|(of, _, _)| of == event);
+        Event::ALL.into_iter().filter(has)
+    }
+
+    /// The threads that are sampled.
+    pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
+        self.rings.iter().filter(|(event, _, _)| *event == Event::Time).map(|(_, id, _)| *id)
+    }
+
+    /// Is the kernel's part in the samples?
+    pub fn has_kernel(&self) -> bool {
+        self.kernel
+    }
+
+    /// Samples that had no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// PERF_RECORD_MISC_CPUMODE_MASK and PERF_RECORD_MISC_KERNEL.
+const CPU_MODE: u16 = 7;
+const IN_KERNEL: u16 = 1;
+
+/// ESRCH: the thread has ended.
+const NO_THREAD: i32 = 3;
+
+/// A call chain has markers of context between its addresses: small negative numbers.
+fn is_marker(address: u64) -> bool {
+    address >= u64::MAX - 4_095
+}
+
+fn refused(error: &io::Error) -> Error {
+    let advice = match error.raw_os_error() {
+        // EPERM, EACCES
+        Some(1 | 13) => {
+            "permitted to root, and to the program's own user with `sudo sysctl \
+             kernel.perf_event_paranoid=2` or less; a container needs CAP_PERFMON, and a seccomp \
+             profile that has perf_event_open"
+        }
+        // ENOSYS, ENOENT
+        Some(38 | 2) => "this kernel has no perf events: one with CONFIG_PERF_EVENTS does it",
+        // EMFILE
+        Some(24) => "too many files are open: raise the limit, `ulimit -n 4096`",
+        _ => "try as root",
+    };
+    Error::Failed(format!("no samples can be taken: {error}; {advice}"))
+}

@@ -1,0 +1,308 @@
+//! The stages of a packet, and which code is which: a table from folders and files to stages.
+//!
+//! Called by: `code.rs`, for each address that was sampled or counted. The code of a stage is what
+//! stands in its files, wherever the compiler put it; a function of another crate (the standard
+//! library, a helper of `base`) is the stage's that called it.
+
+/// A part of what a packet costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Devices: rings, system calls that move frames, the bursts of ports.
+    Driver,
+    /// Taps and their filters.
+    Tap,
+    /// Link headers and neighbours.
+    Ether,
+    /// IP, routes, forwarding, fragments, ICMP.
+    Ip,
+    /// TCP.
+    Tcp,
+    /// What joins the layers: bursts, the connection table, timers.
+    Stack,
+    /// Sockets and their buffers, UDP.
+    Socket,
+    /// Mbufs: their pool, chains.
+    Buffers,
+    /// Bytes copied, with or without their sum.
+    Copy,
+    /// Bytes summed alone.
+    Checksum,
+    /// Sleeping and waking.
+    WakeUps,
+    /// Everything else: the program, the standard library, what has no line.
+    Other,
+}
+
+/// What a stage does, in the words of the documents that the mission is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Headers, state, lookups.
+    Protocol,
+    /// Work on every byte.
+    Bytes,
+    /// The device, interrupts, switches between tasks.
+    Device,
+    /// Not of the stack.
+    Outside,
+}
+
+impl Stage {
+    /// In the order of tables.
+    pub const ALL: [Stage; 12] = [
+        Stage::Driver,
+        Stage::Tap,
+        Stage::Ether,
+        Stage::Ip,
+        Stage::Tcp,
+        Stage::Stack,
+        Stage::Socket,
+        Stage::Buffers,
+        Stage::Copy,
+        Stage::Checksum,
+        Stage::WakeUps,
+        Stage::Other,
+    ];
+
+    /// The name in tables and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Driver => "driver",
+            Stage::Tap => "tap",
+            Stage::Ether => "ether",
+            Stage::Ip => "ip",
+            Stage::Tcp => "tcp",
+            Stage::Stack => "stack",
+            Stage::Socket => "socket",
+            Stage::Buffers => "buffers",
+            Stage::Copy => "copy",
+            Stage::Checksum => "checksum",
+            Stage::WakeUps => "wake-ups",
+            Stage::Other => "rest",
+        }
+    }
+
+    /// What it does.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Stage::Ether | Stage::Ip | Stage::Tcp | Stage::Stack | Stage::Socket => Kind::Protocol,
+            Stage::Copy | Stage::Checksum => Kind::Bytes,
+            Stage::Driver | Stage::Tap | Stage::Buffers | Stage::WakeUps => Kind::Device,
+            Stage::Other => Kind::Outside,
+        }
+    }
+
+    /// What would make it cheaper.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Stage::Driver => "larger bursts, or a device with offloads",
+            Stage::Tap => "no tap, or a filter that matches less",
+            Stage::Ether | Stage::Ip => "larger packets",
+            Stage::Tcp | Stage::Stack => "larger packets, or super-segments",
+            Stage::Socket => "larger reads and writes",
+            Stage::Buffers => "larger packets: as many buffers as packets are taken and freed",
+            Stage::Copy => "loaned buffers, which are not copied",
+            Stage::Checksum => "a device that verifies checksums",
+            Stage::WakeUps => "busy polling, or a higher level of mitigation",
+            Stage::Other => "a look at the program itself with a profiler",
+        }
+    }
+}
+
+/// Crate and path within its `src`, and the stage; the first line that fits counts. `None` is code
+/// that helps whoever calls it.
+const TABLE: &[(&str, Option<Stage>)] = {
+    use Stage::{
+        Buffers, Checksum, Copy, Driver, Ether, Ip, Other, Socket, Stack, Tap, Tcp, WakeUps,
+    };
+    &[
+        ("base/", None),
+        ("mbuf/copy", Some(Copy)),
+        ("mbuf/sockbuf", Some(Socket)),
+        ("mbuf/prefetch", None),
+        ("mbuf/field", None),
+        ("mbuf/", Some(Buffers)),
+        ("wire/bytes", None),
+        ("wire/checksum", Some(Checksum)),
+        ("wire/ether", Some(Ether)),
+        ("wire/vlan", Some(Ether)),
+        ("wire/arp", Some(Ether)),
+        ("wire/nd", Some(Ether)),
+        ("wire/tcp", Some(Tcp)),
+        ("wire/udp", Some(Socket)),
+        ("wire/", Some(Ip)),
+        ("bpf/", Some(Tap)),
+        ("tcp/sendq", Some(Socket)),
+        ("tcp/", Some(Tcp)),
+        ("inet/ether", Some(Ether)),
+        ("inet/neighbour", Some(Ether)),
+        ("inet/nd", Some(Ether)),
+        ("inet/solicit", Some(Ether)),
+        ("inet/flow", Some(Stack)),
+        ("inet/udp", Some(Socket)),
+        ("inet/", Some(Ip)),
+        ("device/doorbell", Some(WakeUps)),
+        ("device/", Some(Driver)),
+        ("stack/taps", Some(Tap)),
+        ("stack/port", Some(Driver)),
+        ("stack/socket", Some(Socket)),
+        ("stack/follow", Some(Tcp)),
+        ("stack/stamp", Some(Tcp)),
+        ("stack/arp", Some(Ether)),
+        ("stack/nd", Some(Ether)),
+        ("stack/resolve", Some(Ether)),
+        ("stack/forward", Some(Ip)),
+        ("stack/frag", Some(Ip)),
+        ("stack/icmp", Some(Ip)),
+        ("stack/local", Some(Ip)),
+        ("stack/lookup", Some(Ip)),
+        ("stack/", Some(Stack)),
+        ("link/", Some(Driver)),
+        ("sim/", Some(Other)),
+        ("net/bell", Some(WakeUps)),
+        ("net/driver", Some(WakeUps)),
+        ("net/timer", Some(WakeUps)),
+        ("net/wait", Some(WakeUps)),
+        ("net/", Some(Socket)),
+        ("control/", Some(Other)),
+        ("dissect/", Some(Other)),
+        ("capi/", Some(Socket)),
+        ("host/", Some(Other)),
+        ("rpc/", Some(Other)),
+        ("nfs/", Some(Other)),
+        ("telnet/", Some(Other)),
+        ("router/", Some(Other)),
+        ("page/", Some(Other)),
+        ("wirespeed/", Some(Socket)),
+        ("lab/", Some(Other)),
+        ("cli/", Some(Other)),
+        ("testbed/", Some(Other)),
+    ]
+};
+
+/// What a source file says of the code in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A stage.
+    Stage(Stage),
+    /// Whoever called it: a helper of ours, or another's code.
+    Caller,
+}
+
+/// Whose code a function in a source file is.
+pub(super) fn owner(path: &str, function: &str) -> Owner {
+    let Some(path) = ours(path) else { return Owner::Caller };
+    let line = TABLE.iter().find(|(prefix, _)| path.starts_with(prefix));
+    match line.and_then(|(_, stage)| *stage) {
+        // The sum is made while the bytes are copied: that is the copy's.
+        Some(Stage::Checksum) if function.contains("copy") => Owner::Stage(Stage::Copy),
+        Some(stage) => Owner::Stage(stage),
+        None => Owner::Caller,
+    }
+}
+
+/// The path as in [`TABLE`], of a file of ours: `.../crates/tcp/src/input.rs` in a checkout,
+/// `.../wirespeed-tcp-0.1.0/src/input.rs` from a registry; both are `tcp/input.rs`.
+fn ours(path: &str) -> Option<String> {
+    let (before, file) = path.rsplit_once("/src/")?;
+    let (root, folder) = before.rsplit_once('/').unwrap_or(("", before));
+    let is_known = |krate: &&str| {
+        let named = TABLE.iter().filter_map(|(prefix, _)| prefix.split_once('/'));
+        named.into_iter().any(|(name, _)| name == *krate)
+    };
+    let krate = match folder.strip_prefix("wirespeed-") {
+        Some(versioned) => versioned.split('-').next(),
+        None if root == "crates" || root.ends_with("/crates") => Some(folder),
+        None => None,
+    };
+    krate.filter(is_known).map(|krate| format!("{krate}/{file}"))
+}
+
+/// The stage of a function of the C library, by its name; `None` if that does not tell.
+pub(super) fn of_symbol(name: &str) -> Option<Stage> {
+    const WAITS: [&str; 10] = [
+        "epoll_wait",
+        "epoll_pwait",
+        "poll",
+        "ppoll",
+        "select",
+        "syscall",
+        "nanosleep",
+        "clock_nanosleep",
+        "sched_yield",
+        "eventfd_write",
+    ];
+    const MOVES: [&str; 12] = [
+        "read", "readv", "write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "recv",
+        "recvfrom", "recvmsg", "recvmmsg",
+    ];
+    let plain = name.trim_start_matches('_');
+    if ["memcpy", "memmove", "memset", "memcmp", "bcmp"].iter().any(|m| plain.starts_with(m)) {
+        return Some(Stage::Copy);
+    }
+    if WAITS.contains(&plain) || plain.starts_with("pthread_cond_") || plain.contains("futex") {
+        return Some(Stage::WakeUps);
+    }
+    MOVES.contains(&plain).then_some(Stage::Driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_has_a_line_and_every_line_a_file() {
+        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        for entry in std::fs::read_dir(crates).expect("crates/").flatten() {
+            let folder = format!("{}/", entry.file_name().to_string_lossy());
+            let named = TABLE.iter().any(|(prefix, _)| *prefix == folder);
+            assert!(named, "{folder} has no line of its own in TABLE");
+        }
+        for (prefix, _) in TABLE {
+            let (krate, path) = prefix.split_once('/').expect("a crate and a path");
+            let at = format!("{crates}/{krate}/src/{path}");
+            let exists = |at: &str| std::path::Path::new(at).exists();
+            let folder = at.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let begins = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            let begins = begins.map(|e| e.file_name().to_string_lossy().into_owned());
+            let name = path.rsplit('/').next().unwrap_or("");
+            let found = exists(&at) || begins.into_iter().any(|file| file.starts_with(name));
+            assert!(found, "{prefix}: there is no such file");
+        }
+    }
+
+    #[test]
+    fn code_is_found_in_a_checkout_and_in_a_registry() {
+        let of = |path: &str, function: &str| owner(path, function);
+        for (path, function, stage) in [
+            ("/a/b/crates/tcp/src/input.rs", "input", Stage::Tcp),
+            ("crates/device/src/mem/gather.rs", "", Stage::Driver),
+            ("/a/registry/src/x/wirespeed-tcp-0.1.0/src/ack.rs", "", Stage::Tcp),
+            ("/a/crates/wire/src/checksum/avx2.rs", "sum", Stage::Checksum),
+            ("/a/crates/wire/src/checksum/avx2.rs", "copy_sum", Stage::Copy),
+            ("/a/crates/inet/src/ip_input.rs", "", Stage::Ip),
+            ("/a/crates/stack/src/socket/mod.rs", "", Stage::Socket),
+            ("/a/crates/stack/src/rx.rs", "", Stage::Stack),
+        ] {
+            assert_eq!(of(path, function), Owner::Stage(stage), "{path}");
+        }
+        for path in [
+            "/rustc/abc/library/core/src/slice/mod.rs",
+            "/a/registry/src/x/rustix-1.1/src/io/read.rs",
+            "/a/crates/base/src/seq.rs",
+            "/other/crates/unknown/src/lib.rs",
+            "input.rs",
+            "",
+        ] {
+            assert_eq!(of(path, "f"), Owner::Caller, "{path}");
+        }
+    }
+
+    #[test]
+    fn functions_of_the_c_library_go_by_their_names() {
+        assert_eq!(of_symbol("__memmove_avx512_unaligned_erms"), Some(Stage::Copy));
+        assert_eq!(of_symbol("epoll_wait"), Some(Stage::WakeUps));
+        assert_eq!(of_symbol("readv"), Some(Stage::Driver));
+        assert_eq!(of_symbol("malloc"), None);
+        assert_eq!(of_symbol("readdir"), None);
+    }
+}
