@@ -62,9 +62,10 @@ fn bytes_per_s(measured: &Measurement) -> Result<f64> {
 fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T, live::Seen)> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let (is_done, (begun, begins)) = (AtomicBool::new(false), mpsc::channel());
+    let both = b.cores.both();
     thread::scope(|scope| {
         let looking = scope.spawn(|| {
-            pin(&b.cores.both())?;
+            pin(&both)?;
             let begun = move || {
                 // Nobody waits any more if the work failed.
                 let _ = begun.send(());

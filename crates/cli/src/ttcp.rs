@@ -57,7 +57,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 
 /// The live page, if it is asked for.
 fn live(args: &Args) -> Result<Option<Live>> {
-    if let (Some(Http::Stack(_)), false) = (args.live.http, host::Role::is_asked_for(args)) {
+    if let (Some(Http::Stack(_)), false) = (args.live.http, Role::is_asked_for(args)) {
         bail!(Usage(
             "--http stack:PORT needs -t or -r with --dev: nobody reaches two stacks in memory. Give \
              an address of this machine"

@@ -110,7 +110,10 @@ fn pointed_at() {
     let [left, top, width, height] = middle(&mut browser, "fair");
     browser.point(left + width / 2.0, top + height / 2.0);
     let said = tip(&mut browser, "fair");
-    assert!(said.contains(" s\n") && said.contains("cubic"), "a time, and the rate of each: {said}");
+    assert!(
+        said.contains(" s\n") && said.contains("cubic"),
+        "a time, and the rate of each: {said}"
+    );
     // A drag over a quarter of the time shows that quarter; a double click all of it again.
     let at = "document.querySelector('#plot-fair .tip:not([hidden]) b')?.innerText";
     let before = browser.evaluate(at);

@@ -17,7 +17,7 @@ use super::stage::{Owner, Stage, of_symbol, owner};
 use crate::Error;
 
 /// The code of a process.
-pub struct Code {
+pub(crate) struct Code {
     mapped: Vec<Mapped>,
     files: Vec<Binary>,
     /// Addresses that were looked up.
@@ -123,7 +123,7 @@ impl Code {
     ///
     /// # Errors
     /// If it may not be read, or has no line tables; the text says what helps.
-    pub fn of(process: Option<u32>) -> Result<Code, Error> {
+    pub(crate) fn of(process: Option<u32>) -> Result<Code, Error> {
         let at = process.map_or_else(|| "self".to_owned(), |id| id.to_string());
         let root = PathBuf::from("/proc").join(&at);
         let maps = fs::read_to_string(root.join("maps")).map_err(|error| {
@@ -164,7 +164,7 @@ impl Code {
     }
 
     /// The stage of a sample.
-    pub fn stage(&mut self, sample: &Sample) -> Stage {
+    pub(crate) fn stage(&mut self, sample: &Sample) -> Stage {
         let place = self.at(sample.address);
         if let Some(stage) = place.stage {
             return stage;

@@ -84,7 +84,7 @@ pub fn look(
         for thread in all {
             let known = sampler.threads().any(|id| id == thread);
             let has_room = sampler.threads().count() < THREADS_MAX;
-            if !known && !(has_room && sampler.add(thread, &Event::ALL, true)?) {
+            if !known && (!has_room || !sampler.add(thread, &Event::ALL, true)?) {
                 is_part = true;
             }
         }

@@ -43,7 +43,7 @@ impl Event {
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// What it is of.
     pub event: Event,
     /// How much of that it stands for.
@@ -60,7 +60,7 @@ pub struct Sample {
 
 /// How samples are taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// Samples a second of running.
     pub hz: u64,
     /// Bytes that the kernel keeps for a thread.
@@ -68,7 +68,7 @@ pub struct Pace {
 }
 
 /// The samples of some threads.
-pub struct Sampler {
+pub(crate) struct Sampler {
     pace: Pace,
     rings: Vec<(Event, i32, Ring)>,
     /// The kernel's part could be had.
@@ -79,7 +79,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// For threads that [`Sampler::add`] names.
-    pub fn new(pace: Pace) -> Sampler {
+    pub(crate) fn new(pace: Pace) -> Sampler {
         Sampler { pace, rings: Vec::new(), kernel: true, lost: 0 }
     }
 
@@ -89,7 +89,12 @@ impl Sampler {
     /// # Errors
     /// If the system permits no samples of it; the text says what helps. A thread that has ended
     /// is none.
-    pub fn add(&mut self, thread: i32, events: &[Event], enabled: bool) -> Result<bool, Error> {
+    pub(crate) fn add(
+        &mut self,
+        thread: i32,
+        events: &[Event],
+        enabled: bool,
+    ) -> Result<bool, Error> {
         for &event in events {
             match self.open(event, thread, enabled) {
                 Ok(ring) => self.rings.push((event, thread, ring)),
@@ -157,7 +162,7 @@ impl Sampler {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn begin(&mut self) -> Result<(), Error> {
+    pub(crate) fn begin(&mut self) -> Result<(), Error> {
         let mut rings = self.rings.iter_mut();
         rings.try_for_each(|(_, _, ring)| ring.enable()).map_err(|error| refused(&error))
     }
@@ -166,13 +171,13 @@ impl Sampler {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn pause(&mut self) -> Result<(), Error> {
+    pub(crate) fn pause(&mut self) -> Result<(), Error> {
         let mut rings = self.rings.iter_mut();
         rings.try_for_each(|(_, _, ring)| ring.disable()).map_err(|error| refused(&error))
     }
 
     /// Take the samples that are there.
-    pub fn take(&mut self, mut each: impl FnMut(Sample)) {
+    pub(crate) fn take(&mut self, mut each: impl FnMut(Sample)) {
         for (event, _, ring) in &mut self.rings {
             // The kernel goes on meanwhile: no more than were there at the beginning, or so.
             let mut left = self.pace.ring_bytes / 32;
@@ -204,23 +209,23 @@ impl Sampler {
     }
 
     /// The events that are sampled.
-    pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
+    pub(crate) fn events(&self) -> impl Iterator<Item = Event> + '_ {
         let has = |event: &Event| self.rings.iter().any(|(of, _, _)| of == event);
         Event::ALL.into_iter().filter(has)
     }
 
     /// The threads that are sampled.
-    pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
+    pub(crate) fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.rings.iter().filter(|(event, _, _)| *event == Event::Time).map(|(_, id, _)| *id)
     }
 
     /// Is the kernel's part in the samples?
-    pub fn has_kernel(&self) -> bool {
+    pub(crate) fn has_kernel(&self) -> bool {
         self.kernel
     }
 
     /// Samples that had no room.
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 }
