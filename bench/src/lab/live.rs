@@ -37,8 +37,8 @@ pub(super) fn first_paint(b: &Bench) -> Result<Figure> {
         samples.push(measured.map_err(|_| anyhow!("chromium did not show the page"))??);
     }
     let note = format!(
-        "first contentful paint in Chromium without a window, a new browser each, beside `wirespeed \
-         ttcp` on one core; {} runs, {:.0} to {:.0} ms",
+        "first contentful paint in Chromium without a window, a new browser each, beside \
+         `wirespeed ttcp` on one core; {} runs, {:.0} to {:.0} ms",
         samples.len(),
         samples.iter().copied().fold(f64::MAX, f64::min),
         samples.iter().copied().fold(0.0, f64::max)

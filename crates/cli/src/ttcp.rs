@@ -59,8 +59,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 fn live(args: &Args) -> Result<Option<Live>> {
     if let (Some(Http::Stack(_)), false) = (args.live.http, Role::is_asked_for(args)) {
         bail!(Usage(
-            "--http stack:PORT needs -t or -r with --dev: nobody reaches two stacks in memory. Give \
-             an address of this machine"
+            "--http stack:PORT needs -t or -r with --dev: nobody reaches two stacks in memory. \
+             Give an address of this machine"
                 .to_owned()
         ));
     }

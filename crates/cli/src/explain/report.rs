@@ -136,8 +136,8 @@ fn of_limit(limit: Limit, one: &Explained) -> Words {
             "see by top(1) whether the stack's thread has all of a core".to_owned(),
         ),
         Limit::OurReader => (
-            "limited by the receive window: the program at this end reads more slowly than the data \
-             comes"
+            "limited by the receive window: the program at this end reads more slowly than the \
+             data comes"
                 .to_owned(),
             "look at the program that reads".to_owned(),
         ),
@@ -182,7 +182,8 @@ fn congestion(v: &Verdict, u: &Look) -> (String, String) {
     } else if u.min_rtt_us > 0 && queue_us * 2 > u.min_rtt_us {
         let _ = write!(
             answer,
-            "; {} ms of the RTT are spent in a queue: the slowest link of the path is full at {path}",
+            "; {} ms of the RTT are spent in a queue: the slowest link of the path is full, at \
+             {path}",
             ms(queue_us)
         );
     } else if v.retransmits == 0 {

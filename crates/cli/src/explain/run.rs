@@ -113,8 +113,8 @@ fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watch
         ),
         1..=AT_A_TIME => Ok(found),
         many => bail!(Usage(format!(
-            "{many} connections are meant, at most {AT_A_TIME} are explained at a time: name one as \
-             `wirespeed show connections` prints it"
+            "{many} connections are meant, at most {AT_A_TIME} are explained at a time: name one \
+             as `wirespeed show connections` prints it"
         ))),
     }
 }

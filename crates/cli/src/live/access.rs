@@ -72,8 +72,8 @@ pub(super) fn check(
     }
     if let Some(token) = token {
         let given = uri.query().unwrap_or_default().split('&');
-        let given = given.filter_map(|pair| pair.strip_prefix("token="));
-        if !given.last().is_some_and(|text| token.is(text)) {
+        let mut given = given.filter_map(|pair| pair.strip_prefix("token="));
+        if !given.next_back().is_some_and(|text| token.is(text)) {
             let why = "use the whole URL that was printed when the program began: it has a token";
             return Err((StatusCode::FORBIDDEN, why));
         }

@@ -1,5 +1,5 @@
-//! The page over a stack whose loop is its only user, as that of `ttcp` to a host: bytes are carried
-//! between connections of the stack and the page's thread, in the turns of the loop.
+//! The page over a stack whose loop is its only user, as that of `ttcp` to a host: bytes are
+//! carried between connections of the stack and the page's thread, in the turns of the loop.
 //!
 //! Called by: `feed.rs`, with the stack. Connections are bounded by [`CARRIED_MAX`], and the bytes
 //! that wait for either side by [`PIPE`] and [`ROOM`].

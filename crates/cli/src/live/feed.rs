@@ -298,7 +298,10 @@ mod tests {
     #[test]
     fn connections_that_are_gone_are_forgotten() {
         let mut scan = Scan::default();
-        let body = |numbers: &[u64]| json!({ "scan": numbers.iter().map(|n| json!([n, 5])).collect::<Value>() });
+        let body = |numbers: &[u64]| {
+            let scan: Value = numbers.iter().map(|n| json!([n, 5])).collect();
+            json!({ "scan": scan })
+        };
         let at = |n| Instant::from_nanos(n);
         assert!(scan.note(&body(&[1, 2, 3]), at(1)));
         assert!(scan.note(&body(&[1, 3]), at(2)));

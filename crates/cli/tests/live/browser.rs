@@ -128,9 +128,11 @@ const MANY: &str = r#"
     state: "ESTABLISHED", control: "cubic", mss: 1448, rtt_us: 100 * n, min_rtt_us: 90, cwnd: 14480,
     pacing: 0, snd_wnd: 65535, rcv_wnd: 65535, in_flight: n, unsent: 0, unread: 0,
     acked: 1000 * n, received: 0, retransmits: 0, timeouts: 0, recovering: false });
-  const sample = (at) => ({ program: { pid: 7, command: "<img src=x onerror=alert(1)>", version: "1" },
+  const sample = (at) => ({
+    program: { pid: 7, command: "<img src=x onerror=alert(1)>", version: "1" },
     at_ms: at, stacks: [{ name: "one", connections: 10000, drops: { tcp_no_socket: at }, ports: [],
-      rx_bytes: at * 1e5, tx_bytes: at * 1e6, pool_bytes: 1 }], connection_count: 10000, shown_most: 50,
+      rx_bytes: at * 1e5, tx_bytes: at * 1e6, pool_bytes: 1 }],
+    connection_count: 10000, shown_most: 50,
     connections: Array.from({ length: 50 }, (_, n) => row(n + 1)).map((one) => ({ ...one,
       acked: one.acked * at })), page: { watched_by: 1, refused: 0, left_out: 0 } });
   take(sample(1000)); take(sample(1250));

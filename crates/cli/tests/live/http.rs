@@ -174,8 +174,8 @@ fn bounds() {
     let closed = || {
         let is_closed = |mut stream: &TcpStream| {
             stream.set_read_timeout(Some(Duration::from_millis(1))).expect("a time");
-            match stream.read(&mut [0]) {
-                Ok(_) => true,
+            match stream.read_exact(&mut [0]) {
+                Ok(()) => true,
                 Err(why) => !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
             }
         };

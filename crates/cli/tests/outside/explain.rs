@@ -1,5 +1,5 @@
-//! `wirespeed explain` of transfers that are limited on purpose, each in another way: by the program
-//! that writes, the one that reads, the window, the path, and pacing.
+//! `wirespeed explain` of transfers that are limited on purpose, each in another way: by the
+//! program that writes, the one that reads, the window, the path, and pacing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -117,7 +117,9 @@ fn tap() {
 fn slow_writer() {
     tap();
     sink("192.0.2.1:5001".parse().expect("an address"), None, everything);
-    let mut transfer = Transfer::start(None, &OVER_TAP);
+    // Standard input, for as long as it lasts.
+    let options = [&OVER_TAP[..], &["--bytes", "1G"]].concat();
+    let mut transfer = Transfer::start(None, &options);
     let mut input = transfer.running.0.stdin.take().expect("piped");
     let writes = thread::spawn(move || {
         while input.write_all(&[b'x'; 1000]).is_ok() {

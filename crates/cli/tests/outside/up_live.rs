@@ -56,7 +56,9 @@ fn samples(url: &str, count: usize) -> Vec<Value> {
 }
 
 fn on_loopback() {
-    let world = World::with(CONFIG, |up| drop(up.args(["--http", "127.0.0.1:8099"])));
+    let world = World::with(CONFIG, |up| {
+        up.args(["--http", "127.0.0.1:8099"]);
+    });
     let url = url(&world, "127.0.0.1");
     assert_eq!(url, "http://127.0.0.1:8099/");
     let page = get(&url, "", None, |_| false);
@@ -76,7 +78,9 @@ fn on_loopback() {
 }
 
 fn over_the_stack() {
-    let world = World::with(CONFIG, |up| drop(up.args(["--http", "stack:8098"])));
+    let world = World::with(CONFIG, |up| {
+        up.args(["--http", "stack:8098"]);
+    });
     let url = url(&world, "192.0.2.2");
     assert!(url.starts_with("http://192.0.2.2:8098/?token="), "{url}");
     let (bare, _) = url.split_once('?').expect("a token");
@@ -124,7 +128,9 @@ fn ttcp_over_the_stack() {
 
 #[cfg(target_os = "linux")]
 fn browser() {
-    let world = World::with(CONFIG, |up| drop(up.args(["--http", "stack:8096"])));
+    let world = World::with(CONFIG, |up| {
+        up.args(["--http", "stack:8096"]);
+    });
     let url = url(&world, "192.0.2.2");
     let mut browser = testbed::Browser::start();
     browser.open(&url);
