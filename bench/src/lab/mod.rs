@@ -1,6 +1,6 @@
-//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `budget` has
-//! what looking at a stack costs, and whether the stages' sum is the whole; `report` has `lab all`;
-//! `live` how soon the live page is there.
+//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `budget`
+//! has what looking at a stack costs, and whether the stages' sum is the whole; `report` has
+//! `lab all`; `live` how soon the live page is there.
 
 mod budget;
 mod live;

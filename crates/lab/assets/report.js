@@ -100,7 +100,7 @@
       width, height: 230, pxAlign: false, legend: {show: false},
       cursor: cursor({sync: {key: plot.name}}),
       scales: {x: {time: false}, y: {range: upTo(most * 1.04)}},
-      axes: [axis({label: plot.across, size: 30}), axis({label: plot.up, size: 56})],
+      axes: [axis({label: plot.across, size: 30, space: 70}), axis({label: plot.up, size: 56})],
       series: [{}, ...full.map((series) => ({
         label: series.name, stroke: colour(all, one.series.indexOf(series)), width: 1.6,
         spanGaps: true, points: {show: points, size: 4},
@@ -161,7 +161,7 @@
       },
       axes: [
         {show: false, side: 3},
-        axis({scale: 'y', side: 2, label: plot.axis, size: 26}),
+        axis({scale: 'y', side: 2, label: plot.axis, size: 26, space: 70}),
       ],
       series: [{}, {label: plot.axis, paths: () => null, points: {show: false}}],
       hooks: {

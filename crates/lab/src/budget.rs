@@ -1,6 +1,7 @@
 //! `wirespeed lab budget`: where the cost of a packet goes, stage by stage, for a sender, a
 //! receiver and a router. No probe is in the packet path: the kernel samples the threads, and line
-//! tables say whose code a sample is in ([docs/decisions/0095](../../../docs/decisions/0095-budget.md)).
+//! tables say whose code a sample is in
+//! ([docs/decisions/0095](../../../docs/decisions/0095-budget.md)).
 //!
 //! Called by: the lab; `wirespeed show budget`, which samples a running program ([`live`]); the
 //! benchmarks.

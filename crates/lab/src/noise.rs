@@ -62,7 +62,8 @@ impl Noise {
         };
         self.noisy.then(|| {
             format!(
-                "Noisy machine: the time of one loop varied by {varied} of its median, and the load \
+                "Noisy machine: the time of one loop varied by {varied} of its median, and the \
+                 load \
                  average was {load} at the start."
             )
         })

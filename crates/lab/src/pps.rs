@@ -264,10 +264,10 @@ fn shows(figures: &Figures<'_>) -> Vec<String> {
         listed(&said.collect::<Vec<_>>())
     };
     let packets = each("pps", &|low, few, high, many| {
-        let (high, low) = (high / 1e6, low / 1e6);
-        format!("{high:.2} million ({many:.0} bytes each) to {low:.2} million ({few:.0} bytes)")
+        let (high, low) = (high / 1e3, low / 1e3);
+        format!("{high:.0} thousand ({many:.0} bytes each) to {low:.0} thousand ({few:.0} bytes)")
     });
-    let bits = each("gbps", &|_, _, high, many| format!("{high:.1} Gb/s ({many:.0} bytes)"));
+    let bits = each("gbps", &|_, _, high, many| format!("{high:.2} Gb/s ({many:.0} bytes)"));
     if packets.is_empty() {
         return Vec::new();
     }

@@ -354,17 +354,22 @@ fn shows(measured: &[Measured]) -> Vec<String> {
     let (Some(linkage), Some(slopes)) = (Span::of(linkage), Span::of(slopes)) else {
         return Vec::new();
     };
+    let mut lines = others.iter().chain([ours]).filter_map(Measured::line);
+    let byte = match lines.all(|line| line.slope > line.slope_off) {
+        true => format!(
+            "A byte costs {:.3} ns with ours and {:.3} to {:.3} ns with the others: the difference \
+             is the linkage, not the copy, where these are alike.",
+            line.slope, slopes.low, slopes.high
+        ),
+        false => "The times vary too much for a word on what a byte costs.".to_owned(),
+    };
     vec![
         format!(
             "Beyond copying it, showing a packet to our tap costs {:.1} ns (within {:.1}), and to \
              those in the manner of STREAMS {:.1} to {:.1} ns.",
             above.intercept, above.intercept_off, linkage.low, linkage.high
         ),
-        format!(
-            "A byte costs {:.3} ns with ours and {:.3} to {:.3} ns with the others: the difference \
-             is the linkage, not the copy, where these are alike.",
-            line.slope, slopes.low, slopes.high
-        ),
+        byte,
     ]
 }
 

@@ -69,10 +69,9 @@ fn transfers(hosts: &[Namespace; 2]) {
         let mut server = Running(server.expect("socat is there"));
         // It is retried until the server listens.
         let to = format!("{to},retry=50,interval=0.1");
-        let sent = hosts[0]
-            .command("sh")
-            .args(["-c", &format!("head -c 1000000 /dev/zero | socat -u - {to}")]);
-        assert!(sent.status().expect("sh is there").success());
+        let mut sender = hosts[0].command("sh");
+        sender.args(["-c", &format!("head -c 1000000 /dev/zero | socat -u - {to}")]);
+        assert!(sender.status().expect("sh is there").success());
         assert!(until(Duration::from_secs(20), || server.0.try_wait().is_ok_and(|s| s.is_some())));
         server.wait();
     }

@@ -43,7 +43,7 @@ fn what_changed_is_said_with_its_ratio_and_the_rest_is_noise() {
     let after = pps([100.1, 150.0], &json!({"seconds": 1, "jobs": 1}));
     let text = said(&before, &after);
     assert!(text.contains("pps: 2 of 4 figures changed beyond noise, 2 did not"), "{text}");
-    assert!(text.contains("TCP, 1448: ns 200 -> 150, 0.750 (0.735 to 0.765) faster"), "{text}");
+    assert!(text.contains("1448: ns 200 -> 150, 0.750 (0.735 to 0.765) faster"), "{text}");
     assert!(text.contains("pps 5000000 -> 6666667"), "{text}");
     assert!(said(&before, &before).contains("0 of 4 figures changed"));
     let slower = said(&after, &pps([100.1, 200.0], &json!({"seconds": 1})));
