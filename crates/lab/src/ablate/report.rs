@@ -237,9 +237,9 @@ fn witnesses(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Vec<String> {
 fn aliases(plan: &Plan) -> String {
     let words: Vec<String> = plan.design.words.iter().map(|word| plan.name(*word)).collect();
     match plan.design.resolution() {
-        None => format!("All {} combinations were run.", plan.design.points.len()),
+        None => format!("A round has all {} combinations.", plan.design.points.len()),
         Some(shortest) => format!(
-            "{} of {} combinations were run, those in which an even number is off of {}: \
+            "A round has {} of {} combinations, those in which an even number is off of {}: \
              effects of one and two switches are mixed with those of {} and more at once, and \
              with no others.",
             plan.design.points.len(),
@@ -288,7 +288,7 @@ fn dots(plan: &Plan, mains: &[Main]) -> Dots {
     Dots {
         title: "What each switch changes, alone and beside the others".to_owned(),
         subtitle: format!(
-            "Bulk in memory, MTU {}, {} flows, both ends; below 0 is saved",
+            "Bulk in memory, MTU {}, flows: {}, both ends; below 0 is saved",
             plan.mtu, plan.flows
         ),
         axis: format!("{} a segment", plan.response.unit()),

@@ -102,7 +102,11 @@ impl Dots {
             panel_height: PANEL_HEAD + body + PANEL_FOOT,
             abreast,
             min: least,
-            max: if most > 1.02 { (most * 10.0).ceil() / 10.0 } else { most.max(least + 1.0) },
+            max: match most {
+                most if most > 1.02 => (most * 10.0).ceil() / 10.0,
+                most if least < 0.0 => most.max(least + 1.0),
+                _ => 1.0,
+            },
         }
     }
 

@@ -47,7 +47,7 @@ fn what_adds_up_is_not_warned_of() {
         assert!(report.shows[1].contains("about none"), "{:?}", report.shows);
         let effect = report.rows[0][3].as_f64().expect("an effect");
         assert!((effect + 40.0).abs() < 1.0, "{effect}");
-        assert!(report.notes.iter().any(|note| note.contains("combinations were run")));
+        assert!(report.notes.iter().any(|note| note.starts_with("A round has ")));
     }
 }
 
