@@ -216,8 +216,7 @@ impl State {
             headers.insert(name, HeaderValue::from_static(value));
         }
         let same_origin = HeaderValue::from_static("same-origin");
-        headers.insert("cross-origin-resource-policy", same_origin.clone());
-        headers.insert("cross-origin-opener-policy", same_origin);
+        headers.insert("cross-origin-resource-policy", same_origin);
         if status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(ALLOW, HeaderValue::from_static("GET"));
         }
