@@ -1,7 +1,7 @@
 //! What things cost a workstation of 1988 (15 MHz, 68020), and what each of the four steps changes.
 //!
 //! Called by: `world.rs`, the report. Every figure is one of the report's, or follows from two of
-//! them as its comment says; none is fitted to the throughputs that the model is compared with.
+//! them as its comment says; the socket buffers alone were chosen by what fits best (docs/lab.md).
 
 use serde_json::{Value, json};
 
