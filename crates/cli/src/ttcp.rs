@@ -27,7 +27,6 @@ use anyhow::{Result, anyhow, bail};
 pub(crate) use args::Args;
 
 use crate::clock::Interrupt;
-use crate::control_service::ControlService;
 use crate::live::{Http, Live};
 use crate::{Outcome, Usage, output};
 use plan::Plan;
@@ -43,14 +42,9 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let plan = Plan::new(args)?;
     let live = live(args)?;
     let interrupt = Interrupt::install()?;
-    let mut control = ControlService::open("ttcp");
-    if let Some(live) = live {
-        output::err(&live.says());
-        control.feed(live.serve("ttcp", None)?);
-    }
     let interrupted = match Role::is_asked_for(args) {
-        true => with_a_host(args, &plan, &interrupt, control)?,
-        false => in_memory(args, &plan, &interrupt, control)?,
+        true => with_a_host(args, &plan, &interrupt, live)?,
+        false => in_memory(args, &plan, &interrupt, live)?,
     };
     Ok(if interrupted { Outcome::Interrupted } else { Outcome::Done })
 }
@@ -68,13 +62,8 @@ fn live(args: &Args) -> Result<Option<Live>> {
 }
 
 /// Between two stacks in memory; `true` if Ctrl-C ended it early.
-fn in_memory(
-    args: &Args,
-    plan: &Plan,
-    interrupt: &Interrupt,
-    control: ControlService,
-) -> Result<bool> {
-    let measured = run::in_memory(plan, interrupt, control)?;
+fn in_memory(args: &Args, plan: &Plan, interrupt: &Interrupt, live: Option<Live>) -> Result<bool> {
+    let measured = run::in_memory(plan, interrupt, live)?;
     output::out(&match args.json {
         true => report::memory::json(plan, &measured)?,
         false => report::memory::text(plan, &measured),
@@ -88,10 +77,10 @@ fn with_a_host(
     args: &Args,
     plan: &Plan,
     interrupt: &Interrupt,
-    control: ControlService,
+    live: Option<Live>,
 ) -> Result<bool> {
     let mut wrapped = wrap::Wrapped::default();
-    let ended = run::with_a_host((args, plan), interrupt, control, &mut wrapped)?;
+    let ended = run::with_a_host((args, plan), interrupt, live, &mut wrapped)?;
     let Some(ended) = ended else {
         return Ok(true);
     };

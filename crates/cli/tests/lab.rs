@@ -188,7 +188,7 @@ fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
         (&["tap", "--bytes", "10000"], 12 * 6, 6, "above a copy alone"),
         (&["pps", "--seconds", "0.01"], 6 * 2, 0, "Two stacks on one thread"),
         (&["livelock"], 8, 0, "of its peak"),
-        (&["forward", "--over", "mem", "--seconds", "0.01"], 10, 0, "In memory our router takes"),
+        (&["forward", "--over", "mem", "--seconds", "0.01"], 9, 0, "In memory our router takes"),
     ];
     for (args, rows, fits, note) in cases {
         let plot = format!("{}/lab-{}.svg", env!("CARGO_TARGET_TMPDIR"), args[0]);

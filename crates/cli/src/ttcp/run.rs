@@ -13,15 +13,18 @@ use super::wrap::Wrapped;
 use super::{ends, host, one_thread, two_threads};
 use crate::clock::Interrupt;
 use crate::control_service::ControlService;
+use crate::live::Live;
+use crate::output;
 use crate::outside::{self, Outside, Settings};
 
 /// Between two stacks in memory.
 pub(super) fn in_memory(
     plan: &Plan,
     interrupt: &Interrupt,
-    control: ControlService,
+    live: Option<Live>,
 ) -> Result<Measured> {
     let (sender, receiver) = ends::connected(plan)?;
+    let control = control(live)?;
     if plan.threads == 2 {
         two_threads::run(plan, (sender, receiver), interrupt, control)
     } else {
@@ -41,7 +44,7 @@ pub(super) struct WithAHost {
 pub(super) fn with_a_host(
     (args, plan): (&Args, &Plan),
     interrupt: &Interrupt,
-    control: ControlService,
+    live: Option<Live>,
     wrapped: &mut Wrapped,
 ) -> Result<Option<WithAHost>> {
     // What can be said before the device is opened.
@@ -58,9 +61,20 @@ pub(super) fn with_a_host(
     let opened = Outside::open_with(&args.outside, &settings, interrupt, wrap)?;
     let Some(mut outside) = opened else { return Ok(None) };
     let Some(role) = Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
-    let mut transfer = host::Transfer::new((outside, control), plan, interrupt);
+    let mut transfer = host::Transfer::new((outside, control(live)?), plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
     Ok(Some(WithAHost { role, moved, outside: transfer.outside }))
+}
+
+/// The control socket, and the live page if it is asked for. Opened when all that a command line
+/// can have wrong was said, so that nothing is left behind.
+fn control(live: Option<Live>) -> Result<ControlService> {
+    let mut control = ControlService::open("ttcp");
+    if let Some(live) = live {
+        output::err(&live.says());
+        control.feed(live.serve("ttcp", None)?);
+    }
+    Ok(control)
 }
 
 /// Add what to try if the host did not answer.

@@ -42,7 +42,8 @@ impl Transfer {
             None => Command::new(program),
         };
         ttcp.arg("ttcp").args(options).env("XDG_RUNTIME_DIR", &folder);
-        ttcp.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Its errors are shown if the test fails.
+        ttcp.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
         Transfer { running: Running(ttcp.spawn().expect("it starts")), folder }
     }
 
