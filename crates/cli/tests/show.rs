@@ -49,7 +49,7 @@ fn both_stacks_are_shown_on_one_thread_and_on_two() {
 /// Where samples are not permitted, or the test's program has no line tables, it says so.
 #[test]
 fn a_budget_is_of_stages_or_says_what_is_missing() {
-    let running = Running::start("2");
+    let running = Running::start("2").ready();
     let pid = running.pid();
     let output = running.ask(&["show", "budget", "--seconds", "0.5", "--json", "--pid", &pid]);
     if code(&output) != 0 {

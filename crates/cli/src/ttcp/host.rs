@@ -107,8 +107,11 @@ impl<'a> Transfer<'a> {
             return Ok((Lap::default(), None));
         };
         let watch = Stopwatch::start(self.outside.clock);
+        // Standard input is sent to its end, as long as that takes.
         let until = match self.plan.goal {
-            Goal::Seconds(s) => self.outside.clock.now() + Duration::from_nanos((s * 1e9) as u64),
+            Goal::Seconds(s) if self.plan.sources => {
+                self.outside.clock.now() + Duration::from_nanos((s * 1e9) as u64)
+            }
             _ => Instant::NEVER,
         };
         loop {

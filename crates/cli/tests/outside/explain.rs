@@ -119,8 +119,7 @@ fn slow_writer() {
     tap();
     sink("192.0.2.1:5001".parse().expect("an address"), None, everything);
     // Standard input, for as long as it lasts.
-    let options = [&OVER_TAP[..], &["--bytes", "1G"]].concat();
-    let mut transfer = Transfer::start(None, &options);
+    let mut transfer = Transfer::start(None, &OVER_TAP);
     let mut input = transfer.running.0.stdin.take().expect("piped");
     let writes = thread::spawn(move || {
         while input.write_all(&[b'x'; 1000]).is_ok() {

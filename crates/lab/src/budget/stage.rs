@@ -165,6 +165,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("net/", Some(Socket)),
         ("control/", Some(Other)),
         ("dissect/", Some(Other)),
+        ("trace/", Some(Other)),
         ("capi/", Some(Socket)),
         ("host/", Some(Other)),
         ("rpc/", Some(Other)),
