@@ -12,24 +12,25 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "the browser hears what a page complains of",
         needs: &[CHROMIUM],
-        run: |bench| program(bench, "wirespeed-testbed", "browser"),
+        run: |bench| program(bench, "browser"),
     },
     Case {
         name: "the lab's report draws its plots, shows values, fits a phone and paper",
         needs: &[CHROMIUM],
-        run: |bench| program(bench, "wirespeed-cli", "in_browser"),
+        run: |bench| program(bench, "in_browser"),
     },
     Case {
         name: "the live page follows a transfer, and says when that is gone",
         needs: &[CHROMIUM],
-        run: |bench| program(bench, "wirespeed-cli", "live"),
+        run: |bench| program(bench, "live"),
     },
 ];
 
-/// A test program: a skip in it is a failure here, because its needs are met.
-fn program(bench: &Workbench, package: &str, test: &str) -> Result<()> {
+/// A test program: a skip in it is a failure here, because its needs are met. Of the workspace, so
+/// that nothing is compiled anew after its tests.
+fn program(bench: &Workbench, test: &str) -> Result<()> {
     let mut cases = Command::new("cargo");
-    cases.args(["test", "-p", package, "--test", test]);
+    cases.args(["test", "--workspace", "--test", test]);
     let printed = bench.run(cases.current_dir(bench.root()), Duration::from_secs(900))?;
     ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
     Ok(())
