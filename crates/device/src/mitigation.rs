@@ -192,6 +192,9 @@ pub struct Moderation {
     awaited: Duration,
     /// Less than a quarter of the threshold was taken before the last sleep: no bulk traffic.
     took_few: bool,
+    /// Bytes of the frames taken before the last sleep, on average. Super-frames of a virtual device
+    /// may reach a threshold alone: they are gathered already.
+    frame_bytes: u64,
 }
 
 impl Default for Moderation {
@@ -205,6 +208,7 @@ impl Default for Moderation {
             took_at: None,
             awaited: Duration::MAX,
             took_few: false,
+            frame_bytes: 0,
         }
     }
 }
@@ -261,11 +265,13 @@ impl Moderation {
         let threshold = self.level.threshold();
         if self.frames > 0 {
             self.took_few = !self.reached(threshold, 4);
+            self.frame_bytes = self.bytes / u64::from(self.frames);
         }
         (self.frames, self.bytes) = (0, 0);
         // Coalescing ACKs lengthens a short round trip, and the link is idle meanwhile.
         let longest = threshold.within.saturating_mul(SHORT_ROUND_TRIPS);
-        if self.took_few && self.awaited < longest {
+        let are_long = self.frame_bytes >= u64::from(threshold.bytes);
+        if are_long || (self.took_few && self.awaited < longest) {
             return IdlePolicy::UntilFrame;
         }
         let is_silent = self.took_at.is_none_or(|at| now.since(at) >= threshold.within);

@@ -69,6 +69,16 @@ fn the_first_frame_after_a_silence_wakes_at_once() {
 }
 
 #[test]
+fn super_frames_wake_each_as_they_reach_the_threshold_alone() {
+    let mut moderation = Moderation::new(Mitigation::Level(level(3)));
+    moderation.took(3, 3 * 65_000, at(0));
+    assert_eq!(moderation.idle_policy(at(1)), IdlePolicy::UntilFrame);
+    assert_eq!(moderation.idle_policy(at(2)), IdlePolicy::UntilFrame);
+    moderation.took(3, 3 * FULL, at(3));
+    assert_eq!(moderation.idle_policy(at(4)), IdlePolicy::Gather(level(3).threshold()));
+}
+
+#[test]
 fn level_0_lets_nothing_gather_and_polling_never_rests() {
     let mut moderation = Moderation::default();
     moderation.took(64, 64 * FULL, at(0));
