@@ -90,6 +90,11 @@ pub struct Cidr {
 }
 
 impl Cidr {
+    /// One address alone.
+    pub const fn host(addr: IpAddr) -> Cidr {
+        Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
+    }
+
     /// `addr/prefix_len`, or `None` if the prefix is longer than the address.
     pub const fn new(addr: IpAddr, prefix_len: u8) -> Option<Cidr> {
         let max = match addr {

@@ -19,7 +19,7 @@ mod run;
 mod stream;
 mod two_threads;
 mod udp;
-mod values;
+pub(crate) mod values;
 mod wrap;
 
 use anyhow::{Result, anyhow, bail};

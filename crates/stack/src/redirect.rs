@@ -57,7 +57,7 @@ pub(crate) fn input(
     if !stack.path_changes.admits(Limit::PathChangesPerSecond, core.cx.now, &mut core.cx.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
-    follow(stack, gateway, Route { dest: host(dst), ..old })
+    follow(stack, gateway, Route { dest: Cidr::host(dst), ..old })
 }
 
 /// Is it another host on one of our networks there?
@@ -90,10 +90,6 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
         ipv4::ICMP => stack.pings.sender((second_word()? >> 16) as u16),
         _ => None,
     })
-}
-
-fn host(addr: IpAddr) -> Cidr {
-    Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }
 }
 
 /// Packets to a host that go by the route `old` go by `gateway` for a while. A host route of

@@ -106,7 +106,7 @@ fn shown(row: &Value) -> Value {
     for (key, name, len) in [("from", "src", "srclen"), ("to", "dst", "dstlen")] {
         let Ok(net) = text(row, key).parse::<Cidr>() else { continue };
         shown[name] = json!(net.addr.to_string());
-        if net.prefix_len != (if net.addr.is_ipv4() { 32 } else { 128 }) {
+        if net != Cidr::host(net.addr) {
             shown[len] = json!(net.prefix_len);
         }
     }

@@ -87,8 +87,7 @@ pub(super) fn prefix(word: &str, v6: bool) -> Result<Cidr> {
             if v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
         return Ok(Cidr { addr: everything, prefix_len: 0 });
     }
-    let host = |addr: IpAddr| Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } };
-    let found = word.parse::<Cidr>().ok().or_else(|| word.parse().ok().map(host));
+    let found = word.parse::<Cidr>().ok().or_else(|| word.parse().ok().map(Cidr::host));
     match found {
         Some(prefix) if !v6 || prefix.addr.is_ipv6() => Ok(prefix),
         _ => usage(&format!("any valid prefix is expected rather than \"{word}\"")),

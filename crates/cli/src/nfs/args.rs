@@ -4,7 +4,10 @@
 
 use ::nfs::client::Url;
 
+use wirespeed::Duration;
+
 use crate::outside;
+use crate::ttcp::values::gap;
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -69,6 +72,12 @@ pub(super) struct How {
     #[arg(long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(512..=1_048_576))]
     pub(super) bytes: Option<u32>,
+    /// Let frames to the server leave so far apart, start to start: 60us, 0.5ms (with --dev)
+    ///
+    /// For servers that lose frames which come one right behind the other.
+    #[arg(long, value_name = "TIME", requires_all = ["udp", "dev"], value_parser = gap,
+          hide_short_help = true)]
+    pub(super) gap: Option<Duration>,
     #[command(flatten)]
     pub(super) outside: outside::Args,
 }

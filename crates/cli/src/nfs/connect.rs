@@ -19,7 +19,7 @@ use rustix::process::{getgid, getuid};
 use tokio::time::timeout;
 use wirespeed::base::addr::unspecified;
 use wirespeed::net::{self, Net};
-use wirespeed::{Duration, IpVersion};
+use wirespeed::{Cidr, Duration, IpVersion};
 
 use super::args::How;
 use crate::nfsd::OurSocket;
@@ -70,6 +70,9 @@ impl From<'_> {
     /// Connect, and mount the export of the URL.
     pub(super) async fn remote(&self, url: &Url) -> Result<Remote> {
         let ip = self.host(&url.host)?;
+        if let (Some(net), Some(gap)) = (&self.net, self.how.gap) {
+            net.set_burst_gap(Cidr::host(ip), Some(gap.into())).context("cannot set the gap")?;
+        }
         let mapped = |port, program| async move {
             match port {
                 Some(port) => Ok(port),

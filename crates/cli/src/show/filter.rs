@@ -356,7 +356,7 @@ fn host(word: &str) -> Option<(Option<Cidr>, Option<u16>)> {
 
 fn network(word: &str) -> Option<Cidr> {
     match word.parse::<IpAddr>() {
-        Ok(addr) => Some(Cidr { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 } }),
+        Ok(addr) => Some(Cidr::host(addr)),
         Err(_) => word.parse().ok(),
     }
 }

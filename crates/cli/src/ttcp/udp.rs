@@ -61,9 +61,8 @@ pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sen
             .udp_bind((end.addr, plan.port).into(), Owner::program())
             .map_err(|e| anyhow!("cannot bind UDP port {}: {e:?}", plan.port))
     };
-    let host = Cidr::new(right.addr, if right.addr.is_ipv4() { 32 } else { 128 });
-    if let (Some(host), Some(gap)) = (host, plan.gap) {
-        left.stack.set_burst_gap(host, Some(gap))?;
+    if let Some(gap) = plan.gap {
+        left.stack.set_burst_gap(Cidr::host(right.addr), Some(gap))?;
     }
     let socket = bind(left)?;
     let used = used(plan, left, socket, to)?;

@@ -61,7 +61,7 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// `60us`: a time with its unit, as long as gaps can be.
-pub(super) fn gap(text: &str) -> Result<Duration, String> {
+pub(crate) fn gap(text: &str) -> Result<Duration, String> {
     match sim::units::time(text)? {
         gap if gap <= GAP_MAX => Ok(gap),
         _ => Err(format!("'{text}' is longer than a second: give a shorter gap")),
