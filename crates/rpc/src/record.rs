@@ -1,11 +1,12 @@
 //! Record marking over streams (RFC 5531 section 11): each fragment of a record behind four bytes,
 //! the highest bit of which marks the last.
 //!
-//! Called by: `client/stream.rs` and `server/session.rs`. Bytes are read into the buffer in which
-//! they are parsed; a record in one fragment is never moved. The buffer grows with the bytes that
-//! came and not with those that are announced. Drops: `RpcRecord`.
+//! Called by: `client/stream.rs`, `server/session.rs`, `tasks/streams.rs`. Bytes are read into the
+//! buffer in which they are parsed; a record in one fragment is never moved, and a long one can be
+//! taken away with its buffer. The buffer grows with the bytes that came and not with those that
+//! are announced. Drops: `RpcRecord`.
 
-use core::ops::Range;
+use core::ops::{Deref, Range};
 
 use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
 
@@ -39,14 +40,57 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
 #[inline]
 pub fn end(out: &mut [u8], at: usize) {
     let bytes = out.len() - at;
+    mark(out, at, bytes);
+}
+
+/// [`end`] for a record of `bytes` bytes, of which some are written from elsewhere.
+#[inline]
+pub(crate) fn mark(out: &mut [u8], at: usize, bytes: usize) {
     assert!(bytes < LAST as usize, "a record has 2 GB: send less in a call");
     out[at - MARK_BYTES..at].copy_from_slice(&(LAST | bytes as u32).to_be_bytes());
+}
+
+/// A record, or what is behind the header of one, in a buffer of its own.
+#[derive(Debug, Default)]
+pub struct Record {
+    buffer: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl Deref for Record {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl From<Vec<u8>> for Record {
+    fn from(buffer: Vec<u8>) -> Record {
+        let range = 0..buffer.len();
+        Record { buffer, range }
+    }
+}
+
+impl Record {
+    /// The last `bytes` bytes of it, at most all.
+    pub fn last(mut self, bytes: usize) -> Record {
+        self.range.start = self.range.end - bytes.min(self.range.len());
+        self
+    }
+
+    /// The buffer, to be used again; what it holds is no longer of use.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
 }
 
 /// Records out of a stream.
 #[derive(Debug)]
 pub struct RecordReader {
     buffer: Vec<u8>,
+    /// Bytes that are read beyond a record at most.
+    unit: usize,
     /// The record of which fragments came lies at `start..joined`.
     start: usize,
     joined: usize,
@@ -64,10 +108,22 @@ pub struct RecordReader {
 impl RecordReader {
     /// Read `receive_bytes` at a time, and records of `record_max` bytes at most.
     pub fn new(receive_bytes: usize, record_max: usize) -> RecordReader {
-        let buffer = vec![0; receive_bytes.max(64)];
+        let unit = receive_bytes.max(64);
+        let buffer = vec![0; unit];
         let (start, joined, raw, filled) = (0, 0, 0, 0);
         let (missing, is_last, fragments) = (0, false, 0);
-        RecordReader { buffer, start, joined, raw, filled, missing, is_last, fragments, record_max }
+        RecordReader {
+            buffer,
+            unit,
+            start,
+            joined,
+            raw,
+            filled,
+            missing,
+            is_last,
+            fragments,
+            record_max,
+        }
     }
 
     /// Forget what came: the stream is another one.
@@ -86,8 +142,9 @@ impl RecordReader {
         self.buffer.len()
     }
 
-    /// Where the next bytes of the stream go; never empty. Call [`RecordReader::next_record`] until
-    /// there is none before.
+    /// Where the next bytes of the stream go; never empty. Of a long record it ends where that ends,
+    /// so that nothing else is in its buffer. Call [`RecordReader::next_record`] until there is none
+    /// before.
     pub fn room(&mut self) -> &mut [u8] {
         if !self.is_inside() {
             (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
@@ -101,7 +158,8 @@ impl RecordReader {
             let more = self.missing.min(self.filled).max(wanted).next_multiple_of(BUFFER_UNIT);
             self.buffer.resize(self.buffer.len() + more, 0);
         }
-        &mut self.buffer[self.filled..]
+        let end = self.buffer.len().min(self.filled + self.missing.max(self.unit).max(wanted));
+        &mut self.buffer[self.filled..end]
     }
 
     /// `bytes` bytes were read into the room.
@@ -125,6 +183,31 @@ impl RecordReader {
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<&[u8]>, RecordError> {
         Ok(self.next_range()?.map(|range| &self.buffer[range]))
+    }
+
+    /// The next record that is complete, with a buffer of its own. A long one is not copied: it takes
+    /// the buffer with it, and the next bytes are read into what `spare` returns.
+    ///
+    /// # Errors
+    /// The stream cannot go on.
+    pub fn take_record(
+        &mut self,
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Option<Record>, RecordError> {
+        let Some(range) = self.next_range()? else { return Ok(None) };
+        let (mut spare, rest) = (spare(), self.raw..self.filled);
+        if range.len() <= self.unit || rest.len() > self.unit {
+            spare.clear();
+            spare.extend_from_slice(&self.buffer[range]);
+            return Ok(Some(spare.into()));
+        }
+        if spare.len() < self.unit {
+            spare.resize(self.unit, 0);
+        }
+        spare[..rest.len()].copy_from_slice(&self.buffer[rest.clone()]);
+        (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, rest.len());
+        let buffer = core::mem::replace(&mut self.buffer, spare);
+        Ok(Some(Record { buffer, range }))
     }
 
     /// The bytes of a range that [`RecordReader::next_range`] has returned last.

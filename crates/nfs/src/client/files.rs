@@ -5,7 +5,9 @@
 //! `DATAGRAM_IN_FLIGHT_BYTES`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use rpc::tasks::Data;
 use tokio::task::JoinHandle;
 
 use super::{Chunk, Error, Nfs};
@@ -111,11 +113,13 @@ impl Writer {
         self.nfs.client.buffer()
     }
 
-    /// Write a piece behind the last one. It waits while too many are in flight.
+    /// Write a piece behind the last one. It waits while too many are in flight. Over streams the
+    /// piece is not copied, and may be written from elsewhere at the same time.
     ///
     /// # Errors
     /// A WRITE before it failed.
-    pub async fn write(&mut self, piece: Vec<u8>) -> Result<(), Error> {
+    pub async fn write(&mut self, piece: impl Into<Arc<Vec<u8>>>) -> Result<(), Error> {
+        let piece = piece.into();
         while self.flying.len() >= self.nfs.in_flight() {
             self.oldest().await?;
         }
@@ -124,7 +128,8 @@ impl Writer {
         let write = async move {
             let (mut at, mut verifier) = (0, None);
             while at < piece.len() {
-                let (offset, rest) = (offset + at as u64, &piece[at..]);
+                let rest = Data::new(piece.clone(), at..piece.len());
+                let offset = offset + at as u64;
                 let written = nfs.write(&file, offset, rest, Stable::Unstable).await?;
                 if verifier.is_some_and(|before| before != written.verifier) {
                     return Err(Error::Restarted);
@@ -132,7 +137,9 @@ impl Writer {
                 verifier = Some(written.verifier);
                 at += written.count as usize;
             }
-            nfs.client.recycle(piece);
+            if let Ok(piece) = Arc::try_unwrap(piece) {
+                nfs.client.recycle(piece);
+            }
             Ok(verifier.unwrap_or_default())
         };
         self.flying.push_back(Task(tokio::spawn(write)));

@@ -17,10 +17,11 @@ pub use mounting::{exports, mount};
 pub use tree::{Copied, get_tree, put_tree};
 pub use url::{BadUrl, Url};
 
+use core::future::Future;
 use core::ops::Range;
 
 use rpc::client::CallError;
-use rpc::tasks::Client;
+use rpc::tasks::{Client, Data, Results};
 use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 
 use crate::limits::{
@@ -28,8 +29,8 @@ use crate::limits::{
     LIST_BYTES, TRIES,
 };
 use crate::proto::{
-    At, Attributes, Changed, Data, Entry, Found, Handle, How, Info, Made, SetAttributes, Stable,
-    Status, Write, Written, procedure,
+    self, At, Attributes, Changed, Entry, Found, Handle, How, Info, Made, SetAttributes, Stable,
+    Status, Written, procedure,
 };
 
 /// A client of a server's NFS. Clones share the connection.
@@ -45,9 +46,7 @@ pub struct Nfs {
 /// Data of a file: part of the results of a READ, which are not copied.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Where the buffer goes in the end.
-    client: Client,
-    results: Vec<u8>,
+    results: Results,
     range: Range<usize>,
     /// Does the file end behind it?
     pub eof: bool,
@@ -57,12 +56,6 @@ impl Chunk {
     /// The data.
     pub fn data(&self) -> &[u8] {
         &self.results[self.range.clone()]
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        self.client.recycle(core::mem::take(&mut self.results));
     }
 }
 
@@ -107,14 +100,7 @@ impl Nfs {
         number: u32,
         args: &A,
     ) -> Result<R, Error> {
-        let results = self.client.call_raw(number, args).await?;
-        self.decoded(results)
-    }
-
-    fn decoded<R: for<'a> Decode<'a>>(&self, results: Vec<u8>) -> Result<R, Error> {
-        let decoded = success(&results).and_then(|results| Ok(Decoder::whole(results)?));
-        self.client.recycle(results);
-        decoded
+        decoded(&self.client.call_raw(number, args).await?)
     }
 
     /// A call that may be made again when its connection ends.
@@ -123,18 +109,7 @@ impl Nfs {
         number: u32,
         args: &A,
     ) -> Result<R, Error> {
-        let results = self.raw_again(number, args).await?;
-        self.decoded(results)
-    }
-
-    async fn raw_again<A: Encode>(&self, number: u32, args: &A) -> Result<Vec<u8>, Error> {
-        for _ in 1..TRIES {
-            match self.client.call_raw(number, args).await {
-                Err(CallError::Disconnected) => {}
-                other => return Ok(other?),
-            }
-        }
-        Ok(self.client.call_raw(number, args).await?)
+        decoded(&again(|| self.client.call_raw(number, args)).await?)
     }
 
     /// The attributes of a file.
@@ -201,15 +176,16 @@ impl Nfs {
     /// # Errors
     /// There are no results.
     pub async fn read(&self, file: &Handle, offset: u64, count: u32) -> Result<Chunk, Error> {
-        let results = self.raw_again(procedure::READ, &(file, offset, count)).await?;
-        let Data { data, eof, .. } = Decoder::whole(success(&results)?)?;
+        let args = (file, offset, count);
+        let results = again(|| self.client.call_raw(procedure::READ, &args)).await?;
+        let proto::Data { data, eof, .. } = Decoder::whole(success(&results)?)?;
         let data = data.0.get(..count as usize).unwrap_or(data.0);
         let at = data.as_ptr() as usize - results.as_ptr() as usize;
         let range = at..at + data.len();
-        Ok(Chunk { client: self.client.clone(), results, range, eof })
+        Ok(Chunk { results, range, eof })
     }
 
-    /// One WRITE: bytes that were written, and the verifier.
+    /// One WRITE: bytes that were written, and the verifier. [`Data`] is not copied over streams.
     ///
     /// # Errors
     /// There are no results.
@@ -217,13 +193,14 @@ impl Nfs {
         &self,
         file: &Handle,
         offset: u64,
-        data: &[u8],
+        data: impl Into<Data>,
         stable: Stable,
     ) -> Result<Written, Error> {
-        let (count, data) = (data.len() as u32, Opaque(data));
-        let written: Written = self
-            .again(procedure::WRITE, &Write { file: *file, offset, count, stable, data })
-            .await?;
+        let data = data.into();
+        let count = data.len() as u32;
+        let args = (file, offset, (count, stable));
+        let call = || self.client.call_with_data(procedure::WRITE, &args, data.clone());
+        let written: Written = decoded(&again(call).await?)?;
         if written.count > count || (written.count == 0 && count > 0) {
             return Err(Error::Status(Status::Io));
         }
@@ -333,6 +310,24 @@ impl Nfs {
         entries.sort_by(|one, other| one.name.0.cmp(&other.name.0));
         Ok(entries)
     }
+}
+
+/// A call that may be made again when its connection ends.
+async fn again<F: Future<Output = Result<Results, CallError>>>(
+    call: impl Fn() -> F,
+) -> Result<Results, Error> {
+    for _ in 1..TRIES {
+        match call().await {
+            Err(CallError::Disconnected) => {}
+            other => return Ok(other?),
+        }
+    }
+    Ok(call().await?)
+}
+
+/// What a call returns, if its status is NFS3_OK.
+fn decoded<R: for<'a> Decode<'a>>(results: &[u8]) -> Result<R, Error> {
+    Ok(Decoder::whole(success(results)?)?)
 }
 
 /// What is behind the status of results, if that is NFS3_OK.

@@ -2,14 +2,17 @@
 //!
 //! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in
 //! part because a connection ended. UNSTABLE data is with the system when the call is answered;
-//! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport.
+//! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport. What
+//! waits for nothing can be done at once, without a thread that may (docs/decisions/0103).
 
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use rpc::server::Transport;
 use rpc::xdr::Encode;
 use rustix::fs::{fdatasync, fsync};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
 
 use super::open_files::For;
 use super::tree::{attributes, looked_at, status};
@@ -33,34 +36,48 @@ impl Export {
         out: &mut Vec<u8>,
     ) -> Reply {
         let open = self.tree.data(&file, For::Reading)?;
-        let of = attributes(&looked_at(&open, "").map_err(status)?)?;
         let count = count.min(transfer_max(over)) as usize;
-        let at = out.len();
-        (Status::Ok, Some(of), (0_u32, false, 0_u32)).encode(out);
-        let data = out.len();
-        out.resize(data + count, 0);
-        let mut got = 0;
-        while got < count {
-            match pread(&*open, &mut out[data + got..], offset.saturating_add(got as u64)) {
-                Ok(0) => break,
-                Ok(bytes) => got += bytes,
-                Err(Errno::INTR) => {}
-                // Nothing can be there.
-                Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => break,
-                Err(error) => {
-                    out.truncate(at);
-                    return Err(status(error));
-                }
-            }
+        read(&open, (offset, count), out, |room, at| pread(&*open, room, at))
+    }
+
+    /// A READ that waits for nothing: the file is open, and what is read is in memory. `None`: it
+    /// is not, or something is wrong; nothing was appended.
+    pub(super) fn read_at_once(
+        &self,
+        (file, offset, count): (Handle, u64, u32),
+        over: Transport,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        // preadv2(2) would take the last offset of all for "where the file is".
+        if offset > i64::MAX as u64 {
+            return None;
         }
-        // RFC 1813 3.3.6-a: also at a size that is read exactly.
-        let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
-        out.truncate(data + got);
-        out.resize(data + got.next_multiple_of(4), 0);
-        out[data - 12..data - 8].copy_from_slice(&(got as u32).to_be_bytes());
-        out[data - 8..data - 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
-        out[data - 4..data].copy_from_slice(&(got as u32).to_be_bytes());
-        Ok(())
+        let open = self.tree.is_open(&file, For::Reading)?;
+        let count = count.min(transfer_max(over)) as usize;
+        let done = if self.tree.is_in_memory() {
+            read(&open, (offset, count), out, |room, at| pread(&*open, room, at))
+        } else {
+            // A part that is in memory is EAGAIN at its end.
+            read(&open, (offset, count), out, |room, at| {
+                preadv2(&*open, &mut [IoSliceMut::new(room)], at, ReadWriteFlags::NOWAIT)
+            })
+        };
+        done.ok()
+    }
+
+    /// A WRITE that waits for nothing: the file is open, and in a file system without a disk.
+    pub(super) fn write_at_once(&self, args: &Write<'_>, out: &mut Vec<u8>) -> Option<()> {
+        if !self.tree.is_in_memory() || args.stable != Stable::Unstable {
+            return None;
+        }
+        self.tree.is_open(&args.file, For::Writing)?;
+        let at = out.len();
+        let done = self.write(args, out);
+        if done.is_err() {
+            // Made again, it is the same WRITE.
+            out.truncate(at);
+        }
+        done.ok()
     }
 
     pub(super) fn write(&self, args: &Write<'_>, out: &mut Vec<u8>) -> Reply {
@@ -115,4 +132,40 @@ impl Export {
             status(error)
         })
     }
+}
+
+/// Results of a READ of so many bytes at an offset, by `from_file`; nothing is appended if that fails.
+fn read(
+    open: &OwnedFd,
+    (offset, count): (u64, usize),
+    out: &mut Vec<u8>,
+    from_file: impl Fn(&mut [u8], u64) -> rustix::io::Result<usize>,
+) -> Reply {
+    let of = attributes(&looked_at(open, "").map_err(status)?)?;
+    let at = out.len();
+    (Status::Ok, Some(of), (0_u32, false, 0_u32)).encode(out);
+    let data = out.len();
+    out.resize(data + count, 0);
+    let mut got = 0;
+    while got < count {
+        match from_file(&mut out[data + got..], offset.saturating_add(got as u64)) {
+            Ok(0) => break,
+            Ok(bytes) => got += bytes,
+            Err(Errno::INTR) => {}
+            // Nothing can be there.
+            Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => break,
+            Err(error) => {
+                out.truncate(at);
+                return Err(status(error));
+            }
+        }
+    }
+    // RFC 1813 3.3.6-a: also at a size that is read exactly.
+    let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
+    out.truncate(data + got);
+    out.resize(data + got.next_multiple_of(4), 0);
+    out[data - 12..data - 8].copy_from_slice(&(got as u32).to_be_bytes());
+    out[data - 8..data - 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
+    out[data - 4..data].copy_from_slice(&(got as u32).to_be_bytes());
+    Ok(())
 }

@@ -39,6 +39,21 @@ impl Service for Nfs {
         Ok(())
     }
 
+    fn call_at_once(
+        &mut self,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), Refusal>> {
+        let (export, over) = (&*self.0, request.transport);
+        // What is not as it should be is answered by `call`.
+        match request.procedure {
+            procedure::READ => export.read_at_once(request.decode().ok()?, over, out)?,
+            procedure::WRITE => export.write_at_once(&request.decode().ok()?, out)?,
+            _ => return None,
+        }
+        Some(Ok(()))
+    }
+
     fn is_idempotent(&self, number: u32) -> bool {
         use procedure as p;
         !matches!(

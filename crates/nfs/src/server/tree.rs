@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rpc::blocking::Clock;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp, openat,
-    openat2, statx,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp, fstatfs,
+    openat, openat2, statx,
 };
 use rustix::io::Errno;
 
@@ -27,12 +27,17 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
+/// Types of file systems without a disk: tmpfs and ramfs (linux/magic.h).
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// A directory and what clients know of it.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: OwnedFd,
     /// The mount of the directory; 0 on systems that do not say.
     mount: u64,
+    /// All of the directory is in a file system without a disk: nothing outside is reached.
+    in_memory: bool,
     handles: Mutex<Handles>,
     open: Mutex<OpenFiles>,
     clock: Clock,
@@ -57,9 +62,10 @@ impl Tree {
         let of = looked_at(&root, "")?;
         // The kernel must know openat2(2), from Linux 5.6 on: it is tried here and not at a call.
         openat2(&root, ".", flags, Mode::empty(), BENEATH)?;
+        let in_memory = IN_MEMORY.contains(&(fstatfs(&root)?.f_type as u64));
         let handles = Mutex::new(Handles::new(id(&of), run));
         let open = Mutex::new(OpenFiles::new());
-        Ok(Tree { root, mount: mount(&of), handles, open, clock })
+        Ok(Tree { root, mount: mount(&of), in_memory, handles, open, clock })
     }
 
     /// The handle of the root.
@@ -136,6 +142,16 @@ impl Tree {
         let handles = locked(&self.handles);
         let (dir, name) = handles.name(of).ok_or(Status::Stale)?;
         Ok((handles.handle(dir).ok_or(Status::ServerFault)?, name.to_vec()))
+    }
+
+    /// Is the data of all files in memory, and nowhere else?
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// A regular file that is open already.
+    pub(super) fn is_open(&self, handle: &Handle, what: For) -> Option<Arc<OwnedFd>> {
+        locked(&self.open).find(self.file(handle).ok()?, what, (self.clock)())
     }
 
     /// Open a regular file for its data, or find it open.

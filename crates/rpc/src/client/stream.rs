@@ -10,11 +10,17 @@ use super::error::results;
 use super::slots::Slots;
 use super::{CallError, CallId, Config, put_call};
 use crate::message::Reply;
+#[cfg(feature = "tokio")]
+use crate::record::Record;
 use crate::record::{self, RecordReader};
-use crate::xdr::Encode;
+use crate::xdr::{Encode, padded, put_u32};
 
 /// A call that has its reply: its results, or what the server says instead.
 pub type Replied<'a> = (CallId, Result<&'a [u8], CallError>);
+
+/// The same, with a buffer of its own.
+#[cfg(feature = "tokio")]
+pub(crate) type Taken = (CallId, Result<Record, CallError>);
 
 /// A client over a stream.
 #[derive(Debug)]
@@ -57,16 +63,44 @@ impl StreamClient {
         args: &A,
         now: Instant,
     ) -> Result<CallId, CallError> {
-        self.next_xid = self.next_xid.wrapping_add(1);
-        let gives_up = now + self.config.timeout;
-        let most = self.slots.most();
-        let xid = self.slots.insert(self.next_xid, gives_up);
-        let xid = xid.ok_or(CallError::TooManyCalls(most))?;
-        if let Err(error) = self.put(xid, procedure, args) {
+        let xid = self.next_call(now)?;
+        if let Err(error) = self.put(xid, procedure, args, None) {
             self.slots.remove(xid);
             return Err(error);
         }
         Ok(CallId(xid))
+    }
+
+    /// Encode a call whose last argument is an opaque of `bytes` bytes, but for these: they belong
+    /// at the place in the output that is returned with the call.
+    ///
+    /// # Errors
+    /// As for [`StreamClient::call`].
+    #[cfg(feature = "tokio")]
+    pub(crate) fn call_around<A: Encode + ?Sized>(
+        &mut self,
+        procedure: u32,
+        args: &A,
+        bytes: usize,
+        now: Instant,
+    ) -> Result<(CallId, usize), CallError> {
+        let xid = self.next_call(now)?;
+        match self.put(xid, procedure, args, Some(bytes)) {
+            Ok(place) => Ok((CallId(xid), place)),
+            Err(error) => {
+                self.slots.remove(xid);
+                Err(error)
+            }
+        }
+    }
+
+    /// A call that waits from now on: its xid.
+    #[inline]
+    fn next_call(&mut self, now: Instant) -> Result<u32, CallError> {
+        self.next_xid = self.next_xid.wrapping_add(1);
+        let gives_up = now + self.config.timeout;
+        let most = self.slots.most();
+        self.slots.insert(self.next_xid, gives_up).ok_or(CallError::TooManyCalls(most))
     }
 
     /// Encode a call to which the server sends no reply, or one that is ignored.
@@ -77,26 +111,35 @@ impl StreamClient {
         self.next_xid = self.next_xid.wrapping_add(1);
         // A reply that comes all the same finds no slot: none waits behind such an index.
         let xid = self.slots.unused(self.next_xid);
-        self.put(xid, procedure, args)
+        self.put(xid, procedure, args, None).map(drop)
     }
 
+    /// Append a call, and behind its arguments what is around the bytes of an opaque: the place of
+    /// these.
     #[inline]
     fn put<A: Encode + ?Sized>(
         &mut self,
         xid: u32,
         procedure: u32,
         args: &A,
-    ) -> Result<(), CallError> {
+        opaque: Option<usize>,
+    ) -> Result<usize, CallError> {
         let before = self.out.len();
         let at = record::begin(&mut self.out);
         put_call(&mut self.out, &self.template, xid, procedure, args);
-        let bytes = self.out.len() - at;
+        let bytes = self.out.len() - at + opaque.map_or(0, |bytes| 4 + padded(bytes));
         if bytes > self.config.record_max {
             self.out.truncate(before);
             return Err(CallError::TooLong(bytes, self.config.record_max));
         }
-        record::end(&mut self.out, at);
-        Ok(())
+        let mut place = self.out.len();
+        if let Some(opaque) = opaque {
+            put_u32(&mut self.out, opaque as u32);
+            place = self.out.len();
+            self.out.resize(place + padded(opaque) - opaque, 0);
+        }
+        record::mark(&mut self.out, at, bytes);
+        Ok(place)
     }
 
     /// Bytes to be written, of all calls since the last time.
@@ -166,6 +209,40 @@ impl StreamClient {
             // Parsed anew because what a loop returns on some paths cannot be borrowed before it.
             let reply = Reply::parse(self.records.bytes(range))?;
             return Ok(Some((CallId(xid), results(reply.outcome))));
+        }
+    }
+
+    /// [`StreamClient::next_reply`], but the results have a buffer of their own: that into which
+    /// they were read if they are long, and then the next bytes are read into what `spare` returns.
+    ///
+    /// # Errors
+    /// As for [`StreamClient::next_reply`].
+    #[cfg(feature = "tokio")]
+    pub(crate) fn take_reply(
+        &mut self,
+        mut spare: impl FnMut() -> Vec<u8>,
+    ) -> Result<Option<Taken>, CallError> {
+        loop {
+            let record = match self.records.take_record(&mut spare) {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    self.drops.count(DropReason::RpcRecord);
+                    return Err(error.into());
+                }
+            };
+            let Ok(reply) = Reply::parse(&record) else {
+                self.drops.count(DropReason::RpcMalformed);
+                continue;
+            };
+            let id = CallId(reply.xid);
+            if self.slots.remove(reply.xid).is_none() {
+                self.drops.count(DropReason::RpcNotAsked);
+                continue;
+            }
+            // Results are the end of their record.
+            let bytes = results(reply.outcome).map(<[u8]>::len);
+            return Ok(Some((id, bytes.map(|bytes| record.last(bytes)))));
         }
     }
 

@@ -100,11 +100,35 @@ pub trait Service {
     /// # Errors
     /// What the caller is answered instead; what was appended is taken back.
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
+    /// [`Service::call`] for a thread that must not wait, for a disk for example. `None`: the call
+    /// might wait; nothing was appended then.
+    fn call_at_once(
+        &mut self,
+        _request: &Request<'_>,
+        _results: &mut Vec<u8>,
+    ) -> Option<Result<(), Refusal>> {
+        None
+    }
     /// May a call of this procedure be carried out again when it comes again? Its reply is not kept
     /// then, which leaves room for those of others.
     fn is_idempotent(&self, _procedure: u32) -> bool {
         false
     }
+}
+
+/// May a service wait?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Allowed,
+    Forbidden,
+}
+
+/// What there is instead of results.
+enum Instead {
+    Outcome(Outcome<'static>),
+    Silence,
+    /// The call might have to wait.
+    Later,
 }
 
 /// Programs, and the replies of late.
@@ -140,52 +164,75 @@ impl Server {
         most: usize,
         out: &mut Vec<u8>,
     ) -> bool {
+        self.reply(message, (from, transport), most, Waiting::Allowed, out).unwrap_or(false)
+    }
+
+    /// [`Server::answer`] for a thread that must not wait. `None`: the call might; nothing was
+    /// appended then.
+    pub fn answer_at_once(
+        &mut self,
+        message: &[u8],
+        from: SocketAddr,
+        transport: Transport,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<bool> {
+        self.reply(message, (from, transport), most, Waiting::Forbidden, out)
+    }
+
+    fn reply(
+        &mut self,
+        message: &[u8],
+        came: (SocketAddr, Transport),
+        most: usize,
+        waiting: Waiting,
+        out: &mut Vec<u8>,
+    ) -> Option<bool> {
         let call = match Call::parse(message) {
             Ok(call) => call,
             Err(BadCall::Refused(xid, outcome)) => {
                 Reply { xid, outcome }.encode(out);
-                return true;
+                return Some(true);
             }
             Err(BadCall::Malformed) => {
                 self.drops.count(DropReason::RpcMalformed);
-                return false;
+                return Some(false);
             }
         };
         let at = out.len();
         Reply { xid: call.xid, outcome: Outcome::Success(&[]) }.encode(out);
-        let mut outcome = self.carry_out(&call, from, transport, out);
-        if outcome.is_ok() && out.len() - at > most {
-            outcome = Err(Some(Outcome::SystemError));
+        let mut done = self.carry_out(&call, came, waiting, out);
+        if done.is_ok() && out.len() - at > most {
+            done = Err(Instead::Outcome(Outcome::SystemError));
         }
-        match outcome {
-            Ok(()) => {}
-            Err(Some(outcome)) => {
-                out.truncate(at);
-                Reply { xid: call.xid, outcome }.encode(out);
-            }
-            Err(None) => {
-                out.truncate(at);
-                self.drops.count(DropReason::RpcNoAnswer);
-                return false;
+        if let Err(instead) = done {
+            out.truncate(at);
+            match instead {
+                Instead::Outcome(outcome) => Reply { xid: call.xid, outcome }.encode(out),
+                Instead::Silence => {
+                    self.drops.count(DropReason::RpcNoAnswer);
+                    return Some(false);
+                }
+                Instead::Later => return None,
             }
         }
         self.answered += 1;
-        true
+        Some(true)
     }
 
-    /// Append the results, or return what is answered instead; `None` is silence.
+    /// Append the results, or return what there is instead.
     fn carry_out(
         &mut self,
         call: &Call<'_>,
-        from: SocketAddr,
-        transport: Transport,
+        (from, transport): (SocketAddr, Transport),
+        waiting: Waiting,
         out: &mut Vec<u8>,
-    ) -> Result<(), Option<Outcome<'static>>> {
+    ) -> Result<(), Instead> {
         let is_it = |s: &&mut Box<dyn Service + Send>| {
             s.program() == call.program && s.versions().contains(&call.version)
         };
         let Some(service) = self.services.iter_mut().find(is_it) else {
-            return Err(Some(self.absent(call.program)));
+            return Err(Instead::Outcome(self.absent(call.program)));
         };
         if call.procedure == 0 {
             // By convention it does nothing, with whatever arguments (RFC 5531 section 12.1).
@@ -194,12 +241,18 @@ impl Server {
         let (version, procedure, args) = (call.version, call.procedure, call.args);
         let credential = call.credential;
         let request = Request { version, procedure, args, from, transport, credential };
-        service.call(&request, out).map_err(|refusal| match refusal {
-            Refusal::ProcedureUnavailable => Some(Outcome::ProcedureUnavailable),
-            Refusal::GarbageArguments => Some(Outcome::GarbageArguments),
-            Refusal::SystemError => Some(Outcome::SystemError),
-            Refusal::Auth(error) => Some(Outcome::Auth(error)),
-            Refusal::Silence => None,
+        let done = match waiting {
+            Waiting::Allowed => service.call(&request, out),
+            Waiting::Forbidden => service.call_at_once(&request, out).ok_or(Instead::Later)?,
+        };
+        done.map_err(|refusal| {
+            Instead::Outcome(match refusal {
+                Refusal::ProcedureUnavailable => Outcome::ProcedureUnavailable,
+                Refusal::GarbageArguments => Outcome::GarbageArguments,
+                Refusal::SystemError => Outcome::SystemError,
+                Refusal::Auth(error) => Outcome::Auth(error),
+                Refusal::Silence => return Instead::Silence,
+            })
         })
     }
 

@@ -1,9 +1,10 @@
-//! [`Client`]: the handle of a task that has the connection, or the socket.
+//! [`Client`]: the handle of a task that has the connection, or the socket; [`Results`].
 //!
 //! Called by: programs. Limits: `Config::calls` that wait; more wait for their turn.
 
 use core::future::Future;
 use core::net::SocketAddr;
+use core::ops::Deref;
 use std::io;
 use std::sync::Arc;
 
@@ -11,20 +12,53 @@ use base::KeyedHash;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
+use super::outgoing::Data;
 use super::spares::Spares;
 use super::{Datagrams, over_datagrams, over_streams};
 use crate::client::{CallError, Config};
-use crate::xdr::{Decode, Decoder, Encode};
+use crate::record::Record;
+use crate::xdr::{Decode, Decoder, Encode, Opaque};
 
 /// A call for the task.
 pub(super) struct Asked {
     pub(super) procedure: u32,
     pub(super) args: Encoded,
+    /// The last of the arguments.
+    pub(super) data: Option<Data>,
     pub(super) reply: Answer,
 }
 
+/// All arguments, for transports that take a call in one piece.
+impl Encode for Asked {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.args.encode(out);
+        self.data.iter().for_each(|data| Opaque(data).encode(out));
+    }
+}
+
 /// Where the results of a call go.
-pub(super) type Answer = oneshot::Sender<Result<Vec<u8>, CallError>>;
+pub(super) type Answer = oneshot::Sender<Result<Record, CallError>>;
+
+/// The results of a call as bytes. The buffer is used again when they are dropped.
+#[derive(Debug)]
+pub struct Results {
+    record: Record,
+    spares: Arc<Spares>,
+}
+
+impl Deref for Results {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.record
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        self.spares.put(core::mem::take(&mut self.record).into_buffer());
+    }
+}
 
 /// Arguments that are encoded already.
 pub(super) struct Encoded(pub(super) Vec<u8>);
@@ -89,10 +123,7 @@ impl Client {
         procedure: u32,
         args: &A,
     ) -> Result<R, CallError> {
-        let results = self.call_raw(procedure, args).await?;
-        let decoded = Decoder::whole(&results);
-        self.recycle(results);
-        Ok(decoded?)
+        Ok(Decoder::whole(&self.call_raw(procedure, args).await?)?)
     }
 
     /// Call a procedure; its results as bytes, for types that borrow from them.
@@ -103,14 +134,38 @@ impl Client {
         &self,
         procedure: u32,
         args: &A,
-    ) -> Result<Vec<u8>, CallError> {
-        let mut encoded = self.buffer();
+    ) -> Result<Results, CallError> {
+        self.ask(procedure, args, None).await
+    }
+
+    /// [`Client::call_raw`] of a procedure whose last argument is an opaque of any length, which is
+    /// not copied over streams; `args` are those before it.
+    ///
+    /// # Errors
+    /// There are none.
+    pub async fn call_with_data<A: Encode + ?Sized>(
+        &self,
+        procedure: u32,
+        args: &A,
+        data: Data,
+    ) -> Result<Results, CallError> {
+        self.ask(procedure, args, Some(data)).await
+    }
+
+    async fn ask<A: Encode + ?Sized>(
+        &self,
+        procedure: u32,
+        args: &A,
+        data: Option<Data>,
+    ) -> Result<Results, CallError> {
+        let mut encoded = Vec::new();
         args.encode(&mut encoded);
         let (reply, replied) = oneshot::channel();
-        let asked = Asked { procedure, args: Encoded(encoded), reply };
+        let asked = Asked { procedure, args: Encoded(encoded), data, reply };
         // The task lives as long as a handle; it is gone if the runtime ends.
         self.asked.send(asked).await.map_err(|_| CallError::Disconnected)?;
-        replied.await.map_err(|_| CallError::Disconnected)?
+        let record = replied.await.map_err(|_| CallError::Disconnected)??;
+        Ok(Results { record, spares: self.spares.clone() })
     }
 
     /// An empty buffer, for the data of a call; if there is one, one that was used before.
@@ -118,8 +173,7 @@ impl Client {
         self.spares.take()
     }
 
-    /// A buffer that is no longer used, for a later call: one of [`Client::buffer`], or the results
-    /// of [`Client::call_raw`].
+    /// A buffer that is no longer used, for later data or results.
     pub fn recycle(&self, buffer: Vec<u8>) {
         self.spares.put(buffer);
     }

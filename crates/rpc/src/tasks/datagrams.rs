@@ -76,8 +76,12 @@ pub async fn serve_datagrams<D: Datagrams>(
                     let servers = servers.clone();
                     jobs.spawn(async move {
                         let keep = servers.must_keep(&call);
-                        let most = DATAGRAM_BYTES;
-                        let reply = servers.answer(call, from, Transport::Datagram, most).await;
+                        let (transport, most) = (Transport::Datagram, DATAGRAM_BYTES);
+                        let reply =
+                            match servers.answer_at_once(call.into(), from, transport, most) {
+                                Ok(reply) => reply,
+                                Err(call) => servers.answer(call, from, transport, most).await,
+                            };
                         (key, from, keep, reply)
                     });
                 } else {

@@ -47,14 +47,16 @@
 
 mod client;
 mod datagrams;
+mod outgoing;
 mod over_datagrams;
 mod over_streams;
 mod server;
 mod spares;
 mod streams;
 
-pub use client::Client;
+pub use client::{Client, Results};
 pub use datagrams::{Datagrams, serve_datagrams};
+pub use outgoing::Data;
 pub use server::{Servers, Totals};
 pub use streams::{Limits, listen, serve_stream};
 

@@ -39,7 +39,7 @@ pub(super) async fn run<D: Datagrams>(
         let due = clock.at(client.deadline());
         tokio::select! {
             call = asked.recv(), if !is_over && client.waiting() < calls => match call {
-                Some(call) => match client.call(call.procedure, &call.args, clock.now()) {
+                Some(call) => match client.call(call.procedure, &call, clock.now()) {
                     Ok(id) => drop(waiting.insert(id, call.reply)),
                     Err(error) => drop(call.reply.send(Err(error))),
                 },
@@ -54,7 +54,7 @@ pub(super) async fn run<D: Datagrams>(
                 if let Some((id, results)) = client.on_datagram(&room[..bytes], clock.now())
                     && let Some(reply) = waiting.remove(&id)
                 {
-                    let _ = reply.send(results.map(<[u8]>::to_vec));
+                    let _ = reply.send(results.map(|results| results.to_vec().into()));
                 }
             }
             () = sleep_until(due) => {}

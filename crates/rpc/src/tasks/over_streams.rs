@@ -1,10 +1,11 @@
 //! The task of a client over streams: connects when there is a call, writes calls, reads replies.
 //!
-//! Called by: `client.rs`. Calls that were asked for together leave by one write. Limits:
-//! `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
+//! Called by: `client.rs`. Calls that were asked for together leave by one write. Long data is
+//! copied neither out of the caller's memory before it is written, nor out of the buffer it is read
+//! into. Limits: `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
 
 use core::future::{Future, pending};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::Clock;
 use super::client::{Answer, Asked};
+use super::outgoing::{Data, Outgoing};
 use super::spares::Spares;
 use crate::client::{CallError, CallId, Config, StreamClient};
 use crate::limits::CONNECT_TIMEOUT;
@@ -21,6 +23,8 @@ use crate::limits::CONNECT_TIMEOUT;
 struct Task {
     client: StreamClient,
     waiting: HashMap<CallId, Answer>,
+    /// Data of calls whose bytes are with the client, and where it belongs in these.
+    data: VecDeque<(usize, Data)>,
     calls: usize,
     clock: Clock,
     spares: Arc<Spares>,
@@ -40,7 +44,8 @@ pub(super) async fn run<C, F, S>(
 {
     let (calls, clock) = (config.calls, Clock::start());
     let client = StreamClient::new(config, first_xid);
-    let mut task = Task { client, waiting: HashMap::new(), calls, clock, spares };
+    let (waiting, data) = (HashMap::new(), VecDeque::new());
+    let mut task = Task { client, waiting, data, calls, clock, spares };
     while let Some(call) = asked.recv().await {
         if call.reply.is_closed() {
             continue;
@@ -61,7 +66,18 @@ pub(super) async fn run<C, F, S>(
 
 impl Task {
     fn begin(&mut self, call: Asked) {
-        match self.client.call(call.procedure, &call.args, self.clock.now()) {
+        let now = self.clock.now();
+        let called = match call.data {
+            Some(data) => {
+                let around = self.client.call_around(call.procedure, &call.args, data.len(), now);
+                around.map(|(id, place)| {
+                    self.data.push_back((place, data));
+                    id
+                })
+            }
+            None => self.client.call(call.procedure, &call.args, now),
+        };
+        match called {
             Ok(id) => {
                 self.waiting.insert(id, call.reply);
             }
@@ -76,6 +92,7 @@ impl Task {
     fn ended(&mut self, why: CallError) {
         let mut why = Some(why);
         self.client.disconnected();
+        self.data.clear();
         for (_, reply) in self.waiting.drain() {
             let _ = reply.send(Err(why.take().unwrap_or(CallError::Disconnected)));
         }
@@ -87,21 +104,24 @@ impl Task {
         S: AsyncRead + AsyncWrite,
     {
         let (mut reader, mut writer) = split(stream);
-        let (mut out, mut written, mut flushed) = (Vec::new(), 0, true);
+        let (mut out, mut flushed) = (Outgoing::default(), true);
         let mut is_over = false;
         loop {
-            if written == out.len() {
+            if out.is_empty() {
                 out.clear();
-                written = 0;
-                self.client.take_output(&mut out);
+                self.client.take_output(&mut out.bytes);
+                core::mem::swap(&mut out.data, &mut self.data);
                 flushed &= out.is_empty();
             }
             let due = self.clock.at(self.client.deadline());
             let write = async {
-                match (written < out.len(), flushed) {
-                    (true, _) => writer.write(&out[written..]).await.map(Some),
-                    (false, false) => writer.flush().await.map(|()| None),
-                    (false, true) => pending().await,
+                match (out.is_empty(), flushed) {
+                    (false, _) => {
+                        let (parts, count) = out.parts();
+                        writer.write_vectored(&parts[..count]).await.map(Some)
+                    }
+                    (true, false) => writer.flush().await.map(|()| None),
+                    (true, true) => pending().await,
                 }
             };
             tokio::select! {
@@ -114,7 +134,7 @@ impl Task {
                 }
                 done = write => match done {
                     Ok(Some(0)) => return io::Error::from(io::ErrorKind::WriteZero).into(),
-                    Ok(Some(bytes)) => written += bytes,
+                    Ok(Some(bytes)) => out.advance(bytes),
                     Ok(None) => flushed = true,
                     Err(error) => return lost(error),
                 },
@@ -144,13 +164,8 @@ impl Task {
 
     /// Hand out the replies that came.
     fn replies(&mut self) -> Result<(), CallError> {
-        while let Some((id, results)) = self.client.next_reply()? {
+        while let Some((id, results)) = self.client.take_reply(|| self.spares.take_full())? {
             if let Some(reply) = self.waiting.remove(&id) {
-                let results = results.map(|results| {
-                    let mut copy = self.spares.take();
-                    copy.extend_from_slice(results);
-                    copy
-                });
                 let _ = reply.send(results);
             }
         }

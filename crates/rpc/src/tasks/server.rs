@@ -1,7 +1,9 @@
 //! [`Servers`]: servers that carry calls out, one call each at a time.
 //!
 //! Called by: `streams.rs`, `datagrams.rs`. A call waits while all servers are taken, and so does
-//! the connection behind it: that is the back-pressure.
+//! the connection behind it: that is the back-pressure. Calls that might block run on tokio's
+//! threads for that; those that do not have to, which their service knows, are carried out at once:
+//! their reply is written while it is still in the cache.
 
 use core::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +12,7 @@ use base::{DropReason, Drops};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::spares::Spares;
-use crate::record;
+use crate::record::{self, Record};
 use crate::server::{Server, Transport};
 
 /// Servers of the same programs. What they share is for their services to share.
@@ -19,7 +21,9 @@ pub struct Servers {
     free: Arc<Semaphore>,
     may_block: bool,
     beside: Mutex<Drops>,
-    pub(super) spares: Spares,
+    /// Buffers of calls, and of replies.
+    pub(super) records: Spares,
+    pub(super) replies: Spares,
 }
 
 /// What servers have done. Those that are at work are not counted.
@@ -60,7 +64,8 @@ impl Servers {
         let servers: Vec<Server> = (0..calls.max(1)).map(|_| make()).collect();
         let free = Arc::new(Semaphore::new(servers.len()));
         let (idle, beside) = (Mutex::new(servers), Mutex::new(Drops::default()));
-        Arc::new(Servers { idle, free, may_block, beside, spares: Spares::default() })
+        let (records, replies) = (Spares::default(), Spares::default());
+        Arc::new(Servers { idle, free, may_block, beside, records, replies })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Server>> {
@@ -95,34 +100,74 @@ impl Servers {
         self.idle().first().is_none_or(|server| server.must_keep(message))
     }
 
+    /// A server that is idle, and room for a reply.
+    fn taken(self: &Arc<Servers>, permit: OwnedSemaphorePermit) -> Taken {
+        let server = self.idle().pop();
+        Taken { server, servers: self.clone(), _permit: permit }
+    }
+
+    /// [`Servers::answer`] without waiting, for servers that may block: the message comes back if
+    /// all servers are taken, or if this call might wait for a file.
+    pub(super) fn answer_at_once(
+        self: &Arc<Servers>,
+        message: Record,
+        from: SocketAddr,
+        transport: Transport,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, Record> {
+        if !self.may_block {
+            return Err(message);
+        }
+        let Ok(permit) = self.free.clone().try_acquire_owned() else { return Err(message) };
+        let mut taken = self.taken(permit);
+        let Some(server) = &mut taken.server else { return Err(message) };
+        let mut out = self.replies.take();
+        let at = begin(transport, &mut out);
+        match server.answer_at_once(&message, from, transport, most, &mut out) {
+            Some(is_answered) => {
+                self.records.put(message.into_buffer());
+                Ok(is_answered.then(|| end(transport, out, at)))
+            }
+            None => {
+                self.replies.put(out);
+                Err(message)
+            }
+        }
+    }
+
     /// The reply to a message, if there is one: for a stream with its record mark.
     pub(super) async fn answer(
         self: &Arc<Servers>,
-        message: Vec<u8>,
+        message: Record,
         from: SocketAddr,
         transport: Transport,
         most: usize,
     ) -> Option<Vec<u8>> {
         let permit = self.free.clone().acquire_owned().await.ok()?;
-        let server = self.idle().pop();
-        let mut taken = Taken { server, servers: self.clone(), _permit: permit };
+        let mut taken = self.taken(permit);
         let work = move || {
             let server = taken.server.as_mut()?;
-            let mut out = taken.servers.spares.take();
-            let at = match transport {
-                Transport::Stream => record::begin(&mut out),
-                Transport::Datagram => 0,
-            };
+            let mut out = taken.servers.replies.take();
+            let at = begin(transport, &mut out);
             let is_answered = server.answer(&message, from, transport, most, &mut out);
-            taken.servers.spares.put(message);
-            if !is_answered {
-                return None;
-            }
-            if transport == Transport::Stream {
-                record::end(&mut out, at);
-            }
-            Some(out)
+            taken.servers.records.put(message.into_buffer());
+            is_answered.then(|| end(transport, out, at))
         };
         if self.may_block { tokio::task::spawn_blocking(work).await.ok()? } else { work() }
     }
+}
+
+/// Where the reply begins.
+fn begin(transport: Transport, out: &mut Vec<u8>) -> usize {
+    match transport {
+        Transport::Stream => record::begin(out),
+        Transport::Datagram => 0,
+    }
+}
+
+fn end(transport: Transport, mut out: Vec<u8>, at: usize) -> Vec<u8> {
+    if transport == Transport::Stream {
+        record::end(&mut out, at);
+    }
+    out
 }

@@ -19,6 +19,13 @@ impl Spares {
 
     /// An empty buffer.
     pub(super) fn take(&self) -> Vec<u8> {
+        let mut buffer = self.take_full();
+        buffer.clear();
+        buffer
+    }
+
+    /// A buffer with what it held when it was used last, which costs nothing to write over.
+    pub(super) fn take_full(&self) -> Vec<u8> {
         let (buffers, bytes) = &mut *self.inside();
         let buffer = buffers.pop().unwrap_or_default();
         *bytes -= buffer.capacity();
@@ -26,11 +33,10 @@ impl Spares {
     }
 
     /// A buffer that is no longer used. Small ones are as quickly made anew.
-    pub(super) fn put(&self, mut buffer: Vec<u8>) {
+    pub(super) fn put(&self, buffer: Vec<u8>) {
         let (buffers, bytes) = &mut *self.inside();
         let sum = *bytes + buffer.capacity();
         if buffer.capacity() >= BUFFER_UNIT && sum <= SPARE_BYTES {
-            buffer.clear();
             buffers.push(buffer);
             *bytes = sum;
         }

@@ -94,7 +94,7 @@ pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
     limits: Limits,
 ) -> io::Result<()> {
     let (reader, writer) = split(stream);
-    let (replies, replied) = mpsc::channel(limits.calls.max(1));
+    let (replies, replied) = mpsc::channel(limits.calls.max(1) + 1);
     let writing = write(servers.clone(), writer, replied);
     tokio::try_join!(calls(servers, reader, from, limits, replies), writing)?;
     Ok(())
@@ -110,17 +110,14 @@ async fn calls(
 ) -> io::Result<()> {
     let mut records = RecordReader::new(BUFFER_UNIT, limits.record_max);
     let room = Arc::new(Semaphore::new(limits.calls.max(1)));
+    let at_once = Arc::new(Semaphore::new(1));
     let mut jobs = JoinSet::new();
     let mut deadline = Monotone::now() + IDLE.into();
     let mut is_half = false;
     loop {
         loop {
-            let record = match records.next_record() {
-                Ok(Some(record)) => {
-                    let mut copy = servers.spares.take();
-                    copy.extend_from_slice(record);
-                    copy
-                }
+            let record = match records.take_record(|| servers.records.take_full()) {
+                Ok(Some(record)) => record,
                 Ok(None) => break,
                 Err(error) => {
                     servers.count(DropReason::RpcRecord);
@@ -133,15 +130,28 @@ async fn calls(
             }
             let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
             while jobs.try_join_next().is_some() {}
+            // When the last long one has left, this reply has its buffer, which is in the cache.
+            let is_written = at_once.clone().acquire_owned().await.map_err(io::Error::other)?;
+            (is_half, deadline) = (false, Monotone::now() + IDLE.into());
+            let most = limits.record_max;
+            let record = match servers.answer_at_once(record, from, Transport::Stream, most) {
+                Ok(Some(reply)) => {
+                    let until = if reply.len() < BUFFER_UNIT { permit } else { is_written };
+                    // There is room for as many as there are permits.
+                    let _ = replies.send((reply, until)).await;
+                    continue;
+                }
+                Ok(None) => continue,
+                Err(record) => record,
+            };
             let (servers, replies) = (servers.clone(), replies.clone());
             jobs.spawn(async move {
-                let answer = servers.answer(record, from, Transport::Stream, limits.record_max);
+                let answer = servers.answer(record, from, Transport::Stream, most);
                 if let Some(reply) = answer.await {
                     // There is room for as many as there are permits.
                     let _ = replies.send((reply, permit)).await;
                 }
             });
-            (is_half, deadline) = (false, Monotone::now() + IDLE.into());
         }
         if records.is_inside() && !is_half {
             (is_half, deadline) = (true, Monotone::now() + HALF_RECORD.into());
@@ -170,7 +180,16 @@ async fn write(
     mut writer: impl AsyncWrite + Unpin,
     mut replied: mpsc::Receiver<Reply>,
 ) -> io::Result<()> {
-    while let Some((reply, permit)) = replied.recv().await {
+    while let Some((mut reply, permit)) = replied.recv().await {
+        let mut permits = vec![permit];
+        // Short replies leave together.
+        while reply.len() < BUFFER_UNIT
+            && let Ok((next, permit)) = replied.try_recv()
+        {
+            reply.extend_from_slice(&next);
+            servers.replies.put(next);
+            permits.push(permit);
+        }
         let mut written = 0;
         while written < reply.len() {
             let some = timeout(STALL.into(), writer.write(&reply[written..])).await;
@@ -182,8 +201,8 @@ async fn write(
         if replied.is_empty() {
             timeout(STALL.into(), writer.flush()).await??;
         }
-        servers.spares.put(reply);
-        drop(permit);
+        servers.replies.put(reply);
+        drop(permits);
     }
     writer.shutdown().await
 }

@@ -24,7 +24,9 @@ fn read(
     pieces: &[usize],
     receive: usize,
     most: usize,
+    takes: bool,
 ) -> Result<Vec<Vec<u8>>, RecordError> {
+    let mut spares = Vec::new();
     let mut reader = RecordReader::new(receive, most);
     let (mut rest, mut found) = (stream, Vec::new());
     let mut pieces = pieces.iter().cycle();
@@ -35,7 +37,11 @@ fn read(
         room[..bytes].copy_from_slice(&rest[..bytes]);
         reader.filled(bytes);
         rest = &rest[bytes..];
-        while let Some(record) = reader.next_record()? {
+        while takes && let Some(record) = reader.take_record(|| spares.pop().unwrap_or_default())? {
+            found.push(record.to_vec());
+            spares.push(record.into_buffer());
+        }
+        while !takes && let Some(record) = reader.next_record()? {
             found.push(record.to_vec());
         }
         assert!(reader.memory() <= receive.max(64) + 2 * most + 4 * BUFFER_UNIT);
@@ -56,7 +62,9 @@ proptest! {
         let records: Vec<Vec<u8>> =
             lengths.iter().map(|&n| (0..n).map(|i| (i * 7 + n) as u8).collect()).collect();
         let stream: Vec<u8> = records.iter().flat_map(|r| fragmented(r, &sizes)).collect();
-        prop_assert_eq!(read(&stream, &pieces, receive, 5_000), Ok(records));
+        for takes in [false, true] {
+            prop_assert_eq!(read(&stream, &pieces, receive, 5_000, takes), Ok(records.clone()));
+        }
     }
 
     #[test]
@@ -88,10 +96,11 @@ proptest! {
 
 #[test]
 fn a_record_that_claims_2_gb_is_refused_at_its_mark() {
-    let error = read(&u32::MAX.to_be_bytes(), &[4], 64, 1 << 20);
+    let error = read(&u32::MAX.to_be_bytes(), &[4], 64, 1 << 20, true);
     assert_eq!(error, Err(RecordError::TooLong(0x7fff_ffff, 1 << 20)));
     let two = [&0x0008_0001_u32.to_be_bytes()[..], &vec![0; 0x8_0001], &[0, 8, 0, 0]].concat();
-    assert_eq!(read(&two, &[9_000], 64, 1 << 20), Err(RecordError::TooLong(0x10_0001, 1 << 20)));
+    let refused = Err(RecordError::TooLong(0x10_0001, 1 << 20));
+    assert_eq!(read(&two, &[9_000], 64, 1 << 20, true), refused);
 }
 
 #[test]
@@ -105,7 +114,32 @@ fn a_claim_costs_no_memory_until_the_bytes_come() {
 }
 
 #[test]
+fn a_long_record_is_taken_with_the_buffer_it_was_read_into() {
+    let mut reader = RecordReader::new(64, 1 << 20);
+    let sent = fragmented(&[7; 1_000], &[]);
+    let mut at = 0;
+    // The next record's mark comes with the end of this one.
+    for bytes in [64, 940, 64] {
+        let stream = [&sent[..], &sent[..]].concat();
+        let room = reader.room();
+        let bytes = bytes.min(room.len());
+        room[..bytes].copy_from_slice(&stream[at..at + bytes]);
+        reader.filled(bytes);
+        at += bytes;
+        let spare = vec![9; 2_000];
+        let is_there = spare.as_ptr();
+        let before = reader.room().as_ptr() as usize;
+        let Some(record) = reader.take_record(|| spare).expect("no error") else { continue };
+        assert_eq!(record[..], [7; 1_000]);
+        assert!(before.abs_diff(record.as_ptr() as usize) <= 1_004, "it is where it was read");
+        assert_eq!(reader.room().as_ptr().addr() - is_there.addr(), at - sent.len());
+        return;
+    }
+    panic!("no record after {at} bytes");
+}
+
+#[test]
 fn a_record_in_empty_fragments_ends() {
     let endless = vec![0; 4 * (FRAGMENTS_MAX as usize + 1)];
-    assert_eq!(read(&endless, &[4_000], 64, 1 << 20), Err(RecordError::TooManyFragments));
+    assert_eq!(read(&endless, &[4_000], 64, 1 << 20, false), Err(RecordError::TooManyFragments));
 }

@@ -92,6 +92,50 @@ async fn calls_are_carried_out_at_the_same_time_but_not_more_than_there_are_serv
     assert_eq!(servers.totals().answered, 24);
 }
 
+/// Says by which thread it was called; procedure 2 does not wait if its argument is even.
+struct Where;
+
+impl Service for Where {
+    fn program(&self) -> u32 {
+        9
+    }
+    fn versions(&self) -> core::ops::RangeInclusive<u32> {
+        1..=1
+    }
+    fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal> {
+        let _: u32 = request.decode()?;
+        Bytes(format!("{:?}", std::thread::current().id()).into_bytes()).encode(results);
+        Ok(())
+    }
+    fn call_at_once(
+        &mut self,
+        request: &Request<'_>,
+        results: &mut Vec<u8>,
+    ) -> Option<Result<(), Refusal>> {
+        let is_it = request.procedure == 2 && request.decode::<u32>().ok()?.is_multiple_of(2);
+        is_it.then(|| self.call(request, results))
+    }
+}
+
+#[tokio::test]
+async fn calls_that_do_not_wait_are_carried_out_at_once_and_others_by_the_pool() {
+    let servers = Servers::blocking(2, || {
+        let mut server = Server::new(KeyedHash::new(1, 2));
+        server.add(Where);
+        server
+    });
+    let connect = connections(servers.clone(), Limits::default());
+    let client = Client::over_streams(Config::new(9, 1), 1, connect);
+    let here = format!("{:?}", std::thread::current().id()).into_bytes();
+    for (procedure, argument, is_here) in [(1, 0_u32, false), (2, 0, true), (2, 1, false)] {
+        let thread: Bytes = client.call(procedure, &argument).await.expect("a thread");
+        assert_eq!(thread.0 == here, is_here, "procedure {procedure}, argument {argument}");
+    }
+    // What it cannot decode is answered as ever.
+    assert!(matches!(client.call::<_, ()>(2, &()).await, Err(CallError::GarbageArguments)));
+    assert_eq!(servers.totals().answered, 4);
+}
+
 #[tokio::test]
 async fn a_connection_holds_no_more_calls_than_its_limit() {
     let (servers, seen) = slow(8, Time::from_millis(5));

@@ -20,6 +20,6 @@ pub(crate) use encode::{put_opaque, put_u32};
 mod tests;
 
 /// The bytes of `bytes` bytes with their padding.
-const fn padded(bytes: usize) -> usize {
+pub(crate) const fn padded(bytes: usize) -> usize {
     bytes.saturating_add(3) & !3
 }
