@@ -15,7 +15,7 @@ use lab::elbow::{Curve, Effort, Over, Peer, Transport, curve, shared};
 use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
 use crate::measure::{Measurement, median, pin, thread_cpu_s};
 use crate::peers::kernel::Placement;
-use nfs::Direction;
+use nfs::{Action, Ours};
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -61,16 +61,37 @@ pub const ROWS: &[Spec] = {
             "x",
             calls_per_cpu,
         ),
-        spec("NFS read of 1 GB over TAP / raw TCP on the same path", Higher, 0.6, 0.85, "x", |b| {
-            nfs::row(b, Direction::Read)
-        }),
         spec(
-            "NFS write of 1 GB over TAP / raw TCP on the same path",
+            "NFS read of 1 GB over TAP / raw TCP on the same path, our server",
+            Higher,
+            0.6,
+            0.85,
+            "x",
+            |b| nfs::row(b, Ours::Server, Action::Read),
+        ),
+        spec(
+            "NFS write of 1 GB over TAP / raw TCP on the same path, our server",
             Higher,
             0.5,
             0.75,
             "x",
-            |b| nfs::row(b, Direction::Write),
+            |b| nfs::row(b, Ours::Server, Action::Write),
+        ),
+        spec(
+            "NFS read of 1 GB over TAP / raw TCP on the same path, our client",
+            Higher,
+            0.6,
+            0.85,
+            "x",
+            |b| nfs::row(b, Ours::Client, Action::Read),
+        ),
+        spec(
+            "NFS write of 1 GB over TAP / raw TCP on the same path, our client",
+            Higher,
+            0.5,
+            0.75,
+            "x",
+            |b| nfs::row(b, Ours::Client, Action::Write),
         ),
         spec(
             "20 UDP clients and one server on a 10 Mb/s CSMA/CD link: goodput / one client's",

@@ -15,8 +15,9 @@ const LINE_PX: usize = 19;
 /// Around the text.
 const MARGIN_PX: usize = 16;
 
-/// Experiments with a picture; most of their figures are of virtual time, the same everywhere.
-const PLOTTED: [&str; 4] = ["wan", "fair", "mitigation", "elbow"];
+/// Experiments with a picture.
+const PLOTTED: [&str; 8] =
+    ["wan", "fair", "mitigation", "elbow", "budget", "ablate", "knee", "ethernet1988"];
 
 /// Run the commands and write their files.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -11,6 +11,7 @@ mod ablate;
 mod all;
 pub mod budget;
 mod compare;
+pub mod compiled;
 pub mod contest;
 mod cray;
 pub mod elbow;

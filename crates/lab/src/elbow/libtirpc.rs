@@ -4,19 +4,16 @@
 //! Called by: `elbow.rs`, `tap.rs`, the benchmarks. Needs a C compiler, libtirpc-dev, and root for
 //! the network namespace; an error says which of them is missing.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::SystemTime;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
 
 use device::namespace::Namespace;
 
 use super::point::{Causes, Curve, Transport};
 use super::{Effort, ends::failed};
 use crate::Error;
+use crate::compiled::Compiled;
 use crate::namespace::{ip, new_namespace};
 
 const SOURCE: &str = include_str!("peer.c");
@@ -24,51 +21,9 @@ const SOURCE: &str = include_str!("peer.c");
 /// Averages over the kernel: half as many as of ours.
 const AVERAGES_PART: u32 = 2;
 
-/// A directory that is removed with what is in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, Error> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let nanos = now.map_or(0, |since| since.as_nanos());
-        let name = format!("wirespeed-elbow-{}-{nanos}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // It must not exist: then nobody else has a file in it.
-        let made = fs::create_dir(&path).map(|()| Folder(path.clone()));
-        made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is a small file in the directory of temporary files.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The compiled program, which has no name any more: it is gone with the last process that has it,
-/// even if we are killed.
-struct Program(File);
-
-impl Program {
-    /// Compile it in a directory that is there meanwhile.
-    fn new() -> Result<Program, Error> {
-        let folder = Folder::new()?;
-        compile(&folder.0)?;
-        File::open(folder.0.join("peer")).map(Program).map_err(failed)
-    }
-
-    /// The child finds the file by our descriptor, which it has until the program runs.
-    fn command(&self) -> Command {
-        let mut command = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
-        command.arg0("peer");
-        command
-    }
-}
-
 /// The compiled program, and a server in a namespace of its own.
 pub struct Peer {
-    program: Program,
+    program: Compiled,
     namespace: Namespace,
     server: Child,
     /// The server's ports of TCP and UDP.
@@ -83,7 +38,8 @@ impl Peer {
     pub fn new<T: Send>(
         prepare: impl FnOnce() -> Result<T, Error> + Send,
     ) -> Result<(Peer, T), Error> {
-        let program = Program::new()?;
+        let options = ["-I/usr/include/tirpc", "-ltirpc", "-lpthread"];
+        let program = Compiled::new(SOURCE, &options, "libtirpc-dev")?;
         let namespace = new_namespace()?;
         let started = namespace.inside(|| {
             ip(&["link", "set", "lo", "up"])?;
@@ -168,28 +124,6 @@ impl Drop for Peer {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
-}
-
-fn compile(folder: &Path) -> Result<(), Error> {
-    let mut command = Command::new("cc");
-    command.args(["-O2", "-x", "c", "-", "-x", "none", "-I/usr/include/tirpc", "-ltirpc"]);
-    command.args(["-lpthread", "-o"]).arg(folder.join("peer"));
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => failed("no C compiler: install the package gcc"),
-        _ => failed(format!("cannot start cc: {error}")),
-    })?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // What it did not read, it refused, and says so.
-        let _ = stdin.write_all(SOURCE.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let error = said.lines().find(|line| line.contains("error")).unwrap_or("cc failed");
-    Err(failed(format!("libtirpc is missing: install the package libtirpc-dev ({error})")))
 }
 
 /// libtirpc at both ends.

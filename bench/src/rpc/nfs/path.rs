@@ -1,0 +1,166 @@
+//! A TAP between our stack and the kernel, and what one TCP connection carries over it. Called by
+//! `rpc/nfs.rs`. Our end is a thread with tokio, pinned to one core; the kernel's programs are
+//! pinned to another.
+
+use std::fs::File;
+use std::net::{Shutdown, SocketAddr};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use net::{Net, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Runtime;
+
+use crate::harness::Bench;
+use crate::measure::{pattern, pin};
+use crate::namespace::{enter, ip};
+use crate::outside::host::{KERNEL, OURS, at, host_with_tap, stack_over};
+use crate::peers::kernel::{Placement, UNIT, accept, listen, read_all};
+
+/// Bytes of a READ and a WRITE, and of one read or write of ours where there is no NFS.
+pub(super) const PIECE: usize = 256 << 10;
+
+/// Where the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// From the kernel's end to ours.
+    In,
+    /// From our end to the kernel's.
+    Out,
+}
+
+/// The TAP and both ends.
+pub(super) struct Path {
+    pub(super) placement: Placement,
+    pub(super) runtime: Runtime,
+    pub(super) net: Net,
+    /// What is written, over and over.
+    pub(super) data: Arc<Vec<u8>>,
+    our_core: usize,
+    kernel_core: usize,
+    pub(super) namespace: File,
+}
+
+impl Path {
+    /// This thread is our end's from now on.
+    pub(super) fn new(b: &Bench) -> Result<Path> {
+        let placement =
+            if b.cores.second.is_some() { Placement::TwoCores } else { Placement::OneCore };
+        let (our_core, kernel_core) = placement.split(b.cores)?;
+        pin(&[our_core])?;
+        let (namespace, tap) = host_with_tap(true, 1500)?;
+        let name = tap.name().to_owned();
+        let stack = stack_over(tap)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let net = {
+            let _inside = runtime.enter();
+            Net::spawn_tokio(stack).0
+        };
+        let data = Arc::new(pattern(PIECE));
+        let path = Path { placement, runtime, net, data, our_core, kernel_core, namespace };
+        path.by_kernel(|| {
+            ip("link set lo up")?;
+            ip(&format!("route add {OURS}/32 dev {name} congctl cubic"))
+        })?;
+        Ok(path)
+    }
+
+    /// Run something in the kernel's namespace and on its core; what it starts stays there.
+    pub(super) fn by_kernel<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                pin(&[self.kernel_core])?;
+                enter(&self.namespace)?;
+                what()
+            });
+            thread.join().map_err(|_| anyhow!("the kernel's end panicked"))?
+        })
+    }
+
+    /// Run something on the kernel's core; what it starts stays there.
+    pub(super) fn on_kernel_core<T>(&self, what: impl FnOnce() -> Result<T>) -> Result<T> {
+        pin(&[self.kernel_core])?;
+        let done = what();
+        pin(&[self.our_core])?;
+        done
+    }
+
+    /// GB/s of a connection.
+    pub(super) fn alone(&self, flow: Flow, bytes: usize) -> Result<f64> {
+        let (listening, listens) = mpsc::channel::<SocketAddr>();
+        thread::scope(|scope| {
+            let kernel = scope.spawn(move || {
+                self.by_kernel(|| {
+                    let listener = listen(at(KERNEL, 0))?;
+                    listening.send(listener.local_addr()?).context("our end went away")?;
+                    let stream = accept(&listener)?;
+                    match flow {
+                        Flow::In => send(stream, bytes),
+                        Flow::Out => Ok(read_all(stream)?.0.count),
+                    }
+                })
+            });
+            let listens = listens.recv();
+            let took = listens.context("the kernel's end did not start").and_then(|to| {
+                self.runtime.block_on(async {
+                    let stream = TcpStream::connect(&self.net, to).await?;
+                    match flow {
+                        Flow::In => take(stream, bytes).await,
+                        Flow::Out => give(stream, &self.data, bytes).await,
+                    }
+                })
+            });
+            let carried = kernel.join().map_err(|_| anyhow!("the kernel's end panicked"))??;
+            ensure!(carried == bytes as u64, "{carried} of {bytes} bytes were carried");
+            Ok(rate(bytes, took?))
+        })
+    }
+}
+
+/// Read to the end.
+async fn take(mut stream: TcpStream, bytes: usize) -> Result<Duration> {
+    let mut room = vec![0; PIECE];
+    let (start, mut got) = (Instant::now(), 0);
+    loop {
+        match stream.read(&mut room).await? {
+            0 => break,
+            some => got += some,
+        }
+    }
+    let took = start.elapsed();
+    ensure!(got == bytes, "{got} of {bytes} bytes came");
+    Ok(took)
+}
+
+/// Write, and wait until the other end has read it all and closed.
+async fn give(mut stream: TcpStream, data: &[u8], bytes: usize) -> Result<Duration> {
+    let (start, mut left) = (Instant::now(), bytes);
+    while left > 0 {
+        let now = left.min(data.len());
+        stream.write_all(&data[..now]).await?;
+        left -= now;
+    }
+    stream.shutdown().await?;
+    ensure!(stream.read(&mut [0; 1]).await? == 0, "the other end sends something");
+    Ok(start.elapsed())
+}
+
+/// GB/s.
+pub(super) fn rate(bytes: usize, took: Duration) -> f64 {
+    bytes as f64 * 1e-9 / took.as_secs_f64()
+}
+
+/// The kernel's end sends.
+fn send(mut stream: std::net::TcpStream, bytes: usize) -> Result<u64> {
+    use std::io::Write;
+    let (data, mut left) = (pattern(UNIT), bytes);
+    while left > 0 {
+        let now = left.min(data.len());
+        stream.write_all(&data[..now]).context("writing")?;
+        left -= now;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    Ok(bytes as u64)
+}
