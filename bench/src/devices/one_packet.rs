@@ -4,15 +4,12 @@
 //! on every machine.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
 
 use anyhow::{Result, anyhow, ensure};
 use base::{Duration, Instant, Owner};
 use device::nic;
-use stack::pair::{End, PairConfig, end};
-use stack::{Armed, CallError, ListenConfig, TcpHandle};
+use stack::pair::{End, PairConfig, VirtualClock, end};
+use stack::{CallError, ListenConfig, TcpHandle};
 
 use crate::harness::{Bench, Figure};
 use crate::measure::pattern;
@@ -32,40 +29,18 @@ const SPAN: Duration = Duration::from_millis(500);
 struct World {
     client: End,
     server: End,
-    clock: Arc<AtomicU64>,
+    clock: VirtualClock,
     received: u64,
 }
 
 impl World {
     fn new(tx_ring: usize) -> Result<World> {
-        let clock = Arc::new(AtomicU64::new(1));
-        let read = clock.clone();
-        let now = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let clock = VirtualClock::default();
         let link = nic::Config { tx_ring, service: SERVICE, ..nic::Config::default() };
-        let (first, second) = nic::pair(&link, now)?;
+        let (first, second) = nic::pair(&link, clock.of_devices())?;
         let config = PairConfig::new([0x1990, 0x1988]);
         let (client, server) = (end(&config, first, 1), end(&config, second, 2));
         Ok(World { client, server, clock, received: 0 })
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
-    }
-
-    /// Advance to the next event at either end.
-    fn go_on(&mut self) {
-        let mut next = Instant::NEVER;
-        for end in [&mut self.client, &mut self.server] {
-            end.stack.flush();
-            while end.stack.next_event().is_some() {}
-            next = next.min(end.stack.next_deadline());
-            match end.stack.arm(Waker::noop()) {
-                Armed::Ready => next = Instant::ZERO,
-                Armed::Until(at) => next = next.min(at),
-                Armed::All | Armed::Descriptors | Armed::NotAll => {}
-            }
-        }
-        self.clock.fetch_max(next.as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -78,7 +53,7 @@ fn throughput(tx_ring: usize) -> Result<f64> {
         .stack
         .tcp_listen(to, ListenConfig::default())
         .map_err(|error| anyhow!("listen: {error:?}"))?;
-    let now = world.now();
+    let now = world.clock.now();
     let stream = world
         .client
         .stack
@@ -88,7 +63,7 @@ fn throughput(tx_ring: usize) -> Result<f64> {
     let mut accepted = None;
     let mut start = None;
     loop {
-        let now = world.now();
+        let now = world.clock.now();
         world.client.stack.poll(now);
         while world.client.stack.tcp_write(stream, &data).is_ok_and(|n| n == data.len()) {}
         world.server.stack.poll(now);
@@ -105,7 +80,8 @@ fn throughput(tx_ring: usize) -> Result<f64> {
             ensure!(world.received > bytes, "nothing arrived with a ring of {tx_ring}");
             return Ok((world.received - bytes) as f64 * 8.0 / now.since(from).as_secs_f64());
         }
-        world.go_on();
+        let goes_on = world.clock.advance([&mut world.client, &mut world.server]);
+        ensure!(goes_on, "nothing happens any more with a ring of {tx_ring}");
     }
 }
 

@@ -8,16 +8,13 @@
 //! add. At 10 Gb/s that is half a microsecond.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
 
 use anyhow::{Result, anyhow, bail, ensure};
-use base::{Cidr, Duration, Instant, Owner};
+use base::{Cidr, Duration, Owner};
 use device::busy::Busy;
 use device::nic;
-use stack::pair::{End, PairConfig, end};
-use stack::{Armed, UdpError};
+use stack::UdpError;
+use stack::pair::{End, PairConfig, VirtualClock, end};
 
 use crate::harness::{Bench, Figure};
 use crate::measure::pattern;
@@ -35,7 +32,7 @@ const RATE_BPS: u64 = 10_000_000_000;
 struct World {
     sender: End,
     receiver: End,
-    clock: Arc<AtomicU64>,
+    clock: VirtualClock,
 }
 
 /// What came of [`WRITES`] writes.
@@ -47,39 +44,16 @@ struct Outcome {
 
 impl World {
     fn new(gap: Option<Duration>) -> Result<World> {
-        let clock = Arc::new(AtomicU64::new(1));
-        let read = clock.clone();
-        let now: nic::Clock = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let clock = VirtualClock::default();
         let link = nic::Config { rate_bps: RATE_BPS, ..nic::Config::default() };
-        let (first, second) = nic::pair(&link, now.clone())?;
+        let (first, second) = nic::pair(&link, clock.of_devices())?;
         let config = PairConfig::new([0x1984, 0x1989]);
-        let receiver = end(&config, Busy::new(second, BUSY, now), 2);
+        let receiver = end(&config, Busy::new(second, BUSY, clock.of_devices()), 2);
         let mut sender = end(&config, first, 1);
         if let Some(host) = Cidr::new(receiver.addr, 32) {
             sender.stack.set_burst_gap(host, gap)?;
         }
         Ok(World { sender, receiver, clock })
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
-    }
-
-    /// Advance to the next event at either end; `false` if there is none.
-    fn go_on(&mut self) -> bool {
-        let mut next = Instant::NEVER;
-        for end in [&mut self.sender, &mut self.receiver] {
-            end.stack.flush();
-            while end.stack.next_event().is_some() {}
-            next = next.min(end.stack.next_deadline());
-            match end.stack.arm(Waker::noop()) {
-                Armed::Ready => next = Instant::ZERO,
-                Armed::Until(at) => next = next.min(at),
-                Armed::All | Armed::Descriptors | Armed::NotAll => {}
-            }
-        }
-        self.clock.fetch_max(next.as_nanos(), Ordering::Relaxed);
-        next != Instant::NEVER
     }
 
     fn run(mut self) -> Result<Outcome> {
@@ -89,10 +63,10 @@ impl World {
         };
         let (from, into) = (bind(&mut self.sender)?, bind(&mut self.receiver)?);
         let (to, data) = (SocketAddr::new(self.receiver.addr, 2049), pattern(WRITE));
-        let (begun, mut sent) = (self.now(), 0);
+        let (begun, mut sent) = (self.clock.now(), 0);
         let mut outcome = Outcome { delivered: 0, took: Duration::ZERO };
         loop {
-            let now = self.now();
+            let now = self.clock.now();
             self.sender.stack.poll(now);
             while sent < WRITES {
                 match self.sender.stack.udp_send(from, to, &data, now) {
@@ -108,7 +82,7 @@ impl World {
                 outcome.delivered += 1;
                 outcome.took = now.since(begun);
             }
-            if !self.go_on() {
+            if !self.clock.advance([&mut self.sender, &mut self.receiver]) {
                 ensure!(sent == WRITES, "{sent} of {WRITES} writes were taken");
                 return Ok(outcome);
             }

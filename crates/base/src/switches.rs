@@ -33,7 +33,8 @@ macro_rules! switches {
 switches! {
     Predict "predict" true "every segment takes the RFC 9293 steps";
     Stamp "stamp" true "the headers of every segment are built anew";
-    Alone "alone" true "a lone segment is built by the steps that any segment takes";
+    OutputFastPath "output-fast-path" true
+        "one to three segments are built by the steps that any number takes";
     Follow "follow" true "the headers of every received segment are parsed";
     FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";

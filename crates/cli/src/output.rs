@@ -34,6 +34,20 @@ pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
         ErrorKind::StorageFull => " (make room on the disk: `df -h`)",
         ErrorKind::QuotaExceeded => " (make room under your quota: `quota`)",
         ErrorKind::BrokenPipe => " (who read it has ended; see what that says)",
+        ErrorKind::NotFound => " (make the folder first: `mkdir -p`)",
+        ErrorKind::PermissionDenied => " (choose a folder that you may write to)",
+        ErrorKind::IsADirectory => " (this is a folder: name a file in it)",
+        ErrorKind::ReadOnlyFilesystem => " (the file system is read-only: choose another)",
+        _ => "",
+    }
+}
+
+/// The same of a file that cannot be read.
+pub(crate) fn what_to_do_to_read(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => " (see what there is: `ls`)",
+        ErrorKind::PermissionDenied => " (read it as a user who may, such as root: `sudo`)",
+        ErrorKind::IsADirectory => " (this is a folder: name a file in it)",
         _ => "",
     }
 }

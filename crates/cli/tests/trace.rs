@@ -80,10 +80,52 @@ fn what_is_no_capture_is_refused_with_a_word() {
         (&["trace", nothing][..], 1, "is no capture"),
         (&["trace", "/does/not/exist"], 1, "cannot read"),
         (&["trace"], 2, "FILE"),
+        (&["trace", "/"], 1, "this is a folder: name a file in it"),
+        (&["trace", "/dev/null"], 1, "it is empty (`wirespeed dump -w`"),
     ] {
         let output = run(args);
         assert_eq!(code(&output), exit, "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
     }
     assert!(Path::new(nothing).exists());
+}
+
+/// The length that a record claims.
+const CLAIM: u32 = 2 << 30;
+
+#[test]
+fn a_record_that_claims_two_gigabytes_is_damage_and_allocates_nothing() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let header = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
+    let record = |len: u32| [1, 0, len, len];
+    let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28];
+    let interface = [1, 20, 1, 65_535, 20];
+    let block = |len: u32| [6, 32_u32.saturating_add(len), 0, 0, 0, len, len];
+    let whole: Vec<u8> = words(&[&header[..], &record(4), &[0]].concat());
+    let files: [Vec<u8>; 3] = [
+        words(&[&header[..], &record(CLAIM), &[0; 4]].concat()),
+        [&whole[..], &words(&record(CLAIM))].concat(),
+        words(&[&section[..], &interface, &block(CLAIM), &[0; 4]].concat()),
+    ];
+    for (number, bytes) in files.iter().enumerate() {
+        let path = place(&format!("trace-claim-{number}"));
+        std::fs::write(&path, bytes).expect("room");
+        let output = limited(&["trace", path.to_str().expect("text")]);
+        assert_eq!(code(&output), 1, "{number}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("cut off or damaged") && !said.contains("panicked"), "{said}");
+    }
+    let path = place("trace-claim-1");
+    std::fs::write(&path, whole).expect("room");
+    let path = path.to_str().expect("text");
+    let output = run(&["trace", path, "-o", "/no/such/folder/x.html"]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("mkdir -p"), "{}", stderr(&output));
+}
+
+/// Run it with a gigabyte of address space.
+fn limited(args: &[&str]) -> std::process::Output {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -v 1000000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_wirespeed")]);
+    shell.args(args).output().expect("the shell starts")
 }

@@ -61,14 +61,28 @@ struct Found {
 
 /// Compare them.
 pub(crate) fn perform(options: &Options) -> Result<Finished, Error> {
+    let text = compared(options).map_err(|error| match error {
+        Error::Usage(why) => Error::Usage(plain(&why)),
+        Error::Failed(why) => Error::Failed(plain(&why)),
+    })?;
+    Ok(Finished { text, remarks: Vec::new(), interrupted: false, trouble: None })
+}
+
+fn compared(options: &Options) -> Result<String, Error> {
     let before = File::read(&options.before)?;
     let after = File::read(&options.after)?;
     let compared = compare(&before, &after)?;
-    let text = match options.json {
+    Ok(match options.json {
         true => format!("{:#}\n", as_json(&before, &after, &compared)),
-        false => text(&before, &after, &compared),
-    };
-    Ok(Finished { text, remarks: Vec::new(), interrupted: false, trouble: None })
+        false => plain(&text(&before, &after, &compared)),
+    })
+}
+
+/// A text with words of the documents, made safe for a terminal: control characters but line feeds
+/// are replaced.
+fn plain(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(shown).collect()
 }
 
 fn compare(before: &File, after: &File) -> Result<Vec<Compared>, Error> {

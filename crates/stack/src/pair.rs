@@ -1,14 +1,18 @@
 //! Two stacks joined by a wire in memory: the smallest whole system, for `ttcp`, benchmarks and
-//! tests. Each end can be moved to a thread of its own.
+//! tests. Each end can be moved to a thread of its own. Over a link that takes time, a
+//! [`VirtualClock`] runs both from event to event.
 //!
 //! Called by: tools and tests.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::Waker;
+use std::sync::Arc;
 
-use base::{Cidr, IpVersion, LinkKind, MacAddr};
-use device::mem;
+use base::{Cidr, Instant, IpVersion, LinkKind, MacAddr};
+use device::{mem, nic};
 
-use crate::{PortConfig, PortId, Stack, StackConfig};
+use crate::{Armed, PortConfig, PortId, Stack, StackConfig};
 
 /// What the two ends are like.
 #[derive(Clone, Debug)]
@@ -79,4 +83,49 @@ pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u
     let [v4, v6] = addresses(number);
     let addr = if config.version == IpVersion::V4 { v4.addr } else { v6.addr };
     End { stack, port, addr }
+}
+
+/// The time of two ends and of the link between them (`device::nic`), which is what the caller makes
+/// it. Copies are the same clock.
+#[derive(Clone, Debug)]
+pub struct VirtualClock(Arc<AtomicU64>);
+
+impl Default for VirtualClock {
+    fn default() -> VirtualClock {
+        VirtualClock(Arc::new(AtomicU64::new(1)))
+    }
+}
+
+impl VirtualClock {
+    /// The time; one nanosecond at the beginning.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The clock as devices read it.
+    pub fn of_devices(&self) -> nic::Clock {
+        let clock = self.clone();
+        Arc::new(move || clock.now())
+    }
+
+    /// Both ends send what they have, their events are dropped, and the time of the next thing at
+    /// either end comes. `false` if nothing will happen any more; then the time stays.
+    pub fn advance(&self, ends: [&mut End; 2]) -> bool {
+        let mut next = Instant::NEVER;
+        for end in ends {
+            end.stack.flush();
+            while end.stack.next_event().is_some() {}
+            next = next.min(end.stack.next_deadline());
+            match end.stack.arm(Waker::noop()) {
+                Armed::Ready => next = Instant::ZERO,
+                Armed::Until(at) => next = next.min(at),
+                Armed::All | Armed::Descriptors | Armed::NotAll => {}
+            }
+        }
+        if next == Instant::NEVER {
+            return false;
+        }
+        self.0.fetch_max(next.as_nanos(), Ordering::Relaxed);
+        true
+    }
 }

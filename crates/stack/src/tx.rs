@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use base::{Counter, DropReason, Instant, Limit, Switch};
 use mbuf::Mbuf;
-use tcp::output::{self, Alone, Run};
+use tcp::output::{self, FastSegment, Run};
 use tcp::{State, TimeWait, Todo};
 
 use crate::connections::{Pcb, TimeWaitEntry};
@@ -137,13 +137,13 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let has_few = is_resolved && output::has_few(&pcb.tcb);
-    let may_be_quiet = has_few && core.cx.switches.on(Switch::Alone) && !port.is_full();
-    if may_be_quiet && output::is_quiet(&mut pcb.tcb, &core.cx) {
+    let is_fast = has_few && core.cx.switches.on(Switch::OutputFastPath) && !port.is_full();
+    if is_fast && output::is_quiet(&mut pcb.tcb, &core.cx) {
         notify(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
     let mut run = Run::default();
-    let is_sent = has_few && few(pcb, port, core);
+    let is_sent = is_fast && fast_path(pcb, port, core);
     if is_resolved && !is_sent {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else if !is_resolved {
@@ -200,21 +200,23 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is a few ordinary segments. From the first on that is not,
-/// or that finds no room, nothing is changed, and `segments` goes on.
+/// Send what one connection has, if that is a few ordinary segments; there is room for the first.
+/// From the first on that is not ordinary, or that finds no room, nothing is changed, and `segments`
+/// goes on.
 #[inline(always)]
-fn few(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
-    let tries = core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
+fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     let (mut count, mut is_all) = (0, false);
-    while tries && !is_all && !port.is_full() {
-        let Some(mut alone) = output::alone(&mut pcb.tcb, &mut core.cx) else { break };
-        let Alone { m, header, payload, pseudo, is_last } = &mut alone;
+    let mut may_go = pcb.template.is_usual();
+    while may_go && !is_all {
+        let Some(mut segment) = output::fast_path(&mut pcb.tcb, &mut core.cx) else { break };
+        let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
         is_all = *is_last;
         count += 1;
         match pcb.template.prepend_all(m, header, *pseudo, *payload) {
-            Ok(()) => port.push(alone.m),
+            Ok(()) => port.push(segment.m),
             Err(reason) => core.drops.count(reason),
         }
+        may_go = !port.is_full();
     }
     output::close(&mut pcb.tcb, count, &mut core.cx);
     is_all

@@ -4,11 +4,11 @@
 //! or a timer. RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323.
 //! `rare.rs` makes the segments that carry no new data.
 
-mod alone;
+mod fast_path;
 mod rare;
 mod run;
 
-pub use alone::{Alone, alone, has_few};
+pub use fast_path::{FastSegment, fast_path, has_few};
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 pub use run::{Run, admits_front, admitted, last_payload, others};

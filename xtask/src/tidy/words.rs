@@ -73,6 +73,8 @@ pub(super) const WORDS: &[(&str, Scope, &str)] = &[
     ("chatter", Word, "background traffic"),
     ("chatters", Word, "background flows"),
     ("orderly", Word, "graceful"),
+    ("Switch::Alone", Text, "Switch::OutputFastPath"),
+    ("output::alone", Text, "output::fast_path"),
     ("mend", Word, "fix"),
     ("mends", Word, "fixes"),
     ("mended", Word, "fixed"),

@@ -217,7 +217,7 @@ function ports(sample) {
     [sample.stacks.length > 1 ? stack + ": " + port.name : port.name], [port.link_up ? "up" : "down"],
     [port.mitigation || "-"], [port.level == null ? "-" : String(port.level), "number"],
     [String(port.mtu), "number"],
-    [port.failure || (port.pushed_back ? "the device is full" : ""), "long"],
+    [port.failure || "", "long"],
   ]));
   if (total > all.length) say(at("ports-note"), "The first " + all.length + " of " + total + ".");
 }

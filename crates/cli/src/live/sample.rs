@@ -77,7 +77,6 @@ fn port(stack: &Stack, row: &PortRow) -> Value {
         "name": row.name,
         "link_up": row.link_up,
         "failure": row.failure,
-        "pushed_back": row.pushed_back,
         "mtu": row.mtu_bytes,
         "mitigation": mitigation.map(|(setting, _)| setting.to_string()),
         "level": mitigation.map(|(_, level)| level.number()),

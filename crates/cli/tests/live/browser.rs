@@ -121,16 +121,19 @@ fn token() {
     assert!(said.as_str().is_some_and(|text| text.contains("it has a token")), "{said}");
 }
 
-/// Samples of a stack with 10,000 connections, of which it has chosen 50; a name is hostile.
+/// Samples of a stack with 10,000 connections, of which it has chosen 50; a name is hostile. Of its
+/// ports one is full, as in any bulk transfer, and one fails.
 const MANY: &str = r#"
 (() => {
   const row = (n) => ({ stack: 0, number: n, local: "192.0.2.1:80", remote: "198.51.100.1:" + n,
     state: "ESTABLISHED", control: "cubic", mss: 1448, rtt_us: 100 * n, min_rtt_us: 90, cwnd: 14480,
     pacing: 0, snd_wnd: 65535, rcv_wnd: 65535, in_flight: n, unsent: 0, unread: 0,
     acked: 1000 * n, received: 0, retransmits: 0, timeouts: 0, recovering: false });
+  const port = (name, more) => ({ name, link_up: true, mtu: 1500, failure: null, ...more });
   const sample = (at) => ({
     program: { pid: 7, command: "<img src=x onerror=alert(1)>", version: "1" },
-    at_ms: at, stacks: [{ name: "one", connections: 10000, drops: { tcp_no_socket: at }, ports: [],
+    at_ms: at, stacks: [{ name: "one", connections: 10000, drops: { tcp_no_socket: at }, port_count: 2,
+      ports: [port("busy", { pushed_back: true }), port("gone", { failure: "it was deleted" })],
       rx_bytes: at * 1e5, tx_bytes: at * 1e6, pool_bytes: 1 }],
     connection_count: 10000, shown_most: 50,
     connections: Array.from({ length: 50 }, (_, n) => row(n + 1)).map((one) => ({ ...one,
@@ -164,4 +167,7 @@ fn many() {
     assert!(text(&mut browser, "program").contains("<img"), "text is text");
     assert_eq!(browser.evaluate("document.querySelector('#program img') === null"), true);
     assert!(text(&mut browser, "drops").contains("tcp_no_socket"));
+    let trouble = "[...document.querySelectorAll('#ports tbody .long')].map((cell) => \
+                   cell.textContent).join('|')";
+    assert_eq!(browser.evaluate(trouble), "|it was deleted", "a full device is no trouble");
 }

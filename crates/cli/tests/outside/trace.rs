@@ -2,12 +2,14 @@
 //! of our own.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use testbed::{Case, Namespace, Need, Running, until};
+
+use crate::wire::joined;
 
 const NEEDS: &[Need] = &[Need::TSHARK, Need::SOCAT];
 
@@ -84,28 +86,12 @@ fn counts() {
         &["--late", "3%:5ms", "--loss", "1%", "--offload", "off"],
     ];
     for (number, impairment) in impairments.into_iter().enumerate() {
-        let hosts = [(); 2].map(|()| Namespace::new().expect("root may"));
-        let ends = [0, 1].map(|n: usize| format!("tap:w0@{}", hosts[n].name()));
         let captures = ["a", "b"].map(|end| place(&format!("trace-{number}-{end}.pcapng")));
-        let wire = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
-            .args(["wire", &ends[0], &ends[1], "--delay", "5ms", "--rate", "50Mbit"])
-            .args(impairment)
-            .arg("--capture-a")
-            .arg(&captures[0])
-            .arg("--capture-b")
-            .arg(&captures[1])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let wire = Running(wire.expect("the program starts"));
-        let there = || hosts.iter().all(|host| host.ip("link show dev w0"));
-        assert!(until(Duration::from_secs(10), there), "the devices did not come");
-        for (n, host) in hosts.iter().enumerate() {
-            assert!(host.ip(&format!("addr add 10.9.0.{}/24 dev w0", n + 1)));
-            assert!(host.ip(&format!("-6 addr add fd09::{}/64 dev w0 nodad", n + 1)));
-        }
-        transfers(&hosts);
-        let (code, _, err) = wire.end_by(Signal::INT);
+        let [a, b] = captures.each_ref().map(|path| path.to_str().expect("a plain path"));
+        let link = ["--delay", "5ms", "--rate", "50Mbit", "--capture-a", a, "--capture-b", b];
+        let joined = joined(&[&link[..], impairment].concat());
+        transfers(&joined.hosts);
+        let (code, _, err) = joined.wire.end_by(Signal::INT);
         assert_eq!(code, 0, "{err}");
         for capture in &captures {
             let (ours, document) = by_us(capture);

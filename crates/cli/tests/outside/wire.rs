@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Two hosts and the link between them, ended on drop.
 pub(crate) struct Joined {
-    wire: Running,
+    pub(crate) wire: Running,
     pub(crate) hosts: [Namespace; 2],
 }
 

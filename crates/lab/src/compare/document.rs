@@ -52,6 +52,9 @@ impl File {
         let cannot = |error: &dyn std::fmt::Display| {
             Error::Failed(format!("cannot read {name}: {error} (write one with `--out {name}`)"))
         };
+        if path.is_dir() {
+            return Err(Error::Failed(format!("{name} is a folder: name a file in it")));
+        }
         let file = fs::File::open(path).map_err(|error| cannot(&error))?;
         let mut bytes = Vec::new();
         file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
@@ -140,6 +143,9 @@ impl Document {
                 _ => Ok(list),
             }
         };
+        if !value["rows"].is_array() {
+            return Err(format!("the document of '{lab}' has no list \"rows\""));
+        }
         let rows = list("rows", ROWS_MAX)?.into_iter().map(|row| match row {
             Value::Object(row) => Ok(row),
             _ => Err(format!("a row of {lab} is no object")),

@@ -110,6 +110,10 @@ fn what_is_no_document_is_an_error_that_says_so() {
     for bytes in [&b""[..], b"\x00\xff", b"[]", b"{}", b"{\"lab\": 3}", b"{\"lab\": \"all\"}"] {
         assert!(parsed(bytes).contains("x.json is no document of the lab"), "{bytes:?}");
     }
+    // Of another program, or what `lab compare --json` writes.
+    for text in ["{\"lab\": \"compare\", \"experiments\": []}", "{\"lab\": \"x\", \"rows\": 3}"] {
+        assert!(parsed(text.as_bytes()).contains("has no list \"rows\""), "{text}");
+    }
     let deep = "[".repeat(100_000);
     assert!(parsed(deep.as_bytes()).contains("recursion limit"));
     let rows = format!("{{\"lab\": \"pps\", \"rows\": [{}1]}}", "1,".repeat(20_000));
@@ -121,10 +125,39 @@ fn what_is_no_document_is_an_error_that_says_so() {
     assert!(text.contains("0 of 0 figures changed"), "{text}");
 }
 
+/// What somebody else wrote is shown on a terminal.
+#[test]
+fn words_of_a_document_do_not_reach_the_terminal_as_they_are() {
+    let path = std::env::temp_dir().join(format!("wirespeed-compare-{}", std::process::id()));
+    let mut document = pps([1.0, 2.0], &json!({}));
+    document["version"] = json!("\u{1b}[2Jred\u{9b}31m");
+    let said = |documents: [&Value; 2]| {
+        let files = [path.with_extension("a.json"), path.with_extension("b.json")];
+        for (file, document) in files.iter().zip(documents) {
+            std::fs::write(file, document.to_string()).expect("room");
+        }
+        let [before, after] = files.clone();
+        let said = match perform(&Options { before, after, json: false }) {
+            Ok(finished) => finished.text,
+            Err(error) => error.to_string(),
+        };
+        files.iter().for_each(|file| std::fs::remove_file(file).expect("it was written"));
+        said
+    };
+    let mut other = document.clone();
+    other["lab"] = json!("\u{1b}[2Jred");
+    for text in [said([&document, &document]), said([&document, &other])] {
+        assert!(text.contains("[2Jred"), "{text}");
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    }
+}
+
 #[test]
 fn a_file_longer_than_any_document_is_not_read_to_its_end() {
     let error = File::read(std::path::Path::new("/dev/zero")).err().expect("it has no end");
     assert!(error.to_string().contains("more than 64 MB"), "{error}");
     let error = File::read(std::path::Path::new("/no/such.json")).err().expect("not there");
     assert!(error.to_string().contains("--out"), "{error}");
+    let error = File::read(std::path::Path::new("/")).err().expect("a folder");
+    assert!(error.to_string().contains("name a file in it"), "{error}");
 }

@@ -3,14 +3,11 @@
 //! Called by: `ethernet1988.rs`. Processors take no time: what is seen is the wire.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
 
 use base::{Duration, Instant, Mtu, Owner};
 use device::nic;
-use stack::pair::{End, PairConfig, end};
-use stack::{Armed, CallError, ListenConfig, TcpHandle};
+use stack::pair::{End, PairConfig, VirtualClock, end};
+use stack::{CallError, ListenConfig, TcpHandle};
 
 use super::cable::{DELAY_NS, frame_ns};
 use super::costs::{HEADER_BYTES, PACKET_BYTES};
@@ -32,7 +29,7 @@ pub(super) struct Ours {
     stream: TcpHandle,
     listener: stack::ListenerHandle,
     accepted: Option<TcpHandle>,
-    clock: Arc<AtomicU64>,
+    clock: VirtualClock,
     received: u64,
     data: Vec<u8>,
     into: Vec<u8>,
@@ -45,9 +42,7 @@ fn failed(what: &str, why: impl std::fmt::Debug) -> Error {
 impl Ours {
     /// Both ends with buffers of so many bytes, or of as many as are useful.
     pub(super) fn new(buffer: Option<u64>, seed: u64) -> Result<Ours, Error> {
-        let clock = Arc::new(AtomicU64::new(1));
-        let read = clock.clone();
-        let now = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let clock = VirtualClock::default();
         let mtu = Mtu::new((PACKET_BYTES + HEADER_BYTES + TIMESTAMP_BYTES) as usize);
         let link = nic::Config {
             mtu: mtu.ok_or_else(|| failed("no MTU", PACKET_BYTES))?,
@@ -56,7 +51,8 @@ impl Ours {
             duplex: nic::Duplex::Half { seed },
             ..nic::Config::default()
         };
-        let (first, second) = nic::pair(&link, now).map_err(|error| failed("no wire", error))?;
+        let joined = nic::pair(&link, clock.of_devices());
+        let (first, second) = joined.map_err(|error| failed("no wire", error))?;
         let config = PairConfig::new([seed, 0x1988]);
         let (mut client, mut server) = (end(&config, first, 1), end(&config, second, 2));
         let to = SocketAddr::new(server.addr, PORT);
@@ -67,22 +63,17 @@ impl Ours {
         let listen = ListenConfig { tcp, ..ListenConfig::default() };
         let listening = server.stack.tcp_listen(to, listen);
         let listener = listening.map_err(|error| failed("listen", error))?;
-        let now = Instant::from_nanos(1);
-        let connecting = client.stack.tcp_connect(to, None, &tcp, Owner::program(), now);
+        let connecting = client.stack.tcp_connect(to, None, &tcp, Owner::program(), clock.now());
         let stream = connecting.map_err(|error| failed("connect", error))?;
         let (data, into) = (vec![7; WRITE_BYTES], vec![0; 2 * WRITE_BYTES]);
         let (accepted, received) = (None, 0);
         Ok(Ours { client, server, stream, listener, accepted, clock, received, data, into })
     }
 
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
-    }
-
     /// Run until the receiver has read so many bytes.
     pub(super) fn run(&mut self, bytes: u64) -> Result<Counts, Error> {
         loop {
-            let now = self.now();
+            let now = self.clock.now();
             self.client.stack.poll(now);
             let write = |stack: &mut stack::Stack| stack.tcp_write(self.stream, &self.data);
             while write(&mut self.client.stack).is_ok_and(|taken| taken == WRITE_BYTES) {}
@@ -92,10 +83,10 @@ impl Ours {
             if self.received >= bytes {
                 return Ok(self.counts(now));
             }
-            if now.since(Instant::ZERO) > LONGEST {
+            let goes_on = self.clock.advance([&mut self.client, &mut self.server]);
+            if !goes_on || now.since(Instant::ZERO) > LONGEST {
                 return Err(failed("a transfer that does not end", self.received));
             }
-            self.go_on();
         }
     }
 
@@ -108,22 +99,6 @@ impl Ours {
                 Err(error) => return Err(failed("read", error)),
             }
         }
-    }
-
-    /// Advance to the next event at either end.
-    fn go_on(&mut self) {
-        let mut next = Instant::NEVER;
-        for end in [&mut self.client, &mut self.server] {
-            end.stack.flush();
-            while end.stack.next_event().is_some() {}
-            next = next.min(end.stack.next_deadline());
-            match end.stack.arm(Waker::noop()) {
-                Armed::Ready => next = Instant::ZERO,
-                Armed::Until(at) => next = next.min(at),
-                Armed::All | Armed::Descriptors | Armed::NotAll => {}
-            }
-        }
-        self.clock.fetch_max(next.as_nanos(), Ordering::Relaxed);
     }
 
     /// Processor times are not known, and collisions are counted by neither end alone.

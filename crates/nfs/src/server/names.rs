@@ -2,13 +2,15 @@
 //! 3.3.3, 3.3.5, 3.3.8 to 3.3.15).
 //!
 //! Called by: `server/mod.rs`. New names are single components. Files are made without the bits
-//! that make programs run as somebody else.
+//! that make programs run as somebody else. What is answered is on the disk: whatever changes names
+//! ends with fsync(2) of the directory.
 
 use rpc::xdr::{Encode, Opaque};
 use rustix::fs::{
     AtFlags, Mode, OFlags, Timespec, Timestamps, fsync, futimens, linkat, mkdirat, openat,
     readlinkat, renameat, symlinkat, unlinkat,
 };
+use rustix::io::Errno;
 
 use super::handles::FileId;
 use super::tree::{Node, component, looked_at, new_name, status};
@@ -47,6 +49,7 @@ impl Export {
 
     /// The reply to what has made a file.
     fn made(&self, dir: &Node, name: &[u8], out: &mut Vec<u8>) -> Reply {
+        fsync_dir(dir)?;
         let (file, attributes) = self.tree.child(dir, name)?;
         let handle = Some(self.tree.handle(file)?);
         let made = Made { handle, attributes: Some(attributes), dir: changed(dir) };
@@ -66,9 +69,9 @@ impl Export {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let new = openat(&dir.fd, name, flags | OFlags::CLOEXEC, mode);
         // RFC 1813 3.3.8-a, 3.3.8-b: what is there already.
-        match (new, how) {
+        match (&new, how) {
             (Ok(fd), How::Exclusive(verifier)) => {
-                futimens(&fd, &times(*verifier)).map_err(status)?;
+                futimens(fd, &times(*verifier)).map_err(status)?;
             }
             // The mode is as it was asked for, whatever the umask.
             (Ok(_), _) => {
@@ -76,7 +79,7 @@ impl Export {
                 let mode = Some(set.mode.unwrap_or(0o644));
                 self.set(&self.tree.handle(file)?, &SetAttributes { mode, ..set })?;
             }
-            (Err(rustix::io::Errno::EXIST), How::Unchecked(_)) => {
+            (Err(Errno::EXIST), How::Unchecked(_)) => {
                 let (file, of) = self.tree.child(&dir, name)?;
                 if of.kind != Kind::Regular {
                     return Err(Status::Exists);
@@ -85,14 +88,18 @@ impl Export {
                 let size = SetAttributes { size: set.size, ..SetAttributes::default() };
                 self.set(&self.tree.handle(file)?, &size)?;
             }
-            (Err(rustix::io::Errno::EXIST), How::Exclusive(verifier)) => {
+            (Err(Errno::EXIST), How::Exclusive(verifier)) => {
                 let (_, of) = self.tree.child(&dir, name)?;
                 let [first, second] = words(*verifier);
                 if (of.atime.seconds, of.mtime.seconds) != (first, second) {
                     return Err(Status::Exists);
                 }
             }
-            (Err(error), _) => return Err(status(error)),
+            (Err(error), _) => return Err(status(*error)),
+        }
+        if let Ok(fd) = &new {
+            // Its attributes; of an exclusive one they have the verifier.
+            fsync(fd).map_err(status)?;
         }
         self.made(&dir, name, out)
     }
@@ -140,6 +147,7 @@ impl Export {
         let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(&dir.fd, name, flags).map_err(status)?;
         self.tree.close(file);
+        fsync_dir(&dir)?;
         (Status::Ok, changed(&dir)).encode(out);
         Ok(())
     }
@@ -155,8 +163,11 @@ impl Export {
         if let Some(replaced) = replaced.filter(|replaced| *replaced != file) {
             self.tree.close(replaced);
         }
-        // The name is what a client takes for the proof that the data is there.
+        // The new name first: a client takes it for the proof that the data is there.
         fsync_dir(&to)?;
+        if from.id != to.id {
+            fsync_dir(&from)?;
+        }
         (Status::Ok, changed(&from), changed(&to)).encode(out);
         Ok(())
     }
@@ -172,6 +183,7 @@ impl Export {
         let (found_in, old) = self.tree.name(node.id)?;
         let found_in = self.tree.dir(&found_in)?;
         linkat(&found_in.fd, &old[..], &dir.fd, name, AtFlags::empty()).map_err(status)?;
+        fsync_dir(&dir)?;
         let after = self.tree.child(&dir, name).ok().map(|(_, of)| of);
         (Status::Ok, after, changed(&dir)).encode(out);
         Ok(())
@@ -193,10 +205,15 @@ fn changed(dir: &Node) -> Changed {
     Changed { before: None, after }
 }
 
+// RFC 1813 4.7-a: a client takes the reply for the proof that the change is on the disk.
 fn fsync_dir(dir: &Node) -> Reply {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&dir.fd, ".", flags, Mode::empty()) {
-        Ok(open) => fsync(&open).map_err(status),
+        Ok(open) => match fsync(&open) {
+            // The file system has no such call for directories.
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            done => done.map_err(status),
+        },
         // A directory that cannot be read is written by the system in its time.
         Err(_) => Ok(()),
     }

@@ -123,6 +123,61 @@ async fn names_are_changed_linked_and_removed() {
     assert!(matches!(gone, Err(Error::Status(Status::Stale))), "{gone:?}");
 }
 
+/// A disk that fails whenever something is to be on it: what does not wait for that is answered
+/// with success.
+// RFC 1813 4.7-a.
+#[test]
+fn a_change_of_names_is_on_the_disk_when_it_is_answered() {
+    let failing = std::thread::spawn(|| {
+        let rig = Rig::new();
+        fs::write(rig.tree().join("old"), "data").expect("room");
+        fs::create_dir_all(rig.tree().join("dir/empty")).expect("room");
+        fsync_fails();
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        runtime.block_on(changes_on_a_failing_disk(&rig));
+    });
+    failing.join().expect("no panic");
+}
+
+/// For this thread and those that it starts.
+fn fsync_fails() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+    let arch = TargetArch::try_from(std::env::consts::ARCH).expect("one that has filters");
+    let rules = [(libc::SYS_fsync, Vec::new())].into_iter().collect();
+    let fails = SeccompAction::Errno(libc::EIO as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, fails, arch).expect("valid");
+    let filter: BpfProgram = filter.try_into().expect("short");
+    seccompiler::apply_filter(&filter).expect("the kernel has it");
+}
+
+async fn changes_on_a_failing_disk(rig: &Rig) {
+    let (nfs, root) = rig.nfs().await;
+    let (file, _) = nfs.lookup(&root, b"old").await.expect("it is there");
+    let (dir, _) = nfs.lookup(&root, b"dir").await.expect("it is there");
+    let set = SetAttributes::default();
+    // There already, so that nothing of the file is to be written.
+    let create = (at(root, b"old"), How::Unchecked(set));
+    assert_eq!(status(rig, procedure::CREATE, &create).await, Status::Io);
+    let mkdir = (at(root, b"new"), set);
+    assert_eq!(status(rig, procedure::MKDIR, &mkdir).await, Status::Io);
+    let symlink = (at(root, b"symlink"), set, Opaque(b"old"));
+    assert_eq!(status(rig, procedure::SYMLINK, &symlink).await, Status::Io);
+    assert_eq!(status(rig, procedure::LINK, &(file, at(dir, b"link"))).await, Status::Io);
+    let rename = (at(root, b"old"), at(dir, b"moved"));
+    assert_eq!(status(rig, procedure::RENAME, &rename).await, Status::Io);
+    assert_eq!(status(rig, procedure::REMOVE, &at(dir, b"link")).await, Status::Io);
+    assert_eq!(status(rig, procedure::RMDIR, &at(dir, b"empty")).await, Status::Io);
+    // The system has it all.
+    let names = |path: &str| {
+        let entries = fs::read_dir(rig.tree().join(path)).expect("a directory");
+        let names = entries.map(|entry| entry.expect("a name").file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().expect("text")).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!([names("."), names("dir")], ["dir new symlink", "moved"]);
+}
+
 // RFC 1813 3.3.2-a.
 #[tokio::test(flavor = "multi_thread")]
 async fn attributes_are_set_and_guarded() {

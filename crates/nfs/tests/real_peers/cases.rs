@@ -165,12 +165,16 @@ fn failed_disk() {
     assert!(mkfs.status().expect("it starts").success());
     let image = image.to_str().expect("a path that is text");
     let _disk = Mounted::new(&["-o", "loop", image], served.clone());
-    // No room is left below.
-    let _ = fs::write(below.join("fill"), vec![0; 16 << 20]);
     let serving = serving(&served);
     within(&serving, async {
         let (nfs, root) = mounted(OURS, Path::new("/"), false).await;
-        let file = nfs.create(&root, b"f", 0o644).await.expect("the system has it");
+        let mut files = Vec::new();
+        for name in [b"f", b"d", b"s"] {
+            files.push(nfs.create(&root, name, 0o644).await.expect("it is on the disk"));
+        }
+        // No room is left below.
+        let _ = fs::write(below.join("fill"), vec![0; 16 << 20]);
+        let file = files[0];
         let data = vec![7; 1_000_000];
         let written = nfs.write(&file, 0, &data, Stable::Unstable).await;
         let verifier = written.expect("the system has it").verifier;
@@ -181,9 +185,8 @@ fn failed_disk() {
         // Another client that has written to the file: the system does not fail again.
         let again = nfs.commit(&file).await;
         assert!(again.as_ref().map_or_else(is_failed, |now| *now != verifier), "{again:?}");
-        for stable in [Stable::DataSync, Stable::FileSync] {
-            let file = nfs.create(&root, &[b'0' + stable as u8], 0o644).await.expect("it is made");
-            let written = nfs.write(&file, 0, &data, stable).await;
+        for (file, stable) in files[1..].iter().zip([Stable::DataSync, Stable::FileSync]) {
+            let written = nfs.write(file, 0, &data, stable).await;
             assert!(written.as_ref().is_err_and(is_failed), "{stable:?} {written:?}");
         }
     });

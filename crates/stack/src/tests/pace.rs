@@ -1,9 +1,6 @@
 //! Gaps between the frames to one destination: what they are for, and what they do not delay.
 
 use core::net::SocketAddr;
-use core::task::Waker;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Cidr, Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner};
 use device::busy::Busy;
@@ -12,8 +9,8 @@ use device::{mem, nic};
 use super::craft::Bench;
 use super::frag::{pattern, socket};
 use super::icmp::{BOTH, NOW, bench};
-use crate::pair::{End, PairConfig, end};
-use crate::{Armed, Event, GAP_MAX, GapError, UdpError, UdpHandle};
+use crate::pair::{End, PairConfig, VirtualClock, end};
+use crate::{Event, GAP_MAX, GapError, UdpError, UdpHandle};
 
 const GAP: Duration = Duration::from_micros(60);
 
@@ -26,39 +23,17 @@ fn host(bench: &Bench) -> Cidr {
 struct World {
     sender: End,
     receiver: End,
-    clock: Arc<AtomicU64>,
+    clock: VirtualClock,
 }
 
 impl World {
     fn new(version: IpVersion) -> World {
-        let clock = Arc::new(AtomicU64::new(1));
-        let read = clock.clone();
-        let now: nic::Clock = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
-        let (first, second) = nic::pair(&nic::Config::default(), now.clone()).expect("a link");
-        let second = Busy::new(second, Duration::from_micros(50), now);
+        let clock = VirtualClock::default();
+        let joined = nic::pair(&nic::Config::default(), clock.of_devices());
+        let (first, second) = joined.expect("a link");
+        let second = Busy::new(second, Duration::from_micros(50), clock.of_devices());
         let config = PairConfig { version, ..PairConfig::new([1988, 8]) };
         World { sender: end(&config, first, 1), receiver: end(&config, second, 2), clock }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
-    }
-
-    /// To the next event; `false` if there is none.
-    fn go_on(&mut self) -> bool {
-        let mut next = Instant::NEVER;
-        for end in [&mut self.sender, &mut self.receiver] {
-            end.stack.flush();
-            while end.stack.next_event().is_some() {}
-            next = next.min(end.stack.next_deadline());
-            match end.stack.arm(Waker::noop()) {
-                Armed::Ready => next = Instant::ZERO,
-                Armed::Until(at) => next = next.min(at),
-                Armed::All | Armed::Descriptors | Armed::NotAll => {}
-            }
-        }
-        self.clock.fetch_max(next.as_nanos(), Ordering::Relaxed);
-        next != Instant::NEVER
     }
 
     /// Write `count` times 8 KB; how many arrived, and how long the last took.
@@ -70,7 +45,7 @@ impl World {
         let data = pattern(8_192);
         let (mut sent, mut arrived, mut last) = (0, 0, Duration::ZERO);
         loop {
-            let now = self.now();
+            let now = self.clock.now();
             self.sender.stack.poll(now);
             while sent < count {
                 match self.sender.stack.udp_send(sender, to, &data, now) {
@@ -88,7 +63,7 @@ impl World {
                 arrived += 1;
                 last = now.since(Instant::from_nanos(1));
             }
-            if !self.go_on() {
+            if !self.clock.advance([&mut self.sender, &mut self.receiver]) {
                 assert_eq!(sent, count);
                 return (arrived, last);
             }

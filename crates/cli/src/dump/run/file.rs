@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use bpf::Filter;
 use pcap_file::pcap::{PcapReader, PcapTsResolution, RawPcapPacket};
 use pcap_file::pcapng::PcapNgReader;
@@ -21,6 +21,7 @@ use super::packet::{Link, Packet};
 use super::sections::{Bytes, Sections};
 use super::write::{Counted, Port};
 use super::{Next, Source};
+use crate::output::what_to_do_to_read;
 
 /// Packets in a row that the filter may reject before Ctrl-C is checked.
 const LOOKS: u32 = 4096;
@@ -73,7 +74,7 @@ impl Capture {
         let name = path.display().to_string();
         let opened: Box<dyn Read> = match name.as_str() {
             "-" => Box::new(io::stdin()),
-            _ => Box::new(File::open(path).with_context(|| format!("cannot read {name}"))?),
+            _ => Box::new(File::open(path).map_err(|error| cannot_read(&name, error))?),
         };
         Capture::of(name, opened, make)
     }
@@ -85,8 +86,16 @@ impl Capture {
         make: impl Fn(Link) -> Result<Filter> + 'static,
     ) -> Result<Capture> {
         let mut bytes: Bytes = Box::new(BufReader::with_capacity(1 << 20, opened));
-        let head = bytes.fill_buf().with_context(|| format!("cannot read {name}"))?;
-        let not_one = || format!("{name} is no capture: neither pcap nor pcapng");
+        let head = bytes.fill_buf().map_err(|error| cannot_read(&name, error))?;
+        if head.is_empty() {
+            bail!("{name} is no capture: it is empty (`wirespeed dump -w` and tcpdump write one)");
+        }
+        let not_one = || {
+            format!(
+                "{name} is no capture: neither pcap nor pcapng, as `wirespeed dump -w` and tcpdump \
+                 write them"
+            )
+        };
         let kind = if head.starts_with(&PCAPNG) {
             let reader =
                 PcapNgReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
@@ -165,12 +174,18 @@ impl Source for Capture {
     }
 }
 
+/// The system does not let a file be read.
+fn cannot_read(name: &str, error: io::Error) -> Error {
+    let what_to_do = what_to_do_to_read(&error);
+    Error::new(error).context(format!("cannot read {name}{what_to_do}"))
+}
+
 /// The message when a file cannot be read any further.
 fn damaged(name: &str, count: u64) -> impl Fn() -> String {
     move || {
         format!(
-            "{name}, behind packet {count}: the file is cut off or damaged from here on (what is \
-             before can be written to another with -w)"
+            "{name}, behind packet {count}: the file is cut off or damaged from here on \
+             (`wirespeed dump -r {name} -w OTHER` writes what is before to another)"
         )
     }
 }

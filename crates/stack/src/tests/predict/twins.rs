@@ -30,7 +30,8 @@ impl Twins {
         let bench = |on: bool| {
             let mut config = config.clone();
             let switches = config.stack.switches.with(Switch::Predict, on);
-            config.stack.switches = switches.with(Switch::Stamp, on).with(Switch::Alone, on);
+            config.stack.switches =
+                switches.with(Switch::Stamp, on).with(Switch::OutputFastPath, on);
             let mut bench = Bench::new(&config);
             let local = bench.listen_at(80);
             let listener = bench.stack.tcp_listen(local, listen.clone()).expect("free");

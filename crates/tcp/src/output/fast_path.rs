@@ -1,9 +1,9 @@
-//! A connection that has one segment to send, or a few (a request, a reply, an ACK), with the usual
-//! header.
+//! The fast path of output: a connection that has one segment to send, or a few (a request, a
+//! reply, an ACK), with the usual header.
 //!
 //! Called by: `stack/tx.rs`, before `next`, which would send the same segment. A single check
 //! covers every unusual condition; if it fails, or if there are many segments, the caller uses
-//! `next`. Switch `alone` turns this off; a differential test compares both.
+//! `next`. Switch `output-fast-path` turns this off; a differential test compares both.
 
 use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -21,7 +21,7 @@ use crate::state::State;
 use crate::tcb::Tcb;
 
 /// A segment whose headers are not written yet.
-pub struct Alone {
+pub struct FastSegment {
     /// Its payload.
     pub m: Mbuf,
     /// Its TCP header without the checksum.
@@ -46,7 +46,7 @@ pub fn has_few(tcb: &Tcb) -> bool {
 /// Send what `tcb` has to send next, if that is an ordinary segment. `None`: nothing is changed,
 /// use [`super::next`].
 #[inline(always)]
-pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
+pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
     const UNUSUAL: u16 =
         Marks::SHUT_WRITE | Marks::FIN_SENT | Marks::PATH_SEARCH | Marks::PATH_NEWS | Marks::CORK;
     let usual = tcb.marks.0 & (UNUSUAL | Marks::TIMESTAMPS) == Marks::TIMESTAMPS
@@ -80,7 +80,7 @@ pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
     ack_went_out(tcb);
     let is_last = tcb.sendq.unsent_count() == 0;
     tcb.todo.clear(if is_last { Todo::OUTPUT } else { 0 });
-    Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum, is_last })
+    Some(FastSegment { m, header, payload, pseudo: tcb.pseudo_sum, is_last })
 }
 
 /// The first unsent piece, if the windows and Nagle admit it whole; if it is not the last, it has
