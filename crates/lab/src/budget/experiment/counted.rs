@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::code::Code;
-use super::stage::{Stage, of_symbol};
+use profile::{Code, Stage, of_symbol};
+
 use super::work::{Role, Work};
 use crate::Error;
 
