@@ -226,12 +226,6 @@ pub enum Error {
     Failed(String),
 }
 
-impl From<profile::Error> for Error {
-    fn from(error: profile::Error) -> Error {
-        Error::Failed(error.to_string())
-    }
-}
-
 /// The input of an experiment.
 pub struct Run<'a> {
     /// The options common to all or several experiments.

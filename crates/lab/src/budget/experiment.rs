@@ -209,11 +209,16 @@ impl Measured {
     }
 }
 
+/// The profiler says what helps.
+fn failed(error: profile::Error) -> Error {
+    Error::Failed(error.to_string())
+}
+
 /// A sampler of this thread, and its code.
 fn sampling(hz: u64) -> Result<(Sampler, Code), Error> {
-    let code = Code::of(None)?;
+    let code = Code::of(None).map_err(failed)?;
     let mut sampler = Sampler::new(Pace { hz, ring_bytes: RING_BYTES });
-    sampler.add(0, &Event::ALL, false)?;
+    sampler.add(0, &Event::ALL, false).map_err(failed)?;
     Ok((sampler, code))
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant as Clock};
 use profile::{Code, Event, Sampler, Stage};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::failed;
 use super::work::{Role, Work};
 use crate::Error;
 
@@ -61,7 +62,7 @@ pub(super) fn round(
     marks.clear();
     let mut packets = 0.0;
     if let Some((sampler, _)) = &mut sampler {
-        sampler.begin()?;
+        sampler.begin().map_err(failed)?;
     }
     let (begun, before_ns) = (Clock::now(), ns(ClockId::ThreadCPUTime));
     while begun.elapsed() < length && marks.len() < MARKS_MAX {
@@ -73,7 +74,7 @@ pub(super) fn round(
     let mut stages = [Costs::default(); Role::ALL.len()];
     let mut samples = 0;
     if let Some((sampler, code)) = &mut sampler {
-        sampler.pause()?;
+        sampler.pause().map_err(failed)?;
         sampler.take(|sample| {
             let at = marks.partition_point(|(begun, _)| *begun <= sample.time_ns);
             let role = at.checked_sub(1).and_then(|at| marks.get(at)).and_then(|(_, role)| *role);
