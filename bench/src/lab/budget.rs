@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use lab::budget::{self, live};
+use lab::budget;
 
 use crate::drive::Bulk;
 use crate::harness::{Bench, Figure, paired};
-use crate::measure::{Measurement, median, pin};
+use crate::measure::{Measurement, median, pin, thread_cpu_s};
 use crate::{memory, ours};
 
 /// `predicted-segment-1500` of docs/icount-baseline.json before there was a budget.
@@ -23,17 +24,20 @@ pub(super) fn instrumentation_off(_: &Bench) -> Result<Figure> {
     Ok(Figure { value: now / BEFORE, samples: vec![now], note })
 }
 
-/// Throughput lost while this thread is looked at, in percent: pairs of a run with and one without.
-/// The one who looks is on the other core, as `show budget` is.
+/// Bytes in a second of processor time lost while this thread is looked at, in percent: pairs of a
+/// run with and one without. Interrupts that take samples are time of the thread; what else the
+/// machine does is not. The one who looks is on the other core, as `show budget` is.
 pub(super) fn live(b: &Bench) -> Result<Figure> {
     // Short ones, because other load on the machine changes the speed by more than a look does.
     let (pairs, seconds) = (5 * b.pairs, b.seconds / 5.0);
-    let mut samples_taken = 0;
-    let plain = || bytes_per_s(&ours::bulk(Bulk::default(), seconds)?);
+    let (mut samples_taken, mut used_s, mut looked_s) = (0, 0.0, 0.0);
+    let plain = || bytes_per_cpu_s(&ours::bulk(Bulk::default(), seconds)?);
     let looked_at = || {
-        let (measured, seen) = while_looked_at(b, || ours::bulk(Bulk::default(), seconds))?;
-        samples_taken += seen.samples;
-        bytes_per_s(&measured)
+        let (measured, looked) = while_looked_at(b, || ours::bulk(Bulk::default(), seconds))?;
+        samples_taken += looked.samples;
+        used_s += looked.cpu_s;
+        looked_s += looked.wall_s;
+        bytes_per_cpu_s(&measured)
     };
     plain()?;
     let ratios = paired(pairs, looked_at, plain)?;
@@ -44,8 +48,10 @@ pub(super) fn live(b: &Bench) -> Result<Figure> {
     let quarter = sorted.len() / 4;
     let note = format!(
         "a bulk transfer in memory, MTU 1500, both ends on one thread, {} samples a second of it; \
-         {samples_taken} samples in all; half of the {} pairs are between {:.2} and {:.2} %",
-        live::HZ,
+         bytes in a second of its processor time; {samples_taken} samples in all; who looks used \
+         {:.2} % of the other core; half of the {} pairs are between {:.2} and {:.2} %",
+        profile::HZ,
+        used_s / looked_s * 100.0,
         samples.len(),
         sorted[quarter],
         sorted[sorted.len() - 1 - quarter]
@@ -53,54 +59,67 @@ pub(super) fn live(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-fn bytes_per_s(measured: &Measurement) -> Result<f64> {
-    ensure!(measured.wall_s > 0.0, "no time passed");
-    Ok(measured.bytes as f64 / measured.wall_s)
+fn bytes_per_cpu_s(measured: &Measurement) -> Result<f64> {
+    ensure!(measured.cpu_s > 0.0, "no time was used");
+    Ok(measured.bytes as f64 / measured.cpu_s)
+}
+
+/// What a look took, and what it cost the thread that looked.
+struct Looked {
+    samples: u64,
+    cpu_s: f64,
+    wall_s: f64,
 }
 
 /// Work of this thread, looked at by another.
-fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T, live::Seen)> {
+fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T, Looked)> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let (is_done, (begun, begins)) = (AtomicBool::new(false), mpsc::channel());
     let both = b.cores.both();
     thread::scope(|scope| {
         let looking = scope.spawn(|| {
             pin(&both)?;
+            let (started, cpu_s) = (Instant::now(), thread_cpu_s());
             let begun = move || {
                 // Nobody waits any more if the work failed.
                 let _ = begun.send(());
             };
             let stop = |_| is_done.load(Ordering::Relaxed);
-            live::look(std::process::id(), Some(&[thread]), begun, &stop)
-                .map_err(|error| anyhow!(error))
+            let look = profile::look(std::process::id(), Some(&[thread]), begun, &stop)?;
+            let cpu_s = thread_cpu_s() - cpu_s;
+            let wall_s = started.elapsed().as_secs_f64();
+            anyhow::Ok(Looked { samples: look.samples(), cpu_s, wall_s })
         });
         // If it could not begin it ends, and says why.
         let done = begins.recv().ok().map(|()| work());
         is_done.store(true, Ordering::Relaxed);
-        let seen = looking.join().map_err(|_| anyhow!("the look panicked"))??;
-        Ok((done.context("the look did not begin")??, seen))
+        let looked = looking.join().map_err(|_| anyhow!("the look panicked"))??;
+        Ok((done.context("the look did not begin")??, looked))
     })
 }
 
-/// How far the stages' sum is from what the clock says: the worst role, at 1,500 bytes.
+/// How far the stages' sum is from the processor time that the thread used meanwhile: the worst
+/// role, at 1,500 bytes. All rounds count together, because one has few samples.
 pub(super) fn distance(b: &Bench) -> Result<Figure> {
     const BYTES: usize = 1_500;
-    let (rounds, seconds) = if b.is_quick { (5, 0.1) } else { (15, 0.2) };
-    let sums = budget::sums(rounds, seconds)?;
-    let far = |sum: &budget::Sum| (median(&sum.ratios) - 1.0).abs();
-    let at = sums.iter().filter(|sum| sum.bytes == BYTES);
-    let worst = at.max_by(|a, b| far(a).total_cmp(&far(b))).context("nothing was measured")?;
-    let said = sums
-        .iter()
-        .map(|sum| format!("{} {} B {:.3}", sum.role.name(), sum.bytes, median(&sum.ratios)));
-    let said: Vec<String> = said.collect();
-    let rest = sums.iter().filter(|sum| sum.bytes == BYTES).map(|sum| sum.rest * 100.0);
+    let (rounds, seconds) = if b.is_quick { (15, 0.2) } else { (40, 0.25) };
+    let sums = budget::sums(BYTES, rounds, seconds)?;
+    let far = |sum: &budget::Sum| (sum.ratio - 1.0).abs();
+    let by_distance = |a: &&budget::Sum, b: &&budget::Sum| far(a).total_cmp(&far(b));
+    let worst = sums.iter().max_by(by_distance).context("nothing was measured")?;
+    let said: Vec<String> =
+        sums.iter().map(|sum| format!("{} {:.3}", sum.role.name(), sum.ratio)).collect();
+    let rest = sums.iter().map(|sum| sum.rest * 100.0);
+    let added: Vec<f64> = sums.iter().flat_map(|sum| sum.added.iter().copied()).collect();
     let note = format!(
-        "the {} at {BYTES} bytes; sum over clock: {}; of the sums at {BYTES} bytes at most {:.1} % \
-         is code of no stage",
+        "the {} at {BYTES} bytes; sum over the thread's processor time in the same {rounds} \
+         rounds: {}; {} samples; at most {:.1} % of a sum is code of no stage; beside rounds \
+         without samples a packet costs {:.1} % more",
         worst.role.name(),
         said.join(", "),
-        rest.fold(0.0, f64::max)
+        worst.samples,
+        rest.fold(0.0, f64::max),
+        median(&added) * 100.0
     );
     let samples = worst.ratios.iter().map(|ratio| (ratio - 1.0).abs()).collect();
     Ok(Figure { value: far(worst), samples, note })

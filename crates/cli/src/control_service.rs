@@ -21,13 +21,13 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::thread::sleep;
 
+use live::Feed;
 use router::users::Users;
 use rustix::event::PollFlags;
 use wirespeed::base::Limit;
 use wirespeed::control::{self, ControlError, Message, Reply, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
-use crate::live::{self, Feed};
 use crate::running::{Answer, Call, Program, Question, Refusal};
 
 pub(crate) use mailbox::Mailbox;

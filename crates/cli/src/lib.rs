@@ -7,17 +7,17 @@
 //! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
 //! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such
 //! a stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
-//! running program (`running`) and the answers (`control_service`), the page of a running program
-//! (`live`), printing (`output`).
+//! running program (`running`) and the answers (`control_service`), where the page of a running
+//! program is (`http`), printing (`output`).
 
 mod args;
 mod clock;
 mod control_service;
 mod dump;
 mod explain;
+mod http;
 mod ip;
 mod lab;
-mod live;
 #[cfg(target_os = "linux")]
 mod names;
 mod nc;

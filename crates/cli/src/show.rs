@@ -18,7 +18,6 @@
 //! "stalled_cycles", "samples", "bar"}`.
 
 mod args;
-#[cfg(target_os = "linux")]
 mod budget;
 mod fib;
 mod filter;
@@ -38,7 +37,6 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let document = run::document(args)?;
     let text = match args.json {
         true => report::json(&document)?,
-        #[cfg(target_os = "linux")]
         false if args.is_budget() => budget::text(&document),
         false if args.is_full() => full::text(&document),
         false if args.is_lookup() => fib::text(&document),

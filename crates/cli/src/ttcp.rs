@@ -23,11 +23,11 @@ pub(crate) mod values;
 mod wrap;
 
 use anyhow::{Result, anyhow, bail};
+use live::{Http, Live};
 
 pub(crate) use args::Args;
 
 use crate::clock::Interrupt;
-use crate::live::{Http, Live};
 use crate::{Outcome, Usage, output};
 use plan::Plan;
 use report::host::Found;
@@ -58,7 +58,7 @@ fn live(args: &Args) -> Result<Option<Live>> {
                 .to_owned()
         ));
     }
-    args.live.http.map(Live::bind).transpose()
+    Ok(args.live.http.map(Live::bind).transpose()?)
 }
 
 /// Between two stacks in memory; `true` if Ctrl-C ended it early.

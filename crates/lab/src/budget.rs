@@ -3,43 +3,23 @@
 //! tables say whose code a sample is in
 //! ([docs/decisions/0095](../../../docs/decisions/0095-budget.md)).
 //!
-//! Called by: the lab; `wirespeed show budget`, which samples a running program ([`live`]); the
-//! benchmarks.
+//! Called by: the lab; the benchmarks. The crate `profile` samples.
 
-#[cfg(target_os = "linux")]
-mod code;
-#[cfg(target_os = "linux")]
-mod counted;
-#[cfg(target_os = "linux")]
-mod estimate;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 #[cfg(target_os = "linux")]
 mod experiment;
-#[cfg(target_os = "linux")]
-pub mod live;
-#[cfg(target_os = "linux")]
-mod results;
-#[cfg(target_os = "linux")]
-mod round;
-#[cfg(target_os = "linux")]
-mod sampler;
-#[cfg(target_os = "linux")]
-mod stage;
-#[cfg(target_os = "linux")]
-mod work;
 
-#[cfg(target_os = "linux")]
+#[cfg(not(target_os = "linux"))]
+use elsewhere as experiment;
+
 pub(crate) use experiment::run;
 #[cfg(target_os = "linux")]
-pub use experiment::{Sum, sums};
-#[cfg(target_os = "linux")]
-pub use sampler::Event;
-#[cfg(target_os = "linux")]
-pub use stage::{Kind, Stage};
-#[cfg(target_os = "linux")]
-pub use work::Role;
+pub use experiment::{Role, Sum, sums};
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is sampled"))]
 pub(crate) struct Options {
     /// Seconds of a round
     #[arg(long, value_name = "S")]
@@ -50,14 +30,4 @@ pub(crate) struct Options {
     /// Work to be counted from outside, and nothing else
     #[arg(long, hide = true)]
     counted: bool,
-}
-
-/// Only Linux samples threads for us.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn run(
-    _matches: &clap::ArgMatches,
-    _run: &crate::Run<'_>,
-) -> Result<crate::Report, crate::Error> {
-    let _ = |options: Options| (options.seconds, options.hz, options.counted);
-    Err(crate::Error::Failed("the budget is sampled by Linux: run it there".to_owned()))
 }

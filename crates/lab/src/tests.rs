@@ -48,7 +48,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("tap --bytes 10000", 6 * 12, "ns", 6),
         ("pps", 2 * 6, "pps", 0),
         ("ablate", 8 + 28, "effect", 0),
-        ("budget", 3 * 14, "ns", 0),
+        ("budget", 3 * 15, "ns", 0),
         ("livelock", 8, "delivered_pps", 0),
         ("forward", 4 * 10, "ns", 0),
         ("storm", 4, "per_original", 0),

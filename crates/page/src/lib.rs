@@ -1,10 +1,15 @@
-//! What the web pages share: the plots' library, the colours in light and dark, and escaped text.
+//! What the web pages share: the plots' library, the colours in light and dark, escaped text, and
+//! what a policy calls the scripts and styles of a page.
 //!
 //! Called by: the lab's report, the live page, pages of captures. A page is one file that needs no
 //! network: all of this is put into it.
 //!
 //! The library is uPlot 1.6.32 (MIT, `assets/uplot.LICENSE`): lines, points and bars on a canvas,
 //! with hover and zoom.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
 
 /// uPlot, which defines `uPlot`.
 pub const UPLOT_JS: &str = include_str!("../assets/uplot.min.js");
@@ -35,9 +40,22 @@ pub fn json_in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
+/// What a Content-Security-Policy calls a script or a style that stands in the page: by its hash,
+/// so that a browser runs this one and no other (Content Security Policy Level 3, section 2.3.1).
+pub fn policy_source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As `openssl dgst -sha256 -binary | base64` has it.
+    #[test]
+    fn a_script_is_called_by_its_hash() {
+        let expected = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='";
+        assert_eq!(policy_source("alert('Hello, world.');"), expected);
+    }
 
     #[test]
     fn nothing_of_a_text_is_read_as_html() {

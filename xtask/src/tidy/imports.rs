@@ -42,6 +42,8 @@ const LAW: &[(&str, May)] = &[
     ("host", Only(&["base"])),
     ("router", Only(&["base", "device", "stack", "net"])),
     ("page", Only(&[])),
+    ("live", Only(&["base", "tcp", "net", "stack", "page"])),
+    ("profile", Only(&[])),
     ("wirespeed", Everything),
     ("lab", Everything),
     ("cli", Everything),

@@ -8,7 +8,6 @@ use serde_json::json;
 use wirespeed::{Budget, Stack};
 
 use super::{change, lookup, rows, rules, taps};
-use crate::live;
 use crate::running::{Answer, Change, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.

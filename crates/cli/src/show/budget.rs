@@ -1,5 +1,5 @@
 //! `wirespeed show budget`: where a running program's processor time goes, stage by stage. Its
-//! threads are sampled from outside (`lab::budget::live`); the packets are from its counters,
+//! threads are sampled from outside (`profile::look`); the packets are from its counters,
 //! before and after.
 //!
 //! Called by: `run.rs`, and `show.rs` for the text.
@@ -7,9 +7,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
-use lab::budget::Event;
-use lab::budget::live::{Part, Seen, look};
+use anyhow::{Result, bail};
+use profile::{Event, Part, Seen, look};
 use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
@@ -29,11 +28,10 @@ pub(super) fn ask(client: &mut Client, program: &Program, seconds: f64) -> Resul
     let interrupt = Interrupt::install()?;
     let length = Duration::from_secs_f64(seconds);
     let before = packets(client, program)?;
-    let seen = look(program.pid, None, || {}, &|passed| passed >= length || interrupt.noted());
-    let seen = seen.map_err(|error| anyhow!(error))?;
+    let looked = look(program.pid, None, || {}, &|passed| passed >= length || interrupt.noted())?;
     // The program may have ended meanwhile; then the packets are not known.
     let after = packets(client, program).ok();
-    Ok(budget(&seen, after.map(|after| after.saturating_sub(before))))
+    Ok(budget(&looked.seen()?, after.map(|after| after.saturating_sub(before))))
 }
 
 /// Frames received or sent so far, whichever are more: to a program with both ends, or a router,

@@ -11,10 +11,8 @@ use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::args::Args;
-#[cfg(target_os = "linux")]
-use super::budget::ask as ask_budget;
-use super::fib;
 use super::filter::Filter;
+use super::{budget, fib};
 use crate::Usage;
 use crate::running::{Program, Question, Section, TIMEOUT, ask, find, whole};
 
@@ -23,13 +21,13 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 
 /// The document for the command line.
 pub(super) fn document(args: &Args) -> Result<Value> {
-    let (filter, fib, budget) = (args.filter()?, args.fib()?, args.budget()?);
+    let (filter, fib, budget_s) = (args.filter()?, args.fib()?, args.budget()?);
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
-    if let Some(seconds) = budget {
-        let budget = ask_budget(&mut client, &program, seconds)?;
+    if let Some(seconds) = budget_s {
+        let budget = budget::ask(&mut client, &program, seconds)?;
         return Ok(json!({
             "tool": "show",
             "version": env!("CARGO_PKG_VERSION"),
@@ -75,12 +73,6 @@ pub(super) fn document(args: &Args) -> Result<Value> {
 
 fn about(program: &Program) -> Value {
     json!({ "pid": program.pid, "command": program.command, "version": program.version })
-}
-
-/// Only Linux samples threads for us.
-#[cfg(not(target_os = "linux"))]
-fn ask_budget(_client: &mut Client, _program: &Program, _seconds: f64) -> Result<Value> {
-    bail!("the budget is sampled by Linux: run it there")
 }
 
 /// What the shards of one host counted together, of the sections that count.

@@ -181,7 +181,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = MEASURE)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) live: crate::live::Args,
+    pub(super) live: crate::http::Args,
     /// Write every frame of the device to a pcapng file
     #[arg(long, value_name = "FILE", requires = "dev", help_heading = MEASURE,
           hide_short_help = true)]

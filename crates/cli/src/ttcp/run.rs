@@ -3,6 +3,7 @@
 //! Called by: `ttcp.rs`, which prints the result.
 
 use anyhow::{Error, Result, anyhow};
+use live::Live;
 
 use super::args::{Args, OnOff};
 use super::errors::NoAnswer;
@@ -13,9 +14,8 @@ use super::wrap::Wrapped;
 use super::{ends, host, one_thread, two_threads};
 use crate::clock::Interrupt;
 use crate::control_service::ControlService;
-use crate::live::Live;
-use crate::output;
 use crate::outside::{self, Outside, Settings};
+use crate::{http, output};
 
 /// Between two stacks in memory.
 pub(super) fn in_memory(
@@ -72,7 +72,7 @@ fn control(live: Option<Live>) -> Result<ControlService> {
     let mut control = ControlService::open("ttcp");
     if let Some(live) = live {
         output::err(&live.says());
-        control.feed(live.serve("ttcp", None)?);
+        control.feed(live.serve(http::program("ttcp"), None)?);
     }
     Ok(control)
 }

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(value_name = "CONFIG.toml", required_unless_present = "worker")]
     pub(super) config: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) live: crate::live::Args,
+    pub(super) live: crate::http::Args,
     /// Say what is wrong with the configuration, and end
     #[arg(long)]
     pub(super) check: bool,

@@ -23,7 +23,6 @@ use wirespeed::{Duration, Instant, Stack, StackConfig};
 
 use super::report;
 use crate::control_service::ControlService;
-use crate::live as live_page;
 
 /// How often the control socket is looked at while it has something to do.
 const TICK: Duration = Duration::from_millis(50);
@@ -56,7 +55,7 @@ pub(super) struct Engine {
 impl Engine {
     /// Begin without ports; `config` decides what cannot change later. `page` is the live page, if
     /// it is to be served.
-    pub(super) fn begin(config: &Config, page: Option<live_page::Live>) -> Result<Engine> {
+    pub(super) fn begin(config: &Config, page: Option<::live::Live>) -> Result<Engine> {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
@@ -78,7 +77,7 @@ impl Engine {
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
         if let Some(page) = page {
-            control.feed(page.serve("up", Some(&shards))?);
+            control.feed(page.serve(crate::http::program("up"), Some(&shards))?);
         }
         let alarm = Alarm::new().context("cannot make an event descriptor")?;
         shards.nets().iter().try_for_each(|net| net.wake_for_polled(alarm.waker().clone()))?;

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use live::Live;
 use router::accounts::Accounts;
 use router::config::Config;
 use router::devices::{Granted, Opener};
@@ -26,7 +27,6 @@ use sd_notify::NotifyState;
 use super::report::{error, warning};
 use super::worker::{self, Privileges};
 use crate::Outcome;
-use crate::live::Live;
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);

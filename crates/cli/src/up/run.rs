@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use live::{Http, Live};
 use router::accounts::Accounts;
 use router::config::{BYTES_MAX, Config};
 use router::devices::Opener;
@@ -24,7 +25,6 @@ use signal_hook::low_level::pipe;
 
 use super::parent::{Opened, Parent, start, tell};
 use super::report::{error, info, summary, warning};
-use crate::live::{Http, Live};
 use crate::{Outcome, Usage, output};
 
 /// Look whether a file is valid.

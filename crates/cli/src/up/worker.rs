@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use live::Live;
 use router::accounts::Accounts;
 use router::config::{BYTES_MAX, Config};
 use router::orders::{self, Order, Report};
@@ -20,7 +21,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::engine::{Engine, Granted};
 use super::report;
 use crate::Outcome;
-use crate::live::Live;
 
 /// What the process does with its privileges.
 #[derive(Clone, Copy, PartialEq, Eq)]

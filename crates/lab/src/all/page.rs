@@ -1,12 +1,15 @@
 //! The page of `lab all`: one file that needs no network. A heading for each experiment, its
 //! question; what it shows, its plot, its table, its notes, the command that made it.
 //!
+//! A browser runs the scripts and styles that stand in it and nothing else: its policy has their
+//! hashes.
+//!
 //! Called by: `all`. Plots are drawn by `assets/report.js` with uPlot from the data in the element
 //! `plots`; the element `manifest` says for programs what is on the page.
 
 use std::fmt::Write as _;
 
-use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script};
+use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script, policy_source};
 use serde_json::Value;
 
 use super::ended::{End, Ended};
@@ -22,14 +25,18 @@ const JS: &str = include_str!("../../assets/report.js");
 /// The file. Writing into a string cannot fail.
 pub(super) fn html(all: &All) -> String {
     let mut out = String::new();
+    let style = [UPLOT_CSS, THEME_CSS, CSS].concat();
     let _ = write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
-         <title>wirespeed lab, {}</title>\n<style>{UPLOT_CSS}{THEME_CSS}{CSS}</style>\n</head>\n\
+         style-src {}; script-src {} {}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <title>wirespeed lab, {}</title>\n<style>{style}</style>\n</head>\n\
          <body>\n",
+        policy_source(&style),
+        policy_source(UPLOT_JS),
+        policy_source(JS),
         escaped(&all.date)
     );
     header(all, &mut out);

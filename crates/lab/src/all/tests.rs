@@ -104,6 +104,33 @@ fn the_page_has_all_experiments_with_how_they_ended() {
     assert_eq!(plots[0]["axis"], "</script>");
 }
 
+/// What stands in the elements `<name>`, without attributes: data is in others.
+fn inline<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    let parts = html.split(begin.as_str()).skip(1);
+    parts.map(|part| part.split_once(end.as_str()).expect("its end").0).collect()
+}
+
+#[test]
+fn the_policy_of_the_page_has_the_hash_of_each_script_and_style() {
+    let html = page::html(&all(vec![ended(0, |e| End::Done(Box::new((report(), envelope(e)))))]));
+    let (_, policy) = html.split_once("Content-Security-Policy\" content=\"").expect("a policy");
+    let (policy, _) = policy.split_once('"').expect("its end");
+    for (element, directive, count) in [("script", "script-src", 2), ("style", "style-src", 1)] {
+        let sources = policy.split("; ").find_map(|part| part.strip_prefix(directive));
+        let sources: Vec<&str> = sources.expect(directive).split_whitespace().collect();
+        let texts = inline(&html, element);
+        let hashes: Vec<String> = texts.iter().map(|text| ::page::policy_source(text)).collect();
+        assert_eq!(sources, hashes, "{element}");
+        assert_eq!(hashes.len(), count, "{element}");
+    }
+    // The policy forbids these, and a browser would complain.
+    let (body, _) = html.split_once("<script>").expect("the scripts are last");
+    for forbidden in ["style=", "onclick=", "onload=", "javascript:"] {
+        assert!(!body.contains(forbidden), "{forbidden}");
+    }
+}
+
 #[test]
 fn the_document_has_the_document_of_each() {
     let all = all(vec![

@@ -1,64 +1,90 @@
 //! The experiment: rounds with samples and rounds without, in turn, over roles and sizes.
 //!
-//! Called by: the lab and the benchmarks.
+//! Called by: the lab and the benchmarks. `work` is what is measured, `round` a part of a second of
+//! it; `counted` has instructions of a simulator; `results` says what may be concluded.
+
+mod counted;
+mod mean;
+mod results;
+mod round;
+mod work;
 
 use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
+use profile::{Code, Event, Pace, Sampler, Stage};
 
-use super::code::Code;
-use super::counted::{self, Counted};
-use super::results;
-use super::round::{Costs, Round, round};
-use super::sampler::{Event, Pace, Sampler};
-use super::work::{Role, SIZES, Work};
-use super::{Options, Stage};
+use super::Options;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::{Error, Run};
+use counted::Counted;
+use round::{Costs, Round, round};
+use work::{SIZES, Work};
+
+pub use work::Role;
 
 /// Packets of a role and a size, and what they cost in each round.
-pub(super) struct Case {
-    pub(super) role: Role,
+struct Case {
+    role: Role,
     /// Bytes of a packet, with its IP header.
-    pub(super) size: usize,
-    /// ns a packet by the clock, of rounds without samples.
-    pub(super) clock_ns: Vec<f64>,
-    /// Cost a packet by stage, of rounds with samples.
-    pub(super) sampled: Vec<Costs>,
+    size: usize,
+    /// ns a packet of rounds without samples.
+    unsampled_ns: Vec<f64>,
+    /// ns a packet of rounds with samples, by the clock.
+    clock_ns: Vec<f64>,
+    /// Cost a packet of the same rounds, by stage.
+    sampled: Vec<Costs>,
 }
 
 impl Case {
+    fn new((role, size): (Role, usize)) -> Case {
+        let (unsampled_ns, clock_ns) = (Vec::new(), Vec::new());
+        Case { role, size, unsampled_ns, clock_ns, sampled: Vec::new() }
+    }
+
     /// The stages' ns together, of each round with samples.
-    pub(super) fn sums_ns(&self) -> impl Iterator<Item = f64> + '_ {
+    fn sums_ns(&self) -> impl Iterator<Item = f64> + '_ {
         self.sampled.iter().map(|costs| costs[Event::Time as usize].iter().sum())
     }
 
-    /// The stages together over the clock, in the round with samples and that beside it.
-    pub(super) fn ratios(&self) -> Vec<f64> {
+    /// The stages together over the clock, in each round with samples.
+    fn ratios(&self) -> Vec<f64> {
         self.sums_ns().zip(&self.clock_ns).map(|(sum, clock)| sum / clock).collect()
+    }
+
+    /// The same of all rounds together: a round has few samples.
+    fn ratio(&self) -> Option<f64> {
+        let clock: f64 = self.clock_ns.iter().sum();
+        (clock > 0.0).then(|| self.sums_ns().sum::<f64>() / clock)
+    }
+
+    /// What the samples add to the cost, as a share of it, in each pair of rounds.
+    fn added(&self) -> Vec<f64> {
+        let pairs = self.clock_ns.iter().zip(&self.unsampled_ns);
+        pairs.map(|(with, without)| with / without - 1.0).collect()
     }
 }
 
 /// All that was measured.
-pub(super) struct Measured {
-    pub(super) cases: Vec<Case>,
+struct Measured {
+    cases: Vec<Case>,
     /// Rounds that were asked for, with and without samples.
-    pub(super) rounds: usize,
-    pub(super) seconds: f64,
-    pub(super) hz: u64,
-    pub(super) samples: u64,
-    pub(super) lost: u64,
+    rounds: usize,
+    seconds: f64,
+    hz: u64,
+    samples: u64,
+    lost: u64,
     /// What was sampled; none if nothing could be.
-    pub(super) events: Vec<Event>,
+    events: Vec<Event>,
     /// Why nothing could be sampled.
-    pub(super) refused: Option<String>,
+    refused: Option<String>,
     /// Instructions counted by a simulator, if the processor does not count them.
-    pub(super) counted: Option<Result<Vec<Counted>, String>>,
+    counted: Option<Result<Vec<Counted>, String>>,
 }
 
 impl Measured {
-    pub(super) fn case(&self, role: Role, size: usize) -> Option<&Case> {
+    fn case(&self, role: Role, size: usize) -> Option<&Case> {
         self.cases.iter().find(|case| case.role == role && case.size == size)
     }
 }
@@ -87,7 +113,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         return Err(Error::Usage("--hz takes 10 to 20000".to_owned()));
     }
     let rounds = if run.common.quick { 4 } else { 15 };
-    let mut measured = measure(rounds, seconds, options.hz, &|| run.is_stopped())?;
+    let mut measured = measure(&SIZES, rounds, seconds, options.hz, &|| run.is_stopped())?;
     let has_instructions = measured.events.contains(&Event::Instructions);
     if !has_instructions && measured.refused.is_none() && !run.is_stopped() {
         let sizes: &[usize] = if run.common.quick { &[116, 1_500, 9_000] } else { &SIZES };
@@ -97,16 +123,19 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(&measured))
 }
 
-/// Two kinds of work at all sizes, `rounds` times with samples and as often without.
+/// Two kinds of work at these sizes, `rounds` times with samples and as often without.
 fn measure(
+    sizes: &[usize],
     rounds: usize,
     seconds: f64,
     hz: u64,
     stop: &dyn Fn() -> bool,
 ) -> Result<Measured, Error> {
-    let case = |role, size| Case { role, size, clock_ns: Vec::new(), sampled: Vec::new() };
+    let of_all = |roles: &[Role]| -> Vec<(Role, usize)> {
+        roles.iter().flat_map(|&role| sizes.iter().map(move |&size| (role, size))).collect()
+    };
     let mut measured = Measured {
-        cases: Role::ALL.iter().flat_map(|&role| SIZES.map(|size| case(role, size))).collect(),
+        cases: of_all(&Role::ALL).into_iter().map(Case::new).collect(),
         rounds,
         seconds,
         hz,
@@ -129,20 +158,19 @@ fn measure(
     if let Some((sampler, _)) = &sampling {
         measured.events = sampler.events().collect();
     }
-    let kinds = [Role::Sender, Role::Forwarder];
-    let all = kinds.iter().flat_map(|&role| SIZES.map(|size| (role, size)));
     let mut works = Vec::new();
-    for (role, size) in all {
+    for (role, size) in of_all(&[Role::Sender, Role::Forwarder]) {
         let mut work = Work::new(role, size)?;
         work.warm_up()?;
         works.push((size, work));
     }
-    let mut progress = Progress::new(rounds * works.len());
+    let kinds = works.len();
+    let mut progress = Progress::new(rounds * kinds);
     let length = Duration::from_secs_f64(seconds);
     let mut marks = Vec::new();
     for at in 0..rounds {
         for (done, (size, work)) in works.iter_mut().enumerate() {
-            progress.at(at * 2 * SIZES.len() + done);
+            progress.at(at * kinds + done);
             let mut pair = [at % 2 == 0, at % 2 == 1];
             if sampling.is_none() {
                 pair = [false; 2];
@@ -170,19 +198,27 @@ impl Measured {
             let case = cases.find(|case| case.role == role && case.size == size);
             if let (Some(case), Some(cost)) = (case, cost) {
                 match is_sampled {
-                    true => case.sampled.push(cost.stages),
-                    false => case.clock_ns.push(cost.clock_ns),
+                    true => {
+                        case.clock_ns.push(cost.clock_ns);
+                        case.sampled.push(cost.stages);
+                    }
+                    false => case.unsampled_ns.push(cost.clock_ns),
                 }
             }
         }
     }
 }
 
+/// The profiler says what helps.
+fn failed(error: profile::Error) -> Error {
+    Error::Failed(error.to_string())
+}
+
 /// A sampler of this thread, and its code.
 fn sampling(hz: u64) -> Result<(Sampler, Code), Error> {
-    let code = Code::of(None)?;
+    let code = Code::of(None).map_err(failed)?;
     let mut sampler = Sampler::new(Pace { hz, ring_bytes: RING_BYTES });
-    sampler.add(0, &Event::ALL, false)?;
+    sampler.add(0, &Event::ALL, false).map_err(failed)?;
     Ok((sampler, code))
 }
 
@@ -193,20 +229,24 @@ pub struct Sum {
     pub role: Role,
     /// Bytes of a packet, with its IP header.
     pub bytes: usize,
-    /// The sum over the clock's figure, in each pair of rounds.
+    /// The sum over what the thread used by its clock, of all rounds together.
+    pub ratio: f64,
+    /// The same in each round.
     pub ratios: Vec<f64>,
-    /// ns a packet by the clock, in each round without samples.
-    pub clock_ns: Vec<f64>,
+    /// Samples of all roles at all sizes.
+    pub samples: u64,
+    /// What the samples add to the cost, as a share of it: by pairs of rounds with and without.
+    pub added: Vec<f64>,
     /// Share of the sum that is code of no stage.
     pub rest: f64,
 }
 
-/// The stages' sums beside the clock, of all roles and sizes.
+/// The stages' sums beside the clock, of all roles, with packets of one size of the experiment's.
 ///
 /// # Errors
 /// If nothing can be sampled.
-pub fn sums(rounds: usize, seconds: f64) -> Result<Vec<Sum>, Error> {
-    let measured = measure(rounds, seconds, HZ_SUMS, &|| false)?;
+pub fn sums(bytes: usize, rounds: usize, seconds: f64) -> Result<Vec<Sum>, Error> {
+    let measured = measure(&[bytes], rounds, seconds, HZ_SUMS, &|| false)?;
     if let Some(why) = measured.refused {
         return Err(Error::Failed(why));
     }
@@ -217,8 +257,10 @@ pub fn sums(rounds: usize, seconds: f64) -> Result<Vec<Sum>, Error> {
     let sum = |case: &Case| Sum {
         role: case.role,
         bytes: case.size,
+        ratio: case.ratio().unwrap_or(0.0),
         ratios: case.ratios(),
-        clock_ns: case.clock_ns.clone(),
+        samples: measured.samples,
+        added: case.added(),
         rest: rest(case),
     };
     Ok(measured.cases.iter().map(sum).collect())

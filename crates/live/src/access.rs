@@ -8,19 +8,21 @@
 use core::net::IpAddr;
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result};
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, StatusCode, Uri};
 use subtle::ConstantTimeEq;
+
+use crate::Error;
 
 /// A random text that a URL has to have.
 #[derive(Clone, Debug)]
 pub(super) struct Token(String);
 
 impl Token {
-    pub(super) fn new() -> Result<Token> {
+    pub(super) fn new() -> Result<Token, Error> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).context("the system gives no random bytes")?;
+        let filled = getrandom::fill(&mut bytes);
+        filled.map_err(Error::of("the system gives no random bytes"))?;
         let mut text = String::new();
         for byte in bytes {
             // Writing to a String cannot fail.

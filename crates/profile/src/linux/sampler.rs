@@ -1,9 +1,9 @@
 //! Samples of threads that run: where they are, at a steady pace of what they use.
 //!
-//! Called by: `work.rs` for the own thread, `live.rs` for the threads of another process. The
-//! kernel takes the samples (perf_event_open); a thread that is not sampled pays nothing. The
-//! clock is always there, cycles and instructions where the processor counts them for us: few
-//! virtual machines have that.
+//! Called by: `look.rs` for the threads of another process, the lab for the own thread. The kernel
+//! takes the samples (perf_event_open); a thread that is not sampled pays nothing. The clock is
+//! always there, cycles and instructions where the processor counts them for us: few virtual
+//! machines have that.
 
 use std::io;
 
@@ -11,45 +11,24 @@ use perf_event::data::Record;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler as Ring};
 
-use crate::Error;
-
-/// What is sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Time on the processor, in ns.
-    Time,
-    /// Cycles of the processor.
-    Cycles,
-    /// Instructions.
-    Instructions,
-    /// Cycles in which nothing was done, as waiting for memory.
-    Stalled,
-}
-
-impl Event {
-    /// All of them; the index is that of figures.
-    pub const ALL: [Event; 4] = [Event::Time, Event::Cycles, Event::Instructions, Event::Stalled];
-
-    /// The name in documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Event::Time => "ns",
-            Event::Cycles => "cycles",
-            Event::Instructions => "instructions",
-            Event::Stalled => "stalled_cycles",
-        }
-    }
-}
+use crate::{Error, Event};
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// What it is of.
     pub event: Event,
     /// How much of that it stands for.
     pub weight: u64,
     /// CLOCK_MONOTONIC.
     pub time_ns: u64,
+    /// Where it was.
+    pub place: Place,
+}
+
+/// Where a thread was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
     /// The address in the program: where it was, or where it called the kernel.
     pub address: u64,
     /// What lies on top of the stack: of a short function of the C library the return address.
@@ -60,7 +39,7 @@ pub(crate) struct Sample {
 
 /// How samples are taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Samples a second of running.
     pub hz: u64,
     /// Bytes that the kernel keeps for a thread.
@@ -68,7 +47,7 @@ pub(crate) struct Pace {
 }
 
 /// The samples of some threads.
-pub(crate) struct Sampler {
+pub struct Sampler {
     pace: Pace,
     rings: Vec<(Event, i32, Ring)>,
     /// The kernel's part could be had.
@@ -79,7 +58,7 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// For threads that [`Sampler::add`] names.
-    pub(crate) fn new(pace: Pace) -> Sampler {
+    pub fn new(pace: Pace) -> Sampler {
         Sampler { pace, rings: Vec::new(), kernel: true, lost: 0 }
     }
 
@@ -89,12 +68,7 @@ impl Sampler {
     /// # Errors
     /// If the system permits no samples of it; the text says what helps. A thread that has ended
     /// is none.
-    pub(crate) fn add(
-        &mut self,
-        thread: i32,
-        events: &[Event],
-        enabled: bool,
-    ) -> Result<bool, Error> {
+    pub fn add(&mut self, thread: i32, events: &[Event], enabled: bool) -> Result<bool, Error> {
         for &event in events {
             match self.open(event, thread, enabled) {
                 Ok(ring) => self.rings.push((event, thread, ring)),
@@ -162,7 +136,7 @@ impl Sampler {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(crate) fn begin(&mut self) -> Result<(), Error> {
+    pub fn begin(&mut self) -> Result<(), Error> {
         let mut rings = self.rings.iter_mut();
         rings.try_for_each(|(_, _, ring)| ring.enable()).map_err(|error| refused(&error))
     }
@@ -171,13 +145,13 @@ impl Sampler {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(crate) fn pause(&mut self) -> Result<(), Error> {
+    pub fn pause(&mut self) -> Result<(), Error> {
         let mut rings = self.rings.iter_mut();
         rings.try_for_each(|(_, _, ring)| ring.disable()).map_err(|error| refused(&error))
     }
 
     /// Take the samples that are there.
-    pub(crate) fn take(&mut self, mut each: impl FnMut(Sample)) {
+    pub fn take(&mut self, mut each: impl FnMut(Sample)) {
         for (event, _, ring) in &mut self.rings {
             // The kernel goes on meanwhile: no more than were there at the beginning, or so.
             let mut left = self.pace.ring_bytes / 32;
@@ -195,9 +169,11 @@ impl Sampler {
                             event: *event,
                             weight: sample.period().unwrap_or(0),
                             time_ns: sample.time().unwrap_or(0),
-                            address: ip.or(user).unwrap_or(0),
-                            top: top.map_or(0, |top| u64::from_ne_bytes(*top)),
-                            in_kernel,
+                            place: Place {
+                                address: ip.or(user).unwrap_or(0),
+                                top: top.map_or(0, |top| u64::from_ne_bytes(*top)),
+                                in_kernel,
+                            },
                         });
                     }
                     Ok(Record::Lost(lost)) => self.lost += lost.lost,
@@ -209,23 +185,23 @@ impl Sampler {
     }
 
     /// The events that are sampled.
-    pub(crate) fn events(&self) -> impl Iterator<Item = Event> + '_ {
+    pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         let has = |event: &Event| self.rings.iter().any(|(of, _, _)| of == event);
         Event::ALL.into_iter().filter(has)
     }
 
     /// The threads that are sampled.
-    pub(crate) fn threads(&self) -> impl Iterator<Item = i32> + '_ {
+    pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.rings.iter().filter(|(event, _, _)| *event == Event::Time).map(|(_, id, _)| *id)
     }
 
     /// Is the kernel's part in the samples?
-    pub(crate) fn has_kernel(&self) -> bool {
+    pub fn has_kernel(&self) -> bool {
         self.kernel
     }
 
     /// Samples that had no room.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.lost
     }
 }
@@ -256,5 +232,5 @@ fn refused(error: &io::Error) -> Error {
         Some(24) => "too many files are open: raise the limit, `ulimit -n 4096`",
         _ => "try as root",
     };
-    Error::Failed(format!("no samples can be taken: {error}; {advice}"))
+    Error(format!("no samples can be taken: {error}; {advice}"))
 }

@@ -1,15 +1,18 @@
 //! The live page: what the stacks of this program do, in a browser: throughput, connections with
 //! time-sequence graphs, drops, ports. It only shows.
 //!
-//! Called by: `ttcp` and `up`, if `--http` asks for it. `feed` makes samples between the turns of
-//! the stacks, `server` gives them to browsers from a thread of its own, `access` says to whom,
-//! `document` is what a browser runs. docs/live.md; docs/decisions/0097-the-live-page.md.
+//! Called by: `wirespeed ttcp` and `wirespeed up`, if `--http` asks for it. `feed` makes samples
+//! between the turns of the stacks, `server` gives them to browsers from a thread of its own,
+//! `access` says to whom, `document` is what a browser runs. docs/live.md;
+//! docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
+#![cfg(target_os = "linux")]
 
 mod access;
-mod args;
+mod address;
 mod body;
 mod carrier;
 mod document;
+mod error;
 mod feed;
 mod sample;
 mod server;
@@ -18,14 +21,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use net::{Shards, ShardsListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::channel;
-use wirespeed::net::{Shards, ShardsListener};
 
-pub(crate) use args::{Args, Http};
-pub(crate) use feed::Feed;
-pub(crate) use sample::{Wanted, sample};
+pub use address::Http;
+pub use error::Error;
+pub use feed::Feed;
+pub use sample::{Wanted, sample};
 
 use access::Token;
 use carrier::Carrier;
@@ -38,8 +41,21 @@ const SAMPLES: usize = 2;
 /// Connections of the stack that wait for it.
 const ACCEPTED: usize = 4;
 
+const NO_ADDRESS: &str = "--http: the listener has no address";
+
+/// Whose stacks are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The command that serves, as `ttcp`.
+    pub command: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Prints what went wrong while it serves.
+    pub complain: fn(&str),
+}
+
 /// A page that is not served yet.
-pub(crate) struct Live {
+pub struct Live {
     http: Http,
     token: Option<Token>,
     /// Of the system; its address has the port that was given.
@@ -51,15 +67,14 @@ impl Live {
     ///
     /// # Errors
     /// It cannot be had.
-    pub(crate) fn bind(http: Http) -> Result<Live> {
+    pub fn bind(http: Http) -> Result<Live, Error> {
         let token = http.needs_token().then(Token::new).transpose()?;
         let listener = match http {
             Http::Stack(_) => None,
             Http::System(at) => {
-                let listener = TcpListener::bind(at).with_context(|| {
-                    format!("--http: cannot listen at {at}: give another ADDR:PORT")
-                })?;
-                let at = listener.local_addr().context("--http: the listener has no address")?;
+                let failed = format!("--http: cannot listen at {at}: give another ADDR:PORT");
+                let listener = TcpListener::bind(at).map_err(Error::of(failed))?;
+                let at = listener.local_addr().map_err(Error::of(NO_ADDRESS))?;
                 Some((listener, at))
             }
         };
@@ -70,23 +85,23 @@ impl Live {
     ///
     /// # Errors
     /// There is neither a socket nor a port of the stack.
-    pub(crate) fn granted(
+    pub fn granted(
         port: Option<u16>,
         listener: Option<OwnedFd>,
         token: Option<String>,
-    ) -> Result<Live> {
+    ) -> Result<Live, Error> {
         let token = token.map(Token::of);
         if let Some(port) = port {
             return Ok(Live { http: Http::Stack(port), token, listener: None });
         }
-        let listener = listener.context("the live page was ordered without a socket")?;
-        let listener = TcpListener::from(listener);
-        let at = listener.local_addr().context("--http: the listener has no address")?;
+        let none = || Error::NoSocket("the live page was ordered without a socket");
+        let listener = TcpListener::from(listener.ok_or_else(none)?);
+        let at = listener.local_addr().map_err(Error::of(NO_ADDRESS))?;
         Ok(Live { http: Http::System(at), token, listener: Some((listener, at)) })
     }
 
     /// The port, if the page is at the stack's own addresses.
-    pub(crate) fn stack_port(&self) -> Option<u16> {
+    pub fn stack_port(&self) -> Option<u16> {
         match self.http {
             Http::Stack(port) => Some(port),
             Http::System(_) => None,
@@ -94,12 +109,12 @@ impl Live {
     }
 
     /// The socket, and the token, for another process that serves.
-    pub(crate) fn parts(&self) -> (Option<&TcpListener>, Option<&str>) {
+    pub fn parts(&self) -> (Option<&TcpListener>, Option<&str>) {
         (self.listener.as_ref().map(|(listener, _)| listener), self.token.as_ref().map(Token::text))
     }
 
     /// A line that says where the page is.
-    pub(crate) fn says(&self) -> String {
+    pub fn says(&self) -> String {
         let query = self.token.as_ref().map_or(String::new(), |t| format!("?token={}", t.text()));
         match (&self.listener, self.http) {
             (Some((_, at)), _) if at.ip().is_unspecified() => {
@@ -121,44 +136,45 @@ impl Live {
     ///
     /// # Errors
     /// The system has no thread or no descriptor left; the stacks have no such port.
-    pub(crate) fn serve(self, command: &'static str, shards: Option<&Shards>) -> Result<Feed> {
+    pub fn serve(self, program: Program, shards: Option<&Shards>) -> Result<Feed, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("--http: the page has no thread")?;
+        let runtime = runtime.map_err(Error::of("--http: the page has no thread"))?;
         let watched = Arc::new(Watched::new()?);
         let (samples, taken) = channel(SAMPLES);
-        let mut feed = Feed::new(command, watched.clone(), samples);
+        let mut feed = Feed::new(program, watched.clone(), samples);
         let listener = match (self.http, shards) {
             (Http::Stack(port), None) => {
                 let (accepted, connections) = channel(ACCEPTED);
-                feed.carry_by(Carrier::new(port, accepted));
+                feed.carry_by(Carrier::new(port, accepted, program.complain));
                 Listener::Carried(connections)
             }
             _ => self.listener(&runtime, shards)?,
         };
-        let page = Page::new()?;
+        let page = Page::new();
         let server = Server { listener, page, token: self.token, watched, samples: taken };
         let run = move || runtime.block_on(server.run());
         let thread = std::thread::Builder::new().name("live-page".to_owned());
-        thread.spawn(run).context("--http: cannot start the page's thread")?;
+        thread.spawn(run).map_err(Error::of("--http: cannot start the page's thread"))?;
         Ok(feed)
     }
 
-    fn listener(&self, runtime: &Runtime, shards: Option<&Shards>) -> Result<Listener> {
+    fn listener(&self, runtime: &Runtime, shards: Option<&Shards>) -> Result<Listener, Error> {
+        const UNUSABLE: &str = "--http: the listener cannot be used";
         if let Some((listener, _)) = &self.listener {
-            let listener = listener.try_clone().context("--http: no descriptor is left")?;
-            listener.set_nonblocking(true).context("--http: the listener cannot be used")?;
+            let listener = listener.try_clone();
+            let listener = listener.map_err(Error::of("--http: no descriptor is left"))?;
+            listener.set_nonblocking(true).map_err(Error::of(UNUSABLE))?;
             let _entered = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener);
-            return Ok(Listener::System(listener.context("--http: the listener cannot be used")?));
+            return Ok(Listener::System(listener.map_err(Error::of(UNUSABLE))?));
         }
         let (Http::Stack(port), Some(shards)) = (self.http, shards) else {
-            anyhow::bail!("--http: there is no socket to serve at");
+            return Err(Error::NoSocket("--http: there is no socket to serve at"));
         };
         let every = SocketAddr::from(([0, 0, 0, 0], port));
-        let listener = ShardsListener::bind(shards, every);
-        let listener = listener.with_context(|| {
-            format!("--http stack:{port}: the stack cannot listen there: give another port")
-        })?;
+        let failed =
+            format!("--http stack:{port}: the stack cannot listen there: give another port");
+        let listener = ShardsListener::bind(shards, every).map_err(Error::of(failed))?;
         Ok(Listener::Stack(listener))
     }
 }

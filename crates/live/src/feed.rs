@@ -1,9 +1,9 @@
 //! Samples of the stacks, four times a second while somebody looks at the live page: which
 //! connections are the busiest, and what the page is given of them.
 //!
-//! Called by: `control_service.rs`, between the turns of the stacks. The page's thread rings when
-//! the first browser comes, and takes the samples from a queue; if that is full, a sample is left
-//! out, because the stacks never wait.
+//! Called by: the loop that answers the control socket, between the turns of the stacks. The page's
+//! thread rings when the first browser comes, and takes the samples from a queue; if that is full, a
+//! sample is left out, because the stacks never wait.
 //!
 //! A stack may have a hundred thousand connections. Each sample counts the bytes of a part of them
 //! ([`super::sample`]); when a stack's table has been passed once, the busiest are chosen anew.
@@ -14,14 +14,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result};
+use base::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
+use stack::Stack;
 use tokio::sync::mpsc::Sender;
-use wirespeed::{Duration, Instant, Stack};
 
-use super::Wanted;
 use super::carrier::Carrier;
+use super::{Error, Program, Wanted};
 
 /// Connections that the page shows.
 const SHOWN: usize = 50;
@@ -36,9 +36,9 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new() -> Result<Watched> {
+    pub(super) fn new() -> Result<Watched, Error> {
         let rung = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let rung = rung.context("cannot make an event descriptor")?;
+        let rung = rung.map_err(Error::of("cannot make an event descriptor"))?;
         Ok(Watched { count: AtomicUsize::new(0), rung })
     }
 
@@ -59,8 +59,8 @@ impl Watched {
 }
 
 /// Where the samples are made.
-pub(crate) struct Feed {
-    command: &'static str,
+pub struct Feed {
+    program: Program,
     watched: Arc<Watched>,
     samples: Sender<Value>,
     due: Instant,
@@ -90,12 +90,8 @@ struct Seen {
 }
 
 impl Feed {
-    pub(super) fn new(
-        command: &'static str,
-        watched: Arc<Watched>,
-        samples: Sender<Value>,
-    ) -> Feed {
-        Feed { command, watched, samples, due: Instant::ZERO, stacks: Vec::new(), carrier: None }
+    pub(super) fn new(program: Program, watched: Arc<Watched>, samples: Sender<Value>) -> Feed {
+        Feed { program, watched, samples, due: Instant::ZERO, stacks: Vec::new(), carrier: None }
     }
 
     /// The page's connections are the stack's, and this carries them.
@@ -104,29 +100,29 @@ impl Feed {
     }
 
     /// Carry the page's connections, if they are this stack's.
-    pub(crate) fn carry(&mut self, stack: &mut Stack) {
+    pub fn carry(&mut self, stack: &mut Stack) {
         if let Some(carrier) = &mut self.carrier {
             carrier.turn(stack);
         }
     }
 
     /// Are there connections to carry?
-    pub(crate) fn is_carrying(&self) -> bool {
+    pub fn is_carrying(&self) -> bool {
         self.carrier.as_ref().is_some_and(Carrier::is_busy)
     }
 
     /// For poll(2): readable when a sample is wanted again.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.watched.rung.as_fd()
     }
 
     /// When the next sample is due.
-    pub(crate) fn next_deadline(&self) -> Instant {
+    pub fn next_deadline(&self) -> Instant {
         if self.watched.count() > 0 { self.due } else { Instant::NEVER }
     }
 
     /// Make a sample, if one is due; `ask` asks a stack, if it is still there.
-    pub(crate) fn turn(
+    pub fn turn(
         &mut self,
         now: Instant,
         names: &[String],
@@ -168,8 +164,8 @@ impl Feed {
         let sample = json!({
             "program": {
                 "pid": std::process::id(),
-                "command": self.command,
-                "version": env!("WIRESPEED_VERSION"),
+                "command": self.program.command,
+                "version": self.program.version,
             },
             "at_ms": now.as_nanos() as f64 / 1e6,
             "stacks": stacks,
@@ -270,7 +266,8 @@ mod tests {
     fn the_busiest_of_many_connections_are_shown() {
         let watched = Arc::new(Watched::new().expect("a descriptor"));
         let (samples, mut taken) = tokio::sync::mpsc::channel(100);
-        let mut feed = Feed::new("test", watched.clone(), samples);
+        let program = Program { command: "test", version: "0", complain: |_| {} };
+        let mut feed = Feed::new(program, watched.clone(), samples);
         let names = ["one".to_owned()];
         let at = |n: u64| Instant::from_nanos(n * 250_000_000 + 1);
         feed.turn(at(0), &names, &mut |_, _| panic!("nobody looks"));

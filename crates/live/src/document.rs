@@ -1,21 +1,17 @@
 //! The live page as one text: markup, style, script and the plots' library, and the policy by which
 //! a browser runs these and nothing else (Content Security Policy Level 3).
 //!
-//! Called by: `live.rs`, once.
+//! Called by: `lib.rs`, once.
 
-use anyhow::{Context, Result};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
-use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS};
-use sha2::{Digest, Sha256};
+use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, policy_source};
 
-const HTML: &str = include_str!("page.html");
-const CSS: &str = include_str!("page.css");
-const FORMAT_JS: &str = include_str!("format.js");
-const PLOTS_JS: &str = include_str!("plots.js");
-const PAGE_JS: &str = include_str!("page.js");
+const HTML: &str = include_str!("../assets/page.html");
+const CSS: &str = include_str!("../assets/page.css");
+const FORMAT_JS: &str = include_str!("../assets/format.js");
+const PLOTS_JS: &str = include_str!("../assets/plots.js");
+const PAGE_JS: &str = include_str!("../assets/page.js");
 
 /// The page, and its policy.
 pub(super) struct Page {
@@ -24,24 +20,19 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn new() -> Result<Page> {
+    pub(super) fn new() -> Page {
         let style = [THEME_CSS, UPLOT_CSS, CSS].join("\n");
         let script = ["\"use strict\";", UPLOT_JS, FORMAT_JS, PLOTS_JS, PAGE_JS].join("\n");
         let policy = format!(
-            "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; \
+            "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; \
              img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-            hash(&script),
-            hash(&style)
+            policy_source(&script),
+            policy_source(&style)
         );
         let html = HTML.replace("/*style*/", &style).replace("/*script*/", &script);
-        let policy = HeaderValue::try_from(policy).context("the page's policy is no header")?;
-        Ok(Page { html: Bytes::from(html), policy })
+        let policy = HeaderValue::try_from(policy).expect("no control characters are in it");
+        Page { html: Bytes::from(html), policy }
     }
-}
-
-/// As a policy names what stands in the page.
-fn hash(text: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
 #[cfg(test)]
@@ -50,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_no_network_and_its_policy_lets_it_run() {
-        let page = Page::new().expect("a page");
+        let page = Page::new();
         let html = String::from_utf8(page.html.to_vec()).expect("text");
         for outside in ["src=\"http", "href=\"http", "@import", "url(http"] {
             assert!(!html.contains(outside), "{outside}");
@@ -59,7 +50,7 @@ mod tests {
         for (element, directive) in [("script", "script-src"), ("style", "style-src")] {
             let begin = html.find(&format!("<{element}>")).expect("one") + element.len() + 2;
             let end = html.find(&format!("</{element}>")).expect("its end");
-            let expected = format!("{directive} '{}'", hash(&html[begin..end]));
+            let expected = format!("{directive} {}", policy_source(&html[begin..end]));
             assert!(policy.contains(&expected), "{policy}");
         }
         assert_eq!(html.matches("</script>").count(), 1, "nothing ends the script early");

@@ -1,112 +1,10 @@
-//! The stages of a packet, and which code is which: a table from folders and files to stages.
+//! Which code is which stage's: a table from folders and files to stages.
 //!
 //! Called by: `code.rs`, for each address that was sampled or counted. The code of a stage is what
 //! stands in its files, wherever the compiler put it; a function of another crate (the standard
 //! library, a helper of `base`) is the stage's that called it.
 
-/// A part of what a packet costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Devices: rings, system calls that move frames, the bursts of ports.
-    Driver,
-    /// Taps and their filters.
-    Tap,
-    /// Link headers and neighbours.
-    Ether,
-    /// IP, routes, forwarding, fragments, ICMP.
-    Ip,
-    /// TCP.
-    Tcp,
-    /// What joins the layers: bursts, the connection table, timers.
-    Stack,
-    /// Sockets and their buffers, UDP.
-    Socket,
-    /// Mbufs: their pool, chains.
-    Buffers,
-    /// Bytes copied, with or without their sum.
-    Copy,
-    /// Bytes summed alone.
-    Checksum,
-    /// Sleeping and waking.
-    WakeUps,
-    /// Everything else: the program, the standard library, what has no line.
-    Other,
-}
-
-/// What a stage does, in the words of the documents that the mission is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Headers, state, lookups.
-    Protocol,
-    /// Work on every byte.
-    Bytes,
-    /// The device, interrupts, switches between tasks.
-    Device,
-    /// Not of the stack.
-    Outside,
-}
-
-impl Stage {
-    /// In the order of tables.
-    pub const ALL: [Stage; 12] = [
-        Stage::Driver,
-        Stage::Tap,
-        Stage::Ether,
-        Stage::Ip,
-        Stage::Tcp,
-        Stage::Stack,
-        Stage::Socket,
-        Stage::Buffers,
-        Stage::Copy,
-        Stage::Checksum,
-        Stage::WakeUps,
-        Stage::Other,
-    ];
-
-    /// The name in tables and documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Stage::Driver => "driver",
-            Stage::Tap => "tap",
-            Stage::Ether => "ether",
-            Stage::Ip => "ip",
-            Stage::Tcp => "tcp",
-            Stage::Stack => "stack",
-            Stage::Socket => "socket",
-            Stage::Buffers => "buffers",
-            Stage::Copy => "copy",
-            Stage::Checksum => "checksum",
-            Stage::WakeUps => "wake-ups",
-            Stage::Other => "rest",
-        }
-    }
-
-    /// What it does.
-    pub const fn kind(self) -> Kind {
-        match self {
-            Stage::Ether | Stage::Ip | Stage::Tcp | Stage::Stack | Stage::Socket => Kind::Protocol,
-            Stage::Copy | Stage::Checksum => Kind::Bytes,
-            Stage::Driver | Stage::Tap | Stage::Buffers | Stage::WakeUps => Kind::Device,
-            Stage::Other => Kind::Outside,
-        }
-    }
-
-    /// What would make it cheaper.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Stage::Driver => "larger bursts, or a device with offloads",
-            Stage::Tap => "no tap, or a filter that matches less",
-            Stage::Ether | Stage::Ip => "larger packets",
-            Stage::Tcp | Stage::Stack => "larger packets, or super-segments",
-            Stage::Socket => "larger reads and writes",
-            Stage::Buffers => "larger packets: as many buffers as packets are taken and freed",
-            Stage::Copy => "loaned buffers, which are not copied",
-            Stage::Checksum => "a device that verifies checksums",
-            Stage::WakeUps => "busy polling, or a higher level of mitigation",
-            Stage::Other => "a look at the program itself with a profiler",
-        }
-    }
-}
+use crate::Stage;
 
 /// Crate and path within its `src`, and the stage; the first line that fits counts. `None` is code
 /// that helps whoever calls it.
@@ -173,6 +71,8 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("telnet/", Some(Other)),
         ("router/", Some(Other)),
         ("page/", Some(Other)),
+        ("live/", Some(Other)),
+        ("profile/", Some(Other)),
         ("wirespeed/", Some(Socket)),
         ("lab/", Some(Other)),
         ("cli/", Some(Other)),
@@ -219,7 +119,7 @@ fn ours(path: &str) -> Option<String> {
 }
 
 /// The stage of a function of the C library, by its name; `None` if that does not tell.
-pub(super) fn of_symbol(name: &str) -> Option<Stage> {
+pub fn of_symbol(name: &str) -> Option<Stage> {
     const WAITS: [&str; 10] = [
         "epoll_wait",
         "epoll_pwait",

@@ -1,29 +1,8 @@
-//! The budget of a running program, from outside: its threads are sampled by the kernel for a
-//! while. Nothing in the program changes, and it pays for the samples alone.
+//! What was seen of a running program: the cost of each stage, and what to fix next.
 //!
-//! Called by: `wirespeed show budget`, the benchmarks.
+//! Called by: `wirespeed show budget`, which shows it.
 
-use std::fs;
-use std::time::{Duration, Instant};
-
-use super::code::Code;
-use super::estimate::{Mean, bar, largest};
-use super::sampler::{Event, Pace, Sample, Sampler};
-use super::stage::Stage;
-use crate::Error;
-
-/// Samples a second of a thread that runs. Few, because each may cost tens of microseconds where
-/// the timer's interrupt is a virtual machine's.
-pub const HZ: u64 = 97;
-
-/// Bytes that the kernel keeps for a thread: the samples of several looks, of some 80 bytes each.
-const RING_BYTES: usize = 32 << 10;
-/// Time between two looks at the threads and their samples.
-const LOOK: Duration = Duration::from_millis(100);
-/// The most threads that are sampled, the first ones.
-const THREADS_MAX: usize = 128;
-/// The most samples that are kept: the newest are left out.
-const SAMPLES_MAX: usize = 1 << 20;
+use crate::{Event, Mean, Stage, bar, largest};
 
 /// What was seen of a program.
 #[derive(Clone, Debug)]
@@ -57,82 +36,6 @@ pub struct Part {
     pub kernel_ns: f64,
     /// Samples of time.
     pub samples: u64,
-}
-
-/// Look at threads of a process, all of them if none are named, until `stop`; `begun` is called
-/// when the first sample may be taken.
-///
-/// # Errors
-/// If that is not permitted, or the program has no line tables; the text says what helps.
-pub fn look(
-    process: u32,
-    threads: Option<&[i32]>,
-    begun: impl FnOnce(),
-    stop: &dyn Fn(Duration) -> bool,
-) -> Result<Seen, Error> {
-    let mut code = Code::of(Some(process))?;
-    let mut sampler = Sampler::new(Pace { hz: HZ, ring_bytes: RING_BYTES });
-    let (mut samples, mut left_out, mut is_part) = (Vec::new(), 0, false);
-    let start = Instant::now();
-    let mut begun = Some(begun);
-    loop {
-        let all = match threads {
-            Some(threads) => threads.to_vec(),
-            None => threads_of(process),
-        };
-        let has_ended = all.is_empty();
-        for thread in all {
-            let known = sampler.threads().any(|id| id == thread);
-            let has_room = sampler.threads().count() < THREADS_MAX;
-            if !known && (!has_room || !sampler.add(thread, &Event::ALL, true)?) {
-                is_part = true;
-            }
-        }
-        if let Some(begun) = begun.take() {
-            begun();
-        }
-        sampler.take(|sample| match samples.len() < SAMPLES_MAX {
-            true => samples.push(sample),
-            false => left_out += 1,
-        });
-        if has_ended || stop(start.elapsed()) {
-            break;
-        }
-        std::thread::sleep(LOOK);
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    sampler.pause()?;
-    sampler.take(|sample| samples.push(sample));
-    Ok(Seen {
-        seconds,
-        samples: samples.iter().filter(|sample| sample.event == Event::Time).count() as u64,
-        lost: sampler.lost() + left_out,
-        threads: sampler.threads().count(),
-        is_part,
-        has_kernel: sampler.has_kernel(),
-        events: sampler.events().collect(),
-        stages: parts(&mut code, &samples),
-    })
-}
-
-fn threads_of(process: u32) -> Vec<i32> {
-    // A process that has ended has none.
-    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn parts(code: &mut Code, samples: &[Sample]) -> Vec<Part> {
-    let part = |stage| Part { stage, costs: [0.0; Event::ALL.len()], kernel_ns: 0.0, samples: 0 };
-    let mut parts = Stage::ALL.map(part);
-    for sample in samples {
-        let part = &mut parts[code.stage(sample) as usize];
-        part.costs[sample.event as usize] += sample.weight as f64;
-        if sample.event == Event::Time {
-            part.samples += 1;
-            part.kernel_ns += if sample.in_kernel { sample.weight as f64 } else { 0.0 };
-        }
-    }
-    parts.to_vec()
 }
 
 impl Seen {
@@ -219,11 +122,5 @@ mod tests {
         assert!(many.contains("fix this next: copy, 30 %"), "{many}");
         assert!(seen(&[]).next().contains("did not run"));
         assert!(seen(&[(Stage::Other, 10)]).next().contains("outside of the stack"));
-    }
-
-    #[test]
-    fn a_process_that_is_not_there_has_a_reason() {
-        let error = look(u32::MAX, None, || {}, &|_| true).expect_err("no such process");
-        assert!(error.to_string().contains("has mapped"), "{error}");
     }
 }

@@ -1,15 +1,17 @@
 //! One round: a fraction of a second of work, timed by the clock alone or with samples taken. Both
 //! write down when a role begins, so that they differ in nothing but the samples.
 //!
+//! Two clocks: the thread's processor time says what the round cost, whatever else ran meanwhile;
+//! it is a system call, so the roles' shares of it are by a clock that is read without one.
+//!
 //! Called by: `experiment.rs`.
 
 use std::time::{Duration, Instant as Clock};
 
+use profile::{Code, Event, Sampler, Stage};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::code::Code;
-use super::sampler::{Event, Sampler};
-use super::stage::Stage;
+use super::failed;
 use super::work::{Role, Work};
 use crate::Error;
 
@@ -19,7 +21,7 @@ pub(super) type Costs = [[f64; Stage::ALL.len()]; Event::ALL.len()];
 /// What a role cost, a packet.
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
-    /// By the clock, in ns.
+    /// The thread's processor time, in ns.
     pub(super) clock_ns: f64,
     /// By samples; zeros without.
     pub(super) stages: Costs,
@@ -42,7 +44,11 @@ const INTERRUPTED: u64 = 10;
 
 /// The same clock as that of the samples.
 fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    ns(ClockId::Monotonic)
+}
+
+fn ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -56,40 +62,49 @@ pub(super) fn round(
     marks.clear();
     let mut packets = 0.0;
     if let Some((sampler, _)) = &mut sampler {
-        sampler.begin()?;
+        sampler.begin().map_err(failed)?;
     }
-    let begun = Clock::now();
+    let (begun, before_ns) = (Clock::now(), ns(ClockId::ThreadCPUTime));
     while begun.elapsed() < length && marks.len() < MARKS_MAX {
         for _ in 0..TURNS {
             packets += work.turn(&mut |role| marks.push((now_ns(), role)))?;
         }
     }
+    let cpu_ns = ns(ClockId::ThreadCPUTime).saturating_sub(before_ns) as f64;
     let mut stages = [Costs::default(); Role::ALL.len()];
     let mut samples = 0;
     if let Some((sampler, code)) = &mut sampler {
-        sampler.pause()?;
+        sampler.pause().map_err(failed)?;
         sampler.take(|sample| {
             let at = marks.partition_point(|(begun, _)| *begun <= sample.time_ns);
             let role = at.checked_sub(1).and_then(|at| marks.get(at)).and_then(|(_, role)| *role);
             let Some(role) = role else { return };
-            let stage = code.stage(&sample);
+            let stage = code.stage(&sample.place);
             samples += u64::from(sample.event == Event::Time);
             stages[role as usize][sample.event as usize][stage as usize] += sample.weight as f64;
         });
     }
     let per_packet = |cost: f64| cost / packets.max(1.0);
+    let shares = shares(marks);
     let costs = Role::ALL.map(|role| {
-        let ns = spent(marks, role)?;
         let stages = stages[role as usize].map(|costs| costs.map(per_packet));
-        Some(Cost { clock_ns: per_packet(ns), stages })
+        Some(Cost { clock_ns: per_packet(cpu_ns * shares[role as usize]?), stages })
     });
     Ok(Round { costs, samples })
 }
 
-/// What a role spent by the clock, in ns, without the times when the thread was interrupted: those
-/// parts count as much as the others do on average. `None` if it had no part.
-fn spent(marks: &[(u64, Option<Role>)], role: Role) -> Option<f64> {
-    let parts = marks.windows(2).filter(|pair| pair[0].1 == Some(role));
+/// The share of each role in what all of them and the work between them spent.
+fn shares(marks: &[(u64, Option<Role>)]) -> [Option<f64>; Role::ALL.len()] {
+    let of_roles = Role::ALL.map(|role| spent(marks, Some(role)));
+    let between = spent(marks, None).unwrap_or(0.0);
+    let all = of_roles.iter().flatten().sum::<f64>() + between;
+    of_roles.map(|ns| Some(ns? / all.max(1.0)))
+}
+
+/// What a role spent, or the work between roles, in ns, without the times when the thread was
+/// interrupted: those parts count as much as the others do on average. `None` if it had no part.
+fn spent(marks: &[(u64, Option<Role>)], role: Option<Role>) -> Option<f64> {
+    let parts = marks.windows(2).filter(|pair| pair[0].1 == role);
     let mut parts: Vec<u64> = parts.map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
     parts.sort_unstable();
     let most = INTERRUPTED * parts.get(parts.len() * 99 / 100)?.max(&1);
@@ -115,8 +130,11 @@ mod tests {
             marks.push((at, None));
             at += 7;
         }
-        assert_eq!(spent(&marks, Role::Sender), Some(100_000.0));
-        assert_eq!(spent(&marks, Role::Receiver), Some(250.0 * 2_000.0 + 750.0 * 50.0));
-        assert_eq!(spent(&marks, Role::Forwarder), None);
+        let (sender, receiver) = (100_000.0, 250.0 * 2_000.0 + 750.0 * 50.0);
+        let all = sender + receiver + 999.0 * 7.0;
+        assert_eq!(spent(&marks, Some(Role::Sender)), Some(sender));
+        assert_eq!(spent(&marks, Some(Role::Receiver)), Some(receiver));
+        assert_eq!(spent(&marks, Some(Role::Forwarder)), None);
+        assert_eq!(shares(&marks), [Some(sender / all), Some(receiver / all), None]);
     }
 }

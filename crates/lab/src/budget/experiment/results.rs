@@ -3,13 +3,11 @@
 //!
 //! Called by: `experiment.rs`.
 
+use profile::{Event, Kind, Mean, Stage, bar, largest};
 use serde_json::{Value, json};
 
-use super::estimate::{Mean, bar, largest};
-use super::experiment::{Case, Measured};
-use super::sampler::Event;
-use super::stage::{Kind, Stage};
 use super::work::{Role, SIZES};
+use super::{Case, Measured, mean};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::tap::fit::{CONFIDENCE, Line};
@@ -46,13 +44,15 @@ enum What {
     Stage(Stage),
     /// All stages.
     Sum,
-    /// By the clock.
+    /// By the thread's clock, of the rounds that the stages are of.
     Clock,
+    /// The same, of rounds without samples.
+    Unsampled,
 }
 
 impl What {
     fn all() -> impl Iterator<Item = What> {
-        Stage::ALL.into_iter().map(What::Stage).chain([What::Sum, What::Clock])
+        Stage::ALL.into_iter().map(What::Stage).chain([What::Sum, What::Clock, What::Unsampled])
     }
 
     fn name(self) -> &'static str {
@@ -60,6 +60,7 @@ impl What {
             What::Stage(stage) => stage.name(),
             What::Sum => "all stages",
             What::Clock => "by the clock",
+            What::Unsampled => "no samples",
         }
     }
 }
@@ -73,7 +74,8 @@ impl Case {
         };
         match (what, event) {
             (What::Clock, Event::Time) => self.clock_ns.clone(),
-            (What::Clock, _) => Vec::new(),
+            (What::Unsampled, Event::Time) => self.unsampled_ns.clone(),
+            (What::Clock | What::Unsampled, _) => Vec::new(),
             _ => self.sampled.iter().map(|costs| of(&costs[event as usize])).collect(),
         }
     }
@@ -86,20 +88,20 @@ impl Measured {
 
     /// The figures at a size.
     fn mean(&self, role: Role, size: usize, what: What, event: Event) -> Option<Mean> {
-        if what != What::Clock && !self.has(event) {
+        if what != What::Unsampled && !self.has(event) {
             return None;
         }
-        Mean::of(&self.case(role, size)?.figures(what, event))
+        mean::of(&self.case(role, size)?.figures(what, event))
     }
 
     /// The line over all sizes. An error is a share of the whole: so is a weight.
     fn line(&self, role: Role, what: What, event: Event) -> Option<Line> {
-        if what != What::Clock && !self.has(event) {
+        if what != What::Unsampled && !self.has(event) {
             return None;
         }
         let mut points = Vec::new();
         for case in self.cases.iter().filter(|case| case.role == role) {
-            let whole = Mean::of(&case.figures(What::Sum, event)).map_or(1.0, |m| m.value);
+            let whole = mean::of(&case.figures(What::Sum, event)).map_or(1.0, |m| m.value);
             let weight = 1.0 / whole.max(1.0).powi(2);
             let figures = case.figures(what, event).into_iter();
             points.extend(figures.map(|y| (case.size as f64, y, weight)));
@@ -117,7 +119,7 @@ impl Measured {
         let of = |stages: &[f64; Stage::ALL.len()]| match what {
             What::Stage(stage) => Some(stages[stage as usize]),
             What::Sum => Some(stages.iter().sum()),
-            What::Clock => None,
+            What::Clock | What::Unsampled => None,
         };
         let of_role = counted.iter().filter(|counted| counted.role == role);
         let mut points = Vec::new();
@@ -222,18 +224,19 @@ fn sample(measured: &Measured, case: &Case) -> Value {
     json!({
         "role": case.role.name(),
         "bytes": case.size,
+        "unsampled_ns": case.unsampled_ns,
         "clock_ns": case.clock_ns,
         "sum_ns": case.sums_ns().collect::<Vec<f64>>(),
-        "sum_over_clock": Span::of(case.ratios()).map(|span| span.mid),
+        "sum_over_clock": case.ratio(),
         "stages_ns": stages.collect::<serde_json::Map<String, Value>>(),
     })
 }
 
 /// Two sentences: which end limits, and what to do next.
 fn shows(measured: &Measured) -> Vec<String> {
-    let clock = |role| measured.mean(role, SIZE, What::Clock, Event::Time);
-    let all = [Role::Sender, Role::Receiver].map(|role| clock(role).map(|mean| (role, mean)));
-    let ([Some(sender), Some(receiver)], Some(forwarder)) = (all, clock(Role::Forwarder)) else {
+    let cost = |role| measured.mean(role, SIZE, What::Unsampled, Event::Time);
+    let all = [Role::Sender, Role::Receiver].map(|role| cost(role).map(|mean| (role, mean)));
+    let ([Some(sender), Some(receiver)], Some(forwarder)) = (all, cost(Role::Forwarder)) else {
         return Vec::new();
     };
     let limiting = largest(&[sender, receiver]);
@@ -286,21 +289,25 @@ fn next(measured: &Measured, role: Role) -> String {
 fn notes(measured: &Measured) -> Vec<String> {
     let mut notes = vec![format!(
         "The stages are from {} samples of the thread, {} a second, by whose code they are in; {} \
-         had no room. The clock's figures are from rounds without samples, in turn with those.",
+         had no room. 'by the clock' is the processor time of the thread in the same rounds, 'no \
+         samples' that in rounds without any, in turn with those.",
         measured.samples, measured.hz, measured.lost
     )];
     if let Some(why) = &measured.refused {
-        notes.push(format!("Only the clock's figures are there: {why}."));
+        notes.push(format!("Only figures without samples are there: {why}."));
     }
     let ratios = measured.cases.iter().filter(|case| case.size == SIZE);
     let ratios = ratios.filter_map(|case| {
-        let span = Span::of(case.ratios())?;
-        Some(format!("{} {:.3} ({:.3} to {:.3})", case.role.name(), span.mid, span.low, span.high))
+        let (all, span) = (case.ratio()?, Span::of(case.ratios())?);
+        Some(format!("{} {all:.3} (rounds {:.3} to {:.3})", case.role.name(), span.low, span.high))
     });
     let ratios: Vec<String> = ratios.collect();
     if !ratios.is_empty() {
         let all = ratios.join(", ");
-        notes.push(format!("All stages over the clock at {SIZE} bytes, by pairs: {all}."));
+        notes.push(format!("All stages over the clock at {SIZE} bytes: {all}."));
+    }
+    if let Some(added) = Span::of(measured.cases.iter().flat_map(Case::added)) {
+        notes.push(format!("The samples add {:.1} % to the cost.", added.mid * 100.0));
     }
     notes.extend(shares(measured));
     notes.extend(counters(measured));
@@ -371,7 +378,7 @@ fn counters(measured: &Measured) -> Vec<String> {
 /// How far apart equal rounds are.
 fn noise(measured: &Measured) -> Option<String> {
     let spread = |case: &Case| {
-        let span = Span::of(case.clock_ns.iter().copied())?;
+        let span = Span::of(case.unsampled_ns.iter().copied())?;
         Some((span.high - span.low) / span.mid)
     };
     let middle = Span::of(measured.cases.iter().filter_map(spread))?.mid;

@@ -1,7 +1,7 @@
 //! The live page's server, HTTP/1.1 by hyper on a thread of its own: the page, and the samples as
 //! server-sent events (WHATWG HTML, section 9.2).
 //!
-//! Called by: `live.rs`. It has no way to the stacks: samples come by a queue, and nothing goes
+//! Called by: `lib.rs`. It has no way to the stacks: samples come by a queue, and nothing goes
 //! back. Its clients may be anybody: connections, streams of events, the bytes and the time of a
 //! request, and what waits for a slow client are bounded; what is cut off is counted, and the page
 //! shows it.
@@ -22,13 +22,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use net::ShardsListener;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{LocalSet, spawn_local};
-use wirespeed::net::ShardsListener;
 
 use super::access::{Token, Wanted, check};
 use super::body::{Answer, Deadline, Watcher};

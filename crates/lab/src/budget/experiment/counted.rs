@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::code::Code;
-use super::stage::{Stage, of_symbol};
+use profile::{Code, Stage, of_symbol};
+
 use super::work::{Role, Work};
 use crate::Error;
 
@@ -110,7 +110,7 @@ fn read(folder: &Path, exe: &Path, sizes: &[usize]) -> Result<Vec<Counted>, Erro
     let failed = |what: &str| Error::Failed(format!("{what}; please report this line"));
     let packets = fs::read_to_string(folder.join("packets")).unwrap_or_default();
     let mut packets = packets.lines().map(|line| line.parse().unwrap_or(0.0));
-    let code = Code::of(None)?;
+    let code = Code::of(None).map_err(super::failed)?;
     let exe = exe.to_string_lossy();
     let mut all = Vec::new();
     for role in Role::ALL {

@@ -9,11 +9,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::task::Waker;
 
+use stack::{CallError, ListenConfig, ListenerHandle, Stack, TcpHandle};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc::Sender;
-use wirespeed::{CallError, ListenConfig, ListenerHandle, Stack, TcpHandle};
-
-use crate::output;
 
 /// Connections at a time.
 const CARRIED_MAX: usize = 16;
@@ -30,6 +28,7 @@ pub(super) struct Carrier {
     has_failed: bool,
     accepted: Sender<DuplexStream>,
     carried: Vec<Carried>,
+    complain: fn(&str),
 }
 
 struct Carried {
@@ -42,9 +41,9 @@ struct Carried {
 }
 
 impl Carrier {
-    pub(super) fn new(port: u16, accepted: Sender<DuplexStream>) -> Carrier {
+    pub(super) fn new(port: u16, accepted: Sender<DuplexStream>, complain: fn(&str)) -> Carrier {
         let (listener, carried) = (None, Vec::new());
-        Carrier { port, listener, has_failed: false, accepted, carried }
+        Carrier { port, listener, has_failed: false, accepted, carried, complain }
     }
 
     /// Does it have connections?
@@ -62,7 +61,7 @@ impl Carrier {
                 Err(why) => {
                     self.has_failed = true;
                     let port = self.port;
-                    output::err(&format!(
+                    (self.complain)(&format!(
                         "--http stack:{port}: cannot listen there ({why:?}): give another port"
                     ));
                 }

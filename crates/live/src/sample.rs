@@ -1,15 +1,16 @@
 //! A sample of a stack for the live page: counts, ports, the connections that were asked for, and
 //! how many bytes some others have moved, from which the busiest are found.
 //!
-//! Called by: `control_service/answer.rs`, on the stack's own thread and four times a second while
+//! Called by: who answers for a stack, on the stack's own thread and four times a second while
 //! somebody looks at the page; so it copies, and computes nothing. The keys are the page's.
 
 use std::collections::BTreeMap;
 
+use base::Counter;
 use serde_json::{Value, json};
-use wirespeed::snapshot::{ConnectionRow, PortRow};
-use wirespeed::tcp::Repair;
-use wirespeed::{Counter, Stack};
+use stack::Stack;
+use stack::snapshot::{ConnectionRow, PortRow};
+use tcp::info::Repair;
 
 /// Connections whose bytes are counted in one sample.
 const SCANNED: usize = 500;
@@ -19,7 +20,7 @@ const PORTS: usize = 32;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// Where the scan of all connections goes on.
     pub(super) cursor: u64,
     /// The numbers of the connections that are shown, in order.
@@ -27,7 +28,7 @@ pub(crate) struct Wanted {
 }
 
 /// The sample.
-pub(crate) fn sample(stack: &Stack, wanted: &Wanted) -> Value {
+pub fn sample(stack: &Stack, wanted: &Wanted) -> Value {
     let total = stack.snapshot();
     let scan = stack.connections_page(wanted.cursor, SCANNED);
     let scanned = scan.rows.iter().map(|row| {
@@ -112,7 +113,7 @@ fn connection(row: &ConnectionRow) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use wirespeed::StackConfig;
+    use stack::StackConfig;
 
     use super::*;
 

@@ -1,0 +1,30 @@
+//! Why the page cannot be served.
+//!
+//! Called by: the rest of the crate.
+
+use std::io;
+
+/// What could not be done; the text says what helps.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system, or the stack, refuses something that the page needs.
+    #[error("{what}")]
+    Refused {
+        /// What, and what to try.
+        what: String,
+        /// How it is refused.
+        #[source]
+        cause: io::Error,
+    },
+    /// There is nothing to serve at.
+    #[error("{0}")]
+    NoSocket(&'static str),
+}
+
+impl Error {
+    /// For `map_err`: something is refused.
+    pub(crate) fn of<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Error {
+        let what = what.into();
+        move |cause| Error::Refused { what, cause: cause.into() }
+    }
+}

@@ -1,0 +1,40 @@
+//! Where Linux is not, nothing samples threads for us, and a look says so.
+//!
+//! Called by: who looks at a program.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use crate::{Error, Seen};
+
+/// There is none.
+#[derive(Debug)]
+pub struct Look(Infallible);
+
+/// Only Linux samples threads for us.
+///
+/// # Errors
+/// Always; the text says what helps.
+pub fn look(
+    _process: u32,
+    _threads: Option<&[i32]>,
+    _begun: impl FnOnce(),
+    _stop: &dyn Fn(Duration) -> bool,
+) -> Result<Look, Error> {
+    Err(Error("the budget is sampled by Linux: run it there".to_owned()))
+}
+
+impl Look {
+    /// Samples of time.
+    pub fn samples(&self) -> u64 {
+        match self.0 {}
+    }
+
+    /// What was seen.
+    ///
+    /// # Errors
+    /// None.
+    pub fn seen(self) -> Result<Seen, Error> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,34 @@
+//! A profiler for programs on the stack: the kernel samples where threads are, and line tables say
+//! which stage of a packet that code is. Nothing is in the program that is looked at.
+//!
+//! Called by: `wirespeed lab budget`, with a [`Sampler`] of its own thread; `wirespeed show budget`
+//! and the benchmarks, with a [`look`] at a running program. `seen` is what a look says, `linux`
+//! takes samples and reads symbols, `elsewhere` says that only Linux does.
+//! docs/decisions/0095-budget.md, docs/decisions/0101-profile-and-live.md.
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+mod event;
+#[cfg(target_os = "linux")]
+mod linux;
+mod mean;
+mod seen;
+mod stage;
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{Look, look};
+pub use event::Event;
+#[cfg(target_os = "linux")]
+pub use linux::{Code, Look, Pace, Place, Sample, Sampler, look, of_symbol};
+pub use mean::{Mean, bar, largest};
+pub use seen::{Part, Seen};
+pub use stage::{Kind, Stage};
+
+/// Samples a second of a thread that runs, of a program that is looked at. Few, because each may
+/// cost tens of microseconds where the timer's interrupt is a virtual machine's.
+pub const HZ: u64 = 97;
+
+/// Why nothing can be said of a program; the text says what helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);

@@ -1,0 +1,15 @@
+//! Samples by Linux's perf events, and the symbols of the ELF files that a process runs.
+//!
+//! Called by: `lib.rs`, for all. `sampler` takes samples, `look` those of another process; `mapped`
+//! has the files that it runs, `code` their symbols, `owner` the table from files to stages.
+
+mod code;
+mod look;
+mod mapped;
+mod owner;
+mod sampler;
+
+pub use code::Code;
+pub use look::{Look, look};
+pub use owner::of_symbol;
+pub use sampler::{Pace, Place, Sample, Sampler};

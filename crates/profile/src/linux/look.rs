@@ -1,0 +1,247 @@
+//! A look at a running program, from outside: its threads are sampled by the kernel for a while.
+//! Nothing in the program changes, and it pays for the samples alone: they are fetched rarely, by
+//! the thread that looks, and counted by place; symbols are read when somebody asks for stages.
+//!
+//! Called by: `wirespeed show budget`, the benchmarks.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::code::Code;
+use super::mapped::Mapped;
+use super::sampler::{Pace, Place, Sample, Sampler};
+use crate::{Error, Event, HZ, Part, Seen, Stage};
+
+/// Bytes that the kernel keeps for a thread: the samples of several looks, of some 80 bytes each.
+const RING_BYTES: usize = 32 << 10;
+/// Time between two looks at the threads and their samples.
+const LOOK: Duration = Duration::from_millis(500);
+/// Time between two questions whether it is enough.
+const ASK: Duration = Duration::from_millis(50);
+/// The most threads that are sampled, the first ones.
+const THREADS_MAX: usize = 128;
+/// The most places that are told apart: samples at further ones are left out.
+const PLACES_MAX: usize = 1 << 16;
+/// Room for places from the beginning.
+const PLACES: usize = 1 << 10;
+
+/// Samples of a program, by the places where its threads were.
+pub struct Look {
+    mapped: Mapped,
+    places: Places,
+    seconds: f64,
+    /// Samples that the kernel had no room for.
+    lost: u64,
+    threads: usize,
+    is_part: bool,
+    has_kernel: bool,
+    events: Vec<Event>,
+}
+
+/// Look at threads of a process, all of them if none are named, until `stop`; `begun` is called
+/// when the first sample may be taken.
+///
+/// # Errors
+/// If that is not permitted, or the program has no line tables; the text says what helps.
+pub fn look(
+    process: u32,
+    threads: Option<&[i32]>,
+    begun: impl FnOnce(),
+    stop: &dyn Fn(Duration) -> bool,
+) -> Result<Look, Error> {
+    let mapped = Mapped::of(Some(process))?;
+    let mut sampler = Sampler::new(Pace { hz: HZ, ring_bytes: RING_BYTES });
+    let (mut places, mut is_part) = (Places::new(), false);
+    let start = Instant::now();
+    let mut begun = Some(begun);
+    loop {
+        let all = match threads {
+            Some(threads) => threads.to_vec(),
+            None => threads_of(process),
+        };
+        let has_ended = all.is_empty();
+        for thread in all {
+            let known = sampler.threads().any(|id| id == thread);
+            let has_room = sampler.threads().count() < THREADS_MAX;
+            if !known && (!has_room || !sampler.add(thread, &Event::ALL, true)?) {
+                is_part = true;
+            }
+        }
+        if let Some(begun) = begun.take() {
+            begun();
+        }
+        sampler.take(|sample| places.count(&sample, &mapped));
+        if has_ended || is_enough(start, stop) {
+            break;
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    sampler.pause()?;
+    sampler.take(|sample| places.count(&sample, &mapped));
+    Ok(Look {
+        mapped,
+        places,
+        seconds,
+        lost: sampler.lost(),
+        threads: sampler.threads().count(),
+        is_part,
+        has_kernel: sampler.has_kernel(),
+        events: sampler.events().collect(),
+    })
+}
+
+/// Wait for the next look; true if there is to be none.
+fn is_enough(start: Instant, stop: &dyn Fn(Duration) -> bool) -> bool {
+    let next = Instant::now() + LOOK;
+    loop {
+        if stop(start.elapsed()) {
+            return true;
+        }
+        let left = next.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(left.min(ASK));
+    }
+}
+
+fn threads_of(process: u32) -> Vec<i32> {
+    // A process that has ended has none.
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+impl Look {
+    /// Samples of time.
+    pub fn samples(&self) -> u64 {
+        self.places.at.values().map(|count| count.samples).sum()
+    }
+
+    /// What was seen, by stage. The symbols are read now.
+    ///
+    /// # Errors
+    /// If they cannot be read; the text says what helps.
+    pub fn seen(self) -> Result<Seen, Error> {
+        let samples = self.samples();
+        let lost = self.lost + self.places.left_out;
+        let stages = self.places.parts(&mut Code::read(self.mapped)?);
+        Ok(Seen {
+            seconds: self.seconds,
+            samples,
+            lost,
+            threads: self.threads,
+            is_part: self.is_part,
+            has_kernel: self.has_kernel,
+            events: self.events,
+            stages,
+        })
+    }
+}
+
+/// Samples by place. One at a place that is known allocates nothing.
+struct Places {
+    at: HashMap<Place, Count>,
+    /// Samples of time at further places.
+    left_out: u64,
+}
+
+/// What was sampled at a place.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    /// By the index of [`Event::ALL`].
+    weights: [u64; Event::ALL.len()],
+    /// Samples of time.
+    samples: u64,
+}
+
+impl Places {
+    fn new() -> Places {
+        Places { at: HashMap::with_capacity(PLACES), left_out: 0 }
+    }
+
+    fn count(&mut self, sample: &Sample, mapped: &Mapped) {
+        let mut place = sample.place;
+        // What lies on top of the stack is a return address or nothing of interest.
+        if place.in_kernel || !mapped.is_code(place.top.wrapping_sub(1)) {
+            place.top = 0;
+        }
+        let is_time = u64::from(sample.event == Event::Time);
+        if self.at.len() >= PLACES_MAX && !self.at.contains_key(&place) {
+            self.left_out += is_time;
+            return;
+        }
+        let count = self.at.entry(place).or_default();
+        let weight = &mut count.weights[sample.event as usize];
+        *weight = weight.saturating_add(sample.weight);
+        count.samples += is_time;
+    }
+
+    fn parts(&self, code: &mut Code) -> Vec<Part> {
+        let part =
+            |stage| Part { stage, costs: [0.0; Event::ALL.len()], kernel_ns: 0.0, samples: 0 };
+        let mut parts = Stage::ALL.map(part);
+        for (place, count) in &self.at {
+            let part = &mut parts[code.stage(place) as usize];
+            for (cost, weight) in part.costs.iter_mut().zip(count.weights) {
+                *cost += weight as f64;
+            }
+            part.samples += count.samples;
+            if place.in_kernel {
+                part.kernel_ns += count.weights[Event::Time as usize] as f64;
+            }
+        }
+        parts.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mapped::Range;
+    use super::*;
+
+    /// Code from 0x1000 on.
+    fn mapped() -> Mapped {
+        let ranges = vec![Range { from: 0x1000, to: 0x2000, offset: 0, file: 0 }];
+        Mapped { ranges, files: Vec::new() }
+    }
+
+    fn sample(event: Event, address: u64, top: u64, in_kernel: bool) -> Sample {
+        Sample { event, weight: 10, time_ns: 0, place: Place { address, top, in_kernel } }
+    }
+
+    #[test]
+    fn samples_at_one_place_are_counted_together_whatever_lies_on_the_stack() {
+        let (mapped, here) = (mapped(), 0x1234);
+        let mut places = Places::new();
+        for top in 0..100 {
+            places.count(&sample(Event::Time, here, top, false), &mapped);
+        }
+        places.count(&sample(Event::Cycles, here, 7, false), &mapped);
+        assert_eq!(places.at.len(), 1);
+        places.count(&sample(Event::Time, here, here + 1, false), &mapped);
+        places.count(&sample(Event::Time, here, 7, true), &mapped);
+        assert_eq!(places.at.len(), 3, "a return address, and the kernel");
+        let place = Place { address: here, top: 0, in_kernel: false };
+        let count = places.at[&place];
+        assert_eq!((count.samples, count.weights), (100, [1_000, 10, 0, 0]));
+    }
+
+    #[test]
+    fn places_are_bounded_and_what_has_no_room_is_counted() {
+        let mapped = mapped();
+        let mut places = Places::new();
+        for address in 0..PLACES_MAX as u64 + 5 {
+            places.count(&sample(Event::Time, address, 0, false), &mapped);
+        }
+        places.count(&sample(Event::Time, 3, 0, false), &mapped);
+        assert_eq!((places.at.len(), places.left_out), (PLACES_MAX, 5));
+        assert_eq!(places.at.values().map(|count| count.samples).sum::<u64>(), (1 << 16) + 1);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_a_reason() {
+        let error = look(u32::MAX, None, || {}, &|_| true).err().expect("no such process");
+        assert!(error.to_string().contains("has mapped"), "{error}");
+    }
+}

@@ -1,0 +1,108 @@
+//! The stages of a packet, their names, and what would make them cheaper.
+//!
+//! Called by: everything here, and who shows what was sampled. `linux/owner.rs` says which code is
+//! which stage's.
+
+/// A part of what a packet costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Devices: rings, system calls that move frames, the bursts of ports.
+    Driver,
+    /// Taps and their filters.
+    Tap,
+    /// Link headers and neighbours.
+    Ether,
+    /// IP, routes, forwarding, fragments, ICMP.
+    Ip,
+    /// TCP.
+    Tcp,
+    /// What joins the layers: bursts, the connection table, timers.
+    Stack,
+    /// Sockets and their buffers, UDP.
+    Socket,
+    /// Mbufs: their pool, chains.
+    Buffers,
+    /// Bytes copied, with or without their sum.
+    Copy,
+    /// Bytes summed alone.
+    Checksum,
+    /// Sleeping and waking.
+    WakeUps,
+    /// Everything else: the program, the standard library, what has no line.
+    Other,
+}
+
+/// What a stage does, in the words of the documents that the mission is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Headers, state, lookups.
+    Protocol,
+    /// Work on every byte.
+    Bytes,
+    /// The device, interrupts, switches between tasks.
+    Device,
+    /// Not of the stack.
+    Outside,
+}
+
+impl Stage {
+    /// In the order of tables.
+    pub const ALL: [Stage; 12] = [
+        Stage::Driver,
+        Stage::Tap,
+        Stage::Ether,
+        Stage::Ip,
+        Stage::Tcp,
+        Stage::Stack,
+        Stage::Socket,
+        Stage::Buffers,
+        Stage::Copy,
+        Stage::Checksum,
+        Stage::WakeUps,
+        Stage::Other,
+    ];
+
+    /// The name in tables and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Driver => "driver",
+            Stage::Tap => "tap",
+            Stage::Ether => "ether",
+            Stage::Ip => "ip",
+            Stage::Tcp => "tcp",
+            Stage::Stack => "stack",
+            Stage::Socket => "socket",
+            Stage::Buffers => "buffers",
+            Stage::Copy => "copy",
+            Stage::Checksum => "checksum",
+            Stage::WakeUps => "wake-ups",
+            Stage::Other => "rest",
+        }
+    }
+
+    /// What it does.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Stage::Ether | Stage::Ip | Stage::Tcp | Stage::Stack | Stage::Socket => Kind::Protocol,
+            Stage::Copy | Stage::Checksum => Kind::Bytes,
+            Stage::Driver | Stage::Tap | Stage::Buffers | Stage::WakeUps => Kind::Device,
+            Stage::Other => Kind::Outside,
+        }
+    }
+
+    /// What would make it cheaper.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Stage::Driver => "larger bursts, or a device with offloads",
+            Stage::Tap => "no tap, or a filter that matches less",
+            Stage::Ether | Stage::Ip => "larger packets",
+            Stage::Tcp | Stage::Stack => "larger packets, or super-segments",
+            Stage::Socket => "larger reads and writes",
+            Stage::Buffers => "larger packets: as many buffers as packets are taken and freed",
+            Stage::Copy => "loaned buffers, which are not copied",
+            Stage::Checksum => "a device that verifies checksums",
+            Stage::WakeUps => "busy polling, or a higher level of mitigation",
+            Stage::Other => "a look at the program itself with a profiler",
+        }
+    }
+}
