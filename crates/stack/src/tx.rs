@@ -207,7 +207,7 @@ fn segments(
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     let (mut count, mut is_all) = (0, false);
     let mut may_go = pcb.template.is_usual();
-    while may_go && !is_all {
+    while may_go {
         let Some(mut segment) = output::fast_path(&mut pcb.tcb, &mut core.cx) else { break };
         let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
         is_all = *is_last;
@@ -216,7 +216,7 @@ fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
             Ok(()) => port.push(segment.m),
             Err(reason) => core.drops.count(reason),
         }
-        may_go = !port.is_full();
+        may_go = !is_all && !port.is_full();
     }
     output::close(&mut pcb.tcb, count, &mut core.cx);
     is_all
