@@ -93,8 +93,8 @@ pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
     };
     let note = format!(
         "{} MB, wall time; {:.2} GB/s [{ends}, {what} of {} KB, {IN_FLIGHT} in flight, {:.0} % of \
-         our core; the file in a tmpfs of huge pages] over {:.2} GB/s [the same sockets of ours; a thread with a \
-         blocking socket]; TAP with vnet_hdr, MTU 1500, kernel cubic, {}",
+         our core; the file in a tmpfs of huge pages] over {:.2} GB/s [the same sockets of ours; a \
+         thread with a blocking socket]; TAP with vnet_hdr, MTU 1500, kernel cubic, {}",
         bytes >> 20,
         median(&nfs),
         PIECE >> 10,

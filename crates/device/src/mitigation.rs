@@ -192,7 +192,7 @@ pub struct Moderation {
     awaited: Duration,
     /// Less than a quarter of the threshold was taken before the last sleep: no bulk traffic.
     took_few: bool,
-    /// Bytes of the frames taken before the last sleep, on average. Super-frames of a virtual device
+    /// Bytes of the frames taken before the last sleep, on average. Super-frames of virtual devices
     /// may reach a threshold alone: they are gathered already.
     frame_bytes: u64,
 }

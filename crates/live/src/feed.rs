@@ -2,8 +2,8 @@
 //! connections are the busiest, and what the page is given of them.
 //!
 //! Called by: the loop that answers the control socket, between the turns of the stacks. The page's
-//! thread rings when the first browser comes, and takes the samples from a queue; if that is full, a
-//! sample is left out, because the stacks never wait.
+//! thread rings when the first browser comes, and takes the samples from a queue; if that is full,
+//! a sample is left out, because the stacks never wait.
 //!
 //! A stack may have a hundred thousand connections. Each sample counts the bytes of a part of them
 //! ([`super::sample`]); when a stack's table has been passed once, the busiest are chosen anew.

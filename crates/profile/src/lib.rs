@@ -19,7 +19,7 @@ mod stage;
 pub use elsewhere::{Look, look};
 pub use event::Event;
 #[cfg(target_os = "linux")]
-pub use linux::{Code, Look, Pace, Place, Sample, Sampler, look, of_symbol};
+pub use linux::{Code, Location, Look, Pace, Sample, Sampler, look, of_symbol};
 pub use mean::{Mean, bar, largest};
 pub use seen::{Part, Seen};
 pub use stage::{Kind, Stage};

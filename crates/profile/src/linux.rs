@@ -12,4 +12,4 @@ mod sampler;
 pub use code::Code;
 pub use look::{Look, look};
 pub use owner::of_symbol;
-pub use sampler::{Pace, Place, Sample, Sampler};
+pub use sampler::{Location, Pace, Sample, Sampler};

@@ -142,9 +142,9 @@ impl RecordReader {
         self.buffer.len()
     }
 
-    /// Where the next bytes of the stream go; never empty. Of a long record it ends where that ends,
-    /// so that nothing else is in its buffer. Call [`RecordReader::next_record`] until there is none
-    /// before.
+    /// Where the next bytes of the stream go; never empty. Of a long record it ends where that
+    /// ends, so that nothing else is in its buffer. Call [`RecordReader::next_record`] until there
+    /// is none before.
     pub fn room(&mut self) -> &mut [u8] {
         if !self.is_inside() {
             (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
@@ -185,8 +185,8 @@ impl RecordReader {
         Ok(self.next_range()?.map(|range| &self.buffer[range]))
     }
 
-    /// The next record that is complete, with a buffer of its own. A long one is not copied: it takes
-    /// the buffer with it, and the next bytes are read into what `spare` returns.
+    /// The next record that is complete, with a buffer of its own. A long one is not copied: it
+    /// takes the buffer with it, and the next bytes are read into what `spare` returns.
     ///
     /// # Errors
     /// The stream cannot go on.

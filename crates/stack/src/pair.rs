@@ -85,8 +85,8 @@ pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u
     End { stack, port, addr }
 }
 
-/// The time of two ends and of the link between them (`device::nic`), which is what the caller makes
-/// it. Copies are the same clock.
+/// The time of two ends and of the link between them (`device::nic`), which is what the caller
+/// makes it. Copies are the same clock.
 #[derive(Clone, Debug)]
 pub struct VirtualClock(Arc<AtomicU64>);
 

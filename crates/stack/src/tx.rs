@@ -201,8 +201,8 @@ fn segments(
 }
 
 /// Send what one connection has, if that is a few ordinary segments; there is room for the first.
-/// From the first on that is not ordinary, or that finds no room, nothing is changed, and `segments`
-/// goes on.
+/// From the first on that is not ordinary, or that finds no room, nothing is changed, and
+/// `segments` goes on.
 #[inline(always)]
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     let (mut count, mut is_all) = (0, false);

@@ -132,7 +132,8 @@ const MANY: &str = r#"
   const port = (name, more) => ({ name, link_up: true, mtu: 1500, failure: null, ...more });
   const sample = (at) => ({
     program: { pid: 7, command: "<img src=x onerror=alert(1)>", version: "1" },
-    at_ms: at, stacks: [{ name: "one", connections: 10000, drops: { tcp_no_socket: at }, port_count: 2,
+    at_ms: at, stacks: [{ name: "one", connections: 10000, drops: { tcp_no_socket: at },
+      port_count: 2,
       ports: [port("busy", { pushed_back: true }), port("gone", { failure: "it was deleted" })],
       rx_bytes: at * 1e5, tx_bytes: at * 1e6, pool_bytes: 1 }],
     connection_count: 10000, shown_most: 50,

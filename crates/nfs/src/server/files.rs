@@ -134,7 +134,8 @@ impl Export {
     }
 }
 
-/// Results of a READ of so many bytes at an offset, by `from_file`; nothing is appended if that fails.
+/// Results of a READ of so many bytes at an offset, by `from_file`; nothing is appended if that
+/// fails.
 fn read(
     open: &OwnedFd,
     (offset, count): (u64, usize),

@@ -13,7 +13,7 @@ use object::{Object, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, 
 
 use super::mapped::{Mapped, Named, unreadable};
 use super::owner::{Owner, of_symbol, owner};
-use super::sampler::Place;
+use super::sampler::Location;
 use crate::{Error, Stage};
 
 /// The code of a process.
@@ -133,7 +133,7 @@ impl Code {
     }
 
     /// The stage of a place.
-    pub fn stage(&mut self, place: &Place) -> Stage {
+    pub fn stage(&mut self, place: &Location) -> Stage {
         let origin = self.at(place.address);
         if let Some(stage) = origin.stage {
             return stage;

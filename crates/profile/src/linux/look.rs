@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::code::Code;
 use super::mapped::Mapped;
-use super::sampler::{Pace, Place, Sample, Sampler};
+use super::sampler::{Location, Pace, Sample, Sampler};
 use crate::{Error, Event, HZ, Part, Seen, Stage};
 
 /// Bytes that the kernel keeps for a thread: the samples of several looks, of some 80 bytes each.
@@ -29,7 +29,7 @@ const PLACES: usize = 1 << 10;
 /// Samples of a program, by the places where its threads were.
 pub struct Look {
     mapped: Mapped,
-    places: Places,
+    places: Locations,
     seconds: f64,
     /// Samples that the kernel had no room for.
     lost: u64,
@@ -52,7 +52,7 @@ pub fn look(
 ) -> Result<Look, Error> {
     let mapped = Mapped::of(Some(process))?;
     let mut sampler = Sampler::new(Pace { hz: HZ, ring_bytes: RING_BYTES });
-    let (mut places, mut is_part) = (Places::new(), false);
+    let (mut places, mut is_part) = (Locations::new(), false);
     let start = Instant::now();
     let mut begun = Some(begun);
     loop {
@@ -140,8 +140,8 @@ impl Look {
 }
 
 /// Samples by place. One at a place that is known allocates nothing.
-struct Places {
-    at: HashMap<Place, Count>,
+struct Locations {
+    at: HashMap<Location, Count>,
     /// Samples of time at further places.
     left_out: u64,
 }
@@ -155,9 +155,9 @@ struct Count {
     samples: u64,
 }
 
-impl Places {
-    fn new() -> Places {
-        Places { at: HashMap::with_capacity(PLACES), left_out: 0 }
+impl Locations {
+    fn new() -> Locations {
+        Locations { at: HashMap::with_capacity(PLACES), left_out: 0 }
     }
 
     fn count(&mut self, sample: &Sample, mapped: &Mapped) {
@@ -207,13 +207,13 @@ mod tests {
     }
 
     fn sample(event: Event, address: u64, top: u64, in_kernel: bool) -> Sample {
-        Sample { event, weight: 10, time_ns: 0, place: Place { address, top, in_kernel } }
+        Sample { event, weight: 10, time_ns: 0, place: Location { address, top, in_kernel } }
     }
 
     #[test]
     fn samples_at_one_place_are_counted_together_whatever_lies_on_the_stack() {
         let (mapped, here) = (mapped(), 0x1234);
-        let mut places = Places::new();
+        let mut places = Locations::new();
         for top in 0..100 {
             places.count(&sample(Event::Time, here, top, false), &mapped);
         }
@@ -222,7 +222,7 @@ mod tests {
         places.count(&sample(Event::Time, here, here + 1, false), &mapped);
         places.count(&sample(Event::Time, here, 7, true), &mapped);
         assert_eq!(places.at.len(), 3, "a return address, and the kernel");
-        let place = Place { address: here, top: 0, in_kernel: false };
+        let place = Location { address: here, top: 0, in_kernel: false };
         let count = places.at[&place];
         assert_eq!((count.samples, count.weights), (100, [1_000, 10, 0, 0]));
     }
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn places_are_bounded_and_what_has_no_room_is_counted() {
         let mapped = mapped();
-        let mut places = Places::new();
+        let mut places = Locations::new();
         for address in 0..PLACES_MAX as u64 + 5 {
             places.count(&sample(Event::Time, address, 0, false), &mapped);
         }

@@ -23,12 +23,12 @@ pub struct Sample {
     /// CLOCK_MONOTONIC.
     pub time_ns: u64,
     /// Where it was.
-    pub place: Place,
+    pub place: Location,
 }
 
 /// Where a thread was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Location {
     /// The address in the program: where it was, or where it called the kernel.
     pub address: u64,
     /// What lies on top of the stack: of a short function of the C library the return address.
@@ -169,7 +169,7 @@ impl Sampler {
                             event: *event,
                             weight: sample.period().unwrap_or(0),
                             time_ns: sample.time().unwrap_or(0),
-                            place: Place {
+                            place: Location {
                                 address: ip.or(user).unwrap_or(0),
                                 top: top.map_or(0, |top| u64::from_ne_bytes(*top)),
                                 in_kernel,
