@@ -205,21 +205,43 @@ fn segments(
 /// `segments` goes on.
 #[inline(always)]
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
-    let (mut count, mut is_all) = (0, false);
-    let mut may_go = pcb.template.is_usual();
-    while may_go {
-        let Some(mut segment) = output::fast_path(&mut pcb.tcb, &mut core.cx) else { break };
-        let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
-        is_all = *is_last;
-        count += 1;
-        match pcb.template.prepend_all(m, header, *pseudo, *payload) {
-            Ok(()) => port.push(segment.m),
-            Err(reason) => core.drops.count(reason),
+    if !pcb.template.is_usual() {
+        return false;
+    }
+    match fast_segment(pcb, port, core) {
+        Some(true) => {
+            output::close(&mut pcb.tcb, 1, &mut core.cx);
+            true
         }
-        may_go = !is_all && !port.is_full();
+        Some(false) => others(pcb, port, core),
+        None => false,
+    }
+}
+
+/// The second and the third segment of a few; true if nothing is behind them.
+#[inline(never)]
+fn others(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
+    let (mut count, mut is_all) = (1, false);
+    while !is_all && !port.is_full() {
+        let Some(is_last) = fast_segment(pcb, port, core) else { break };
+        is_all = is_last;
+        count += 1;
     }
     output::close(&mut pcb.tcb, count, &mut core.cx);
     is_all
+}
+
+/// Send one ordinary segment, if it is one; true if nothing is behind it.
+#[inline(always)]
+fn fast_segment(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> Option<bool> {
+    let mut segment = output::fast_path(&mut pcb.tcb, &mut core.cx)?;
+    let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
+    let is_last = *is_last;
+    match pcb.template.prepend_all(m, header, *pseudo, *payload) {
+        Ok(()) => port.push(segment.m),
+        Err(reason) => core.drops.count(reason),
+    }
+    Some(is_last)
 }
 
 /// Queue the connection's events for the user, unless an earlier one is still queued.
