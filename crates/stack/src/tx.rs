@@ -137,13 +137,13 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let has_few = is_resolved && output::has_few(&pcb.tcb);
-    let is_fast = has_few && core.cx.switches.on(Switch::OutputFastPath) && !port.is_full();
-    if is_fast && output::is_quiet(&mut pcb.tcb, &core.cx) {
+    let may_be_quiet = has_few && core.cx.switches.on(Switch::OutputFastPath) && !port.is_full();
+    if may_be_quiet && output::is_quiet(&mut pcb.tcb, &core.cx) {
         notify(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
     let mut run = Run::default();
-    let is_sent = is_fast && fast_path(pcb, port, core);
+    let is_sent = has_few && fast_path(pcb, port, core);
     if is_resolved && !is_sent {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else if !is_resolved {
@@ -200,48 +200,24 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is a few ordinary segments; there is room for the first.
-/// From the first on that is not ordinary, or that finds no room, nothing is changed, and
-/// `segments` goes on.
+/// Send what one connection has, if that is a few ordinary segments. From the first on that is not,
+/// or that finds no room, nothing is changed, and `segments` goes on.
 #[inline(always)]
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
-    if !pcb.template.is_usual() {
-        return false;
-    }
-    match fast_segment(pcb, port, core) {
-        Some(true) => {
-            output::close(&mut pcb.tcb, 1, &mut core.cx);
-            true
-        }
-        Some(false) => others(pcb, port, core),
-        None => false,
-    }
-}
-
-/// The second and the third segment of a few; true if nothing is behind them.
-#[inline(never)]
-fn others(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
-    let (mut count, mut is_all) = (1, false);
-    while !is_all && !port.is_full() {
-        let Some(is_last) = fast_segment(pcb, port, core) else { break };
-        is_all = is_last;
+    let tries = core.cx.switches.on(Switch::OutputFastPath) && pcb.template.is_usual();
+    let (mut count, mut is_all) = (0, false);
+    while tries && !is_all && !port.is_full() {
+        let Some(mut segment) = output::fast_path(&mut pcb.tcb, &mut core.cx) else { break };
+        let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
+        is_all = *is_last;
         count += 1;
+        match pcb.template.prepend_all(m, header, *pseudo, *payload) {
+            Ok(()) => port.push(segment.m),
+            Err(reason) => core.drops.count(reason),
+        }
     }
     output::close(&mut pcb.tcb, count, &mut core.cx);
     is_all
-}
-
-/// Send one ordinary segment, if it is one; true if nothing is behind it.
-#[inline(always)]
-fn fast_segment(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> Option<bool> {
-    let mut segment = output::fast_path(&mut pcb.tcb, &mut core.cx)?;
-    let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
-    let is_last = *is_last;
-    match pcb.template.prepend_all(m, header, *pseudo, *payload) {
-        Ok(()) => port.push(segment.m),
-        Err(reason) => core.drops.count(reason),
-    }
-    Some(is_last)
 }
 
 /// Queue the connection's events for the user, unless an earlier one is still queued.
