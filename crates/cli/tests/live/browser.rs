@@ -133,11 +133,12 @@ fn budget() {
     let note = browser.evaluate(note);
     let lacks = ["no samples can be taken", "line tables"];
     if !note.as_str().is_some_and(|note| lacks.iter().any(|lack| note.contains(lack))) {
-        let widest = "Math.max(...[...document.querySelectorAll('#budget td.bar div')].map((bar) => \
-                      bar.getBoundingClientRect().width))";
         let has_stage = "[...document.querySelectorAll('#budget tbody tr')].some((row) => \
-                         row.cells[0].textContent !== 'rest' && Number(row.cells[1].textContent) > 0)";
+                         row.cells[0].textContent !== 'rest' \
+                         && Number(row.cells[1].textContent) > 0)";
         assert!(browser.until(PATIENCE, has_stage), "{note}");
+        let widest = "Math.max(...[...document.querySelectorAll('#budget .bar div')].map((bar) => \
+                      bar.getBoundingClientRect().width))";
         assert!(browser.evaluate(widest).as_f64() > Some(10.0), "the policy lets bars be wide");
     }
     assert_eq!(browser.complaints(), &[] as &[String]);
