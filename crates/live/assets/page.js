@@ -233,11 +233,13 @@ function budget(seen) {
 
 /// How busy the program's threads are.
 function busy(seen) {
-  const threads = seen.threads === 1 ? "one thread ran " : seen.threads + " threads ran ";
-  const percent = (share) => Math.round(share * 100) + " %";
-  const rest = seen.threads === 1 ? "" : ", the busiest " + percent(seen.busiest);
-  const notes = [threads + percent(seen.cores) + " of the time" + rest + "; " + seen.samples + " samples."];
-  if (!seen.has_kernel) notes.push("Without the kernel's part: run it as root, or sudo sysctl kernel.perf_event_paranoid=1.");
+  const ran = Math.round(seen.busiest * 100) + " % of the time";
+  const threads = seen.threads === 1 ? "one thread ran " + ran
+    : seen.threads + " threads used " + seen.cores.toFixed(2) + " cores, the busiest ran " + ran;
+  const notes = [threads + "; " + seen.samples + " samples."];
+  if (!seen.has_kernel) {
+    notes.push("Without the kernel's part: run it as root, or sudo sysctl kernel.perf_event_paranoid=1.");
+  }
   if (seen.is_part) notes.push("There are more threads than are sampled.");
   if (seen.lost > 0) notes.push(seen.lost + " samples had no room.");
   return notes.join(" ");

@@ -1,8 +1,9 @@
 //! Where the time of the program's threads goes, by stage, for the page: sampled while somebody
 //! looks at it, from a thread of its own.
 //!
-//! Called by: `lib.rs`, which starts the thread; `server.rs` wakes it for the first browser, and puts
-//! the latest figures into each sample. The stacks are not asked: the kernel takes the samples.
+//! Called by: `lib.rs`, which starts the thread; `server.rs`, which wakes it for the first browser
+//! and puts the latest figures into each sample. The stacks are not asked: the kernel takes the
+//! samples.
 
 use std::io;
 use std::sync::Arc;

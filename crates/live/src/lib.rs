@@ -2,9 +2,9 @@
 //! time-sequence graphs, drops, ports, and where the time goes. It only shows.
 //!
 //! Called by: `wirespeed ttcp` and `wirespeed up`, if `--http` asks for it. `feed` makes samples
-//! between the turns of the stacks, `budget` those of its threads' time, `server` gives them to browsers from a thread of its own,
-//! `access` says to whom, `document` is what a browser runs. docs/live.md;
-//! docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
+//! between the turns of the stacks, `budget` samples of the program's threads, `server` gives them
+//! to browsers from a thread of its own, `access` says to whom, `document` is what a browser runs.
+//! docs/live.md; docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
 #![cfg(target_os = "linux")]
 
 mod access;

@@ -2,9 +2,9 @@
 //! which stage of a packet that code is. Nothing is in the program that is looked at.
 //!
 //! Called by: `wirespeed lab budget`, with a [`Sampler`] of its own thread; `wirespeed show budget`
-//! and the benchmarks, with a [`look`] at a running program; the live page, with the `Recent` of its
-//! own one. `seen` is what a look says, `linux` takes samples and reads symbols, `elsewhere` says that
-//! only Linux does.
+//! and the benchmarks, with a [`look`] at a running program; the live page, with the `Recent` of
+//! its own one. `seen` is what a look says, `linux` takes samples and reads symbols, `elsewhere`
+//! says that only Linux does.
 //! docs/decisions/0095-budget.md, docs/decisions/0101-profile-and-live.md.
 
 #[cfg(not(target_os = "linux"))]
