@@ -222,9 +222,9 @@ function budget(seen) {
   const number = (share) => [percent(share), "number"];
   const rows = seen.stages;
   fill(at("budget").tBodies[0], rows.map(({ stage, share, off, kernel }) => [
-    [stage], number(share), number(share ? off : null), ["", "bar"], number(share ? kernel : null),
+    [stage], number(share), number(share ? off : null), number(share ? kernel : null), ["", "bar"],
   ]), (cell, index, column) => {
-    if (column !== 3) return false;
+    if (column !== 4) return false;
     const bar = cell.firstElementChild || cell.appendChild(made("div"));
     bar.style.width = (rows[index].share * 100).toFixed(1) + "%";
     return true;
