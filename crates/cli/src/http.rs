@@ -21,5 +21,6 @@ pub(crate) struct Args {
 
 /// What the page says of a tool.
 pub(crate) fn program(command: &'static str) -> Program {
-    Program { command, version: env!("WIRESPEED_VERSION"), complain: output::err }
+    let version = env!("WIRESPEED_VERSION");
+    Program { command, version, complain: output::err, unsampled: None }
 }

@@ -73,6 +73,7 @@ function take(sample) {
   throughput.draw(traffic.columns);
   connections(sample, time, seconds);
   dropped(sample, seconds);
+  budget(sample.budget);
   ports(sample);
   before = sample;
   document.body.dataset.samples = Number(document.body.dataset.samples || 0) + 1;
@@ -208,6 +209,40 @@ function dropped(sample, seconds) {
     : "Each packet that goes no further is counted under one name.");
   fill(at("drops").tBodies[0], now.map(([name, count]) => [[name],
     [before ? short(rate(count, then.get(name) || 0, seconds)) : "-", "number"], [short(count), "number"]]));
+}
+
+/// Where the threads' time went in the last seconds, by stage in the order of the packet's way.
+function budget(seen) {
+  const has_stages = Boolean(seen && seen.stages && seen.samples > 0);
+  at("budget").hidden = !has_stages;
+  say(at("budget-note"), !seen ? "not known yet" : seen.lacks ? seen.lacks
+    : "The last " + Math.max(1, Math.round(seen.seconds)) + " s: " + busy(seen));
+  if (!has_stages) return;
+  const percent = (share) => (share == null ? "-" : (share * 100).toFixed(1));
+  const number = (share) => [percent(share), "number"];
+  const rows = seen.stages;
+  fill(at("budget").tBodies[0], rows.map(({ stage, share, off, kernel }) => [
+    [stage], number(share), number(share ? off : null), number(share ? kernel : null), ["", "bar"],
+  ]), (cell, index, column) => {
+    if (column !== 4) return false;
+    const bar = cell.firstElementChild || cell.appendChild(made("div"));
+    bar.style.width = (rows[index].share * 100).toFixed(1) + "%";
+    return true;
+  });
+}
+
+/// How busy the program's threads are.
+function busy(seen) {
+  const ran = Math.round(seen.busiest * 100) + " % of the time";
+  const threads = seen.threads === 1 ? "one thread ran " + ran
+    : seen.threads + " threads used " + seen.cores.toFixed(2) + " cores, the busiest ran " + ran;
+  const notes = [threads + "; " + seen.samples + " samples."];
+  if (!seen.has_kernel) {
+    notes.push("Without the kernel's part: run it as root, or sudo sysctl kernel.perf_event_paranoid=1.");
+  }
+  if (seen.is_part) notes.push("There are more threads than are sampled.");
+  if (seen.lost > 0) notes.push(seen.lost + " samples had no room.");
+  return notes.join(" ");
 }
 
 function ports(sample) {

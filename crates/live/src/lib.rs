@@ -1,15 +1,16 @@
 //! The live page: what the stacks of this program do, in a browser: throughput, connections with
-//! time-sequence graphs, drops, ports. It only shows.
+//! time-sequence graphs, drops, ports, and where the time goes. It only shows.
 //!
 //! Called by: `wirespeed ttcp` and `wirespeed up`, if `--http` asks for it. `feed` makes samples
-//! between the turns of the stacks, `server` gives them to browsers from a thread of its own,
-//! `access` says to whom, `document` is what a browser runs. docs/live.md;
-//! docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
+//! between the turns of the stacks, `budget` samples of the program's threads, `server` gives them
+//! to browsers from a thread of its own, `access` says to whom, `document` is what a browser runs.
+//! docs/live.md; docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
 #![cfg(target_os = "linux")]
 
 mod access;
 mod address;
 mod body;
+mod budget;
 mod carrier;
 mod document;
 mod error;
@@ -31,6 +32,7 @@ pub use feed::Feed;
 pub use sample::{Wanted, sample};
 
 use access::Token;
+use budget::{Budget, PAGE_THREAD};
 use carrier::Carrier;
 use document::Page;
 use feed::Watched;
@@ -52,6 +54,8 @@ pub struct Program {
     pub version: &'static str,
     /// Prints what went wrong while it serves.
     pub complain: fn(&str),
+    /// Why it may not sample its own threads, if it may not, and what helps.
+    pub unsampled: Option<&'static str>,
 }
 
 /// A page that is not served yet.
@@ -150,10 +154,15 @@ impl Live {
             }
             _ => self.listener(&runtime, shards)?,
         };
+        let budget = match program.unsampled {
+            None => Budget::start(watched.clone())
+                .map_err(Error::of("--http: the budget of the page has no thread"))?,
+            Some(why) => Budget::lacks(why),
+        };
         let page = Page::new();
-        let server = Server { listener, page, token: self.token, watched, samples: taken };
+        let server = Server { listener, page, token: self.token, watched, samples: taken, budget };
         let run = move || runtime.block_on(server.run());
-        let thread = std::thread::Builder::new().name("live-page".to_owned());
+        let thread = std::thread::Builder::new().name(PAGE_THREAD.to_owned());
         thread.spawn(run).map_err(Error::of("--http: cannot start the page's thread"))?;
         Ok(feed)
     }

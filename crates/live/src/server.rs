@@ -32,6 +32,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use super::access::{Token, Wanted, check};
 use super::body::{Answer, Deadline, Watcher};
+use super::budget::Budget;
 use super::document::Page;
 use super::feed::Watched;
 
@@ -61,12 +62,14 @@ pub(super) struct Server {
     pub(super) token: Option<Token>,
     pub(super) watched: Arc<Watched>,
     pub(super) samples: Receiver<Value>,
+    pub(super) budget: Budget,
 }
 
 struct State {
     page: Page,
     token: Option<Token>,
     watched: Arc<Watched>,
+    budget: Budget,
     streams: RefCell<Vec<Sender<Bytes>>>,
     connections: Cell<usize>,
     /// Connections and streams that were one too many, and events that a slow client did not take.
@@ -77,11 +80,12 @@ struct State {
 impl Server {
     /// Serve until the stacks are gone.
     pub(super) async fn run(self) {
-        let Server { mut listener, page, token, watched, mut samples } = self;
+        let Server { mut listener, page, token, watched, mut samples, budget } = self;
         let state = Rc::new(State {
             page,
             token,
             watched,
+            budget,
             streams: RefCell::default(),
             connections: Cell::new(0),
             refused: Cell::new(0),
@@ -189,6 +193,7 @@ impl State {
         let (sender, queue) = channel(QUEUE);
         streams.push(sender);
         let _watcher = Watcher::new(self.watched.clone());
+        self.budget.want();
         let body = Answer::Events { queue, deadline: deadline.clone(), _watcher };
         self.response(StatusCode::OK, "text/event-stream", body)
     }
@@ -231,6 +236,7 @@ impl State {
             "refused": self.refused.get(),
             "left_out": self.left_out.get(),
         });
+        sample["budget"] = self.budget.latest();
         let event = Bytes::from(format!("data: {sample}\n\n"));
         streams.retain(|stream| match stream.try_send(event.clone()) {
             Ok(()) => true,

@@ -2,8 +2,9 @@
 //! which stage of a packet that code is. Nothing is in the program that is looked at.
 //!
 //! Called by: `wirespeed lab budget`, with a [`Sampler`] of its own thread; `wirespeed show budget`
-//! and the benchmarks, with a [`look`] at a running program. `seen` is what a look says, `linux`
-//! takes samples and reads symbols, `elsewhere` says that only Linux does.
+//! and the benchmarks, with a [`look`] at a running program; the live page, with the `Recent` of
+//! its own one. `seen` is what a look says, `linux` takes samples and reads symbols, `elsewhere`
+//! says that only Linux does.
 //! docs/decisions/0095-budget.md, docs/decisions/0101-profile-and-live.md.
 
 #[cfg(not(target_os = "linux"))]
@@ -19,7 +20,7 @@ mod stage;
 pub use elsewhere::{Look, look};
 pub use event::Event;
 #[cfg(target_os = "linux")]
-pub use linux::{Code, Location, Look, Pace, Sample, Sampler, look, of_symbol};
+pub use linux::{Code, Location, Look, Pace, Recent, Sample, Sampler, look, of_symbol};
 pub use mean::{Mean, bar, largest};
 pub use seen::{Part, Seen};
 pub use stage::{Kind, Stage};

@@ -1,6 +1,6 @@
 //! What was seen of a running program: the cost of each stage, and what to fix next.
 //!
-//! Called by: `wirespeed show budget`, which shows it.
+//! Called by: `wirespeed show budget` and the live page, which show it.
 
 use crate::{Event, Mean, Stage, bar, largest};
 
@@ -36,6 +36,13 @@ pub struct Part {
     pub kernel_ns: f64,
     /// Samples of time.
     pub samples: u64,
+}
+
+impl Part {
+    /// A stage that has cost nothing so far.
+    pub const fn of(stage: Stage) -> Part {
+        Part { stage, costs: [0.0; Event::ALL.len()], kernel_ns: 0.0, samples: 0 }
+    }
 }
 
 impl Seen {

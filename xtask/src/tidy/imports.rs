@@ -42,7 +42,7 @@ const LAW: &[(&str, May)] = &[
     ("host", Only(&["base"])),
     ("router", Only(&["base", "device", "stack", "net"])),
     ("page", Only(&[])),
-    ("live", Only(&["base", "tcp", "net", "stack", "page"])),
+    ("live", Only(&["base", "tcp", "net", "stack", "page", "profile"])),
     ("profile", Only(&[])),
     ("wirespeed", Everything),
     ("lab", Everything),

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
         returns,
     ),
     ("a_token_opens_the_page", &[Need::CHROMIUM], token),
+    ("the_page_shows_where_time_goes", &[Need::CHROMIUM], budget),
     ("of_ten_thousand_connections_the_busiest_are_shown", &[Need::CHROMIUM], many),
 ];
 
@@ -119,6 +120,28 @@ fn token() {
     browser.open(bare);
     let said = browser.evaluate("document.body.textContent");
     assert!(said.as_str().is_some_and(|text| text.contains("it has a token")), "{said}");
+}
+
+/// Where samples are not permitted, or the test's program has no line tables, it says so.
+fn budget() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let mut browser = Browser::start();
+    browser.open(&live.url);
+    let note = "document.getElementById('budget-note').textContent";
+    let known = format!("!{note}.startsWith('not known')");
+    assert!(browser.until(PATIENCE, &known), "{:?}", browser.complaints());
+    let note = browser.evaluate(note);
+    let lacks = ["no samples can be taken", "line tables"];
+    if !note.as_str().is_some_and(|note| lacks.iter().any(|lack| note.contains(lack))) {
+        let has_stage = "[...document.querySelectorAll('#budget tbody tr')].some((row) => \
+                         row.cells[0].textContent !== 'rest' \
+                         && Number(row.cells[1].textContent) > 0)";
+        assert!(browser.until(PATIENCE, has_stage), "{note}");
+        let widest = "Math.max(...[...document.querySelectorAll('#budget .bar div')].map((bar) => \
+                      bar.getBoundingClientRect().width))";
+        assert!(browser.evaluate(widest).as_f64() > Some(10.0), "the policy lets bars be wide");
+    }
+    assert_eq!(browser.complaints(), &[] as &[String]);
 }
 
 /// Samples of a stack with 10,000 connections, of which it has chosen 50; a name is hostile. Of its

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     ("everything_else_is_refused", &[], refusals),
     ("beyond_loopback_a_token_is_needed", &[], token),
     ("both_threads_are_shown", &[], threads),
+    ("samples_have_the_budget_or_what_it_lacks", &[], budget),
     ("connections_streams_and_requests_are_bounded", &[], bounds),
     ("a_client_that_takes_nothing_hinders_nobody", &[], slow),
     ("an_address_that_is_taken_is_said", &[], taken),
@@ -138,6 +139,29 @@ fn threads() {
             && sample["connections"].as_array().is_some_and(|all| all.len() == 2)
     });
     assert!(sample.is_some(), "both stacks have a connection");
+}
+
+/// Where samples are not permitted, or the test's program has no line tables, it says so.
+fn budget() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let mut events = Events::open(&live, "");
+    let mut seen = Value::Null;
+    let has_come = until(PATIENCE, || {
+        seen = events.next()["budget"].take();
+        seen["samples"].as_u64() > Some(20) || seen["lacks"].is_string()
+    });
+    assert!(has_come, "{seen}");
+    if let Some(said) = seen["lacks"].as_str() {
+        assert!(said.contains("no samples can be taken") || said.contains("line tables"), "{said}");
+        return;
+    }
+    let stages = seen["stages"].as_array().expect("a list");
+    let names: Vec<_> = stages.iter().filter_map(|row| row["stage"].as_str()).collect();
+    assert!(["driver", "tcp", "wake-ups", "rest"].iter().all(|name| names.contains(name)));
+    let shares: f64 = stages.iter().filter_map(|row| row["share"].as_f64()).sum();
+    assert!((shares - 1.0).abs() < 1e-6, "{seen}");
+    let cores = seen["cores"].as_f64().expect("a number");
+    assert!(cores > 0.0 && seen["busiest"].as_f64() <= Some(1.0), "{seen}");
 }
 
 fn bounds() {

@@ -153,12 +153,12 @@ impl Code {
         if let Some(place) = self.known.get(&address) {
             return *place;
         }
-        let place = self.mapped.range(address).and_then(|range| {
-            let file = self.files.get(range.file)?.as_ref()?;
-            Some(file.place(file.linked(address - range.from + range.offset)?))
-        });
-        // What is mapped from no file: the clock of the kernel, code made at run time.
-        let place = place.unwrap_or_default();
+        // What is mapped from no file: the clock of the kernel, code made at run time, and whatever
+        // lies on a stack. It is not remembered: there is no end to it.
+        let Some(range) = self.mapped.range(address) else { return Origin::default() };
+        let file = self.files.get(range.file).and_then(Option::as_ref);
+        let linked = |file: &Binary| file.linked(address - range.from + range.offset);
+        let place = file.and_then(|file| Some(file.place(linked(file)?))).unwrap_or_default();
         if self.known.len() < KNOWN_MAX {
             self.known.insert(address, place);
         }

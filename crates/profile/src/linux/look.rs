@@ -14,13 +14,13 @@ use super::sampler::{Location, Pace, Sample, Sampler};
 use crate::{Error, Event, HZ, Part, Seen, Stage};
 
 /// Bytes that the kernel keeps for a thread: the samples of several looks, of some 80 bytes each.
-const RING_BYTES: usize = 32 << 10;
+pub(super) const RING_BYTES: usize = 32 << 10;
 /// Time between two looks at the threads and their samples.
 const LOOK: Duration = Duration::from_millis(500);
 /// Time between two questions whether it is enough.
 const ASK: Duration = Duration::from_millis(50);
 /// The most threads that are sampled, the first ones.
-const THREADS_MAX: usize = 128;
+pub(super) const THREADS_MAX: usize = 128;
 /// The most places that are told apart: samples at further ones are left out.
 const PLACES_MAX: usize = 1 << 16;
 /// Room for places from the beginning.
@@ -106,7 +106,7 @@ fn is_enough(start: Instant, stop: &dyn Fn(Duration) -> bool) -> bool {
     }
 }
 
-fn threads_of(process: u32) -> Vec<i32> {
+pub(super) fn threads_of(process: u32) -> Vec<i32> {
     // A process that has ended has none.
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -178,9 +178,7 @@ impl Locations {
     }
 
     fn parts(&self, code: &mut Code) -> Vec<Part> {
-        let part =
-            |stage| Part { stage, costs: [0.0; Event::ALL.len()], kernel_ns: 0.0, samples: 0 };
-        let mut parts = Stage::ALL.map(part);
+        let mut parts = Stage::ALL.map(Part::of);
         for (place, count) in &self.at {
             let part = &mut parts[code.stage(place) as usize];
             for (cost, weight) in part.costs.iter_mut().zip(count.weights) {
@@ -207,7 +205,8 @@ mod tests {
     }
 
     fn sample(event: Event, address: u64, top: u64, in_kernel: bool) -> Sample {
-        Sample { event, weight: 10, time_ns: 0, place: Location { address, top, in_kernel } }
+        let place = Location { address, top, in_kernel };
+        Sample { event, thread: 1, weight: 10, time_ns: 0, place }
     }
 
     #[test]

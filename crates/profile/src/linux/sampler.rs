@@ -18,6 +18,8 @@ use crate::{Error, Event};
 pub struct Sample {
     /// What it is of.
     pub event: Event,
+    /// Whose: the thread as it was named to [`Sampler::add`].
+    pub thread: i32,
     /// How much of that it stands for.
     pub weight: u64,
     /// CLOCK_MONOTONIC.
@@ -152,7 +154,7 @@ impl Sampler {
 
     /// Take the samples that are there.
     pub fn take(&mut self, mut each: impl FnMut(Sample)) {
-        for (event, _, ring) in &mut self.rings {
+        for (event, thread, ring) in &mut self.rings {
             // The kernel goes on meanwhile: no more than were there at the beginning, or so.
             let mut left = self.pace.ring_bytes / 32;
             while left > 0 {
@@ -167,6 +169,7 @@ impl Sampler {
                         let ip = sample.ip().filter(|_| !in_kernel);
                         each(Sample {
                             event: *event,
+                            thread: *thread,
                             weight: sample.period().unwrap_or(0),
                             time_ns: sample.time().unwrap_or(0),
                             place: Location {
@@ -182,6 +185,11 @@ impl Sampler {
                 }
             }
         }
+    }
+
+    /// Sample these threads no more: they have ended.
+    pub fn forget(&mut self, has_ended: impl Fn(i32) -> bool) {
+        self.rings.retain(|(_, thread, _)| !has_ended(*thread));
     }
 
     /// The events that are sampled.

@@ -1,0 +1,215 @@
+//! Where the time of the program's threads goes, by stage, for the page: sampled while somebody
+//! looks at it, from a thread of its own.
+//!
+//! Called by: `lib.rs`, which starts the thread; `server.rs`, which wakes it for the first browser
+//! and puts the latest figures into each sample. The stacks are not asked: the kernel takes the
+//! samples.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use profile::{Event, Part, Recent, Seen};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::feed::Watched;
+
+/// The page's own threads, whose time is not the program's.
+pub(super) const PAGE_THREAD: &str = "live-page";
+const LOOKS: &str = "live-budget";
+
+/// The server's end: what was seen, and how to ask for it.
+pub(super) struct Budget {
+    /// What was seen last; null while nobody looks, and before the first samples.
+    seen: watch::Receiver<Value>,
+    /// Rings the thread, if there is one.
+    wanted: Option<SyncSender<()>>,
+}
+
+impl Budget {
+    /// Start the thread; it waits until somebody looks.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(super) fn start(watched: Arc<Watched>) -> io::Result<Budget> {
+        let (says, seen) = watch::channel(Value::Null);
+        // One that waits is enough: it begins after the look that goes on.
+        let (wanted, asked) = sync_channel(1);
+        let thread = std::thread::Builder::new().name(LOOKS.to_owned());
+        thread.spawn(move || serve(&watched, &asked, &says))?;
+        Ok(Budget { seen, wanted: Some(wanted) })
+    }
+
+    /// It cannot be sampled, for this reason, which says what helps.
+    pub(super) fn lacks(why: &str) -> Budget {
+        let (_, seen) = watch::channel(lacks(why));
+        Budget { seen, wanted: None }
+    }
+
+    /// Somebody looks at the page.
+    pub(super) fn want(&self) {
+        if let Some(wanted) = &self.wanted {
+            // If it is full, the thread is rung already.
+            let _ = wanted.try_send(());
+        }
+    }
+
+    /// What was seen last.
+    pub(super) fn latest(&self) -> Value {
+        self.seen.borrow().clone()
+    }
+}
+
+/// Look whenever somebody comes, until the server is gone.
+fn serve(watched: &Watched, asked: &Receiver<()>, says: &watch::Sender<Value>) {
+    while asked.recv().is_ok() {
+        let is_watched = || watched.count() > 0 && !says.is_closed();
+        if let Err(error) = look(&is_watched, says) {
+            says.send_replace(lacks(&error.to_string()));
+            while is_watched() {
+                std::thread::sleep(Recent::EVERY);
+            }
+        }
+        says.send_replace(Value::Null);
+    }
+}
+
+/// Look at the program as long as somebody looks at the page. Nothing is kept after that.
+fn look(is_watched: &impl Fn() -> bool, says: &watch::Sender<Value>) -> Result<(), profile::Error> {
+    if !is_watched() {
+        return Ok(());
+    }
+    let mut recent = Recent::begin(&[PAGE_THREAD, LOOKS])?;
+    loop {
+        std::thread::sleep(Recent::EVERY);
+        if !is_watched() {
+            return Ok(());
+        }
+        recent.turn()?;
+        says.send_replace(document(&recent.seen(), recent.busiest()));
+    }
+}
+
+fn lacks(why: &str) -> Value {
+    json!({ "lacks": why })
+}
+
+/// What the page is given.
+fn document(seen: &Seen, busiest: f64) -> Value {
+    let stage = |part: &Part| {
+        let (share, off) = seen.share(part);
+        let ns = part.costs[Event::Time as usize];
+        json!({
+            "stage": part.stage.name(),
+            "share": share,
+            "off": off,
+            // Of the stage's own time.
+            "kernel": seen.has_kernel.then(|| part.kernel_ns / ns.max(1.0)),
+        })
+    };
+    json!({
+        "seconds": seen.seconds,
+        "samples": seen.samples,
+        "lost": seen.lost,
+        "threads": seen.threads,
+        "is_part": seen.is_part,
+        "has_kernel": seen.has_kernel,
+        "cores": seen.all_ns() * 1e-9 / seen.seconds.max(1e-3),
+        "busiest": busiest,
+        "stages": seen.stages.iter().map(stage).collect::<Value>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use profile::Stage;
+
+    use super::*;
+
+    #[test]
+    fn the_page_is_given_shares_of_all_stages() {
+        let part = |stage| {
+            let samples = match stage {
+                Stage::Tcp => 30,
+                Stage::Copy => 10,
+                _ => 0,
+            };
+            let ns = samples as f64 * 1e7;
+            Part { costs: [ns, 0.0, 0.0, 0.0], kernel_ns: ns / 2.0, samples, ..Part::of(stage) }
+        };
+        let seen = Seen {
+            seconds: 0.5,
+            samples: 40,
+            lost: 3,
+            threads: 2,
+            is_part: false,
+            has_kernel: true,
+            events: vec![Event::Time],
+            stages: Stage::ALL.map(part).to_vec(),
+        };
+        let sent = document(&seen, 0.6);
+        let stages = sent["stages"].as_array().expect("a list");
+        let names: Vec<_> = stages.iter().filter_map(|row| row["stage"].as_str()).collect();
+        assert_eq!(names, Stage::ALL.map(Stage::name));
+        let of = |stage: Stage| &stages[stage as usize];
+        assert_eq!(
+            (&of(Stage::Tcp)["share"], &of(Stage::Tcp)["kernel"]),
+            (&json!(0.75), &json!(0.5))
+        );
+        assert_eq!(
+            (&of(Stage::Copy)["share"], &of(Stage::Ip)["share"]),
+            (&json!(0.25), &json!(0.0))
+        );
+        assert_eq!(
+            (&sent["busiest"], &sent["lost"], &sent["threads"]),
+            (&json!(0.6), &json!(3), &json!(2))
+        );
+        let cores = sent["cores"].as_f64().expect("a number");
+        assert!((cores - 0.8).abs() < 1e-9, "{cores}");
+        // Nothing ran, and without the kernel's part: figures, and no NaN, which JSON has not.
+        let idle = Seen {
+            samples: 0,
+            seconds: 0.0,
+            has_kernel: false,
+            stages: Stage::ALL.map(Part::of).to_vec(),
+            ..seen
+        };
+        let sent = document(&idle, 0.0);
+        assert_eq!((&sent["cores"], &sent["stages"][0]["share"]), (&json!(0.0), &json!(0.0)));
+        assert_eq!(sent["stages"][0]["kernel"], Value::Null);
+    }
+
+    #[test]
+    fn only_while_somebody_looks_there_is_something() {
+        let watched = Arc::new(Watched::new().expect("a descriptor"));
+        let budget = Budget::start(watched.clone()).expect("a thread");
+        let until = |done: &dyn Fn(&Value) -> bool| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !done(&budget.latest()) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            budget.latest()
+        };
+        budget.want();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(budget.latest(), Value::Null, "it was rung, and nobody is there");
+        for _ in 0..2 {
+            watched.come();
+            budget.want();
+            let seen = until(&|seen| !seen.is_null());
+            assert!(seen["stages"].is_array() || seen["lacks"].is_string(), "{seen}");
+            watched.leave();
+            assert_eq!(until(&Value::is_null), Value::Null);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sampled_has_its_reason_for_ever() {
+        let budget = Budget::lacks("why");
+        budget.want();
+        assert_eq!(budget.latest(), json!({ "lacks": "why" }));
+    }
+}

@@ -1,0 +1,211 @@
+//! Where the time of this program's own threads went in the last seconds, for as long as somebody
+//! wants to know.
+//!
+//! Called by: the live page, from a thread of its own. The kernel takes the samples; each turn
+//! fetches them, asks which stage they are of, and keeps counts alone: those of the last turns.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::code::Code;
+use super::look::{RING_BYTES, THREADS_MAX, threads_of};
+use super::sampler::{Pace, Sample, Sampler};
+use crate::{Error, Event, HZ, Part, Seen, Stage};
+
+/// Turns that are kept.
+const SLOTS: usize = 10;
+
+/// Samples of the last five seconds: ten turns, one each [`Recent::EVERY`].
+pub struct Recent {
+    sampler: Sampler,
+    code: Code,
+    /// Names of threads that are not looked at.
+    except: &'static [&'static str],
+    slots: VecDeque<Slot>,
+    turned: Instant,
+    lost: u64,
+    is_part: bool,
+}
+
+/// What a turn has found.
+struct Slot {
+    seconds: f64,
+    /// Samples that the kernel had no room for.
+    lost: u64,
+    stages: [Part; Stage::ALL.len()],
+    /// By thread, ns.
+    threads: BTreeMap<i32, u64>,
+}
+
+impl Slot {
+    fn new() -> Slot {
+        let stages = Stage::ALL.map(Part::of);
+        Slot { seconds: 0.0, lost: 0, stages, threads: BTreeMap::new() }
+    }
+
+    fn count(&mut self, sample: &Sample, stage: Stage) {
+        let part = &mut self.stages[stage as usize];
+        let ns = sample.weight as f64;
+        part.costs[Event::Time as usize] += ns;
+        part.samples += 1;
+        if sample.place.in_kernel {
+            part.kernel_ns += ns;
+        }
+        *self.threads.entry(sample.thread).or_default() += sample.weight;
+    }
+}
+
+impl Recent {
+    /// The time between two turns.
+    pub const EVERY: Duration = Duration::from_millis(500);
+
+    /// Begin to sample all threads of this program but those with these names.
+    ///
+    /// # Errors
+    /// If that is not permitted, or the program has no line tables; the text says what helps.
+    pub fn begin(except: &'static [&'static str]) -> Result<Recent, Error> {
+        let mut recent = Recent {
+            code: Code::of(None)?,
+            sampler: Sampler::new(Pace { hz: HZ, ring_bytes: RING_BYTES }),
+            except,
+            slots: VecDeque::with_capacity(SLOTS),
+            turned: Instant::now(),
+            lost: 0,
+            is_part: false,
+        };
+        recent.look_for_threads()?;
+        recent.turned = Instant::now();
+        Ok(recent)
+    }
+
+    /// Take the samples since the last turn, and look for threads that began or ended.
+    ///
+    /// # Errors
+    /// If a new thread may not be sampled; the text says what helps.
+    pub fn turn(&mut self) -> Result<(), Error> {
+        let mut slot = Slot::new();
+        let code = &mut self.code;
+        self.sampler.take(|sample| slot.count(&sample, code.stage(&sample.place)));
+        let (now, lost) = (Instant::now(), self.sampler.lost());
+        slot.seconds = now.duration_since(self.turned).as_secs_f64();
+        slot.lost = lost - self.lost;
+        (self.turned, self.lost) = (now, lost);
+        if self.slots.len() == SLOTS {
+            self.slots.pop_front();
+        }
+        self.slots.push_back(slot);
+        self.look_for_threads()
+    }
+
+    fn look_for_threads(&mut self) -> Result<(), Error> {
+        let own = threads_of(std::process::id());
+        self.sampler.forget(|thread| !own.contains(&thread));
+        self.is_part = false;
+        for thread in own {
+            if self.sampler.threads().any(|known| known == thread) || self.is_excepted(thread) {
+                continue;
+            }
+            let has_room = self.sampler.threads().count() < THREADS_MAX;
+            if !has_room || !self.sampler.add(thread, &[Event::Time], true)? {
+                self.is_part = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_excepted(&self, thread: i32) -> bool {
+        let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
+        // A thread that has ended has no name, and is not looked at either.
+        name.map_or(true, |name| self.except.contains(&name.trim_end()))
+    }
+
+    /// What the last turns have seen.
+    pub fn seen(&self) -> Seen {
+        let mut stages = Stage::ALL.map(Part::of);
+        for slot in &self.slots {
+            for (part, of) in stages.iter_mut().zip(&slot.stages) {
+                part.costs[Event::Time as usize] += of.costs[Event::Time as usize];
+                part.kernel_ns += of.kernel_ns;
+                part.samples += of.samples;
+            }
+        }
+        Seen {
+            seconds: self.seconds(),
+            samples: stages.iter().map(|part| part.samples).sum(),
+            lost: self.slots.iter().map(|slot| slot.lost).sum(),
+            threads: self.sampler.threads().count(),
+            is_part: self.is_part,
+            has_kernel: self.sampler.has_kernel(),
+            events: vec![Event::Time],
+            stages: stages.to_vec(),
+        }
+    }
+
+    /// The share of the last turns, of 1, in which the busiest thread ran.
+    pub fn busiest(&self) -> f64 {
+        let mut threads = BTreeMap::<i32, u64>::new();
+        for (&thread, ns) in self.slots.iter().flat_map(|slot| &slot.threads) {
+            *threads.entry(thread).or_default() += ns;
+        }
+        let most = threads.into_values().max().unwrap_or(0) as f64 * 1e-9;
+        (most / self.seconds().max(1e-3)).min(1.0)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.slots.iter().map(|slot| slot.seconds).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    fn named(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+        thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread")
+    }
+
+    /// A thread that runs is seen, one that is excepted is not, and old turns are forgotten.
+    #[test]
+    fn the_last_turns_are_of_the_threads_that_run() {
+        let mut recent = match Recent::begin(&["looks-away"]) {
+            Ok(recent) => recent,
+            Err(error) => {
+                let said = error.to_string();
+                assert!(said.contains("no samples") || said.contains("line tables"), "{said}");
+                return;
+            }
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let spins = |stop: Arc<AtomicBool>| move || while !stop.load(Ordering::Relaxed) {};
+        let threads = ["runs", "looks-away"].map(|name| named(name, spins(stop.clone())));
+        let until = Instant::now() + Duration::from_secs(60);
+        // Others of this process may run beside it: no thread's name is in what was seen.
+        while recent.busiest() < 0.05 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(50));
+            recent.turn().expect("it went well once");
+        }
+        let seen = recent.seen();
+        assert!(recent.busiest() >= 0.05 && recent.busiest() <= 1.0, "{seen:?}");
+        assert!(seen.samples > 0 && seen.all_ns() > 0.0 && seen.threads > 0, "{seen:?}");
+        let names = recent.sampler.threads().map(|thread| {
+            fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default()
+        });
+        let names: Vec<String> = names.collect();
+        assert!(names.iter().any(|name| name.trim_end() == "runs"), "{names:?}");
+        assert!(!names.iter().any(|name| name.trim_end() == "looks-away"), "{names:?}");
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+        for _ in 0..2 * SLOTS {
+            recent.turn().expect("it went well once");
+        }
+        assert_eq!(recent.slots.len(), SLOTS);
+        let seen = recent.seen();
+        let of_slots: u64 = recent.slots.iter().flat_map(|slot| slot.threads.values()).sum();
+        assert!((seen.all_ns() - of_slots as f64).abs() < 1.0, "{seen:?}");
+    }
+}
