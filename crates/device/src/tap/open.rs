@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::ring::Ring;
-use super::{Tap, TapError, error, sys};
+use super::{BURST_BYTES, Tap, TapError, error, sys};
 use crate::{interface, vnet};
 
 /// The interface to open.
@@ -31,6 +31,9 @@ pub struct Config {
     /// Write a burst by one system call (io_uring) instead of one per frame. If the kernel lacks or
     /// forbids io_uring, each frame is a write.
     pub io_uring: bool,
+    /// A burst that is received ends with the frame that reaches so many bytes; `usize::MAX` lets
+    /// it have as many frames as any other.
+    pub burst_bytes: usize,
 }
 
 impl Default for Config {
@@ -42,6 +45,7 @@ impl Default for Config {
             vnet_hdr: true,
             multi_queue: false,
             io_uring: true,
+            burst_bytes: BURST_BYTES,
         }
     }
 }
@@ -89,6 +93,7 @@ impl Tap {
             .and_then(|asked| interface::mtu(&asked, &name));
         let mtu = mtu.ok().and_then(Mtu::new).unwrap_or(Mtu::ETHERNET);
         let mut tap = Tap::around(fd, name, config.link, header_len, mtu);
+        tap.burst_bytes = config.burst_bytes;
         tap.ring = if config.io_uring { Ring::new().map(Box::new) } else { None };
         Ok(tap)
     }

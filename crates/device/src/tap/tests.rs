@@ -72,6 +72,25 @@ fn frames_come_in_and_the_descriptor_says_when() {
 }
 
 #[test]
+fn a_burst_of_long_frames_is_short_and_nothing_of_them_is_lost() {
+    let mut pool = Pool::new(8 << 20);
+    for (burst_bytes, bursts) in [(usize::MAX, vec![9]), (3_000, vec![3, 3, 3]), (1, vec![1; 9])] {
+        let (mut tap, theirs) = over_socket(&Declared::default());
+        tap.burst_bytes = burst_bytes;
+        (0..9).for_each(|n| assert_eq!(theirs.send(&[n; 1_400]).expect("room"), 1_400));
+        let (mut sizes, mut got, mut into) = (Vec::new(), Vec::new(), Burst::new());
+        while tap.rx_ready() {
+            sizes.push(tap.rx_burst(&mut pool, &mut into));
+            got.extend(into.drain(..).map(|frame| (frame.as_slice()[0], frame.len())));
+        }
+        // One that is told to ask again may find nothing.
+        sizes.retain(|&frames| frames > 0);
+        assert_eq!(sizes, bursts, "{burst_bytes} bytes");
+        assert!(got.into_iter().eq((0..9).map(|n| (n, 1_400))));
+    }
+}
+
+#[test]
 fn a_full_burst_means_more_without_asking() {
     let mut pool = Pool::new(1 << 20);
     let (mut tap, theirs) = over_socket(&Declared::default());
