@@ -2,8 +2,8 @@
 //!
 //! Called by: `Ladder::best`, once in a process. 512-bit vectors lower the clock of some
 //! processors, and with it the speed of all code between the sums (docs/decisions/0058). So they
-//! are used only on models known not to do that, and only if a measurement of about 100
-//! microseconds confirms it.
+//! are used only on models known not to do that, and only if a measurement of about half a
+//! millisecond confirms it.
 //!
 //! The measurement reads the cycle counter. All rungs give equal sums, so nothing but speed depends
 //! on it.
@@ -82,17 +82,23 @@ mod machine {
 
     use super::{Ladder, Measured};
 
-    /// AMD's families with AVX-512: Zen 4 (19h) and Zen 5 (1Ah). Intel's first models with it lower
-    /// the clock; later ones were not measured.
+    /// AMD's families with AVX-512: Zen 4 (19h) and Zen 5 (1Ah).
     const AMD: &[u32] = &[0x19, 0x1a];
+    /// Models of Intel's family 6: Sapphire and Emerald Rapids, which have the same core. The first
+    /// with AVX-512 lower the clock (Cascade Lake); those between were not measured.
+    const INTEL: &[u32] = &[0x8f, 0xcf];
 
     /// Does this model run 512-bit vectors at its normal clock?
     pub(super) fn keeps_its_clock() -> bool {
-        is_listed(vendor(), family())
+        is_listed(vendor(), family_and_model())
     }
 
-    pub(super) fn is_listed(vendor: [u8; 12], family: u32) -> bool {
-        vendor == *b"AuthenticAMD" && AMD.contains(&family)
+    pub(super) fn is_listed(vendor: [u8; 12], (family, model): (u32, u32)) -> bool {
+        match &vendor {
+            b"AuthenticAMD" => AMD.contains(&family),
+            b"GenuineIntel" => family == 6 && INTEL.contains(&model),
+            _ => false,
+        }
     }
 
     fn vendor() -> [u8; 12] {
@@ -105,14 +111,17 @@ mod machine {
         name
     }
 
-    /// Base family and, where that is 15, the extended one (AMD64 manual volume 3, appendix E.3.2).
-    fn family() -> u32 {
+    /// Base family and, where that is 15, the extended one; base and extended model (AMD64 manual
+    /// volume 3, appendix E.3.2; Intel's manual volume 2, CPUID).
+    fn family_and_model() -> (u32, u32) {
         let word = __cpuid(1).eax;
         let base = word >> 8 & 0xf;
-        if base == 0xf { base + (word >> 20 & 0xff) } else { base }
+        let family = if base == 0xf { base + (word >> 20 & 0xff) } else { base };
+        (family, word >> 4 & 0xf | word >> 12 & 0xf0)
     }
 
-    const ROUNDS: usize = 24;
+    /// With a quarter of them a Xeon said yes half of the times: something else ran meanwhile.
+    const ROUNDS: usize = 96;
     /// Sums in a round.
     const REPEATS: usize = 32;
 
@@ -127,6 +136,8 @@ mod machine {
         // Warms the caches.
         rounds(Ladder::Avx2, segment);
         let (narrow, beside_narrow) = rounds(Ladder::Avx2, segment);
+        // A core takes a while to power its upper lanes.
+        rounds(Ladder::Avx512, segment);
         let (wide, beside_wide) = rounds(Ladder::Avx512, segment);
         Measured { sums: [wide, narrow], scalar: [beside_wide, beside_narrow] }
     }

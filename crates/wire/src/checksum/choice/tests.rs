@@ -15,10 +15,13 @@ fn wide_vectors_are_taken_when_they_are_faster_and_nothing_else_slower() {
 #[test]
 fn models_that_lower_their_clock_and_unknown_ones_are_not_tried() {
     use super::machine::is_listed;
-    assert!(is_listed(*b"AuthenticAMD", 0x19));
-    assert!(!is_listed(*b"AuthenticAMD", 0x17));
-    assert!(!is_listed(*b"GenuineIntel", 0x19));
-    assert!(!is_listed(*b"GenuineIntel", 6));
+    assert!(is_listed(*b"AuthenticAMD", (0x19, 0x11)));
+    assert!(!is_listed(*b"AuthenticAMD", (0x17, 0x11)));
+    assert!(is_listed(*b"GenuineIntel", (6, 0xcf)));
+    // Cascade Lake.
+    assert!(!is_listed(*b"GenuineIntel", (6, 0x55)));
+    assert!(!is_listed(*b"GenuineIntel", (0x19, 0xcf)));
+    assert!(!is_listed(*b"HygonGenuine", (0x19, 0xcf)));
 }
 
 #[test]
