@@ -73,15 +73,29 @@ fn release(stack: &mut Stack) {
     }
 }
 
-/// Visit every connection on the list. Those whose ACK is held stay on it, until the next visit: a
-/// caller who does not flush loses none.
+/// Visit every connection on the list. What was held back once is not held again.
 #[inline(never)]
 fn dirty_connections(stack: &mut Stack, holds_acks: bool) {
-    let holds = holds_acks && !stack.connections.holds_acks;
+    if holds_acks && !stack.connections.holds_acks {
+        return but_held_acks(stack);
+    }
+    let mut next = 0;
+    while let Some(&handle) = stack.connections.dirty.get(next) {
+        next += 1;
+        connection(stack, handle);
+    }
+    stack.connections.dirty.clear();
+    stack.connections.holds_acks = false;
+}
+
+/// The same, but connections whose ACK is held stay on the list, until the next visit: a caller who
+/// does not flush loses none.
+#[inline(never)]
+fn but_held_acks(stack: &mut Stack) {
     let (mut next, mut held) = (0, 0);
     while let Some(&handle) = stack.connections.dirty.get(next) {
         next += 1;
-        if !holds || !holds_ack(stack, handle) {
+        if !holds_ack(stack, handle) {
             connection(stack, handle);
         } else if let Some(place) = stack.connections.dirty.get_mut(held) {
             *place = handle;
@@ -123,7 +137,7 @@ fn makes_room(pcb: &mut Pcb, port: &mut Port, handle: TcpHandle, core: &mut Core
 }
 
 /// Send what one connection has, and draw the consequences.
-#[inline]
+#[inline(always)]
 fn connection(stack: &mut Stack, handle: TcpHandle) {
     let Some(mut pcb) = stack.connections.get_mut(handle) else { return };
     pcb.tcb.dirty = false;
