@@ -11,7 +11,7 @@ use rpc::limits::BUFFER_UNIT;
 use rpc::message::{Call, Reply};
 use rpc::portmap::{PROGRAM, PortMapper};
 use rpc::record::RecordReader;
-use rpc::server::{Server, Session, Transport};
+use rpc::server::{Incoming, Server, Session, Transport};
 use rpc::xdr::Encode;
 
 const RECORD_BYTES: usize = 4_096;
@@ -85,7 +85,8 @@ pub fn any_message(data: &[u8]) {
     let mut server = server();
     for transport in [Transport::Datagram, Transport::Stream] {
         let mut out = Vec::new();
-        if server.answer(data, local(), transport, RECORD_BYTES, &mut out) {
+        let (bytes, from, reply_max) = (data, local(), RECORD_BYTES);
+        if server.answer(&Incoming { bytes, from, transport, reply_max }, &mut out) {
             assert!(Reply::parse(&out).is_ok());
             assert!(out.len() <= RECORD_BYTES);
         } else {

@@ -12,7 +12,6 @@ mod sockets;
 use anyhow::Result;
 
 pub(crate) use args::Args;
-pub(crate) use sockets::OurSocket;
 
 use crate::Outcome;
 use crate::clock::Interrupt;

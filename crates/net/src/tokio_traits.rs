@@ -1,6 +1,8 @@
 //! tokio's `AsyncRead` and `AsyncWrite` for streams and their halves.
 //!
-//! Called by: programs on tokio. The methods forward to the poll functions of `stream.rs`.
+//! Called by: programs on tokio. As with std's `Read` and `Write`, a reference to a stream has them
+//! too: one task may read while another writes. The methods forward to the poll functions of
+//! `stream.rs`.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -66,5 +68,5 @@ macro_rules! writer {
     )*};
 }
 
-reader!(TcpStream, ReadHalf<'_>, OwnedReadHalf);
-writer!(TcpStream, WriteHalf<'_>, OwnedWriteHalf);
+reader!(TcpStream, &TcpStream, ReadHalf<'_>, OwnedReadHalf);
+writer!(TcpStream, &TcpStream, WriteHalf<'_>, OwnedWriteHalf);

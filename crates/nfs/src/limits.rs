@@ -14,6 +14,9 @@ pub const TRANSFER_BYTES: u32 = 1 << 20;
 pub const DATAGRAM_TRANSFER_BYTES: u32 = 32 << 10;
 /// Bytes of a READ or a WRITE over UDP unless somebody asks for others: six fragments of Ethernet.
 pub const DATAGRAM_TRANSFER: u32 = 8 << 10;
+/// A READ of so many bytes is read into a buffer of the stream if there is one; less is as quickly
+/// copied.
+pub const LENT_BYTES: usize = 16 << 10;
 /// Bytes of an RPC record: a transfer, and what is around it.
 pub const RECORD_BYTES: usize = TRANSFER_BYTES as usize + (64 << 10);
 /// Bytes of a reply to READDIR or READDIRPLUS.

@@ -1,5 +1,6 @@
 //! Server and client against each other over streams in memory, and calls that no client makes.
 
+mod at_once;
 mod client;
 mod datagrams;
 mod files;

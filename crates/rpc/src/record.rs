@@ -194,12 +194,17 @@ impl RecordReader {
         &mut self,
         spare: impl FnOnce() -> Vec<u8>,
     ) -> Result<Option<Record>, RecordError> {
-        let Some(range) = self.next_range()? else { return Ok(None) };
-        let (mut spare, rest) = (spare(), self.raw..self.filled);
+        Ok(self.next_range()?.map(|range| self.take(range, spare())))
+    }
+
+    /// A record that [`RecordReader::next_range`] has returned last, as
+    /// [`RecordReader::take_record`] returns it.
+    pub(crate) fn take(&mut self, range: Range<usize>, mut spare: Vec<u8>) -> Record {
+        let rest = self.raw..self.filled;
         if range.len() <= self.unit || rest.len() > self.unit {
             spare.clear();
             spare.extend_from_slice(&self.buffer[range]);
-            return Ok(Some(spare.into()));
+            return spare.into();
         }
         if spare.len() < self.unit {
             spare.resize(self.unit, 0);
@@ -207,7 +212,7 @@ impl RecordReader {
         spare[..rest.len()].copy_from_slice(&self.buffer[rest.clone()]);
         (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, rest.len());
         let buffer = core::mem::replace(&mut self.buffer, spare);
-        Ok(Some(Record { buffer, range }))
+        Record { buffer, range }
     }
 
     /// The bytes of a range that [`RecordReader::next_range`] has returned last.

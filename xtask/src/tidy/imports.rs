@@ -36,7 +36,7 @@ const LAW: &[(&str, May)] = &[
     ("dissect", Only(&["base", "wire"])),
     ("trace", Only(&["base", "wire"])),
     ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),
-    ("rpc", Only(&["base"])),
+    ("rpc", Only(&["base", "net"])),
     ("nfs", Only(&["base", "rpc"])),
     ("telnet", Only(&["base"])),
     ("host", Only(&["base"])),

@@ -14,7 +14,7 @@ use nfs::limits::RECORD_BYTES;
 use nfs::proto::PORT;
 use nfs::server::{Export, Mount, Nfs};
 use rpc::server::Server;
-use rpc::tasks::{Limits, Servers, listen};
+use rpc::tasks::{Lending, Limits, Servers, listen};
 
 use super::folder::Folder;
 use super::path::{Flow, PIECE, Path, rate};
@@ -106,7 +106,7 @@ fn serve(path: &Path, folder: &Folder) -> Result<()> {
         async move {
             let (stream, from) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            Ok((stream, from))
+            Ok((Lending(stream), from))
         }
     };
     // It ends with the runtime.

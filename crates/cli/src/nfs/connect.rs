@@ -22,7 +22,6 @@ use wirespeed::net::{self, Net};
 use wirespeed::{Cidr, Duration, IpVersion};
 
 use super::args::How;
-use crate::nfsd::OurSocket;
 use crate::output;
 
 /// A server, and where on it a URL is.
@@ -175,7 +174,7 @@ impl From<'_> {
             }),
             (Some(net), true) => {
                 let socket = net::UdpSocket::bind(&net, own).context("no UDP socket")?;
-                Client::over_datagrams(config, secret, OurSocket(socket), to)
+                Client::over_datagrams(config, secret, socket, to)
             }
         })
     }

@@ -1,30 +1,16 @@
 //! Sockets of the system and of a stack of ours, as crate `rpc` takes them.
 //!
-//! Called by: `run.rs`; `nfs` for its datagrams.
+//! Called by: `run.rs`.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rpc::tasks::{Datagrams, Limits, Servers, listen, serve_datagrams};
-use tokio::io::{AsyncRead, AsyncWrite};
+use rpc::tasks::{Connection, Datagrams, Lending, Limits, Servers, listen, serve_datagrams};
 use tokio::task::JoinSet;
 use wirespeed::KeyedHash;
 use wirespeed::net::{self, Net};
-
-/// A UDP socket of a stack of ours.
-pub(crate) struct OurSocket(pub(crate) net::UdpSocket);
-
-impl Datagrams for OurSocket {
-    async fn send(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
-        self.0.send_to(datagram, to).await.map(drop)
-    }
-
-    async fn receive(&self, room: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.0.recv_from(room).await
-    }
-}
 
 /// How servers are to be reached.
 pub(super) struct Serve {
@@ -58,7 +44,7 @@ impl Serve {
     pub(super) fn by_stack(&self, net: &Net, at: SocketAddr, tasks: &mut Tasks) -> io::Result<()> {
         let listener = net::TcpListener::bind(net, at)?;
         let socket = match self.udp {
-            Some(_) => Some(OurSocket(net::UdpSocket::bind(net, at)?)),
+            Some(_) => Some(net::UdpSocket::bind(net, at)?),
             None => None,
         };
         self.spawn(Arc::new(Ours(listener)), socket, tasks);
@@ -85,7 +71,7 @@ impl Serve {
 
 /// A listener whose connections do not wait for more before they send.
 trait Accept: Send + Sync + 'static {
-    type Stream: AsyncRead + AsyncWrite + Send + 'static;
+    type Stream: Connection;
 
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
 }
@@ -105,12 +91,12 @@ impl Accept for System {
 }
 
 impl Accept for Ours {
-    type Stream = net::TcpStream;
+    type Stream = Lending;
 
     async fn accept(&self) -> io::Result<(Self::Stream, SocketAddr)> {
         let (stream, from) = self.0.accept().await?;
         // As above.
         let _ = stream.set_nodelay(true);
-        Ok((stream, from))
+        Ok((Lending(stream), from))
     }
 }

@@ -3,13 +3,14 @@
 //! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in
 //! part because a connection ended. UNSTABLE data is with the system when the call is answered;
 //! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport. What
-//! waits for nothing can be done at once, without a thread that may (docs/decisions/0103).
+//! waits for nothing can be done at once, without a thread that may (docs/decisions/0103); the data
+//! of such a READ goes from the file into the stream's buffers (0104).
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use rpc::server::Transport;
+use rpc::server::{Bulk, NoBulk, Transport};
 use rpc::xdr::Encode;
 use rustix::fs::{fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
@@ -17,7 +18,7 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
 use super::open_files::For;
 use super::tree::{attributes, looked_at, status};
 use super::{Export, Reply};
-use crate::limits::{DATAGRAM_TRANSFER_BYTES, TRANSFER_BYTES};
+use crate::limits::{DATAGRAM_TRANSFER_BYTES, LENT_BYTES, TRANSFER_BYTES};
 use crate::proto::{Changed, Handle, Stable, Status, Write, Written};
 
 /// Bytes of a READ or a WRITE.
@@ -37,7 +38,7 @@ impl Export {
     ) -> Reply {
         let open = self.tree.data(&file, For::Reading)?;
         let count = count.min(transfer_max(over)) as usize;
-        read(&open, (offset, count), out, |room, at| pread(&*open, room, at))
+        read(&open, (offset, count), out, &mut NoBulk, |room, at| pread(&*open, room, at))
     }
 
     /// A READ that waits for nothing: the file is open, and what is read is in memory. `None`: it
@@ -47,6 +48,7 @@ impl Export {
         (file, offset, count): (Handle, u64, u32),
         over: Transport,
         out: &mut Vec<u8>,
+        bulk: &mut dyn Bulk,
     ) -> Option<()> {
         // preadv2(2) would take the last offset of all for "where the file is".
         if offset > i64::MAX as u64 {
@@ -55,10 +57,10 @@ impl Export {
         let open = self.tree.is_open(&file, For::Reading)?;
         let count = count.min(transfer_max(over)) as usize;
         let done = if self.tree.is_in_memory() {
-            read(&open, (offset, count), out, |room, at| pread(&*open, room, at))
+            read(&open, (offset, count), out, bulk, |room, at| pread(&*open, room, at))
         } else {
             // A part that is in memory is EAGAIN at its end.
-            read(&open, (offset, count), out, |room, at| {
+            read(&open, (offset, count), out, bulk, |room, at| {
                 preadv2(&*open, &mut [IoSliceMut::new(room)], at, ReadWriteFlags::NOWAIT)
             })
         };
@@ -134,39 +136,97 @@ impl Export {
     }
 }
 
-/// Results of a READ of so many bytes at an offset, by `from_file`; nothing is appended if that
-/// fails.
+/// Results of a READ of so many bytes at an offset, by `from_file`; the data is in `bulk` if there
+/// is much of it and room for it. Nothing is appended if that fails.
 fn read(
     open: &OwnedFd,
     (offset, count): (u64, usize),
     out: &mut Vec<u8>,
+    bulk: &mut dyn Bulk,
     from_file: impl Fn(&mut [u8], u64) -> rustix::io::Result<usize>,
 ) -> Reply {
     let of = attributes(&looked_at(open, "").map_err(status)?)?;
     let at = out.len();
     (Status::Ok, Some(of), (0_u32, false, 0_u32)).encode(out);
     let data = out.len();
-    out.resize(data + count, 0);
-    let mut got = 0;
-    while got < count {
-        match from_file(&mut out[data + got..], offset.saturating_add(got as u64)) {
-            Ok(0) => break,
-            Ok(bytes) => got += bytes,
-            Err(Errno::INTR) => {}
-            // Nothing can be there.
-            Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => break,
-            Err(error) => {
-                out.truncate(at);
-                return Err(status(error));
+    let next = |room: &mut [u8], got: usize| {
+        let most = room.len().min(count - got);
+        loop {
+            match from_file(&mut room[..most], offset.saturating_add(got as u64)) {
+                Err(Errno::INTR) => {}
+                // Nothing can be there.
+                Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => return Ok(0),
+                done => return done,
             }
         }
-    }
+    };
+    let lent = if count < LENT_BYTES { None } else { read_into(bulk, data, count, next) };
+    let got = match lent {
+        Some(got) => got,
+        None => {
+            bulk.clear();
+            append(out, count, next)
+        }
+    };
+    let got = got.map_err(|error| {
+        out.truncate(at);
+        status(error)
+    })?;
     // RFC 1813 3.3.6-a: also at a size that is read exactly.
     let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
-    out.truncate(data + got);
-    out.resize(data + got.next_multiple_of(4), 0);
     out[data - 12..data - 8].copy_from_slice(&(got as u32).to_be_bytes());
     out[data - 8..data - 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
     out[data - 4..data].copy_from_slice(&(got as u32).to_be_bytes());
     Ok(())
+}
+
+/// Append what `next` reads until it has `count` bytes or reads none, and what pads it.
+fn append(
+    out: &mut Vec<u8>,
+    count: usize,
+    next: impl Fn(&mut [u8], usize) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<usize> {
+    let data = out.len();
+    out.resize(data + count, 0);
+    let mut got = 0;
+    while got < count {
+        match next(&mut out[data + got..], got)? {
+            0 => break,
+            bytes => got += bytes,
+        }
+    }
+    out.truncate(data + got);
+    out.resize(data + got.next_multiple_of(4), 0);
+    Ok(got)
+}
+
+/// The same into buffers, behind `head` bytes; `None` if there are not enough.
+fn read_into(
+    bulk: &mut dyn Bulk,
+    head: usize,
+    count: usize,
+    next: impl Fn(&mut [u8], usize) -> rustix::io::Result<usize>,
+) -> Option<rustix::io::Result<usize>> {
+    let mut got = 0;
+    while got < count {
+        let mut read = Ok(0);
+        bulk.fill(head, &mut |room| {
+            read = next(room, got);
+            read.unwrap_or(0)
+        })?;
+        match read {
+            Ok(0) => break,
+            Ok(bytes) => got += bytes,
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    let mut padding = got.next_multiple_of(4) - got;
+    while padding > 0 {
+        padding -= bulk.fill(head, &mut |room| {
+            let bytes = padding.min(room.len());
+            room[..bytes].fill(0);
+            bytes
+        })?;
+    }
+    Some(Ok(got))
 }

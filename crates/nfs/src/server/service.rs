@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rpc::auth::{AUTH_NONE, AUTH_SYS};
-use rpc::server::{Refusal, Request, Service};
+use rpc::server::{Bulk, Refusal, Request, Service};
 use rpc::xdr::{Bounded, Bytes, Encode, List, Opaque};
 
 use super::dirs::From;
@@ -43,11 +43,12 @@ impl Service for Nfs {
         &mut self,
         request: &Request<'_>,
         out: &mut Vec<u8>,
+        bulk: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
         let (export, over) = (&*self.0, request.transport);
         // What is not as it should be is answered by `call`.
         match request.procedure {
-            procedure::READ => export.read_at_once(request.decode().ok()?, over, out)?,
+            procedure::READ => export.read_at_once(request.decode().ok()?, over, out, bulk)?,
             procedure::WRITE => export.write_at_once(&request.decode().ok()?, out)?,
             _ => return None,
         }

@@ -4,6 +4,8 @@
 //! Called by: `blocking.rs`. A call is encoded once, into the buffer that is written. Drops:
 //! `RpcNotAsked`, `RpcMalformed`, `RpcRecord`.
 
+use core::ops::Range;
+
 use base::{DropReason, Drops, Instant};
 
 use super::error::results;
@@ -188,6 +190,32 @@ impl StreamClient {
     /// The stream cannot go on: end the connection and call [`StreamClient::disconnected`].
     #[inline]
     pub fn next_reply(&mut self) -> Result<Option<Replied<'_>>, CallError> {
+        let Some((id, range)) = self.next_answered()? else { return Ok(None) };
+        let reply = Reply::parse(self.records.bytes(range))?;
+        Ok(Some((id, results(reply.outcome))))
+    }
+
+    /// [`StreamClient::next_reply`], but the results have a buffer of their own: that into which
+    /// they were read if they are long, and then the next bytes are read into what `spare` returns.
+    ///
+    /// # Errors
+    /// As for [`StreamClient::next_reply`].
+    #[cfg(feature = "tokio")]
+    pub(crate) fn take_reply(
+        &mut self,
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Option<Taken>, CallError> {
+        let Some((id, range)) = self.next_answered()? else { return Ok(None) };
+        let reply = Reply::parse(self.records.bytes(range.clone()))?;
+        // Results are the end of their record.
+        let bytes = results(reply.outcome).map(<[u8]>::len);
+        let record = self.records.take(range, spare());
+        Ok(Some((id, bytes.map(|bytes| record.last(bytes)))))
+    }
+
+    /// The next call that has its reply, and where that is.
+    #[inline]
+    fn next_answered(&mut self) -> Result<Option<(CallId, Range<usize>)>, CallError> {
         loop {
             let range = match self.records.next_range() {
                 Ok(Some(range)) => range,
@@ -206,43 +234,7 @@ impl StreamClient {
                 self.drops.count(DropReason::RpcNotAsked);
                 continue;
             }
-            // Parsed anew because what a loop returns on some paths cannot be borrowed before it.
-            let reply = Reply::parse(self.records.bytes(range))?;
-            return Ok(Some((CallId(xid), results(reply.outcome))));
-        }
-    }
-
-    /// [`StreamClient::next_reply`], but the results have a buffer of their own: that into which
-    /// they were read if they are long, and then the next bytes are read into what `spare` returns.
-    ///
-    /// # Errors
-    /// As for [`StreamClient::next_reply`].
-    #[cfg(feature = "tokio")]
-    pub(crate) fn take_reply(
-        &mut self,
-        mut spare: impl FnMut() -> Vec<u8>,
-    ) -> Result<Option<Taken>, CallError> {
-        loop {
-            let record = match self.records.take_record(&mut spare) {
-                Ok(Some(record)) => record,
-                Ok(None) => return Ok(None),
-                Err(error) => {
-                    self.drops.count(DropReason::RpcRecord);
-                    return Err(error.into());
-                }
-            };
-            let Ok(reply) = Reply::parse(&record) else {
-                self.drops.count(DropReason::RpcMalformed);
-                continue;
-            };
-            let id = CallId(reply.xid);
-            if self.slots.remove(reply.xid).is_none() {
-                self.drops.count(DropReason::RpcNotAsked);
-                continue;
-            }
-            // Results are the end of their record.
-            let bytes = results(reply.outcome).map(<[u8]>::len);
-            return Ok(Some((id, bytes.map(|bytes| record.last(bytes)))));
+            return Ok(Some((CallId(xid), range)));
         }
     }
 

@@ -4,9 +4,11 @@
 //! stream comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers
 //! a repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
 
+mod bulk;
 mod duplicates;
 mod session;
 
+pub use bulk::{Bulk, NoBulk};
 pub use session::{Session, SessionError};
 
 use core::net::SocketAddr;
@@ -27,6 +29,19 @@ pub enum Transport {
     Datagram,
     /// By a stream.
     Stream,
+}
+
+/// A message as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The message, without a record mark.
+    pub bytes: &'a [u8],
+    /// Where it is from.
+    pub from: SocketAddr,
+    /// How it came.
+    pub transport: Transport,
+    /// Bytes that its reply may have.
+    pub reply_max: usize,
 }
 
 /// A call as a service gets it.
@@ -101,11 +116,13 @@ pub trait Service {
     /// What the caller is answered instead; what was appended is taken back.
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
     /// [`Service::call`] for a thread that must not wait, for a disk for example. `None`: the call
-    /// might wait; nothing was appended then.
+    /// might wait, and will be made again; what was appended is taken back. The end of the results
+    /// may lie in `bulk`: then nothing is appended to `results` any more.
     fn call_at_once(
         &mut self,
         _request: &Request<'_>,
         _results: &mut Vec<u8>,
+        _bulk: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
         None
     }
@@ -116,11 +133,10 @@ pub trait Service {
     }
 }
 
-/// May a service wait?
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
+/// May a service wait? If not, it may have buffers for the end of its results.
+enum Waiting<'a> {
     Allowed,
-    Forbidden,
+    Forbidden(&'a mut dyn Bulk),
 }
 
 /// What there is instead of results.
@@ -129,6 +145,15 @@ enum Instead {
     Silence,
     /// The call might have to wait.
     Later,
+}
+
+impl Waiting<'_> {
+    fn bulk_bytes(&self) -> usize {
+        match self {
+            Waiting::Allowed => 0,
+            Waiting::Forbidden(bulk) => bulk.bytes(),
+        }
+    }
 }
 
 /// Programs, and the replies of late.
@@ -155,40 +180,29 @@ impl Server {
         self.services.push(Box::new(service));
     }
 
-    /// Append the reply to a message, `most` bytes at most. True if there is one.
-    pub fn answer(
-        &mut self,
-        message: &[u8],
-        from: SocketAddr,
-        transport: Transport,
-        most: usize,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        self.reply(message, (from, transport), most, Waiting::Allowed, out).unwrap_or(false)
+    /// Append the reply to a message. True if there is one.
+    pub fn answer(&mut self, incoming: &Incoming<'_>, out: &mut Vec<u8>) -> bool {
+        self.reply(incoming, Waiting::Allowed, out).unwrap_or(false)
     }
 
-    /// [`Server::answer`] for a thread that must not wait. `None`: the call might; nothing was
-    /// appended then.
+    /// [`Server::answer`] for a thread that must not wait; the end of the reply may lie in `bulk`.
+    /// `None`: the call might wait; nothing was appended then.
     pub fn answer_at_once(
         &mut self,
-        message: &[u8],
-        from: SocketAddr,
-        transport: Transport,
-        most: usize,
+        incoming: &Incoming<'_>,
         out: &mut Vec<u8>,
+        bulk: &mut dyn Bulk,
     ) -> Option<bool> {
-        self.reply(message, (from, transport), most, Waiting::Forbidden, out)
+        self.reply(incoming, Waiting::Forbidden(bulk), out)
     }
 
     fn reply(
         &mut self,
-        message: &[u8],
-        came: (SocketAddr, Transport),
-        most: usize,
-        waiting: Waiting,
+        incoming: &Incoming<'_>,
+        mut waiting: Waiting<'_>,
         out: &mut Vec<u8>,
     ) -> Option<bool> {
-        let call = match Call::parse(message) {
+        let call = match Call::parse(incoming.bytes) {
             Ok(call) => call,
             Err(BadCall::Refused(xid, outcome)) => {
                 Reply { xid, outcome }.encode(out);
@@ -201,12 +215,15 @@ impl Server {
         };
         let at = out.len();
         Reply { xid: call.xid, outcome: Outcome::Success(&[]) }.encode(out);
-        let mut done = self.carry_out(&call, came, waiting, out);
-        if done.is_ok() && out.len() - at > most {
+        let mut done = self.carry_out(&call, incoming, &mut waiting, out);
+        if done.is_ok() && out.len() - at + waiting.bulk_bytes() > incoming.reply_max {
             done = Err(Instead::Outcome(Outcome::SystemError));
         }
         if let Err(instead) = done {
             out.truncate(at);
+            if let Waiting::Forbidden(bulk) = waiting {
+                bulk.clear();
+            }
             match instead {
                 Instead::Outcome(outcome) => Reply { xid: call.xid, outcome }.encode(out),
                 Instead::Silence => {
@@ -224,8 +241,8 @@ impl Server {
     fn carry_out(
         &mut self,
         call: &Call<'_>,
-        (from, transport): (SocketAddr, Transport),
-        waiting: Waiting,
+        incoming: &Incoming<'_>,
+        waiting: &mut Waiting<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Instead> {
         let is_it = |s: &&mut Box<dyn Service + Send>| {
@@ -239,11 +256,13 @@ impl Server {
             return Ok(());
         }
         let (version, procedure, args) = (call.version, call.procedure, call.args);
-        let credential = call.credential;
+        let (from, transport, credential) = (incoming.from, incoming.transport, call.credential);
         let request = Request { version, procedure, args, from, transport, credential };
         let done = match waiting {
             Waiting::Allowed => service.call(&request, out),
-            Waiting::Forbidden => service.call_at_once(&request, out).ok_or(Instead::Later)?,
+            Waiting::Forbidden(bulk) => {
+                service.call_at_once(&request, out, *bulk).ok_or(Instead::Later)?
+            }
         };
         done.map_err(|refusal| {
             Instead::Outcome(match refusal {
@@ -283,7 +302,8 @@ impl Server {
             return true;
         }
         let at = out.len();
-        if !self.answer(datagram, from, Transport::Datagram, DATAGRAM_BYTES, out) {
+        let (bytes, transport, reply_max) = (datagram, Transport::Datagram, DATAGRAM_BYTES);
+        if !self.answer(&Incoming { bytes, from, transport, reply_max }, out) {
             return false;
         }
         if self.must_keep(datagram) {

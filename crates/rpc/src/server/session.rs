@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 
 use base::{DropReason, Instant};
 
-use super::{Server, Transport};
+use super::{Incoming, Server, Transport};
 use crate::limits::{BUFFER_UNIT, HALF_RECORD, IDLE, REPLY_BYTES};
 use crate::record::{self, RecordError, RecordReader};
 
@@ -81,8 +81,9 @@ impl Session {
             (self.since, self.is_half, has_carried_out) = (now, false, true);
             let at = record::begin(&mut self.out);
             let malformed = server.drops.of(DropReason::RpcMalformed);
-            let most = self.record_max;
-            if server.answer(record, self.from, Transport::Stream, most, &mut self.out) {
+            let (bytes, from, transport) = (record, self.from, Transport::Stream);
+            let incoming = Incoming { bytes, from, transport, reply_max: self.record_max };
+            if server.answer(&incoming, &mut self.out) {
                 record::end(&mut self.out, at);
             } else {
                 self.out.truncate(at - record::MARK_BYTES);

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use base::{DropReason, KeyedHash};
 use tokio::task::JoinSet;
 
-use super::{Clock, Servers};
+use super::Clock;
+use super::server::{Message, Servers};
 use crate::limits::DATAGRAM_BYTES;
-use crate::server::{Duplicates, Transport};
+use crate::server::{Duplicates, NoBulk, Transport};
 
 /// A socket for datagrams.
 pub trait Datagrams: Send + Sync + 'static {
@@ -76,12 +77,12 @@ pub async fn serve_datagrams<D: Datagrams>(
                     let servers = servers.clone();
                     jobs.spawn(async move {
                         let keep = servers.must_keep(&call);
-                        let (transport, most) = (Transport::Datagram, DATAGRAM_BYTES);
-                        let reply =
-                            match servers.answer_at_once(call.into(), from, transport, most) {
-                                Ok(reply) => reply,
-                                Err(call) => servers.answer(call, from, transport, most).await,
-                            };
+                        let (transport, reply_max) = (Transport::Datagram, DATAGRAM_BYTES);
+                        let message = Message { record: call.into(), from, transport, reply_max };
+                        let reply = match servers.answer_at_once(message, &mut NoBulk) {
+                            Ok(reply) => reply,
+                            Err(message) => servers.answer(message).await,
+                        };
                         (key, from, keep, reply)
                     });
                 } else {

@@ -47,18 +47,25 @@
 
 mod client;
 mod datagrams;
+mod lent;
 mod outgoing;
 mod over_datagrams;
 mod over_streams;
+mod replies;
 mod server;
 mod spares;
+#[cfg(feature = "net")]
+mod stack_sockets;
 mod streams;
 
 pub use client::{Client, Results};
 pub use datagrams::{Datagrams, serve_datagrams};
+pub use lent::{Lender, Lent};
 pub use outgoing::Data;
 pub use server::{Servers, Totals};
-pub use streams::{Limits, listen, serve_stream};
+#[cfg(feature = "net")]
+pub use stack_sockets::Lending;
+pub use streams::{AtOnce, Connection, Limits, listen, serve_lending, serve_stream};
 
 use base::Instant;
 use tokio::time::Instant as Monotone;

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::spares::Spares;
 use crate::record::{self, Record};
-use crate::server::{Server, Transport};
+use crate::server::{Bulk, Incoming, Server, Transport};
 
 /// Servers of the same programs. What they share is for their services to share.
 pub struct Servers {
@@ -107,14 +107,13 @@ impl Servers {
     }
 
     /// [`Servers::answer`] without waiting, for servers that may block: the message comes back if
-    /// all servers are taken, or if this call might wait for a file.
+    /// all servers are taken, or if this call might wait for a file. The end of the reply may be in
+    /// `bulk`.
     pub(super) fn answer_at_once(
         self: &Arc<Servers>,
-        message: Record,
-        from: SocketAddr,
-        transport: Transport,
-        most: usize,
-    ) -> Result<Option<Vec<u8>>, Record> {
+        message: Message,
+        bulk: &mut dyn Bulk,
+    ) -> Result<Option<Vec<u8>>, Message> {
         if !self.may_block {
             return Err(message);
         }
@@ -122,11 +121,12 @@ impl Servers {
         let mut taken = self.taken(permit);
         let Some(server) = &mut taken.server else { return Err(message) };
         let mut out = self.replies.take();
-        let at = begin(transport, &mut out);
-        match server.answer_at_once(&message, from, transport, most, &mut out) {
+        let at = begin(message.transport, &mut out);
+        match server.answer_at_once(&message.incoming(), &mut out, bulk) {
             Some(is_answered) => {
-                self.records.put(message.into_buffer());
-                Ok(is_answered.then(|| end(transport, out, at)))
+                end(message.transport, &mut out, at, bulk.bytes());
+                self.records.put(message.record.into_buffer());
+                Ok(is_answered.then_some(out))
             }
             None => {
                 self.replies.put(out);
@@ -136,24 +136,35 @@ impl Servers {
     }
 
     /// The reply to a message, if there is one: for a stream with its record mark.
-    pub(super) async fn answer(
-        self: &Arc<Servers>,
-        message: Record,
-        from: SocketAddr,
-        transport: Transport,
-        most: usize,
-    ) -> Option<Vec<u8>> {
+    pub(super) async fn answer(self: &Arc<Servers>, message: Message) -> Option<Vec<u8>> {
         let permit = self.free.clone().acquire_owned().await.ok()?;
         let mut taken = self.taken(permit);
         let work = move || {
             let server = taken.server.as_mut()?;
             let mut out = taken.servers.replies.take();
-            let at = begin(transport, &mut out);
-            let is_answered = server.answer(&message, from, transport, most, &mut out);
-            taken.servers.records.put(message.into_buffer());
-            is_answered.then(|| end(transport, out, at))
+            let at = begin(message.transport, &mut out);
+            let is_answered = server.answer(&message.incoming(), &mut out);
+            end(message.transport, &mut out, at, 0);
+            taken.servers.records.put(message.record.into_buffer());
+            is_answered.then_some(out)
         };
         if self.may_block { tokio::task::spawn_blocking(work).await.ok()? } else { work() }
+    }
+}
+
+/// A message to which a server makes the reply.
+pub(super) struct Message {
+    pub(super) record: Record,
+    pub(super) from: SocketAddr,
+    pub(super) transport: Transport,
+    /// Bytes that its reply may have.
+    pub(super) reply_max: usize,
+}
+
+impl Message {
+    fn incoming(&self) -> Incoming<'_> {
+        let (from, transport, reply_max) = (self.from, self.transport, self.reply_max);
+        Incoming { bytes: &self.record, from, transport, reply_max }
     }
 }
 
@@ -165,9 +176,9 @@ fn begin(transport: Transport, out: &mut Vec<u8>) -> usize {
     }
 }
 
-fn end(transport: Transport, mut out: Vec<u8>, at: usize) -> Vec<u8> {
+/// The reply is complete, but for bytes that lie elsewhere.
+fn end(transport: Transport, out: &mut [u8], at: usize, elsewhere: usize) {
     if transport == Transport::Stream {
-        record::end(&mut out, at);
+        record::mark(out, at, out.len() - at + elsewhere);
     }
-    out
 }

@@ -1,7 +1,7 @@
 //! Connections to servers: calls are read while there is room for their replies, and carried out at
-//! the same time; replies are written as they are made.
+//! the same time.
 //!
-//! Called by: programs. Limits: [`Limits`], `HALF_RECORD`, `IDLE`, `STALL`. Drops: `RpcRecord`,
+//! Called by: programs. Limits: [`Limits`], `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`,
 //! `RpcConnections`.
 
 use core::future::Future;
@@ -10,17 +10,17 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use base::DropReason;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, split};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant as Monotone, sleep, timeout, timeout_at};
+use tokio::time::{Instant as Monotone, sleep, timeout_at};
 
-use super::Servers;
-use crate::limits::{
-    BUFFER_UNIT, CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES, STALL,
-};
+use super::lent::{Filled, Lender, LendsNothing};
+use super::replies::{Body, Reply, write};
+use super::server::{Message, Servers};
+use crate::limits::{BUFFER_UNIT, CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
 use crate::message::{BadCall, Call};
-use crate::record::RecordReader;
+use crate::record::{Record, RecordReader};
 use crate::server::{SessionError, Transport};
 
 /// What a server over streams bounds.
@@ -32,16 +32,29 @@ pub struct Limits {
     pub calls: usize,
     /// Bytes of a record, either way.
     pub record_max: usize,
+    /// How calls that wait for nothing are carried out.
+    pub at_once: AtOnce,
+}
+
+/// What a server does with a call whose service says that it waits for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtOnce {
+    /// As with all others: the pool carries it out.
+    Never,
+    /// It is carried out where it was read.
+    Copied,
+    /// The same, and long data goes into buffers of the stream, if that lends any.
+    #[default]
+    Lent,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: CONNECTIONS, calls: CONNECTION_CALLS, record_max: RECORD_BYTES }
+        let at_once = AtOnce::default();
+        let (connections, calls) = (CONNECTIONS, CONNECTION_CALLS);
+        Limits { connections, calls, record_max: RECORD_BYTES, at_once }
     }
 }
-
-/// A reply, and the right to the memory that it takes.
-type Reply = (Vec<u8>, OwnedSemaphorePermit);
 
 /// How long a server waits when it cannot accept: descriptors may be free again.
 const PAUSE: core::time::Duration = core::time::Duration::from_millis(50);
@@ -53,11 +66,11 @@ const FAILURES_MAX: u32 = 200;
 /// # Errors
 /// Those of `accept`, if they do not pass within ten seconds: many are the peer's fault, or a lack
 /// of descriptors.
-pub async fn listen<A, F, S>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
+pub async fn listen<A, F, C>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
 where
     A: FnMut() -> F,
-    F: Future<Output = io::Result<(S, SocketAddr)>>,
-    S: AsyncRead + AsyncWrite + Send + 'static,
+    F: Future<Output = io::Result<(C, SocketAddr)>>,
+    C: Connection,
 {
     let mut connections = JoinSet::new();
     let mut failures = 0;
@@ -68,8 +81,8 @@ where
                     servers.count(DropReason::RpcConnections);
                     failures = 0;
                 }
-                Ok((stream, from)) => {
-                    connections.spawn(serve_stream(servers.clone(), stream, from, limits));
+                Ok((connection, from)) => {
+                    connections.spawn(connection.serve(servers.clone(), from, limits));
                     failures = 0;
                 }
                 Err(error) if failures >= FAILURES_MAX => return Err(error),
@@ -83,6 +96,28 @@ where
     }
 }
 
+/// What [`listen`] serves: any stream, or one that lends buffers.
+pub trait Connection: Send + 'static {
+    /// Serve it until it ends, as [`serve_stream`].
+    fn serve(
+        self,
+        servers: Arc<Servers>,
+        from: SocketAddr,
+        limits: Limits,
+    ) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + 'static> Connection for S {
+    fn serve(
+        self,
+        servers: Arc<Servers>,
+        from: SocketAddr,
+        limits: Limits,
+    ) -> impl Future<Output = io::Result<()>> + Send {
+        serve_stream(servers, self, from, limits)
+    }
+}
+
 /// Serve one connection until it ends.
 ///
 /// # Errors
@@ -93,20 +128,34 @@ pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
     from: SocketAddr,
     limits: Limits,
 ) -> io::Result<()> {
-    let (reader, writer) = split(stream);
+    serve_lending(servers, split(stream), &LendsNothing, from, limits).await
+}
+
+/// [`serve_stream`] of a reader, a writer, and who lends the buffers that the writer's peer gets.
+///
+/// # Errors
+/// As for [`serve_stream`].
+pub async fn serve_lending<L: Lender>(
+    servers: Arc<Servers>,
+    (reader, writer): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    lender: &L,
+    from: SocketAddr,
+    limits: Limits,
+) -> io::Result<()> {
     let (replies, replied) = mpsc::channel(limits.calls.max(1) + 1);
-    let writing = write(servers.clone(), writer, replied);
-    tokio::try_join!(calls(servers, reader, from, limits, replies), writing)?;
+    let writing = write(&servers.replies, writer, lender, replied);
+    tokio::try_join!(calls(&servers, reader, lender, from, limits, replies), writing)?;
     Ok(())
 }
 
 /// Read calls and have them carried out.
-async fn calls(
-    servers: Arc<Servers>,
+async fn calls<L: Lender>(
+    servers: &Arc<Servers>,
     mut reader: impl AsyncRead + Unpin,
+    lender: &L,
     from: SocketAddr,
     limits: Limits,
-    replies: mpsc::Sender<Reply>,
+    replies: mpsc::Sender<Reply<L::Buffer>>,
 ) -> io::Result<()> {
     let mut records = RecordReader::new(BUFFER_UNIT, limits.record_max);
     let room = Arc::new(Semaphore::new(limits.calls.max(1)));
@@ -115,41 +164,33 @@ async fn calls(
     let mut deadline = Monotone::now() + IDLE.into();
     let mut is_half = false;
     loop {
-        loop {
-            let record = match records.take_record(|| servers.records.take_full()) {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(error) => {
-                    servers.count(DropReason::RpcRecord);
-                    return Err(invalid(error.into()));
-                }
-            };
-            if let Err(BadCall::Malformed) = Call::parse(&record) {
-                servers.count(DropReason::RpcMalformed);
-                return Err(invalid(SessionError::Malformed));
-            }
+        while let Some(record) = next_call(&mut records, servers)? {
             let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
             while jobs.try_join_next().is_some() {}
-            // When the last long one has left, this reply has its buffer, which is in the cache.
-            let is_written = at_once.clone().acquire_owned().await.map_err(io::Error::other)?;
             (is_half, deadline) = (false, Monotone::now() + IDLE.into());
-            let most = limits.record_max;
-            let record = match servers.answer_at_once(record, from, Transport::Stream, most) {
-                Ok(Some(reply)) => {
-                    let until = if reply.len() < BUFFER_UNIT { permit } else { is_written };
-                    // There is room for as many as there are permits.
-                    let _ = replies.send((reply, until)).await;
-                    continue;
+            let (transport, reply_max) = (Transport::Stream, limits.record_max);
+            let mut message = Message { record, from, transport, reply_max };
+            if limits.at_once != AtOnce::Never {
+                // When the last long one has left, this reply has its memory, which is in the
+                // cache.
+                let written = at_once.clone().acquire_owned().await.map_err(io::Error::other)?;
+                let lender = (limits.at_once == AtOnce::Lent).then_some(lender);
+                match carried_out(servers, message, lender) {
+                    Ok(Some(body)) => {
+                        let permit = if body.is_long() { written } else { permit };
+                        // There is room for as many as there are permits.
+                        let _ = replies.send(Reply { body, permit }).await;
+                        continue;
+                    }
+                    Ok(None) => continue,
+                    Err(later) => message = later,
                 }
-                Ok(None) => continue,
-                Err(record) => record,
-            };
+            }
             let (servers, replies) = (servers.clone(), replies.clone());
             jobs.spawn(async move {
-                let answer = servers.answer(record, from, Transport::Stream, most);
-                if let Some(reply) = answer.await {
-                    // There is room for as many as there are permits.
-                    let _ = replies.send((reply, permit)).await;
+                if let Some(reply) = servers.answer(message).await {
+                    // As above.
+                    let _ = replies.send(Reply { body: Body::Bytes(reply), permit }).await;
                 }
             });
         }
@@ -170,39 +211,30 @@ async fn calls(
     Ok(())
 }
 
-fn invalid(error: SessionError) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, error)
+/// The next record that is complete, if it is a call.
+fn next_call(records: &mut RecordReader, servers: &Servers) -> io::Result<Option<Record>> {
+    let record = records.take_record(|| servers.records.take_full()).map_err(|error| {
+        servers.count(DropReason::RpcRecord);
+        invalid(error.into())
+    })?;
+    if record.as_ref().is_some_and(|record| Call::parse(record) == Err(BadCall::Malformed)) {
+        servers.count(DropReason::RpcMalformed);
+        return Err(invalid(SessionError::Malformed));
+    }
+    Ok(record)
 }
 
-/// Write replies. A peer that takes none of one for too long ends the connection.
-async fn write(
-    servers: Arc<Servers>,
-    mut writer: impl AsyncWrite + Unpin,
-    mut replied: mpsc::Receiver<Reply>,
-) -> io::Result<()> {
-    while let Some((mut reply, permit)) = replied.recv().await {
-        let mut permits = vec![permit];
-        // Short replies leave together.
-        while reply.len() < BUFFER_UNIT
-            && let Ok((next, permit)) = replied.try_recv()
-        {
-            reply.extend_from_slice(&next);
-            servers.replies.put(next);
-            permits.push(permit);
-        }
-        let mut written = 0;
-        while written < reply.len() {
-            let some = timeout(STALL.into(), writer.write(&reply[written..])).await;
-            match some.map_err(|_| io::Error::from(ErrorKind::TimedOut))?? {
-                0 => return Err(ErrorKind::WriteZero.into()),
-                bytes => written += bytes,
-            }
-        }
-        if replied.is_empty() {
-            timeout(STALL.into(), writer.flush()).await??;
-        }
-        servers.replies.put(reply);
-        drop(permits);
-    }
-    writer.shutdown().await
+/// The reply, if there is one, to a call that waits for nothing; the call, if it might wait.
+fn carried_out<L: Lender>(
+    servers: &Arc<Servers>,
+    message: Message,
+    lender: Option<&L>,
+) -> Result<Option<Body<L::Buffer>>, Message> {
+    let mut bulk = Filled::new(lender);
+    let head = servers.answer_at_once(message, &mut bulk)?;
+    Ok(head.map(|head| bulk.into_body(head, &servers.replies)))
+}
+
+fn invalid(error: SessionError) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
 }

@@ -3,7 +3,7 @@
 use super::{PROGRAM, peer, server};
 use crate::auth::{AuthError, OpaqueAuth};
 use crate::message::{Call, Outcome, Reply};
-use crate::server::Transport;
+use crate::server::{Incoming, Transport};
 use crate::xdr::Encode;
 use base::DropReason;
 
@@ -14,9 +14,13 @@ fn call(program: u32, version: u32, procedure: u32, args: &[u8]) -> Vec<u8> {
     out
 }
 
+fn incoming(bytes: &[u8]) -> Incoming<'_> {
+    Incoming { bytes, from: peer(), transport: Transport::Stream, reply_max: 1_000 }
+}
+
 fn answer(message: &[u8]) -> Option<Outcome<'static>> {
     let mut out = Vec::new();
-    if !server().answer(message, peer(), Transport::Stream, 1_000, &mut out) {
+    if !server().answer(&incoming(message), &mut out) {
         assert!(out.is_empty());
         return None;
     }
@@ -60,11 +64,11 @@ fn what_is_no_call_and_what_is_silent_gets_no_reply_and_is_counted() {
     let mut out = Vec::new();
     let whole = call(PROGRAM, 3, 0, &[]);
     for end in 0..whole.len() {
-        assert!(!server.answer(&whole[..end], peer(), Transport::Stream, 1_000, &mut out));
+        assert!(!server.answer(&incoming(&whole[..end]), &mut out));
     }
     assert_eq!(server.drops().of(DropReason::RpcMalformed), whole.len() as u64);
     let silent = call(PROGRAM, 3, 4, &[]);
-    assert!(!server.answer(&silent, peer(), Transport::Stream, 1_000, &mut out));
+    assert!(!server.answer(&incoming(&silent), &mut out));
     assert_eq!(server.drops().of(DropReason::RpcNoAnswer), 1);
     assert!(out.is_empty());
 }

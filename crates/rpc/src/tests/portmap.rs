@@ -10,7 +10,7 @@ use crate::portmap::{
     Mapping, MappingList, PROGRAM, PortMapper, Rpcb, RpcbList, TCP, UDP, procedure, socket_address,
     universal_address,
 };
-use crate::server::{Server, Transport};
+use crate::server::{Incoming, Server, Transport};
 use crate::xdr::{Decode, Decoder, Encode};
 
 const LOCAL: &str = "127.0.0.1:40000";
@@ -36,7 +36,8 @@ fn ask<R: for<'a> Decode<'a>>(
     let (credential, verifier, args) = (OpaqueAuth::NONE, OpaqueAuth::NONE, bytes.as_slice());
     Call { xid: 1, program: PROGRAM, version, procedure, credential, verifier, args }
         .encode(&mut message);
-    if !server.answer(&message, from, transport, 65_507, &mut out) {
+    let incoming = Incoming { bytes: &message, from, transport, reply_max: 65_507 };
+    if !server.answer(&incoming, &mut out) {
         return None;
     }
     match Reply::parse(&out).expect("a reply").outcome {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::{PROGRAM, peer, server};
 use crate::client::{CallError, Config};
 use crate::limits::{RECORD_BYTES, STALL};
-use crate::server::{Refusal, Request, Server, Service};
+use crate::server::{Bulk, Refusal, Request, Server, Service};
 use crate::tasks::{Client, Datagrams, Limits, Servers, listen, serve_datagrams, serve_stream};
 use crate::xdr::{Bytes, Encode};
 
@@ -111,6 +111,7 @@ impl Service for Where {
         &mut self,
         request: &Request<'_>,
         results: &mut Vec<u8>,
+        _: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
         let is_it = request.procedure == 2 && request.decode::<u32>().ok()?.is_multiple_of(2);
         is_it.then(|| self.call(request, results))

@@ -1,0 +1,169 @@
+//! What is carried out at once has the same results as what waits, wherever the data goes.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rpc::auth::OpaqueAuth;
+use rpc::server::{Bulk, NoBulk, Request, Service as _, Transport};
+use rpc::xdr::{Decode, Decoder, Encode, Opaque};
+
+use super::{clock, pattern};
+use crate::limits::LENT_BYTES;
+use crate::mount;
+use crate::proto::{At, Handle, Stable, Write, procedure};
+use crate::server::{Export, Mount, Nfs};
+
+/// A directory in memory, where nothing waits.
+struct InMemory {
+    dir: PathBuf,
+    nfs: Nfs,
+    mount: Mount,
+}
+
+impl InMemory {
+    fn new(name: &str) -> InMemory {
+        let dir = PathBuf::from(format!("/dev/shm/wsnfs-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("room");
+        let export = Export::open(&dir, false, 1, clock).expect("a directory");
+        InMemory { dir, nfs: Nfs(export.clone()), mount: Mount(export) }
+    }
+
+    fn request<'a>(number: u32, args: &'a [u8]) -> Request<'a> {
+        let from = "192.0.2.1:700".parse().expect("an address");
+        let (transport, credential) = (Transport::Stream, OpaqueAuth::NONE);
+        Request { version: 3, procedure: number, args, from, transport, credential }
+    }
+
+    /// Results of a call that may wait.
+    fn call(&mut self, number: u32, args: &[u8]) -> Vec<u8> {
+        let mut results = Vec::new();
+        self.nfs.call(&InMemory::request(number, args), &mut results).expect("results");
+        results
+    }
+
+    /// Results of a call that must not, if there are any.
+    fn at_once(&mut self, number: u32, args: &[u8], bulk: &mut dyn Bulk) -> Option<Vec<u8>> {
+        let mut results = Vec::new();
+        let done = self.nfs.call_at_once(&InMemory::request(number, args), &mut results, bulk)?;
+        done.expect("results");
+        Some(results)
+    }
+
+    /// The handle of a file in it; reading by it has opened the file.
+    fn file(&mut self, name: &[u8]) -> Handle {
+        let (mut path, mut mounted, mut args) = (Vec::new(), Vec::new(), Vec::new());
+        Opaque(b"/").encode(&mut path);
+        let request = InMemory::request(mount::procedure::MNT, &path);
+        self.mount.call(&request, &mut mounted).expect("results");
+        let handle = |results: &[u8]| Handle::decode(&mut Decoder::new(&results[4..]));
+        At { dir: handle(&mounted).expect("the root"), name: Opaque(name) }.encode(&mut args);
+        let file = handle(&self.call(procedure::LOOKUP, &args)).expect("a file");
+        self.call(procedure::READ, &read(file, 0, 1));
+        file
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn read(file: Handle, offset: u64, count: u32) -> Vec<u8> {
+    let mut args = Vec::new();
+    (file, offset, count).encode(&mut args);
+    args
+}
+
+/// Pieces of `room` bytes, `pieces` at most, the first with the head in front.
+struct Pieces {
+    room: usize,
+    left: usize,
+    head: usize,
+    bytes: Vec<u8>,
+}
+
+impl Bulk for Pieces {
+    fn fill(&mut self, head: usize, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<usize> {
+        assert!(self.head == 0 || self.head == head, "the head has grown");
+        self.head = head;
+        self.left = self.left.checked_sub(1)?;
+        let mut piece = vec![0xAA; self.room];
+        let bytes = fill(&mut piece);
+        self.bytes.extend_from_slice(&piece[..bytes]);
+        Some(bytes)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn clear(&mut self) {
+        (self.head, self.bytes) = (0, Vec::new());
+    }
+}
+
+// RFC 1813 3.3.6-a.
+#[test]
+fn a_read_has_the_same_results_wherever_its_data_goes() {
+    let mut memory = InMemory::new("read");
+    fs::write(memory.dir.join("f"), pattern(300_001)).expect("room");
+    let file = memory.file(b"f");
+    let (long, mut was_lent) = (LENT_BYTES as u32, 0);
+    for offset in [0, 1, 299_000, 300_000, 300_001, 1 << 40, i64::MAX as u64 - 5] {
+        for count in [0, 5, long - 1, long, long + 3, 200_000, 300_001, 1 << 20, u32::MAX] {
+            let args = read(file, offset, count);
+            let waits = memory.call(procedure::READ, &args);
+            let copied = memory.at_once(procedure::READ, &args, &mut NoBulk);
+            assert_eq!(copied.as_ref(), Some(&waits), "{count} at {offset}");
+            for (room, left) in [(65_000, 100), (9_999, 1_000), (1_000, 3), (2, 1)] {
+                let mut bulk = Pieces { room, left, head: 0, bytes: Vec::new() };
+                let head = memory.at_once(procedure::READ, &args, &mut bulk).expect("results");
+                let all = [&head[..], &bulk.bytes[..]].concat();
+                assert!(all == waits, "{count} at {offset}, pieces of {room}");
+                assert!(bulk.bytes.is_empty() || bulk.head == head.len());
+                was_lent += usize::from(!bulk.bytes.is_empty());
+            }
+        }
+    }
+    assert!(was_lent > 20, "{was_lent}");
+}
+
+// RFC 1813 3.3.7-a.
+#[test]
+fn a_write_has_the_same_results_and_leaves_the_same_file() {
+    let mut memory = InMemory::new("write");
+    let data = pattern(70_000);
+    let files = [&b"waits"[..], b"at once"].map(|name| {
+        let name = std::str::from_utf8(name).expect("ASCII");
+        fs::write(memory.dir.join(name), "old bytes").expect("room");
+        memory.file(name.as_bytes())
+    });
+    for (offset, bytes) in [(0, 5), (3, 70_000), (1 << 20, 1), (9, 0)] {
+        let args = files.map(|file| {
+            let (count, data) = (bytes as u32, Opaque(&data[..bytes]));
+            let mut args = Vec::new();
+            Write { file, offset, count, stable: Stable::Unstable, data }.encode(&mut args);
+            args
+        });
+        // Until it was written once the file is not open for that.
+        let waits = memory.call(procedure::WRITE, &args[0]);
+        memory.call(procedure::WRITE, &args[1]);
+        let at_once = memory.at_once(procedure::WRITE, &args[1], &mut NoBulk).expect("results");
+        // Inode and times differ.
+        assert_eq!(at_once.len(), waits.len());
+        assert_eq!(at_once[..4], waits[..4]);
+        assert_eq!(at_once[at_once.len() - 16..], waits[waits.len() - 16..]);
+    }
+    let found = ["waits", "at once"].map(|name| fs::read(memory.dir.join(name)).expect("there"));
+    assert!(found[0] == found[1] && found[0].len() == (1 << 20) + 1);
+    // What is to be on the disk may wait.
+    let (count, data) = (1, Opaque(b"x"));
+    let mut args = Vec::new();
+    let write = Write { file: files[1], offset: 0, count, stable: Stable::FileSync, data };
+    write.encode(&mut args);
+    assert_eq!(memory.at_once(procedure::WRITE, &args, &mut NoBulk), None);
+    for number in [procedure::GETATTR, procedure::COMMIT, procedure::REMOVE] {
+        assert_eq!(memory.at_once(number, &args, &mut NoBulk), None);
+    }
+}
