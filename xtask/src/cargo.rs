@@ -112,9 +112,7 @@ pub(crate) fn binary_with(
     if !metadata.members().any(|p| p.name == package) {
         anyhow::bail!("the workspace has no package {package}; add it to `members` in Cargo.toml");
     }
-    let args = ["build", "--profile", profile, "-p", package, "--bin", binary];
-    let mut command = cargo(root);
-    command.args(args);
+    let mut command = building(root, package, binary, profile);
     let mut target = metadata.target_directory;
     if let Some(cfg) = cfg {
         target.push(cfg);
@@ -122,4 +120,11 @@ pub(crate) fn binary_with(
     }
     process::pass_on(&mut command)?;
     Ok(target.join(profile).join(binary))
+}
+
+/// The command that builds a binary.
+pub(crate) fn building(root: &Path, package: &str, binary: &str, profile: &str) -> Command {
+    let mut command = cargo(root);
+    command.args(["build", "--profile", profile, "-p", package, "--bin", binary]);
+    command
 }

@@ -21,8 +21,8 @@ mod tcp;
 mod telnet;
 mod workbench;
 
-use crate::process;
 use crate::report::{Tally, Usage, step};
+use crate::{cargo, process};
 use anyhow::{Result, bail};
 pub(crate) use needs::Need;
 use std::path::Path;
@@ -79,6 +79,11 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
         bail!(Usage(text));
     }
     Ok(chosen)
+}
+
+/// The command that builds what most suites run.
+pub(crate) fn build(root: &Path) -> Command {
+    cargo::building(root, "wirespeed-cli", "wirespeed", "interop")
 }
 
 /// Run every case of the suites whose needs are met, or those with `only` in their names.

@@ -1,15 +1,17 @@
-//! `cargo xtask test`: format, clippy, tidy, rfc, every test of the workspace, loom, interop.
+//! `cargo xtask test`: format, tidy, rfc, every test of the workspace, clippy, fuzz targets on their
+//! seeds, loom, interop.
 //!
 //! Called by: people and `.ci/run`. Each step prints its elapsed time; a failure does not stop the
 //! others, so that one run shows all failures.
 
+mod ahead;
 mod libtest;
 
-use crate::cargo::{Metadata, cargo};
+use crate::cargo::{Metadata, Package, cargo};
 use crate::report::{Tally, step};
 use crate::{interop, process, rfc, tidy};
 use anyhow::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// All steps in order; with `install`, the packages that interop tests lack come first.
@@ -23,46 +25,95 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
         tally.case("format", outcome.map_err(|e| e.context("run `cargo fmt --all`")));
         Ok(())
     })?;
-    step("clippy", tally, |tally| {
-        let args = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
-        tally.case("clippy", process::pass_on(cargo(root).args(args)));
-        Ok(())
-    })?;
     tidy::run(root, tally)?;
     rfc::run(root, false, tally)?;
-    step("other systems", tally, |tally| {
-        for krate in ["bpf", "device", "stack", "net", "wirespeed"] {
-            let package = if krate == "wirespeed" { krate } else { &format!("wirespeed-{krate}") };
-            let mut command = cargo(root);
-            command.args(["check", "--quiet", "--no-default-features", "-p", package]);
-            let name = format!("builds without the Linux devices: {krate}");
-            tally.case(&name, process::pass_on(&mut command));
-        }
+    let metadata = Metadata::read(root)?;
+    step("tests are compiled", tally, |_| {
+        // What does not compile fails below.
+        let _ = process::pass_on(&mut tests(root, &["--no-run", "--quiet"]));
         Ok(())
     })?;
     step("tests", tally, |tally| {
-        count_tests(cargo(root).args(["test", "--workspace", "--no-fail-fast"]), tally)
+        let later = later(root, &metadata);
+        ahead::beside(later, || count_tests(&mut tests(root, &["--no-fail-fast"]), tally))
     })?;
-    fuzz_targets(root, tally)?;
+    step("clippy", tally, |tally| {
+        tally.case("clippy", process::pass_on(&mut clippy(root)));
+        Ok(())
+    })?;
+    step("other systems", tally, |tally| {
+        for krate in ELSEWHERE {
+            let name = format!("builds without the Linux devices: {krate}");
+            tally.case(&name, process::pass_on(&mut elsewhere(root, krate)));
+        }
+        Ok(())
+    })?;
+    fuzz_targets(root, &metadata, tally)?;
     loom(root, tally)?;
     interop::run(root, &suites, interop::Asked::default(), tally)
 }
 
+/// What steps behind the tests compile.
+fn later(root: &Path, metadata: &Metadata) -> Vec<Command> {
+    let mut commands = vec![clippy(root), fuzz_clippy(root, metadata)];
+    commands.push(fuzz_test(root, metadata, "--no-run"));
+    commands.push(interop::build(root));
+    for (package, name) in loom_tests(metadata) {
+        commands.push(loom_test(root, metadata, package, &name, "--no-run"));
+    }
+    commands.extend(ELSEWHERE.iter().map(|krate| elsewhere(root, krate)));
+    commands
+}
+
+fn tests(root: &Path, args: &[&str]) -> Command {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace"]).args(args);
+    command
+}
+
+fn clippy(root: &Path) -> Command {
+    let mut command = cargo(root);
+    command.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    command
+}
+
+/// Crates that are built without the devices of Linux.
+const ELSEWHERE: &[&str] = &["bpf", "device", "stack", "net", "wirespeed"];
+
+fn elsewhere(root: &Path, krate: &str) -> Command {
+    let package = if krate == "wirespeed" { krate } else { &format!("wirespeed-{krate}") };
+    let mut command = cargo(root);
+    command.args(["check", "--quiet", "--no-default-features", "-p", package]);
+    command
+}
+
+const FUZZ: [&str; 2] = ["--manifest-path", "fuzz/Cargo.toml"];
+
+fn fuzz_clippy(root: &Path, metadata: &Metadata) -> Command {
+    let mut command = cargo(root);
+    command.arg("clippy").args(FUZZ).args(["--all-targets", "--quiet", "--target-dir"]);
+    command.arg(fuzz_target(metadata)).args(["--", "-D", "warnings"]);
+    command
+}
+
+fn fuzz_test(root: &Path, metadata: &Metadata, how: &str) -> Command {
+    let mut command = cargo(root);
+    command.arg("test").args(FUZZ).args([how, "--target-dir"]).arg(fuzz_target(metadata));
+    command
+}
+
+fn fuzz_target(metadata: &Metadata) -> PathBuf {
+    metadata.target_directory.join("fuzz").join("plain")
+}
+
 /// The separate workspace of fuzz/: its style, and every target on its seeds.
-fn fuzz_targets(root: &Path, tally: &mut Tally) -> Result<()> {
-    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
-    let target = Metadata::read(root)?.target_directory.join("fuzz").join("plain");
+fn fuzz_targets(root: &Path, metadata: &Metadata, tally: &mut Tally) -> Result<()> {
     step("fuzz targets on their seeds", tally, |tally| {
         let mut fmt = cargo(root);
-        fmt.arg("fmt").args(manifest).arg("--check");
+        fmt.arg("fmt").args(FUZZ).arg("--check");
         tally.case("format of fuzz/", process::pass_on(&mut fmt));
-        let mut clippy = cargo(root);
-        clippy.arg("clippy").args(manifest).args(["--all-targets", "--quiet", "--target-dir"]);
-        clippy.arg(&target).args(["--", "-D", "warnings"]);
-        tally.case("clippy of fuzz/", process::pass_on(&mut clippy));
-        let mut test = cargo(root);
-        test.arg("test").args(manifest).args(["--no-fail-fast", "--target-dir"]).arg(&target);
-        count_tests(&mut test, tally)
+        tally.case("clippy of fuzz/", process::pass_on(&mut fuzz_clippy(root, metadata)));
+        count_tests(&mut fuzz_test(root, metadata, "--no-fail-fast"), tally)
     })
 }
 
@@ -78,34 +129,44 @@ fn count_tests(command: &mut Command, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Every `tests/loom*.rs` of a crate, compiled with `--cfg loom` into a target folder of its own.
+/// Every `tests/loom*.rs` of a crate.
 pub(crate) fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
     let metadata = Metadata::read(root)?;
-    for package in metadata.members() {
-        let folder = Path::new(&package.manifest_path).with_file_name("tests");
-        for name in loom_tests(&folder) {
-            step(&format!("loom {} {name}", package.name), tally, |tally| {
-                let mut command = cargo(root);
-                command
-                    .args(["test", "--release", "-p", &package.name, "--test", &name])
-                    .arg("--target-dir")
-                    .arg(metadata.target_directory.join("loom"))
-                    .env("RUSTFLAGS", "--cfg loom")
-                    // Exploring takes a second; full optimisation would take minutes.
-                    .env("CARGO_PROFILE_RELEASE_LTO", "off")
-                    .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-                    .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
-                    .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-                    .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
-                count_tests(&mut command, tally)
-            })?;
-        }
+    for (package, name) in loom_tests(&metadata) {
+        step(&format!("loom {package} {name}"), tally, |tally| {
+            let mut command = loom_test(root, &metadata, package, &name, "--no-fail-fast");
+            count_tests(&mut command, tally)
+        })?;
     }
     Ok(())
 }
 
+/// One of them, compiled with `--cfg loom` into a target folder of its own.
+fn loom_test(root: &Path, metadata: &Metadata, package: &str, name: &str, how: &str) -> Command {
+    let mut command = cargo(root);
+    command
+        .args(["test", "--release", how, "-p", package, "--test", name])
+        .arg("--target-dir")
+        .arg(metadata.target_directory.join("loom"))
+        .env("RUSTFLAGS", "--cfg loom")
+        // Exploring takes a second; full optimisation would take minutes.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+    command
+}
+
+/// All of them, each with its package.
+fn loom_tests(metadata: &Metadata) -> Vec<(&str, String)> {
+    let folder = |package: &Package| Path::new(&package.manifest_path).with_file_name("tests");
+    let of = |package| loom_names(&folder(package)).into_iter().map(|name| (&*package.name, name));
+    metadata.members().flat_map(of).collect()
+}
+
 /// Names of the loom test programs in a crate's tests folder.
-fn loom_tests(folder: &Path) -> Vec<String> {
+fn loom_names(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
     let stems = names.filter_map(|n| n.strip_suffix(".rs").map(str::to_owned));
