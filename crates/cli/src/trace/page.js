@@ -15,7 +15,8 @@ const axis = extra => ({
 // As many digits as the distance of the grid's lines has.
 const seconds = (_, all, axis, space, step) => {
   let digits = 0;
-  while (digits < 9 && Math.abs(step * 10 ** digits % 1 - 0.5) < 0.499) digits++;
+  const rest = () => Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits));
+  while (digits < 9 && rest() > 1e-6 * step * 10 ** digits) digits++;
   return all.map(v => v == null ? "" : v.toFixed(digits));
 };
 const short = value => {
