@@ -22,5 +22,5 @@ pub(crate) struct Args {
 /// What the page says of a tool.
 pub(crate) fn program(command: &'static str) -> Program {
     let version = env!("WIRESPEED_VERSION");
-    Program { command, version, complain: output::err, unsampled: None }
+    Program { command, version, complain: output::err, locks_down: false }
 }

@@ -276,4 +276,11 @@ fn what_the_samples_do_not_support_is_not_stored() {
     assert!(found["settings"]["applied_unit_bytes"].is_null(), "{found}");
     assert!(found["notes"].to_string().contains("Nothing is stored"), "{found}");
     assert!(!home.exists(), "it made a file");
+    // A place that cannot be written to is said before anything is measured.
+    std::fs::write(&home, "a file").expect("room");
+    let output = program().args(args).env("XDG_CONFIG_HOME", &home).output().expect("it runs");
+    std::fs::remove_file(&home).expect("it was there");
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("Set XDG_CONFIG_HOME"), "{}", stderr(&output));
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -153,10 +153,10 @@
     const data = [points.map((p) => p.x), points.map((p) => p.mid)];
     let tip;
     const u = new uPlot({
-      width, height: plot.rows.length * high + AXIS, pxAlign: false, legend: {show: false},
+      width, height: one.rows.length * high + AXIS, pxAlign: false, legend: {show: false},
       padding: [4, FIGURES, 0, 4], cursor: cursor({drag: {x: false, y: true, dist: 4}}),
       scales: {
-        x: {time: false, ori: 1, dir: -1, range: () => [0, plot.rows.length]},
+        x: {time: false, ori: 1, dir: -1, range: () => [0, one.rows.length]},
         y: {ori: 0, dir: 1, range: upTo(most * 1.02)},
       },
       axes: [
@@ -165,7 +165,7 @@
       ],
       series: [{}, {label: plot.axis, paths: () => null, points: {show: false}}],
       hooks: {
-        drawClear: [(u) => bands(u, plot, high)],
+        drawClear: [(u) => bands(u, one.rows, high)],
         draw: [(u) => points.forEach((p) => shown[p.series] && dot(u, p, colour(all, p.series)))],
         setCursor: [(u) => {
           const {left, top} = u.cursor;
@@ -178,7 +178,7 @@
           const lines = [[colour(all, p.series), plot.series[p.series], number(p.mid)]];
           if (p.low !== p.top) lines.push(['transparent', 'from, to', `${number(p.low)}, ${number(p.top)}`]);
           if (p.quoted !== null) lines.push([css('--ink'), plot.quoted, number(p.quoted)]);
-          tip(left, top, plot.rows[p.row], lines);
+          tip(left, top, one.rows[p.row], lines);
         }],
       },
     }, data, place);
@@ -187,10 +187,10 @@
   };
 
   // A band behind every other row, and the name of each.
-  const bands = (u, plot, high) => {
+  const bands = (u, rows, high) => {
     const {ctx, bbox} = u, ratio = devicePixelRatio;
     ctx.save();
-    plot.rows.forEach((name, row) => {
+    rows.forEach((name, row) => {
       const top = u.valToPos(row, 'x', true);
       if (row % 2 === 0) {
         ctx.fillStyle = css('--page');

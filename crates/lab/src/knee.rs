@@ -75,6 +75,9 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         let what = "--apply has no place: set XDG_CONFIG_HOME or HOME to an absolute path";
         return Err(Error::Failed(what.to_owned()));
     }
+    if let Some(path) = path.as_deref().filter(|_| options.apply) {
+        units::can_store(path).map_err(Error::Failed)?;
+    }
     let seed = run.common.first_seed;
     let found: Vec<Found> = measure(&over, rounds, seconds, run)?
         .into_iter()

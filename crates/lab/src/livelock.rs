@@ -227,7 +227,7 @@ fn dots(steps: &[Step]) -> Dots {
         row_title: "load:".to_owned(),
         rows: steps.iter().map(|step| format!("{} times", step.load)).collect(),
         series: vec!["delivered".to_owned()],
-        panels: vec![Panel { title: String::new(), points: points.collect() }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points: points.collect() }],
         quoted: String::new(),
     }
 }

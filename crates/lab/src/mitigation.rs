@@ -282,7 +282,11 @@ fn dots(options: &Options, samples: &[Sample]) -> Dots {
                 points.push(Point { row, series, span, quoted: None });
             }
         }
-        Panel { title: format!("level {}: {threshold} segments", level.number()), points }
+        Panel {
+            rows: Vec::new(),
+            title: format!("level {}: {threshold} segments", level.number()),
+            points,
+        }
     });
     Dots {
         title: "Transfers as long as a threshold of interrupt mitigation".to_owned(),

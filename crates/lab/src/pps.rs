@@ -291,7 +291,11 @@ fn dots(samples: &[Sample]) -> Dots {
         row_title: "payload:".to_owned(),
         rows: PAYLOADS.iter().map(|p| format!("{p} bytes")).collect(),
         series: vec!["TCP".to_owned(), "UDP".to_owned()],
-        panels: vec![Panel { title: String::new(), points: samples.iter().map(point).collect() }],
+        panels: vec![Panel {
+            title: String::new(),
+            rows: Vec::new(),
+            points: samples.iter().map(point).collect(),
+        }],
         quoted: String::new(),
     }
 }

@@ -428,7 +428,7 @@ fn dots(measured: &[Measured]) -> Dots {
         row_title: "bytes:".to_owned(),
         rows: SIZES.iter().map(ToString::to_string).collect(),
         series: measured.iter().map(|m| m.name.to_owned()).collect(),
-        panels: vec![Panel { title: String::new(), points }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points }],
         quoted: String::new(),
     }
 }

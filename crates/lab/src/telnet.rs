@@ -197,7 +197,7 @@ fn dots(outcomes: &[Option<Outcome>]) -> Dots {
         row_title: "program:".to_owned(),
         rows: vec!["prints nothing".to_owned(), "cat".to_owned()],
         series: vec!["character mode".to_owned(), "line mode".to_owned()],
-        panels: vec![Panel { title: String::new(), points: points.collect() }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points: points.collect() }],
         quoted: String::new(),
     }
 }

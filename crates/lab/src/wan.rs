@@ -297,8 +297,10 @@ fn dots<'a>(
     let rows = distinct(&|cell| cell.impairment.name());
     let series = distinct(&|cell| cell.cc.name().to_owned());
     let at = |names: &[String], name: &str| names.iter().position(|n| n == name).unwrap_or(0);
-    let mut panels: Vec<Panel> =
-        paths.iter().map(|path| Panel { title: path.clone(), points: Vec::new() }).collect();
+    let mut panels: Vec<Panel> = paths
+        .iter()
+        .map(|path| Panel { title: path.clone(), rows: Vec::new(), points: Vec::new() })
+        .collect();
     for cell in cells {
         panels[at(&paths, &cell.path.name())].points.push(Point {
             row: at(&rows, &cell.impairment.name()),

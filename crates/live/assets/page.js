@@ -238,7 +238,7 @@ function busy(seen) {
     : seen.threads + " threads used " + seen.cores.toFixed(2) + " cores, the busiest ran " + ran;
   const notes = [threads + "; " + seen.samples + " samples."];
   if (!seen.has_kernel) {
-    notes.push("Without the kernel's part: run it as root, or sudo sysctl kernel.perf_event_paranoid=1.");
+    notes.push("Without the kernel's part: sudo sysctl kernel.perf_event_paranoid=1, and start it anew.");
   }
   if (seen.is_part) notes.push("There are more threads than are sampled.");
   if (seen.lost > 0) notes.push(seen.lost + " samples had no room.");

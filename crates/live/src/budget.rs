@@ -18,13 +18,24 @@ use super::feed::Watched;
 /// The page's own threads, whose time is not the program's.
 pub(super) const PAGE_THREAD: &str = "live-page";
 const LOOKS: &str = "live-budget";
+const EXCEPT: &[&str] = &[PAGE_THREAD, LOOKS];
 
 /// The server's end: what was seen, and how to ask for it.
 pub(super) struct Budget {
     /// What was seen last; null while nobody looks, and before the first samples.
     seen: watch::Receiver<Value>,
-    /// Rings the thread, if there is one.
-    wanted: Option<SyncSender<()>>,
+    /// Rings the thread.
+    wanted: SyncSender<()>,
+}
+
+/// What the thread looks with.
+enum Source {
+    /// Something that is opened for each look.
+    Opened,
+    /// Something that is open.
+    Prepared(Box<Recent>),
+    /// Nothing, for this reason, which says what helps.
+    Lacks(String),
 }
 
 impl Budget {
@@ -33,26 +44,47 @@ impl Budget {
     /// # Errors
     /// The system has no thread left.
     pub(super) fn start(watched: Arc<Watched>) -> io::Result<Budget> {
+        Budget::with(watched, || Source::Opened)
+    }
+
+    /// The same of a program that gives up its right to open anything when this returns: all of it
+    /// is open then, for the threads that there are, the page's own among those left out.
+    ///
+    /// # Errors
+    /// As of [`Budget::start`].
+    pub(super) fn prepare(watched: Arc<Watched>, page: &Receiver<()>) -> io::Result<Budget> {
+        // The page's thread is known by its name, which it gives to itself.
+        let _ = page.recv();
+        let (done, is_done) = sync_channel(1);
+        let budget = Budget::with(watched, move || {
+            let source = match Recent::prepare(EXCEPT) {
+                Ok(recent) => Source::Prepared(Box::new(recent)),
+                Err(error) => Source::Lacks(error.to_string()),
+            };
+            // Who started us waits for it.
+            let _ = done.send(());
+            source
+        })?;
+        let _ = is_done.recv();
+        Ok(budget)
+    }
+
+    fn with(
+        watched: Arc<Watched>,
+        source: impl FnOnce() -> Source + Send + 'static,
+    ) -> io::Result<Budget> {
         let (says, seen) = watch::channel(Value::Null);
         // One that waits is enough: it begins after the look that goes on.
         let (wanted, asked) = sync_channel(1);
         let thread = std::thread::Builder::new().name(LOOKS.to_owned());
-        thread.spawn(move || serve(&watched, &asked, &says))?;
-        Ok(Budget { seen, wanted: Some(wanted) })
-    }
-
-    /// It cannot be sampled, for this reason, which says what helps.
-    pub(super) fn lacks(why: &str) -> Budget {
-        let (_, seen) = watch::channel(lacks(why));
-        Budget { seen, wanted: None }
+        thread.spawn(move || serve(&watched, &asked, &says, source()))?;
+        Ok(Budget { seen, wanted })
     }
 
     /// Somebody looks at the page.
     pub(super) fn want(&self) {
-        if let Some(wanted) = &self.wanted {
-            // If it is full, the thread is rung already.
-            let _ = wanted.try_send(());
-        }
+        // If it is full, the thread is rung already.
+        let _ = self.wanted.try_send(());
     }
 
     /// What was seen last.
@@ -62,11 +94,11 @@ impl Budget {
 }
 
 /// Look whenever somebody comes, until the server is gone.
-fn serve(watched: &Watched, asked: &Receiver<()>, says: &watch::Sender<Value>) {
+fn serve(watched: &Watched, asked: &Receiver<()>, says: &watch::Sender<Value>, mut source: Source) {
     while asked.recv().is_ok() {
         let is_watched = || watched.count() > 0 && !says.is_closed();
-        if let Err(error) = look(&is_watched, says) {
-            says.send_replace(lacks(&error.to_string()));
+        if let Err(why) = look(&mut source, &is_watched, says) {
+            says.send_replace(lacks(&why));
             while is_watched() {
                 std::thread::sleep(Recent::EVERY);
             }
@@ -76,11 +108,34 @@ fn serve(watched: &Watched, asked: &Receiver<()>, says: &watch::Sender<Value>) {
 }
 
 /// Look at the program as long as somebody looks at the page. Nothing is kept after that.
-fn look(is_watched: &impl Fn() -> bool, says: &watch::Sender<Value>) -> Result<(), profile::Error> {
+fn look(
+    source: &mut Source,
+    is_watched: &impl Fn() -> bool,
+    says: &watch::Sender<Value>,
+) -> Result<(), String> {
     if !is_watched() {
         return Ok(());
     }
-    let mut recent = Recent::begin(&[PAGE_THREAD, LOOKS])?;
+    let said = |error: profile::Error| error.to_string();
+    match source {
+        Source::Opened => {
+            let mut recent = Recent::begin(EXCEPT).map_err(said)?;
+            turns(&mut recent, is_watched, says).map_err(said)
+        }
+        Source::Prepared(recent) => {
+            recent.resume().map_err(said)?;
+            let turned = turns(recent, is_watched, says);
+            turned.and(recent.pause()).map_err(said)
+        }
+        Source::Lacks(why) => Err(why.clone()),
+    }
+}
+
+fn turns(
+    recent: &mut Recent,
+    is_watched: &impl Fn() -> bool,
+    says: &watch::Sender<Value>,
+) -> Result<(), profile::Error> {
     loop {
         std::thread::sleep(Recent::EVERY);
         if !is_watched() {
@@ -182,34 +237,37 @@ mod tests {
         assert_eq!(sent["stages"][0]["kernel"], Value::Null);
     }
 
-    #[test]
-    fn only_while_somebody_looks_there_is_something() {
-        let watched = Arc::new(Watched::new().expect("a descriptor"));
-        let budget = Budget::start(watched.clone()).expect("a thread");
-        let until = |done: &dyn Fn(&Value) -> bool| {
-            let end = Instant::now() + Duration::from_secs(60);
-            while !done(&budget.latest()) && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            budget.latest()
-        };
-        budget.want();
-        std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(budget.latest(), Value::Null, "it was rung, and nobody is there");
-        for _ in 0..2 {
-            watched.come();
-            budget.want();
-            let seen = until(&|seen| !seen.is_null());
-            assert!(seen["stages"].is_array() || seen["lacks"].is_string(), "{seen}");
-            watched.leave();
-            assert_eq!(until(&Value::is_null), Value::Null);
+    /// The latest, once it is as wanted.
+    fn until(budget: &Budget, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_wanted(&budget.latest()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
         }
+        budget.latest()
     }
 
     #[test]
-    fn what_cannot_be_sampled_has_its_reason_for_ever() {
-        let budget = Budget::lacks("why");
-        budget.want();
-        assert_eq!(budget.latest(), json!({ "lacks": "why" }));
+    fn only_while_somebody_looks_there_is_something() {
+        let watched = || Arc::new(Watched::new().expect("a descriptor"));
+        let (page, begun) = sync_channel(1);
+        page.send(()).expect("there is room");
+        let (first, second) = (watched(), watched());
+        let budgets = [
+            (Budget::start(first.clone()).expect("a thread"), first),
+            (Budget::prepare(second.clone(), &begun).expect("a thread"), second),
+        ];
+        for (budget, watched) in budgets {
+            budget.want();
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(budget.latest(), Value::Null, "it was rung, and nobody is there");
+            for _ in 0..2 {
+                watched.come();
+                budget.want();
+                let seen = until(&budget, |seen| !seen.is_null());
+                assert!(seen["stages"].is_array() || seen["lacks"].is_string(), "{seen}");
+                watched.leave();
+                assert_eq!(until(&budget, Value::is_null), Value::Null);
+            }
+        }
     }
 }

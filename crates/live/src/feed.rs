@@ -266,7 +266,8 @@ mod tests {
     fn the_busiest_of_many_connections_are_shown() {
         let watched = Arc::new(Watched::new().expect("a descriptor"));
         let (samples, mut taken) = tokio::sync::mpsc::channel(100);
-        let program = Program { command: "test", version: "0", complain: |_| {}, unsampled: None };
+        let program =
+            Program { command: "test", version: "0", complain: |_| {}, locks_down: false };
         let mut feed = Feed::new(program, watched.clone(), samples);
         let names = ["one".to_owned()];
         let at = |n: u64| Instant::from_nanos(n * 250_000_000 + 1);

@@ -21,6 +21,7 @@ mod server;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use net::{Shards, ShardsListener};
 use tokio::runtime::{Builder, Runtime};
@@ -54,8 +55,9 @@ pub struct Program {
     pub version: &'static str,
     /// Prints what went wrong while it serves.
     pub complain: fn(&str),
-    /// Why it may not sample its own threads, if it may not, and what helps.
-    pub unsampled: Option<&'static str>,
+    /// It starts no more threads, and gives up its right to open anything, after
+    /// [`Live::serve`].
+    pub locks_down: bool,
 }
 
 /// A page that is not served yet.
@@ -154,16 +156,32 @@ impl Live {
             }
             _ => self.listener(&runtime, shards)?,
         };
-        let budget = match program.unsampled {
-            None => Budget::start(watched.clone())
-                .map_err(Error::of("--http: the budget of the page has no thread"))?,
-            Some(why) => Budget::lacks(why),
+        let server = |budget| Server {
+            listener,
+            page: Page::new(),
+            token: self.token,
+            watched: watched.clone(),
+            samples: taken,
+            budget,
         };
-        let page = Page::new();
-        let server = Server { listener, page, token: self.token, watched, samples: taken, budget };
-        let run = move || runtime.block_on(server.run());
         let thread = std::thread::Builder::new().name(PAGE_THREAD.to_owned());
+        // It has its name when it asks for what it serves.
+        let (begun, is_begun) = sync_channel(1);
+        let (gives, given) = sync_channel::<Server>(1);
+        let run = move || {
+            let _ = begun.send(());
+            if let Ok(server) = given.recv() {
+                runtime.block_on(server.run());
+            }
+        };
         thread.spawn(run).map_err(Error::of("--http: cannot start the page's thread"))?;
+        let budget = match program.locks_down {
+            false => Budget::start(watched.clone()),
+            true => Budget::prepare(watched.clone(), &is_begun),
+        };
+        let budget = budget.map_err(Error::of("--http: the budget of the page has no thread"))?;
+        // It waits for nothing else.
+        let _ = gives.send(server(budget));
         Ok(feed)
     }
 

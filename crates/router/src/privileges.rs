@@ -109,6 +109,7 @@ const OLDER: &[i64] = &[libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_time];
 const OLDER: &[i64] = &[];
 
 /// Questions about interfaces and descriptors; settings need privileges, and are not among them.
+/// And whether the own threads are sampled.
 const IOCTLS: &[u64] = &[
     libc::TUNGETIFF,
     libc::TUNGETVNETHDRSZ,
@@ -117,7 +118,14 @@ const IOCTLS: &[u64] = &[
     libc::SIOCGIFHWADDR,
     libc::SIOCGIFINDEX,
     libc::FIONBIO,
+    PERF_EVENT_IOC_ENABLE,
+    PERF_EVENT_IOC_DISABLE,
 ];
+
+/// _IO('$', 0) and _IO('$', 1): samples that were opened before, of the own threads, for the live
+/// page (perf_event_open(2)).
+const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
+const PERF_EVENT_IOC_DISABLE: u64 = 0x2401;
 
 /// Sockets that ask about interfaces; they cannot connect.
 const FAMILIES: &[i32] = &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];

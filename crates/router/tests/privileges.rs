@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
+use profile::Recent;
 use wirespeed_router::privileges;
 
 const AGAIN: &str = "WIRESPEED_ROUTER_PRIVILEGES";
@@ -38,6 +39,8 @@ fn locked() {
         }
     });
     privileges::drop_capabilities().expect("that needs no privilege");
+    // Where samples are not permitted, or this file has no line tables, there are none.
+    let prepared = Recent::prepare(&[]);
     privileges::lock_down().expect("this kernel has seccomp");
     let refused = |what: &str, result: Result<(), std::io::Error>| {
         let kind = result.map_err(|why| why.kind());
@@ -59,6 +62,17 @@ fn locked() {
     std::thread::sleep(std::time::Duration::from_millis(2));
     let copy = client.try_clone().expect("a copy of a descriptor");
     drop((much, copy));
+    // And so do samples of its own threads that were opened before.
+    if let Ok(mut recent) = prepared {
+        recent.resume().expect("it is allowed to");
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while recent.seen().samples == 0 && std::time::Instant::now() < until {
+            recent.turn().expect("it opens nothing");
+        }
+        assert!(recent.seen().samples > 0, "it runs all the time");
+        recent.pause().expect("it is allowed to");
+        println!("and sampled");
+    }
     println!("all refused");
     std::process::exit(0);
 }

@@ -1,14 +1,15 @@
 //! The work of `nfs`: list, print, copy.
 //!
-//! Called by: `nfs.rs`. Ctrl-C ends it; a file that is being copied is removed then.
+//! Called by: `nfs.rs`. Ctrl-C ends it; a file that is being copied is removed then, here and at
+//! the server, if that answers in time.
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ::nfs::client::{Copied, Error, Reader, Url, get_tree, put_tree};
+use ::nfs::client::{Copied, Error, Reader, Unfinished, Url, get_tree, put_tree};
 use ::nfs::proto::{Kind, Status};
 use anyhow::{Context, Result, bail};
 use wirespeed::net::Net;
@@ -19,6 +20,9 @@ use super::report;
 use crate::clock::Interrupt;
 use crate::outside::Outside;
 use crate::{Outcome, Usage, output};
+
+/// How long a server may take to remove what was not finished, after Ctrl-C.
+const REMOVE: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let how = match &args.what {
@@ -37,14 +41,36 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     runtime.block_on(async {
         let net = stack.map(|stack| Net::spawn_tokio(stack).0);
         let pressed = interrupt.pressed()?;
+        let random = getrandom::u64().context("the system gives no random numbers")?;
+        let unfinished = Unfinished::new(random);
         tokio::select! {
-            done = work(args, how, net) => done.map(|()| Outcome::Done),
-            _ = pressed => Ok(Outcome::Interrupted),
+            done = work(args, how, net, &unfinished) => done.map(|()| Outcome::Done),
+            _ = pressed => {
+                remove(&unfinished).await;
+                Ok(Outcome::Interrupted)
+            }
         }
     })
 }
 
-async fn work(args: &Args, how: &How, net: Option<Net>) -> Result<()> {
+/// Remove what a copy has begun at the server, and name it.
+async fn remove(unfinished: &Unfinished) {
+    if !unfinished.is_there() {
+        return;
+    }
+    let name = unfinished.name();
+    let why = match tokio::time::timeout(REMOVE, unfinished.remove()).await {
+        Ok(Ok(())) => return output::err(&format!("removed '{name}', what was copied of a file")),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the server did not answer within {} s", REMOVE.as_secs()),
+    };
+    output::err(&format!(
+        "'{name}', what was copied of a file, is left at the server ({why}): remove it there, as \
+         `find DIR -name '.wirespeed-*'` finds it"
+    ));
+}
+
+async fn work(args: &Args, how: &How, net: Option<Net>, unfinished: &Unfinished) -> Result<()> {
     let from = From { how, net };
     match &args.what {
         What::Ls { url, long, .. } => ls(from.remote(url).await?, *long).await,
@@ -54,7 +80,8 @@ async fn work(args: &Args, how: &How, net: Option<Net>) -> Result<()> {
             let copied = match (url(source)?, url(to)?) {
                 (Some(url), None) => get(from.remote(&url).await?, Path::new(to), *recursive).await,
                 (None, Some(url)) => {
-                    put(Path::new(source), from.remote(&url).await?, *recursive).await
+                    let remote = from.remote(&url).await?;
+                    put(Path::new(source), remote, *recursive, unfinished).await
                 }
                 _ => bail!(Usage("one of FROM and TO has to be a URL: nfs://HOST/PATH".to_owned())),
             };
@@ -114,14 +141,18 @@ async fn get(remote: Remote, to: &Path, recursive: bool) -> Result<Copied> {
     Ok(get_tree(&remote.nfs, found, &to, random).await?)
 }
 
-async fn put(from: &Path, remote: Remote, recursive: bool) -> Result<Copied> {
+async fn put(
+    from: &Path,
+    remote: Remote,
+    recursive: bool,
+    unfinished: &Unfinished,
+) -> Result<Copied> {
     let of =
         std::fs::metadata(from).with_context(|| format!("cannot look at '{}'", from.display()))?;
     if of.is_dir() && !recursive {
         bail!("'{}' is a directory: copy it with -r", from.display());
     }
     let (nfs, path) = (&remote.nfs, &remote.path);
-    let random = getrandom::u64().context("the system gives no random numbers")?;
     // Into a directory that is there, or to a name in one.
     let name = last(path);
     let (dir, name) = match remote.found().await {
@@ -138,5 +169,5 @@ async fn put(from: &Path, remote: Remote, recursive: bool) -> Result<Copied> {
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(put_tree(nfs, from, (dir, &name), random).await?)
+    Ok(put_tree(nfs, from, (dir, &name), unfinished).await?)
 }

@@ -12,6 +12,13 @@ const axis = extra => ({
   ticks: { stroke: () => colour("--rule"), width: 1 },
   ...extra,
 });
+// As many digits as the distance of the grid's lines has.
+const seconds = (_, all, axis, space, step) => {
+  let digits = 0;
+  const rest = () => Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits));
+  while (digits < 9 && rest() > 1e-6 * step * 10 ** digits) digits++;
+  return all.map(v => v == null ? "" : v.toFixed(digits));
+};
 const short = value => {
   const size = Math.abs(value);
   if (size >= 1e9) return +(value / 1e9).toFixed(3) + " G";
@@ -82,7 +89,7 @@ function sequence(element, said, graph) {
       { label: "window", stroke: () => colour("--quiet"), paths: uPlot.paths.stepped({ align: 1 }),
         points: { show: false }, value: (_, v) => v == null ? "–" : String(v) },
     ],
-    axes: [axis({ label: "seconds", labelGap: 0, size: 40, labelSize: 20 }),
+    axes: [axis({ label: "seconds", values: seconds, labelGap: 0, size: 40, labelSize: 20 }),
            axis({ values: (_, all) => all.map(short), size: 70 })],
     hooks: {
       draw: [plot => {
@@ -131,7 +138,7 @@ function roundTrips(element, graph) {
         points: { show: true, size: 4, fill: () => colour("--s1") },
         value: (_, v) => v == null ? "–" : v.toFixed(3) },
     ],
-    axes: [axis({}), axis({ values: (_, all) => all.map(v => v + " ms"), size: 70 })],
+    axes: [axis({ values: seconds }), axis({ values: (_, all) => all.map(v => v + " ms"), size: 70 })],
   }, [graph.rtt.map(row => row[0] / 1e6), graph.rtt.map(row => row[1] / 1e6)]);
 }
 

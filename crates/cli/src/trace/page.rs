@@ -1,11 +1,12 @@
 //! The page: a time-sequence graph and round trips for each direction with data, in one file.
 //!
 //! Called by: `trace.rs`. The plots' library and the colours are `page`'s; `page.js` draws, and
-//! reads the points from the document that is put into the page.
+//! reads the points from the document that is put into the page. A browser runs the scripts and
+//! styles that stand in it and nothing else: its policy has their hashes.
 
 use std::fmt::Write as _;
 
-use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script};
+use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script, policy_source};
 use serde_json::{Value, json};
 use trace::{Connection, Direction, Marks};
 
@@ -18,10 +19,11 @@ const POINTS: usize = 2_000;
 /// Draws the graphs.
 const SCRIPT: &str = include_str!("page.js");
 
-/// What only this page needs.
+/// What only this page needs, without the colours of the key.
 const STYLE: &str = "
 .graph { background: var(--panel); border: 1px solid var(--rule); margin: 0.5rem 0; }
 .graph + .said { min-height: 1.5em; margin: 0; font-size: 0.9em; }
+h1, h2 { overflow-wrap: anywhere; }
 .key span { margin-right: 1.2em; white-space: nowrap; }
 .key i { display: inline-block; width: 0.9em; height: 0.9em; margin-right: 0.35em; }
 .u-legend { font-size: 0.85em; }
@@ -122,25 +124,38 @@ pub(super) fn html(read: &Read, most: u16) -> String {
         .iter()
         .map(|remark| format!("<p>{}</p>\n", escaped(remark)))
         .collect();
-    let key: String = KEY
-        .iter()
-        .map(|(name, colour)| {
-            format!("<span><i style=\"background:var({colour})\"></i>{name}</span>")
-        })
-        .collect();
+    let key = KEY.iter().enumerate();
+    let key: String =
+        key.map(|(n, (name, _))| format!("<span><i class=\"k{n}\"></i>{name}</span>\n")).collect();
+    let style = style();
     let summary = escaped(&summary(read));
     let data = json_in_script(&json!({ "graphs": graphs }).to_string());
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{summary}</title>\n<style>\n{UPLOT_CSS}\n{THEME_CSS}\n{STYLE}</style>\n</head>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src {}; script-src {} {}; base-uri 'none'; form-action 'none'\">\n\
+         <title>{summary}</title>\n<style>{style}</style>\n</head>\n\
          <body>\n<h1>{summary}</h1>\n{remarks}\
          <p class=\"key\">{key}</p>\n\
          <p class=\"quiet\">Drag over a graph to zoom, double-click to see all of it again. \
          Numbers of bytes begin at the SYN.</p>\n{body}\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
-         <script>{UPLOT_JS}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+         <script>{UPLOT_JS}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        policy_source(&style),
+        policy_source(UPLOT_JS),
+        policy_source(SCRIPT),
     )
+}
+
+/// All styles of the page, as one text.
+fn style() -> String {
+    let mut style = [UPLOT_CSS, THEME_CSS, STYLE].concat();
+    for (number, (_, colour)) in KEY.iter().enumerate() {
+        // Writing into a string cannot fail.
+        let _ = writeln!(style, ".key .k{number} {{ background: var({colour}); }}");
+    }
+    style
 }
 
 fn table(connection: &Connection) -> String {

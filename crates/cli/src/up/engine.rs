@@ -29,11 +29,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often it is looked whether the last frames have left.
 const DRAIN_TICK: Span = Span::from_millis(5);
 
-/// Why the worker does not sample itself for the live page: its system calls are filtered.
-const UNSAMPLED: &str = "The router's own process has no right to sample its threads. As root, \
-                         `wirespeed show budget` does it from outside; or set `separate = false` \
-                         under [privileges].";
-
 /// Descriptors of devices that were granted, by port.
 pub(super) type Granted = BTreeMap<String, Vec<devices::Granted>>;
 
@@ -82,8 +77,8 @@ impl Engine {
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
         if let Some(page) = page {
-            let unsampled = config.separate.then_some(UNSAMPLED);
-            let program = ::live::Program { unsampled, ..crate::http::program("up") };
+            let locks_down = config.separate;
+            let program = ::live::Program { locks_down, ..crate::http::program("up") };
             control.feed(page.serve(program, Some(&shards))?);
         }
         let alarm = Alarm::new().context("cannot make an event descriptor")?;

@@ -1,11 +1,13 @@
 //! The page of `lab all`, of experiments that are fast in any build.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Browser, Case, Need};
+
+use crate::folder;
 
 pub(crate) const CASES: &[Case] = &[
     ("the_report_draws_every_plot_and_complains_of_nothing", &[Need::CHROMIUM], draws),
@@ -16,12 +18,6 @@ pub(crate) const CASES: &[Case] = &[
 /// A plot of dots in panels, one of few dots, one of lines, and an experiment without a plot.
 const EXPERIMENTS: &str = "mitigation,telnet,fair,storm";
 const WITH_PLOT: usize = 3;
-
-fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
-    std::fs::create_dir_all(&folder).expect("the target folder can be written");
-    folder
-}
 
 /// The page, made once.
 fn page() -> String {
@@ -146,6 +142,7 @@ fn fits() {
     browser.print(&folder.join("report.pdf"));
     browser.dark(true);
     browser.picture(&folder.join("report-dark.png"));
+    browser.print(&folder.join("report-dark.pdf"));
     let ink = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     assert_ne!(ink, "rgb(251, 251, 248)", "it is dark");
     assert_eq!(browser.evaluate(widths), light, "as wide as before the print");

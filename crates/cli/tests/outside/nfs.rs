@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use testbed::{Case, Running, ip, until};
 
 use crate::host::{KERNEL, OURS, TAP, set_up_tap};
@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     ("nfsd_over_our_stack_serves_a_tree_over_tcp_and_udp", &[], over_our_stack),
     ("nfs_over_our_stack_copies_from_the_kernels_sockets", &[], by_our_stack),
     ("nfsd_and_nfs_say_what_is_wrong", &[], trouble),
+    ("a_copy_that_is_ended_leaves_nothing_at_the_server", &[], ended),
     ("nfs_says_what_it_waits_for_and_waits_ten_seconds", &[], silence),
 ];
 
@@ -150,6 +151,35 @@ fn trouble() {
     assert!(said(1, &["nfs", "cp", &folder.path("own"), url]).contains("-r"));
     assert!(said(1, &["nfs", "cat", &format!("{url}none")]).contains("NFS3ERR_NOENT"));
     assert_eq!(fs::read_dir(&served).expect("a directory").count(), 0);
+}
+
+/// Ctrl-C in a copy: what was begun is removed, and named; if the server is silent then, named
+/// alone, soon.
+fn ended() {
+    let folder = Folder::new("ended");
+    assert!(ip("link set lo up"));
+    let (served, large) = (folder.path("served"), folder.path("large"));
+    let file = fs::File::create(&large).expect("room");
+    file.set_len(8 << 30).expect("a file of holes");
+    let url = "nfs://127.0.0.1:2049/";
+    let server = started(&["nfsd", &served], url, &[]);
+    let begun = || fs::read_dir(&served).expect("a directory").count() > 0;
+    let copying = || {
+        let running = Running(wirespeed(&["nfs", "cp", &large, url]).spawn().expect("it starts"));
+        assert!(until(TIMEOUT, begun), "it does not begin");
+        running
+    };
+    let (code, _, said) = copying().end_by(Signal::INT);
+    assert_eq!(code, 130, "{said}");
+    assert!(said.contains("removed '.wirespeed-"), "{said}");
+    assert!(until(TIMEOUT, || !begun()), "it is left");
+    let running = copying();
+    let process = Pid::from_child(&server.0);
+    kill_process(process, Signal::STOP).expect("it is ours");
+    let (code, _, said) = running.end_by(Signal::INT);
+    assert_eq!(code, 130, "{said}");
+    assert!(said.contains("is left at the server") && said.contains("find DIR"), "{said}");
+    kill_process(process, Signal::CONT).expect("it is ours");
 }
 
 /// A server that accepts and says nothing.

@@ -93,8 +93,31 @@ fn over_the_stack() {
     let last = all.last().expect("samples");
     let own = last["connections"].as_array().expect("a list");
     assert!(own.iter().any(|row| row["local"] == "192.0.2.2:8098"), "{last}");
+    budget_of_the_worker(&url);
     // The page's connections do not keep a router that ends.
     assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// The worker samples its own threads, although its system calls are filtered. Where samples are
+/// not permitted, or the test's program has no line tables, it says so.
+fn budget_of_the_worker(url: &str) {
+    let mut last = Value::Null;
+    let is_known = until(TIMEOUT, || {
+        // Something to do.
+        (0..100).for_each(|_| drop(get(url, "", None, |_| false)));
+        last = samples(url, 6).pop().expect("samples")["budget"].take();
+        last["samples"].as_u64() > Some(0) || last["lacks"].is_string()
+    });
+    assert!(is_known, "{last}");
+    match last["lacks"].as_str() {
+        Some(why) => {
+            assert!(
+                why.contains("no samples can be taken") || why.contains("line tables"),
+                "{why}"
+            );
+        }
+        None => assert!(last["busiest"].as_f64() > Some(0.0), "{last}"),
+    }
 }
 
 fn ttcp_over_the_stack() {

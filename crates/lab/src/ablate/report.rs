@@ -297,7 +297,7 @@ fn dots(plan: &Plan, mains: &[Main]) -> Dots {
         series: ["all others off", "averaged over all", "all others on"]
             .map(str::to_owned)
             .to_vec(),
-        panels: vec![Panel { title: String::new(), points: points.collect() }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points: points.collect() }],
         quoted: String::new(),
     }
 }

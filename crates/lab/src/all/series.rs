@@ -30,13 +30,13 @@ fn dots(name: &str, plot: &Dots) -> Value {
                 point.quoted.map(short),
             ])
         });
-        json!({ "title": panel.title, "points": points.collect::<Vec<_>>() })
+        let rows = if panel.rows.is_empty() { &plot.rows } else { &panel.rows };
+        json!({ "title": panel.title, "rows": rows, "points": points.collect::<Vec<_>>() })
     });
     json!({
         "name": name,
         "kind": "dots",
         "axis": plot.axis,
-        "rows": plot.rows,
         "series": plot.series,
         "quoted": plot.quoted,
         "panels": panels.collect::<Vec<_>>(),

@@ -48,6 +48,7 @@ fn report() -> Report {
         series: vec!["a".to_owned()],
         panels: vec![Panel {
             title: String::new(),
+            rows: Vec::new(),
             points: vec![Point { row: 0, series: 0, span: None, quoted: None }],
         }],
         quoted: String::new(),

@@ -184,7 +184,7 @@ fn dots(rows: &[Row]) -> Dots {
         row_title: "by:".to_owned(),
         rows: names.clone(),
         series: vec!["settings of 1989".to_owned(), "settings of today".to_owned()],
-        panels: vec![Panel { title: String::new(), points }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points }],
         quoted: "published in 1989".to_owned(),
     }
 }

@@ -309,6 +309,7 @@ fn dots(rows: &[Row], costs: &Costs) -> Dots {
         series: vec!["workstations of 1988".to_owned(), "ours".to_owned()],
         panels: vec![Panel {
             title: String::new(),
+            rows: Vec::new(),
             points: rows.iter().enumerate().map(point).collect(),
         }],
         quoted: "published".to_owned(),

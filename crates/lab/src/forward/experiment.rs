@@ -286,7 +286,7 @@ fn dots(rows: &[Row]) -> Dots {
         row_title: "packets:".to_owned(),
         rows: named,
         series: Over::ALL.map(|over| over.name().to_owned()).to_vec(),
-        panels: vec![Panel { title: String::new(), points }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points }],
         quoted: String::new(),
     }
 }

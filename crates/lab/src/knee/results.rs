@@ -146,7 +146,12 @@ fn number(value: f64) -> String {
     if value < 20.0 {
         return format!("{value:.1}");
     }
-    let digits = format!("{value:.0}");
+    grouped(value.round() as usize)
+}
+
+/// 1,500.
+fn grouped(value: usize) -> String {
+    let digits = value.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
@@ -236,32 +241,41 @@ fn shows(found: &[Found]) -> Vec<String> {
 
 /// A panel for each curve: the throughput of each size as a share of the best.
 fn dots(found: &[Found]) -> Dots {
-    let most = found.iter().map(|found| found.curve.sizes.len()).max().unwrap_or(0);
-    let panel = |found: &Found| {
-        let best = found.best();
-        let point = |(row, rounds): (usize, &Vec<f64>)| Point {
-            row,
-            series: 0,
-            span: best.and_then(|best| Span::of(rounds.iter().map(|figure| figure / best))),
-            quoted: None,
-        };
-        let sizes: Vec<String> =
-            found.curve.sizes.iter().map(|&size| number(size as f64)).collect();
-        let ends = sizes.first().zip(sizes.last());
-        let title = ends.map_or_else(String::new, |(first, last)| {
-            format!("{}: {first} to {last} {}", found.varied.name(), found.varied.of())
-        });
-        Panel { title, points: found.curve.rounds.iter().enumerate().map(point).collect() }
-    };
     Dots {
         title: "Throughput against the unit of work".to_owned(),
         subtitle: "Both ends on one thread, joined in memory; each panel from small to large"
             .to_owned(),
         axis: "of the best".to_owned(),
-        row_title: "size:".to_owned(),
-        rows: (1..=most).map(|number| format!("number {number}")).collect(),
+        row_title: String::new(),
+        rows: Vec::new(),
         series: vec!["median, least and most".to_owned()],
         panels: found.iter().map(panel).collect(),
         quoted: String::new(),
+    }
+}
+
+fn panel(found: &Found) -> Panel {
+    let best = found.best();
+    let point = |(row, rounds): (usize, &Vec<f64>)| Point {
+        row,
+        series: 0,
+        span: best.and_then(|best| Span::of(rounds.iter().map(|figure| figure / best))),
+        quoted: None,
+    };
+    let knee = match found.verdict {
+        Verdict::Found(knee) => {
+            let [at, low, high] = [knee.at, knee.low, knee.high].map(number);
+            format!("knee at {at} ({low} to {high})")
+        }
+        _ => "no knee to rely on".to_owned(),
+    };
+    let size = |&size: &usize| match found.varied {
+        Varied::Burst if size == 1 => "1 frame".to_owned(),
+        varied => format!("{} {}", grouped(size), varied.of()),
+    };
+    Panel {
+        title: format!("{}: {knee}", found.varied.name()),
+        rows: found.curve.sizes.iter().map(size).collect(),
+        points: found.curve.rounds.iter().enumerate().map(point).collect(),
     }
 }

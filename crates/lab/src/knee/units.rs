@@ -134,25 +134,51 @@ fn shown(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Could the file be written? Asked before anything is measured, and makes nothing.
+///
+/// # Errors
+/// As of [`Units::store`].
+pub fn can_store(path: &Path) -> Result<(), String> {
+    let refused = |kind: io::ErrorKind| Err(cannot_write(path, &kind.into()));
+    if path.is_dir() {
+        return refused(io::ErrorKind::IsADirectory);
+    }
+    let Some(folder) = path.ancestors().skip(1).find(|folder| folder.exists()) else {
+        return refused(io::ErrorKind::NotFound);
+    };
+    if !folder.is_dir() {
+        return refused(io::ErrorKind::NotADirectory);
+    }
+    // Elsewhere it is known when it is written.
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{Access, access};
+        let may = access(folder, Access::WRITE_OK | Access::EXEC_OK);
+        may.map_err(|error| cannot_write(path, &error.into()))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    format!(
+        "cannot write {}: {error}. Set XDG_CONFIG_HOME to a directory that you may write to",
+        path.display()
+    )
+}
+
 impl Units {
     /// Write the file, so that a reader finds the old one or the new one.
     ///
     /// # Errors
     /// Of the file system; the sentence says what to do.
     pub fn store(&self, path: &Path) -> Result<(), String> {
-        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-            let near = path.with_extension(format!("toml.{}", std::process::id()));
-            fs::write(&near, self.text()).and_then(|()| fs::rename(&near, path)).inspect_err(|_| {
-                // It may not be there, or not be ours to remove.
-                let _ = fs::remove_file(&near);
-            })
-        });
-        written.map_err(|error| {
-            format!(
-                "cannot write {}: {error}. Set XDG_CONFIG_HOME to a directory that you may write \
-                 to",
-                path.display()
-            )
+        let near = path.with_extension(format!("toml.{}", std::process::id()));
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let written = made.and_then(|()| fs::write(&near, self.text()));
+        written.and_then(|()| fs::rename(&near, path)).map_err(|error| {
+            // It may not be there, or not be ours to remove.
+            let _ = fs::remove_file(&near);
+            cannot_write(path, &error)
         })
     }
 
@@ -206,6 +232,7 @@ mod tests {
     fn what_is_stored_is_loaded() {
         let path = scratch("stored");
         assert_eq!(load(&path), Ok(None));
+        assert_eq!((can_store(&path), load(&path)), (Ok(()), Ok(None)));
         units(8_192).store(&path).expect("a directory of ours");
         units(16_384).store(&path).expect("it is replaced");
         assert_eq!(load(&path), Ok(Some(units(16_384))));
@@ -241,10 +268,16 @@ mod tests {
     fn what_is_no_file_of_ours_is_refused_and_not_waited_for() {
         let path = scratch("refused");
         fs::create_dir_all(&path).expect("a directory in its place");
+        let refused = can_store(&path).expect_err("a directory");
+        assert!(refused.contains("Set XDG_CONFIG_HOME"), "{refused}");
         let error = load(&path).expect_err("a directory");
         assert!(error.contains("no regular file") && error.contains("lab knee --apply"), "{error}");
         fs::remove_dir(&path).expect("it was there");
+        assert!(can_store(&scratch("refused/units.toml")).is_ok(), "nothing is there yet");
         fs::write(&path, vec![b'#'; 20_000]).expect("a file");
+        assert!(can_store(&path).is_ok(), "it is replaced");
+        let below = can_store(&path.join("units.toml")).expect_err("below a file");
+        assert!(below.contains("cannot write"), "{below}");
         assert!(load(&path).expect_err("long").contains("more than 16384 bytes"));
         fs::write(&path, [0xff, 0xfe]).expect("a file");
         assert!(load(&path).is_err_and(|error| error.contains("UTF-8")));

@@ -22,7 +22,7 @@ pub struct Dots {
     pub axis: String,
     /// What the rows are.
     pub row_title: String,
-    /// The rows of each panel.
+    /// The rows of each panel that has none of its own.
     pub rows: Vec<String>,
     /// The lanes of each row.
     pub series: Vec<String>,
@@ -37,6 +37,8 @@ pub struct Dots {
 pub struct Panel {
     /// What its points have in common.
     pub title: String,
+    /// Its own rows; if none, those of the plot.
+    pub rows: Vec<String>,
     /// Its points.
     pub points: Vec<Point>,
 }
@@ -71,8 +73,9 @@ const ABREAST: usize = 3;
 
 /// The computed layout.
 struct Layout {
-    /// Width left of the panels, for the names of rows.
+    /// Width for the names of rows: left of the panels, or of each that has its own.
     names: i32,
+    own_names: bool,
     panel_width: i32,
     row_height: i32,
     panel_height: i32,
@@ -83,13 +86,18 @@ struct Layout {
 
 impl Dots {
     fn layout(&self) -> Layout {
-        let longest = self.rows.iter().chain([&self.row_title]).map(|name| name.chars().count());
+        let own = self.panels.iter().flat_map(|panel| &panel.rows);
+        let names = self.rows.iter().chain(own).chain([&self.row_title]);
+        let longest = names.map(|name| name.chars().count());
         let names = (longest.max().unwrap_or(0) as i32 * 8 + 16).min(260);
         // Four panels are placed two by two.
         let abreast = if self.panels.len() == 4 { 2 } else { self.panels.len().clamp(1, ABREAST) };
-        let room = WIDTH - 2 * EDGE - names - GUTTER * (abreast as i32 - 1);
+        let own_names = self.panels.iter().any(|panel| !panel.rows.is_empty());
+        let with_names = if own_names { abreast as i32 } else { 1 };
+        let room = WIDTH - 2 * EDGE - names * with_names - GUTTER * (abreast as i32 - 1);
         let row_height = self.series.len() as i32 * LANE + ROW_GAP;
-        let body = row_height * self.rows.len() as i32;
+        let rows = self.panels.iter().map(|panel| self.rows(panel).len()).max();
+        let body = row_height * rows.unwrap_or(0) as i32;
         let spans = self.panels.iter().flat_map(|panel| &panel.points).filter_map(|p| p.span);
         let least = spans.clone().map(|span| span.low).fold(0.0, f64::min);
         let least = if least < 0.0 { least * 1.02 } else { 0.0 };
@@ -97,6 +105,7 @@ impl Dots {
         let most = most.max(-least * 0.02);
         Layout {
             names,
+            own_names,
             panel_width: room / abreast as i32,
             row_height,
             panel_height: PANEL_HEAD + body + PANEL_FOOT,
@@ -122,10 +131,12 @@ impl Dots {
         self.legend(&ink)?;
         for (index, panel) in self.panels.iter().enumerate() {
             let column = (index % layout.abreast) as i32;
-            let x = EDGE + layout.names + column * (layout.panel_width + GUTTER);
+            let apart =
+                layout.panel_width + GUTTER + if layout.own_names { layout.names } else { 0 };
+            let x = EDGE + layout.names + column * apart;
             let y = HEAD + (index / layout.abreast) as i32 * layout.panel_height;
-            if column == 0 {
-                self.names(&ink, &layout, y)?;
+            if column == 0 || layout.own_names {
+                self.names(&ink, &layout, self.rows(panel), (x - 14, y))?;
             }
             self.panel(&ink, &layout, panel, (x, y))?;
         }
@@ -148,10 +159,20 @@ impl Dots {
         Ok(())
     }
 
-    fn names(&self, ink: &Ink<'_>, layout: &Layout, y: i32) -> Result<(), Error> {
-        let right = EDGE + layout.names - 14;
+    /// The rows of a panel.
+    fn rows<'a>(&'a self, panel: &'a Panel) -> &'a [String] {
+        if panel.rows.is_empty() { &self.rows } else { &panel.rows }
+    }
+
+    fn names(
+        &self,
+        ink: &Ink<'_>,
+        layout: &Layout,
+        rows: &[String],
+        (right, y): (i32, i32),
+    ) -> Result<(), Error> {
         ink.text(&self.row_title, (right, y + PANEL_HEAD - 14), 13, GREY, Anchor::Right)?;
-        for (index, name) in self.rows.iter().enumerate() {
+        for (index, name) in rows.iter().enumerate() {
             let top = y + PANEL_HEAD + index as i32 * layout.row_height;
             let middle = top + layout.row_height / 2;
             ink.text(name, (right, middle), 15, BLACK, Anchor::Right)?;
@@ -168,15 +189,17 @@ impl Dots {
     ) -> Result<(), Error> {
         let width = layout.panel_width - FIGURES;
         let top = y + PANEL_HEAD;
-        let bottom = top + self.rows.len() as i32 * layout.row_height;
+        let rows = self.rows(panel).len() as i32;
+        let bottom = top + rows * layout.row_height;
         let whole = layout.max - layout.min;
         let at = |value: f64| x + ((value - layout.min) / whole * f64::from(width)).round() as i32;
         let (first, rest) = panel.title.split_once(", queue").unwrap_or((&panel.title, ""));
-        ink.bold(first, (x, y + 10), 15)?;
+        let left = if layout.own_names { x - layout.names + 14 } else { x };
+        ink.bold(first, (left, y + 10), 15)?;
         if !rest.is_empty() {
             ink.text(&format!("queue{rest}"), (x, y + 29), 13, GREY, Anchor::Left)?;
         }
-        for row in (0..self.rows.len() as i32).step_by(2) {
+        for row in (0..rows).step_by(2) {
             let from = top + row * layout.row_height;
             ink.fill((x, from), (x + layout.panel_width, from + layout.row_height), BAND)?;
         }

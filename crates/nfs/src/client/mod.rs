@@ -9,12 +9,14 @@ mod error;
 mod files;
 mod mounting;
 mod tree;
+mod unfinished;
 mod url;
 
 pub use error::Error;
 pub use files::{Reader, Writer};
 pub use mounting::{exports, mount};
 pub use tree::{Copied, get_tree, put_tree};
+pub use unfinished::Unfinished;
 pub use url::{BadUrl, Url};
 
 use core::future::Future;

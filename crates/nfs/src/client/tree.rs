@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::{Error, Nfs, Reader, Writer};
+use super::unfinished::temporary_name;
+use super::{Error, Nfs, Reader, Unfinished, Writer};
 use crate::proto::{Attributes, Handle, Kind, SetAttributes, SetTime, Status, Time};
 
 /// Directories in directories.
@@ -34,9 +35,6 @@ fn local(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let text = format!("cannot {what} '{}'", path.display());
     move |error| Error::Local(text, error)
 }
-
-/// Names of temporary files begin with this; others may remove what is left of a copy that ended.
-const TEMPORARY: &str = ".wirespeed-";
 
 /// Copy a file, or a directory with all that is in it, from the server to `to`. `random` makes the
 /// names of temporary files differ from those of others.
@@ -121,7 +119,7 @@ async fn get_file(
     to: &Path,
     random: u64,
 ) -> Result<u64, Error> {
-    let path = to.with_file_name(format!("{TEMPORARY}{random:016x}"));
+    let path = to.with_file_name(temporary_name(random));
     let mut options = File::options();
     let opened = options.write(true).create_new(true).mode(of.mode & 0o777).open(&path);
     let mut file = opened.map_err(local("make a file beside", to))?;
@@ -138,6 +136,7 @@ async fn get_file(
 }
 
 /// Copy a file, or a directory with all that is in it, to `name` in a directory of the server.
+/// Whoever drops the future removes what is `unfinished` then.
 ///
 /// # Errors
 /// What could not be copied first; the file that was being copied is not there.
@@ -145,7 +144,7 @@ pub async fn put_tree(
     nfs: &Nfs,
     from: &Path,
     (dir, name): (Handle, &[u8]),
-    random: u64,
+    unfinished: &Unfinished,
 ) -> Result<Copied, Error> {
     let mut copied = Copied::default();
     let mut stack = vec![(from.to_path_buf(), dir, name.to_vec(), 0)];
@@ -156,7 +155,7 @@ pub async fn put_tree(
             of = fs::symlink_metadata(&from).map_err(local("look at", &from))?;
         }
         if of.is_file() {
-            copied.bytes += put_file(nfs, &from, &of, dir, &name, random).await?;
+            copied.bytes += put_file(nfs, &from, &of, (dir, &name), unfinished).await?;
             copied.files += 1;
         } else if of.is_symlink() {
             let text = fs::read_link(&from).map_err(local("read the link", &from))?;
@@ -209,29 +208,30 @@ async fn put_file(
     nfs: &Nfs,
     from: &Path,
     of: &fs::Metadata,
-    dir: Handle,
-    name: &[u8],
-    random: u64,
+    (dir, name): (Handle, &[u8]),
+    unfinished: &Unfinished,
 ) -> Result<u64, Error> {
     let file = File::open(from).map_err(local("open", from))?;
-    let temporary = format!("{TEMPORARY}{random:016x}").into_bytes();
-    let handle = nfs.create(&dir, &temporary, of.mode() & 0o777).await?;
+    let temporary = unfinished.name().as_bytes();
+    // From here on it may be there.
+    unfinished.begin(nfs, dir);
+    let made = nfs.create(&dir, temporary, of.mode() & 0o777).await;
+    let handle = made.inspect_err(|_| unfinished.end())?;
     let done = async {
         let bytes = put_data(nfs, from, file, handle).await?;
         let seconds = of.mtime().clamp(0, u32::MAX.into()) as u32;
         let time = SetTime::To(Time { seconds, nanoseconds: of.mtime_nsec() as u32 });
         let times = SetAttributes { mtime: time, ..SetAttributes::default() };
         nfs.setattr(&handle, &times).await?;
-        nfs.rename(&dir, &temporary, name).await?;
+        nfs.rename(&dir, temporary, name).await?;
         Ok(bytes)
     };
-    match done.await {
-        Err(error) => {
-            let _ = nfs.remove(&dir, &temporary).await;
-            Err(error)
-        }
-        bytes => bytes,
+    let done = done.await;
+    match done {
+        Err(_) => drop(unfinished.remove().await),
+        Ok(_) => unfinished.end(),
     }
+    done
 }
 
 async fn put_data(nfs: &Nfs, from: &Path, file: File, to: Handle) -> Result<u64, Error> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::{Rig, pattern};
-use crate::client::{Copied, Error, Reader, exports, get_tree, mount, put_tree};
+use crate::client::{Copied, Error, Reader, Unfinished, exports, get_tree, mount, put_tree};
 use crate::proto::{Kind, Status};
 
 /// All files below a directory: their names and what is in them.
@@ -54,7 +54,9 @@ async fn a_tree_is_the_same_after_it_was_copied_to_the_server_and_back() {
     let expected = Copied { files: 5, dirs: 4, links: 2, bytes: 1_000_003 + 262_144 + 4_097 + 1 };
     // A second time over what is there.
     for _ in 0..2 {
-        let put = put_tree(&nfs, &from, (root, b"copy"), 7).await.expect("it is copied");
+        let put = put_tree(&nfs, &from, (root, b"copy"), &Unfinished::new(7))
+            .await
+            .expect("it is copied");
         assert_eq!(put, expected);
         let copy = nfs.lookup(&root, b"copy").await.expect("it is there");
         assert_eq!(get_tree(&nfs, copy, &back, 8).await.expect("it is copied"), expected);
@@ -124,7 +126,7 @@ async fn a_copy_that_fails_leaves_nothing_that_looks_whole() {
     let from = rig.dir.join("file");
     fs::write(&from, pattern(300_000)).expect("room");
     // A directory has the name: the last step fails.
-    let failed = put_tree(&nfs, &from, (root, b"f"), 7).await;
+    let failed = put_tree(&nfs, &from, (root, b"f"), &Unfinished::new(7)).await;
     assert!(matches!(failed, Err(Error::Status(Status::IsDirectory))), "{failed:?}");
     let names: Vec<_> = contents(&rig.tree()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["f", "f/inside"]);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use rpc::auth::OpaqueAuth;
 use rpc::message::Call;
@@ -11,7 +12,7 @@ use rpc::xdr::{Bytes, Decode, Decoder, Encode, Opaque};
 use tokio::io::{AsyncWriteExt, duplex};
 
 use super::{Rig, pattern};
-use crate::client::{Error, put_tree};
+use crate::client::{Error, Unfinished, put_tree};
 use crate::limits::RECORD_BYTES;
 use crate::proto::{
     At, Changed, Handle, How, Made, SetAttributes, SetTime, Stable, Status, Time, Write, access,
@@ -288,16 +289,19 @@ async fn a_write_that_is_cut_anywhere_leaves_the_old_bytes_and_a_whole_one_the_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_is_cut_leaves_the_old_file() {
+async fn a_copy_that_is_cut_leaves_the_old_file_and_what_it_began_can_be_removed() {
     let rig = Rig::new();
     let (nfs, root) = rig.nfs().await;
     let from = rig.dir.join("file");
     fs::write(&from, pattern(20_000_000)).expect("room");
     fs::write(rig.tree().join("f"), "old").expect("room");
     let there = || fs::read_dir(rig.tree()).expect("a directory").count();
+    let unfinished = Arc::new(Unfinished::new(7));
     let copying = {
-        let (nfs, from) = (nfs.clone(), from.clone());
-        tokio::spawn(async move { put_tree(&nfs, &from, (root, b"f"), 7).await.map(drop) })
+        let (nfs, from, unfinished) = (nfs.clone(), from.clone(), unfinished.clone());
+        tokio::spawn(
+            async move { put_tree(&nfs, &from, (root, b"f"), &unfinished).await.map(drop) },
+        )
     };
     // Cut as soon as it has begun, or after it has ended, if that was quicker.
     while there() < 2 && !copying.is_finished() {
@@ -307,4 +311,7 @@ async fn a_copy_that_is_cut_leaves_the_old_file() {
     let is_cut = copying.await.is_err();
     let found = fs::read(rig.tree().join("f")).expect("it is there");
     assert!(if is_cut { found == b"old" } else { found == pattern(20_000_000) });
+    assert_eq!((unfinished.is_there(), there()), (is_cut, if is_cut { 2 } else { 1 }));
+    unfinished.remove().await.expect("it is removed");
+    assert_eq!((unfinished.is_there(), there()), (false, 1), "{}", unfinished.name());
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use testbed::{Case, Need, Running, ip, until};
-use wirespeed_nfs::client::{Error, get_tree, put_tree};
+use wirespeed_nfs::client::{Error, Unfinished, get_tree, put_tree};
 use wirespeed_nfs::proto::{Stable, Status};
 
 use crate::rig::{
@@ -62,7 +62,8 @@ fn there_and_back(ports: [u16; 2], export: &Path, folder: &Folder, by_udp: bool)
     let runtime = runtime();
     let copied = within(&runtime, async {
         let (nfs, root) = mounted(ports, export, by_udp).await;
-        let put = put_tree(&nfs, &own, (root, name), 7).await.expect("it is copied");
+        let put =
+            put_tree(&nfs, &own, (root, name), &Unfinished::new(7)).await.expect("it is copied");
         let copy = nfs.lookup(&root, name).await.expect("it is there");
         assert_eq!(get_tree(&nfs, copy, &back, 8).await.expect("it is copied"), put);
         put
@@ -107,7 +108,7 @@ fn fragments() {
     assert!(until(Duration::from_secs(10), || written(24)), "tcpdump does not begin");
     within(&serving, async {
         let (nfs, root) = mounted(OURS, Path::new("/"), true).await;
-        put_tree(&nfs, &own, (root, b"f"), 7).await.expect("it is copied");
+        put_tree(&nfs, &own, (root, b"f"), &Unfinished::new(7)).await.expect("it is copied");
     });
     assert!(until(Duration::from_secs(10), || written(8_192)), "tcpdump sees no fragments");
     let (_, _, said) = tcpdump.end_by(Signal::INT);
@@ -141,7 +142,7 @@ fn full_disk() {
     let serving = serving(&served);
     let refused = within(&serving, async {
         let (nfs, root) = mounted(OURS, Path::new("/"), false).await;
-        put_tree(&nfs, &own, (root, b"f"), 7).await
+        put_tree(&nfs, &own, (root, b"f"), &Unfinished::new(7)).await
     });
     assert!(matches!(refused, Err(Error::Status(Status::NoSpace))), "{refused:?}");
     assert_eq!(fs::read_dir(&served).expect("a directory").count(), 0);

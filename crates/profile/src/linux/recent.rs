@@ -26,6 +26,8 @@ pub struct Recent {
     turned: Instant,
     lost: u64,
     is_part: bool,
+    /// No thread will begin, and nothing can be opened any more.
+    is_closed: bool,
 }
 
 /// What a turn has found.
@@ -65,6 +67,24 @@ impl Recent {
     /// # Errors
     /// If that is not permitted, or the program has no line tables; the text says what helps.
     pub fn begin(except: &'static [&'static str]) -> Result<Recent, Error> {
+        let mut recent = Recent::open(except, true)?;
+        recent.turned = Instant::now();
+        Ok(recent)
+    }
+
+    /// Open all that is needed to sample the threads that this program has now, and sample nothing
+    /// until [`Recent::resume`]: for a program that starts no more threads and gives up its right
+    /// to open anything.
+    ///
+    /// # Errors
+    /// As of [`Recent::begin`].
+    pub fn prepare(except: &'static [&'static str]) -> Result<Recent, Error> {
+        let mut recent = Recent::open(except, false)?;
+        recent.is_closed = true;
+        Ok(recent)
+    }
+
+    fn open(except: &'static [&'static str], enabled: bool) -> Result<Recent, Error> {
         let mut recent = Recent {
             code: Code::of(None)?,
             sampler: Sampler::new(Pace { hz: HZ, ring_bytes: RING_BYTES }),
@@ -73,10 +93,29 @@ impl Recent {
             turned: Instant::now(),
             lost: 0,
             is_part: false,
+            is_closed: false,
         };
-        recent.look_for_threads()?;
-        recent.turned = Instant::now();
+        recent.look_for_threads(enabled)?;
         Ok(recent)
+    }
+
+    /// Begin to sample, or begin again: what was seen before is forgotten.
+    ///
+    /// # Errors
+    /// If the kernel refuses; the text says what helps.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        self.sampler.take(|_| {});
+        self.slots.clear();
+        (self.turned, self.lost) = (Instant::now(), self.sampler.lost());
+        self.sampler.begin()
+    }
+
+    /// Sample nothing until [`Recent::resume`].
+    ///
+    /// # Errors
+    /// If the kernel refuses; the text says what helps.
+    pub fn pause(&mut self) -> Result<(), Error> {
+        self.sampler.pause()
     }
 
     /// Take the samples since the last turn, and look for threads that began or ended.
@@ -95,10 +134,13 @@ impl Recent {
             self.slots.pop_front();
         }
         self.slots.push_back(slot);
-        self.look_for_threads()
+        if self.is_closed {
+            return Ok(());
+        }
+        self.look_for_threads(true)
     }
 
-    fn look_for_threads(&mut self) -> Result<(), Error> {
+    fn look_for_threads(&mut self, enabled: bool) -> Result<(), Error> {
         let own = threads_of(std::process::id());
         self.sampler.forget(|thread| !own.contains(&thread));
         self.is_part = false;
@@ -107,7 +149,7 @@ impl Recent {
                 continue;
             }
             let has_room = self.sampler.threads().count() < THREADS_MAX;
-            if !has_room || !self.sampler.add(thread, &[Event::Time], true)? {
+            if !has_room || !self.sampler.add(thread, &[Event::Time], enabled)? {
                 self.is_part = true;
             }
         }
@@ -167,6 +209,36 @@ mod tests {
 
     fn named(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
         thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread")
+    }
+
+    /// What is prepared sees the threads of that time, when it was told to, and forgets in between.
+    #[test]
+    fn what_is_prepared_samples_between_resume_and_pause() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let spins = stop.clone();
+        let thread = named("prepared", move || while !spins.load(Ordering::Relaxed) {});
+        if let Ok(mut recent) = Recent::prepare(&[]) {
+            let has_seen = |recent: &mut Recent| {
+                let until = Instant::now() + Duration::from_secs(60);
+                while recent.busiest() < 0.05 && Instant::now() < until {
+                    thread::sleep(Duration::from_millis(50));
+                    recent.turn().expect("nothing is opened");
+                }
+                recent.seen().samples > 0
+            };
+            for _ in 0..2 {
+                thread::sleep(Duration::from_millis(50));
+                recent.turn().expect("nothing is opened");
+                assert_eq!(recent.seen().samples, 0, "it was not told to");
+                recent.resume().expect("it is enabled");
+                assert!(has_seen(&mut recent), "{:?}", recent.seen());
+                recent.pause().expect("it is disabled");
+                recent.sampler.take(|_| {});
+                recent.slots.clear();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        thread.join().expect("it ends");
     }
 
     /// A thread that runs is seen, one that is excepted is not, and old turns are forgotten.

@@ -408,7 +408,7 @@ fn dots(measured: &Measured) -> Dots {
         row_title: "stage:".to_owned(),
         rows: Stage::ALL.iter().map(|stage| stage.name().to_owned()).collect(),
         series: Role::ALL.iter().map(|role| role.name().to_owned()).collect(),
-        panels: vec![Panel { title: String::new(), points }],
+        panels: vec![Panel { title: String::new(), rows: Vec::new(), points }],
         quoted: String::new(),
     }
 }

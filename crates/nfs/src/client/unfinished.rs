@@ -1,0 +1,69 @@
+//! The temporary file that a copy to a server is writing: who ends the copy before its end can name
+//! it and remove it.
+//!
+//! Called by: `tree.rs`, programs.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{Error, Nfs};
+use crate::proto::{Handle, Status};
+
+/// The name of a temporary file, here or at a server. Others may remove what is left of a copy that
+/// ended.
+pub(super) fn temporary_name(random: u64) -> String {
+    format!(".wirespeed-{random:016x}")
+}
+
+/// What a copy to a server has not finished.
+#[derive(Debug)]
+pub struct Unfinished {
+    name: String,
+    /// Its directory, while it may be there.
+    at: Mutex<Option<(Nfs, Handle)>>,
+}
+
+impl Unfinished {
+    /// For one copy; `random` makes the name differ from those of others.
+    pub fn new(random: u64) -> Unfinished {
+        Unfinished { name: temporary_name(random), at: Mutex::new(None) }
+    }
+
+    /// The name of the temporary file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// May it be there?
+    pub fn is_there(&self) -> bool {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub(super) fn begin(&self, nfs: &Nfs, dir: Handle) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Some((nfs.clone(), dir));
+    }
+
+    pub(super) fn end(&self) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Remove it, if it is there. That takes as long as the server does.
+    ///
+    /// # Errors
+    /// There are no results; it may be there still.
+    pub async fn remove(&self) -> Result<(), Error> {
+        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((nfs, dir)) = at else { return Ok(()) };
+        let mut removed = nfs.remove(&dir, self.name.as_bytes()).await;
+        if matches!(removed, Err(Error::Status(Status::NoEntry))) {
+            // A CREATE that was under way has been carried out meanwhile, or never came.
+            removed = match nfs.remove(&dir, self.name.as_bytes()).await {
+                Err(Error::Status(Status::NoEntry)) => Ok(()),
+                removed => removed,
+            };
+        }
+        if removed.is_ok() {
+            self.end();
+        }
+        removed
+    }
+}
