@@ -2,19 +2,12 @@
 //!
 //! Called by: `lib.rs`, and `pages.rs` for man pages and completions.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::outcome::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{nfs, nfsd, ping, rpcbind, services, telnet, telnetd, up, wire};
-
-/// The value of an option that turns something on or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnOff {
-    On,
-    Off,
-}
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\

@@ -35,6 +35,11 @@ pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Nanoseconds since 1970.
+pub(crate) fn now_ns() -> u64 {
+    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// CPU time of this thread in seconds, user and system.
 pub(crate) fn thread_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -20,7 +20,7 @@ pub(crate) use args::Args;
 pub(crate) use run::interface::open as interface;
 pub(crate) use run::packet::{Direction, Packet};
 pub(crate) use run::process::Process;
-pub(crate) use run::{Next, Source};
+pub(crate) use run::source::{Next, Source};
 
 /// The packets of a file that a filter in libpcap's language matches; without one, all.
 ///

@@ -27,6 +27,7 @@ mod network;
 mod nfs;
 #[cfg(target_os = "linux")]
 mod nfsd;
+mod on_off;
 mod outcome;
 mod output;
 #[cfg(target_os = "linux")]

@@ -2,8 +2,9 @@
 //!
 //! Called by: `show`, `dump`, `top`, `explain` and `ip` ask; `control_service.rs` answers.
 
+mod call;
 mod change;
-mod socket;
+pub(crate) mod socket;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,8 +17,8 @@ use wirespeed::control::{self, Client, ControlError};
 
 use crate::{Usage, output};
 
+pub(crate) use call::{Call, Kind};
 pub(crate) use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
-pub(crate) use socket::{Call, Kind, Remote, bytes};
 
 /// How long a program may take to answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);

@@ -65,7 +65,7 @@ fn live(args: &Args) -> Result<Option<Live>> {
 fn in_memory(args: &Args, plan: &Plan, interrupt: &Interrupt, live: Option<Live>) -> Result<bool> {
     let measured = run::in_memory(plan, interrupt, live)?;
     output::out(&match args.json {
-        true => report::memory::json(plan, &measured)?,
+        true => report::memory::json::document(plan, &measured)?,
         false => report::memory::text(plan, &measured),
     })?;
     measured.check_whole(plan)?;

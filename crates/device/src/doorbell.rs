@@ -12,7 +12,7 @@
 //! The flag and the count share one word, which both sides change by an atomic read-modify-write,
 //! so one of the two operations comes first. If it is the ringer's, the sleeper's operation reads
 //! its result, and the sleeper's second look sees the news; if it is the sleeper's, the ringer sees
-//! the flag. So no wake-up is lost. `tests/loom_doorbell.rs` tries every interleaving, and shows
+//! the flag. So no wake-up is lost. `tests/loom_doorbell` tries every interleaving, and shows
 //! that wake-ups are lost without the second look, or with a plain load in the ringer. A SeqCst
 //! fence and a load would be correct too, but on Zen 3 they cost 36 ns more than the locked
 //! addition, which also counts.

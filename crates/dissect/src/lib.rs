@@ -14,13 +14,15 @@ mod link;
 mod local;
 mod names;
 mod net;
+mod packet;
 mod print;
 mod text;
 mod transport;
 
 pub use hex::{As, Hex};
 pub use link::is_decoded;
-pub use print::{Frame, Printer, Style};
+pub use packet::Frame;
+pub use print::{Printer, Style};
 
 #[cfg(test)]
 mod tests;

@@ -1,66 +1,24 @@
 //! Socket options under the names of `std` and `socket2`: of an open connection, and of one that is
-//! yet to be opened ([`TcpSocket`]).
+//! yet to be opened ([`TcpSocket`], in `socket`).
 //!
 //! Called by: programs. Buffer sizes are bytes of payload; unlike Linux, nothing is doubled.
 
-use core::net::SocketAddr;
+mod socket;
+mod values;
+
 use core::time::Duration;
 use std::io;
 
-use base::Owner;
-use stack::{FastOpenConfig, IpSettings, ListenConfig};
+use stack::IpSettings;
 use tcp::Config;
 
-use crate::inner::Inner;
+pub use socket::TcpSocket;
+pub use values::TcpKeepalive;
+use values::{ECN, KEEPALIVE_IDLE, fixed_receive, fixed_send, keepalive_into};
+pub(crate) use values::{valid_tos, valid_ttl};
+
 use crate::waiting::Linger;
-use crate::{Net, TcpListener, TcpStream, error};
-
-/// The ECN field of the traffic class (RFC 3168).
-const ECN: u8 = 3;
-
-pub(crate) fn valid_ttl(ttl: u32) -> io::Result<u8> {
-    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "a TTL is 1 to 255");
-    u8::try_from(ttl).ok().filter(|&ttl| ttl > 0).ok_or_else(invalid)
-}
-
-pub(crate) fn valid_tos(tos: u32) -> io::Result<u8> {
-    let invalid = |_| io::Error::new(io::ErrorKind::InvalidInput, "a traffic class is 0 to 255");
-    u8::try_from(tos).map_err(invalid)
-}
-
-/// When to probe a silent peer; unset fields keep their defaults (RFC 9293 section 3.8.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpKeepalive {
-    /// Silence before the first probe; default 2 hours.
-    pub time: Option<Duration>,
-    /// Time between probes; default 75 seconds.
-    pub interval: Option<Duration>,
-    /// Unanswered probes before the connection is given up; default 9.
-    pub retries: Option<u8>,
-}
-
-/// RFC 9293 MUST-28: no less than two hours unless asked for.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(7200);
-
-fn keepalive_into(config: &mut Config, keepalive: &TcpKeepalive) {
-    config.keepalive_idle = Some(keepalive.time.unwrap_or(KEEPALIVE_IDLE).into());
-    config.keepalive_interval = keepalive.interval.map_or(config.keepalive_interval, Into::into);
-    config.keepalive_probes_max = keepalive.retries.unwrap_or(config.keepalive_probes_max);
-}
-
-/// A receive buffer of fixed size, without tuning.
-fn fixed_receive(config: &mut Config, size: usize) {
-    (config.receive_buffer_bytes, config.receive_buffer_max_bytes) = (bytes(size), 0);
-}
-
-/// A send buffer of fixed size, without tuning.
-fn fixed_send(config: &mut Config, size: usize) {
-    (config.send_buffer_bytes, config.send_buffer_max_bytes) = (bytes(size), 0);
-}
-
-fn bytes(size: usize) -> u32 {
-    u32::try_from(size).unwrap_or(u32::MAX)
-}
+use crate::{TcpStream, error};
 
 impl TcpStream {
     fn configure(&self, change: impl FnOnce(&mut Config)) -> io::Result<()> {
@@ -252,192 +210,5 @@ impl TcpStream {
     /// The driver is gone.
     pub fn tcp_info(&self) -> io::Result<tcp::Info> {
         self.now(|inner| inner.stack.tcp_info(self.handle()))?.ok_or_else(error::aborted)
-    }
-}
-
-/// Settings for a connection or a listener, before it is made.
-#[derive(Clone)]
-pub struct TcpSocket {
-    net: Net,
-    local: Option<SocketAddr>,
-    config: Config,
-    owner: Option<Owner>,
-    ip: IpSettings,
-    reuse_address: bool,
-    pub(crate) fast_open: FastOpenConfig,
-}
-
-impl TcpSocket {
-    /// The stack's defaults.
-    pub fn new(net: &Net) -> TcpSocket {
-        TcpSocket {
-            net: net.clone(),
-            local: None,
-            config: Config::default(),
-            owner: None,
-            ip: IpSettings::default(),
-            reuse_address: true,
-            fast_open: FastOpenConfig::default(),
-        }
-    }
-
-    /// All TCP settings, as the stack has them.
-    pub fn config_mut(&mut self) -> &mut Config {
-        &mut self.config
-    }
-
-    /// See [`TcpStream::set_nodelay`].
-    pub fn set_nodelay(&mut self, on: bool) -> &mut TcpSocket {
-        self.config.no_delay = on;
-        self
-    }
-
-    /// See [`TcpStream::set_tcp_keepalive`].
-    pub fn set_tcp_keepalive(&mut self, keepalive: &TcpKeepalive) -> &mut TcpSocket {
-        keepalive_into(&mut self.config, keepalive);
-        self
-    }
-
-    /// See [`TcpStream::set_tcp_user_timeout`]; it applies to connect as well.
-    pub fn set_tcp_user_timeout(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
-        self.config.user_timeout = timeout.map(Into::into);
-        self
-    }
-
-    /// Send the User Timeout Option (RFC 5482) in the SYN with this time, and use the longer of it
-    /// and the peer's, between 100 s and one hour. `None`, the default, neither sends nor obeys the
-    /// option. A user timeout that was set explicitly takes precedence.
-    pub fn set_user_timeout_option(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
-        self.config.user_timeout_option = timeout.map(Into::into);
-        self
-    }
-
-    /// Size of the receive buffer in bytes, which is the largest window offered; turns its tuning
-    /// off.
-    pub fn set_recv_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
-        fixed_receive(&mut self.config, size);
-        self
-    }
-
-    /// Size of the send buffer in bytes; turns its tuning off.
-    pub fn set_send_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
-        fixed_send(&mut self.config, size);
-        self
-    }
-
-    /// See [`TcpStream::set_ttl`]; applies from the SYN on.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
-    pub fn set_ttl(&mut self, ttl: u32) -> io::Result<&mut TcpSocket> {
-        self.ip.ttl = valid_ttl(ttl)?;
-        Ok(self)
-    }
-
-    /// See [`TcpStream::set_tos`]; applies from the SYN on.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] above 255.
-    pub fn set_tos(&mut self, tos: u32) -> io::Result<&mut TcpSocket> {
-        self.ip.tos = valid_tos(tos)? & !ECN;
-        Ok(self)
-    }
-
-    /// May `listen` use a port that has connections, open or in TIME-WAIT (SO_REUSEADDR)? On by
-    /// default, as in `std` on Unix. Two listeners never share the same address and port. With
-    /// `true`, one may listen on a specific address and another on the unspecified one; a
-    /// connection goes to the more specific listener.
-    pub fn set_reuseaddr(&mut self, on: bool) -> &mut TcpSocket {
-        self.reuse_address = on;
-        self
-    }
-
-    /// The user and groups that the socket belongs to; routes may be restricted to groups.
-    pub fn set_owner(&mut self, owner: Owner) -> &mut TcpSocket {
-        self.owner = Some(owner);
-        self
-    }
-
-    /// Set the local address. `connect` or `listen` reports whether it is available.
-    pub fn bind(&mut self, local: SocketAddr) -> &mut TcpSocket {
-        self.local = Some(local);
-        self
-    }
-
-    pub(crate) fn net(&self) -> &Net {
-        &self.net
-    }
-
-    /// The same settings at another shard.
-    pub(crate) fn at(&self, net: &Net) -> TcpSocket {
-        TcpSocket { net: net.clone(), ..self.clone() }
-    }
-
-    pub(crate) fn local(&self) -> Option<SocketAddr> {
-        self.local
-    }
-
-    /// The owner of its connections.
-    pub(crate) fn owner_of(&self, inner: &Inner) -> Owner {
-        self.owner.clone().unwrap_or_else(|| inner.owner.clone())
-    }
-
-    /// Local address, TCP settings and IP settings.
-    pub(crate) fn ends(&self) -> (Option<SocketAddr>, &Config, IpSettings) {
-        (self.local, &self.config, self.ip)
-    }
-
-    /// Send a SYN and return the stream, which is not connected yet.
-    pub(crate) fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
-        let handle = {
-            let mut call = self.net.shared().call()?;
-            let owner = self.owner_of(&call);
-            call.connect(remote, self.local, &self.config, owner, self.ip)?
-        };
-        Ok(TcpStream::new(self.net.clone(), handle))
-    }
-
-    /// Connect. Dropping the future ends the attempt.
-    ///
-    /// # Errors
-    /// As `std::net::TcpStream::connect`.
-    pub async fn connect(&self, remote: SocketAddr) -> io::Result<TcpStream> {
-        let stream = self.start(remote)?;
-        stream.connected().await?;
-        Ok(stream)
-    }
-
-    /// Listen at the bound address; port 0 stands for any free port.
-    ///
-    /// # Errors
-    /// As `std::net::TcpListener::bind`; [`io::ErrorKind::InvalidInput`] without `bind`.
-    pub fn listen(&self, backlog: usize) -> io::Result<TcpListener> {
-        let local = self.local.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "bind an address before listening")
-        })?;
-        let mut call = self.net.shared().call()?;
-        let owner = self.owner_of(&call);
-        let (tcp, ip) = (self.config, self.ip);
-        let fast_open = self.fast_open;
-        let config = ListenConfig { backlog, inspect: false, tcp, owner, ip, fast_open };
-        let (handle, local) = call.listen(local, config, self.reuse_address)?;
-        drop(call);
-        Ok(TcpListener::new(self.net.clone(), handle, local))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// RFC 9293 MUST-28.
-    #[test]
-    fn keepalive_waits_for_two_hours_unless_told_otherwise() {
-        let mut config = Config::default();
-        keepalive_into(&mut config, &TcpKeepalive::default());
-        assert_eq!(config.keepalive_idle, Some(base::Duration::from_secs(2 * 60 * 60)));
-        let time = Some(Duration::from_secs(5));
-        keepalive_into(&mut config, &TcpKeepalive { time, ..TcpKeepalive::default() });
-        assert_eq!(config.keepalive_idle, Some(base::Duration::from_secs(5)));
     }
 }

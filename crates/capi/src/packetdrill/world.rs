@@ -1,4 +1,5 @@
-//! A stack, its virtual time, and the scheduling of packetdrill's two threads.
+//! A stack, its virtual time, and the scheduling of packetdrill's two threads. The open files are
+//! in `files`.
 //!
 //! Called by: `entry/`, for every call.
 //!
@@ -14,23 +15,22 @@
 //! Packetdrill reads the clock first, to learn when the call returned; without the wait, time would
 //! have moved on by then.
 
+mod files;
+
 use std::collections::BTreeMap;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use base::{Duration, Instant};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use stack::{Event, Stack, TcpHandle};
 
 use super::Call;
-use super::file::{Endpoint, File, Socket};
+use super::file::{Endpoint, File};
 use super::profile::Profile;
 use super::wire::End;
 
-/// Maximum open files of a script.
-const FILES_MAX: usize = 4096;
 /// `netdev_receive` waits at most this long; a packet that is not due by then will never come.
 const RECEIVE_MOST: Duration = Duration::from_secs(3600);
 /// The virtual time that one reading of the clock takes.
@@ -366,49 +366,5 @@ impl State {
         self.unsettled = self.unsettled.saturating_sub(1);
         self.leaving.push(thread);
         self.left = true;
-    }
-
-    /// Add a file under the number of a descriptor made for it.
-    pub(super) fn add(&mut self, file: File) -> Call<RawFd> {
-        if self.files.len() >= FILES_MAX {
-            return Err(Errno::MFILE);
-        }
-        let fd = eventfd(0, EventfdFlags::CLOEXEC)?.into_raw_fd();
-        // Packetdrill may have closed an older descriptor of this number itself; then this replaces
-        // it.
-        self.files.insert(fd, file);
-        Ok(fd)
-    }
-
-    /// Remove a file and close its descriptor.
-    #[allow(unsafe_code)]
-    pub(super) fn remove(&mut self, fd: RawFd) -> Call<File> {
-        let file = self.files.remove(&fd).ok_or(Errno::BADF)?;
-        // SAFETY: the table holds numbers of descriptors that `add` made and nobody else owns; the
-        // number was taken out of the table, so it is closed once.
-        drop(unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok(file)
-    }
-
-    /// Whether a call on this socket waits.
-    pub(super) fn wait_mode(&self, fd: RawFd, flags: i32) -> Wait {
-        let nonblocking = match self.files.get(&fd) {
-            Some(File::Socket(socket)) => socket.nonblocking,
-            _ => true,
-        };
-        if nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
-            Wait::No
-        } else {
-            Wait::Forever
-        }
-    }
-
-    /// The socket behind a descriptor.
-    pub(super) fn socket(&mut self, fd: RawFd) -> Call<&mut Socket> {
-        match self.files.get_mut(&fd) {
-            Some(File::Socket(socket)) => Ok(socket),
-            Some(_) => Err(Errno::NOTSOCK),
-            None => Err(Errno::BADF),
-        }
     }
 }

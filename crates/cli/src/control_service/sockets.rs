@@ -8,30 +8,15 @@
 
 mod calls;
 
-use core::net::{IpAddr, SocketAddr};
-
 use router::users::Users;
 use serde_json::{Value, json};
 use wirespeed::base::Limit;
 use wirespeed::control::Peer;
-use wirespeed::{Budget, ListenerHandle, Owner, PingHandle, Stack, TcpHandle, UdpHandle};
+use wirespeed::{Budget, ListenerHandle, Owner, Stack};
 
-use calls::{close, later, open, receive, send};
+use calls::{BATCH, Done, Handle, close, later, open, receive, send};
 
 use crate::running::{Answer, Call, Kind, Refusal};
-
-/// The most datagrams, echoes or connections in an answer.
-const BATCH: usize = 8;
-
-type Done = Result<Value, (Refusal, String)>;
-
-#[derive(Clone, Copy)]
-enum Handle {
-    Ping(PingHandle, IpAddr),
-    Udp(UdpHandle, Option<SocketAddr>),
-    Tcp(TcpHandle),
-    Listener(ListenerHandle),
-}
 
 /// A client: which control socket, and who the kernel says is there.
 pub(super) type Client<'a> = (usize, &'a Peer);

@@ -15,7 +15,8 @@ use super::args::Args;
 use super::run::file::Capture;
 use super::run::filter::Wanted;
 use super::run::packet::Link;
-use super::run::{Source, Summary, interface};
+use super::run::source::Source;
+use super::run::{Summary, interface};
 use crate::{Outcome, output};
 
 pub(super) use interfaces::print as interfaces;

@@ -15,6 +15,7 @@ mod queue;
 mod sections;
 mod segment;
 mod sink;
+pub(super) mod source;
 #[cfg(target_os = "linux")]
 mod watch;
 pub(super) mod write;
@@ -24,7 +25,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 
 use super::args::Args;
-use crate::clock::since_1970;
 use crate::running::find;
 use file::Capture;
 use filter::Wanted;
@@ -32,28 +32,8 @@ use packet::{Direction, Packet};
 use process::Process;
 use segment::Cutter;
 use sink::Sink;
-use write::{Counted, Port};
-
-/// A source of packets that the filter matched.
-pub(crate) trait Source {
-    /// The source's ports; more may be added later.
-    fn ports(&self) -> Vec<Port>;
-
-    /// The next packet, or why there is none; waits only briefly.
-    fn next(&mut self) -> Result<Next>;
-
-    /// The counts of each port so far.
-    fn counted(&mut self) -> Result<Vec<Counted>>;
-}
-
-/// The result of [`Source::next`].
-pub(crate) enum Next {
-    Packet(Packet),
-    /// No packet yet.
-    Later,
-    /// No more packets.
-    End,
-}
+use source::{Next, Source};
+use write::Counted;
 
 /// The counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,11 +101,6 @@ fn is_wanted(args: &Args, packet: &Packet) -> bool {
         (None, _) | (_, None) => true,
         (Some(wanted), Some(direction)) => wanted == direction,
     }
-}
-
-/// Nanoseconds since 1970.
-fn now_ns() -> u64 {
-    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Direction {

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::args::Args;
 use crate::clock::Interrupt;
-use crate::running::{Kind, Remote, bytes};
+use crate::running::Kind;
+use crate::running::socket::{Remote, bytes};
 use crate::{Outcome, output};
 
 /// How long an answer of the program may wait for something to come.

@@ -12,7 +12,8 @@ use wirespeed::Instant;
 use super::args::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
-use crate::running::{Kind, Remote};
+use crate::running::Kind;
+use crate::running::socket::Remote;
 use crate::{Usage, output};
 
 /// How long an answer of the program may wait for an echo to come.

@@ -2,7 +2,7 @@
 //!
 //! Called by: clap, then `run.rs`.
 
-use crate::args::OnOff;
+use crate::on_off::OnOff;
 use crate::outside;
 
 /// The options.

@@ -10,9 +10,9 @@ use super::args::Args;
 use super::report::Moved;
 use super::tcp::Connections;
 use super::udp::Datagrams;
-use crate::args::OnOff;
 use crate::clock::Interrupt;
 use crate::control_service::ControlService;
+use crate::on_off::OnOff;
 use crate::outside::{Outside, Settings};
 
 /// How often the control socket is polled while the loop does not sleep.

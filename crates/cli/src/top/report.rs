@@ -3,9 +3,8 @@
 //! Called by: `top.rs`. The whole screen is drawn each time; rows that do not fit are left out at
 //! the bottom. `small` draws small screens.
 
+mod cells;
 mod small;
-
-use std::cmp::Reverse;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -17,30 +16,10 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 use super::besides::{Connection, Dropped};
 use super::port::PortState;
 use super::run::Interval;
-use super::traffic::{Amount, Pair, SIZES, Traffic};
-use super::view::{KEYS, Order, View};
+use super::traffic::{Amount, SIZES};
+use super::view::{KEYS, View};
+use cells::{connections, drops, fitted, known, ports, rtt, short, talker_cells};
 use small::draw_small;
-
-/// A number with three significant digits: 12.3M.
-fn short(value: f64) -> String {
-    let (scaled, unit) = match value {
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
-        v => return format!("{v:.0}"),
-    };
-    let places = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
-    format!("{scaled:.places$}{unit}")
-}
-
-/// Cut a text to `width`, with a mark, so that a cut address does not look like another one.
-fn fitted(text: String, width: u16) -> String {
-    let width = usize::from(width);
-    if text.chars().count() <= width {
-        return text;
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
 
 fn table<'a>(
     title: &'a str,
@@ -139,19 +118,6 @@ fn said(interval: &Interval) -> String {
     format!("{frames}   {woken_by} {woken}/s   context switches {switches}/s")
 }
 
-/// Ports in the order of a view.
-fn ports<'a>(interval: &'a Interval, view: &View) -> Vec<&'a PortState> {
-    let mut ports: Vec<&PortState> = interval.ports.iter().collect();
-    let sum = |port: &PortState, of: fn(&Amount) -> u64| port.amounts.iter().map(of).sum::<u64>();
-    match view.order {
-        // They come in the order of their names.
-        Order::Name => {}
-        Order::Frames => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.frames))),
-        _ => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.bytes))),
-    }
-    ports
-}
-
 fn port_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
     let row = |port: &PortState| {
         let [received, sent] = port.amounts;
@@ -210,15 +176,6 @@ fn protocol_table(interval: &Interval) -> Table<'_> {
     table(" Protocols ", &["name", "frames/s", "b/s"], &[10, 9, 9], rows)
 }
 
-/// Drops in the order of a view; unless that is by name, those with the most now first.
-fn drops<'a>(interval: &'a Interval, view: &View) -> Vec<&'a Dropped> {
-    let mut drops: Vec<&Dropped> = interval.drops.iter().collect();
-    if view.order != Order::Name {
-        drops.sort_by_key(|dropped| (Reverse(dropped.now), Reverse(dropped.total)));
-    }
-    drops
-}
-
 fn drop_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
     let row = |dropped: &Dropped| {
         let per_s = short(dropped.now as f64 / interval.seconds);
@@ -228,38 +185,6 @@ fn drop_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
     table(" Drops ", &["name", "a second", "so far"], &[18, 8, 6], rows)
 }
 
-/// The talkers in the order of a view, as many as fit; the last row has the sum of the others.
-fn talker_rows(traffic: &Traffic, view: &View, room: usize) -> Vec<(String, Amount)> {
-    let mut all = traffic.talkers();
-    match view.order {
-        Order::Name => all.sort_by_key(|(pair, _)| *pair),
-        Order::Frames => all.sort_by_key(|(pair, amount)| (Reverse(amount.frames), *pair)),
-        _ => {}
-    }
-    let is_enough = all.len() <= room && traffic.other_pairs.frames == 0;
-    let named = if is_enough { all.len() } else { all.len().min(room.saturating_sub(1)) };
-    let mut others = traffic.other_pairs;
-    all.iter().skip(named).for_each(|(_, amount)| others.include(*amount));
-    let row = |((a, b), amount): &(Pair, Amount)| (format!("{a} - {b}"), *amount);
-    let mut rows: Vec<_> = all.iter().take(named).map(row).collect();
-    if others.frames > 0 {
-        rows.push(("others".to_owned(), others));
-    }
-    rows
-}
-
-/// The cells of the talkers: the pair, frames and bits a second.
-fn talker_cells(interval: &Interval, view: &View, room: usize) -> Vec<Vec<String>> {
-    let row = |(name, amount): (String, Amount)| {
-        vec![
-            name,
-            short(amount.frames as f64 / interval.seconds),
-            short(amount.bytes as f64 * 8.0 / interval.seconds),
-        ]
-    };
-    talker_rows(&interval.traffic, view, room).into_iter().map(row).collect()
-}
-
 fn talker_table(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect) {
     // Border and head take three lines.
     let room = usize::from(area.height.saturating_sub(3));
@@ -267,29 +192,6 @@ fn talker_table(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: R
     let head = ["between", "frames/s", "b/s"];
     let rows = talker_cells(interval, view, room);
     frame.render_widget(table(" Who talks ", &head, &[wide, 9, 8], rows), area);
-}
-
-/// Connections in the order of a view.
-fn connections<'a>(interval: &'a Interval, view: &View) -> Vec<&'a Connection> {
-    let mut all: Vec<&Connection> = interval.connections.iter().collect();
-    match view.order {
-        Order::Bits => all.sort_by_key(|c| Reverse(c.moved.bytes)),
-        Order::Frames => all.sort_by_key(|c| Reverse(c.moved.frames)),
-        Order::Rtt => all.sort_by_key(|c| Reverse(c.rtt_us)),
-        Order::Retransmits => all.sort_by_key(|c| Reverse(c.retransmits)),
-        Order::Name => all.sort_by(|a, b| (&a.local, &a.remote).cmp(&(&b.local, &b.remote))),
-    }
-    all
-}
-
-/// A figure, or a dash.
-fn known(value: Option<u64>) -> String {
-    value.map_or("-".to_owned(), |n| short(n as f64))
-}
-
-/// Milliseconds of a round trip.
-fn rtt(connection: &Connection) -> String {
-    connection.rtt_us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
 }
 
 fn connection_table<'a>(interval: &'a Interval, view: &View, area: Rect) -> Table<'a> {

@@ -10,7 +10,7 @@ use wirespeed::tcp::{Algorithm, Ecn};
 use wirespeed::{Duration, Switch};
 
 use super::values::{Faults, faults, gap, interval, seconds, size, timeout};
-pub(super) use crate::args::OnOff;
+pub(super) use crate::on_off::OnOff;
 use crate::outside::Hint;
 
 /// The options. `-h` shows the common ones, `--help` all.

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use super::Id;
+use super::tag::Id;
 
 /// Why a device cannot be split, or why frames do not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]

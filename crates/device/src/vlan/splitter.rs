@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use base::Mtu;
 
-use super::trunk::{Sleepers, Trunk};
-use super::{Id, Port, VlanError, behind_a_tag, locked, split, tag};
+use super::error::VlanError;
+use super::port::Port;
+use super::tag::Id;
+use super::trunk::{Sleepers, Trunk, locked};
+use super::{behind_a_tag, split, tag};
 use crate::{Device, Limits};
 
 /// A trunk whose ports come and go while the others are in use; as long as it or a port exists, so

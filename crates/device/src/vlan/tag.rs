@@ -1,7 +1,7 @@
 //! Finds, inserts and removes the 4 bytes of a VLAN tag.
 //!
-//! Called by: `vlan.rs`, `vlan/trunk.rs`. Source: IEEE 802.1Q section 9.6. `wire::vlan` has the
-//! same header for the stack; a test compares the two.
+//! Called by: `vlan/port.rs`, `vlan/trunk.rs`. Source: IEEE 802.1Q section 9.6. `wire::vlan` has
+//! the same header for the stack; a test compares the two.
 
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};
@@ -25,6 +25,15 @@ pub struct Tags {
     /// TPID and VLAN of each.
     tags: [(u16, u16); TAGS_MAX],
     count: usize,
+}
+
+/// Which frames of a trunk belong to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// Frames without a tag, and those with a priority tag (VLAN 0).
+    Untagged,
+    /// Frames of this VLAN, 1 to 4094.
+    Vlan(u16),
 }
 
 /// One tag: a TPID and a VLAN.

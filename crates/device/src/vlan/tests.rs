@@ -3,15 +3,15 @@
 mod tagged;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
-use base::DropReason;
-use mbuf::{Mbuf, Pool};
+use base::{DropReason, Drops};
+use mbuf::{Flags, Mbuf, Pool};
 use proptest::collection;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Offloads, mem};
+use crate::{Burst, Offloads, mem};
 
 const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 

@@ -1,12 +1,12 @@
 //! The state that the ports of a trunk share: the device, a queue per port, the wakers, and which
 //! ports were pushed back.
 //!
-//! Called by: `vlan.rs`, under the trunk's lock. Counters: frames of an unknown VLAN, frames that
-//! end in the tag, frames for a port whose queue is full.
+//! Called by: `port`, `splitter`, under the trunk's lock. Counters: frames of an unknown
+//! VLAN, frames that end in the tag, frames for a port whose queue is full.
 
 use core::task::Waker;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 
 use base::{DropReason, Drops};
@@ -52,6 +52,10 @@ pub(super) struct Trunk {
     /// Drops that belong to no port, and how many there are.
     drops: Drops,
     counted: u64,
+}
+
+pub(super) fn locked(trunk: &Mutex<Trunk>) -> MutexGuard<'_, Trunk> {
+    trunk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The wakers of a trunk's ports: a wake-up from the device wakes all of them.

@@ -2,18 +2,12 @@
 //!
 //! Called by: `app`, `tunnels`. The payloads are not printed.
 
-use core::net::IpAddr;
-use std::collections::VecDeque;
-
 use crate::data::{Data, Done};
-use crate::net::Carrier;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 28;
-
-/// Maximum exchanges whose initiator is remembered, to distinguish it from the responder.
-const INITIATORS_MAX: usize = 20;
 
 const EXCHANGES: Names = &[
     (0, "none"),
@@ -29,28 +23,6 @@ const EXCHANGES: Names = &[
     (36, "child_sa"),
     (37, "inf2"),
 ];
-
-/// The initiators of exchanges: cookie, source, destination.
-#[derive(Default)]
-pub(crate) struct Initiators(VecDeque<(u64, IpAddr, IpAddr)>);
-
-impl Initiators {
-    fn role(&mut self, cookies: (u64, u64), src: IpAddr, dst: IpAddr) -> &'static str {
-        match self.0.iter().find(|(cookie, ..)| *cookie == cookies.0) {
-            Some((_, from, to)) if (*from, *to) == (src, dst) => " I",
-            Some((_, from, to)) if (*from, *to) == (dst, src) => " R",
-            Some(_) => " ?",
-            None if cookies.1 != 0 => " ?",
-            None => {
-                if self.0.len() >= INITIATORS_MAX {
-                    self.0.pop_front();
-                }
-                self.0.push_back((cookies.0, src, dst));
-                " I"
-            }
-        }
-    }
-}
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
     p.protocol = "isakmp";

@@ -8,6 +8,7 @@ mod dhcp_options;
 pub(crate) mod dns;
 mod dns_records;
 mod headings;
+mod initiators;
 mod isakmp;
 mod ntp;
 mod openflow;
@@ -18,9 +19,10 @@ mod tunnels;
 
 use crate::data::{Data, Done};
 use crate::local;
-use crate::net::{self, Carrier};
+use crate::net;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
-pub(crate) use isakmp::Initiators;
+pub(crate) use initiators::Initiators;
 use text_protocols as text;
 
 /// The data of a datagram; `length` is that of the UDP header. As in tcpdump, the first match of

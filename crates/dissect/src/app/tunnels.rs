@@ -6,7 +6,8 @@ use super::isakmp;
 use crate::data::{Cut, Data, Done};
 use crate::link;
 use crate::names::ethertype_name;
-use crate::net::{self, Carrier};
+use crate::net;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 use crate::text::{Names, bits};
 

@@ -2,7 +2,8 @@
 //!
 //! Called by: `ip`, `ip6`.
 
-use super::{Carrier, ah, gre, icmp, icmp6, igmp, ip, ip6, redundancy, routing};
+use super::carrier::Carrier;
+use super::{ah, gre, icmp, icmp6, igmp, ip, ip6, redundancy, routing};
 use crate::data::{Data, Done};
 use crate::link;
 use crate::names::IP_PROTOCOLS;

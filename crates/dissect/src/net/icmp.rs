@@ -5,7 +5,8 @@
 
 use wire::checksum::Sum;
 
-use super::{Carrier, Checksum, ip};
+use super::carrier::{Carrier, Checksum};
+use super::ip;
 use crate::data::{Cut, Data, Done};
 use crate::hex;
 use crate::print::{Printer, put};

@@ -3,7 +3,8 @@
 //!
 //! Called by: `demux`. `nd` prints options, `mld` groups.
 
-use super::{Carrier, mld, nd, node_info, rpl};
+use super::carrier::Carrier;
+use super::{mld, nd, node_info, rpl};
 use crate::data::{Cut, Data, Done};
 use crate::hex;
 use crate::print::{Printer, put};

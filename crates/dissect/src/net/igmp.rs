@@ -4,7 +4,7 @@
 
 use wire::checksum::Sum;
 
-use super::Checksum;
+use super::carrier::Checksum;
 use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
 use crate::text::{Names, duration, name};

@@ -6,7 +6,8 @@ use core::net::IpAddr;
 
 use wire::checksum::Sum;
 
-use super::{Carrier, Checksum, demux};
+use super::carrier::{Carrier, Checksum};
+use super::demux;
 use crate::data::{Cut, Data, Done};
 use crate::names::IP_PROTOCOLS;
 use crate::print::{Printer, put};

@@ -4,9 +4,10 @@
 
 use core::net::IpAddr;
 
+use super::carrier::Carrier;
+use super::demux;
 use super::ip::has_ports;
 use super::ip6_extensions::{self as extensions, Jumbo};
-use super::{Carrier, demux};
 use crate::data::{Cut, Data, Done};
 use crate::names::IP_PROTOCOLS;
 use crate::print::{Printer, put};

@@ -4,7 +4,7 @@
 
 use core::net::Ipv6Addr;
 
-use super::v6;
+use super::carrier::v6;
 use crate::app::dns;
 use crate::data::{Cut, Data};
 use crate::hex;

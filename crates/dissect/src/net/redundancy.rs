@@ -4,7 +4,7 @@
 
 use wire::checksum::Sum;
 
-use super::{Carrier, Checksum};
+use super::carrier::{Carrier, Checksum};
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
 use crate::text::{Names, duration, name};

@@ -16,7 +16,7 @@ pub(crate) use sctp::print as sctp;
 pub(crate) use tcp::print as tcp;
 pub(crate) use udp::print as udp;
 
-use crate::net::Carrier;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 
 /// Source and destination: addresses, unless an extension header already has them in front, and

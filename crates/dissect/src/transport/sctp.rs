@@ -3,7 +3,7 @@
 //! Called by: `net::demux`. The protocol of data chunks is named but not dissected.
 
 use crate::data::{Cut, Data, Done};
-use crate::net::Carrier;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 use crate::text::{Names, find, name};
 

@@ -8,7 +8,7 @@ use super::tcp_options::{Bases, Options};
 use super::{ends, tcp_options};
 use crate::app;
 use crate::data::{Cut, Data, Done};
-use crate::net::Carrier;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 
 const PROTOCOL: u8 = 6;

@@ -5,7 +5,7 @@
 use super::ends;
 use crate::app;
 use crate::data::{Data, Done};
-use crate::net::Carrier;
+use crate::net::carrier::Carrier;
 use crate::print::{Printer, put};
 
 const PROTOCOL: u8 = 17;

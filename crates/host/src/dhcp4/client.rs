@@ -1,17 +1,18 @@
-//! The states of a DHCPv4 client.
+//! The states of a DHCPv4 client, and what it sends in each; `answers` has what it receives.
 //!
 //! Called by: the owner of the socket, as `dhcp4.rs` says. One exchange, one offer and one lease
 //! are kept, so that no message makes the client larger. RFC 2131 sections 3.1 (asking), 3.2 (the
 //! remembered address), 4.1 (retransmission) and 4.4 (the states).
 
-use std::collections::VecDeque;
+mod answers;
 
 use core::net::Ipv4Addr;
+use std::collections::VecDeque;
 
-use base::{Budget, DropReason, Drops, Duration, Instant, Limit};
+use base::{Budget, Drops, Duration, Instant};
 
-use super::lease::{self, is_host};
-use super::message::{Kind, Outgoing, Received, Sent, code};
+use super::lease::is_host;
+use super::message::{Outgoing, Sent};
 use super::{Action, Config, ConfigError, Lease, LossReason, State};
 use crate::names;
 use crate::random::Random;
@@ -151,41 +152,6 @@ impl Client {
     /// The limits, to read and to set.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
-    }
-
-    /// A datagram from port 67. The reason for which it is dropped is also counted.
-    pub fn receive(&mut self, now: Instant, bytes: &[u8]) -> Result<(), DropReason> {
-        let outcome = self.message(now, bytes);
-        if let Err(reason) = outcome {
-            self.drops.count(reason);
-        }
-        outcome
-    }
-
-    fn message(&mut self, now: Instant, bytes: &[u8]) -> Result<(), DropReason> {
-        // The first byte beyond the limit is one too many.
-        if !self.budget.admits(Limit::DhcpMessageBytes, bytes.len().saturating_sub(1)) {
-            return Err(DropReason::DhcpMalformed);
-        }
-        let message = Received::parse(bytes).ok_or(DropReason::DhcpMalformed)?;
-        // RFC 2131 4.4.1-b. RFC 6842 3-a: a client identifier that comes back is ours.
-        let client_id = message.options.value(code::CLIENT_ID);
-        if message.xid != self.exchange.xid
-            || message.hardware != self.config.hardware
-            || client_id.is_some_and(|id| id != self.config.client_id)
-        {
-            return Err(DropReason::DhcpNotForUs);
-        }
-        use State::{Rebinding, Rebooting, Renewing, Requesting, Selecting};
-        match (self.state, message.kind) {
-            _ if self.exchange.sent == 0 => Err(DropReason::DhcpUnexpected),
-            (Selecting, Kind::Offer) => self.take_offer(now, &message),
-            (Requesting | Rebooting | Renewing | Rebinding, Kind::Ack) => self.take_ack(&message),
-            (Requesting | Rebooting | Renewing | Rebinding, Kind::Nak) => {
-                self.take_nak(now, &message)
-            }
-            _ => Err(DropReason::DhcpUnexpected),
-        }
     }
 
     /// The caller has looked for conflicts ([`Action::Probe`]), or another host has shown later
@@ -354,82 +320,6 @@ impl Client {
             destination: destination.unwrap_or(Ipv4Addr::BROADCAST),
             message: message.emit(&self.config),
         });
-    }
-
-    fn take_offer(&mut self, now: Instant, message: &Received<'_>) -> Result<(), DropReason> {
-        let lease = lease::read(message, &self.config, &mut self.budget)?;
-        self.offer = Some((lease.address, lease.server));
-        self.begin(State::Requesting, now);
-        Ok(())
-    }
-
-    fn take_ack(&mut self, message: &Received<'_>) -> Result<(), DropReason> {
-        self.check_server(message)?;
-        let lease = lease::read(message, &self.config, &mut self.budget)?;
-        let asked = match (self.state, &self.held, self.offer) {
-            (State::Requesting, _, Some((address, _))) => Some(address),
-            (_, Some(held), _) => Some(held.lease.address),
-            _ => self.config.remembered,
-        };
-        // An address that was not asked for has not been looked for on the link.
-        if asked != Some(lease.address) {
-            return Err(DropReason::DhcpUnusable);
-        }
-        self.hold(lease);
-        Ok(())
-    }
-
-    /// Count the lease from the first request that it may answer.
-    fn hold(&mut self, lease: Lease) {
-        let acquired = self.held.as_ref().is_some_and(|held| held.acquired);
-        // RFC 2131 4.4.1-g: from when the request was sent. A retransmitted request has the
-        // transaction id of the first, so time counts from the first: too early harms nobody.
-        let from = self.exchange.first_at;
-        let infinite = lease.valid.is_none();
-        let at = |span: Duration| if infinite { Instant::NEVER } else { from + span };
-        // RFC 2131 4.4.5-a: some randomness, towards the earlier.
-        let renew = lease.renew.saturating_sub(self.random.span(lease.renew.div(32)));
-        let gap = lease.rebind.saturating_sub(lease.renew);
-        let rebind = lease.rebind.saturating_sub(self.random.span(gap.div(32)));
-        let (renew_at, rebind_at) = (at(renew), at(rebind));
-        let expires_at = lease.valid.map_or(Instant::NEVER, at);
-        let (address, announced) = (lease.address, Box::new(lease.clone()));
-        self.held = Some(Held { lease, acquired, renew_at, rebind_at, expires_at });
-        self.offer = None;
-        if acquired {
-            self.failures = 0;
-            self.state = State::Bound;
-            self.actions.push_back(Action::Renewed(announced));
-        } else {
-            self.state = State::Probing;
-            self.actions.push_back(Action::Probe(address));
-        }
-    }
-
-    fn take_nak(&mut self, now: Instant, message: &Received<'_>) -> Result<(), DropReason> {
-        self.check_server(message)?;
-        if let Some(held) = self.held.take() {
-            self.lose(&held, LossReason::Refused);
-        }
-        // RFC 2131 3.1-f. Servers that offer and refuse in turn are asked ever more slowly.
-        self.config.remembered = None;
-        self.restart(now);
-        self.failures = self.failures.saturating_add(1);
-        Ok(())
-    }
-
-    /// RFC 2131 3.1-c: once a server is chosen, others are not listened to.
-    fn check_server(&self, message: &Received<'_>) -> Result<(), DropReason> {
-        let server = message.options.address(code::SERVER_ID).ok_or(DropReason::DhcpUnusable)?;
-        let chosen = match (self.state, &self.held, self.offer) {
-            (State::Requesting, _, Some((_, server))) => Some(server),
-            (State::Renewing, Some(held), _) => Some(held.lease.server),
-            _ => None,
-        };
-        match chosen.is_none_or(|chosen| chosen == server) {
-            true => Ok(()),
-            false => Err(DropReason::DhcpOtherServer),
-        }
     }
 
     fn lose(&mut self, held: &Held, reason: LossReason) {

@@ -1,7 +1,9 @@
-//! The RIB: all routes, by prefix, and which of them the FIB has.
+//! The RIB: all routes, by prefix, and which of them the FIB has (`change`).
 //!
 //! Called by: as `route.rs`. One thread owns it. A change costs as much as the prefix and those
 //! around it do, not as much as there are routes; what goes by a predicate looks at all of them.
+
+mod change;
 
 use core::cmp::Reverse;
 use core::net::IpAddr;
@@ -10,14 +12,14 @@ use std::sync::Arc;
 
 use base::{Cidr, Instant};
 
-use super::fib::{Fib, Root, Target, Writer};
-use super::group::{GroupIndex, Path};
+use super::fib::{Fib, Target, Writer};
+use super::group::GroupIndex;
 use super::restricted::{Index, Levels, Restricted};
 use super::rule::Rules;
 use super::shared::key_of;
-use super::trie::{Prefix, SHORT, mask};
+use super::trie::{Prefix, mask};
 use super::view::View;
-use super::{GROUPS_MAX, PATHS_MAX, ROUTES_MAX, Route, RouteOrigin};
+use super::{GROUPS_MAX, ROUTES_MAX, Route, RouteOrigin};
 
 /// Length, version and table of prefixes: longest first, as a lookup would have them.
 pub(super) type Level = (Reverse<u8>, IsV6, u32);
@@ -265,121 +267,6 @@ impl Routes {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    fn count(&mut self, route: &Route) {
-        self.len += 1;
-        self.restricted += usize::from(route.restrictions() != 0);
-        self.by_origin[route.origin as usize] += 1;
-        if route.expires != Instant::NEVER {
-            *self.expiries.entry(route.expires).or_default() += 1;
-        }
-    }
-
-    fn uncount(&mut self, route: &Route) {
-        self.len -= 1;
-        self.restricted -= usize::from(route.restrictions() != 0);
-        self.by_origin[route.origin as usize] -= 1;
-        if let Some(count) = self.expiries.get_mut(&route.expires) {
-            *count -= 1;
-            if *count == 0 {
-                self.expiries.remove(&route.expires);
-            }
-        }
-    }
-
-    /// Change the routes of one prefix, and the FIB accordingly.
-    fn change(&mut self, target: Target, change: impl FnOnce(&mut Vec<Route>)) {
-        let Target { table, is_v6, prefix } = target;
-        let level = self.levels.entry(level(&target)).or_default();
-        let known = level.entry(prefix.key).or_default();
-        change(&mut known.routes);
-        let old = known.group;
-        let is_new = old == GroupIndex::NONE;
-        let group = self.fib.group(&paths(&known.routes, &self.down), old);
-        if is_new {
-            known.wide = prefix.len > SHORT && self.fib.is_wide(table, is_v6);
-            known.narrow = !known.wide;
-        }
-        known.group = group;
-        let (is_wide, is_narrow) = (known.wide, known.narrow);
-        if group == GroupIndex::NONE {
-            (known.wide, known.narrow) = (false, false);
-            self.take_out(target, old, (is_wide, is_narrow));
-        } else if group != old {
-            for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
-                if is_in {
-                    self.fib.insert(target, root, group);
-                }
-            }
-        }
-        if old != GroupIndex::NONE {
-            self.fib.release(old);
-        }
-        if is_new && group != GroupIndex::NONE {
-            self.widen_if_many(table, is_v6);
-        }
-        self.note_restricted(&target);
-        self.fib.reclaim();
-    }
-
-    /// The last route to a prefix is gone, or the last link that one leads by is down.
-    fn take_out(&mut self, target: Target, old: GroupIndex, (is_wide, is_narrow): (bool, bool)) {
-        let Target { table, is_v6, prefix } = target;
-        if let Some(of_length) = self.levels.get_mut(&level(&target)) {
-            if of_length.get(&prefix.key).is_some_and(|known| known.routes.is_empty()) {
-                of_length.remove(&prefix.key);
-            }
-            if of_length.is_empty() {
-                self.levels.remove(&level(&target));
-            }
-        }
-        let count = self.prefixes.entry((is_v6, table)).or_default();
-        if old == GroupIndex::NONE {
-            return;
-        }
-        *count -= 1;
-        for (is_in, root) in [(is_wide, Root::Wide), (is_narrow, Root::Narrow)] {
-            if is_in {
-                let around = self.around(target, root);
-                self.fib.remove(target, root, old, around);
-            }
-        }
-    }
-
-    /// The longest prefix around another that the array has: its length and group.
-    fn around(&self, target: Target, root: Root) -> Option<(u8, GroupIndex)> {
-        let Target { table, is_v6, prefix } = target;
-        let shorter = (Reverse(prefix.len.checked_sub(1)?), false, 0)..;
-        let levels =
-            self.levels.range(shorter).filter(|((_, v6, t), _)| (*v6, *t) == (is_v6, table));
-        for ((Reverse(len), _, _), level) in levels {
-            let known = level.get(&(prefix.key & mask(*len)));
-            let is_in = |known: &&Known| if root == Root::Wide { known.wide } else { known.narrow };
-            if let Some(known) = known.filter(is_in) {
-                return Some((*len, known.group));
-            }
-        }
-        None
-    }
-
-    /// A prefix came to a table, which gets the array of 24 bits if it has many now.
-    fn widen_if_many(&mut self, table: u32, is_v6: bool) {
-        let count = self.prefixes.entry((is_v6, table)).or_default();
-        *count += 1;
-        if !Writer::should_widen(table, *count) || self.fib.is_wide(table, is_v6) {
-            return;
-        }
-        let of_table = |key: &Level| key.1 == is_v6 && key.2 == table && key.0.0 > SHORT;
-        let levels = self.levels.iter_mut().filter(|(key, _)| of_table(key));
-        let prefixes = levels.flat_map(|(key, level)| {
-            let used = level.iter_mut().filter(|(_, known)| known.group != GroupIndex::NONE);
-            used.map(|(&bits, known)| {
-                known.wide = true;
-                (Prefix { key: bits, len: key.0.0 }, known.group)
-            })
-        });
-        self.fib.widen(table, is_v6, prefixes);
-    }
 }
 
 /// Add a route to those of its prefix, in the place of the one that it replaces.
@@ -393,20 +280,4 @@ fn put(routes: &mut Vec<Route>, route: Route) {
     }
     let at = routes.partition_point(|r| r.metric <= route.metric);
     routes.insert(at, route);
-}
-
-/// Where packets go by the routes of one prefix.
-fn paths(routes: &[Route], down: &BTreeSet<u16>) -> Vec<(Path, u8)> {
-    let usable = routes.iter().filter(|route| !down.contains(&route.port));
-    let Some(best) = usable.clone().next() else { return Vec::new() };
-    let path = |route: &Route, weight| {
-        let Route { port, via, mtu, .. } = *route;
-        (Path { port, via, mtu, restrictions: route.restrictions() }, weight)
-    };
-    if best.weight.is_none() {
-        return vec![path(best, 1)];
-    }
-    let equal = usable.take_while(|route| route.metric == best.metric);
-    let shared = equal.filter_map(|route| Some(path(route, route.weight?.get())));
-    shared.take(PATHS_MAX).collect()
 }

@@ -2,6 +2,8 @@
 //! name. RFC 1812 sections 4.3, 5.2 and 5.3.
 
 mod neighbours;
+mod offloads_and_tags;
+mod redirects;
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -10,7 +12,7 @@ use device::{Burst, Device, mem};
 use inet::icmp::{ErrorKind, Message, Unreachable};
 use inet::ip_input::{ipv4_any, ipv6_any};
 use inet::ip_output::Fields;
-use mbuf::{Flags, Pool};
+use mbuf::Pool;
 use wire::ether;
 
 use crate::{PortConfig, PortId, Stack, StackConfig};
@@ -345,158 +347,4 @@ fn any_address_of_a_router_answers_at_any_port() {
         assert_eq!((ip.src().to_string(), back[0][34]), (to.to_owned(), 0));
     }
     assert_eq!(router.stack.counters().of(Counter::Forwarded), 0);
-}
-
-/// What a device would have finished is finished here, and super-segments are not passed on.
-#[test]
-fn offloads_of_the_sender_do_not_leak_onto_the_next_link() {
-    let mut router = Router::new(1_500);
-    let mut datagram = frame(A, B, 9, &[0, 1, 0, 2, 0, 12, 9, 9, 1, 2, 3, 4]);
-    datagram[23] = 17;
-    super::craft::number(&mut datagram, 1);
-    let mut m = router.pool.copy_of(&datagram).expect("room");
-    m.set(Flags::CSUM_PARTIAL);
-    router.offer(m);
-    let [_, out] = router.sent(NOW);
-    let (ip, _) = ipv4_any(&out[0][14..]).expect("sound");
-    let sum = wire::checksum::Ladder::Word64.sum(&out[0][34..]);
-    assert!(ip.with_pseudo_header(sum).is_whole());
-    let mut m = router.pool.copy_of(&datagram).expect("room");
-    m.set_segment_size(4);
-    router.offer(m);
-    assert!(router.sent(NOW).iter().all(Vec::is_empty));
-    assert_eq!(router.drops(DropReason::IpSuperSegment), 1);
-}
-
-/// A router tells a host of a better first hop on the host's own link, and passes the packet on.
-/// RFC 1812 5.2.7.2-a, 5.2.7.2-b.
-#[test]
-fn a_host_is_redirected_to_a_better_first_hop() {
-    let beyond = |dst: &str| dst.parse().expect("a network");
-    for in_bursts in [true, false] {
-        let mut router = Router::new(1_500);
-        router.stack.set_switch(base::Switch::ForwardBurst, in_bursts);
-        let gateway = ip("192.0.2.7");
-        let far_mac = MacAddr([2, 0, 0, 0, 1, 7]);
-        router.stack.add_neighbour(PortId(0), gateway, far_mac);
-        router.stack.add_route(inet::Route::new(beyond("203.0.113.0/24"), Some(gateway), 0));
-        for round in 0..3 {
-            let [back, out] = router.exchange(&frame(A, "203.0.113.5", 9, b"hello"));
-            assert!(out.is_empty() && back.len() == 2, "round {round}");
-            assert_eq!(link(&back[0]), (MACS[0], HOSTS[0]));
-            let (header, _) = ipv4_any(&back[0][14..]).expect("sound");
-            assert_eq!(
-                (header.src().to_string(), header.dst().to_string()),
-                ("192.0.2.1".into(), A.into())
-            );
-            let message = inet::icmp::icmp_input(&header, &back[0][34..]);
-            assert_eq!(message, Ok(Message::Redirect { gateway }));
-            // For the host, with the packet as it came.
-            assert_eq!(back[0][35], 1);
-            assert_eq!(back[0][42..], frame(A, "203.0.113.5", 9, b"hello")[14..]);
-            assert_eq!(link(&back[1]), (MACS[0], far_mac));
-            assert_eq!(back[1][22], 8);
-        }
-        assert_eq!(router.stack.counters().of(Counter::RedirectsOut), 3);
-        // Its source is on no network of ours there, or the packet is an error, or nobody wants it.
-        let mut about_error = frame(A, "203.0.113.5", 9, &[3, 1, 0, 0, 0, 0, 0, 0]);
-        about_error[23] = 1;
-        super::craft::number(&mut about_error, 1);
-        for bytes in [frame("203.0.113.200", "203.0.113.5", 9, b"x"), about_error] {
-            let [back, out] = router.exchange(&bytes);
-            assert!(out.is_empty() && back.len() == 1);
-        }
-        router.stack.set_redirects(false);
-        let [back, _] = router.exchange(&frame(A, "203.0.113.5", 9, b"hello"));
-        assert_eq!(back.len(), 1);
-        assert_eq!(router.stack.counters().of(Counter::RedirectsOut), 3);
-        let most = router.stack.budget().of(base::Limit::IcmpErrorsPerDestination);
-        router.stack.set_redirects(true);
-        for _ in 0..most + 20 {
-            router.exchange(&frame(A, "203.0.113.5", 9, b"hello"));
-        }
-        assert_eq!(router.stack.counters().of(Counter::RedirectsOut), most as u64);
-    }
-}
-
-/// RFC 4861 8.2-a, 8.2-b.
-#[test]
-fn an_ipv6_host_is_redirected_by_a_link_local_address() {
-    let dst = "2001:db8:9::5";
-    let route = |gateway: &str| {
-        inet::Route::new("2001:db8:9::/48".parse().expect("a network"), Some(ip(gateway)), 0)
-    };
-    let far_mac = MacAddr([2, 0, 0, 0, 1, 7]);
-    let mut router = Router::new(1_500);
-    for gateway in ["fe80::7", "2001:db8:1::7"] {
-        router.stack.add_neighbour(PortId(0), ip(gateway), far_mac);
-    }
-    router.stack.add_route(route("fe80::7"));
-    // Without a link-local address of ours there is nothing to be known by.
-    let [back, _] = router.exchange(&frame(A6, dst, 9, b"hello"));
-    assert_eq!(back.len(), 1);
-    let ours = crate::Address::fixed("fe80::1/64".parse().expect("an address"));
-    router.stack.add_address(PortId(0), ours).expect("room");
-    let [back, out] = router.exchange(&frame(A6, dst, 9, b"hello"));
-    assert!(out.is_empty() && back.len() == 2);
-    assert_eq!(link(&back[0]), (MACS[0], HOSTS[0]));
-    let (header, _) = ipv6_any(&back[0][14..]).expect("sound");
-    assert_eq!((header.src().to_string(), header.dst().to_string()), ("fe80::1".into(), A6.into()));
-    let IpAddr::V6(src) = header.src() else { panic!("IPv6") };
-    let redirect = inet::redirect::redirect_input(&back[0][54..], src, header.ttl).expect("sound");
-    assert_eq!(
-        (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination)),
-        (ip("fe80::7"), ip(dst))
-    );
-    assert_eq!(redirect.link_addr, Some(far_mac));
-    assert_eq!(link(&back[1]), (MACS[0], far_mac));
-    // A router that is known by a global address alone cannot be named; a host can.
-    router.stack.add_route(route("2001:db8:1::7"));
-    assert_eq!(router.exchange(&frame(A6, dst, 9, b"hello"))[0].len(), 1);
-    router.stack.add_neighbour(PortId(0), ip("2001:db8:1::8"), far_mac);
-    assert_eq!(router.exchange(&frame(A6, "2001:db8:1::8", 9, b"hello"))[0].len(), 2);
-}
-
-/// A router on a stick: two VLANs of one trunk, and no redirect between them.
-#[test]
-fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
-    for in_bursts in [true, false] {
-        let config = StackConfig { solicited_node_reports: false, ..StackConfig::new([5, 6]) };
-        let mut stack = Stack::new(config);
-        stack.set_switch(base::Switch::ForwardBurst, in_bursts);
-        let (near, mut wire) = mem::pair(&mem::Config::default());
-        let ids = [device::vlan::Id::Vlan(5), device::vlan::Id::Vlan(6)];
-        let ports = device::vlan::split(Box::new(near), device::vlan::TAG, &ids).expect("Ethernet");
-        for (n, port) in ports.into_iter().enumerate() {
-            let network = ["192.0.2.1/24", "198.51.100.1/24"][n].parse().expect("a network");
-            stack.add_port(Box::new(port), PortConfig { mac: MACS[n], addresses: vec![network] });
-        }
-        stack.add_neighbour(PortId(1), ip(B), HOSTS[1]);
-        stack.set_forwarding(true);
-        let mut pool = Pool::new(1 << 20);
-        let mut tagged = frame(A, B, 9, b"hello");
-        // Priority 5.
-        tagged.splice(12..12, [0x81, 0, 0xa0, 5]);
-        for round in 0..3 {
-            let mut burst = Burst::new();
-            for _ in 0..4 {
-                burst.push(pool.copy_of(&tagged).expect("room"));
-            }
-            wire.tx_burst(&mut pool, &mut burst);
-            stack.poll(NOW);
-            wire.rx_burst(&mut pool, &mut burst);
-            assert_eq!(burst.len(), 4, "round {round}");
-            for m in burst.drain(..) {
-                assert_eq!(m.as_slice()[..12], [HOSTS[1].0, MACS[1].0].concat());
-                assert_eq!(m.as_slice()[12..18], [0x81, 0, 0xa0, 6, 8, 0]);
-                assert_eq!(m.as_slice()[26], 8);
-            }
-        }
-        let forwarded = [0, 1].map(|n| stack.forwarded(PortId(n)).expect("a port"));
-        let counts = forwarded.map(|f| (f.packets_in, f.packets_out));
-        assert_eq!(counts, [(12, 0), (0, 12)]);
-        let in_bursts = if in_bursts { 8..12 } else { 0..1 };
-        assert!(in_bursts.contains(&stack.counters().of(Counter::ForwardedInBursts)));
-        assert_eq!(stack.drops().total(), 0);
-    }
 }

@@ -3,17 +3,17 @@
 //!
 //! Called by: `sockets.rs`, which knows whose socket it is.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use wirespeed::tcp::{Config, State};
 use wirespeed::{
-    CallError, ConnectError, ListenConfig, ListenError, Owner, Stack, TcpHandle, UdpError,
+    CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, Owner, PingHandle, Stack,
+    TcpHandle, UdpError, UdpHandle,
 };
 
-use super::{BATCH, Done, Handle};
 use crate::ping::trouble;
 use crate::running::{Call, Kind, Refusal};
 
@@ -25,6 +25,21 @@ const STREAM_BYTES: usize = 256 << 10;
 const FIRST_FREE_PORT: u16 = 1024;
 /// Connections that wait until a client takes them.
 const BACKLOG: usize = 8;
+
+/// The most datagrams, echoes or connections in an answer.
+pub(super) const BATCH: usize = 8;
+
+/// What a call answers.
+pub(super) type Done = Result<Value, (Refusal, String)>;
+
+/// What a number of a client stands for; of echoes and datagrams, with the peer.
+#[derive(Clone, Copy)]
+pub(super) enum Handle {
+    Ping(PingHandle, IpAddr),
+    Udp(UdpHandle, Option<SocketAddr>),
+    Tcp(TcpHandle),
+    Listener(ListenerHandle),
+}
 
 /// How long the answer to a call may wait: nothing came.
 pub(super) fn later(call: &Call, body: &Value) -> Option<u32> {

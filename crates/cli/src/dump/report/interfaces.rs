@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::dump::run::interface::ANY;
+use crate::dump::run::source::ANY;
 use crate::{Outcome, output};
 
 const TABLE: &str = "/sys/class/net";

@@ -9,8 +9,8 @@ use dissect::{Frame, Printer};
 
 use super::stamp::Stamps;
 use crate::dump::args::Args;
-use crate::dump::run::interface::ANY;
 use crate::dump::run::packet::{Direction, Link, Packet};
+use crate::dump::run::source::ANY;
 use crate::dump::run::write::Port;
 
 /// Prints packets.

@@ -19,8 +19,8 @@ use pcap_file::pcapng::PcapNgReader;
 
 use super::packet::{Link, Packet};
 use super::sections::{Bytes, Sections};
+use super::source::{Next, Source};
 use super::write::{Counted, Port};
-use super::{Next, Source};
 use crate::output::what_to_do_to_read;
 
 /// Packets in a row that the filter may reject before Ctrl-C is checked.

@@ -6,12 +6,9 @@ use anyhow::Result;
 use bpf::Filter;
 use wirespeed::LinkKind;
 
-use super::Source;
+use super::source::Source;
 
-/// The name that stands for all interfaces.
-pub(in crate::dump) const ANY: &str = "any";
-
-/// Packets of an interface, or of [`ANY`]; `make` compiles the filter.
+/// Packets of an interface, or of [`super::source::ANY`]; `make` compiles the filter.
 pub(crate) fn open(
     name: &str,
     make: impl Fn(LinkKind) -> Result<Filter>,

@@ -15,8 +15,9 @@ use wirespeed::LinkKind;
 use super::packet::{Direction, Packet};
 use super::pause::Pause;
 use super::queue::Queue;
+use super::source::{Next, Source};
 use super::write::{Counted, Port};
-use super::{Next, Source, now_ns};
+use crate::clock::now_ns;
 use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, has_ended};
 use crate::{Usage, output};
 

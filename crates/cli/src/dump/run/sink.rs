@@ -7,8 +7,9 @@ use std::io::IsTerminal;
 use anyhow::Result;
 
 use super::packet::Packet;
+use super::source::Source;
 use super::write::{Counted, Port, Writer};
-use super::{Source, now_ns};
+use crate::clock::now_ns;
 use crate::dump::args::Args;
 use crate::dump::report::Lines;
 use crate::output;

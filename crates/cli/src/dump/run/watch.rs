@@ -17,10 +17,9 @@ use wire::checksum::Ladder;
 use wirespeed::LinkKind;
 use wirespeed::device::packet::{PacketError, Seen, Watch};
 
-use super::interface::ANY;
 use super::packet::{Direction, Packet};
+use super::source::{ANY, Next, Source};
 use super::write::{Counted, Port};
-use super::{Next, Source};
 use crate::output;
 
 /// Longest wait, so that Ctrl-C is noticed.

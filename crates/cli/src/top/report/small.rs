@@ -11,7 +11,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::super::run::Interval;
 use super::super::view::View;
-use super::{connections, drops, fitted, known, ports, rtt, short, talker_cells};
+use super::cells::{connections, drops, fitted, known, ports, rtt, short, talker_cells};
 
 /// Maximum lines of tables, heads included; connections get the rest.
 const PORTS: u16 = 3;

@@ -1,4 +1,7 @@
+use super::cells::talker_rows;
 use super::*;
+use crate::top::traffic::Traffic;
+use crate::top::view::Order;
 
 #[test]
 fn what_is_cut_off_says_so() {

@@ -5,7 +5,7 @@
 //! `gbit_per_cpu_s` are based on the CPU time of both ends together, `gbit_per_s` on the time of
 //! the transfer, without files and hashes.
 
-mod json;
+pub(in crate::ttcp) mod json;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,8 +20,6 @@ use super::super::progress::Interval;
 use super::super::udp::Used;
 use super::{lengths, ratio, round_trip};
 use crate::clock::Lap;
-
-pub(in crate::ttcp) use json::json;
 
 /// CPU time of each end in seconds.
 #[derive(Clone, Copy, Debug)]

@@ -119,7 +119,7 @@ fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
 }
 
 /// The JSON document, with a line end.
-pub(in crate::ttcp) fn json(plan: &Plan, m: &Measured) -> Result<String> {
+pub(in crate::ttcp) fn document(plan: &Plan, m: &Measured) -> Result<String> {
     let datagrams = m.udp.map(|used| Datagrams {
         sent: m.writes,
         received: m.reads,

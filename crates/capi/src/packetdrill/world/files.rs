@@ -1,0 +1,61 @@
+//! The open files of a script: numbers of real descriptors, and what is behind them.
+//!
+//! Called by: `entry/`, and calls that make or look up a socket.
+
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+use super::{State, Wait};
+use crate::packetdrill::Call;
+use crate::packetdrill::file::{File, Socket};
+
+/// Maximum open files of a script.
+const FILES_MAX: usize = 4096;
+
+impl State {
+    /// Add a file under the number of a descriptor made for it.
+    pub(in crate::packetdrill) fn add(&mut self, file: File) -> Call<RawFd> {
+        if self.files.len() >= FILES_MAX {
+            return Err(Errno::MFILE);
+        }
+        let fd = eventfd(0, EventfdFlags::CLOEXEC)?.into_raw_fd();
+        // Packetdrill may have closed an older descriptor of this number itself; then this replaces
+        // it.
+        self.files.insert(fd, file);
+        Ok(fd)
+    }
+
+    /// Remove a file and close its descriptor.
+    #[allow(unsafe_code)]
+    pub(in crate::packetdrill) fn remove(&mut self, fd: RawFd) -> Call<File> {
+        let file = self.files.remove(&fd).ok_or(Errno::BADF)?;
+        // SAFETY: the table holds numbers of descriptors that `add` made and nobody else owns; the
+        // number was taken out of the table, so it is closed once.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(file)
+    }
+
+    /// Whether a call on this socket waits.
+    pub(in crate::packetdrill) fn wait_mode(&self, fd: RawFd, flags: i32) -> Wait {
+        let nonblocking = match self.files.get(&fd) {
+            Some(File::Socket(socket)) => socket.nonblocking,
+            _ => true,
+        };
+        if nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
+            Wait::No
+        } else {
+            Wait::Forever
+        }
+    }
+
+    /// The socket behind a descriptor.
+    pub(in crate::packetdrill) fn socket(&mut self, fd: RawFd) -> Call<&mut Socket> {
+        match self.files.get_mut(&fd) {
+            Some(File::Socket(socket)) => Ok(socket),
+            Some(_) => Err(Errno::NOTSOCK),
+            None => Err(Errno::BADF),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A TCP socket before it is opened: its settings, and how it connects or listens with them.
+//!
+//! Called by: programs, `fast_open`, `shards`. Sizes and times are checked in `values`.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+
+use base::Owner;
+use stack::{FastOpenConfig, IpSettings, ListenConfig};
+use tcp::Config;
+
+use super::values::{
+    ECN, TcpKeepalive, fixed_receive, fixed_send, keepalive_into, valid_tos, valid_ttl,
+};
+use crate::inner::Inner;
+use crate::{Net, TcpListener, TcpStream};
+
+/// Settings for a connection or a listener, before it is made.
+#[derive(Clone)]
+pub struct TcpSocket {
+    net: Net,
+    local: Option<SocketAddr>,
+    config: Config,
+    owner: Option<Owner>,
+    ip: IpSettings,
+    reuse_address: bool,
+    pub(crate) fast_open: FastOpenConfig,
+}
+
+impl TcpSocket {
+    /// The stack's defaults.
+    pub fn new(net: &Net) -> TcpSocket {
+        TcpSocket {
+            net: net.clone(),
+            local: None,
+            config: Config::default(),
+            owner: None,
+            ip: IpSettings::default(),
+            reuse_address: true,
+            fast_open: FastOpenConfig::default(),
+        }
+    }
+
+    /// All TCP settings, as the stack has them.
+    pub fn config_mut(&mut self) -> &mut Config {
+        &mut self.config
+    }
+
+    /// See [`TcpStream::set_nodelay`].
+    pub fn set_nodelay(&mut self, on: bool) -> &mut TcpSocket {
+        self.config.no_delay = on;
+        self
+    }
+
+    /// See [`TcpStream::set_tcp_keepalive`].
+    pub fn set_tcp_keepalive(&mut self, keepalive: &TcpKeepalive) -> &mut TcpSocket {
+        keepalive_into(&mut self.config, keepalive);
+        self
+    }
+
+    /// See [`TcpStream::set_tcp_user_timeout`]; it applies to connect as well.
+    pub fn set_tcp_user_timeout(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
+        self.config.user_timeout = timeout.map(Into::into);
+        self
+    }
+
+    /// Send the User Timeout Option (RFC 5482) in the SYN with this time, and use the longer of it
+    /// and the peer's, between 100 s and one hour. `None`, the default, neither sends nor obeys the
+    /// option. A user timeout that was set explicitly takes precedence.
+    pub fn set_user_timeout_option(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
+        self.config.user_timeout_option = timeout.map(Into::into);
+        self
+    }
+
+    /// Size of the receive buffer in bytes, which is the largest window offered; turns its tuning
+    /// off.
+    pub fn set_recv_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
+        fixed_receive(&mut self.config, size);
+        self
+    }
+
+    /// Size of the send buffer in bytes; turns its tuning off.
+    pub fn set_send_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
+        fixed_send(&mut self.config, size);
+        self
+    }
+
+    /// See [`TcpStream::set_ttl`]; applies from the SYN on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
+    pub fn set_ttl(&mut self, ttl: u32) -> io::Result<&mut TcpSocket> {
+        self.ip.ttl = valid_ttl(ttl)?;
+        Ok(self)
+    }
+
+    /// See [`TcpStream::set_tos`]; applies from the SYN on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] above 255.
+    pub fn set_tos(&mut self, tos: u32) -> io::Result<&mut TcpSocket> {
+        self.ip.tos = valid_tos(tos)? & !ECN;
+        Ok(self)
+    }
+
+    /// May `listen` use a port that has connections, open or in TIME-WAIT (SO_REUSEADDR)? On by
+    /// default, as in `std` on Unix. Two listeners never share the same address and port. With
+    /// `true`, one may listen on a specific address and another on the unspecified one; a
+    /// connection goes to the more specific listener.
+    pub fn set_reuseaddr(&mut self, on: bool) -> &mut TcpSocket {
+        self.reuse_address = on;
+        self
+    }
+
+    /// The user and groups that the socket belongs to; routes may be restricted to groups.
+    pub fn set_owner(&mut self, owner: Owner) -> &mut TcpSocket {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// Set the local address. `connect` or `listen` reports whether it is available.
+    pub fn bind(&mut self, local: SocketAddr) -> &mut TcpSocket {
+        self.local = Some(local);
+        self
+    }
+
+    pub(crate) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// The same settings at another shard.
+    pub(crate) fn at(&self, net: &Net) -> TcpSocket {
+        TcpSocket { net: net.clone(), ..self.clone() }
+    }
+
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+
+    /// The owner of its connections.
+    pub(crate) fn owner_of(&self, inner: &Inner) -> Owner {
+        self.owner.clone().unwrap_or_else(|| inner.owner.clone())
+    }
+
+    /// Local address, TCP settings and IP settings.
+    pub(crate) fn ends(&self) -> (Option<SocketAddr>, &Config, IpSettings) {
+        (self.local, &self.config, self.ip)
+    }
+
+    /// Send a SYN and return the stream, which is not connected yet.
+    pub(crate) fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
+        let handle = {
+            let mut call = self.net.shared().call()?;
+            let owner = self.owner_of(&call);
+            call.connect(remote, self.local, &self.config, owner, self.ip)?
+        };
+        Ok(TcpStream::new(self.net.clone(), handle))
+    }
+
+    /// Connect. Dropping the future ends the attempt.
+    ///
+    /// # Errors
+    /// As `std::net::TcpStream::connect`.
+    pub async fn connect(&self, remote: SocketAddr) -> io::Result<TcpStream> {
+        let stream = self.start(remote)?;
+        stream.connected().await?;
+        Ok(stream)
+    }
+
+    /// Listen at the bound address; port 0 stands for any free port.
+    ///
+    /// # Errors
+    /// As `std::net::TcpListener::bind`; [`io::ErrorKind::InvalidInput`] without `bind`.
+    pub fn listen(&self, backlog: usize) -> io::Result<TcpListener> {
+        let local = self.local.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "bind an address before listening")
+        })?;
+        let mut call = self.net.shared().call()?;
+        let owner = self.owner_of(&call);
+        let (tcp, ip) = (self.config, self.ip);
+        let fast_open = self.fast_open;
+        let config = ListenConfig { backlog, inspect: false, tcp, owner, ip, fast_open };
+        let (handle, local) = call.listen(local, config, self.reuse_address)?;
+        drop(call);
+        Ok(TcpListener::new(self.net.clone(), handle, local))
+    }
+}

@@ -1,0 +1,61 @@
+//! What an end of a connection is told to do: a list of writes, a list of reads, and how it ends.
+//!
+//! Called by: `scripts`, `scenario`, tests. `app.rs` does it.
+
+use base::Duration;
+
+/// A step of an end's writing half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// This many bytes, as fast as they are taken.
+    Bytes(u64),
+    /// Wait until the handshake is done, like a program with a blocking `connect`.
+    AwaitOpen,
+    /// Wait until this many bytes have been read in all.
+    AwaitRead(u64),
+    /// Do nothing for this long.
+    Sleep(Duration),
+    /// Close this half: a FIN follows.
+    Finish,
+}
+
+/// A step of an end's reading half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// This many bytes.
+    Bytes(u64),
+    /// Read nothing for this long.
+    Stop(Duration),
+    /// Until the peer has closed its half.
+    ToEnd,
+}
+
+/// What an end does once both lists are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Close the socket; queued bytes are still sent.
+    Close,
+    /// Reset the connection.
+    Abort,
+}
+
+/// What one end of a connection does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// What it writes.
+    pub writes: Vec<Write>,
+    /// What it reads.
+    pub reads: Vec<Read>,
+    /// How it ends.
+    pub finish: Finish,
+}
+
+impl Script {
+    /// Does it close its half, read the peer's to its end, and only then close the socket? If both
+    /// ends do, every byte has to arrive.
+    pub fn is_graceful(&self) -> bool {
+        self.writes.last() == Some(&Write::Finish)
+            && self.reads.last() == Some(&Read::ToEnd)
+            && self.finish == Finish::Close
+    }
+}

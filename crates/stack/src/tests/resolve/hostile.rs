@@ -1,0 +1,114 @@
+//! Floods and lies about neighbours: state, questions and answers stay within their limits.
+
+use base::Limit;
+
+use super::*;
+use crate::tests::craft::{self, Rng};
+
+/// Requests and solicitations from random addresses, and packets that draw answers to random hosts:
+/// the table, the pending queues and the sent packets stay within their limits.
+#[test]
+fn floods_are_bounded() {
+    let mut config = of(IpVersion::V4);
+    config.stack.budget.set(Limit::Neighbours, 64);
+    config.stack.budget.set(Limit::NeighbourQueueTotal, 20);
+    config.stack.budget.set(Limit::SolicitationsPerSecond, 30);
+    config.stack.budget.set(Limit::AdvertisementsPerSecond, 40);
+    let mut bench = Bench::among_strangers(&config);
+    let mut rng = Rng(1);
+    let (mut questions, mut answers) = (0, 0);
+    for n in 0..2_000 {
+        let host = Ipv4Addr::new(192, 0, 2, 3 + rng.below(250) as u8);
+        let frame = if n % 2 == 0 {
+            arp_frame(Operation::Request, (pair::mac(2), host), v4(bench.ours))
+        } else {
+            // A stray ACK, which draws a RST to an address that has to be resolved.
+            let stray = craft::Tcp {
+                ports: (n as u16, 80),
+                seq: base::SeqNumber(1),
+                ack: base::SeqNumber(1),
+                flags: wire::tcp::Flags::ACK,
+                window: 100,
+                urgent: 0,
+                options: Vec::new(),
+                payload: Vec::new(),
+            };
+            let bytes = stray.bytes(host.into(), bench.ours);
+            craft::frame_between(host.into(), bench.ours, wire::ipv4::TCP, &bytes)
+        };
+        for sent in bench.exchange(&frame, NOW) {
+            match arp_of(&sent).map(|header| header.operation) {
+                Some(Operation::Request) => questions += 1,
+                Some(Operation::Reply) => answers += 1,
+                None => {}
+            }
+        }
+        assert!(bench.stack.neighbours.len() <= 64);
+        assert!(bench.stack.neighbours.pending() <= 20);
+    }
+    assert!(questions <= 30 && answers <= 40, "{questions}, {answers}");
+    assert!(bench.stack.budget().hits(Limit::Neighbours) > 0);
+    // Later every solicitation has failed, and no state is left.
+    (0..40).for_each(|n| drop(bench.poll(after(n * 250))));
+    assert_eq!(bench.stack.neighbours.pending(), 0);
+    assert_eq!(bench.stack.pool().outstanding(), 0);
+}
+
+/// RFC 826 2-e.
+#[test]
+fn no_entry_is_made_from_an_unsolicited_reply() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let (ours, other) = (v4(bench.ours), Ipv4Addr::new(192, 0, 2, 77));
+    for frame in [
+        arp_frame(Operation::Reply, (pair::mac(9), other), ours),
+        arp_frame(Operation::Reply, (pair::mac(9), other), other),
+        arp_frame(Operation::Reply, (pair::mac(9), other), Ipv4Addr::new(192, 0, 2, 78)),
+        arp_frame(Operation::Request, (pair::mac(9), other), other),
+        arp_frame(Operation::Request, (pair::mac(9), other), Ipv4Addr::new(192, 0, 2, 78)),
+    ] {
+        assert!(bench.exchange(&frame, NOW).is_empty());
+        assert_eq!(bench.stack.neighbours.len(), 0);
+    }
+    assert_eq!(bench.stack.drops().total(), 5);
+}
+
+/// A station that claims to be every host of the network, the first hop among them, and one that
+/// claims ten thousand link addresses: entries in use change once a second at most, the user's
+/// never, and the table stays within its limit.
+#[test]
+fn arp_spoof_and_cache_flood_are_bounded() {
+    let mut config = of(IpVersion::V4);
+    config.stack.budget.set(Limit::Neighbours, 32);
+    let mut bench = Bench::among_strangers(&config);
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let fixed = Ipv4Addr::new(192, 0, 2, 3);
+    bench.stack.add_neighbour(PORT, fixed.into(), pair::mac(3));
+    let peer = bench.theirs;
+    connect(&mut bench.stack, peer, NOW);
+    let reply = arp_frame(Operation::Reply, (pair::mac(2), theirs), ours);
+    bench.exchange(&reply, NOW);
+    let mac_of = |bench: &Bench, ip: Ipv4Addr| {
+        bench.stack.neighbours.rows().find(|row| row.ip == IpAddr::V4(ip)).and_then(|row| row.mac)
+    };
+    let (mut rng, mut changes, mut last) = (Rng(4), 0, mac_of(&bench, theirs));
+    for n in 0..10_000u64 {
+        let station = MacAddr([2, 1, 1, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
+        let near = Ipv4Addr::new(192, 0, 2, 4 + rng.below(200) as u8);
+        let any = Ipv4Addr::from_bits(rng.next() as u32);
+        let claimed = rng.pick(&[theirs, fixed, near, any]);
+        let operation = rng.pick(&[Operation::Request, Operation::Reply]);
+        let target = rng.pick(&[ours, claimed, theirs]);
+        let frame = arp_frame(operation, (station, claimed), target);
+        // Ten seconds for all of them.
+        bench.exchange(&frame, after(n));
+        assert!(bench.stack.neighbours.len() <= 32);
+        // An entry that was evicted and learnt anew may have changed, too.
+        let now = mac_of(&bench, theirs).or(last);
+        changes += u32::from(now != last);
+        last = now;
+    }
+    // Once a second, and once more for each eviction.
+    assert!((1..=15).contains(&changes), "{changes} changes in ten seconds");
+    assert_eq!(mac_of(&bench, fixed), Some(pair::mac(3)));
+    assert!(bench.stack.neighbours.pending() <= 3);
+}
