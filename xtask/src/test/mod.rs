@@ -1,5 +1,5 @@
-//! `cargo xtask test`: format, tidy, rfc, every test of the workspace, clippy, fuzz targets on their
-//! seeds, loom, interop.
+//! `cargo xtask test`: format, tidy, rfc, every test of the workspace, clippy, fuzz targets on
+//! their seeds, loom, interop.
 //!
 //! Called by: people and `.ci/run`. Each step prints its elapsed time; a failure does not stop the
 //! others, so that one run shows all failures.
