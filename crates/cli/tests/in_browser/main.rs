@@ -32,3 +32,12 @@ fn folder() -> PathBuf {
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     folder
 }
+
+/// A page in a window of that size.
+#[cfg(target_os = "linux")]
+fn opened(page: &str, width: u32, height: u32) -> testbed::Browser {
+    let mut browser = testbed::Browser::start();
+    browser.size(width, height);
+    browser.open(page);
+    browser
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Browser, Case, Need};
 
-use crate::folder;
+use crate::{folder, opened};
 
 pub(crate) const CASES: &[Case] = &[
     ("the_report_draws_every_plot_and_complains_of_nothing", &[Need::CHROMIUM], draws),
@@ -34,10 +34,7 @@ fn page() -> String {
 }
 
 fn open(width: u32, height: u32) -> Browser {
-    let mut browser = Browser::start();
-    browser.size(width, height);
-    browser.open(&page());
-    browser
+    opened(&page(), width, height)
 }
 
 fn number(value: &Value) -> f64 {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use testbed::{Browser, Case, Need};
 
 use crate::common::{code, run, stderr};
-use crate::folder;
 use crate::running::Running;
+use crate::{folder, opened};
 
 pub(crate) const CASES: &[Case] = &[
     ("the_page_of_a_capture_draws_its_graphs_under_its_policy", &[Need::CHROMIUM], draws),
@@ -32,10 +32,7 @@ fn page() -> String {
 }
 
 fn open(width: u32, height: u32) -> Browser {
-    let mut browser = Browser::start();
-    browser.size(width, height);
-    browser.open(&page());
-    browser
+    opened(&page(), width, height)
 }
 
 /// The least number of pixels that are drawn on, of all graphs.

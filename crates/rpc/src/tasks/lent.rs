@@ -7,8 +7,8 @@ use core::convert::Infallible;
 use core::future::Future;
 use std::io;
 
-use super::replies::Body;
 use super::spares::Spares;
+use crate::limits::BUFFER_UNIT;
 use crate::server::Bulk;
 
 /// A stream that lends the buffers that it sends.
@@ -62,6 +62,23 @@ impl Lent for Infallible {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         match *self {}
+    }
+}
+
+/// Where a reply lies.
+pub(super) enum Body<B> {
+    Bytes(Vec<u8>),
+    /// In buffers of the stream.
+    Lent(Vec<B>),
+}
+
+impl<B> Body<B> {
+    /// Is it one of which a connection should not hold many?
+    pub(super) fn is_long(&self) -> bool {
+        match self {
+            Body::Bytes(bytes) => bytes.len() >= BUFFER_UNIT,
+            Body::Lent(_) => true,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::lent::Lender;
+use super::lent::{Body, Lender};
 use super::spares::Spares;
 use crate::limits::{BUFFER_UNIT, STALL};
 
@@ -18,23 +18,6 @@ use crate::limits::{BUFFER_UNIT, STALL};
 pub(super) struct Reply<B> {
     pub(super) body: Body<B>,
     pub(super) permit: OwnedSemaphorePermit,
-}
-
-/// Where a reply lies.
-pub(super) enum Body<B> {
-    Bytes(Vec<u8>),
-    /// In buffers of the stream.
-    Lent(Vec<B>),
-}
-
-impl<B> Body<B> {
-    /// Is it one of which a connection should not hold many?
-    pub(super) fn is_long(&self) -> bool {
-        match self {
-            Body::Bytes(bytes) => bytes.len() >= BUFFER_UNIT,
-            Body::Lent(_) => true,
-        }
-    }
 }
 
 /// Write replies. A peer that takes none of one for too long ends the connection.

@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Monotone, sleep, timeout_at};
 
-use super::lent::{Filled, Lender, LendsNothing};
-use super::replies::{Body, Reply, write};
+use super::lent::{Body, Filled, Lender, LendsNothing};
+use super::replies::{Reply, write};
 use super::server::{Message, Servers};
 use crate::limits::{BUFFER_UNIT, CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
 use crate::message::{BadCall, Call};
