@@ -67,7 +67,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "curl from our server over TLS, our client from nginx, curl through the proxy",
         needs: &[Need::Root, TUN, IP, CURL, NGINX],
-        run: examples,
+        run: |bench| bench.test_program("examples_real_peers"),
     },
     Case {
         name: "ping by a name that dnsmasq knows",
@@ -195,16 +195,6 @@ fn pings(bench: &Workbench) -> Result<()> {
             Ok(ping)
         })?;
     }
-    Ok(())
-}
-
-/// The examples' own cases, each in a namespace: a skip among them is a failure here, because their
-/// needs are met.
-fn examples(bench: &Workbench) -> Result<()> {
-    let mut cases = Command::new("cargo");
-    cases.args(["test", "-p", "wirespeed-examples", "--test", "real_peers"]);
-    let printed = bench.run(cases.current_dir(bench.root()), Duration::from_secs(600))?;
-    ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
     Ok(())
 }
 

@@ -60,7 +60,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "client and server of crate nfs, libnfs and nfs-ganesha",
         needs: nfs::PEERS,
-        run: |bench| cases_of(bench, "wirespeed-nfs"),
+        run: |bench| bench.test_program("nfs_real_peers"),
     },
 ];
 
@@ -133,14 +133,5 @@ fn ours(bench: &Workbench) -> Result<()> {
 }
 
 fn crates_own(bench: &Workbench) -> Result<()> {
-    cases_of(bench, "wirespeed-rpc")
-}
-
-/// A skip among them is a failure here, because their needs are met.
-fn cases_of(bench: &Workbench, package: &str) -> Result<()> {
-    let mut cases = Command::new("cargo");
-    cases.args(["test", "-p", package, "--test", "real_peers"]);
-    let printed = bench.run(cases.current_dir(bench.root()), Duration::from_secs(600))?;
-    ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
-    Ok(())
+    bench.test_program("rpc_real_peers")
 }

@@ -3,7 +3,7 @@
 
 use super::Soak;
 use crate::{cargo, process};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,16 @@ impl Workbench {
     /// An example of a package of the workspace, built with one of the package's features.
     pub(crate) fn example(&self, package: &str, name: &str, feature: &str) -> Result<PathBuf> {
         cargo::example(&self.root, package, name, feature, "interop")
+    }
+
+    /// Run a test program of a crate: a skip in it is a failure here, because its needs are met. Of
+    /// the workspace, so that nothing is compiled anew after its tests.
+    pub(crate) fn test_program(&self, name: &str) -> Result<()> {
+        let mut cases = Command::new("cargo");
+        cases.args(["test", "--workspace", "--test", name]);
+        let printed = self.run(cases.current_dir(&self.root), Duration::from_secs(900))?;
+        ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
+        Ok(())
     }
 
     /// A file of `bytes` bytes that do not repeat, the same in every run.
