@@ -54,10 +54,7 @@ impl Mem {
         if self.in_flight_bytes() + most > self.depth_bytes {
             self.see_taken();
         }
-        let (count, mut bytes) = match self.bytes_if_all_fit(from) {
-            Some(bytes) => (from.len(), bytes),
-            None => self.count_fitting(from),
-        };
+        let (count, mut bytes) = self.count_fitting(from);
         if count == 0 {
             return 0;
         }
@@ -90,18 +87,6 @@ impl Mem {
         debug_assert!(sent, "there was room, and nobody else sends");
         self.sent_bytes += bytes;
         1
-    }
-
-    /// Bytes of these frames, if all are ordinary ones and fit.
-    #[inline(always)]
-    fn bytes_if_all_fit(&self, frames: &[Mbuf]) -> Option<u64> {
-        let (mut bytes, mut longest) = (0, 0);
-        for frame in frames {
-            bytes += frame.len() as u64;
-            longest = longest.max(frame.len());
-        }
-        let fit = self.in_flight_bytes() + bytes <= self.depth_bytes;
-        (fit && longest <= self.limits.max_frame).then_some(bytes)
     }
 
     /// How many of these frames fit by bytes, up to the first one that is too long, and their
