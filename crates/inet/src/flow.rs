@@ -32,8 +32,9 @@ pub struct V6Addrs(pub [u64; 4]);
 impl V4Addrs {
     /// From two addresses.
     pub fn of(src: Ipv4Addr, dst: Ipv4Addr) -> V4Addrs {
-        let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
-        V4Addrs(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+        let word = |addr: Ipv4Addr| u64::from(u32::from_ne_bytes(addr.octets()));
+        let (src, dst) = (word(src), word(dst));
+        V4Addrs(if cfg!(target_endian = "little") { src | dst << 32 } else { src << 32 | dst })
     }
 }
 
@@ -98,7 +99,7 @@ impl Addrs for V6Addrs {
 }
 
 /// Both addresses and both ports. Keys are equal exactly if the flows are the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialOrd, Ord)]
 pub struct FlowKey {
     words: [u64; 5],
 }
@@ -122,6 +123,12 @@ impl FlowKey {
             (IpAddr::V6(src), IpAddr::V6(dst)) => V6Addrs::of(src, dst).key(ports),
             _ => FlowKey::NONE,
         }
+    }
+
+    /// Are the addresses those of IPv4?
+    #[inline(always)]
+    pub fn is_v4(&self) -> bool {
+        self.words[1] & 0xff == V4
     }
 
     /// Local address and port.

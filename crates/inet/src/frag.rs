@@ -19,7 +19,7 @@ mod table;
 pub use datagram::Datagram;
 pub use header::FragmentHeader;
 pub use join::Joined;
-pub use table::Fragments;
+pub use table::{Fragments, Key};
 
 use base::{DropReason, Duration};
 use mbuf::Mbuf;

@@ -8,9 +8,9 @@
 //! sees a flow's identifications need not guess them. RFC 6864 section 4.3 (IPv4), RFC 7739
 //! section 5 (IPv6).
 
-use core::net::{IpAddr, Ipv6Addr};
-
 use base::KeyedHash;
+
+use crate::flow::FlowKey;
 
 /// Counters; flows that share one only make it count faster.
 const COUNTERS: usize = 1024;
@@ -25,11 +25,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Identifications {
     counters: Vec<u32>,
     /// The flow of the last datagram, and what belongs to it.
-    last: Option<(Flow, OfFlow)>,
+    last: Option<(FlowKey, OfFlow)>,
 }
-
-/// Source, destination and protocol.
-type Flow = (IpAddr, IpAddr, u8);
 
 /// Which counter a flow has, and the keys of its permutation.
 #[derive(Clone, Copy, Debug)]
@@ -54,27 +51,21 @@ impl Identifications {
         Identifications { counters: vec![first; COUNTERS], last: None }
     }
 
-    /// The identification of the next datagram from `src` to `dst`: 16 bits for IPv4, where each
-    /// `protocol` has its own, 32 for IPv6.
-    pub fn next(&mut self, secret: &KeyedHash, src: IpAddr, dst: IpAddr, protocol: u8) -> u32 {
-        let is_v4 = dst.is_ipv4();
-        let OfFlow { counter, keys } = self.of_flow(secret, (src, dst, protocol));
+    /// The identification of the next datagram of a flow: 16 bits for IPv4, 32 for IPv6.
+    pub fn next(&mut self, secret: &KeyedHash, flow: FlowKey) -> u32 {
+        let OfFlow { counter, keys } = match self.last {
+            Some((last, known)) if last == flow => known,
+            _ => self.of_flow(secret, flow),
+        };
         let counter = &mut self.counters[counter];
         *counter = counter.wrapping_add(1);
-        permuted(keys, *counter, if is_v4 { 8 } else { 16 })
+        permuted(keys, *counter, if flow.is_v4() { 8 } else { 16 })
     }
 
-    /// Of a flow, which is mostly that of the datagram before.
-    fn of_flow(&mut self, secret: &KeyedHash, flow: Flow) -> OfFlow {
-        if let Some((last, known)) = self.last
-            && last == flow
-        {
-            return known;
-        }
-        let (src, dst, protocol) = flow;
-        let tag = if dst.is_ipv4() { 0x0400 | u64::from(protocol) } else { 0x0600 };
-        let ([a, b], [c, d]) = (words(src), words(dst));
-        let hash = secret.hash([0x6964_656e_7469_6679, tag, a, b, c, d]);
+    /// Of another flow than that of the datagram before.
+    #[cold]
+    fn of_flow(&mut self, secret: &KeyedHash, flow: FlowKey) -> OfFlow {
+        let hash = secret.hash([0x6964_656e_7469_6679, flow.hash(secret)]);
         let keys = core::array::from_fn(|round| secret.hash([hash, round as u64]));
         let known = OfFlow { counter: hash as usize % COUNTERS, keys };
         self.last = Some((flow, known));
@@ -99,17 +90,9 @@ fn mixed(key: u64, half: u32) -> u32 {
     (mixed >> 32) as u32
 }
 
-fn words(addr: IpAddr) -> [u64; 2] {
-    let addr: Ipv6Addr = match addr {
-        IpAddr::V4(a) => a.to_ipv6_mapped(),
-        IpAddr::V6(a) => a,
-    };
-    let bits = addr.to_bits();
-    [(bits >> 64) as u64, bits as u64]
-}
-
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
     use std::collections::BTreeSet;
 
     use super::*;
@@ -120,7 +103,8 @@ mod tests {
         let dst: IpAddr = dst.parse().expect("an address");
         let src = if dst.is_ipv4() { "192.0.2.1" } else { "2001:db8::1" };
         let src = src.parse().expect("an address");
-        (0..count).map(|_| ids.next(&SECRET, src, dst, protocol)).collect()
+        let flow = FlowKey::new(dst, 0, src, protocol.into());
+        (0..count).map(|_| ids.next(&SECRET, flow)).collect()
     }
 
     /// RFC 6864 4.3-a.

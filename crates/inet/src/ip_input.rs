@@ -55,23 +55,37 @@ pub struct Part {
     pub more: bool,
 }
 
+/// The IPv4 header of a packet that this host has put together: its fields are right.
+///
+/// # Errors
+/// As [`ipv4::Header::parse_quoted`].
+#[inline]
+pub fn ipv4_made(packet: &[u8]) -> Result<Ip<V4Addrs>, DropReason> {
+    ipv4::Header::parse_quoted(packet).map(|h| of_v4(&h))
+}
+
+#[inline(always)]
+fn of_v4(h: &ipv4::Header) -> Ip<V4Addrs> {
+    Ip {
+        addrs: V4Addrs::of(h.src, h.dst),
+        transport_at: h.header_len as u32,
+        transport_len: u32::from(h.total_len).saturating_sub(h.header_len as u32),
+        protocol: h.protocol,
+        tos: h.tos,
+        ttl: h.ttl,
+    }
+}
+
 /// Check any IPv4 header; with its [`Part`] if the packet is a fragment.
 ///
 /// # Errors
 /// As [`ipv4::Header::parse`].
+#[inline(always)]
 pub fn ipv4_any(packet: &[u8]) -> Result<(Ip<V4Addrs>, Option<Part>), DropReason> {
     let h = ipv4::Header::parse(packet)?;
-    let ip = Ip {
-        addrs: V4Addrs::of(h.src, h.dst),
-        transport_at: h.header_len as u32,
-        transport_len: u32::from(h.total_len) - h.header_len as u32,
-        protocol: h.protocol,
-        tos: h.tos,
-        ttl: h.ttl,
-    };
     let begin = u32::from(h.fragment_offset);
     let part = Part { id: u32::from(h.id), begin, more: h.more_fragments };
-    Ok((ip, h.is_fragment().then_some(part)))
+    Ok((of_v4(&h), h.is_fragment().then_some(part)))
 }
 
 /// Parse the common IPv6 header: TCP, UDP or ICMPv6 follows it directly. After `None` call

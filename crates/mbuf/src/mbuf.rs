@@ -208,6 +208,16 @@ impl Mbuf {
         self.offset()
     }
 
+    /// Bytes of memory that this handle keeps from others: its whole cluster, unless that is
+    /// shared; then up to the end of its data.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        if !self.is_exclusive() || self.header().class == Class::Share {
+            return self.offset() + self.len();
+        }
+        self.header().class.cluster()
+    }
+
     /// Bytes behind the data that this handle may fill; 0 if the cluster is shared.
     #[inline]
     pub fn tailroom(&self) -> usize {

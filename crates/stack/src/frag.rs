@@ -12,9 +12,9 @@ use core::net::IpAddr;
 use base::{Counter, DropReason};
 use inet::Ip;
 use inet::flow::Addrs;
-use inet::frag::{Datagram, Joined, Refused, TIMEOUT};
+use inet::frag::{Datagram, Joined, Key, Refused, TIMEOUT};
 use inet::icmp::Report;
-use inet::ip_input::{Part, ipv4_any};
+use inet::ip_input::{Part, ipv4_made};
 use mbuf::{Class, Flags, Mbuf};
 use tcp::Fate;
 use wire::checksum::Sum;
@@ -36,11 +36,17 @@ pub(crate) fn input<A: Addrs>(
     mut m: Mbuf,
     at: usize,
 ) -> Fate {
-    match local::for_us_or_group(stack, &ip, &m) {
-        Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {
-            local::for_any_host(stack, &ip, &m)?;
+    let key = Key::of(&ip, &part, m.in_port());
+    // The one before it was for us, then.
+    if !stack.frags.is_newest(&key) {
+        match local::for_us_or_group(stack, &ip, &m) {
+            Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {
+                local::for_any_host(stack, &ip, &m)?;
+            }
+            other => other?,
         }
-        other => other?,
+        // When the datagram is given up, if it is a new one.
+        stack.rare_timers.note(stack.core.cx.now + TIMEOUT);
     }
     let core = &mut stack.core;
     core.cx.counters.add(Counter::FragmentsIn, 1);
@@ -51,10 +57,8 @@ pub(crate) fn input<A: Addrs>(
         m = own_copy(stack, &m)?;
     }
     let core = &mut stack.core;
-    // When the datagram is given up, if it is a new one.
-    stack.rare_timers.note(core.cx.now + TIMEOUT);
     let (budget, drops) = (&mut core.cx.budget, &mut core.drops);
-    match stack.frags.insert(&ip, part, m, core.cx.now, budget, drops) {
+    match stack.frags.insert(key, (&ip, part), m, core.cx.now, budget, drops) {
         Ok(None) => Ok(()),
         Ok(Some(datagram)) => complete(stack, datagram),
         Err(Refused { reason, report }) => {
@@ -75,6 +79,7 @@ fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {
 }
 
 /// All fragments of a datagram are there.
+#[inline(always)]
 fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
     let core = &mut stack.core;
     let count = datagram.len() as u64;
@@ -88,7 +93,7 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
     core.cx.counters.add(Counter::FragmentsJoined, count);
     core.cx.counters.add(Counter::DatagramsReassembled, 1);
     if m.as_slice().first().is_some_and(|b| b >> 4 == 4) {
-        let (ip, _) = ipv4_any(m.as_slice())?;
+        let ip = ipv4_made(m.as_slice())?;
         note_checksum(&ip, &mut m, sum);
         let Some(m) = to_its_shard(stack, m) else { return Ok(()) };
         return rx::transport(stack, ip, m, 0);

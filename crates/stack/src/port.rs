@@ -4,6 +4,7 @@
 
 mod table;
 
+use core::ops::DerefMut;
 use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -173,10 +174,28 @@ impl Port {
         self.tagged == self.tx.len()
     }
 
-    /// Put frames that the outgoing burst has room for into it, as [`Port::push_uncounted`] does.
+    /// The outgoing burst, for frames that it has room for; [`Port::count_bytes`] is told of all
+    /// of them at once.
     #[inline(always)]
-    pub(crate) fn extend_uncounted(&mut self, frames: impl Iterator<Item = Mbuf>) {
-        self.tx.extend(frames);
+    pub(crate) fn uncounted(&mut self) -> &mut (impl Extend<Mbuf> + DerefMut<Target = [Mbuf]>) {
+        &mut self.tx
+    }
+
+    /// Does the outgoing burst take so many frames as it is, in front of which none waits?
+    #[inline(always)]
+    pub(crate) fn takes(&self, count: usize) -> bool {
+        self.held.is_empty() && count <= self.room()
+    }
+
+    /// Frames in the outgoing burst.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> usize {
+        self.tx.len()
+    }
+
+    /// Take uncounted frames out of the burst again: all but the first so many.
+    pub(crate) fn take_back(&mut self, first: usize) -> impl Iterator<Item = Mbuf> {
+        self.tx.drain(first..)
     }
 
     /// The next so many frames, which are pushed uncounted, have the port's tag; this burst takes
@@ -186,13 +205,7 @@ impl Port {
         self.tagged += count;
     }
 
-    /// [`Port::push`] of one of many that are as long: [`Port::count_bytes`] has them all at once.
-    #[inline(always)]
-    pub(crate) fn push_uncounted(&mut self, frame: Mbuf) {
-        self.tx.push(frame);
-    }
-
-    /// So many bytes were in frames that were pushed uncounted.
+    /// So many bytes were in frames that were put into [`Port::uncounted`].
     #[inline(always)]
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.tx_bytes += bytes as u64;

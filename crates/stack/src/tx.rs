@@ -73,29 +73,15 @@ fn release(stack: &mut Stack) {
     }
 }
 
-/// Visit every connection on the list. What was held back once is not held again.
+/// Visit every connection on the list. With `holds_acks`, those that have nothing but an ACK to
+/// send stay on it until the next visit, which holds none: a caller who does not flush loses none.
 #[inline(never)]
-fn dirty_connections(stack: &mut Stack, holds_acks: bool) {
-    if holds_acks && !stack.connections.holds_acks {
-        return but_held_acks(stack);
-    }
-    let mut next = 0;
-    while let Some(&handle) = stack.connections.dirty.get(next) {
-        next += 1;
-        connection(stack, handle);
-    }
-    stack.connections.dirty.clear();
-    stack.connections.holds_acks = false;
-}
-
-/// The same, but connections whose ACK is held stay on the list, until the next visit: a caller who
-/// does not flush loses none.
-#[inline(never)]
-fn but_held_acks(stack: &mut Stack) {
+fn dirty_connections(stack: &mut Stack, mut holds_acks: bool) {
+    holds_acks &= !stack.connections.holds_acks;
     let (mut next, mut held) = (0, 0);
     while let Some(&handle) = stack.connections.dirty.get(next) {
         next += 1;
-        if !holds_ack(stack, handle) {
+        if !holds_acks || !holds_ack(stack, handle) {
             connection(stack, handle);
         } else if let Some(place) = stack.connections.dirty.get_mut(held) {
             *place = handle;
@@ -289,10 +275,8 @@ fn stamped(
 ) -> bool {
     let now = cx.now;
     let (count, more) = cx.pool.shares(|shares| {
-        output::others(&mut pcb.tcb, run, most, now, |payload, seq| {
-            let Some(frame) = stamp.put(shares, payload, seq) else { return false };
-            port.push_uncounted(frame);
-            true
+        output::others(&mut pcb.tcb, run, most, now, port.uncounted(), |payload, seq| {
+            stamp.put(shares, payload, seq)
         })
     });
     port.count_bytes(count * stamp.frame_len());
@@ -305,11 +289,11 @@ fn stamped(
 #[inline(never)]
 fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
     let (pool, most) = (&mut cx.pool, output::admitted(&pcb.tcb, run).min(port.room()).min(1));
-    let (count, _) = output::others(&mut pcb.tcb, run, most, cx.now, |payload, seq| {
-        let Some(frame) = stamp.put_any(pool, payload, seq, cx.ladder) else { return false };
-        port.push(frame);
-        true
-    });
+    let (count, _) =
+        output::others(&mut pcb.tcb, run, most, cx.now, port.uncounted(), |payload, seq| {
+            stamp.put_any(pool, payload, seq, cx.ladder)
+        });
+    port.count_bytes(count * stamp.frame_len());
     cx.counters.add(Counter::TcpStamped, count as u64);
     count > 0
 }

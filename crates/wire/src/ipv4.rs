@@ -83,7 +83,7 @@ impl Header {
             return Err(DropReason::Ipv4TotalLength);
         }
         if header_len == HEADER_LEN {
-            if !sum_20(b).is_whole() {
+            if !header_sum(b).is_whole() {
                 return Err(DropReason::Ipv4Checksum);
             }
         } else {
@@ -116,6 +116,7 @@ impl Header {
     ///
     /// # Errors
     /// [`DropReason::Ipv4Short`], [`DropReason::Ipv4Version`], [`DropReason::Ipv4HeaderLength`].
+    #[inline(always)]
     pub fn parse_quoted(quote: &[u8]) -> Result<Header, DropReason> {
         let b = quote.first_chunk::<HEADER_LEN>().ok_or(DropReason::Ipv4Short)?;
         if b[0] >> 4 != 4 {
@@ -158,7 +159,7 @@ impl Header {
         put(b, 10, [0, 0]);
         put(b, 12, self.src.octets());
         put(b, 16, self.dst.octets());
-        let mut sum = sum_20(b);
+        let mut sum = header_sum(b);
         if !options.is_empty() {
             sum = sum.plus(checksum::sum_short(options));
         }
@@ -222,7 +223,7 @@ impl Plain {
 
 /// The sum of a header without options, computed from registers.
 #[inline(always)]
-fn sum_20(b: &[u8; HEADER_LEN]) -> Sum {
+pub fn header_sum(b: &[u8; HEADER_LEN]) -> Sum {
     Sum::from_u64s([
         u64::from_ne_bytes(array(b, 0)),
         u64::from_ne_bytes(array(b, 8)),

@@ -37,8 +37,9 @@ pub struct Datagram {
 /// A fragment: `m` begins with its IP header and ends with its data.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Offset of its data in the datagram.
+    /// Its data is `begin..end` of the datagram's.
     pub(super) begin: u32,
+    end: u32,
     /// Offset of its data in `m`.
     pub(super) data_at: u32,
     /// Not the last.
@@ -51,16 +52,13 @@ pub(super) struct Piece {
 impl Piece {
     /// `data_at`: where the data begins in `m`.
     pub(super) fn new(part: Part, data_at: u32, m: Mbuf) -> Piece {
-        let cost = HEADER + m.headroom() + m.len() + m.tailroom();
-        Piece { begin: part.begin, data_at, more: part.more, cost, m }
+        let cost = HEADER + m.held_bytes();
+        let end = part.begin + (m.len() as u32).saturating_sub(data_at);
+        Piece { begin: part.begin, end, data_at, more: part.more, cost, m }
     }
 
     pub(super) fn data(&self) -> &[u8] {
         self.m.as_slice().get(self.data_at as usize..).unwrap_or_default()
-    }
-
-    fn end(&self) -> u32 {
-        self.begin + self.data().len() as u32
     }
 }
 
@@ -91,8 +89,9 @@ impl Datagram {
 
     /// Take a fragment with ECN field `ecn`, if there are fewer than `most`; `true`: it was the
     /// last that was missing.
+    #[inline(always)]
     pub(super) fn insert(&mut self, piece: Piece, ecn: u8, most: usize) -> Result<bool, Fault> {
-        let (begin, end) = (piece.begin, piece.end());
+        let (begin, end) = (piece.begin, piece.end);
         // Most arrive in order: behind all others.
         let at = match self.pieces.last() {
             Some(last) if last.begin >= begin => self.pieces.partition_point(|p| p.begin < begin),
@@ -106,7 +105,7 @@ impl Datagram {
         }
         let before = at.checked_sub(1).and_then(|i| self.pieces.get(i));
         // RFC 5722 4-a, RFC 8200 4.5-g.
-        if before.is_some_and(|p| p.end() > begin) || next.is_some_and(|p| p.begin < end) {
+        if before.is_some_and(|p| p.end > begin) || next.is_some_and(|p| p.begin < end) {
             return Err(Fault::Datagram(DropReason::FragmentOverlap));
         }
         // Nothing may be behind the last fragment, and there is but one.

@@ -5,21 +5,27 @@
 use core::net::IpAddr;
 
 use base::Mtu;
-use wire::checksum::{Sum, sum_short};
+use wire::checksum::Sum;
 use wire::{ipv4, ipv6};
+
+use crate::flow::{Addrs, FlowKey, V4Addrs, V6Addrs};
 
 /// Link header of 14 bytes, IPv6 header, fragment header.
 const LEN_MAX: usize = 14 + ipv6::HEADER_LEN + ipv6::Fragment::LEN;
+/// As nearly all have.
+const ETHERNET_V4: usize = 14 + ipv4::HEADER_LEN;
 
 /// Link and IP header of the fragments of one datagram; offset, length and checksum are filled in
 /// for each.
 #[derive(Clone, Copy, Debug)]
 pub struct FragmentHeader {
     bytes: [u8; LEN_MAX],
-    link_len: usize,
-    len: usize,
-    /// Source, destination and protocol of the datagram.
-    flow: (IpAddr, IpAddr, u8),
+    link_len: u8,
+    len: u8,
+    /// Of the datagram; what a fragment header names.
+    protocol: u8,
+    /// Source and destination; over IPv4 its protocol is in the place of the ports.
+    flow: FlowKey,
     id: u32,
     /// Of the IPv4 header, without what differs from one fragment to the next.
     fixed_sum: Sum,
@@ -28,31 +34,60 @@ pub struct FragmentHeader {
 impl FragmentHeader {
     /// Of a datagram that has these headers, link header first, without options or extension
     /// headers. `None` if they are not such.
+    #[inline(always)]
     pub fn new(headers: &[u8], link_len: usize) -> Option<FragmentHeader> {
         let ip = headers.get(link_len..)?;
         let mut bytes = [0; LEN_MAX];
-        bytes.get_mut(..headers.len())?.copy_from_slice(headers);
-        let (flow, len) = if ip.first()? >> 4 == 6 {
+        // Of a length that is known it is no call.
+        match headers.first_chunk::<ETHERNET_V4>() {
+            Some(headers) if ip.len() == ipv4::HEADER_LEN => {
+                bytes[..ETHERNET_V4].copy_from_slice(headers);
+            }
+            _ => bytes.get_mut(..headers.len())?.copy_from_slice(headers),
+        }
+        let into = &mut bytes[link_len..];
+        let (protocol, flow, ip_len, fixed_sum) = if ip.first()? >> 4 == 6 {
             let h = ipv6::Header::parse_quoted(ip).ok()?;
-            bytes[link_len + 6] = ipv6::FRAGMENT;
-            let flow = (IpAddr::V6(h.src), IpAddr::V6(h.dst), h.next_header);
-            (flow, link_len + ipv6::HEADER_LEN + ipv6::Fragment::LEN)
+            into[6] = ipv6::FRAGMENT;
+            let flow = V6Addrs::of(h.src, h.dst).key(0);
+            (h.next_header, flow, ipv6::HEADER_LEN + ipv6::Fragment::LEN, Sum::ZERO)
         } else {
             let h = ipv4::Header::parse_quoted(ip).ok()?;
-            ((IpAddr::V4(h.src), IpAddr::V4(h.dst), h.protocol), link_len + ipv4::HEADER_LEN)
-        };
-        if flow.0.is_ipv4() {
+            let into = into.first_chunk_mut::<{ ipv4::HEADER_LEN }>()?;
             // Length, identification, flags with offset, and the checksum.
-            bytes[link_len + 2..link_len + 8].fill(0);
-            bytes[link_len + 10..link_len + 12].fill(0);
-        }
-        let fixed_sum = sum_short(&bytes[link_len..len]);
-        Some(FragmentHeader { bytes, link_len, len, flow, id: 0, fixed_sum })
+            into[2..8].fill(0);
+            into[10..12].fill(0);
+            let flow = V4Addrs::of(h.src, h.dst).key(h.protocol.into());
+            (h.protocol, flow, ipv4::HEADER_LEN, ipv4::header_sum(into))
+        };
+        let len = (link_len + ip_len) as u8;
+        Some(FragmentHeader {
+            bytes,
+            link_len: link_len as u8,
+            len,
+            protocol,
+            flow,
+            id: 0,
+            fixed_sum,
+        })
     }
 
-    /// Source, destination and protocol of the datagram.
-    pub fn flow(&self) -> (IpAddr, IpAddr, u8) {
+    /// What has identifications of its own: source and destination; over IPv4 with the protocol in
+    /// the place of the ports.
+    #[inline]
+    pub fn flow(&self) -> FlowKey {
         self.flow
+    }
+
+    /// Where the datagram comes from.
+    pub fn src(&self) -> IpAddr {
+        self.flow.remote().ip()
+    }
+
+    /// Where the datagram goes.
+    #[inline]
+    pub fn dst(&self) -> IpAddr {
+        self.flow.local().ip()
     }
 
     /// Set the identification.
@@ -61,31 +96,36 @@ impl FragmentHeader {
     }
 
     /// Bytes that [`FragmentHeader::write`] writes.
+    #[inline]
     pub fn header_len(&self) -> usize {
-        self.len
+        self.len.into()
     }
 
     /// Bytes of data in each fragment but the last, so that packets have `mtu` bytes at most: a
     /// multiple of 8.
     pub fn data_max(&self, mtu: Mtu) -> usize {
         // No MTU is so small that this is nothing.
-        (mtu.bytes() - (self.len - self.link_len)) & !7
+        (mtu.bytes() - usize::from(self.len - self.link_len)) & !7
     }
 
     /// Write link header, IP header and, for IPv6, fragment header for `data_len` bytes of data at
     /// `begin`, a multiple of 8, to the start of `into`; `more`: others come behind.
     /// `false`, with nothing of use written, if `into` is shorter or a field cannot hold its value.
+    #[inline(always)]
     pub fn write(&self, into: &mut [u8], begin: usize, data_len: usize, more: bool) -> bool {
-        let (Some(into), Ok(fragment_offset)) = (into.get_mut(..self.len), u16::try_from(begin))
-        else {
+        let (len, link_len) = (usize::from(self.len), usize::from(self.link_len));
+        let (Some(into), Ok(fragment_offset)) = (into.get_mut(..len), u16::try_from(begin)) else {
             return false;
         };
-        into.copy_from_slice(&self.bytes[..self.len]);
-        let ip = &mut into[self.link_len..];
-        if self.flow.1.is_ipv6() {
+        match into.first_chunk_mut::<ETHERNET_V4>() {
+            Some(into) if len == ETHERNET_V4 => into.copy_from_slice(&self.bytes[..ETHERNET_V4]),
+            _ => into.copy_from_slice(&self.bytes[..len]),
+        }
+        let ip = &mut into[link_len..];
+        if !self.flow.is_v4() {
             let Ok(length) = u16::try_from(ipv6::Fragment::LEN + data_len) else { return false };
             ip[4..6].copy_from_slice(&length.to_be_bytes());
-            let next_header = self.flow.2;
+            let next_header = self.protocol;
             let fragment =
                 ipv6::Fragment { next_header, fragment_offset, more_fragments: more, id: self.id };
             return fragment.emit(&mut ip[ipv6::HEADER_LEN..]);

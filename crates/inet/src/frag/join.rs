@@ -32,6 +32,7 @@ impl Fragments {
     /// headers make it longer than a length field can say.
     ///
     /// RFC 8200 4.5-b.
+    #[inline]
     pub fn join(
         &mut self,
         mut datagram: Datagram,
@@ -42,8 +43,10 @@ impl Fragments {
             Some(joined) => Ok(joined),
             None => datagram.copied(pool, ladder),
         };
-        pool.free_all(datagram.pieces.drain(..).map(|piece| piece.m));
-        self.keep_list(datagram);
+        while let Some(piece) = datagram.pieces.pop() {
+            pool.free(piece.m);
+        }
+        self.keep_list(datagram.pieces);
         joined
     }
 }
@@ -53,7 +56,7 @@ impl Datagram {
     /// changed, if its buffer has no room for them.
     fn appended(&mut self, ladder: Ladder) -> Option<Joined> {
         let data_len = self.data_len();
-        let first = self.pieces.first()?;
+        let (first, others) = self.pieces.split_first_mut()?;
         let headers_len = first.data_at as usize;
         let own = first.data().len();
         let is_v6 = first.m.as_slice().first()? >> 4 == 6;
@@ -62,14 +65,14 @@ impl Datagram {
         if !is_usual || data_len - own > first.m.tailroom() {
             return None;
         }
-        let (is_ce, to_group) = (self.is_ce(), self.came_to_group());
         let mut sum = ladder.sum(first.data());
-        let mut m = self.pieces.remove(0).m;
-        for piece in &self.pieces {
+        for piece in others {
             let data = piece.data();
             // There is room, and all but the last have a multiple of eight bytes.
-            sum = sum.plus(m.put(data.len(), |to| ladder.copy_sum(data, to))?);
+            sum = sum.plus(first.m.put(data.len(), |to| ladder.copy_sum(data, to))?);
         }
+        let (is_ce, to_group) = (self.is_ce(), self.came_to_group());
+        let mut m = self.pieces.swap_remove(0).m;
         repair_v4(m.headers_mut(headers_len)?, length, is_ce);
         // What its device or its sender said of it is not true of the datagram.
         m.clear(!Flags::LINK_GROUP & !Flags::PUSH);
@@ -129,13 +132,14 @@ impl Datagram {
 
 /// The header of a whole datagram of `length` bytes.
 fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
-    let Some((b, _)) = header.split_first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
+    let Some((b, options)) = header.split_first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
     b[1] |= if is_ce { 3 } else { 0 };
     b[2..4].copy_from_slice(&length.to_be_bytes());
     b[6..8].fill(0);
     b[10..12].fill(0);
-    let field = sum_short(header).field();
-    header[10..12].copy_from_slice(&field);
+    let options = if options.is_empty() { Sum::ZERO } else { sum_short(options) };
+    let field = ipv4::header_sum(b).plus(options).field();
+    b[10..12].copy_from_slice(&field);
 }
 
 /// The header of a whole datagram of `length` bytes; what named the fragment header names what

@@ -15,18 +15,34 @@ use mbuf::Mbuf;
 use super::datagram::{Datagram, Fault, Piece};
 use super::{Expired, Refused, TIMEOUT, check};
 use crate::Ip;
-use crate::flow::Addrs;
+use crate::flow::{Addrs, FlowKey};
 use crate::ip_input::Part;
 
 /// What the fragments of a datagram have in common; of IPv6 not the protocol (RFC 8200 section
 /// 4.5). Fragments that arrive by different ports are different datagrams'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    src: IpAddr,
-    dst: IpAddr,
+pub struct Key {
+    /// The addresses, and the identification in the place of the ports.
+    flow: FlowKey,
     protocol: u8,
-    id: u32,
     port: u16,
+}
+
+impl Key {
+    /// Of a fragment that came by this port.
+    #[inline(always)]
+    pub fn of<A: Addrs>(ip: &Ip<A>, part: &Part, port: u16) -> Key {
+        let flow = ip.flow(part.id);
+        Key { flow, protocol: if flow.is_v4() { ip.protocol } else { 0 }, port }
+    }
+
+    /// The source that a limit is for: a host of IPv6 can have any address of its 64-bit network.
+    fn source(&self) -> IpAddr {
+        match self.flow.remote().ip() {
+            IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() >> 64 << 64)),
+            src => src,
+        }
+    }
 }
 
 /// What a source has in the table.
@@ -56,14 +72,6 @@ pub struct Fragments {
 /// Room in a list that is kept.
 const SPARE_MAX: usize = 64;
 
-/// The source that a limit is for: a host of IPv6 can have any address of its 64-bit network.
-fn source_of(src: IpAddr) -> IpAddr {
-    match src {
-        IpAddr::V4(_) => src,
-        IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() >> 64 << 64)),
-    }
-}
-
 impl Fragments {
     /// Datagrams, those included that hold nothing because they were dropped.
     pub fn len(&self) -> usize {
@@ -88,7 +96,7 @@ impl Fragments {
 
     /// Sources with a datagram.
     pub fn sources(&self) -> usize {
-        let newest = self.newest.as_ref().map(|(key, _)| source_of(key.src));
+        let newest = self.newest.as_ref().map(|(key, _)| key.source());
         let is_only = newest.is_some_and(|source| !self.sources.contains_key(&source));
         self.sources.len() + usize::from(is_only)
     }
@@ -100,16 +108,22 @@ impl Fragments {
         oldest.map_or(Instant::NEVER, |datagram| datagram.expires)
     }
 
-    /// Take a fragment; `m` begins with its IP header and ends with its data. `Some`: the datagram
-    /// is complete. Fragments that are dropped with it are counted in `drops`, itself by the
-    /// caller.
+    /// Is this the datagram that came last?
+    #[inline(always)]
+    pub fn is_newest(&self, key: &Key) -> bool {
+        self.newest.as_ref().is_some_and(|(newest, _)| newest == key)
+    }
+
+    /// Take a fragment of a datagram; `m` begins with its IP header and ends with its data. `Some`:
+    /// the datagram is complete. Fragments that are dropped with it are counted in `drops`, itself
+    /// by the caller.
     ///
     /// # Errors
     /// The fragment was not taken.
     pub fn insert<A: Addrs>(
         &mut self,
-        ip: &Ip<A>,
-        part: Part,
+        key: Key,
+        (ip, part): (&Ip<A>, Part),
         m: Mbuf,
         now: Instant,
         budget: &mut Budget,
@@ -118,31 +132,27 @@ impl Fragments {
         if let Err((reason, problem)) = check::fragment(ip, &part, m.as_slice()) {
             return Err(Refused { reason, report: problem.map(|problem| (problem, m)) });
         }
-        let (src, dst) = (ip.src(), ip.dst());
-        let protocol = if src.is_ipv4() { ip.protocol } else { 0 };
-        let key = Key { src, dst, protocol, id: part.id, port: m.in_port() };
         let piece = Piece::new(part, ip.transport_at, m);
-        let known = match &self.newest {
-            Some((newest, datagram)) if *newest == key => Some(datagram),
-            _ => self.datagrams.get(&key),
+        let (known, is_newest) = match &self.newest {
+            Some((newest, datagram)) if *newest == key => (Some(datagram), true),
+            _ => (self.datagrams.get(&key), false),
         };
-        let fits = match known {
-            Some(datagram) if datagram.is_condemned => {
-                return Err(Refused::silent(DropReason::FragmentOfDropped));
-            }
-            Some(_) => true,
-            None => self.add(key, now, budget, drops),
-        };
+        let is_new = known.is_none();
+        if known.is_some_and(|datagram| datagram.is_condemned) {
+            return Err(Refused::silent(DropReason::FragmentOfDropped));
+        }
+        let fits = !is_new || self.add(key, now, budget, drops);
         if !fits || !self.make_room(key, piece.cost, budget, drops) {
             return Err(Refused::silent(DropReason::FragmentEvicted));
         }
-        self.put_in(key, piece, ip.tos, budget, drops)
+        let is_newest = is_newest || is_new;
+        self.put_in((&key, is_newest), piece, ip.tos, budget, drops)
     }
 
     #[inline(always)]
     fn put_in(
         &mut self,
-        key: Key,
+        (key, is_newest): (&Key, bool),
         piece: Piece,
         tos: u8,
         budget: &mut Budget,
@@ -152,10 +162,10 @@ impl Fragments {
         let most = budget.of(Limit::FragmentsPerDatagram);
         let evicted = DropReason::FragmentEvicted;
         let (datagram, used) = match &mut self.newest {
-            Some((newest, datagram)) if *newest == key => (datagram, None),
+            Some((_, datagram)) if is_newest => (datagram, None),
             _ => {
-                let datagram = self.datagrams.get_mut(&key).ok_or_else(|| refused(evicted))?;
-                (datagram, self.sources.get_mut(&source_of(key.src)))
+                let datagram = self.datagrams.get_mut(key).ok_or_else(|| refused(evicted))?;
+                (datagram, self.sources.get_mut(&key.source()))
             }
         };
         let before = datagram.cost;
@@ -172,7 +182,7 @@ impl Fragments {
         }
         self.bytes = self.bytes + after - before;
         match taken {
-            Ok(true) => Ok(self.remove(&key)),
+            Ok(true) => Ok(self.remove(key)),
             Ok(false) => Ok(None),
             Err(Fault::Duplicate) => Err(refused(DropReason::FragmentDuplicate)),
             Err(Fault::Datagram(reason)) => Err(refused(reason)),
@@ -180,10 +190,17 @@ impl Fragments {
     }
 
     /// The newest datagram gets its place in the trees.
+    #[inline(always)]
     fn settle(&mut self) {
-        let Some((key, datagram)) = self.newest.take() else { return };
+        if let Some((key, datagram)) = self.newest.take() {
+            self.put_into_trees(key, datagram);
+        }
+    }
+
+    #[cold]
+    fn put_into_trees(&mut self, key: Key, datagram: Datagram) {
         self.order.insert(datagram.serial, key);
-        let used = self.sources.entry(source_of(key.src)).or_default();
+        let used = self.sources.entry(key.source()).or_default();
         used.serials.insert(datagram.serial);
         used.bytes += datagram.cost;
         self.datagrams.insert(key, datagram);
@@ -193,7 +210,21 @@ impl Fragments {
     /// admit none at all.
     fn add(&mut self, key: Key, now: Instant, budget: &mut Budget, drops: &mut Drops) -> bool {
         self.settle();
-        let source = source_of(key.src);
+        let most = budget.of(Limit::FragmentDatagrams);
+        let fits = self.is_empty() && most.min(budget.of(Limit::FragmentDatagramsPerSource)) > 0;
+        if !fits && !self.make_place(key.source(), budget, drops) {
+            return false;
+        }
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let pieces = core::mem::take(&mut self.spare);
+        self.newest = Some((key, Datagram::new(serial, now + TIMEOUT, pieces)));
+        true
+    }
+
+    /// The limits admit one more datagram, of this source.
+    #[inline(never)]
+    fn make_place(&mut self, source: IpAddr, budget: &mut Budget, drops: &mut Drops) -> bool {
         loop {
             let used = self.sources.get(&source);
             let count = used.map_or(0, |used| used.serials.len());
@@ -210,27 +241,31 @@ impl Fragments {
                 return false;
             }
         }
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let pieces = core::mem::take(&mut self.spare);
-        self.newest = Some((key, Datagram::new(serial, now + TIMEOUT, pieces)));
         true
     }
 
     /// Room for `cost` more bytes of `key`, for which older datagrams go, and this one in the end;
     /// then `false`.
+    #[inline(always)]
     fn make_room(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
-        let most = budget.of(Limit::FragmentBytesPerSource);
         // No source has more than all together.
+        let bytes = self.bytes + cost;
+        let fits = bytes <= budget.of(Limit::FragmentBytes)
+            && bytes <= budget.of(Limit::FragmentBytesPerSource);
+        fits || self.evict_for(key, cost, budget, drops)
+    }
+
+    #[cold]
+    fn evict_for(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
         if self.bytes + cost <= budget.of(Limit::FragmentBytes)
-            && (self.bytes + cost <= most || self.bytes_of(source_of(key.src)) + cost <= most)
+            && self.bytes_of(key.source()) + cost <= budget.of(Limit::FragmentBytesPerSource)
         {
             return true;
         }
         self.settle();
         let own = self.datagrams.get(&key).map(|datagram| datagram.serial);
         loop {
-            let Some(used) = self.sources.get(&source_of(key.src)) else { return false };
+            let Some(used) = self.sources.get(&key.source()) else { return false };
             let exceeds = |limit: Limit, bytes: usize| bytes + cost > budget.of(limit);
             let (limit, oldest) = if exceeds(Limit::FragmentBytesPerSource, used.bytes) {
                 let mut others = used.serials.iter().filter(|&&serial| Some(serial) != own);
@@ -256,7 +291,7 @@ impl Fragments {
         let used = if self.sources.is_empty() { None } else { self.sources.get(&source) };
         let settled = used.map_or(0, |used| used.bytes);
         match &self.newest {
-            Some((key, datagram)) if source_of(key.src) == source => settled + datagram.cost,
+            Some((key, datagram)) if key.source() == source => settled + datagram.cost,
             _ => settled,
         }
     }
@@ -269,15 +304,21 @@ impl Fragments {
         true
     }
 
+    #[inline(always)]
     fn remove(&mut self, key: &Key) -> Option<Datagram> {
-        if let Some((_, datagram)) = self.newest.take_if(|(newest, _)| newest == key) {
-            self.bytes -= datagram.cost;
-            return Some(datagram);
-        }
+        let Some((_, datagram)) = self.newest.take_if(|(newest, _)| newest == key) else {
+            return self.remove_from_trees(key);
+        };
+        self.bytes -= datagram.cost;
+        Some(datagram)
+    }
+
+    #[cold]
+    fn remove_from_trees(&mut self, key: &Key) -> Option<Datagram> {
         let datagram = self.datagrams.remove(key)?;
         self.order.remove(&datagram.serial);
         self.bytes -= datagram.cost;
-        let source = source_of(key.src);
+        let source = key.source();
         if let Some(used) = self.sources.get_mut(&source) {
             used.bytes -= datagram.cost;
             used.serials.remove(&datagram.serial);
@@ -289,9 +330,9 @@ impl Fragments {
     }
 
     /// A datagram is over, and its list is empty.
-    pub(super) fn keep_list(&mut self, datagram: Datagram) {
-        if datagram.pieces.capacity() <= SPARE_MAX {
-            self.spare = datagram.pieces;
+    pub(super) fn keep_list(&mut self, pieces: Vec<Piece>) {
+        if pieces.capacity() <= SPARE_MAX {
+            self.spare = pieces;
         }
     }
 

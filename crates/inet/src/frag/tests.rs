@@ -12,7 +12,7 @@ use mbuf::{Flags, Pool};
 use wire::checksum::Ladder;
 use wire::{ipv4, ipv6};
 
-use super::{FragmentHeader, Fragments, Problem};
+use super::{FragmentHeader, Fragments, Key, Problem};
 use crate::HeaderTemplate;
 use crate::ip_input::{ipv4_any, ipv6_any};
 use crate::ip_output::Fields;
@@ -103,10 +103,14 @@ impl Host {
         let (budget, drops) = (&mut self.budget, &mut self.drops);
         let taken = if packet[0] >> 4 == 4 {
             let (ip, part) = ipv4_any(packet).expect("a header");
-            self.frags.insert(&ip, part.expect("a fragment"), m, now, budget, drops)
+            let part = part.expect("a fragment");
+            let key = Key::of(&ip, &part, m.in_port());
+            self.frags.insert(key, (&ip, part), m, now, budget, drops)
         } else {
             let (ip, part) = ipv6_any(packet).expect("headers");
-            self.frags.insert(&ip, part.expect("a fragment"), m, now, budget, drops)
+            let part = part.expect("a fragment");
+            let key = Key::of(&ip, &part, m.in_port());
+            self.frags.insert(key, (&ip, part), m, now, budget, drops)
         };
         let outcome = match taken {
             Ok(None) => Ok(None),

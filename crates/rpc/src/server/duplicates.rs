@@ -16,6 +16,9 @@ use crate::limits::{DUPLICATE_AGE, DUPLICATE_BYTES, DUPLICATES_MAX};
 /// another call with the same xid is another one.
 pub(crate) type Key = (u64, u64);
 
+/// Bytes of a call that are hashed at once.
+const BLOCK: usize = 128;
+
 #[derive(Debug)]
 struct Kept {
     reply: Vec<u8>,
@@ -48,17 +51,20 @@ impl Duplicates {
             IpAddr::V6(ip) => ip.to_bits(),
         };
         let (high, low) = ((ip >> 64) as u64, ip as u64);
-        let word = |bytes: &[u8]| {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            u64::from_le_bytes(word)
-        };
         let length = datagram.len() as u64;
         let start = self.hash.hash([high, low, u64::from(from.port()), length]);
-        let body = datagram.chunks(32).fold(start, |hash, chunk| {
-            let mut words = [hash, 0, 0, 0, 0];
-            chunk.chunks(8).zip(&mut words[1..]).for_each(|(bytes, w)| *w = word(bytes));
-            self.hash.hash(words)
+        // The last block is filled up with zeros, which the length tells from data.
+        let (blocks, rest) = datagram.as_chunks::<BLOCK>();
+        let mut last = [0; BLOCK];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(&last);
+        let body = blocks.iter().chain(last).fold(start, |hash, block| {
+            let (words, _) = block.as_chunks::<8>();
+            let word = |at: usize| match at.checked_sub(1) {
+                None => hash,
+                Some(at) => u64::from_le_bytes(words[at]),
+            };
+            self.hash.hash::<{ 1 + BLOCK / 8 }>(core::array::from_fn(word))
         });
         (start, body)
     }
@@ -114,6 +120,24 @@ mod tests {
         assert!(cache.find((0, 0), Instant::from_nanos(5_000)).is_none());
         assert!(cache.find((4_999, 4_999), Instant::from_nanos(5_000)).is_some());
         assert!(cache.find((4_999, 4_999), Instant::from_nanos(5_000) + DUPLICATE_AGE).is_none());
+    }
+
+    #[test]
+    fn calls_of_other_lengths_are_others_at_every_length() {
+        let cache = Duplicates::new(KeyedHash::new(1, 2));
+        let from = "192.0.2.1:1".parse().expect("an address");
+        let zeros = [0; 3 * BLOCK];
+        let mut keys: Vec<Key> = (0..=zeros.len()).map(|n| cache.key(&zeros[..n], from)).collect();
+        // And where only the last byte is another.
+        keys.extend((1..=zeros.len()).map(|n| {
+            let mut call = zeros[..n].to_vec();
+            call[n - 1] = 1;
+            cache.key(&call, from)
+        }));
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
     }
 
     #[test]

@@ -296,8 +296,8 @@ impl Server {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> bool {
-        let key = self.duplicates.key(datagram, from);
-        if let Some(reply) = self.duplicates.find(key, now) {
+        let key = self.must_keep(datagram).then(|| self.duplicates.key(datagram, from));
+        if let Some(reply) = key.and_then(|key| self.duplicates.find(key, now)) {
             out.extend_from_slice(reply);
             return true;
         }
@@ -306,7 +306,7 @@ impl Server {
         if !self.answer(&Incoming { bytes, from, transport, reply_max }, out) {
             return false;
         }
-        if self.must_keep(datagram) {
+        if let Some(key) = key {
             self.duplicates.insert(key, &out[at..], now);
         }
         true

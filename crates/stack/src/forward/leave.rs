@@ -99,7 +99,7 @@ fn put<const AT: usize, const N: usize>(
         }
         sent += N + usize::from(seen.len);
     }
-    port.extend_uncounted(frames.take(seen.len()));
+    port.uncounted().extend(frames.take(seen.len()));
     // Without tags, as in the host's path.
     let tags = if N == TAGGED { seen.len() * (TAGGED - ETHERNET) } else { 0 };
     port.count_bytes(sent - tags);

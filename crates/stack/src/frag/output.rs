@@ -5,6 +5,7 @@
 //! back. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 8900 (why programs should send less).
 
 use core::net::IpAddr;
+use core::ops::DerefMut;
 
 use base::{Counter, DropReason, Mtu};
 use inet::frag::FragmentHeader;
@@ -44,6 +45,7 @@ pub(crate) fn send(
 ///
 /// # Errors
 /// As [`send`].
+#[inline(always)]
 pub(crate) fn send_udp(
     stack: &mut Stack,
     egress: &Egress,
@@ -54,7 +56,8 @@ pub(crate) fn send_udp(
     if udp::HEADER_LEN + data.len() > transport_max(egress.neighbour) {
         return Err(DropReason::IpTooBig);
     }
-    let header = inet::udp::header(ports, data.len(), flow, None);
+    // Written when the sum of the data is known.
+    let header = [0; udp::HEADER_LEN];
     let finish = |header: &mut [u8], data_sum: Sum| {
         let sum = ladder.map(|_| data_sum);
         header.copy_from_slice(&inet::udp::header(ports, data.len(), flow, sum));
@@ -64,7 +67,7 @@ pub(crate) fn send_udp(
 
 /// A datagram behind its IP header.
 struct Payload<'a> {
-    /// Of the transport: at most eight bytes, so that the first fragment has all of them.
+    /// Of the transport: eight bytes, which the first fragment has all of, or none.
     header: &'a [u8],
     data: &'a [u8],
     /// Sums the data while it is copied, if there is a checksum to make.
@@ -80,11 +83,11 @@ impl Payload<'_> {
 
     /// Copy `n` bytes from `begin` on into a new buffer; returns the sum of those that are data,
     /// if sums are made. All but the last piece have a multiple of eight bytes.
+    #[inline(always)]
     fn copy(&self, pool: &mut Pool, begin: usize, n: usize) -> Option<(Mbuf, Sum)> {
-        let front = self.header.get(begin..).unwrap_or_default();
-        let front = &front[..front.len().min(n)];
+        let front = if begin == 0 { self.header } else { &[] };
         let from = begin.saturating_sub(self.header.len());
-        let data = self.data.get(from..from + n - front.len())?;
+        let data = self.data.get(from..from + n.checked_sub(front.len())?)?;
         let (mut m, sum) = pool.alloc_filled(n, data.len(), |to| match self.ladder {
             Some(ladder) => ladder.copy_sum(data, to),
             None => {
@@ -92,8 +95,8 @@ impl Payload<'_> {
                 Sum::ZERO
             }
         })?;
-        if !front.is_empty() {
-            m.prepend(front.len())?.copy_from_slice(front);
+        if let Some(front) = front.first_chunk::<{ udp::HEADER_LEN }>() {
+            m.prepend(udp::HEADER_LEN)?.copy_from_slice(front);
         }
         Some((m, sum))
     }
@@ -107,6 +110,7 @@ impl Payload<'_> {
     }
 }
 
+#[inline(always)]
 fn send_made(stack: &mut Stack, egress: &Egress, payload: &Payload<'_>, most: Mtu) -> Fate {
     let template = &egress.template;
     let (link_len, len) = (template.link_len(), payload.len());
@@ -117,7 +121,7 @@ fn send_made(stack: &mut Stack, egress: &Egress, payload: &Payload<'_>, most: Mt
         return resolve::send(stack, egress, m);
     }
     let headers = FragmentHeader::new(template.headers(), link_len).ok_or(DropReason::IpTooBig)?;
-    fragments(stack, egress.port, headers, payload, most)
+    fragments(stack, (egress.port, egress.is_broadcast), headers, payload, most)
 }
 
 /// Put a finished frame that waited for the link address of `neighbour` into its port's burst.
@@ -128,7 +132,11 @@ pub(crate) fn put(stack: &mut Stack, neighbour: Key, frame: Mbuf) {
     };
     let data = frame.as_slice().get(at..).unwrap_or_default();
     let payload = Payload { header: &[], data, ladder: None, finish: &|_, _| {} };
-    if let Err(reason) = fragments(stack, port_id, headers, &payload, most) {
+    let dst = headers.dst();
+    let is_broadcast = dst.is_ipv4()
+        && !dst.is_multicast()
+        && stack.ports.get(port_id).is_some_and(|port| port.local.is_group(dst));
+    if let Err(reason) = fragments(stack, (port_id, is_broadcast), headers, &payload, most) {
         stack.core.drops.count(reason);
     }
     stack.core.cx.pool.free(frame);
@@ -143,7 +151,7 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
     let is_v6 = bytes.get(link_len)? >> 4 == 6;
     let at = link_len + if is_v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
     let headers = FragmentHeader::new(bytes.get(..at)?, link_len)?;
-    let (src, dst, _) = headers.flow();
+    let (src, dst) = (headers.src(), headers.dst());
     let link = mtu::of_neighbour(stack, neighbour, src, dst);
     let most = stack.path_mtus.mtu(dst, link, stack.core.cx.now);
     // What is forwarded fits its port, and is not ours to cut for what we know of its path.
@@ -151,26 +159,48 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
     (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))
 }
 
-/// Send a datagram in fragments, in packets of at most `most` bytes.
+/// Send a datagram in fragments, in packets of at most `most` bytes: whole or not at all.
 #[inline(never)]
 fn fragments(
     stack: &mut Stack,
-    port_id: u16,
+    (port_id, is_broadcast): (u16, bool),
     mut headers: FragmentHeader,
     payload: &Payload<'_>,
     most: Mtu,
 ) -> Fate {
-    let core = &mut stack.core;
-    let (src, dst, protocol) = headers.flow();
-    let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;
-    let is_broadcast = dst.is_ipv4() && !dst.is_multicast() && port.local.is_group(dst);
-    if is_broadcast || payload.len() > transport_max(dst) {
+    let (core, dst, len) = (&mut stack.core, headers.dst(), payload.len());
+    if is_broadcast || len > transport_max(dst) {
         return Err(DropReason::IpTooBig);
     }
     // RFC 8200 4.5-a, RFC 6864 4.3-a.
-    headers.set_id(stack.ids.next(&core.secret, src, dst, protocol));
+    headers.set_id(stack.ids.next(&core.secret, headers.flow()));
+    let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;
+    let count = len.div_ceil(headers.data_max(most));
+    if stack.pace.is_on() || !port.takes(count) {
+        return made_before(stack, (port_id, dst), &headers, payload, most);
+    }
+    let before = port.pending();
+    if let Err(reason) = cut(&mut core.cx.pool, &headers, payload, most, port.uncounted()) {
+        core.cx.pool.free_all(port.take_back(before));
+        return Err(reason);
+    }
+    port.count_bytes(len + count * headers.header_len());
+    count_fragments(&mut core.cx, count);
+    Ok(())
+}
+
+/// [`fragments`] that do not fit into the burst as it is, or leave a gap apart.
+#[cold]
+#[inline(never)]
+fn made_before(
+    stack: &mut Stack,
+    (port_id, dst): (u16, IpAddr),
+    headers: &FragmentHeader,
+    payload: &Payload<'_>,
+    most: Mtu,
+) -> Fate {
     let mut frames = core::mem::take(&mut stack.fragments_out);
-    let outcome = cut(&mut core.cx.pool, &headers, payload, most, &mut frames)
+    let outcome = cut(&mut stack.core.cx.pool, headers, payload, most, &mut frames)
         .and_then(|()| leave(stack, port_id, dst, &mut frames));
     // None is left, unless it could not be sent.
     stack.core.cx.pool.free_all(frames.drain(..));
@@ -178,25 +208,24 @@ fn fragments(
     outcome
 }
 
-/// Hand on the fragments of a datagram, which is sent whole or not at all.
-#[inline(always)]
+/// Hand on the fragments of a datagram.
 fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -> Fate {
     let core = &mut stack.core;
     let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;
+    let count = frames.len();
     if let Some(gap) = stack.pace.gap(dst) {
-        let count = frames.len() as u64;
         pace::enqueue(stack, (port_id, dst, gap), frames.drain(..))?;
         count_fragments(&mut stack.core.cx, count);
         return Ok(());
     }
     // Into a burst of their own, if this one is too full for all of them.
-    if port.room() < frames.len() {
+    if port.room() < count {
         port.flush(&mut core.cx);
     }
     if !port.has_room(&mut core.cx) {
         return Err(DropReason::TxFull);
     }
-    count_fragments(&mut core.cx, frames.len() as u64);
+    count_fragments(&mut core.cx, count);
     for frame in frames.drain(..) {
         // What the device does not take now waits at the port: there was room for the first, so
         // that this datagram is all that waits.
@@ -205,21 +234,22 @@ fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -
     Ok(())
 }
 
-fn count_fragments(cx: &mut tcp::Cx, count: u64) {
+fn count_fragments(cx: &mut tcp::Cx, count: usize) {
     cx.counters.add(Counter::DatagramsFragmented, 1);
-    cx.counters.add(Counter::FragmentsOut, count);
+    cx.counters.add(Counter::FragmentsOut, count as u64);
 }
 
-/// All fragments, with their headers in front, to `frames`; data is copied once.
-fn cut(
+/// All fragments, with their headers in front, to the end of `frames`; data is copied once.
+#[inline(always)]
+fn cut<F: Extend<Mbuf> + DerefMut<Target = [Mbuf]>>(
     pool: &mut Pool,
     headers: &FragmentHeader,
     payload: &Payload<'_>,
     most: Mtu,
-    frames: &mut Vec<Mbuf>,
+    frames: &mut F,
 ) -> Fate {
     let (len, each) = (payload.len(), headers.data_max(most));
-    let (mut begin, mut sum) = (0, Sum::ZERO);
+    let (first, mut begin, mut sum) = (frames.len(), 0, Sum::ZERO);
     while begin < len {
         let n = each.min(len - begin);
         let (mut m, part) = payload.copy(pool, begin, n).ok_or(DropReason::MbufExhausted)?;
@@ -228,10 +258,10 @@ fn cut(
         if !headers.write(into, begin, n, begin + n < len) {
             return Err(DropReason::IpTooBig);
         }
-        frames.push(m);
+        frames.extend(Some(m));
         begin += n;
     }
-    if let Some(first) = frames.first_mut() {
+    if let Some(first) = frames.get_mut(first) {
         payload.finish(first, headers.header_len(), sum);
     }
     Ok(())
