@@ -174,7 +174,7 @@ impl Port {
         self.tagged == self.tx.len()
     }
 
-    /// The outgoing burst, for frames that it has room for; [`Port::count_bytes`] is told of all
+    /// The outgoing burst, for frames that it has room for; [`Port::count_bytes`] is given the bytes of all
     /// of them at once.
     #[inline(always)]
     pub(crate) fn uncounted(&mut self) -> &mut (impl Extend<Mbuf> + DerefMut<Target = [Mbuf]>) {
