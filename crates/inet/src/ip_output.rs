@@ -44,7 +44,8 @@ pub struct Fields {
     pub ttl: u8,
 }
 
-const ETHERNET_V4: usize = ether::HEADER_LEN + ipv4::HEADER_LEN;
+/// Bytes of Ethernet and IPv4 header.
+pub(crate) const ETHERNET_V4: usize = ether::HEADER_LEN + ipv4::HEADER_LEN;
 const ETHERNET_V6: usize = ether::HEADER_LEN + ipv6::HEADER_LEN;
 
 impl HeaderTemplate {
@@ -227,6 +228,13 @@ impl HeaderTemplate {
             }
             _ => {}
         }
+    }
+
+    /// The headers of IPv4 on Ethernet, and the sum of the IP header, whose length counts zero.
+    #[inline(always)]
+    pub(crate) fn ethernet_v4(&self) -> Option<(&[u8; ETHERNET_V4], Sum)> {
+        let headers = self.bytes.first_chunk()?;
+        (self.kind == Kind::EthernetV4).then_some((headers, self.sum))
     }
 
     /// Bytes of link header and IP header.

@@ -38,7 +38,7 @@ pub use sizes::sizes;
 pub use tap::Tapped;
 
 use crate::progress::Progress;
-use crate::{Error, Report, Run};
+use crate::{Error, Report, Run, Span};
 use bsd::Library;
 
 /// The options.
@@ -265,8 +265,13 @@ fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Resu
     })
 }
 
+/// What is measured beside every average: a call of these bytes, a quarter as often.
+const BESIDE_BYTES: u32 = 1_024;
+const BESIDE_SHARE: u32 = 4;
+
 /// Measure every size in each round, in an order that changes, so that a disturbance does not hit
-/// one size alone.
+/// one size alone. A processor that it shares makes the machine slower for milliseconds or seconds:
+/// every average is scaled by what calls of one size took right behind it.
 fn in_turns(
     curve: &mut Curve,
     effort: Effort,
@@ -276,24 +281,39 @@ fn in_turns(
     let mut rng = device::fault::Rng::new(effort.seed);
     let mut order: Vec<usize> = (0..curve.points.len()).collect();
     let mut progress = Progress::new(effort.averages as usize * order.len());
+    let mut beside: Vec<Vec<f64>> = vec![Vec::new(); order.len()];
     let mut done = 0;
-    for _ in 0..effort.averages {
+    'rounds: for _ in 0..effort.averages {
         for last in (1..order.len()).rev() {
             order.swap(last, rng.below(last + 1));
         }
         for &at in &order {
             if stop() {
-                return Ok(());
+                break 'rounds;
             }
             progress.at(done);
             done += 1;
             let point = &mut curve.points[at];
             calls(point.bytes, 2)?;
             let (ns, causes) = calls(point.bytes, effort.calls)?;
+            let (ns_beside, _) = calls(BESIDE_BYTES, effort.calls.div_ceil(BESIDE_SHARE))?;
             point.averages_ns.push(ns as f64 / f64::from(effort.calls));
             point.calls += u64::from(effort.calls);
             point.causes += causes;
+            beside[at].push(ns_beside as f64);
         }
     }
+    at_one_speed(&mut curve.points, &beside);
     Ok(())
+}
+
+/// Scale averages to the middle speed of the machine; `beside` has what the same calls took beside
+/// each of them.
+fn at_one_speed(points: &mut [Point], beside: &[Vec<f64>]) {
+    let Some(middle) = Span::of(beside.iter().flatten().copied()) else { return };
+    for (point, beside) in points.iter_mut().zip(beside) {
+        for (average, beside) in point.averages_ns.iter_mut().zip(beside) {
+            *average *= middle.mid / beside;
+        }
+    }
 }

@@ -174,8 +174,8 @@ impl Port {
         self.tagged == self.tx.len()
     }
 
-    /// The outgoing burst, for frames that it has room for; their bytes go to [`Port::count_bytes`],
-    /// all at once.
+    /// The outgoing burst, for frames that it has room for; their bytes go to
+    /// [`Port::count_bytes`], all at once.
     #[inline(always)]
     pub(crate) fn uncounted(&mut self) -> &mut (impl Extend<Mbuf> + DerefMut<Target = [Mbuf]>) {
         &mut self.tx

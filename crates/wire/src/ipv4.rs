@@ -27,7 +27,8 @@ pub const TCP: u8 = 6;
 /// Protocol number of UDP, RFC 768.
 pub const UDP: u8 = 17;
 
-const DONT_FRAGMENT: u16 = 0x4000;
+/// The bit of an unfragmentable packet, in the word of flags and offset.
+pub const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
 

@@ -24,7 +24,7 @@ mod workbench;
 use crate::report::{Tally, Usage, step};
 use crate::{cargo, process};
 use anyhow::{Result, bail};
-pub(crate) use needs::Need;
+pub(crate) use needs::{Need, OF_TESTS};
 use std::path::Path;
 use std::process::Command;
 pub(crate) use workbench::Workbench;
@@ -100,7 +100,7 @@ pub(crate) fn run(
         bail!(Usage(format!("no case has '{only}' in its name; there are:\n{}", known.join("\n"))));
     }
     if install {
-        install_step(suites, tally)?;
+        install_step(suites, &[], tally)?;
     }
     for suite in suites {
         step(&format!("interop {}", suite.name), tally, |tally| {
@@ -129,10 +129,10 @@ fn run_case(root: &Path, suite: &Suite, case: &Case, soak: Soak, tally: &mut Tal
     }
 }
 
-/// Install what the suites lack; what cannot be installed is one failed case, and the rest of
-/// the tests still run.
-pub(crate) fn install_step(suites: &[&Suite], tally: &mut Tally) -> Result<()> {
-    let packages = needs::packages(suites);
+/// Install what the suites and `others` lack; what cannot be installed is one failed case, and the
+/// rest of the tests still run.
+pub(crate) fn install_step(suites: &[&Suite], others: &[Need], tally: &mut Tally) -> Result<()> {
+    let packages = needs::packages(suites, others);
     if packages.is_empty() {
         return Ok(());
     }

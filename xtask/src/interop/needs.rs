@@ -33,10 +33,14 @@ impl Need {
     }
 }
 
-/// Debian packages that the suites lack, each once.
-pub(super) fn packages(suites: &[&Suite]) -> Vec<&'static str> {
+/// What cases of `cargo test` run that no suite of `cargo xtask test` does.
+pub(crate) const OF_TESTS: &[Need] = &[Need::Program { program: "radvd", package: "radvd" }];
+
+/// Debian packages that the suites and `others` lack, each once.
+pub(super) fn packages(suites: &[&Suite], others: &[Need]) -> Vec<&'static str> {
     let needs = suites.iter().flat_map(|s| s.cases).flat_map(|c| c.needs);
     let mut packages: Vec<_> = needs
+        .chain(others)
         .filter_map(|need| match need {
             Need::Program { program, package } => {
                 process::find(program).is_none().then_some(*package)

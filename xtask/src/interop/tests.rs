@@ -50,7 +50,7 @@ fn one_case_runs_alone_and_an_unknown_one_is_a_wrong_command_line() {
 
 #[test]
 fn missing_packages_are_listed_once() {
-    assert_eq!(needs::packages(&[&SUITE, &SUITE]), ["no-such-package"]);
+    assert_eq!(needs::packages(&[&SUITE, &SUITE], &[ABSENT]), ["no-such-package"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::process::Command;
 pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     let suites = interop::choose(None)?;
     if install {
-        interop::install_step(&suites, tally)?;
+        interop::install_step(&suites, interop::OF_TESTS, tally)?;
     }
     step("format", tally, |tally| {
         let outcome = process::pass_on(cargo(root).args(["fmt", "--all", "--check"]));

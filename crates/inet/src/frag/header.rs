@@ -6,14 +6,14 @@ use core::net::IpAddr;
 
 use base::Mtu;
 use wire::checksum::Sum;
-use wire::{ipv4, ipv6};
+use wire::{ether, ipv4, ipv6};
 
+use crate::HeaderTemplate;
 use crate::flow::{Addrs, FlowKey, V4Addrs, V6Addrs};
+use crate::ip_output::ETHERNET_V4;
 
 /// Link header of 14 bytes, IPv6 header, fragment header.
 const LEN_MAX: usize = 14 + ipv6::HEADER_LEN + ipv6::Fragment::LEN;
-/// As nearly all have.
-const ETHERNET_V4: usize = 14 + ipv4::HEADER_LEN;
 
 /// Link and IP header of the fragments of one datagram; offset, length and checksum are filled in
 /// for each.
@@ -32,19 +32,31 @@ pub struct FragmentHeader {
 }
 
 impl FragmentHeader {
+    /// Of a datagram that would leave whole under these headers. `None` as for
+    /// [`FragmentHeader::new`].
+    #[inline(always)]
+    pub fn of(template: &HeaderTemplate) -> Option<FragmentHeader> {
+        let Some((headers, sum)) = template.ethernet_v4() else {
+            return FragmentHeader::new(template.headers(), template.link_len());
+        };
+        let mut bytes = [0; LEN_MAX];
+        bytes[..ETHERNET_V4].copy_from_slice(headers);
+        let ip = bytes[ether::HEADER_LEN..].first_chunk_mut::<{ ipv4::HEADER_LEN }>()?;
+        // Don't-fragment, the only one of identification and flags that is set.
+        ip[6] = 0;
+        let (protocol, addrs) = (ip[9], *ip.last_chunk::<8>()?);
+        let flow = V4Addrs(u64::from_ne_bytes(addrs)).key(protocol.into());
+        let fixed_sum = sum.minus(Sum::of_be16(ipv4::DONT_FRAGMENT));
+        let (link_len, len) = (ether::HEADER_LEN as u8, ETHERNET_V4 as u8);
+        Some(FragmentHeader { bytes, link_len, len, protocol, flow, id: 0, fixed_sum })
+    }
+
     /// Of a datagram that has these headers, link header first, without options or extension
     /// headers. `None` if they are not such.
-    #[inline(always)]
     pub fn new(headers: &[u8], link_len: usize) -> Option<FragmentHeader> {
         let ip = headers.get(link_len..)?;
         let mut bytes = [0; LEN_MAX];
-        // Of a length that is known it is no call.
-        match headers.first_chunk::<ETHERNET_V4>() {
-            Some(headers) if ip.len() == ipv4::HEADER_LEN => {
-                bytes[..ETHERNET_V4].copy_from_slice(headers);
-            }
-            _ => bytes.get_mut(..headers.len())?.copy_from_slice(headers),
-        }
+        bytes.get_mut(..headers.len())?.copy_from_slice(headers);
         let into = &mut bytes[link_len..];
         let (protocol, flow, ip_len, fixed_sum) = if ip.first()? >> 4 == 6 {
             let h = ipv6::Header::parse_quoted(ip).ok()?;
@@ -118,6 +130,7 @@ impl FragmentHeader {
             return false;
         };
         match into.first_chunk_mut::<ETHERNET_V4>() {
+            // Of a length that is known it is no call.
             Some(into) if len == ETHERNET_V4 => into.copy_from_slice(&self.bytes[..ETHERNET_V4]),
             _ => into.copy_from_slice(&self.bytes[..len]),
         }

@@ -117,6 +117,19 @@ fn memory_is_measured_in_turns_and_counts_packets() {
     assert!(curve.points.iter().all(|point| point.ns().is_some()));
 }
 
+/// A machine that is half as fast for a while makes no size an elbow; one that takes longer stays
+/// so.
+#[test]
+fn averages_are_scaled_by_what_was_measured_beside_them() {
+    let point = |averages: &[f64]| Point { averages_ns: averages.to_vec(), ..Point::default() };
+    let mut points =
+        [point(&[100.0, 200.0, 200.0]), point(&[100.0, 100.0, 200.0]), point(&[150.0])];
+    let beside = [vec![10.0, 20.0, 20.0], vec![10.0, 10.0, 20.0], vec![10.0]];
+    at_one_speed(&mut points, &beside);
+    let ns: Vec<f64> = points.iter().filter_map(Point::ns).collect();
+    assert_eq!(ns, [100.0, 100.0, 150.0]);
+}
+
 /// Retransmissions that back off do not swamp the cable that they share.
 #[test]
 fn twenty_clients_on_a_cable_move_nearly_as_much_as_one() {

@@ -120,7 +120,7 @@ fn send_made(stack: &mut Stack, egress: &Egress, payload: &Payload<'_>, most: Mt
         payload.finish(&mut m, 0, sum);
         return resolve::send(stack, egress, m);
     }
-    let headers = FragmentHeader::new(template.headers(), link_len).ok_or(DropReason::IpTooBig)?;
+    let headers = FragmentHeader::of(template).ok_or(DropReason::IpTooBig)?;
     fragments(stack, (egress.port, egress.is_broadcast), headers, payload, most)
 }
 
