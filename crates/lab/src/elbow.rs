@@ -265,9 +265,10 @@ fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Resu
     })
 }
 
-/// What is measured beside every average: a call of these bytes, a quarter as often.
+/// What is measured beside every average: so many calls of these bytes, a quarter of those of an
+/// average of 100.
 const BESIDE_BYTES: u32 = 1_024;
-const BESIDE_SHARE: u32 = 4;
+const BESIDE_CALLS: u32 = 25;
 
 /// Measure every size in each round, in an order that changes, so that a disturbance does not hit
 /// one size alone. A processor that it shares makes the machine slower for milliseconds or seconds:
@@ -296,7 +297,7 @@ fn in_turns(
             let point = &mut curve.points[at];
             calls(point.bytes, 2)?;
             let (ns, causes) = calls(point.bytes, effort.calls)?;
-            let (ns_beside, _) = calls(BESIDE_BYTES, effort.calls.div_ceil(BESIDE_SHARE))?;
+            let (ns_beside, _) = calls(BESIDE_BYTES, BESIDE_CALLS)?;
             point.averages_ns.push(ns as f64 / f64::from(effort.calls));
             point.calls += u64::from(effort.calls);
             point.causes += causes;
