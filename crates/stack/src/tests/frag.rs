@@ -295,6 +295,32 @@ fn a_device_that_is_full_gets_a_datagram_whole_or_not_at_all() {
     assert_eq!((bench.stack.drops().total(), bench.stack.pool().outstanding()), (0, 0));
 }
 
+/// Buffers that run out in the middle of a datagram: none of it leaves, and what waited in front of
+/// it does.
+#[test]
+fn without_buffers_nothing_of_a_datagram_leaves() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let (udp, remote) = socket(&mut bench);
+    let data = pattern(20_000);
+    bench.stack.udp_send(udp, remote, b"in front", NOW).expect("room");
+    let mut held = Vec::new();
+    while let Some(m) = bench.stack.pool().alloc(1_400) {
+        held.push(m);
+    }
+    for m in held.split_off(held.len() - 5) {
+        bench.stack.pool().free(m);
+    }
+    let refused = bench.stack.udp_send(udp, remote, &data, NOW);
+    assert_eq!(refused, Err(UdpError::Unsendable(DropReason::MbufExhausted)));
+    bench.stack.poll(NOW);
+    assert_eq!(bench.sent().len(), 1, "what was in front");
+    bench.stack.pool().free_all(held.into_iter());
+    bench.stack.udp_send(udp, remote, &data, NOW).expect("buffers");
+    bench.stack.poll(NOW);
+    assert_eq!(bench.sent().len(), 14);
+    assert_eq!(bench.stack.pool().outstanding(), 0);
+}
+
 /// A broadcast in fragments would be a burst to everybody.
 #[test]
 fn a_broadcast_is_not_fragmented_and_a_multicast_is() {
