@@ -48,7 +48,7 @@ fn template(src: &str, dst: &str) -> HeaderTemplate {
     HeaderTemplate::new(LinkKind::Ip, MacAddr::default(), MacAddr::default(), &fields)
 }
 
-/// The quick way, for IPv4 on Ethernet, and the one that parses agree, with a TOS that was set late.
+/// The quick way, for IPv4 on Ethernet, and the one that parses agree, with a TOS set late.
 #[test]
 fn fragments_headers_of_a_template_are_those_of_its_bytes() {
     let ends = [("192.0.2.2", "192.0.2.1"), ("2001:db8::2", "2001:db8::1")];
