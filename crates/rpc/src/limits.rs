@@ -19,6 +19,13 @@ pub const FRAGMENTS_MAX: u32 = 4_096;
 pub const DATAGRAM_BYTES: usize = 65_507;
 /// The unit in which buffers of records grow.
 pub const BUFFER_UNIT: usize = 16_384;
+/// Bytes at the beginning of a long call that are read before the others are left in the buffers
+/// that they came in: a header of a call, whose credential and verifier are as long as they may be,
+/// and arguments in front of data.
+pub const HEAD_BYTES: usize = 2_048;
+/// Bytes of calls that all connections of a server may leave in the buffers that they came in;
+/// others are copied (`tasks`).
+pub const ARRIVED_BYTES: usize = 8 << 20;
 
 /// Calls of one client that wait for their reply; more are refused.
 pub const CALLS_MAX: usize = 4_096;

@@ -8,7 +8,7 @@
 
 use core::ops::{Deref, Range};
 
-use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
+use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX, HEAD_BYTES};
 
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 4;
@@ -77,6 +77,13 @@ impl Record {
     pub fn last(mut self, bytes: usize) -> Record {
         self.range.start = self.range.end - bytes.min(self.range.len());
         self
+    }
+
+    /// Add bytes behind it.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.buffer.truncate(self.range.end);
+        self.buffer.extend_from_slice(bytes);
+        self.range.end += bytes.len();
     }
 
     /// The buffer, to be used again; what it holds is no longer of use.
@@ -195,6 +202,21 @@ impl RecordReader {
         spare: impl FnOnce() -> Vec<u8>,
     ) -> Result<Option<Record>, RecordError> {
         Ok(self.next_range()?.map(|range| self.take(range, spare())))
+    }
+
+    /// Is the beginning of a record here whose end is long, and nothing behind that beginning?
+    pub(crate) fn is_before_long_end(&self) -> bool {
+        let begun = self.joined - self.start;
+        self.is_last && self.missing >= BUFFER_UNIT && begun >= HEAD_BYTES
+    }
+
+    /// That beginning, in a buffer of its own, and how many bytes of the stream are missing: the
+    /// caller takes those, and what is read from then on is behind them.
+    pub(crate) fn take_begun(&mut self, spare: Vec<u8>) -> (Record, usize) {
+        let missing = self.missing;
+        let head = self.take(self.start..self.joined, spare);
+        self.reset();
+        (head, missing)
     }
 
     /// A record that [`RecordReader::next_range`] has returned last, as

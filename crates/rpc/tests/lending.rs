@@ -1,5 +1,5 @@
-//! A server whose connections lend buffers: every way of carrying a call out gives the same bytes,
-//! with and without buffers, and whatever becomes of the caller.
+//! A server whose connections lend buffers: every way of carrying a call out takes and gives the
+//! same bytes, with and without buffers, and whatever becomes of the caller.
 
 use core::ops::RangeInclusive;
 use std::io;
@@ -7,25 +7,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{KeyedHash, Limit};
+use base::{KeyedHash, Limit, Mtu};
 use net::{Net, TcpListener, TcpStream};
 use stack::pair::{PairConfig, pair};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_rpc::client::{CallError, Config};
+use wirespeed_rpc::limits::ARRIVED_BYTES;
 use wirespeed_rpc::server::{Bulk, Refusal, Request, Server, Service};
 use wirespeed_rpc::tasks::{AtOnce, Client, Lending, Limits, Servers, listen, serve_stream};
-use wirespeed_rpc::xdr::{Bytes, Encode};
+use wirespeed_rpc::xdr::{Bytes, Encode, Opaque};
 
 const PROGRAM: u32 = 0x2000_0777;
 /// Bytes of a record: what is beyond is SYSTEM_ERR.
 const RECORD_MAX: usize = 600_000;
 
 /// Procedure 1: so many bytes. Procedure 2: the same, and it may wait when it is asked for an odd
-/// number, after it has filled some.
+/// number, after it has filled some. Procedure 3: the sum of bytes, each times its place, and how
+/// many pieces they were in. Procedure 4: the same, and it may wait.
 struct Pattern;
 
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+/// The sum of bytes, each times its place.
+fn weighed(pieces: &[&[u8]]) -> u64 {
+    pieces.iter().copied().flatten().zip(1..).map(|(&byte, at)| u64::from(byte) * at).sum()
 }
 
 impl Service for Pattern {
@@ -38,6 +45,11 @@ impl Service for Pattern {
     }
 
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal> {
+        if request.procedure > 2 {
+            let data: Opaque<'_> = request.decode()?;
+            (weighed(&[data.0]), 1_u32).encode(results);
+            return Ok(());
+        }
         let bytes: u32 = request.decode()?;
         Bytes(pattern(bytes as usize)).encode(results);
         Ok(())
@@ -49,6 +61,20 @@ impl Service for Pattern {
         results: &mut Vec<u8>,
         bulk: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
+        if request.procedure > 2 {
+            let (len, first) = request.args.split_first_chunk()?;
+            let mut left = u32::from_be_bytes(*len) as usize;
+            let pieces = core::iter::once(first).chain(request.more.iter().copied());
+            let data: Vec<&[u8]> = pieces
+                .map(|piece| {
+                    let data = &piece[..left.min(piece.len())];
+                    left -= data.len();
+                    data
+                })
+                .collect();
+            (weighed(&data), data.len() as u32).encode(results);
+            return (request.procedure == 3).then_some(Ok(()));
+        }
         let Ok(bytes) = request.decode::<u32>() else { return None };
         let mut data = pattern(bytes as usize);
         data.resize(data.len().next_multiple_of(4), 0);
@@ -84,7 +110,12 @@ struct Rig {
 
 impl Rig {
     fn new(at_once: AtOnce, mbuf_bytes: usize) -> Rig {
+        Rig::with(Mtu::ETHERNET, at_once, mbuf_bytes)
+    }
+
+    fn with(mtu: Mtu, at_once: AtOnce, mbuf_bytes: usize) -> Rig {
         let mut config = PairConfig::new([7, 42]);
+        config.wire.mtu = mtu;
         config.stack.budget.set(Limit::MbufBytes, mbuf_bytes);
         let (near, far) = pair(&config);
         let to = SocketAddr::new(far.addr, 7);
@@ -156,6 +187,75 @@ async fn every_way_gives_the_same_bytes() {
         drop(client);
         rig.drained().await;
     }
+}
+
+#[tokio::test]
+async fn every_way_takes_the_same_bytes() {
+    let sizes = [0, 1, 5, 2_000, 16_000, 18_400, 18_500, 65_393, 65_480, 131_072, 262_144, 599_900];
+    for (way, mtu) in
+        WAYS.into_iter().flat_map(|way| [Mtu::ETHERNET, Mtu::MAX].map(|mtu| (way, mtu)))
+    {
+        let rig = Rig::with(mtu, way, 64 << 20);
+        let client = rig.client();
+        let calls: Vec<_> = sizes
+            .into_iter()
+            .chain(sizes.into_iter().rev())
+            .flat_map(|bytes| [(3, bytes), (4, bytes)])
+            .map(|(procedure, bytes)| {
+                let client = client.clone();
+                let data = Bytes(pattern(bytes));
+                let call = async move { client.call::<_, (u64, u32)>(procedure, &data).await };
+                (procedure, bytes, tokio::spawn(call))
+            })
+            .collect();
+        let mut pieces_max = 0;
+        for (procedure, bytes, call) in calls {
+            let (sum, pieces) = call.await.expect("no panic").expect("results");
+            assert_eq!(sum, weighed(&[&pattern(bytes)]), "{way:?}: {bytes} bytes");
+            assert!(procedure == 3 || pieces == 1);
+            pieces_max = pieces_max.max(pieces);
+        }
+        // Short pieces are copied.
+        let is_lent = way == AtOnce::Lent && mtu == Mtu::MAX;
+        assert!(if is_lent { pieces_max > 4 } else { pieces_max == 1 }, "{way:?}: {pieces_max}");
+        assert_eq!(rig.servers.totals().answered, 4 * sizes.len() as u64);
+        drop(client);
+        rig.drained().await;
+    }
+}
+
+/// A call of procedure 3 with so much data, of which `sent` bytes are sent.
+async fn half_a_call(stream: &mut TcpStream, bytes: usize, sent: usize) {
+    let mut call = Vec::new();
+    for word in [1, 0, 2, PROGRAM, 1, 3, 0, 0, 0, 0, bytes as u32] {
+        u32::encode(&word, &mut call);
+    }
+    let mark = ((call.len() + bytes) as u32 | 1 << 31).to_be_bytes();
+    stream.write_all(&[&mark[..], &call, &pattern(sent)].concat()).await.expect("room");
+}
+
+#[tokio::test]
+async fn halves_of_calls_keep_no_more_buffers_than_the_limit() {
+    let rig = Rig::with(Mtu::MAX, AtOnce::Lent, 64 << 20);
+    let mut streams = Vec::new();
+    for _ in 0..24 {
+        let mut stream = TcpStream::connect(&rig.near, rig.to).await.expect("it listens");
+        half_a_call(&mut stream, 590_000, 580_000).await;
+        streams.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    // In memory a buffer that was received is the sender's.
+    let outstanding = |net: &Net| net.with_stack(|s| s.pool().outstanding()).expect("driven");
+    let held = outstanding(&rig.near) + outstanding(&rig.far);
+    let most = ARRIVED_BYTES / 60_000 + streams.len();
+    assert!(held > 20 && held <= most, "{held}");
+    // The rest of one comes: it is answered as ever.
+    let mut reply = [0; 4 + 24 + 12];
+    streams[23].write_all(&pattern(590_000)[580_000..]).await.expect("room");
+    streams[23].read_exact(&mut reply).await.expect("a reply");
+    assert_eq!(reply[28..36], weighed(&[&pattern(590_000)]).to_be_bytes());
+    drop(streams);
+    rig.drained().await;
 }
 
 #[tokio::test]

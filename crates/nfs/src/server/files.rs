@@ -4,22 +4,24 @@
 //! part because a connection ended. UNSTABLE data is with the system when the call is answered;
 //! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport. What
 //! waits for nothing can be done at once, without a thread that may (docs/decisions/0103); the data
-//! of such a READ goes from the file into the stream's buffers (0104).
+//! of such a READ goes from the file into the stream's buffers, and that of a WRITE out of those
+//! that it came in into the file (0104).
 
-use std::io::IoSliceMut;
+use core::ops::Range;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use rpc::server::{Bulk, NoBulk, Transport};
-use rpc::xdr::Encode;
+use rpc::server::{Bulk, NoBulk, Request, Transport};
+use rpc::xdr::{Decode, Decoder, Encode};
 use rustix::fs::{fdatasync, fsync};
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev};
 
 use super::open_files::For;
 use super::tree::{attributes, looked_at, status};
 use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER_BYTES, LENT_BYTES, TRANSFER_BYTES};
-use crate::proto::{Changed, Handle, Stable, Status, Write, Written};
+use crate::proto::{Changed, Handle, Stable, Status, Written};
 
 /// Bytes of a READ or a WRITE.
 pub(super) fn transfer_max(over: Transport) -> u32 {
@@ -67,14 +69,25 @@ impl Export {
         done.ok()
     }
 
-    /// A WRITE that waits for nothing: the file is open, and in a file system without a disk.
-    pub(super) fn write_at_once(&self, args: &Write<'_>, out: &mut Vec<u8>) -> Option<()> {
-        if !self.tree.is_in_memory() || args.stable != Stable::Unstable {
+    /// A WRITE that waits for nothing: the file is open, and in a file system without a disk. Its
+    /// data goes to the file out of the buffers that it came in.
+    pub(super) fn write_at_once(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let mut from = Decoder::new(request.args);
+        let head @ (file, _, count, stable): (Handle, u64, u32, Stable) =
+            Decode::decode(&mut from).ok()?;
+        if !self.tree.is_in_memory() || stable != Stable::Unstable {
             return None;
         }
-        self.tree.is_open(&args.file, For::Writing)?;
+        let bytes = from.u32().ok()?;
+        let mut data = vec![from.rest()];
+        data.extend_from_slice(request.more);
+        // What is as long as it should not be is answered by `call`.
+        if count > bytes || sum(&data) != (bytes as usize).next_multiple_of(4) {
+            return None;
+        }
+        self.tree.is_open(&file, For::Writing)?;
         let at = out.len();
-        let done = self.write(args, out);
+        let done = self.write(head, &data, out);
         if done.is_err() {
             // Made again, it is the same WRITE.
             out.truncate(at);
@@ -82,28 +95,38 @@ impl Export {
         done.ok()
     }
 
-    pub(super) fn write(&self, args: &Write<'_>, out: &mut Vec<u8>) -> Reply {
+    /// A WRITE of data in pieces.
+    pub(super) fn write(
+        &self,
+        (file, offset, count, stable): (Handle, u64, u32, Stable),
+        data: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Reply {
         self.may_change()?;
         // RFC 1813 section 3.3.7: the data has as many bytes as are to be written.
-        let data = args.data.0.get(..args.count as usize).ok_or(Status::Invalid)?;
-        let open = self.tree.data(&args.file, For::Writing)?;
+        let count = count as usize;
+        if sum(data) < count {
+            return Err(Status::Invalid);
+        }
+        let open = self.tree.data(&file, For::Writing)?;
         // That of now: what fails from here on may be this.
         let verifier = self.verifier();
         let mut written = 0;
-        while written < data.len() {
-            match pwrite(&*open, &data[written..], args.offset.saturating_add(written as u64)) {
+        while written < count {
+            let slices = slices(data, written..count);
+            match pwritev(&*open, &slices, offset.saturating_add(written as u64)) {
                 Ok(0) => break,
                 Ok(bytes) => written += bytes,
                 Err(Errno::INTR) => {}
                 // The caller writes the rest again, and is told then why it cannot be.
                 Err(_) if written > 0 => break,
-                Err(Errno::INVAL) if args.offset > i64::MAX as u64 - data.len() as u64 => {
+                Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => {
                     return Err(Status::TooBig);
                 }
                 Err(error) => return Err(status(error)),
             }
         }
-        match args.stable {
+        match stable {
             Stable::Unstable => {}
             Stable::DataSync => self.synced(fdatasync(&*open))?,
             Stable::FileSync => self.synced(fsync(&*open))?,
@@ -111,7 +134,7 @@ impl Export {
         let after = attributes(&looked_at(&open, "").map_err(status)?)?;
         let file = Changed { before: None, after: Some(after) };
         let count = written as u32;
-        let written = Written { file, count, committed: args.stable, verifier };
+        let written = Written { file, count, committed: stable, verifier };
         (Status::Ok, written).encode(out);
         Ok(())
     }
@@ -134,6 +157,23 @@ impl Export {
             status(error)
         })
     }
+}
+
+/// Bytes in pieces.
+fn sum(pieces: &[&[u8]]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
+/// The bytes of a range of pieces.
+fn slices<'a>(pieces: &[&'a [u8]], range: Range<usize>) -> Vec<IoSlice<'a>> {
+    let mut at = 0;
+    let part = |piece: &&'a [u8]| {
+        let (from, to) = (range.start.saturating_sub(at), range.end.saturating_sub(at));
+        at += piece.len();
+        let part = &piece[from.min(piece.len())..to.min(piece.len())];
+        (!part.is_empty()).then(|| IoSlice::new(part))
+    };
+    pieces.iter().filter_map(part).collect()
 }
 
 /// Results of a READ of so many bytes at an offset, by `from_file`; the data is in `bulk` if there

@@ -13,7 +13,7 @@ use super::dirs::From;
 use super::{Export, Reply};
 use crate::limits::PATH_BYTES;
 use crate::mount::{self, Mounted};
-use crate::proto::{self, At, Handle, Status, procedure};
+use crate::proto::{self, At, Handle, Status, Write, procedure};
 
 /// NFS version 3.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Service for Nfs {
         // What is not as it should be is answered by `call`.
         match request.procedure {
             procedure::READ => export.read_at_once(request.decode().ok()?, over, out, bulk)?,
-            procedure::WRITE => export.write_at_once(&request.decode().ok()?, out)?,
+            procedure::WRITE => export.write_at_once(request, out)?,
             _ => return None,
         }
         Some(Ok(()))
@@ -82,7 +82,10 @@ impl Nfs {
             procedure::ACCESS => export.access(request.decode()?, out),
             procedure::READLINK => export.readlink(&request.decode()?, out),
             procedure::READ => export.read(request.decode()?, over, out),
-            procedure::WRITE => export.write(&request.decode()?, out),
+            procedure::WRITE => {
+                let Write { file, offset, count, stable, data } = request.decode()?;
+                export.write((file, offset, count, stable), &[data.0], out)
+            }
             procedure::CREATE => export.create(&request.decode()?, out),
             procedure::MKDIR => export.mkdir(&request.decode()?, out),
             procedure::SYMLINK => export.symlink(&request.decode()?, out),

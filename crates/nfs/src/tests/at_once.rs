@@ -28,24 +28,35 @@ impl InMemory {
         InMemory { dir, nfs: Nfs(export.clone()), mount: Mount(export) }
     }
 
-    fn request<'a>(number: u32, args: &'a [u8]) -> Request<'a> {
+    fn request<'a>(number: u32, args: &'a [u8], more: &'a [&'a [u8]]) -> Request<'a> {
         let from = "192.0.2.1:700".parse().expect("an address");
         let (transport, credential) = (Transport::Stream, OpaqueAuth::NONE);
-        Request { version: 3, procedure: number, args, from, transport, credential }
+        Request { version: 3, procedure: number, args, more, from, transport, credential }
     }
 
     /// Results of a call that may wait.
     fn call(&mut self, number: u32, args: &[u8]) -> Vec<u8> {
         let mut results = Vec::new();
-        self.nfs.call(&InMemory::request(number, args), &mut results).expect("results");
+        self.nfs.call(&InMemory::request(number, args, &[]), &mut results).expect("results");
         results
     }
 
     /// Results of a call that must not, if there are any.
     fn at_once(&mut self, number: u32, args: &[u8], bulk: &mut dyn Bulk) -> Option<Vec<u8>> {
+        self.in_pieces(number, args, &[], bulk)
+    }
+
+    /// The same with arguments in pieces.
+    fn in_pieces(
+        &mut self,
+        number: u32,
+        args: &[u8],
+        more: &[&[u8]],
+        bulk: &mut dyn Bulk,
+    ) -> Option<Vec<u8>> {
         let mut results = Vec::new();
-        let done = self.nfs.call_at_once(&InMemory::request(number, args), &mut results, bulk)?;
-        done.expect("results");
+        let request = InMemory::request(number, args, more);
+        self.nfs.call_at_once(&request, &mut results, bulk)?.expect("results");
         Some(results)
     }
 
@@ -53,7 +64,7 @@ impl InMemory {
     fn file(&mut self, name: &[u8]) -> Handle {
         let (mut path, mut mounted, mut args) = (Vec::new(), Vec::new(), Vec::new());
         Opaque(b"/").encode(&mut path);
-        let request = InMemory::request(mount::procedure::MNT, &path);
+        let request = InMemory::request(mount::procedure::MNT, &path, &[]);
         self.mount.call(&request, &mut mounted).expect("results");
         let handle = |results: &[u8]| Handle::decode(&mut Decoder::new(&results[4..]));
         At { dir: handle(&mounted).expect("the root"), name: Opaque(name) }.encode(&mut args);
@@ -166,4 +177,57 @@ fn a_write_has_the_same_results_and_leaves_the_same_file() {
     for number in [procedure::GETATTR, procedure::COMMIT, procedure::REMOVE] {
         assert_eq!(memory.at_once(number, &args, &mut NoBulk), None);
     }
+}
+
+#[test]
+fn a_write_in_pieces_leaves_the_same_file() {
+    let mut memory = InMemory::new("pieces");
+    let data = pattern(100_003);
+    let names = ["one piece", "pieces"];
+    let files = names.map(|name| {
+        fs::write(memory.dir.join(name), "old bytes").expect("room");
+        memory.file(name.as_bytes())
+    });
+    let args = |file, offset, count, data: &[u8]| {
+        let mut args = Vec::new();
+        let data = Opaque(data);
+        Write { file, offset, count, stable: Stable::Unstable, data }.encode(&mut args);
+        args
+    };
+    let mut offset = 0;
+    for (bytes, count) in [(5, 5), (6, 2), (70_000, 70_000), (100_003, 100_003), (100_003, 0)] {
+        for cuts in [vec![80], vec![100, 101], vec![90, 20_000, 20_000, 70_000], vec![60, 1 << 20]]
+        {
+            let both = files.map(|file| args(file, offset, count, &data[..bytes]));
+            // Until it was written once the file is not open for that.
+            memory.call(procedure::WRITE, &both[1][..]);
+            let waits = memory.call(procedure::WRITE, &both[0]);
+            let (mut rest, mut pieces, mut at) = (&both[1][..], Vec::new(), 0);
+            for cut in cuts {
+                let (piece, behind) = rest.split_at((cut - at).min(rest.len()));
+                (rest, at) = (behind, cut);
+                pieces.push(piece);
+            }
+            pieces.push(rest);
+            let (head, more) = (pieces[0], &pieces[1..]);
+            let done = memory.in_pieces(procedure::WRITE, head, more, &mut NoBulk);
+            // What does not have its head in one piece is for others.
+            if head.len() >= both[1].len().min(80) {
+                let done = done.expect("results");
+                // Inode and times differ.
+                assert_eq!(done[..4], waits[..4]);
+                assert_eq!(done[done.len() - 16..], waits[waits.len() - 16..]);
+            }
+            offset += 70_001;
+        }
+    }
+    let found = names.map(|name| fs::read(memory.dir.join(name)).expect("there"));
+    assert!(found[0] == found[1] && found[0].len() > 1 << 20);
+    // More to be written than there is, even within what pads it, and other bytes behind it.
+    let call = args(files[1], 0, 6, &data[..5]);
+    assert_eq!(memory.in_pieces(procedure::WRITE, &call, &[], &mut NoBulk), None);
+    let call = args(files[1], 0, 4, &data[..4]);
+    assert_eq!(memory.in_pieces(procedure::WRITE, &call, &[b"more"], &mut NoBulk), None);
+    let read = read(files[1], 0, 9);
+    assert_eq!(memory.in_pieces(procedure::READ, &read, &[b"more"], &mut NoBulk), None);
 }

@@ -34,8 +34,10 @@ pub enum Transport {
 /// A message as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
-    /// The message, without a record mark.
+    /// The message, without a record mark, or its beginning.
     pub bytes: &'a [u8],
+    /// What is behind that, in pieces: only for [`Server::answer_at_once`].
+    pub more: &'a [&'a [u8]],
     /// Where it is from.
     pub from: SocketAddr,
     /// How it came.
@@ -51,8 +53,10 @@ pub struct Request<'a> {
     pub version: u32,
     /// Any procedure but 0, which the server answers.
     pub procedure: u32,
-    /// The arguments.
+    /// The arguments, or their beginning.
     pub args: &'a [u8],
+    /// What is behind that, in pieces: only for [`Service::call_at_once`].
+    pub more: &'a [&'a [u8]],
     /// Where it is from.
     pub from: SocketAddr,
     /// How it came.
@@ -65,8 +69,11 @@ impl<'a> Request<'a> {
     /// The arguments as what the procedure takes.
     ///
     /// # Errors
-    /// They are something else, or more.
+    /// They are something else, or more, or in pieces.
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, Refusal> {
+        if !self.more.is_empty() {
+            return Err(Refusal::GarbageArguments);
+        }
         Ok(Decoder::whole(self.args)?)
     }
 
@@ -116,8 +123,9 @@ pub trait Service {
     /// What the caller is answered instead; what was appended is taken back.
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
     /// [`Service::call`] for a thread that must not wait, for a disk for example. `None`: the call
-    /// might wait, and will be made again; what was appended is taken back. The end of the results
-    /// may lie in `bulk`: then nothing is appended to `results` any more.
+    /// might wait, and will be made again, with its arguments in one piece; what was appended is
+    /// taken back. The end of the results may lie in `bulk`: then nothing is appended to `results`
+    /// any more.
     fn call_at_once(
         &mut self,
         _request: &Request<'_>,
@@ -257,7 +265,8 @@ impl Server {
         }
         let (version, procedure, args) = (call.version, call.procedure, call.args);
         let (from, transport, credential) = (incoming.from, incoming.transport, call.credential);
-        let request = Request { version, procedure, args, from, transport, credential };
+        let more = incoming.more;
+        let request = Request { version, procedure, args, more, from, transport, credential };
         let done = match waiting {
             Waiting::Allowed => service.call(&request, out),
             Waiting::Forbidden(bulk) => {
@@ -303,7 +312,7 @@ impl Server {
         }
         let at = out.len();
         let (bytes, transport, reply_max) = (datagram, Transport::Datagram, DATAGRAM_BYTES);
-        if !self.answer(&Incoming { bytes, from, transport, reply_max }, out) {
+        if !self.answer(&Incoming { bytes, more: &[], from, transport, reply_max }, out) {
             return false;
         }
         if let Some(key) = key {

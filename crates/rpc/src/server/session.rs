@@ -82,7 +82,8 @@ impl Session {
             let at = record::begin(&mut self.out);
             let malformed = server.drops.of(DropReason::RpcMalformed);
             let (bytes, from, transport) = (record, self.from, Transport::Stream);
-            let incoming = Incoming { bytes, from, transport, reply_max: self.record_max };
+            let reply_max = self.record_max;
+            let incoming = Incoming { bytes, more: &[], from, transport, reply_max };
             if server.answer(&incoming, &mut self.out) {
                 record::end(&mut self.out, at);
             } else {

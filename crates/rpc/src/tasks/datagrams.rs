@@ -79,9 +79,9 @@ pub async fn serve_datagrams<D: Datagrams>(
                         let keep = servers.must_keep(&call);
                         let (transport, reply_max) = (Transport::Datagram, DATAGRAM_BYTES);
                         let message = Message { record: call.into(), from, transport, reply_max };
-                        let reply = match servers.answer_at_once(message, &mut NoBulk) {
-                            Ok(reply) => reply,
-                            Err(message) => servers.answer(message).await,
+                        let reply = match servers.answer_at_once(&message, &[], &mut NoBulk) {
+                            Some(reply) => reply,
+                            None => servers.answer(message).await,
                         };
                         (key, from, keep, reply)
                     });

@@ -1,29 +1,42 @@
-//! [`Lender`]: a stream that lends the buffers that it sends. A service reads a file into them, and
-//! nothing copies its bytes again.
+//! [`Lender`]: a stream that lends the buffers that it sends, and those that it received. A service
+//! reads a file into the first and writes one out of the second: nothing copies the bytes again.
 //!
-//! Called by: `streams.rs`, `replies.rs`; `stack_sockets.rs` has the lender of a stack of ours.
+//! Called by: `arriving.rs`, `replies.rs`, `streams.rs`; `stack_sockets.rs` has the lender of a
+//! stack of ours.
 
-use core::convert::Infallible;
 use core::future::Future;
+use core::ops::Deref;
 use std::io;
 
 use super::spares::Spares;
 use crate::limits::BUFFER_UNIT;
 use crate::server::Bulk;
 
-/// A stream that lends the buffers that it sends.
+/// A stream that lends its buffers.
 pub trait Lender: Send + Sync {
-    /// What it lends.
+    /// One to send.
     type Buffer: Lent + 'static;
+    /// One that was received.
+    type Arrived: Arrived + 'static;
 
     /// An empty buffer; `None` if there is none.
     fn lend(&self) -> Option<Self::Buffer>;
 
     /// Send a buffer, behind all that was written before.
     fn send(&self, buffer: Self::Buffer) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// The next bytes of the stream in the buffer that they came in, behind all that was read
+    /// before; `None` at its end.
+    fn receive(&self) -> impl Future<Output = io::Result<Option<Self::Arrived>>> + Send;
 }
 
-/// A buffer of a stream.
+/// A buffer that a stream has received, not empty.
+pub trait Arrived: Deref<Target = [u8]> + Send {
+    /// Remove the first `bytes` bytes, at most all.
+    fn advance(&mut self, bytes: usize);
+}
+
+/// A buffer that a stream sends.
 pub trait Lent: Send {
     /// Bytes that may still be added.
     fn room(&self) -> usize;
@@ -40,18 +53,41 @@ pub trait Lent: Send {
 pub(super) struct LendsNothing;
 
 impl Lender for LendsNothing {
-    type Buffer = Infallible;
+    type Buffer = Nothing;
+    type Arrived = Nothing;
 
-    fn lend(&self) -> Option<Infallible> {
+    fn lend(&self) -> Option<Nothing> {
         None
     }
 
-    async fn send(&self, buffer: Infallible) -> io::Result<()> {
+    async fn send(&self, buffer: Nothing) -> io::Result<()> {
         match buffer {}
+    }
+
+    async fn receive(&self) -> io::Result<Option<Nothing>> {
+        Ok(None)
     }
 }
 
-impl Lent for Infallible {
+/// A buffer that there is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Nothing {}
+
+impl Deref for Nothing {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match *self {}
+    }
+}
+
+impl Arrived for Nothing {
+    fn advance(&mut self, _: usize) {
+        match *self {}
+    }
+}
+
+impl Lent for Nothing {
     fn room(&self) -> usize {
         match *self {}
     }

@@ -45,6 +45,7 @@
 //! # });
 //! ```
 
+mod arriving;
 mod client;
 mod datagrams;
 mod lent;
@@ -60,7 +61,7 @@ mod streams;
 
 pub use client::{Client, Results};
 pub use datagrams::{Datagrams, serve_datagrams};
-pub use lent::{Lender, Lent};
+pub use lent::{Arrived, Lender, Lent};
 pub use outgoing::Data;
 pub use server::{Servers, Totals};
 #[cfg(feature = "net")]

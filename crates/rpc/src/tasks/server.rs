@@ -12,6 +12,7 @@ use base::{DropReason, Drops};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::spares::Spares;
+use crate::limits::ARRIVED_BYTES;
 use crate::record::{self, Record};
 use crate::server::{Bulk, Incoming, Server, Transport};
 
@@ -24,6 +25,8 @@ pub struct Servers {
     /// Buffers of calls, and of replies.
     pub(super) records: Spares,
     pub(super) replies: Spares,
+    /// Bytes of calls that may still be left in the buffers that they came in.
+    pub(super) arrived: Arc<Semaphore>,
 }
 
 /// What servers have done. Those that are at work are not counted.
@@ -65,7 +68,8 @@ impl Servers {
         let free = Arc::new(Semaphore::new(servers.len()));
         let (idle, beside) = (Mutex::new(servers), Mutex::new(Drops::default()));
         let (records, replies) = (Spares::default(), Spares::default());
-        Arc::new(Servers { idle, free, may_block, beside, records, replies })
+        let arrived = Arc::new(Semaphore::new(ARRIVED_BYTES));
+        Arc::new(Servers { idle, free, may_block, beside, records, replies, arrived })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Server>> {
@@ -106,31 +110,31 @@ impl Servers {
         Taken { server, servers: self.clone(), _permit: permit }
     }
 
-    /// [`Servers::answer`] without waiting, for servers that may block: the message comes back if
-    /// all servers are taken, or if this call might wait for a file. The end of the reply may be in
-    /// `bulk`.
+    /// [`Servers::answer`] without waiting, for servers that may block: `None` if all are taken, or
+    /// if this call might wait for a file. `more` is behind the message; the end of the reply may
+    /// be in `bulk`.
     pub(super) fn answer_at_once(
         self: &Arc<Servers>,
-        message: Message,
+        message: &Message,
+        more: &[&[u8]],
         bulk: &mut dyn Bulk,
-    ) -> Result<Option<Vec<u8>>, Message> {
+    ) -> Option<Option<Vec<u8>>> {
         if !self.may_block {
-            return Err(message);
+            return None;
         }
-        let Ok(permit) = self.free.clone().try_acquire_owned() else { return Err(message) };
+        let permit = self.free.clone().try_acquire_owned().ok()?;
         let mut taken = self.taken(permit);
-        let Some(server) = &mut taken.server else { return Err(message) };
+        let server = taken.server.as_mut()?;
         let mut out = self.replies.take();
         let at = begin(message.transport, &mut out);
-        match server.answer_at_once(&message.incoming(), &mut out, bulk) {
+        match server.answer_at_once(&message.incoming(more), &mut out, bulk) {
             Some(is_answered) => {
                 end(message.transport, &mut out, at, bulk.bytes());
-                self.records.put(message.record.into_buffer());
-                Ok(is_answered.then_some(out))
+                Some(is_answered.then_some(out))
             }
             None => {
                 self.replies.put(out);
-                Err(message)
+                None
             }
         }
     }
@@ -143,7 +147,7 @@ impl Servers {
             let server = taken.server.as_mut()?;
             let mut out = taken.servers.replies.take();
             let at = begin(message.transport, &mut out);
-            let is_answered = server.answer(&message.incoming(), &mut out);
+            let is_answered = server.answer(&message.incoming(&[]), &mut out);
             end(message.transport, &mut out, at, 0);
             taken.servers.records.put(message.record.into_buffer());
             is_answered.then_some(out)
@@ -162,9 +166,9 @@ pub(super) struct Message {
 }
 
 impl Message {
-    fn incoming(&self) -> Incoming<'_> {
+    fn incoming<'a>(&'a self, more: &'a [&'a [u8]]) -> Incoming<'a> {
         let (from, transport, reply_max) = (self.from, self.transport, self.reply_max);
-        Incoming { bytes: &self.record, from, transport, reply_max }
+        Incoming { bytes: &self.record, more, from, transport, reply_max }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Sockets of a stack of ours, as servers and clients take them: datagrams, and streams whose
-//! buffers a reply's data is put into.
+//! Sockets of a stack of ours, as servers and clients take them: datagrams, and streams that lend
+//! the buffers of a call's data and those of a reply's.
 //!
 //! Called by: programs, with feature `net`.
 
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::streams::serve_lending;
-use super::{Connection, Datagrams, Lender, Lent, Limits, Servers};
+use super::{Arrived, Connection, Datagrams, Lender, Lent, Limits, Servers};
 
 impl Datagrams for net::UdpSocket {
     async fn send(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
@@ -39,6 +39,7 @@ impl Connection for Lending {
 
 impl Lender for net::TcpStream {
     type Buffer = net::Loan;
+    type Arrived = net::Received;
 
     fn lend(&self) -> Option<net::Loan> {
         // Without a buffer data is copied, as it is for other streams.
@@ -47,6 +48,16 @@ impl Lender for net::TcpStream {
 
     fn send(&self, buffer: net::Loan) -> impl Future<Output = io::Result<()>> + Send {
         self.send_loan(buffer)
+    }
+
+    fn receive(&self) -> impl Future<Output = io::Result<Option<net::Received>>> + Send {
+        self.read_loan()
+    }
+}
+
+impl Arrived for net::Received {
+    fn advance(&mut self, bytes: usize) {
+        net::Received::advance(self, bytes);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Connections to servers: calls are read while there is room for their replies, and carried out at
 //! the same time.
 //!
-//! Called by: programs. Limits: [`Limits`], `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`,
-//! `RpcConnections`.
+//! Called by: programs. Limits: [`Limits`], `HALF_RECORD`, `IDLE`. Drops: `RpcConnections`.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -10,18 +9,17 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use base::DropReason;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, split};
+use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Monotone, sleep, timeout_at};
 
+use super::arriving::Arriving;
 use super::lent::{Body, Filled, Lender, LendsNothing};
 use super::replies::{Reply, write};
 use super::server::{Message, Servers};
-use crate::limits::{BUFFER_UNIT, CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
-use crate::message::{BadCall, Call};
-use crate::record::{Record, RecordReader};
-use crate::server::{SessionError, Transport};
+use crate::limits::{CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
+use crate::server::Transport;
 
 /// What a server over streams bounds.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +41,7 @@ pub enum AtOnce {
     Never,
     /// It is carried out where it was read.
     Copied,
-    /// The same, and long data goes into buffers of the stream, if that lends any.
+    /// The same, and long data stays in buffers of the stream, if that lends any.
     #[default]
     Lent,
 }
@@ -128,6 +126,11 @@ pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
     from: SocketAddr,
     limits: Limits,
 ) -> io::Result<()> {
+    let at_once = match limits.at_once {
+        AtOnce::Lent => AtOnce::Copied,
+        other => other,
+    };
+    let limits = Limits { at_once, ..limits };
     serve_lending(servers, split(stream), &LendsNothing, from, limits).await
 }
 
@@ -151,20 +154,21 @@ pub async fn serve_lending<L: Lender>(
 /// Read calls and have them carried out.
 async fn calls<L: Lender>(
     servers: &Arc<Servers>,
-    mut reader: impl AsyncRead + Unpin,
+    reader: impl AsyncRead + Unpin,
     lender: &L,
     from: SocketAddr,
     limits: Limits,
     replies: mpsc::Sender<Reply<L::Buffer>>,
 ) -> io::Result<()> {
-    let mut records = RecordReader::new(BUFFER_UNIT, limits.record_max);
+    let lender = (limits.at_once == AtOnce::Lent).then_some(lender);
+    let mut arriving = Arriving::new(servers, reader, lender, limits.record_max);
     let room = Arc::new(Semaphore::new(limits.calls.max(1)));
     let at_once = Arc::new(Semaphore::new(1));
     let mut jobs = JoinSet::new();
     let mut deadline = Monotone::now() + IDLE.into();
     let mut is_half = false;
     loop {
-        while let Some(record) = next_call(&mut records, servers)? {
+        while let Some(record) = arriving.next_call()? {
             let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
             while jobs.try_join_next().is_some() {}
             (is_half, deadline) = (false, Monotone::now() + IDLE.into());
@@ -174,18 +178,19 @@ async fn calls<L: Lender>(
                 // When the last long one has left, this reply has its memory, which is in the
                 // cache.
                 let written = at_once.clone().acquire_owned().await.map_err(io::Error::other)?;
-                let lender = (limits.at_once == AtOnce::Lent).then_some(lender);
-                match carried_out(servers, message, lender) {
-                    Ok(Some(body)) => {
+                let done = carried_out(servers, &message, &arriving.end(), lender);
+                if let Some(body) = done {
+                    servers.records.put(message.record.into_buffer());
+                    arriving.forget();
+                    if let Some(body) = body {
                         let permit = if body.is_long() { written } else { permit };
                         // There is room for as many as there are permits.
                         let _ = replies.send(Reply { body, permit }).await;
-                        continue;
                     }
-                    Ok(None) => continue,
-                    Err(later) => message = later,
+                    continue;
                 }
             }
+            arriving.join(&mut message.record);
             let (servers, replies) = (servers.clone(), replies.clone());
             jobs.spawn(async move {
                 if let Some(reply) = servers.answer(message).await {
@@ -194,15 +199,14 @@ async fn calls<L: Lender>(
                 }
             });
         }
-        if records.is_inside() && !is_half {
+        if arriving.is_inside() && !is_half {
             (is_half, deadline) = (true, Monotone::now() + HALF_RECORD.into());
         }
-        let read = timeout_at(deadline, reader.read(records.room())).await;
+        let read = timeout_at(deadline, arriving.read()).await;
         let bytes =
             read.map_err(|_| io::Error::new(ErrorKind::TimedOut, "idle, or half a record"))?;
-        match bytes? {
-            0 => break,
-            bytes => records.filled(bytes),
+        if bytes? == 0 {
+            break;
         }
     }
     drop(replies);
@@ -211,30 +215,14 @@ async fn calls<L: Lender>(
     Ok(())
 }
 
-/// The next record that is complete, if it is a call.
-fn next_call(records: &mut RecordReader, servers: &Servers) -> io::Result<Option<Record>> {
-    let record = records.take_record(|| servers.records.take_full()).map_err(|error| {
-        servers.count(DropReason::RpcRecord);
-        invalid(error.into())
-    })?;
-    if record.as_ref().is_some_and(|record| Call::parse(record) == Err(BadCall::Malformed)) {
-        servers.count(DropReason::RpcMalformed);
-        return Err(invalid(SessionError::Malformed));
-    }
-    Ok(record)
-}
-
-/// The reply, if there is one, to a call that waits for nothing; the call, if it might wait.
+/// The reply, if there is one, to a call that waits for nothing; `None`: it might wait.
 fn carried_out<L: Lender>(
     servers: &Arc<Servers>,
-    message: Message,
+    message: &Message,
+    more: &[&[u8]],
     lender: Option<&L>,
-) -> Result<Option<Body<L::Buffer>>, Message> {
+) -> Option<Option<Body<L::Buffer>>> {
     let mut bulk = Filled::new(lender);
-    let head = servers.answer_at_once(message, &mut bulk)?;
-    Ok(head.map(|head| bulk.into_body(head, &servers.replies)))
-}
-
-fn invalid(error: SessionError) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, error)
+    let head = servers.answer_at_once(message, more, &mut bulk)?;
+    Some(head.map(|head| bulk.into_body(head, &servers.replies)))
 }
