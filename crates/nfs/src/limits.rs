@@ -28,7 +28,7 @@ pub const HANDLES_MAX: usize = 1 << 18;
 pub const DEPTH_MAX: usize = 1_024;
 /// Files that a server keeps open between calls.
 pub const OPEN_FILES_MAX: usize = 128;
-/// How long a file that nobody reads or writes is kept open, if other calls come.
+/// How long a file that nobody reads or writes is kept open, and up to a second more.
 pub const OPEN_FILE_AGE: base::Duration = base::Duration::from_secs(5);
 
 /// READs or WRITEs that a client has in flight for one file.

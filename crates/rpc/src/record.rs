@@ -8,7 +8,7 @@
 
 use core::ops::{Deref, Range};
 
-use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX, HEAD_BYTES};
+use crate::limits::{BUFFER_UNIT, FRAGMENTS_MAX};
 
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 4;
@@ -80,6 +80,7 @@ impl Record {
     }
 
     /// Add bytes behind it.
+    #[cfg(feature = "tokio")]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.buffer.truncate(self.range.end);
         self.buffer.extend_from_slice(bytes);
@@ -205,13 +206,15 @@ impl RecordReader {
     }
 
     /// Is the beginning of a record here whose end is long, and nothing behind that beginning?
+    #[cfg(feature = "tokio")]
     pub(crate) fn is_before_long_end(&self) -> bool {
         let begun = self.joined - self.start;
-        self.is_last && self.missing >= BUFFER_UNIT && begun >= HEAD_BYTES
+        self.is_last && self.missing >= BUFFER_UNIT && begun >= crate::limits::HEAD_BYTES
     }
 
     /// That beginning, in a buffer of its own, and how many bytes of the stream are missing: the
     /// caller takes those, and what is read from then on is behind them.
+    #[cfg(feature = "tokio")]
     pub(crate) fn take_begun(&mut self, spare: Vec<u8>) -> (Record, usize) {
         let missing = self.missing;
         let head = self.take(self.start..self.joined, spare);

@@ -3,7 +3,10 @@
 //! Called by: `nfsd.rs`. Limits: `--most` connections, `--calls` calls at a time, those of crates
 //! `rpc` and `nfs`.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ::nfs::limits::RECORD_BYTES;
 use ::nfs::proto::PORT;
@@ -11,6 +14,7 @@ use ::nfs::server::{Export, Mount, Nfs, OnePort};
 use anyhow::{Context, Result};
 use rpc::server::Server;
 use rpc::tasks::{Limits, Servers};
+use wirespeed::KeyedHash;
 use wirespeed::net::Net;
 
 use super::args::Args;
@@ -33,13 +37,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;
     let port = args.listen.map_or(PORT, |at| at.port());
     let calls = args.calls as usize;
-    let servers = Servers::blocking(calls, || {
-        let mut server = Server::new(secret);
-        server.add(Nfs(export.clone()));
-        server.add(Mount(export.clone()));
-        server.add(OnePort(port));
-        server
-    });
+    let servers = Servers::blocking(calls, || server(&export, secret, port));
     let limits =
         Limits { connections: args.most as usize, record_max: RECORD_BYTES, ..Limits::default() };
     let udp = args.udp.then_some((DATAGRAM_CALLS, secret));
@@ -57,6 +55,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let runtime = runtime.build().context("cannot start threads")?;
     runtime.block_on(async {
         let mut tasks = Tasks::new();
+        tasks.spawn(close_unused(export));
         let mut at = Vec::new();
         match stack {
             Some((stack, addresses)) => {
@@ -68,8 +67,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
                     at.push(to);
                 }
                 tasks.spawn(async move {
-                    driver.await.map_err(std::io::Error::other)?;
-                    Err(std::io::Error::other("the device is gone; start again"))
+                    driver.await.map_err(io::Error::other)?;
+                    Err(io::Error::other("the device is gone; start again"))
                 });
             }
             None => {
@@ -94,4 +93,22 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         output::out(&report::end(&serve.servers.totals()))?;
         ended
     })
+}
+
+/// What each server offers.
+fn server(export: &Arc<Export>, secret: KeyedHash, port: u16) -> Server {
+    let mut server = Server::new(secret);
+    server.add(Nfs(export.clone()));
+    server.add(Mount(export.clone()));
+    server.add(OnePort(port));
+    server
+}
+
+/// Every second, close the files that no call uses any more.
+async fn close_unused(export: Arc<Export>) -> io::Result<()> {
+    let mut every = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        every.tick().await;
+        export.close_unused();
+    }
 }

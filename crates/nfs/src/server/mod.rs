@@ -53,6 +53,12 @@ impl Export {
         Ok(Arc::new(Export { tree, is_read_only, verifier }))
     }
 
+    /// Close files that no call has used for a while: what others have removed keeps its space until
+    /// then. Whoever runs the server calls this about every second.
+    pub fn close_unused(&self) {
+        self.tree.close_unused();
+    }
+
     fn verifier(&self) -> [u8; 8] {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }

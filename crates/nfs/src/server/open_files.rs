@@ -1,7 +1,7 @@
 //! Files that are open between calls, so that a READ or a WRITE is not an open(2) as well.
 //!
-//! Called by: `files.rs`, and `names.rs` when a file is removed. Limits: `OPEN_FILES_MAX`,
-//! `OPEN_FILE_AGE`.
+//! Called by: `files.rs`, `names.rs` when a file is removed, and whoever runs the server, every
+//! second. Limits: `OPEN_FILES_MAX`, `OPEN_FILE_AGE`.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -22,20 +22,15 @@ pub(super) enum For {
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     files: HashMap<(FileId, For), (Arc<OwnedFd>, Instant)>,
-    swept: Instant,
 }
 
 impl OpenFiles {
     pub(super) fn new() -> OpenFiles {
-        OpenFiles { files: HashMap::new(), swept: Instant::ZERO }
+        OpenFiles { files: HashMap::new() }
     }
 
     /// A file that is open.
     pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Arc<OwnedFd>> {
-        if now.since(self.swept) > OPEN_FILE_AGE.div(4) {
-            self.swept = now;
-            self.files.retain(|_, (_, used)| now.since(*used) <= OPEN_FILE_AGE);
-        }
         let (found, used) = self.files.get_mut(&(file, what))?;
         *used = now;
         Some(found.clone())
@@ -50,6 +45,12 @@ impl OpenFiles {
             self.files.remove(&oldest);
         }
         self.files.insert((file, what), (open, now));
+    }
+
+    /// Close what was not used for a while: a file that was removed by someone else keeps its space
+    /// for as long as it is open here.
+    pub(super) fn close_unused(&mut self, now: Instant) {
+        self.files.retain(|_, (_, used)| now.since(*used) <= OPEN_FILE_AGE);
     }
 
     /// Close a file: it has lost a name, and its space is to be free if that was the last.

@@ -173,6 +173,11 @@ impl Tree {
         Ok(fd)
     }
 
+    /// Close files that were not used for a while.
+    pub(super) fn close_unused(&self) {
+        locked(&self.open).close_unused((self.clock)());
+    }
+
     /// A file has lost a name.
     pub(super) fn close(&self, file: FileId) {
         locked(&self.open).close(file);

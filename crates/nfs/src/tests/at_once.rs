@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::Instant;
 use rpc::auth::OpaqueAuth;
+use rpc::blocking::Clock;
 use rpc::server::{Bulk, NoBulk, Request, Service as _, Transport};
 use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 
 use super::{clock, pattern};
-use crate::limits::LENT_BYTES;
+use crate::limits::{LENT_BYTES, OPEN_FILE_AGE};
 use crate::mount;
 use crate::proto::{At, Handle, Stable, Write, procedure};
 use crate::server::{Export, Mount, Nfs};
@@ -16,16 +20,21 @@ use crate::server::{Export, Mount, Nfs};
 /// A directory in memory, where nothing waits.
 struct InMemory {
     dir: PathBuf,
+    export: Arc<Export>,
     nfs: Nfs,
     mount: Mount,
 }
 
 impl InMemory {
     fn new(name: &str) -> InMemory {
+        InMemory::with(name, clock)
+    }
+
+    fn with(name: &str, clock: Clock) -> InMemory {
         let dir = PathBuf::from(format!("/dev/shm/wsnfs-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("room");
         let export = Export::open(&dir, false, 1, clock).expect("a directory");
-        InMemory { dir, nfs: Nfs(export.clone()), mount: Mount(export) }
+        InMemory { dir, nfs: Nfs(export.clone()), mount: Mount(export.clone()), export }
     }
 
     fn request<'a>(number: u32, args: &'a [u8], more: &'a [&'a [u8]]) -> Request<'a> {
@@ -230,4 +239,28 @@ fn a_write_in_pieces_leaves_the_same_file() {
     assert_eq!(memory.in_pieces(procedure::WRITE, &call, &[b"more"], &mut NoBulk), None);
     let read = read(files[1], 0, 9);
     assert_eq!(memory.in_pieces(procedure::READ, &read, &[b"more"], &mut NoBulk), None);
+}
+
+/// How many files that were removed are open in this process.
+fn removed_but_open(memory: &InMemory) -> usize {
+    let (dir, open) = (&memory.dir, fs::read_dir("/proc/self/fd").expect("it is mounted"));
+    let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|to| to.starts_with(dir) && to.to_string_lossy().ends_with("(deleted)")).count()
+}
+
+#[test]
+fn a_file_that_others_remove_keeps_its_space_for_seconds_only() {
+    static NOW: AtomicU64 = AtomicU64::new(1);
+    let now = || Instant::from_nanos(NOW.load(Ordering::SeqCst));
+    let mut memory = InMemory::with("removed", now);
+    fs::write(memory.dir.join("f"), pattern(1_000)).expect("room");
+    memory.file(b"f");
+    fs::remove_file(memory.dir.join("f")).expect("it is there");
+    assert_eq!(removed_but_open(&memory), 1);
+    NOW.fetch_add(OPEN_FILE_AGE.as_nanos(), Ordering::SeqCst);
+    memory.export.close_unused();
+    assert_eq!(removed_but_open(&memory), 1, "it may still be in use");
+    NOW.fetch_add(1, Ordering::SeqCst);
+    memory.export.close_unused();
+    assert_eq!(removed_but_open(&memory), 0);
 }

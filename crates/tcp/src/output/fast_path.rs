@@ -60,8 +60,10 @@ pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
     if !usual {
         return None;
     }
-    let (m, seq, flags, payload) = match tcb.sendq.unsent_count() {
-        1.. if tcb.todo.has(Todo::OUTPUT) => data(tcb, cx)?,
+    let unsent = tcb.sendq.unsent_count();
+    let is_last = unsent <= 1;
+    let (m, seq, flags, payload) = match unsent {
+        1.. if tcb.todo.has(Todo::OUTPUT) => data(tcb, is_last, cx)?,
         0 if ack_is_due(tcb, cx) => {
             let m = cx.pool.alloc(0)?;
             cx.counters.add(Counter::TcpAcksOut, 1);
@@ -78,7 +80,6 @@ pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
         timestamps: Some(Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
     };
     ack_went_out(tcb);
-    let is_last = tcb.sendq.unsent_count() == 0;
     tcb.todo.clear(if is_last { Todo::OUTPUT } else { 0 });
     Some(FastSegment { m, header, payload, pseudo: tcb.pseudo_sum, is_last })
 }
@@ -86,11 +87,10 @@ pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
 /// The first unsent piece, if the windows and Nagle admit it whole; if it is not the last, it has
 /// to be full.
 #[inline(always)]
-fn data(tcb: &mut Tcb, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
+fn data(tcb: &mut Tcb, is_last: bool, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
     let (window, congestion) = room(tcb);
     let (flight, mss) = (tcb.in_flight(), tcb.snd_mss.bytes() as u32);
     let front = tcb.sendq.front()?;
-    let is_last = tcb.sendq.unsent_count() == 1;
     let fits = front.len <= window.min(congestion).min(mss) && front.marks == 0;
     let fits = fits && (is_last || front.len == mss);
     let nagle = front.len < mss && flight > 0 && !tcb.marks.has(Marks::NO_DELAY);
