@@ -53,8 +53,8 @@ impl Export {
         Ok(Arc::new(Export { tree, is_read_only, verifier }))
     }
 
-    /// Close files that no call has used for a while: what others have removed keeps its space until
-    /// then. Whoever runs the server calls this about every second.
+    /// Close files that no call has used for a while: what others have removed keeps its space
+    /// until then. Whoever runs the server calls this about every second.
     pub fn close_unused(&self) {
         self.tree.close_unused();
     }
