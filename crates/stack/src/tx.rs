@@ -137,16 +137,19 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let has_few = is_resolved && output::has_few(&pcb.tcb);
-    let may_be_quiet = has_few && core.cx.switches.on(Switch::OutputFastPath) && !port.is_full();
-    if may_be_quiet && output::is_quiet(&mut pcb.tcb, &core.cx) {
+    if has_few
+        && core.cx.switches.on(Switch::OutputFastPath)
+        && !port.is_full()
+        && (output::is_quiet(&mut pcb.tcb, &core.cx) || fast_path(pcb, port, core))
+    {
+        // Nothing is left, and nothing but timers and events follows from an ordinary segment.
         notify(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
     let mut run = Run::default();
-    let is_sent = has_few && fast_path(pcb, port, core);
-    if is_resolved && !is_sent {
+    if is_resolved {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
-    } else if !is_resolved {
+    } else {
         // Without a link address its segments stay unmade, and its timers run.
         output::hold_back(&mut pcb.tcb, &core.cx);
     }
@@ -200,22 +203,28 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is a few ordinary segments. From the first on that is not,
-/// or that finds no room, nothing is changed, and `segments` goes on.
+/// Send what one connection has, if that is a few ordinary segments and the port's burst, which is
+/// not full, has room for them. From the first on that is not, nothing is changed, and `segments`
+/// goes on.
 #[inline(always)]
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
-    let tries = core.cx.switches.on(Switch::OutputFastPath) && pcb.template.is_usual();
-    let (mut count, mut is_all) = (0, false);
-    while tries && !is_all && !port.is_full() {
-        let Some(mut segment) = output::fast_path(&mut pcb.tcb, &mut core.cx) else { break };
+    if !pcb.template.is_usual() {
+        return false;
+    }
+    let mut count = 0;
+    let is_all = loop {
+        let Some(mut segment) = output::fast_path(&mut pcb.tcb, &mut core.cx) else { break false };
         let FastSegment { m, header, payload, pseudo, is_last } = &mut segment;
-        is_all = *is_last;
+        let is_last = *is_last;
         count += 1;
         match pcb.template.prepend_all(m, header, *pseudo, *payload) {
             Ok(()) => port.push(segment.m),
             Err(reason) => core.drops.count(reason),
         }
-    }
+        if is_last || port.is_full() {
+            break is_last;
+        }
+    };
     output::close(&mut pcb.tcb, count, &mut core.cx);
     is_all
 }
