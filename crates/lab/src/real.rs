@@ -6,7 +6,7 @@
 //! A run has two hosts, a bridge between them on its own thread, a sink at one host, and at the
 //! other as many senders as the cell has flows. Time runs from the first connect. The bytes that
 //! the sink has read at the end are the goodput. A run in which the bridge paused for longer than
-//! [`PAUSE`] says more about this machine than about TCP, and is repeated.
+//! [`longest_pause`] says more about this machine than about TCP, and is repeated.
 
 mod host;
 pub mod shared;
@@ -24,8 +24,6 @@ use tcp::cc::Algorithm;
 use crate::Error;
 use host::{Host, Stream};
 
-/// The longest pause of the bridge in a valid run.
-const PAUSE: base::Duration = base::Duration::from_millis(5);
 /// Repetitions before a run counts in spite of a pause.
 const AGAIN: u32 = 5;
 /// How often threads check whether the run is over.
@@ -87,12 +85,20 @@ pub fn measure(
     let mut void = 0;
     loop {
         let Some(outcome) = once(path, ends, stop)? else { return Ok(None) };
-        let is_quiet = outcome.pause_ms <= PAUSE.as_secs_f64() * 1e3;
+        let is_quiet = outcome.pause_ms <= longest_pause(path).as_secs_f64() * 1e3;
         if is_quiet || void == AGAIN {
             return Ok(Some(Outcome { void, ..outcome }));
         }
         void += 1;
     }
+}
+
+/// The longest pause of the bridge in a valid run: a quarter of the round trip, and no more than
+/// half of what the queue holds. What comes at once behind a shorter one finds room there, or would
+/// have filled it anyway.
+pub(crate) fn longest_pause(path: &Goodput) -> base::Duration {
+    let queue_ns = (path.queue_bytes as f64 * 8e9 / path.rate_bps as f64) as u64;
+    base::Duration::from_nanos((path.delay.as_nanos() / 2).min(queue_ns / 2))
 }
 
 fn once(

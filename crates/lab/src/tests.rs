@@ -119,3 +119,24 @@ fn help_offers_what_an_experiment_takes_and_nothing_else() {
         assert!(experiment.takes.iter().all(|id| options::SOME.contains(id)), "no such option");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pause_that_a_queue_swallows_does_not_void_a_run() {
+    let path = |mbps: u64, delay_ms, queue_bytes| {
+        let delay = base::Duration::from_millis(delay_ms);
+        let mut path = sim::goodput::Goodput::new(mbps * 1_000_000, delay);
+        path.queue_bytes = queue_bytes;
+        path
+    };
+    for (mbps, delay_ms, queue_bytes, longest_us) in [
+        (100, 50, 1_250_000, 25_000),
+        (200, 50, 625_000, 12_500),
+        (20, 20, 150_000, 10_000),
+        (100, 50, 0, 0),
+        (1, 50, usize::MAX, 25_000),
+    ] {
+        let longest = crate::real::longest_pause(&path(mbps, delay_ms, queue_bytes));
+        assert_eq!(longest.as_micros(), longest_us, "{mbps} Mb/s, {queue_bytes} bytes");
+    }
+}

@@ -16,13 +16,9 @@ use link::Bridge;
 use sim::goodput::ways;
 
 use super::host::Host;
-use super::{LOOK, MEMORY_BYTES, PORT, carry, failed};
+use super::{LOOK, MEMORY_BYTES, PORT, carry, failed, longest_pause};
 use crate::Error;
 use crate::contest::{Contest, Outcome, Whose};
-
-/// A run is void if the bridge paused for more than the round-trip time divided by this. A queue
-/// holds half of one at least, so flows do not notice a shorter pause.
-const PAUSE_OF_RTT: f64 = 4.0;
 
 /// One run, repeated at most `again` times if the bridge paused in it; `None` if it was stopped.
 ///
@@ -33,7 +29,7 @@ pub fn measure(
     again: u32,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Outcome>, Error> {
-    let longest_pause_ms = 2.0 * contest.path.delay.as_nanos() as f64 / 1e6 / PAUSE_OF_RTT;
+    let longest_pause_ms = longest_pause(&contest.path).as_secs_f64() * 1e3;
     let mut void = 0;
     loop {
         let Some(outcome) = once(contest, stop)? else { return Ok(None) };
