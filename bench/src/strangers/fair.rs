@@ -16,7 +16,7 @@ use sim::goodput::Goodput;
 use tcp::cc::Algorithm;
 
 use crate::harness::{Bench, Better, Figure, Spec, spec};
-use crate::measure::median;
+use crate::measure::{median, pin};
 
 /// A path, and how much later ours begins.
 struct Cell {
@@ -75,6 +75,9 @@ fn contest(cell: &Cell, first: Whose, seed: u64) -> Contest {
 
 fn imbalance(b: &Bench, cell: &Cell) -> Result<Figure> {
     let seeds = if b.is_quick { SEEDS.1 } else { SEEDS.0 };
+    // A started thread inherits the affinity of this one: hosts and links of several runs are more
+    // than a core carries in time.
+    pin(&b.cores.both())?;
     let both = [Whose::Ours, Whose::Linux];
     let runs: Vec<_> = (1..=seeds).flat_map(|seed| both.map(|first| (seed, first))).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
