@@ -109,6 +109,7 @@ async fn close_unused(export: Arc<Export>) -> io::Result<()> {
     let mut every = tokio::time::interval(Duration::from_secs(1));
     loop {
         every.tick().await;
-        export.close_unused();
+        let export = export.clone();
+        tokio::task::spawn_blocking(move || export.close_unused()).await?;
     }
 }

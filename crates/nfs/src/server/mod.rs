@@ -54,7 +54,8 @@ impl Export {
     }
 
     /// Close files that no call has used for a while: what others have removed keeps its space
-    /// until then. Whoever runs the server calls this about every second.
+    /// until then. Whoever runs the server calls this about every second, from a thread that may
+    /// wait: to free the space of a long file takes a while.
     pub fn close_unused(&self) {
         self.tree.close_unused();
     }

@@ -47,10 +47,11 @@ impl OpenFiles {
         self.files.insert((file, what), (open, now));
     }
 
-    /// Close what was not used for a while: a file that was removed by someone else keeps its space
-    /// for as long as it is open here.
-    pub(super) fn close_unused(&mut self, now: Instant) {
-        self.files.retain(|_, (_, used)| now.since(*used) <= OPEN_FILE_AGE);
+    /// Take out what was not used for a while: a file that was removed by someone else keeps its
+    /// space for as long as it is open here. To close it may take long: the caller holds no lock.
+    pub(super) fn take_unused(&mut self, now: Instant) -> Vec<Arc<OwnedFd>> {
+        let unused = self.files.extract_if(|_, (_, used)| now.since(*used) > OPEN_FILE_AGE);
+        unused.map(|(_, (open, _))| open).collect()
     }
 
     /// Close a file: it has lost a name, and its space is to be free if that was the last.

@@ -175,7 +175,8 @@ impl Tree {
 
     /// Close files that were not used for a while.
     pub(super) fn close_unused(&self) {
-        locked(&self.open).close_unused((self.clock)());
+        let unused = locked(&self.open).take_unused((self.clock)());
+        drop(unused);
     }
 
     /// A file has lost a name.
