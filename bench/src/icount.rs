@@ -52,7 +52,8 @@ const CASES: &[Case] = &[
     ("unpredicted-segment-1500", |n| {
         segments(Bulk::default(), Switches::default().with(Switch::Predict, false), n)
     }),
-    ("ping-pong-64", ping_pong),
+    ("ping-pong-64", |n| ping_pong(Bulk::default(), n)),
+    ("ping-pong-64-v6", |n| ping_pong(Bulk { v6: true, ..Bulk::default() }, n)),
     ("one-segment-a-turn-32-flows", flows),
 ];
 
@@ -86,9 +87,9 @@ fn flows(n: u64) -> Result<()> {
     Ok(())
 }
 
-fn ping_pong(n: u64) -> Result<()> {
+fn ping_pong(shape: Bulk, n: u64) -> Result<()> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
-    let mut drive = Drive::new(Bulk::default(), Switches::default(), config)?;
+    let mut drive = Drive::new(shape, Switches::default(), config)?;
     for _ in 0..n {
         drive.advance(1_000);
         drive.ping_pong(64)?;

@@ -82,7 +82,8 @@ fn ipv4_packet(packet: &[u8]) {
     }
 }
 
-/// The IPv6 header, the walk over extension headers, and fragment headers.
+/// The IPv6 header, the short way to a plain one, the walk over extension headers, and fragment
+/// headers.
 pub fn ipv6(data: &[u8]) {
     ipv6_packet(data);
     // Most random bytes are of another version, or shorter than they say.
@@ -101,8 +102,21 @@ pub fn ipv6(data: &[u8]) {
 }
 
 fn ipv6_packet(packet: &[u8]) {
-    let Ok(header) = ipv6::Header::parse(packet) else { return };
+    let plain = ipv6::Plain::parse(packet);
+    let Ok(header) = ipv6::Header::parse(packet) else {
+        assert!(plain.is_none(), "plain, and not to be parsed");
+        return;
+    };
     assert_eq!(ipv6::Header::parse_quoted(packet), Ok(header));
+    let is_plain = matches!(header.next_header, ipv4::TCP | ipv4::UDP | ipv6::ICMPV6);
+    assert_eq!(plain.is_some(), is_plain);
+    if let Some(plain) = plain {
+        let short = (plain.payload_len as u16, plain.protocol, plain.traffic_class);
+        assert_eq!(short, (header.payload_len, header.next_header, header.traffic_class));
+        assert_eq!(plain.hop_limit, header.hop_limit);
+        let addrs: Vec<u8> = plain.addrs.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(addrs, [header.src.octets(), header.dst.octets()].concat());
+    }
     let mut buf = [0; ipv6::HEADER_LEN];
     assert!(header.emit(&mut buf) && packet.starts_with(&buf));
     let end = ipv6::HEADER_LEN + usize::from(header.payload_len);

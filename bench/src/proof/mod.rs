@@ -14,7 +14,7 @@ use link::Loss;
 use sim::goodput::Goodput;
 
 use crate::harness::{Bench, Better, Figure, Spec, spec};
-use crate::measure::median;
+use crate::measure::{median, pin};
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -112,12 +112,14 @@ type Ratios = Vec<(&'static str, f64, f64)>;
 /// All cells, once for both rows: pairs of Linux to Linux and ours to ours with the same seed.
 fn cells(b: &Bench) -> Result<&'static Ratios> {
     static MEASURED: OnceLock<Result<Ratios, String>> = OnceLock::new();
-    let measured = MEASURED.get_or_init(|| measure_cells(b.is_quick).map_err(|e| format!("{e:#}")));
+    let measured = MEASURED.get_or_init(|| measure_cells(b).map_err(|e| format!("{e:#}")));
     measured.as_ref().map_err(|error| anyhow!("{error}"))
 }
 
-fn measure_cells(is_quick: bool) -> Result<Ratios> {
-    let (seconds, pairs) = if is_quick { QUICK } else { (SECONDS, PAIRS) };
+fn measure_cells(b: &Bench) -> Result<Ratios> {
+    // A row begins on one core.
+    pin(&b.cores.both())?;
+    let (seconds, pairs) = if b.is_quick { QUICK } else { (SECONDS, PAIRS) };
     let mut work: Vec<(&Cell, u64)> = Vec::new();
     for seed in 1..=pairs.0.max(pairs.1) {
         let wanted = |cell: &&Cell| seed <= if cell.5 + cell.6.0 > 0.0 { pairs.1 } else { pairs.0 };

@@ -25,7 +25,7 @@ pub trait Addrs: Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct V4Addrs(pub u64);
 
-/// An IPv6 header's addresses: two words of source, two of destination.
+/// An IPv6 header's addresses: two words of source, two of destination, as in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct V6Addrs(pub [u64; 4]);
 
@@ -42,16 +42,24 @@ impl V6Addrs {
     /// From two addresses.
     #[inline(always)]
     pub fn of(src: Ipv6Addr, dst: Ipv6Addr) -> V6Addrs {
-        let (s, d) = (u128::from_ne_bytes(src.octets()), u128::from_ne_bytes(dst.octets()));
-        // The low half is the first in memory on a little-endian machine only. The order does not
-        // matter as long as it is always the same.
-        V6Addrs([s as u64, (s >> 64) as u64, d as u64, (d >> 64) as u64])
+        let ([a, b], [c, d]) = (words(src), words(dst));
+        V6Addrs([a, b, c, d])
     }
 
     fn half(self, first: usize) -> IpAddr {
-        let word = u128::from(self.0[first + 1]) << 64 | u128::from(self.0[first]);
-        IpAddr::V6(Ipv6Addr::from(word.to_ne_bytes()))
+        let mut octets = [0; 16];
+        octets[..8].copy_from_slice(&self.0[first].to_ne_bytes());
+        octets[8..].copy_from_slice(&self.0[first + 1].to_ne_bytes());
+        IpAddr::V6(Ipv6Addr::from(octets))
     }
+}
+
+/// The two halves of an address, as in memory.
+#[inline(always)]
+fn words(addr: Ipv6Addr) -> [u64; 2] {
+    let both = u128::from_ne_bytes(addr.octets());
+    let (low, high) = (both as u64, (both >> 64) as u64);
+    if cfg!(target_endian = "little") { [low, high] } else { [high, low] }
 }
 
 impl Addrs for V4Addrs {

@@ -92,9 +92,15 @@ pub fn ipv4_any(packet: &[u8]) -> Result<(Ip<V4Addrs>, Option<Part>), DropReason
 /// [`ipv6_within`], which walks extension headers and finds the error, if there is one.
 #[inline(always)]
 pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
-    let h = ipv6::Header::parse(packet).ok()?;
-    let plain = matches!(h.next_header, ipv4::TCP | ipv4::UDP | ipv6::ICMPV6);
-    plain.then(|| with_upper_layer(&h, h.next_header, 0))
+    let plain = ipv6::Plain::parse(packet)?;
+    Some(Ip {
+        addrs: V6Addrs(plain.addrs),
+        transport_at: ipv6::HEADER_LEN as u32,
+        transport_len: plain.payload_len,
+        protocol: plain.protocol,
+        tos: plain.traffic_class,
+        ttl: plain.hop_limit,
+    })
 }
 
 /// Check any IPv6 header and walk its extension headers within `limits`; with its [`Part`] if the

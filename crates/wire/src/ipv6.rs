@@ -12,6 +12,7 @@ use base::DropReason;
 use core::net::Ipv6Addr;
 
 use crate::bytes::{array, be16, be32, put};
+use crate::ipv4;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 40;
@@ -106,6 +107,44 @@ impl Header {
     #[inline]
     pub const fn ecn(&self) -> u8 {
         self.traffic_class & 3
+    }
+}
+
+/// The usual header: TCP, UDP or ICMPv6 follows it directly. Addresses are in memory order, because
+/// they are only compared or summed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    /// Two words of source, two of destination, in memory order.
+    pub addrs: [u64; 4],
+    /// Bytes behind the header, at most those of the packet.
+    pub payload_len: u32,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Hops left.
+    pub hop_limit: u8,
+}
+
+impl Plain {
+    /// Parse the header at the start of `packet` if it is plain; [`Header::parse`] and [`chain`]
+    /// handle any other.
+    #[inline(always)]
+    pub fn parse(packet: &[u8]) -> Option<Plain> {
+        let b = packet.first_chunk::<HEADER_LEN>()?;
+        let first = u64::from_be_bytes(array(b, 0));
+        let (payload_len, protocol) = ((first >> 16) as u16, (first >> 8) as u8);
+        let plain = first >> 60 == 6
+            && usize::from(payload_len) <= packet.len() - HEADER_LEN
+            && matches!(protocol, ipv4::TCP | ipv4::UDP | ICMPV6);
+        let word = |at| u64::from_ne_bytes(array(b, at));
+        plain.then_some(Plain {
+            addrs: [word(8), word(16), word(24), word(32)],
+            payload_len: u32::from(payload_len),
+            protocol,
+            traffic_class: (first >> 52) as u8,
+            hop_limit: first as u8,
+        })
     }
 }
 

@@ -45,14 +45,11 @@
 //! # });
 //! ```
 
-mod arriving;
 mod client;
 mod datagrams;
-mod lent;
 mod outgoing;
 mod over_datagrams;
 mod over_streams;
-mod replies;
 mod server;
 mod spares;
 #[cfg(feature = "net")]
@@ -61,12 +58,12 @@ mod streams;
 
 pub use client::{Client, Results};
 pub use datagrams::{Datagrams, serve_datagrams};
-pub use lent::{Arrived, Lender, Lent};
 pub use outgoing::Data;
 pub use server::{Servers, Totals};
 #[cfg(feature = "net")]
 pub use stack_sockets::Lending;
-pub use streams::{AtOnce, Connection, Limits, listen, serve_lending, serve_stream};
+pub use streams::{Arrived, AtOnce, Connection, Lender, Lent, Limits};
+pub use streams::{listen, serve_lending, serve_stream};
 
 use base::Instant;
 use tokio::time::Instant as Monotone;

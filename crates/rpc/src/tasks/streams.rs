@@ -3,6 +3,12 @@
 //!
 //! Called by: programs. Limits: [`Limits`], `HALF_RECORD`, `IDLE`. Drops: `RpcConnections`.
 
+mod arriving;
+mod lent;
+mod replies;
+
+pub use lent::{Arrived, Lender, Lent};
+
 use core::future::Future;
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
@@ -14,12 +20,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Monotone, sleep, timeout_at};
 
-use super::arriving::Arriving;
-use super::lent::{Body, Filled, Lender, LendsNothing};
-use super::replies::{Reply, write};
 use super::server::{Message, Servers};
 use crate::limits::{CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
 use crate::server::Transport;
+use arriving::Arriving;
+use lent::{Body, Filled, LendsNothing};
+use replies::{Reply, write};
 
 /// What a server over streams bounds.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@ use core::future::Future;
 use core::ops::Deref;
 use std::io;
 
-use super::spares::Spares;
 use crate::limits::BUFFER_UNIT;
 use crate::server::Bulk;
+use crate::tasks::spares::Spares;
 
 /// A stream that lends its buffers.
 pub trait Lender: Send + Sync {

@@ -12,11 +12,11 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::lent::{Arrived, Lender};
-use super::server::Servers;
 use crate::limits::{BUFFER_UNIT, HEAD_BYTES};
 use crate::message::{BadCall, Call};
 use crate::record::{Record, RecordReader};
 use crate::server::SessionError;
+use crate::tasks::server::Servers;
 
 /// Calls that arrive.
 pub(super) struct Arriving<'a, R, L: Lender> {

@@ -11,8 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
 use super::lent::{Body, Lender};
-use super::spares::Spares;
 use crate::limits::{BUFFER_UNIT, STALL};
+use crate::tasks::spares::Spares;
 
 /// A reply, and the right to the memory that it takes.
 pub(super) struct Reply<B> {
