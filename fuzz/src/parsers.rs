@@ -96,6 +96,10 @@ pub fn ipv6(data: &[u8]) {
         at.copy_from_slice(&payload_len.to_be_bytes());
     }
     ipv6_packet(&fixed);
+    if let Some(next_header) = fixed.get_mut(6) {
+        *next_header = ipv4::TCP;
+    }
+    ipv6_packet(&fixed);
     if let [next_header, payload @ ..] = data {
         upper_layer(payload, *next_header);
     }

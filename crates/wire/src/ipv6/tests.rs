@@ -1,4 +1,4 @@
-//! IPv6 headers, parsed and emitted, against etherparse; fragment headers.
+//! IPv6 headers, parsed and emitted, against etherparse, and in the short way; fragment headers.
 
 use super::*;
 use proptest::prelude::*;
@@ -59,5 +59,28 @@ proptest! {
         prop_assert_eq!(theirs.source, header.src.octets());
         let long = Header { flow_label: 1 << 20, ..header };
         prop_assert!(!long.emit(&mut packet));
+    }
+
+    /// The short way finds what the long one does, or leaves the packet to it.
+    #[test]
+    fn a_plain_header_is_read_as_any_is(
+        mut packet in proptest::collection::vec(any::<u8>(), 0..60),
+        protocol in proptest::sample::select(vec![TCP, 17, ICMPV6, FRAGMENT, HOP_BY_HOP]),
+    ) {
+        if let [first, _, _, _, high, low, next_header, ..] = packet.as_mut_slice() {
+            (*first, *high, *next_header) = (0x60 | *first & 0x1f, 0, protocol);
+            *low %= 24;
+        }
+        let plain = Plain::parse(&packet);
+        let any = Header::parse(&packet).ok();
+        let any = any.filter(|h| matches!(h.next_header, TCP | 17 | ICMPV6));
+        prop_assert_eq!(plain.is_some(), any.is_some());
+        if let (Some(plain), Some(any)) = (plain, any) {
+            let fields = (plain.payload_len as u16, plain.protocol, plain.traffic_class);
+            prop_assert_eq!(fields, (any.payload_len, any.next_header, any.traffic_class));
+            prop_assert_eq!(plain.hop_limit, any.hop_limit);
+            let addrs = plain.addrs.map(u64::to_ne_bytes).concat();
+            prop_assert_eq!(addrs, [any.src.octets(), any.dst.octets()].concat());
+        }
     }
 }
