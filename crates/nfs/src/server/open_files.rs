@@ -2,6 +2,9 @@
 //!
 //! Called by: `files.rs`, `names.rs` when a file is removed, and whoever runs the server, every
 //! second. Limits: `OPEN_FILES_MAX`, `OPEN_FILE_AGE`.
+//!
+//! What is no longer kept is returned: to close a file may take long, and the caller holds no lock
+//! by then.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -37,26 +40,31 @@ impl OpenFiles {
     }
 
     /// Keep a file open; the one that was not used for the longest time makes room.
-    pub(super) fn insert(&mut self, file: FileId, what: For, open: Arc<OwnedFd>, now: Instant) {
-        if self.files.len() >= OPEN_FILES_MAX
-            && let Some(&oldest) =
-                self.files.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| k)
-        {
-            self.files.remove(&oldest);
-        }
-        self.files.insert((file, what), (open, now));
+    pub(super) fn insert(
+        &mut self,
+        file: FileId,
+        what: For,
+        open: Arc<OwnedFd>,
+        now: Instant,
+    ) -> Option<Arc<OwnedFd>> {
+        let oldest = match self.files.len() >= OPEN_FILES_MAX {
+            true => self.files.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key),
+            false => None,
+        };
+        let closed = oldest.and_then(|key| self.files.remove(&key));
+        let again = self.files.insert((file, what), (open, now));
+        closed.or(again).map(|(open, _)| open)
     }
 
     /// Take out what was not used for a while: a file that was removed by someone else keeps its
-    /// space for as long as it is open here. To close it may take long: the caller holds no lock.
+    /// space for as long as it is open here.
     pub(super) fn take_unused(&mut self, now: Instant) -> Vec<Arc<OwnedFd>> {
         let unused = self.files.extract_if(|_, (_, used)| now.since(*used) > OPEN_FILE_AGE);
         unused.map(|(_, (open, _))| open).collect()
     }
 
     /// Close a file: it has lost a name, and its space is to be free if that was the last.
-    pub(super) fn close(&mut self, file: FileId) {
-        self.files.remove(&(file, For::Reading));
-        self.files.remove(&(file, For::Writing));
+    pub(super) fn close(&mut self, file: FileId) -> [Option<Arc<OwnedFd>>; 2] {
+        [For::Reading, For::Writing].map(|what| Some(self.files.remove(&(file, what))?.0))
     }
 }

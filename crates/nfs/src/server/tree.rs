@@ -169,7 +169,8 @@ impl Tree {
             For::Writing => OFlags::WRONLY,
         };
         let fd = Arc::new(self.node(handle, flags | OFlags::NONBLOCK | OFlags::NOCTTY)?.fd);
-        locked(&self.open).insert(file, what, fd.clone(), now);
+        let closed = locked(&self.open).insert(file, what, fd.clone(), now);
+        drop(closed);
         Ok(fd)
     }
 
@@ -181,7 +182,8 @@ impl Tree {
 
     /// A file has lost a name.
     pub(super) fn close(&self, file: FileId) {
-        locked(&self.open).close(file);
+        let closed = locked(&self.open).close(file);
+        drop(closed);
     }
 }
 
