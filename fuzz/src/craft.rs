@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{LinkKind, MacAddr, SeqNumber};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Header, Options};
-use wire::{ether, ipv4, ipv6, tcp};
+use wire::{ether, ipv4, ipv6, protocol, tcp};
 
 /// IGMP has a checksum without a pseudo-header, like ICMP.
 const IGMP: u8 = 2;
@@ -60,12 +60,12 @@ fn transport_mut(packet: &mut [u8]) -> Option<(IpAddr, IpAddr, u8, &mut [u8])> {
 
 fn fix_transport_checksum(src: IpAddr, dst: IpAddr, protocol: u8, transport: &mut [u8]) {
     let at = match protocol {
-        ipv4::TCP => tcp::CHECKSUM_OFFSET,
-        ipv4::UDP => wire::udp::CHECKSUM_OFFSET,
-        ipv4::ICMP | ipv6::ICMPV6 | IGMP => 2,
+        protocol::TCP => tcp::CHECKSUM_OFFSET,
+        protocol::UDP => wire::udp::CHECKSUM_OFFSET,
+        protocol::ICMP | protocol::ICMPV6 | IGMP => 2,
         _ => return,
     };
-    let bare = matches!(protocol, ipv4::ICMP | IGMP);
+    let bare = matches!(protocol, protocol::ICMP | IGMP);
     let len = Sum::of_be16(transport.len() as u16);
     let sum = if bare { Sum::ZERO } else { pseudo(src, dst, protocol).plus(len) };
     fix_checksum(transport, at, sum);
@@ -171,7 +171,7 @@ impl Segment {
         header.emit(&mut bytes);
         bytes[tcp::HEADER_LEN..].copy_from_slice(options);
         bytes.extend_from_slice(&self.payload);
-        packet(self.src.ip(), self.dst.ip(), ipv4::TCP, &bytes)
+        packet(self.src.ip(), self.dst.ip(), protocol::TCP, &bytes)
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn source(frame: &[u8], link: LinkKind) -> Option<IpAddr> {
 fn is_fragment(packet: &[u8]) -> bool {
     match packet[0] >> 4 {
         4 => u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0,
-        _ => packet[6] == ipv6::FRAGMENT,
+        _ => packet[6] == protocol::FRAGMENT,
     }
 }
 
@@ -240,11 +240,11 @@ pub(crate) fn sent(frame: &[u8], link: LinkKind) -> Option<Sent> {
     let len = Sum::of_be16(transport.len() as u16);
     let sum = Ladder::Byte.sum(&transport);
     let whole = match protocol {
-        ipv4::ICMP | IGMP => sum,
+        protocol::ICMP | IGMP => sum,
         _ => sum.plus(pseudo(src, dst, protocol)).plus(len),
     };
     assert!(whole.is_whole(), "protocol {protocol}: a wrong checksum in {packet:x?}");
-    let tcp = (protocol == ipv4::TCP).then(|| {
+    let tcp = (protocol == protocol::TCP).then(|| {
         let header = Header::parse(&transport).expect("a TCP header");
         let options = Options::parse(header.options(&transport)).expect("options");
         (header, options, (transport.len() - header.header_len) as u32)

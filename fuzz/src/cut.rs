@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use base::LinkKind;
 use mbuf::{Flags, Pool};
 use wire::checksum::{Ladder, Sum};
-use wire::{ipv4, ipv6, udp, vlan};
+use wire::{ipv4, ipv6, protocol, udp, vlan};
 
 use crate::craft;
 
@@ -69,7 +69,7 @@ fn is_right(frame: &[u8], link: LinkKind) {
     let len = Sum::of_be16(transport.len() as u16);
     let sum = craft::pseudo(src, dst, protocol).plus(len).plus(Ladder::Byte.sum(transport));
     assert!(sum.is_whole(), "a wrong checksum in {frame:x?}");
-    if protocol == ipv4::UDP {
+    if protocol == protocol::UDP {
         let header = udp::Header::parse(transport).expect("a header as it should be");
         assert_eq!(usize::from(header.length), transport.len());
         assert_ne!(header.checksum, [0; 2], "that says that there is none");

@@ -121,7 +121,7 @@ impl Script {
                 IpAddr::V6(group) => place.copy_from_slice(&group.octets()),
             }
         }
-        let pseudo = Sum::pseudo_v6(OURS_V6, ALL_NODES_V6, wire::ipv6::ICMPV6);
+        let pseudo = Sum::pseudo_v6(OURS_V6, ALL_NODES_V6, wire::protocol::ICMPV6);
         let pseudo = pseudo.plus(Sum::of_be16(bytes.len() as u16));
         craft::fix_checksum(&mut bytes, 2, if is_v4 { Sum::ZERO } else { pseudo });
         let arrived = |src| Arrived { src, ttl: 1, router_alert: true };

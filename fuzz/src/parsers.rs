@@ -8,7 +8,7 @@ use base::{DropReason, LinkKind};
 use core::net::Ipv6Addr;
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Established, Flags, OPTIONS_LEN_MAX, Options};
-use wire::{arp, ether, icmp, icmpv6, ipv4, ipv6, nd, tcp, udp, vlan};
+use wire::{arp, ether, icmp, icmpv6, ipv4, ipv6, nd, protocol, tcp, udp, vlan};
 
 use crate::craft;
 
@@ -97,7 +97,7 @@ pub fn ipv6(data: &[u8]) {
     }
     ipv6_packet(&fixed);
     if let Some(next_header) = fixed.get_mut(6) {
-        *next_header = ipv4::TCP;
+        *next_header = protocol::TCP;
     }
     ipv6_packet(&fixed);
     if let [next_header, payload @ ..] = data {
@@ -112,7 +112,7 @@ fn ipv6_packet(packet: &[u8]) {
         return;
     };
     assert_eq!(ipv6::Header::parse_quoted(packet), Ok(header));
-    let is_plain = matches!(header.next_header, ipv4::TCP | ipv4::UDP | ipv6::ICMPV6);
+    let is_plain = matches!(header.next_header, protocol::TCP | protocol::UDP | protocol::ICMPV6);
     assert_eq!(plain.is_some(), is_plain);
     if let Some(plain) = plain {
         let short = (plain.payload_len as u16, plain.protocol, plain.traffic_class);
@@ -131,14 +131,14 @@ fn upper_layer(payload: &[u8], next_header: u8) {
     let Ok((protocol, at)) = ipv6::upper_layer(payload, next_header) else { return };
     let rest = payload.get(at..).expect("what is carried begins inside the payload");
     match protocol {
-        ipv6::FRAGMENT => {
+        protocol::FRAGMENT => {
             let fragment = ipv6::Fragment::parse(rest).expect("returned for reassembly");
             assert!(fragment.more_fragments || fragment.fragment_offset != 0);
             let mut buf = [0; ipv6::Fragment::LEN];
             assert!(fragment.emit(&mut buf));
             assert_eq!(ipv6::Fragment::parse(&buf), Ok(fragment));
         }
-        ipv6::HOP_BY_HOP | ipv6::ROUTING | ipv6::DESTINATION_OPTIONS => {
+        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
             panic!("an extension header is nothing that is carried")
         }
         _ => {}
@@ -153,7 +153,7 @@ pub fn icmp(data: &[u8]) {
     craft::fix_checksum(&mut fixed, 2, Sum::ZERO);
     icmp_message(&fixed);
     icmpv6_message(data, src, dst);
-    let pseudo = Sum::pseudo_v6(src, dst, ipv6::ICMPV6).plus(Sum::of_be16(data.len() as u16));
+    let pseudo = Sum::pseudo_v6(src, dst, protocol::ICMPV6).plus(Sum::of_be16(data.len() as u16));
     craft::fix_checksum(&mut fixed, 2, pseudo);
     icmpv6_message(&fixed, src, dst);
     let _ = (ipv4::Header::parse_quoted(data), ipv6::Header::parse_quoted(data));

@@ -12,7 +12,7 @@ use device::{Burst, Device, mem};
 use mbuf::Pool;
 use stack::{Stack, TcpHandle, pair};
 use tcp::Config;
-use wire::{ether, ipv4, ipv6};
+use wire::{ether, ipv4, ipv6, protocol};
 
 use crate::cut::{BARE, PARTIAL};
 use crate::stack::script::{FRAME, WAIT};
@@ -89,13 +89,13 @@ fn layers(frame: &[u8], name: &str, seeds: &mut Vec<Seed>) {
         return;
     };
     match protocol {
-        ipv4::TCP => {
+        protocol::TCP => {
             add("tcp_header", transport);
             if let Ok(header) = wire::tcp::Header::parse(transport) {
                 add("tcp_options", header.options(transport));
             }
         }
-        ipv4::UDP => add("udp", transport),
+        protocol::UDP => add("udp", transport),
         _ => add("icmp", transport),
     }
 }

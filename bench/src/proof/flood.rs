@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use stack::{PortConfig, Stack, StackConfig};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Header};
-use wire::{ipv4, tcp};
+use wire::{ipv4, protocol, tcp};
 
 use crate::harness::{Bench, Figure};
 use crate::measure::{median, pin};
@@ -222,7 +222,7 @@ fn forged_syn(n: u32) -> Result<Vec<u8>> {
         more_fragments: false,
         fragment_offset: 0,
         ttl: 64,
-        protocol: ipv4::TCP,
+        protocol: protocol::TCP,
         src,
         dst: OURS,
     };
@@ -239,7 +239,7 @@ fn forged_syn(n: u32) -> Result<Vec<u8>> {
         urgent: 0,
     };
     ensure!(header.emit(segment), "no room for a header");
-    let sum = Sum::pseudo_v4(src, OURS, ipv4::TCP).plus(Sum::of_be16(20));
+    let sum = Sum::pseudo_v4(src, OURS, protocol::TCP).plus(Sum::of_be16(20));
     tcp::set_checksum(segment, sum.plus(Ladder::best().sum(segment)).field());
     Ok(packet)
 }

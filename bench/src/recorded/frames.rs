@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use base::SeqNumber;
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{self, Flags, HEADER_LEN, Options};
-use wire::{ether, ipv4, ipv6};
+use wire::{ether, ipv4, ipv6, protocol};
 
 /// Both ends of a connection: the peer's address and port, and ours.
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +67,13 @@ fn ip_header(ends: &Ends, says: &Says, len: u16) -> (u16, Vec<u8>, Sum) {
                 // Linux sets one by default.
                 flow_label: 0x5_1234,
                 payload_len: len,
-                next_header: ipv4::TCP,
+                next_header: protocol::TCP,
                 hop_limit: 64,
                 src,
                 dst,
             };
             header.emit(&mut bytes);
-            (ether::IPV6, bytes, Sum::pseudo_v6(src, dst, ipv4::TCP))
+            (ether::IPV6, bytes, Sum::pseudo_v6(src, dst, protocol::TCP))
         }
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let mut bytes = vec![0; ipv4::HEADER_LEN];
@@ -86,12 +86,12 @@ fn ip_header(ends: &Ends, says: &Says, len: u16) -> (u16, Vec<u8>, Sum) {
                 more_fragments: false,
                 fragment_offset: 0,
                 ttl: 64,
-                protocol: ipv4::TCP,
+                protocol: protocol::TCP,
                 src,
                 dst,
             };
             header.emit(&mut bytes);
-            (ether::IPV4, bytes, Sum::pseudo_v4(src, dst, ipv4::TCP))
+            (ether::IPV4, bytes, Sum::pseudo_v4(src, dst, protocol::TCP))
         }
         _ => (0, Vec::new(), Sum::ZERO),
     }

@@ -61,7 +61,8 @@ const SECONDS: u64 = 120;
 const SEEDS: (u64, u64) = (10, 3);
 /// So often a run is made again before it counts as it is: a busy machine would take hours.
 const AGAIN: u32 = 2;
-/// After so many runs that were made again [`AGAIN`] times no other is: the machine stays as busy.
+/// After so many runs of which the last repeat was not quiet no other is made again: the machine
+/// stays as busy.
 const IN_VAIN: usize = 3;
 
 /// The flow that may begin later, which is ours or the control's Linux, and one of Linux.
@@ -88,7 +89,8 @@ fn imbalance(b: &Bench, cell: &Cell) -> Result<Figure> {
         let again = if in_vain.load(Ordering::Relaxed) < IN_VAIN { AGAIN } else { 0 };
         let outcome = measure(&contest(cell, first, seed), again, &|| false);
         let outcome = outcome.map_err(|e| anyhow!("{e}"))?.context("nobody stops it")?;
-        in_vain.fetch_add(usize::from(outcome.void == AGAIN), Ordering::Relaxed);
+        let is_in_vain = outcome.void == AGAIN && !outcome.is_quiet;
+        in_vain.fetch_add(usize::from(is_in_vain), Ordering::Relaxed);
         let (ratio, pause) = (outcome.ratio(), outcome.pause_ms);
         eprintln!("  seed {seed}, {first:?} / Linux {ratio:.2}, longest pause {pause:.1} ms");
         Ok(outcome)

@@ -6,7 +6,7 @@ mod random;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::checksum::{Ladder, Sum};
-use wire::{ipv4, ipv6, tcp, udp};
+use wire::{ipv4, ipv6, protocol, tcp, udp};
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn echo_request(len: usize) -> Vec<u8> {
 
 fn echo_request_v6(len: usize) -> Vec<u8> {
     let mut message = [vec![128, 0, 0, 0, 0, 17, 0, 1], data(len)].concat();
-    let field = sum(Sum::pseudo_v6(FROM_6, TO_6, ipv6::ICMPV6), &message);
+    let field = sum(Sum::pseudo_v6(FROM_6, TO_6, protocol::ICMPV6), &message);
     message[2..4].copy_from_slice(&field);
     message
 }
@@ -67,7 +67,7 @@ fn segment(pseudo: Sum, flags: tcp::Flags, options: &[u8], len: usize) -> Vec<u8
 }
 
 fn tcp_v4() -> Sum {
-    Sum::pseudo_v4(FROM, TO, ipv4::TCP)
+    Sum::pseudo_v4(FROM, TO, protocol::TCP)
 }
 
 /// An IPv4 packet with `part` of a datagram, at this fragment offset.
@@ -113,7 +113,7 @@ fn part_v6(next_header: u8, part: &[u8], fragment_offset: u16, more_fragments: b
     let header = ipv6::Fragment { next_header, fragment_offset, more_fragments, id: 0x1234 };
     let mut bytes = [vec![0; ipv6::Fragment::LEN], part.to_vec()].concat();
     assert!(header.emit(&mut bytes));
-    v6(ipv6::FRAGMENT, &bytes)
+    v6(protocol::FRAGMENT, &bytes)
 }
 
 /// The line, without its time, of the first `keep` bytes of a packet.
@@ -141,24 +141,24 @@ pub(crate) fn printed_by(
 #[test]
 fn the_first_fragment_of_a_ping_is_the_request_and_the_others_are_numbers() {
     let message = echo_request(3000);
-    let first = part_v4(ipv4::ICMP, &message[..1480], 0, true);
+    let first = part_v4(protocol::ICMP, &message[..1480], 0, true);
     let said = "192.0.2.1 > 192.0.2.2: ICMP echo request, id 17, seq 1, length 1480";
     assert_eq!(line(0, &first), format!("IP {said}"));
     assert!(line(1, &first).ends_with(&format!("\n    {said}")), "{}", line(1, &first));
-    let second = part_v4(ipv4::ICMP, &message[1480..2960], 1480, true);
+    let second = part_v4(protocol::ICMP, &message[1480..2960], 1480, true);
     assert_eq!(line(0, &second), "IP 192.0.2.1 > 192.0.2.2: ip-proto-1");
 }
 
 #[test]
 fn nothing_is_said_about_a_checksum_of_which_not_all_is_here() {
-    let udp = datagram(Sum::pseudo_v4(FROM, TO, ipv4::UDP), 3000);
-    let first = line(2, &part_v4(ipv4::UDP, &udp[..1480], 0, true));
+    let udp = datagram(Sum::pseudo_v4(FROM, TO, protocol::UDP), 3000);
+    let first = line(2, &part_v4(protocol::UDP, &udp[..1480], 0, true));
     assert!(first.ends_with(" 192.0.2.1.1000 > 192.0.2.2.2000: UDP, length 3000"), "{first}");
-    assert!(line(2, &v4(ipv4::UDP, &udp)).contains("[udp sum ok] UDP, length 3000"));
+    assert!(line(2, &v4(protocol::UDP, &udp)).contains("[udp sum ok] UDP, length 3000"));
     let tcp = segment(tcp_v4(), tcp::Flags::ACK, &[], 3000);
-    let first = line(1, &part_v4(ipv4::TCP, &tcp[..1480], 0, true));
+    let first = line(1, &part_v4(protocol::TCP, &tcp[..1480], 0, true));
     assert!(first.ends_with("Flags [.], seq 1000:2460, ack 5, win 64240, length 1460"), "{first}");
-    let whole = v4(ipv4::TCP, &tcp);
+    let whole = v4(protocol::TCP, &tcp);
     assert!(line(1, &whole).contains("(correct), seq 1000:4000, "), "{}", line(1, &whole));
     let short = cut(1, &whole, 100);
     assert!(short.ends_with("Flags [.], seq 1000:4000, ack 5, win 64240, length 3000"), "{short}");
@@ -169,7 +169,7 @@ fn nothing_is_said_about_a_checksum_of_which_not_all_is_here() {
 
 #[test]
 fn a_header_that_was_cut_off_is_not_a_bad_one() {
-    let syn = v4(ipv4::TCP, &segment(tcp_v4(), tcp::Flags::SYN, &OPTIONS, 0));
+    let syn = v4(protocol::TCP, &segment(tcp_v4(), tcp::Flags::SYN, &OPTIONS, 0));
     let front = "IP 192.0.2.1.1000 > 192.0.2.2.2000: Flags [S], seq 1000, win 64240, options [";
     let whole = "mss 1460,sackOK,TS val 123456 ecr 42,nop,wscale 7], length 0";
     assert_eq!(line(0, &syn), format!("{front}{whole}"));
@@ -192,12 +192,12 @@ fn a_header_that_was_cut_off_is_not_a_bad_one() {
 
 #[test]
 fn eight_bytes_of_an_echo_are_enough() {
-    let ping = v4(ipv4::ICMP, &echo_request(56));
+    let ping = v4(protocol::ICMP, &echo_request(56));
     let said = "IP 192.0.2.1 > 192.0.2.2: ICMP echo request, id 17, seq 1, length 64";
     assert_eq!(cut(0, &ping, 46), said);
     assert_eq!(cut(0, &ping, 28), said);
     assert_eq!(cut(0, &ping, 27), "IP 192.0.2.1 > 192.0.2.2:  [|icmp]");
-    let ping = v6(ipv6::ICMPV6, &echo_request_v6(56));
+    let ping = v6(protocol::ICMPV6, &echo_request_v6(56));
     let said = "IP6 2001:db8::1 > 2001:db8::2: ICMP6, echo request, id 17, seq 1, length 64";
     assert_eq!(cut(0, &ping, 48), said);
     assert!(!cut(1, &ping, 48).contains("sum"), "{}", cut(1, &ping, 48));
@@ -207,28 +207,28 @@ fn eight_bytes_of_an_echo_are_enough() {
 fn an_ipv6_fragment_says_where_it_belongs_and_the_first_what_it_carries() {
     let between = "2001:db8::1 > 2001:db8::2:";
     let echo = echo_request_v6(3000);
-    let first = part_v6(ipv6::ICMPV6, &echo[..1448], 0, true);
+    let first = part_v6(protocol::ICMPV6, &echo[..1448], 0, true);
     let said = "ICMP6, echo request, id 17, seq 1";
     assert_eq!(line(0, &first), format!("IP6 {between} frag (0|1448) {said}, length 1448"));
     let verbose = line(1, &first);
     assert!(verbose.ends_with(&format!("{between} frag (0x00001234:0|1448) {said}")), "{verbose}");
-    let second = part_v6(ipv6::ICMPV6, &echo[1448..2896], 1448, true);
+    let second = part_v6(protocol::ICMPV6, &echo[1448..2896], 1448, true);
     assert_eq!(line(0, &second), format!("IP6 {between} frag (1448|1448)"));
     assert_eq!(cut(0, &second, 43), format!("IP6 {between}  [|frag6]"));
-    let udp = datagram(Sum::pseudo_v6(FROM_6, TO_6, ipv4::UDP), 2000);
-    let first = part_v6(ipv4::UDP, &udp[..1448], 0, true);
+    let udp = datagram(Sum::pseudo_v6(FROM_6, TO_6, protocol::UDP), 2000);
+    let first = part_v6(protocol::UDP, &udp[..1448], 0, true);
     let said = "1000 > 2000: UDP, length 2000";
     assert_eq!(line(0, &first), format!("IP6 {between} frag (0|1448) {said}"));
     assert!(line(1, &first).ends_with(&format!("|1448) {said}")), "{}", line(1, &first));
-    let tcp = segment(Sum::pseudo_v6(FROM_6, TO_6, ipv4::TCP), tcp::Flags::ACK, &[], 2000);
-    let first = line(1, &part_v6(ipv4::TCP, &tcp[..1448], 0, true));
+    let tcp = segment(Sum::pseudo_v6(FROM_6, TO_6, protocol::TCP), tcp::Flags::ACK, &[], 2000);
+    let first = line(1, &part_v6(protocol::TCP, &tcp[..1448], 0, true));
     let said = "1000 > 2000: Flags [.], seq 1000:2428, ack 5, win 64240, length 1428";
     assert!(first.ends_with(&format!("|1448) {said}")), "{first}");
 }
 
 #[test]
 fn a_wrong_checksum_of_icmp_hides_nothing() {
-    let mut ping = v4(ipv4::ICMP, &echo_request(56));
+    let mut ping = v4(protocol::ICMP, &echo_request(56));
     let right = u16::from_be_bytes([ping[22], ping[23]]);
     ping[22] ^= 0x10;
     let has = u16::from_be_bytes([ping[22], ping[23]]);
@@ -236,7 +236,7 @@ fn a_wrong_checksum_of_icmp_hides_nothing() {
     assert_eq!(line(0, &ping), format!("IP {said}"));
     let wrong = format!("{said} (wrong icmp cksum {has:x} (->{right:x})!)");
     assert!(line(1, &ping).ends_with(&wrong), "{}", line(1, &ping));
-    let mut ping = v6(ipv6::ICMPV6, &echo_request_v6(56));
+    let mut ping = v6(protocol::ICMPV6, &echo_request_v6(56));
     assert!(line(1, &ping).contains(" [icmp6 sum ok] ICMP6, echo request, "));
     let right = u16::from_be_bytes([ping[42], ping[43]]);
     ping[42] ^= 0x10;
@@ -254,7 +254,7 @@ fn both_zeros_of_ones_complement_are_right() {
     segment[18..].copy_from_slice(&field);
     for zero in [0, 0xff] {
         segment[16..18].fill(zero);
-        let shown = line(1, &v4(ipv4::TCP, &segment));
+        let shown = line(1, &v4(protocol::TCP, &segment));
         assert!(shown.contains(" (correct), ack 5, "), "{shown}");
     }
 }
@@ -310,7 +310,7 @@ fn a_message_of_rsvp_has_its_length() {
 /// Deeply nested tunnels are followed to a bound, so that the call stack is not exhausted.
 #[test]
 fn packets_inside_packets_are_followed_to_a_bound() {
-    let mut packet = v4(ipv4::UDP, &datagram(Sum::ZERO, 4));
+    let mut packet = v4(protocol::UDP, &datagram(Sum::ZERO, 4));
     for _ in 0..1_000 {
         packet = v4(4, &packet);
     }

@@ -13,7 +13,7 @@ pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
 
 use base::{DropReason, Mtu};
 use wire::checksum::{Ladder, Sum};
-use wire::{icmpv6, ipv4, ipv6, udp};
+use wire::{icmpv6, ipv4, ipv6, protocol, udp};
 
 use crate::ip_input::{is_martian_source, pseudo_sum};
 
@@ -56,7 +56,7 @@ pub fn is_neighbour_discovery(packet: &[u8]) -> bool {
     let Ok(h) = ipv6::Header::parse(packet) else { return false };
     let payload = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
     let kind = match ipv6::upper_layer(payload, h.next_header) {
-        Ok((ipv6::ICMPV6, at)) => payload.get(at),
+        Ok((protocol::ICMPV6, at)) => payload.get(at),
         _ => None,
     };
     kind.is_some_and(|&kind| icmpv6::is_neighbour_discovery(kind))
@@ -88,7 +88,7 @@ pub fn examine(packet: &[u8]) -> Result<Transit, DropReason> {
 
 fn examine_v4(packet: &[u8]) -> Result<Transit, DropReason> {
     let h = ipv4::Header::parse(packet)?;
-    let is_error = h.protocol == ipv4::ICMP
+    let is_error = h.protocol == protocol::ICMP
         && packet.get(h.header_len).is_none_or(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12));
     Ok(Transit {
         src: h.src.into(),
@@ -106,10 +106,12 @@ fn examine_v6(packet: &[u8]) -> Result<Transit, DropReason> {
     let payload = packet.get(ipv6::HEADER_LEN..len).unwrap_or_default();
     let may_report = match ipv6::upper_layer(payload, h.next_header) {
         // Errors have types below 128; 137 is a redirect.
-        Ok((ipv6::ICMPV6, at)) => payload.get(at).is_some_and(|&kind| kind >= 128 && kind != 137),
-        Ok((ipv6::FRAGMENT, at)) => {
+        Ok((protocol::ICMPV6, at)) => {
+            payload.get(at).is_some_and(|&kind| kind >= 128 && kind != 137)
+        }
+        Ok((protocol::FRAGMENT, at)) => {
             let fragment = ipv6::Fragment::parse(payload.get(at..).unwrap_or_default());
-            fragment.is_ok_and(|f| f.fragment_offset == 0 && f.next_header != ipv6::ICMPV6)
+            fragment.is_ok_and(|f| f.fragment_offset == 0 && f.next_header != protocol::ICMPV6)
         }
         Ok(_) => true,
         Err(_) => false,
@@ -158,8 +160,8 @@ pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
         }
     };
     let offset = match protocol {
-        ipv4::TCP => 16,
-        ipv4::UDP => 6,
+        protocol::TCP => 16,
+        protocol::UDP => 6,
         _ => return,
     };
     let Some(segment) = packet.get_mut(at..end) else { return };
@@ -167,7 +169,7 @@ pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
     field.fill(0);
     let pseudo = pseudo_sum(src, dst, protocol).plus(Sum::of_be16((end - at) as u16));
     let sum = pseudo.plus(ladder.sum(segment));
-    let field = if protocol == ipv4::UDP { udp::checksum_field(sum) } else { sum.field() };
+    let field = if protocol == protocol::UDP { udp::checksum_field(sum) } else { sum.field() };
     segment[offset..offset + 2].copy_from_slice(&field);
 }
 

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use base::{DropReason, IpVersion};
 use wire::checksum::Sum;
-use wire::{icmp as v4, icmpv6 as v6, ipv4, ipv6};
+use wire::{icmp as v4, icmpv6 as v6, ipv4, ipv6, protocol};
 
 use crate::Ip;
 use crate::flow::Addrs;
@@ -190,7 +190,7 @@ pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReaso
             let total_len = ipv6::HEADER_LEN + usize::from(h.payload_len);
             let transport = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
             // Fragment headers are all that we send: what has others was not ours.
-            if h.next_header != ipv6::FRAGMENT {
+            if h.next_header != protocol::FRAGMENT {
                 return Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport });
             }
             let fragment = ipv6::Fragment::parse(transport).map_err(malformed)?;

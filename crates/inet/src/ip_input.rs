@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use base::DropReason;
 use wire::checksum::Sum;
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, protocol};
 
 use crate::FlowKey;
 use crate::flow::{Addrs, V4Addrs, V6Addrs};
@@ -116,7 +116,7 @@ pub fn ipv6_within(
     let end = ipv6::HEADER_LEN + usize::from(h.payload_len);
     let payload = packet.get(ipv6::HEADER_LEN..end).unwrap_or_default();
     let (protocol, offset) = ipv6::chain(payload, h.next_header, limits)?;
-    if protocol != ipv6::FRAGMENT {
+    if protocol != protocol::FRAGMENT {
         return Ok((with_upper_layer(&h, protocol, offset), None));
     }
     let rest = payload.get(offset..).unwrap_or_default();

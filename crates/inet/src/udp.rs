@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 
 use base::DropReason;
 use wire::checksum::{Ladder, Sum};
-use wire::{ipv4, udp};
+use wire::{protocol, udp};
 
 use crate::Ip;
 use crate::flow::Addrs;
@@ -45,7 +45,7 @@ pub fn udp_input<A: Addrs>(
 
 /// The sum of what all datagrams between two ends have in common: addresses, protocol and ports.
 pub fn flow_sum(src: SocketAddr, dst: SocketAddr) -> Sum {
-    crate::ip_input::pseudo_sum(src.ip(), dst.ip(), ipv4::UDP)
+    crate::ip_input::pseudo_sum(src.ip(), dst.ip(), protocol::UDP)
         .plus(Sum::of_be16(src.port()))
         .plus(Sum::of_be16(dst.port()))
 }

@@ -51,6 +51,8 @@ pub struct Outcome {
     pub bottleneck: Counts,
     /// In real time: the longest pause of the bridge, in milliseconds.
     pub pause_ms: f64,
+    /// No pause of the bridge was longer than a valid run may have.
+    pub is_quiet: bool,
     /// In real time: runs that were discarded before this one.
     pub void: u32,
 }
@@ -96,6 +98,7 @@ impl Contest {
             rates: looks.windows(2).map(|pair| (pair[1].0, rate(&pair[0], &pair[1]))).collect(),
             bottleneck,
             pause_ms: 0.0,
+            is_quiet: true,
             void: 0,
         }
     }

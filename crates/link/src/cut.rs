@@ -9,7 +9,7 @@ use base::LinkKind;
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::Flags;
-use wire::{ipv4, ipv6, tcp, udp, vlan};
+use wire::{ipv4, ipv6, protocol, tcp, udp, vlan};
 
 /// The offset of the data offset field in a TCP header.
 const OFFSET_AT: usize = 12;
@@ -76,11 +76,11 @@ impl<'a> Cutter<'a> {
         };
         let segment = packet.get(header_len..end)?;
         let (transport, transport_len, segment_len) = match protocol {
-            ipv4::TCP => {
+            protocol::TCP => {
                 let tcp = tcp::Header::parse(segment).ok()?;
                 (Transport::Tcp(tcp), tcp.header_len, segment.len())
             }
-            ipv4::UDP => {
+            protocol::UDP => {
                 let udp = udp::Header::parse(segment).ok()?;
                 (Transport::Udp(udp), udp::HEADER_LEN, usize::from(udp.length))
             }

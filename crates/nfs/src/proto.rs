@@ -235,9 +235,9 @@ rpc::xdr! {
         pub name: Opaque<'a>,
     }
 
-    /// Arguments of WRITE.
+    /// Arguments of WRITE before the data.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Write<'a> {
+    pub struct WriteHead {
         /// The file.
         pub file: Handle,
         /// Where.
@@ -246,6 +246,13 @@ rpc::xdr! {
         pub count: u32,
         /// How safe.
         pub stable: Stable,
+    }
+
+    /// Arguments of WRITE.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Write<'a> {
+        /// What is before the data.
+        pub head: WriteHead,
         /// The data.
         pub data: Opaque<'a>,
     }

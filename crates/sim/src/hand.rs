@@ -7,8 +7,8 @@ use core::net::SocketAddrV4;
 
 use base::SeqNumber;
 use wire::checksum::{Ladder, Sum};
-use wire::ipv4;
 use wire::tcp::{self, Flags, OPTIONS_LEN_MAX, Options};
+use wire::{ipv4, protocol};
 
 /// The header fields of a segment besides its ports.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +43,7 @@ pub fn packet(from: SocketAddrV4, to: SocketAddrV4, said: &Said, payload: &[u8])
         more_fragments: false,
         fragment_offset: 0,
         ttl: 64,
-        protocol: ipv4::TCP,
+        protocol: protocol::TCP,
         src: *from.ip(),
         dst: *to.ip(),
     };
@@ -64,7 +64,7 @@ pub fn packet(from: SocketAddrV4, to: SocketAddrV4, said: &Said, payload: &[u8])
         return Vec::new();
     }
     let length = Sum::of_be16(segment.len() as u16);
-    let pseudo = Sum::pseudo_v4(*from.ip(), *to.ip(), ipv4::TCP);
+    let pseudo = Sum::pseudo_v4(*from.ip(), *to.ip(), protocol::TCP);
     let sum = pseudo.plus(length).plus(Ladder::best().sum(segment));
     tcp::set_checksum(segment, sum.field());
     packet

@@ -8,7 +8,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::Instant;
-use wire::{icmp, icmpv6, ipv4, ipv6};
+use wire::{icmp, icmpv6, ipv4, ipv6, protocol};
 
 /// The last part of a router's address on each of its networks.
 const NUMBER: u8 = 254;
@@ -141,7 +141,7 @@ fn too_big(packet: &[u8], network: u8, mtu: usize) -> Option<Vec<u8>> {
             more_fragments: false,
             fragment_offset: 0,
             ttl: HOPS,
-            protocol: ipv4::ICMP,
+            protocol: protocol::ICMP,
             src: Ipv4Addr::new(10, 0, network, NUMBER),
             dst: ipv4::Header::parse_quoted(packet).ok()?.src,
         };
@@ -156,7 +156,7 @@ fn too_big(packet: &[u8], network: u8, mtu: usize) -> Option<Vec<u8>> {
         traffic_class: 0,
         flow_label: 0,
         payload_len: (out.len() - ipv6::HEADER_LEN) as u16,
-        next_header: ipv6::ICMPV6,
+        next_header: protocol::ICMPV6,
         hop_limit: HOPS,
         src: v6(network),
         dst: ipv6::Header::parse_quoted(packet).ok()?.src,

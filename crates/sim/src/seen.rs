@@ -8,7 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{LinkKind, SeqNumber, WindowScale};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
-use wire::{arp, ether, ipv4, ipv6, tcp};
+use wire::{arp, ether, ipv4, ipv6, protocol, tcp};
 
 /// A TCP segment on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +74,13 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
     let packet = packet(frame, link)?;
     let (src, dst, bytes): (IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
         4 => {
-            let ip = ipv4::Header::parse(packet).ok().filter(|ip| ip.protocol == ipv4::TCP)?;
+            let ip = ipv4::Header::parse(packet).ok().filter(|ip| ip.protocol == protocol::TCP)?;
             let end = usize::from(ip.total_len);
             (ip.src.into(), ip.dst.into(), packet.get(ip.header_len..end)?)
         }
         6 => {
-            let ip = ipv6::Header::parse(packet).ok().filter(|ip| ip.next_header == ipv4::TCP)?;
+            let ip =
+                ipv6::Header::parse(packet).ok().filter(|ip| ip.next_header == protocol::TCP)?;
             let end = ipv6::HEADER_LEN + usize::from(ip.payload_len);
             (ip.src.into(), ip.dst.into(), packet.get(ipv6::HEADER_LEN..end)?)
         }

@@ -9,7 +9,7 @@ use base::{Counter, DropReason, Limit, Owner, SeqNumber};
 use tcp::Segment;
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
-use wire::{ipv4, tcp as wire_tcp};
+use wire::{protocol, tcp as wire_tcp};
 
 use crate::connections::TimeWaitEntry;
 use crate::{IpSettings, Stack, resolve};
@@ -78,7 +78,7 @@ fn segment(
     (owner, mark): (&Owner, u32),
 ) {
     let ip = IpSettings { mark, ..IpSettings::default() };
-    let egress = resolve::route(stack, local, remote, ipv4::TCP, owner, ip);
+    let egress = resolve::route(stack, local, remote, protocol::TCP, owner, ip);
     let sent = egress.and_then(|egress| segment_over(stack, &egress, (local, remote), bare));
     if let Err(reason) = sent {
         stack.core.drops.count(reason);
@@ -113,7 +113,7 @@ pub(crate) fn segment_over(
     };
     header.emit(buf);
     buf[wire_tcp::HEADER_LEN..].copy_from_slice(&area[..options_len]);
-    let pseudo = inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP)
+    let pseudo = inet::ip_input::pseudo_sum(local.ip(), remote.ip(), protocol::TCP)
         .plus(Sum::of_be16(header_len as u16));
     let field = pseudo.plus(stack.core.cx.ladder.sum(buf)).field();
     wire_tcp::set_checksum(buf, field);

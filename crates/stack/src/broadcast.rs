@@ -15,7 +15,7 @@ use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_plain};
 use inet::{Ip, ip_input};
 use mbuf::{Flags, Mbuf};
 use tcp::Fate;
-use wire::{ether, ipv4};
+use wire::{ether, protocol};
 
 use crate::local::BroadcastForm;
 use crate::{Event, PortId, Stack, arp, frag, rx};
@@ -112,8 +112,8 @@ pub(crate) fn check<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 fn drop_unwanted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     match ip.protocol {
         // RFC 9293 MUST-57.
-        ipv4::TCP => Err(DropReason::TcpGroupAddress),
-        ipv4::UDP => {
+        protocol::TCP => Err(DropReason::TcpGroupAddress),
+        protocol::UDP => {
             let ports = m.as_slice().get(at + ip.transport_at as usize..).unwrap_or_default();
             let &[_, _, a, b, ..] = ports else { return Err(DropReason::UdpShort) };
             let port = u16::from_be_bytes([a, b]);

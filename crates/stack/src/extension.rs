@@ -13,7 +13,7 @@ use inet::flow::V6Addrs;
 use inet::icmp::Report;
 use inet::ip_input::{Part, ipv6_within};
 use mbuf::Mbuf;
-use wire::{icmpv6, ipv6};
+use wire::{icmpv6, ipv6, protocol};
 
 use crate::{Stack, icmp};
 
@@ -79,7 +79,7 @@ fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], problem: ipv6::Problem) {
 /// Is it an ICMPv6 error or redirect, as far as that can be told?
 fn is_error(packet: &[u8]) -> bool {
     match ipv6::last_header(packet) {
-        Some((ipv6::ICMPV6, at, _)) => {
+        Some((protocol::ICMPV6, at, _)) => {
             packet.get(at).is_none_or(|&kind| kind < 128 || kind == icmpv6::REDIRECT)
         }
         _ => false,

@@ -9,7 +9,7 @@ use base::{Counter, Switch};
 use device::{BURST, Burst};
 use mbuf::Mbuf;
 use tcp::predict;
-use wire::ipv4;
+use wire::{ipv4, protocol};
 
 use crate::follow::Behind;
 use crate::rx::{self, Intake};
@@ -154,8 +154,8 @@ pub(crate) fn ports(m: &Mbuf, link_len: usize) -> Option<u32> {
     let packet = m.as_slice().get(link_len..)?;
     let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
     let at = match header[0] {
-        0x45 if header[9] == ipv4::TCP => 20,
-        first if first >> 4 == 6 && header[6] == ipv4::TCP => 40,
+        0x45 if header[9] == protocol::TCP => 20,
+        first if first >> 4 == 6 && header[6] == protocol::TCP => 40,
         _ => return None,
     };
     packet.get(at..)?.first_chunk().map(|ports| u32::from_ne_bytes(*ports))

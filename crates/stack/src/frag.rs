@@ -18,7 +18,7 @@ use inet::ip_input::{Part, ipv4_made};
 use mbuf::{Class, Flags, Mbuf};
 use tcp::Fate;
 use wire::checksum::Sum;
-use wire::{icmpv6, ipv4, ipv6, udp};
+use wire::{icmpv6, ipv4, ipv6, protocol, udp};
 
 use crate::{Stack, extension, icmp, local, rx, shard};
 
@@ -124,7 +124,7 @@ fn note_checksum<A: Addrs>(ip: &Ip<A>, m: &mut Mbuf, (data_at, sum): (u32, Sum))
     let transport = m.as_slice().get(ip.transport_at as usize..).unwrap_or_default();
     // Behind extension headers in the fragments the sum is not that of the transport alone.
     let is_all = (ip.transport_at, ip.transport_len) == (data_at, transport.len() as u32);
-    let is_udp = ip.protocol == ipv4::UDP
+    let is_udp = ip.protocol == protocol::UDP
         && udp::Header::parse(transport).is_ok_and(|h| u32::from(h.length) == ip.transport_len);
     if is_all && is_udp && ip.with_pseudo_header(sum).is_whole() {
         m.set(Flags::CSUM_VERIFIED);
@@ -138,7 +138,7 @@ fn note_checksum<A: Addrs>(ip: &Ip<A>, m: &mut Mbuf, (data_at, sum): (u32, Sum))
 fn refuse_nd<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     let kind = m.as_slice().get(at + ip.transport_at as usize).copied();
     // RFC 6980 5-a.
-    if ip.protocol == ipv6::ICMPV6 && kind.is_some_and(icmpv6::is_neighbour_discovery) {
+    if ip.protocol == protocol::ICMPV6 && kind.is_some_and(icmpv6::is_neighbour_discovery) {
         return Err(DropReason::NdFragmented);
     }
     Ok(())

@@ -16,7 +16,7 @@ use inet::{FlowKey, Ip};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 use tcp::path;
-use wire::{ipv4, ipv6};
+use wire::{ipv4, protocol};
 
 use crate::port::Port;
 use crate::socket::{passive, ping, udp};
@@ -90,7 +90,7 @@ fn quoted_of_ours<'m, A: Addrs>(
 
 /// Is a packet of a connection that goes by this port, whatever port its address is of?
 fn is_of_connection_by(stack: &Stack, quoted: &Quoted<'_>, port: u16) -> bool {
-    let Some((local, remote)) = quoted.ports().filter(|_| quoted.protocol == ipv4::TCP) else {
+    let Some((local, remote)) = quoted.ports().filter(|_| quoted.protocol == protocol::TCP) else {
         return false;
     };
     let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
@@ -106,7 +106,7 @@ pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
         _ => IpVersion::V4,
     };
     if let Ok(quoted) = icmp::quoted(packet, version)
-        && quoted.protocol != ipv4::TCP
+        && quoted.protocol != protocol::TCP
     {
         // Without a sender to notify there is no second drop: the packet has been counted.
         let reported = ErrorKind::Unreachable(Unreachable::Host);
@@ -123,9 +123,9 @@ fn error_about(
     source: Source,
 ) -> Fate {
     match quoted.protocol {
-        ipv4::TCP => about_segment(stack, quoted, reported),
-        ipv4::UDP => udp::errors::about_datagram(stack, quoted, reported, source),
-        ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, reported, source.from),
+        protocol::TCP => about_segment(stack, quoted, reported),
+        protocol::UDP => udp::errors::about_datagram(stack, quoted, reported, source),
+        protocol::ICMP | protocol::ICMPV6 => ping::failed(stack, quoted, reported, source.from),
         _ => Err(DropReason::IcmpErrorNoMatch),
     }
 }
@@ -221,7 +221,7 @@ pub(crate) fn malformed_options(stack: &mut Stack, m: &Mbuf, at: usize) {
     };
     let (src, dst) = (IpAddr::V4(h.src), IpAddr::V4(h.dst));
     let for_us = |port: &Port| port.local.is_ours(dst) && port.local.may_send(src);
-    if h.protocol == ipv4::ICMP
+    if h.protocol == protocol::ICMP
         || h.fragment_offset != 0
         || !stack.ports.get(m.in_port()).is_some_and(for_us)
     {
@@ -283,7 +283,7 @@ pub(crate) fn report_from(
     if let Some(message) = answer.as_mut_slice() {
         icmp::report(message, what, src, dst);
     }
-    let protocol = if version == IpVersion::V4 { ipv4::ICMP } else { ipv6::ICMPV6 };
+    let protocol = if version == IpVersion::V4 { protocol::ICMP } else { protocol::ICMPV6 };
     let (local, remote) = (SocketAddr::new(src, 0), SocketAddr::new(dst, 0));
     let settings = IpSettings::default();
     let sent = resolve::route(stack, local, remote, protocol, &Owner::program(), settings)

@@ -14,7 +14,7 @@ use inet::{HeaderTemplate, Ip, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::nd::{ADVERTISEMENT, Header, Kind, REDIRECT, ROUTER_ADVERTISEMENT, SOLICITATION};
-use wire::{icmpv6, ipv6};
+use wire::{icmpv6, protocol};
 
 use crate::port::Port;
 use crate::resolve::Egress;
@@ -115,7 +115,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     }
     // A question without the asker's link address: that has to be found first.
     let mac = resolve::link_address(stack, port_id, dst, dst)?;
-    let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
+    let fields = Fields { src: ours.into(), dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
     let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
     let is_complete = mac.is_some();

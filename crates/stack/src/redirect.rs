@@ -13,7 +13,7 @@ use inet::icmp::Quoted;
 use inet::neighbour::Key;
 use inet::{FlowKey, NextHop, Route, RouteOrigin, Sender};
 use tcp::Fate;
-use wire::ipv4;
+use wire::protocol;
 
 use crate::{Stack, resolve};
 
@@ -72,7 +72,7 @@ fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
 fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u32)>, DropReason> {
     let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
     Ok(match quoted.protocol {
-        ipv4::TCP => {
+        protocol::TCP => {
             let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
             let seq = SeqNumber(second_word()?);
             let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
@@ -82,12 +82,12 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
             pcb.filter(|pcb| pcb.tcb.snd_una.le(seq) && seq.le(pcb.tcb.snd_nxt))
                 .map(|pcb| (pcb.owner.clone(), pcb.mark))
         }
-        ipv4::UDP => {
+        protocol::UDP => {
             let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
             let local = SocketAddr::new(quoted.src, local);
             stack.udp.sender_of(local, SocketAddr::new(quoted.dst, remote))
         }
-        ipv4::ICMP => stack.pings.sender((second_word()? >> 16) as u16),
+        protocol::ICMP => stack.pings.sender((second_word()? >> 16) as u16),
         _ => None,
     })
 }

@@ -17,7 +17,7 @@ use inet::select::is_link_scoped;
 use inet::{HeaderTemplate, Sender, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
-use wire::{arp, ether, ipv6};
+use wire::{arp, ether, protocol};
 
 use crate::connections::Pcb;
 use crate::port::Port;
@@ -145,7 +145,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let ip = IpSettings { tos, ttl, mark: pcb.mark };
     // Read before the solicitation: an answer that it draws counts as a change.
     let changes = stack.changes();
-    let egress = route(stack, local, scoped(remote, port), wire::ipv4::TCP, &owner, ip);
+    let egress = route(stack, local, scoped(remote, port), wire::protocol::TCP, &owner, ip);
     let has_policy = stack.routes.has_policy();
     let is_usable = egress.as_ref().is_ok_and(|egress| {
         egress.port == port || reroute::is_possible(stack, local.ip(), port, egress.port)
@@ -332,7 +332,7 @@ pub(crate) fn send_nd(
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let mut m = stack.core.cx.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
     // Hop limit 255: no router lets that through (RFC 4861 section 7.1).
-    let fields = Fields { src, dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
+    let fields = Fields { src, dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
     tx::put(stack, port_id, m);
     Ok(())

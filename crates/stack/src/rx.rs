@@ -16,8 +16,8 @@ use tcp::predict;
 use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
 use wire::icmpv6::is_neighbour_discovery;
+use wire::protocol;
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
-use wire::{ipv4, ipv6};
 
 use crate::follow::{self, At};
 use crate::local::for_us;
@@ -170,12 +170,12 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
     let packet = m.as_slice().get(at..).unwrap_or_default();
     match carries {
         Carries::Ipv4 => match ipv4_plain(packet) {
-            Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
+            Some(ip) if ip.protocol == protocol::TCP => segment(stack, ip, m, at, following),
             Some(ip) => transport(stack, ip, m, at),
             None => other_ipv4(stack, m, at),
         },
         Carries::Ipv6 => match ipv6_plain(packet) {
-            Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
+            Some(ip) if ip.protocol == protocol::TCP => segment(stack, ip, m, at, following),
             Some(ip) => transport(stack, ip, m, at),
             None => other_ipv6(stack, m, at),
         },
@@ -216,20 +216,20 @@ pub(crate) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
 /// What is not plain TCP. `at` is where the IP header begins.
 #[inline(never)]
 pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
-    if ip.protocol == ipv4::TCP {
+    if ip.protocol == protocol::TCP {
         return segment(stack, ip, m, at, false);
     }
     let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
-        ipv4::UDP => udp::input::input(stack, &ip, m, at),
+        protocol::UDP => udp::input::input(stack, &ip, m, at),
         // Each version has its own: the other's number means nothing in it.
-        ipv4::ICMP if ip.src().is_ipv4() => {
+        protocol::ICMP if ip.src().is_ipv4() => {
             m.keep(from, len);
             icmp::for_us(stack, &ip, &m)?;
             icmp::input(stack, &ip, m)
         }
-        ipv4::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
-        ipv6::ICMPV6 if ip.src().is_ipv6() => {
+        protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
+        protocol::ICMPV6 if ip.src().is_ipv6() => {
             if groups::is_mld(&m, from) {
                 return groups::message(stack, &ip, &m, at);
             }
@@ -242,7 +242,7 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             icmp::input(stack, &ip, m)
         }
         // RFC 8200 4.7-a.
-        ipv6::NO_NEXT if ip.src().is_ipv6() => {
+        protocol::NO_NEXT if ip.src().is_ipv6() => {
             for_us(stack, &ip, &m)?;
             Err(DropReason::Ipv6NoNextHeader)
         }

@@ -14,7 +14,7 @@ use bpf::{Direction, Packet, Shown, Tap};
 use device::vlan::Tags;
 use mbuf::{Flags, Mbuf};
 use wire::checksum::Ladder;
-use wire::{ipv4, tcp, udp, vlan};
+use wire::{protocol, tcp, udp, vlan};
 
 use crate::{PortId, Stack};
 
@@ -109,8 +109,8 @@ fn finish(copy: &mut [u8], frame: &Mbuf, (link, tag_bytes): (LinkKind, usize)) -
     // What is there is the pseudo-header's sum.
     let sum = Ladder::best().sum(bytes.get(start..)?);
     let (field, bytes) = match *protocol {
-        ipv4::TCP => (start + tcp::CHECKSUM_OFFSET, sum.field()),
-        ipv4::UDP => (start + udp::CHECKSUM_OFFSET, udp::checksum_field(sum)),
+        protocol::TCP => (start + tcp::CHECKSUM_OFFSET, sum.field()),
+        protocol::UDP => (start + udp::CHECKSUM_OFFSET, udp::checksum_field(sum)),
         _ => return None,
     };
     let field = field + tag_bytes;

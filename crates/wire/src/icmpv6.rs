@@ -9,7 +9,7 @@ use core::net::Ipv6Addr;
 
 use crate::bytes::{be16, be32, put};
 use crate::checksum::{Ladder, Sum};
-use crate::ipv6;
+use crate::protocol;
 
 /// Bytes before the data or the quoted packet.
 pub const HEADER_LEN: usize = 8;
@@ -152,7 +152,7 @@ impl Header {
 
 /// The sum of the pseudo-header, which has a length of 32 bits.
 pub(crate) fn pseudo(src: Ipv6Addr, dst: Ipv6Addr, len: usize) -> Sum {
-    Sum::pseudo_v6(src, dst, ipv6::ICMPV6)
+    Sum::pseudo_v6(src, dst, protocol::ICMPV6)
         .plus(Sum::of_be16(len as u16))
         .plus(Sum::of_be16((len >> 16) as u16))
 }

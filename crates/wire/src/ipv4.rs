@@ -18,15 +18,6 @@ pub const ID_OFFSET: usize = 4;
 /// Offset of the checksum in the header, in bytes.
 pub const CHECKSUM_OFFSET: usize = 10;
 
-/// Protocol number of ICMP, RFC 792.
-pub const ICMP: u8 = 1;
-/// Protocol number of IGMP, RFC 1112.
-pub const IGMP: u8 = 2;
-/// Protocol number of TCP, RFC 9293.
-pub const TCP: u8 = 6;
-/// Protocol number of UDP, RFC 768.
-pub const UDP: u8 = 17;
-
 /// The bit of an unfragmentable packet, in the word of flags and offset.
 pub const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;

@@ -12,23 +12,10 @@ use base::DropReason;
 use core::net::Ipv6Addr;
 
 use crate::bytes::{array, be16, be32, put};
-use crate::ipv4;
+use crate::protocol::{HOP_BY_HOP, ICMP, ICMPV6, TCP, UDP};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 40;
-
-/// Next header: hop-by-hop options.
-pub const HOP_BY_HOP: u8 = 0;
-/// Next header: routing.
-pub const ROUTING: u8 = 43;
-/// Next header: fragment.
-pub const FRAGMENT: u8 = 44;
-/// Next header: ICMPv6, RFC 4443.
-pub const ICMPV6: u8 = 58;
-/// Next header: nothing follows.
-pub const NO_NEXT: u8 = 59;
-/// Next header: destination options.
-pub const DESTINATION_OPTIONS: u8 = 60;
 
 /// An IPv6 header without the version, which parse verifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +123,7 @@ impl Plain {
         let (payload_len, protocol) = ((first >> 16) as u16, (first >> 8) as u8);
         let plain = first >> 60 == 6
             && usize::from(payload_len) <= packet.len() - HEADER_LEN
-            && matches!(protocol, ipv4::TCP | ipv4::UDP | ICMPV6);
+            && matches!(protocol, TCP | UDP | ICMPV6);
         let word = |at| u64::from_ne_bytes(array(b, at));
         plain.then_some(Plain {
             addrs: [word(8), word(16), word(24), word(32)],
@@ -197,10 +184,8 @@ impl Fragment {
 /// Does `data` hold the whole header of `protocol`? Of a protocol that is unknown here, always.
 pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
     match protocol {
-        crate::ipv4::TCP => {
-            data.get(12).is_some_and(|b| data.len() >= usize::from(b >> 4).max(5) * 4)
-        }
-        crate::ipv4::UDP | crate::ipv4::ICMP | ICMPV6 => data.len() >= 8,
+        TCP => data.get(12).is_some_and(|b| data.len() >= usize::from(b >> 4).max(5) * 4),
+        UDP | ICMP | ICMPV6 => data.len() >= 8,
         _ => true,
     }
 }

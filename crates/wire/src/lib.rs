@@ -34,6 +34,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod mld;
 pub mod nd;
+pub mod protocol;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

@@ -12,7 +12,7 @@ use inet::group::Message;
 use stack::{AutoConfig, pair};
 use wire::arp::{self, Operation};
 use wire::checksum::Sum;
-use wire::{ether, icmpv6, ipv4, ipv6};
+use wire::{ether, icmpv6, protocol};
 
 use super::script::{self, short_bytes};
 use super::{Bench, Said};
@@ -177,7 +177,7 @@ fn neighbour_discovery(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()
     for _ in 0..u.int_in_range(0..=4)? {
         message.extend(option(bench, u)?);
     }
-    let mut packet = craft::packet(src.into(), dst.into(), ipv6::ICMPV6, &message);
+    let mut packet = craft::packet(src.into(), dst.into(), protocol::ICMPV6, &message);
     packet[7] = if u.ratio(15, 16)? { 255 } else { u.arbitrary()? };
     inject(bench, dst.into(), &packet);
     Ok(())
@@ -231,7 +231,7 @@ fn group_message(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
 /// With the TTL and the option that such messages have.
 fn say_group(bench: &mut Bench, mut message: Message, src: IpAddr) -> Result<()> {
     if let (IpAddr::V6(src), IpAddr::V6(dst)) = (src, message.dst) {
-        let pseudo = Sum::pseudo_v6(src, dst, ipv6::ICMPV6);
+        let pseudo = Sum::pseudo_v6(src, dst, protocol::ICMPV6);
         let pseudo = pseudo.plus(Sum::of_be16(message.bytes.len() as u16));
         craft::fix_checksum(&mut message.bytes, 2, pseudo);
         debug_assert!(icmpv6::Header::parse(&message.bytes, src, dst).is_ok());
@@ -254,7 +254,7 @@ fn redirect_v4(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let mut message = vec![5, u.arbitrary::<u8>()? & 3, 0, 0];
     message.extend(host(u.arbitrary()?).octets());
     message.extend(sent.packet.iter().take(u.arbitrary::<u8>()?.into()));
-    let packet = craft::packet(from.into(), sent.src, ipv4::ICMP, &message);
+    let packet = craft::packet(from.into(), sent.src, protocol::ICMP, &message);
     inject(bench, sent.src, &packet);
     Ok(())
 }

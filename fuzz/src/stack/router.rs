@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use arbitrary::{Result, Unstructured};
 use base::{Cidr, LinkKind, Mtu};
 use stack::Address;
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, protocol};
 
 use super::Bench;
 use super::script::{self, short_bytes};
@@ -66,7 +66,16 @@ fn host(wire: usize, is_v4: bool, u: &mut Unstructured<'_>) -> Result<IpAddr> {
 fn cross(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let (wire, is_v4) = (usize::from(u.arbitrary::<bool>()?), u.arbitrary()?);
     let (src, dst) = (host(wire, is_v4, u)?, host(1 - wire, is_v4, u)?);
-    let protocol = *u.choose(&[ipv4::TCP, ipv4::UDP, ipv4::ICMP, ipv6::ICMPV6, 0, 43, 44, 60])?;
+    let protocol = *u.choose(&[
+        protocol::TCP,
+        protocol::UDP,
+        protocol::ICMP,
+        protocol::ICMPV6,
+        0,
+        43,
+        44,
+        60,
+    ])?;
     let mut body = short_bytes(u, 100)?;
     // A large one is cut, or too big.
     body.resize(body.len() + usize::from(u.arbitrary::<u8>()? & 7) * 200, 0x33);

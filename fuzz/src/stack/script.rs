@@ -11,7 +11,7 @@ use base::{Counters, Duration, Owner, SeqNumber};
 use stack::{FastConnect, pair};
 use tcp::Config;
 use wire::tcp::{Flags, OPTIONS_LEN_MAX, Options, Timestamps};
-use wire::{icmp, icmpv6, ipv4, ipv6};
+use wire::{icmp, icmpv6, protocol};
 
 use super::{Bench, FORWARD_PORT, LISTEN_PORT, REMOTE_PORT, Said, UDP_PORT, second_address};
 use crate::craft::{self, Segment};
@@ -121,7 +121,16 @@ fn addresses(u: &mut Unstructured<'_>) -> Result<(usize, IpAddr, IpAddr)> {
 /// A right IP header with anything behind it.
 fn transport(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let (wire, theirs, ours) = addresses(u)?;
-    let protocol = *u.choose(&[ipv4::TCP, ipv4::UDP, ipv4::ICMP, ipv6::ICMPV6, 0, 43, 44, 60])?;
+    let protocol = *u.choose(&[
+        protocol::TCP,
+        protocol::UDP,
+        protocol::ICMP,
+        protocol::ICMPV6,
+        0,
+        43,
+        44,
+        60,
+    ])?;
     let mut bytes = short_bytes(u, 200)?;
     let port = *u.choose(&[LISTEN_PORT, UDP_PORT, FORWARD_PORT])?;
     if u.arbitrary()?
@@ -129,7 +138,7 @@ fn transport(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     {
         at.copy_from_slice(&port.to_be_bytes());
     }
-    if protocol == ipv4::UDP && u.arbitrary()? {
+    if protocol == protocol::UDP && u.arbitrary()? {
         let len = bytes.len() as u16;
         if let Some(at) = bytes.get_mut(4..6) {
             at.copy_from_slice(&len.to_be_bytes());
@@ -233,7 +242,7 @@ fn icmp_error(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let mut message = vec![kind, code, 0, 0];
     message.extend_from_slice(&rest);
     message.extend_from_slice(&quote);
-    let protocol = if said.sent.src.is_ipv4() { ipv4::ICMP } else { ipv6::ICMPV6 };
+    let protocol = if said.sent.src.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
     debug_assert!(message.len() >= icmp::HEADER_LEN && message.len() >= icmpv6::HEADER_LEN);
     let packet = craft::packet(from, said.sent.src, protocol, &message);
     bench.inject_packet(said.wire, &packet);

@@ -39,7 +39,7 @@ fn a_frame_with_a_wrong_checksum_is_noticed() {
     let mut packet = craft::packet(
         second_address(),
         second_address(),
-        wire::ipv4::UDP,
+        wire::protocol::UDP,
         &[0, 1, 0, 2, 0, 8, 0, 0],
     );
     *packet.last_mut().expect("a packet") ^= 1;

@@ -8,7 +8,7 @@ use core::ptr;
 use base::{Mtu, SeqNumber, WindowScale};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Header, Options};
-use wire::{ipv4, tcp as wire_tcp};
+use wire::{ipv4, protocol, tcp as wire_tcp};
 
 use super::entry::Data;
 use super::{Interface, address, packetdrill_interface_init};
@@ -158,7 +158,8 @@ fn packet(seq: u32, ack: u32, flags: Flags, options: &Options, payload: &[u8]) -
     assert!(header.emit(&mut segment));
     segment[wire_tcp::HEADER_LEN..].copy_from_slice(&area[..options_len]);
     segment.extend_from_slice(payload);
-    let pseudo = Sum::pseudo_v4(REMOTE, LOCAL, ipv4::TCP).plus(Sum::of_be16(segment.len() as u16));
+    let pseudo =
+        Sum::pseudo_v4(REMOTE, LOCAL, protocol::TCP).plus(Sum::of_be16(segment.len() as u16));
     let field = pseudo.plus(Ladder::Word64.sum(&segment)).field();
     wire_tcp::set_checksum(&mut segment, field);
     let ip = ipv4::Header {
@@ -170,7 +171,7 @@ fn packet(seq: u32, ack: u32, flags: Flags, options: &Options, payload: &[u8]) -
         more_fragments: false,
         fragment_offset: 0,
         ttl: 64,
-        protocol: ipv4::TCP,
+        protocol: protocol::TCP,
         src: REMOTE,
         dst: LOCAL,
     };

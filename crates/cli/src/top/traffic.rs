@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use wire::{ether, ipv4, ipv6, vlan};
+use wire::{ether, ipv4, ipv6, protocol, vlan};
 use wirespeed::LinkKind;
 use wirespeed::device::vlan::SERVICE_TAG;
 
@@ -197,10 +197,10 @@ fn pair(a: IpAddr, b: IpAddr) -> Pair {
 
 fn transport(protocol: u8) -> &'static str {
     match protocol {
-        ipv4::TCP => "TCP",
-        ipv4::UDP => "UDP",
-        ipv4::ICMP => "ICMP",
-        ipv6::ICMPV6 => "ICMPv6",
+        protocol::TCP => "TCP",
+        protocol::UDP => "UDP",
+        protocol::ICMP => "ICMP",
+        protocol::ICMPV6 => "ICMPv6",
         _ => "other IP",
     }
 }
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn what_was_looked_at_stands_for_what_was_lost() {
         let mut traffic = Traffic::default();
-        (0..3).for_each(|_| traffic.add(&packet(1, 2, ipv4::TCP, 100)));
-        traffic.add(&packet(1, 2, ipv4::UDP, 1000));
+        (0..3).for_each(|_| traffic.add(&packet(1, 2, protocol::TCP, 100)));
+        traffic.add(&packet(1, 2, protocol::UDP, 1000));
         traffic.stand_for(&[36]);
         assert_eq!(traffic.frames(), 40);
         assert_eq!(traffic.ports[0][0], Amount { frames: 40, bytes: 13_000 });
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn packets_are_counted_by_size_protocol_and_pair() {
         let mut traffic = Traffic::default();
-        traffic.add(&packet(1, 2, ipv4::TCP, 64));
-        traffic.add(&packet(2, 1, ipv4::TCP, 1514));
-        traffic.add(&packet(3, 1, ipv4::UDP, 65_000));
+        traffic.add(&packet(1, 2, protocol::TCP, 64));
+        traffic.add(&packet(2, 1, protocol::TCP, 1514));
+        traffic.add(&packet(3, 1, protocol::UDP, 65_000));
         assert_eq!(traffic.ports[0][0], Amount { frames: 3, bytes: 66_578 });
         assert_eq!([0, 5, 6].map(|i| traffic.sizes[i].frames), [1, 1, 1]);
         let names: Vec<_> = traffic.by_protocol().iter().map(|(name, _)| *name).collect();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_behind_two_tags_is_found() {
-        let mut packet = packet(1, 2, ipv4::UDP, 100);
+        let mut packet = packet(1, 2, protocol::UDP, 100);
         packet.bytes.splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0x60, 5]);
         let mut traffic = Traffic::default();
         traffic.add(&packet);
@@ -271,7 +271,7 @@ mod tests {
         // The number of such frames that 10 Mb/s carry in a second.
         for (len, most) in [(60, 14_880), (42, 14_880), (1514, 812)] {
             let mut traffic = Traffic::default();
-            (0..most).for_each(|_| traffic.add(&packet(1, 2, ipv4::UDP, len)));
+            (0..most).for_each(|_| traffic.add(&packet(1, 2, protocol::UDP, len)));
             let bits = traffic.links[0][0].bytes * 8;
             assert!((9_990_000..=10_000_000).contains(&bits), "{len}: {bits}");
             traffic.stand_for(&[most]);
@@ -281,11 +281,11 @@ mod tests {
 
     #[test]
     fn a_super_segment_takes_as_much_of_its_link_as_its_segments() {
-        let whole = Packet { segment_bytes: 1448, ..packet(1, 2, ipv4::TCP, 66 + 45 * 1448) };
-        let part = on_link(&packet(1, 2, ipv4::TCP, 1514));
+        let whole = Packet { segment_bytes: 1448, ..packet(1, 2, protocol::TCP, 66 + 45 * 1448) };
+        let part = on_link(&packet(1, 2, protocol::TCP, 1514));
         assert_eq!(part.bytes, 1538);
         assert_eq!(on_link(&whole), Amount { frames: 45, bytes: 45 * part.bytes });
-        let bare = Packet { link: LinkKind::Ip.into(), ..packet(1, 2, ipv4::TCP, 40) };
+        let bare = Packet { link: LinkKind::Ip.into(), ..packet(1, 2, protocol::TCP, 40) };
         assert_eq!(on_link(&bare), Amount { frames: 1, bytes: 40 });
     }
 
@@ -293,7 +293,7 @@ mod tests {
     fn a_flood_of_addresses_is_counted_together() {
         let mut traffic = Traffic::default();
         for n in 0..10_000u32 {
-            let mut packet = packet(1, 2, ipv4::UDP, 64);
+            let mut packet = packet(1, 2, protocol::UDP, 64);
             packet.bytes[26..30].copy_from_slice(&n.to_be_bytes());
             traffic.add(&packet);
         }

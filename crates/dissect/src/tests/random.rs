@@ -81,13 +81,13 @@ impl Random {
                 let port = PORTS[self.below(PORTS.len())].to_be_bytes();
                 let len = ((udp::HEADER_LEN + payload.len()) as u16).to_be_bytes();
                 let header = [port[0], port[1], port[0], port[1], len[0], len[1], 0, 0];
-                self.ip(ipv4::UDP, &[&header[..], &payload].concat())
+                self.ip(protocol::UDP, &[&header[..], &payload].concat())
             }
             2 => {
                 let port = PORTS[self.below(PORTS.len())].to_be_bytes();
                 let mut segment = segment(tcp_v4(), tcp::Flags::ACK, &[], 0);
                 segment[..4].copy_from_slice(&[port[0], port[1], port[0], port[1]]);
-                self.ip(ipv4::TCP, &[segment, payload].concat())
+                self.ip(protocol::TCP, &[segment, payload].concat())
             }
             _ => {
                 let protocol = PROTOCOLS[self.below(PROTOCOLS.len())];

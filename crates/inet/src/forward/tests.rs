@@ -16,7 +16,7 @@ fn v4(src: [u8; 4], dst: [u8; 4], options: &[u8], data: &[u8]) -> Vec<u8> {
         more_fragments: false,
         fragment_offset: 0,
         ttl: 9,
-        protocol: ipv4::UDP,
+        protocol: protocol::UDP,
         src: src.into(),
         dst: dst.into(),
     };
@@ -124,6 +124,6 @@ fn a_checksum_that_was_left_to_a_device_is_finished() {
     let mut packet = v4(A, B, &[], &datagram);
     finish_checksum(&mut packet, Ladder::Word64);
     datagram.copy_from_slice(&packet[20..]);
-    let pseudo = pseudo_sum(A.into(), B.into(), ipv4::UDP).plus(Sum::of_be16(12));
+    let pseudo = pseudo_sum(A.into(), B.into(), protocol::UDP).plus(Sum::of_be16(12));
     assert!(pseudo.plus(Ladder::Word64.sum(&datagram)).is_whole());
 }

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use base::Mtu;
 use wire::checksum::Sum;
-use wire::{ether, ipv4, ipv6};
+use wire::{ether, ipv4, ipv6, protocol};
 
 use crate::HeaderTemplate;
 use crate::flow::{Addrs, FlowKey, V4Addrs, V6Addrs};
@@ -60,7 +60,7 @@ impl FragmentHeader {
         let into = &mut bytes[link_len..];
         let (protocol, flow, ip_len, fixed_sum) = if ip.first()? >> 4 == 6 {
             let h = ipv6::Header::parse_quoted(ip).ok()?;
-            into[6] = ipv6::FRAGMENT;
+            into[6] = protocol::FRAGMENT;
             let flow = V6Addrs::of(h.src, h.dst).key(0);
             (h.next_header, flow, ipv6::HEADER_LEN + ipv6::Fragment::LEN, Sum::ZERO)
         } else {

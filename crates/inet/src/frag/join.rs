@@ -6,7 +6,7 @@
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum, sum_short};
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, protocol};
 
 use super::Fragments;
 use super::datagram::Datagram;
@@ -145,7 +145,7 @@ fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
 /// The header of a whole datagram of `length` bytes; what named the fragment header names what
 /// that did.
 fn repair_v6(headers: &mut [u8], fragment: &[u8], length: u16, is_ce: bool) {
-    let next = fragment.first().copied().unwrap_or(ipv6::NO_NEXT);
+    let next = fragment.first().copied().unwrap_or(protocol::NO_NEXT);
     let Some((b, extensions)) = headers.split_first_chunk_mut::<{ ipv6::HEADER_LEN }>() else {
         return;
     };

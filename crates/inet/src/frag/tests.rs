@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use base::{Budget, DropReason, Drops, Instant, LinkKind, MacAddr};
 use mbuf::{Flags, Pool};
 use wire::checksum::Ladder;
-use wire::{ipv4, ipv6};
+use wire::{ipv6, protocol};
 
 use super::{FragmentHeader, Fragments, Key, Problem};
 use crate::HeaderTemplate;
@@ -44,7 +44,7 @@ fn cut_at(data: &[u8], places: &[usize]) -> Vec<Cut> {
 
 fn template(src: &str, dst: &str) -> HeaderTemplate {
     let [src, dst]: [IpAddr; 2] = [src, dst].map(|a| a.parse().expect("an address"));
-    let fields = Fields { src, dst, protocol: ipv4::UDP, tos: 0, ttl: 64 };
+    let fields = Fields { src, dst, protocol: protocol::UDP, tos: 0, ttl: 64 };
     HeaderTemplate::new(LinkKind::Ip, MacAddr::default(), MacAddr::default(), &fields)
 }
 
@@ -54,7 +54,7 @@ fn fragments_headers_of_a_template_are_those_of_its_bytes() {
     let ends = [("192.0.2.2", "192.0.2.1"), ("2001:db8::2", "2001:db8::1")];
     for (src, dst) in ends {
         let [src, dst]: [IpAddr; 2] = [src, dst].map(|a| a.parse().expect("an address"));
-        let fields = Fields { src, dst, protocol: ipv4::UDP, tos: 0, ttl: 64 };
+        let fields = Fields { src, dst, protocol: protocol::UDP, tos: 0, ttl: 64 };
         let macs = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
         for link in [LinkKind::Ethernet, LinkKind::Ip] {
             let mut template = HeaderTemplate::new(link, macs.0, macs.1, &fields);
@@ -177,12 +177,12 @@ fn data_of(datagram: &[u8]) -> Vec<u8> {
         let (ip, part) = ipv4_any(datagram).expect("a header with its checksum");
         assert_eq!(
             (part, ip.protocol, datagram.len()),
-            (None, ipv4::UDP, 20 + ip.transport_len as usize)
+            (None, protocol::UDP, 20 + ip.transport_len as usize)
         );
         return datagram[20..].to_vec();
     }
     let (ip, part) = ipv6_any(datagram).expect("a header");
-    assert_eq!((part, ip.protocol), (None, ipv4::UDP));
+    assert_eq!((part, ip.protocol), (None, protocol::UDP));
     assert_eq!(datagram.len(), ipv6::HEADER_LEN + ip.transport_len as usize);
     datagram[ipv6::HEADER_LEN..].to_vec()
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use base::{IpVersion, LinkKind, MacAddr};
 use wire::group::{RecordKind, Version, Writer};
-use wire::{ether, igmp, ipv4, ipv6, mld};
+use wire::{ether, igmp, ipv4, ipv6, mld, protocol};
 
 use super::{ALL_ROUTERS, ALL_ROUTERS_V6, IGMPV3_ROUTERS, MLDV2_ROUTERS};
 use crate::neighbour::group_mac;
@@ -160,7 +160,7 @@ pub fn packet(link: LinkKind, mac: MacAddr, src: IpAddr, message: &Message) -> O
                 traffic_class: 0,
                 flow_label: 0,
                 payload_len: u16::try_from(ipv6::ROUTER_ALERT.len() + len).ok()?,
-                next_header: ipv6::HOP_BY_HOP,
+                next_header: protocol::HOP_BY_HOP,
                 hop_limit: 1,
                 src,
                 dst,
@@ -193,7 +193,7 @@ fn v4_header(src: Ipv4Addr, dst: Ipv4Addr, len: usize) -> Option<[u8; 24]> {
         more_fragments: false,
         fragment_offset: 0,
         ttl: 1,
-        protocol: ipv4::IGMP,
+        protocol: protocol::IGMP,
         src,
         dst,
     };

@@ -29,12 +29,10 @@ pub fn measure(
     again: u32,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Outcome>, Error> {
-    let longest_pause_ms = longest_pause(&contest.path).as_secs_f64() * 1e3;
     let mut void = 0;
     loop {
         let Some(outcome) = once(contest, stop)? else { return Ok(None) };
-        let is_quiet = outcome.pause_ms <= longest_pause_ms;
-        if is_quiet || void == again {
+        if outcome.is_quiet || void == again {
             return Ok(Some(Outcome { void, ..outcome }));
         }
         void += 1;
@@ -89,8 +87,9 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
         if looks.last().is_none_or(|(_, bytes)| bytes.contains(&0)) {
             return Err(failed("a flow brought nothing"));
         }
+        let is_quiet = pause.as_nanos() <= longest_pause(&contest.path).as_nanos();
         let pause_ms = pause.as_secs_f64() * 1e3;
-        Ok(Some(Outcome { pause_ms, ..contest.outcome(&looks, bottleneck) }))
+        Ok(Some(Outcome { pause_ms, is_quiet, ..contest.outcome(&looks, bottleneck) }))
     })
 }
 

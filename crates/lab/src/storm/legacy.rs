@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 
 use base::{Instant, MacAddr};
 use wire::checksum::Sum;
-use wire::{arp, ether, icmp, ipv4, udp};
+use wire::{arp, ether, icmp, ipv4, protocol, udp};
 
 use super::segment::Station;
 use super::traffic::{Clock, Form, HOPS, PORTS, prefix};
@@ -91,10 +91,10 @@ impl Legacy {
         let length = datagram.len() as u16;
         let header = udp::Header { src_port: port, dst_port: port, length, checksum: [0, 0] };
         header.emit(&mut datagram);
-        let pseudo = Sum::pseudo_v4(self.addr, dst, ipv4::UDP).plus(Sum::of_be16(length));
+        let pseudo = Sum::pseudo_v4(self.addr, dst, protocol::UDP).plus(Sum::of_be16(length));
         let sum = pseudo.plus(wire::checksum::Ladder::Word64.sum(&datagram));
         datagram[6..8].copy_from_slice(&udp::checksum_field(sum));
-        let packet = self.packet(dst, ipv4::UDP, &datagram);
+        let packet = self.packet(dst, protocol::UDP, &datagram);
         self.output(dst, packet, false);
         true
     }
@@ -193,7 +193,7 @@ impl Legacy {
             let datagram = packet.get(header.header_len..).unwrap_or_default();
             let to = udp::Header::parse(datagram).map(|udp| udp.dst_port);
             let is_taken = to.is_ok_and(|port| PORTS.contains(&port));
-            self.received += u64::from(header.protocol == ipv4::UDP && is_taken);
+            self.received += u64::from(header.protocol == protocol::UDP && is_taken);
             return;
         }
         if self.faults.forwards {
@@ -217,14 +217,14 @@ impl Legacy {
 
     /// icmp_error: not about ICMP.
     fn answer(&mut self, header: &ipv4::Header, packet: &[u8], (kind, code): (u8, u8)) {
-        if !self.faults.answers || header.protocol == ipv4::ICMP || header.src == self.addr {
+        if !self.faults.answers || header.protocol == protocol::ICMP || header.src == self.addr {
             return;
         }
         let mut message = vec![0; icmp::HEADER_LEN];
         message.extend_from_slice(packet.get(..28).unwrap_or(packet));
         let rest = if kind == REDIRECT.0 { header.dst.octets() } else { [0; 4] };
         icmp::Header::Other { kind, code, rest }.emit(&mut message);
-        let packet = self.packet(header.src, ipv4::ICMP, &message);
+        let packet = self.packet(header.src, protocol::ICMP, &message);
         self.output(header.src, packet, false);
     }
 }

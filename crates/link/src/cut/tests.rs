@@ -119,7 +119,7 @@ fn opened(frame: &[u8], link: LinkKind) -> (u16, &[u8]) {
     let segment = &packet[at..];
     let sum = pseudo.plus(Sum::of_be16(segment.len() as u16)).plus(Ladder::Byte.sum(segment));
     assert!(sum.is_whole(), "a wrong checksum in {frame:02x?}");
-    if protocol == ipv4::UDP {
+    if protocol == protocol::UDP {
         let header = udp::Header::parse(segment).expect("UDP");
         assert_eq!(usize::from(header.length), segment.len());
         assert_ne!(header.checksum, [0, 0], "that says that there is none");
@@ -132,7 +132,7 @@ fn three_segments_and_a_half_are_cut_as_a_card_cuts_them() {
     let mut pool = Pool::new(1 << 22);
     for v6 in [false, true] {
         for tags in TAGS {
-            let packet = packet(v6, ipv4::TCP, (ID, true), &tcp_segment(3_500));
+            let packet = packet(v6, protocol::TCP, (ID, true), &tcp_segment(3_500));
             let sent = framed(tags, &packet);
             let (parts, lost) = cut_up(&mut pool, &sent, 1_000, LinkKind::Ethernet);
             assert_eq!(lost, 0);
@@ -164,7 +164,7 @@ fn three_segments_and_a_half_are_cut_as_a_card_cuts_them() {
 fn a_super_segment_may_have_one_segment_or_no_payload() {
     let mut pool = Pool::new(1 << 22);
     for (bytes, size, count) in [(0, 1_000, 1), (1_000, 1_000, 1), (2_000, 1_000, 2), (5, 1, 5)] {
-        let sent = packet(false, ipv4::TCP, (ID, true), &tcp_segment(bytes));
+        let sent = packet(false, protocol::TCP, (ID, true), &tcp_segment(bytes));
         let (parts, lost) = cut_up(&mut pool, &sent, size, LinkKind::Ip);
         assert_eq!((parts.len(), lost), (count, 0), "{bytes} by {size}");
         for (n, part) in parts.iter().enumerate() {
@@ -186,7 +186,7 @@ fn identification_counts_up_unless_the_sender_does_not_number() {
         (0, true, [0, 0, 0]),
         (0, false, [0, 1, 2]),
     ] {
-        let sent = packet(false, ipv4::TCP, (id, dont_fragment), &tcp_segment(300));
+        let sent = packet(false, protocol::TCP, (id, dont_fragment), &tcp_segment(300));
         let (parts, _) = cut_up(&mut pool, &sent, 100, LinkKind::Ip);
         let ids = parts.iter().map(|part| opened(part, LinkKind::Ip).0);
         assert!(ids.eq(expected), "from {id}");
@@ -199,7 +199,7 @@ fn datagrams_in_one_piece_are_cut_into_datagrams_with_lengths_of_their_own() {
     let payload: Vec<u8> = counted(2_500).collect();
     for v6 in [false, true] {
         for tags in TAGS {
-            let sent = framed(tags, &packet(v6, ipv4::UDP, (ID, true), &datagram(&payload)));
+            let sent = framed(tags, &packet(v6, protocol::UDP, (ID, true), &datagram(&payload)));
             let (parts, lost) = cut_up(&mut pool, &sent, 1_000, LinkKind::Ethernet);
             assert_eq!((parts.len(), lost), (3, 0));
             let mut got = Vec::new();
@@ -218,7 +218,7 @@ fn datagrams_in_one_piece_are_cut_into_datagrams_with_lengths_of_their_own() {
 fn a_udp_checksum_of_zero_is_sent_as_ones() {
     let mut pool = Pool::new(1 << 22);
     for v6 in [false, true] {
-        let with = |word: [u8; 2]| packet(v6, ipv4::UDP, (ID, true), &datagram(&word));
+        let with = |word: [u8; 2]| packet(v6, protocol::UDP, (ID, true), &datagram(&word));
         let (parts, _) = cut_up(&mut pool, &with([0, 0]), 0, LinkKind::Ip);
         let header = udp::Header::parse(opened(&parts[0], LinkKind::Ip).1).expect("UDP");
         // With the datagram's checksum as its payload, the new checksum is computed as zero.
@@ -233,10 +233,11 @@ fn an_unfinished_checksum_is_finished_and_nothing_else_is_changed() {
     let mut pool = Pool::new(1 << 22);
     for v6 in [false, true] {
         for tags in TAGS {
-            let segments = [(ipv4::TCP, tcp_segment(77)), (ipv4::UDP, datagram(b"seventy"))];
+            let segments =
+                [(protocol::TCP, tcp_segment(77)), (protocol::UDP, datagram(b"seventy"))];
             for (protocol, segment) in segments {
                 let field = match protocol {
-                    ipv4::TCP => tcp::CHECKSUM_OFFSET,
+                    protocol::TCP => tcp::CHECKSUM_OFFSET,
                     _ => udp::CHECKSUM_OFFSET,
                 };
                 let sent = framed(tags, &packet(v6, protocol, (ID, true), &segment));
@@ -256,7 +257,7 @@ fn an_unfinished_checksum_is_finished_and_nothing_else_is_changed() {
 #[test]
 fn frames_that_lie_are_lost_and_counted() {
     let mut pool = Pool::new(1 << 22);
-    let whole = packet(false, ipv4::TCP, (ID, true), &tcp_segment(100));
+    let whole = packet(false, protocol::TCP, (ID, true), &tcp_segment(100));
     let changed = |mut packet: Vec<u8>, at: usize, to: &[u8]| {
         packet[at..at + to.len()].copy_from_slice(to);
         let sum = Ladder::Byte.sum(&[&packet[..10], &[0, 0], &packet[12..20]].concat());
@@ -265,9 +266,9 @@ fn frames_that_lie_are_lost_and_counted() {
     };
     let tags = [0x81_u8, 0, 0, 1].repeat(10);
     // Four bytes instead of a UDP header of eight, which would end behind the frame.
-    let short = packet(false, ipv4::UDP, (ID, true), &[0; 4]);
+    let short = packet(false, protocol::UDP, (ID, true), &[0; 4]);
     assert_eq!(framed(&[], &short).len(), 38);
-    let long = packet(true, ipv4::UDP, (ID, true), &[0, 1, 0, 2, 0, 9, 0, 0]);
+    let long = packet(true, protocol::UDP, (ID, true), &[0, 1, 0, 2, 0, 9, 0, 0]);
     for (what, frame) in [
         ("UDP without its header", framed(&[], &short)),
         ("UDP that is longer than its packet", framed(&[], &long)),
@@ -290,10 +291,10 @@ fn frames_that_lie_are_lost_and_counted() {
 
 /// A frame in which any field may be wrong, mostly with a correct IPv4 checksum.
 fn any_frame(rng: &mut Rng) -> Vec<u8> {
-    let protocol = [ipv4::TCP, ipv4::UDP][rng.below(2)];
+    let protocol = [protocol::TCP, protocol::UDP][rng.below(2)];
     let bytes = rng.below(300);
     let transport = match protocol {
-        ipv4::TCP => tcp_segment(bytes),
+        protocol::TCP => tcp_segment(bytes),
         _ => datagram(&counted(bytes).collect::<Vec<u8>>()),
     };
     let v6 = rng.below(2) == 1;

@@ -21,7 +21,7 @@ use super::open_files::For;
 use super::tree::{attributes, looked_at, status};
 use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER_BYTES, LENT_BYTES, TRANSFER_BYTES};
-use crate::proto::{Changed, Handle, Stable, Status, Written};
+use crate::proto::{Changed, Handle, Stable, Status, WriteHead, Written};
 
 /// Bytes of a READ or a WRITE.
 pub(super) fn transfer_max(over: Transport) -> u32 {
@@ -73,21 +73,20 @@ impl Export {
     /// data goes to the file out of the buffers that it came in.
     pub(super) fn write_at_once(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Option<()> {
         let mut from = Decoder::new(request.args);
-        let head @ (file, _, count, stable): (Handle, u64, u32, Stable) =
-            Decode::decode(&mut from).ok()?;
-        if !self.tree.is_in_memory() || stable != Stable::Unstable {
+        let head = WriteHead::decode(&mut from).ok()?;
+        if !self.tree.is_in_memory() || head.stable != Stable::Unstable {
             return None;
         }
         let bytes = from.u32().ok()?;
         let mut data = vec![from.rest()];
         data.extend_from_slice(request.more);
         // What is as long as it should not be is answered by `call`.
-        if count > bytes || sum(&data) != (bytes as usize).next_multiple_of(4) {
+        if head.count > bytes || sum(&data) != (bytes as usize).next_multiple_of(4) {
             return None;
         }
-        self.tree.is_open(&file, For::Writing)?;
+        self.tree.is_open(&head.file, For::Writing)?;
         let at = out.len();
-        let done = self.write(head, &data, out);
+        let done = self.write(&head, &data, out);
         if done.is_err() {
             // Made again, it is the same WRITE.
             out.truncate(at);
@@ -96,12 +95,8 @@ impl Export {
     }
 
     /// A WRITE of data in pieces.
-    pub(super) fn write(
-        &self,
-        (file, offset, count, stable): (Handle, u64, u32, Stable),
-        data: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) -> Reply {
+    pub(super) fn write(&self, head: &WriteHead, data: &[&[u8]], out: &mut Vec<u8>) -> Reply {
+        let WriteHead { file, offset, count, stable } = *head;
         self.may_change()?;
         // RFC 1813 section 3.3.7: the data has as many bytes as are to be written.
         let count = count as usize;

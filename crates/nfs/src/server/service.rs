@@ -83,8 +83,8 @@ impl Nfs {
             procedure::READLINK => export.readlink(&request.decode()?, out),
             procedure::READ => export.read(request.decode()?, over, out),
             procedure::WRITE => {
-                let Write { file, offset, count, stable, data } = request.decode()?;
-                export.write((file, offset, count, stable), &[data.0], out)
+                let Write { head, data } = request.decode()?;
+                export.write(&head, &[data.0], out)
             }
             procedure::CREATE => export.create(&request.decode()?, out),
             procedure::MKDIR => export.mkdir(&request.decode()?, out),

@@ -14,7 +14,7 @@ use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 use super::{clock, pattern};
 use crate::limits::{LENT_BYTES, OPEN_FILE_AGE};
 use crate::mount;
-use crate::proto::{At, Handle, Stable, Write, procedure};
+use crate::proto::{At, Handle, Stable, Write, WriteHead, procedure};
 use crate::server::{Export, Mount, Nfs};
 
 /// A directory in memory, where nothing waits.
@@ -163,7 +163,8 @@ fn a_write_has_the_same_results_and_leaves_the_same_file() {
         let args = files.map(|file| {
             let (count, data) = (bytes as u32, Opaque(&data[..bytes]));
             let mut args = Vec::new();
-            Write { file, offset, count, stable: Stable::Unstable, data }.encode(&mut args);
+            Write { head: WriteHead { file, offset, count, stable: Stable::Unstable }, data }
+                .encode(&mut args);
             args
         });
         // Until it was written once the file is not open for that.
@@ -180,7 +181,8 @@ fn a_write_has_the_same_results_and_leaves_the_same_file() {
     // What is to be on the disk may wait.
     let (count, data) = (1, Opaque(b"x"));
     let mut args = Vec::new();
-    let write = Write { file: files[1], offset: 0, count, stable: Stable::FileSync, data };
+    let head = WriteHead { file: files[1], offset: 0, count, stable: Stable::FileSync };
+    let write = Write { head, data };
     write.encode(&mut args);
     assert_eq!(memory.at_once(procedure::WRITE, &args, &mut NoBulk), None);
     for number in [procedure::GETATTR, procedure::COMMIT, procedure::REMOVE] {
@@ -200,7 +202,8 @@ fn a_write_in_pieces_leaves_the_same_file() {
     let args = |file, offset, count, data: &[u8]| {
         let mut args = Vec::new();
         let data = Opaque(data);
-        Write { file, offset, count, stable: Stable::Unstable, data }.encode(&mut args);
+        Write { head: WriteHead { file, offset, count, stable: Stable::Unstable }, data }
+            .encode(&mut args);
         args
     };
     let mut offset = 0;

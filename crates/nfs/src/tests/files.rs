@@ -15,8 +15,8 @@ use super::{Rig, pattern};
 use crate::client::{Error, Unfinished, put_tree};
 use crate::limits::RECORD_BYTES;
 use crate::proto::{
-    At, Changed, Handle, How, Made, SetAttributes, SetTime, Stable, Status, Time, Write, access,
-    procedure,
+    At, Changed, Handle, How, Made, SetAttributes, SetTime, Stable, Status, Time, Write, WriteHead,
+    access, procedure,
 };
 
 fn at(dir: Handle, name: &[u8]) -> At<'_> {
@@ -255,7 +255,8 @@ async fn links_are_read_and_not_followed() {
 fn record_of_write(file: Handle, data: &[u8]) -> Vec<u8> {
     let mut args = Vec::new();
     let (count, data) = (data.len() as u32, Opaque(data));
-    Write { file, offset: 0, count, stable: Stable::Unstable, data }.encode(&mut args);
+    Write { head: WriteHead { file, offset: 0, count, stable: Stable::Unstable }, data }
+        .encode(&mut args);
     let mut out = Vec::new();
     let at = record::begin(&mut out);
     let (credential, verifier) = (OpaqueAuth::NONE, OpaqueAuth::NONE);

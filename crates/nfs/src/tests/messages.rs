@@ -5,7 +5,7 @@ use nfs3_types::xdr_codec::{Opaque as TheirOpaque, Pack, Unpack};
 use rpc::xdr::{Decoder, Encode, Opaque};
 
 use super::Rig;
-use crate::proto::{At, Handle, SetAttributes, SetTime, Stable, Time, Write, procedure};
+use crate::proto::{At, Handle, SetAttributes, SetTime, Stable, Time, Write, WriteHead, procedure};
 
 fn ours(value: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -23,13 +23,8 @@ fn packed(value: &impl Pack) -> Vec<u8> {
 fn arguments_are_the_same_bytes() {
     let handle = Handle::new(b"a handle").expect("it fits");
     let fh = || theirs::nfs_fh3 { data: TheirOpaque::owned(b"a handle".to_vec()) };
-    let write = Write {
-        file: handle,
-        offset: 1 << 40,
-        count: 5,
-        stable: Stable::DataSync,
-        data: Opaque(b"12345"),
-    };
+    let head = WriteHead { file: handle, offset: 1 << 40, count: 5, stable: Stable::DataSync };
+    let write = Write { head, data: Opaque(b"12345") };
     let args = theirs::WRITE3args {
         file: fh(),
         offset: 1 << 40,

@@ -13,7 +13,7 @@ use inet::forward::Transit;
 use inet::icmp::Report;
 use mbuf::Mbuf;
 use tcp::Fate;
-use wire::{ipv6, nd};
+use wire::{nd, protocol};
 
 use crate::port::Port;
 use crate::{IpSettings, Stack, icmp, resolve};
@@ -87,7 +87,7 @@ fn output_v6(
     m.extend(len);
     let addrs = [IpAddr::V6(from), IpAddr::V6(to)].map(|ip| SocketAddr::new(ip, 0));
     let settings = IpSettings { ttl: 255, ..IpSettings::default() };
-    let (owner, protocol) = (Owner::program(), ipv6::ICMPV6);
+    let (owner, protocol) = (Owner::program(), protocol::ICMPV6);
     let egress = resolve::route(stack, addrs[0], addrs[1], protocol, &owner, settings)?;
     resolve::send(stack, &egress, m)
 }

@@ -9,7 +9,7 @@ use base::{Counter, DropReason, Switch};
 use inet::ip_output::{Fields, HeaderTemplate};
 use inet::neighbour::group_mac;
 use inet::{Sender, group};
-use wire::ipv4;
+use wire::protocol;
 
 use super::membership::MulticastOptions;
 use crate::resolve::Egress;
@@ -82,7 +82,7 @@ pub(crate) fn send(
         }
         let mac = group_mac(dst).unwrap_or_default();
         let (tos, ttl) = (sender.tos, options.hops);
-        let fields = Fields { src, dst, protocol: ipv4::UDP, tos, ttl };
+        let fields = Fields { src, dst, protocol: protocol::UDP, tos, ttl };
         let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
         let most = port.limits.mtu;
         let (is_complete, is_broadcast) = (true, false);

@@ -9,7 +9,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::LinkKind;
-use wire::{ether, ipv4, ipv6};
+use wire::{ether, ipv6, protocol};
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Steering {
         let Some(b) = packet.first_chunk::<24>() else { return self.other_v4(packet) };
         let is_whole = (b[6] & 0x3f) | b[7] == 0;
         let is_plain = b[0] == 0x45 && is_whole && b[16] >> 4 != 0xe;
-        if is_plain && (b[9] == ipv4::TCP || (b[9] == ipv4::UDP && !is_dhcp(&b[20..24]))) {
+        if is_plain && (b[9] == protocol::TCP || (b[9] == protocol::UDP && !is_dhcp(&b[20..24]))) {
             return Home::Shard(self.between(self.v4_end(b, 12, 20), self.v4_end(b, 16, 22)));
         }
         self.other_v4(packet)
@@ -132,10 +132,10 @@ impl Steering {
         }
         let data = packet.get(header_len.max(20)..).unwrap_or_default();
         match (b[9], data) {
-            (ipv4::UDP, _) if is_dhcp(data) => FIRST,
-            (ipv4::TCP | ipv4::UDP, _) => Home::Shard(self.v4_flow(b, data)),
-            (ipv4::ICMP, [ICMP_REDIRECT, ..]) | (ipv4::IGMP, _) => FIRST,
-            (ipv4::ICMP, [3 | 4 | 11 | 12, _, _, _, _, _, _, _, quoted @ ..]) => {
+            (protocol::UDP, _) if is_dhcp(data) => FIRST,
+            (protocol::TCP | protocol::UDP, _) => Home::Shard(self.v4_flow(b, data)),
+            (protocol::ICMP, [ICMP_REDIRECT, ..]) | (protocol::IGMP, _) => FIRST,
+            (protocol::ICMP, [3 | 4 | 11 | 12, _, _, _, _, _, _, _, quoted @ ..]) => {
                 Home::Shard(self.quoted_v4(quoted))
             }
             _ => by_addresses,
@@ -146,7 +146,7 @@ impl Steering {
     /// the ports.
     fn quoted_v4(&self, quoted: &[u8]) -> usize {
         let Some(b) = quoted.first_chunk::<20>() else { return 0 };
-        let has_ports = (b[6] & 0x1f) | b[7] == 0 && matches!(b[9], ipv4::TCP | ipv4::UDP);
+        let has_ports = (b[6] & 0x1f) | b[7] == 0 && matches!(b[9], protocol::TCP | protocol::UDP);
         let data = quoted.get(usize::from(b[0] & 15).max(5) * 4..).unwrap_or_default();
         self.v4_flow(b, if has_ports { data } else { &[] })
     }
@@ -163,7 +163,7 @@ impl Steering {
     fn v6(&self, packet: &[u8]) -> Home {
         let Some(b) = packet.first_chunk::<44>() else { return self.other_v6(packet) };
         let is_plain = b[0] >> 4 == 6 && b[24] != 0xff;
-        if is_plain && (b[6] == ipv4::TCP || (b[6] == ipv4::UDP && !is_dhcp(&b[40..44]))) {
+        if is_plain && (b[6] == protocol::TCP || (b[6] == protocol::UDP && !is_dhcp(&b[40..44]))) {
             return Home::Shard(self.between(self.v6_end(b, 8, 40), self.v6_end(b, 24, 42)));
         }
         self.other_v6(packet)
@@ -188,17 +188,17 @@ impl Steering {
     fn other_v6(&self, packet: &[u8]) -> Home {
         let Some(b) = packet.first_chunk::<40>() else { return FIRST };
         let (protocol, data) = match last_header(b[6], &packet[40..]) {
-            Some((ipv6::ICMPV6, [NEIGHBOUR_ADVERTISEMENT, ..])) => return Home::All,
+            Some((protocol::ICMPV6, [NEIGHBOUR_ADVERTISEMENT, ..])) => return Home::All,
             _ if b[24] == 0xff => return FIRST,
             Some(found) => found,
             None => return Home::Shard(self.v6_flow(b, &[])),
         };
         match (protocol, data) {
-            (ipv4::UDP, _) if is_dhcp(data) => FIRST,
-            (ipv4::TCP | ipv4::UDP, _) => Home::Shard(self.v6_flow(b, data)),
+            (protocol::UDP, _) if is_dhcp(data) => FIRST,
+            (protocol::TCP | protocol::UDP, _) => Home::Shard(self.v6_flow(b, data)),
             // MLD, and what else of neighbour discovery there is.
-            (ipv6::ICMPV6, [130..=137 | 143, ..]) => FIRST,
-            (ipv6::ICMPV6, [0..128, _, _, _, _, _, _, _, quoted @ ..]) => {
+            (protocol::ICMPV6, [130..=137 | 143, ..]) => FIRST,
+            (protocol::ICMPV6, [0..128, _, _, _, _, _, _, _, quoted @ ..]) => {
                 Home::Shard(self.quoted_v6(quoted))
             }
             _ => Home::Shard(self.v6_flow(b, &[])),
@@ -208,7 +208,7 @@ impl Steering {
     fn quoted_v6(&self, quoted: &[u8]) -> usize {
         let Some(b) = quoted.first_chunk::<40>() else { return 0 };
         match last_header(b[6], &quoted[40..]) {
-            Some((ipv4::TCP | ipv4::UDP, data)) => self.v6_flow(b, data),
+            Some((protocol::TCP | protocol::UDP, data)) => self.v6_flow(b, data),
             _ => self.v6_flow(b, &[]),
         }
     }
@@ -264,10 +264,10 @@ fn is_dhcp(ports: &[u8]) -> bool {
 fn last_header(mut next: u8, mut data: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..EXTENSIONS_MAX {
         let len = match next {
-            ipv6::HOP_BY_HOP | ipv6::ROUTING | ipv6::DESTINATION_OPTIONS => {
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
                 usize::from(*data.get(1)?) * 8 + 8
             }
-            ipv6::FRAGMENT => {
+            protocol::FRAGMENT => {
                 let is_one = u16::from_be_bytes([*data.get(2)?, *data.get(3)?]) & !6 == 0;
                 is_one.then_some(ipv6::Fragment::LEN)?
             }

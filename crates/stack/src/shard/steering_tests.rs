@@ -39,12 +39,13 @@ fn ends(n: u16) -> [(SocketAddr, SocketAddr); 2] {
 fn both_directions_of_a_flow_and_its_errors_go_to_one_shard() {
     let (steering, mut counts) = (steering(4), [0; 4]);
     for (one, other) in (0..2_000).flat_map(ends) {
-        for protocol in [ipv4::TCP, ipv4::UDP] {
+        for protocol in [protocol::TCP, protocol::UDP] {
             let there = packet(one, other, protocol);
             let home = steering.packet(&there);
             assert_eq!(home, steering.packet(&packet(other, one, protocol)));
             assert_eq!(home, Home::Shard(steering.of_flow(one, other)));
-            let (icmp, kind) = if one.is_ipv4() { (ipv4::ICMP, 3) } else { (ipv6::ICMPV6, 1) };
+            let (icmp, kind) =
+                if one.is_ipv4() { (protocol::ICMP, 3) } else { (protocol::ICMPV6, 1) };
             let error = [&[kind, 0, 0, 0, 0, 0, 0, 0], &there[..]].concat();
             let router = ends(7)[usize::from(one.is_ipv6())].0.ip();
             assert_eq!(home, steering.packet(&wrap(router, one.ip(), icmp, &error)));
@@ -59,7 +60,7 @@ fn both_directions_of_a_flow_and_its_errors_go_to_one_shard() {
 fn fragments_of_a_datagram_meet() {
     for (one, other) in (0..100).flat_map(ends).filter(|(one, _)| one.is_ipv4()) {
         let homes = [[0x20, 0], [0x20, 1], [0, 2]].map(|bits| {
-            let mut fragment = packet(one, other, ipv4::UDP);
+            let mut fragment = packet(one, other, protocol::UDP);
             fragment[6..8].copy_from_slice(&bits);
             fragment[20] = bits[1];
             steering(4).packet(&fragment)
@@ -81,18 +82,18 @@ fn what_is_for_the_host_goes_to_the_first_and_neighbours_answers_to_all() {
     for (one, other) in (0..50).flat_map(ends) {
         let v6 = one.is_ipv6();
         let ethertype = if v6 { ether::IPV6 } else { ether::IPV4 };
-        let plain = packet(one, other, ipv4::UDP);
+        let plain = packet(one, other, protocol::UDP);
         assert_eq!(home(&frame(0xff, ethertype, &plain)), FIRST);
         let dhcp = if v6 { 546 } else { 68 };
         let to = SocketAddr::new(other.ip(), dhcp);
-        assert_eq!(home(&frame(2, ethertype, &packet(one, to, ipv4::UDP))), FIRST);
+        assert_eq!(home(&frame(2, ethertype, &packet(one, to, protocol::UDP))), FIRST);
         if v6 {
             for (kind, expected) in [(134, FIRST), (135, FIRST), (136, Home::All), (137, FIRST)] {
-                let nd = wrap(one.ip(), other.ip(), ipv6::ICMPV6, &[kind; 24]);
+                let nd = wrap(one.ip(), other.ip(), protocol::ICMPV6, &[kind; 24]);
                 assert_eq!(home(&frame(2, ethertype, &nd)), expected);
             }
         } else {
-            let redirect = wrap(one.ip(), other.ip(), ipv4::ICMP, &[5; 36]);
+            let redirect = wrap(one.ip(), other.ip(), protocol::ICMP, &[5; 36]);
             assert_eq!(home(&frame(2, ethertype, &redirect)), FIRST);
         }
     }

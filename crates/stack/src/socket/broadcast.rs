@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use base::{Counter, DropReason, Instant, MacAddr, Switch};
 use inet::HeaderTemplate;
 use inet::ip_output::Fields;
-use wire::{ipv4, udp};
+use wire::{ipv4, protocol, udp};
 
 use crate::resolve::Egress;
 use crate::{PortId, Stack, UdpError, UdpHandle, frag};
@@ -47,7 +47,7 @@ impl Stack {
         if ipv4::HEADER_LEN + udp::HEADER_LEN + payload.len() > most.bytes() {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        let fields = Fields { src, dst, protocol: ipv4::UDP, tos: sender.tos, ttl };
+        let fields = Fields { src, dst, protocol: protocol::UDP, tos: sender.tos, ttl };
         let template = HeaderTemplate::new(port.limits.link, port.mac, MacAddr::BROADCAST, &fields);
         let (is_complete, is_broadcast) = (true, true);
         let egress =

@@ -41,7 +41,7 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let listener = stack.listeners.get(syn.listener).ok_or(DropReason::TcpNoSocket)?;
     let (owner, mark) = (listener.owner.clone(), listener.ip.mark);
     let ip = IpSettings { mark, ..IpSettings::default() };
-    let egress = resolve::route(stack, *local, *remote, wire::ipv4::TCP, &owner, ip)?;
+    let egress = resolve::route(stack, *local, *remote, wire::protocol::TCP, &owner, ip)?;
     let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
     let advertised = port.mss(version);
     let Some(listener) = stack.listeners.get_mut(syn.listener) else {

@@ -12,7 +12,7 @@ use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner};
 use inet::{FlowKey, Sender};
 use tcp::Opening;
 use tcp::usrreq;
-use wire::ipv4;
+use wire::protocol;
 
 use crate::addresses::{self, NoSource};
 use crate::connections::Pcb;
@@ -166,7 +166,7 @@ impl Stack {
         let changes = self.changes();
         let Egress { port: port_id, mtu, template, is_complete, .. } =
             // RFC 9293 MUST-45.
-            resolve::route(self, local, remote, ipv4::TCP, &owner, ip)?;
+            resolve::route(self, local, remote, protocol::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
         let version = IpVersion::of(&remote.ip());
         let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
@@ -185,7 +185,7 @@ impl Stack {
             },
             super_max_bytes: port.super_max_bytes(version),
             offload_checksum: port.limits.offloads.tx_checksum,
-            pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP),
+            pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), protocol::TCP),
             ports: (local.port(), remote.port()),
             ts_offset: (hash >> 32) as u32,
             iss: tcp::isn::initial_sequence_number(&self.core.secret, [hash, 1], self.core.cx.now),

@@ -15,7 +15,7 @@ use inet::{Ip, Sender};
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use tcp::{Fate, path};
-use wire::{ipv4, ipv6};
+use wire::protocol;
 
 use crate::event::Event;
 use crate::{IpSettings, MtuDiscovery, Stack, UdpError, addresses, frag, resolve};
@@ -244,8 +244,8 @@ impl Stack {
         let (narrow, discovery) = (socket.narrow, socket.mtu_discovery);
         let local = addresses::source(self, SocketAddr::new(remote, 0), sender)?;
         let protocol = match IpVersion::of(&remote) {
-            IpVersion::V4 => ipv4::ICMP,
-            IpVersion::V6 => ipv6::ICMPV6,
+            IpVersion::V4 => protocol::ICMP,
+            IpVersion::V6 => protocol::ICMPV6,
         };
         let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
         let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, settings)

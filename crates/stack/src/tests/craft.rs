@@ -71,7 +71,7 @@ impl Tcp {
         header.emit(&mut out);
         out[20..].copy_from_slice(&self.options);
         out.extend_from_slice(&self.payload);
-        let sum = transport_sum(src, dst, wire::ipv4::TCP, &out);
+        let sum = transport_sum(src, dst, wire::protocol::TCP, &out);
         wire::tcp::set_checksum(&mut out, sum.field());
         out
     }
@@ -136,7 +136,7 @@ impl Bench {
     }
 
     pub(super) fn tcp_frame(&self, segment: &Tcp) -> Vec<u8> {
-        self.frame(wire::ipv4::TCP, &segment.bytes(self.theirs, self.ours))
+        self.frame(wire::protocol::TCP, &segment.bytes(self.theirs, self.ours))
     }
 
     /// Put a frame on the wire; `false` if it had no room.

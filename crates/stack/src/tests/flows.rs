@@ -3,7 +3,7 @@
 use base::IpVersion;
 use device::Burst;
 use mbuf::{Mbuf, Pool};
-use wire::ipv4;
+use wire::protocol;
 
 use super::craft::{Rng, Tcp, frame_between};
 use crate::flows::{Flows, ports};
@@ -22,7 +22,7 @@ fn frame(pool: &mut Pool, rng: &mut Rng, version: IpVersion) -> Mbuf {
         options: Vec::new(),
         payload: vec![1; 60],
     };
-    let protocol = if rng.one_in(20) { ipv4::UDP } else { ipv4::TCP };
+    let protocol = if rng.one_in(20) { protocol::UDP } else { protocol::TCP };
     let frame = frame_between(src, dst, protocol, &segment.bytes(src, dst));
     pool.copy_of(&frame).expect("small")
 }

@@ -8,7 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Counter, DropReason, IpVersion, LinkKind, Mtu, Owner};
 use device::mem;
 use inet::frag::FragmentHeader;
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, protocol};
 
 use super::craft::Bench;
 use super::icmp::{BOTH, NOW, What, bench, tell};
@@ -60,7 +60,7 @@ pub(super) fn udp_frame(bench: &Bench, ports: (u16, u16), payload: &[u8]) -> Vec
     let sum = wire::checksum::Ladder::Word64.sum(payload);
     let flow = inet::udp::flow_sum(from, to);
     let header = inet::udp::header(ports, payload.len(), flow, Some(sum));
-    bench.frame(ipv4::UDP, &[&header[..], payload].concat())
+    bench.frame(protocol::UDP, &[&header[..], payload].concat())
 }
 
 /// A UDP socket on port 9 of our end, and where it sends.
@@ -80,9 +80,9 @@ fn part(frame: &[u8]) -> Option<(u32, usize, bool)> {
         return h.is_fragment().then_some(part);
     }
     let h = ipv6::Header::parse(&frame[14..]).expect("a header");
-    let fragment = (h.next_header == ipv6::FRAGMENT)
+    let fragment = (h.next_header == protocol::FRAGMENT)
         .then(|| ipv6::Fragment::parse(&frame[54..]).expect("a fragment header"))?;
-    assert_eq!(fragment.next_header, ipv4::UDP);
+    assert_eq!(fragment.next_header, protocol::UDP);
     Some((fragment.id, usize::from(fragment.fragment_offset), fragment.more_fragments))
 }
 
@@ -243,7 +243,7 @@ fn a_datagram_waits_for_its_neighbour_whole() {
             (IpAddr::V6(theirs), IpAddr::V6(ours)) => {
                 let mut bytes = [0; wire::nd::LEN_MAX];
                 let len = inet::nd::advertisement(&mut bytes, pair::mac(2), ours, theirs);
-                let mut frame = bench.frame(ipv6::ICMPV6, &bytes[..len.expect("it fits")]);
+                let mut frame = bench.frame(protocol::ICMPV6, &bytes[..len.expect("it fits")]);
                 frame[14 + 7] = 255;
                 frame
             }

@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Cidr, Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner};
 use device::mem;
 use wire::group::{Message, RecordKind};
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, protocol};
 
 use super::craft::{Bench, frame_between};
 use super::icmp::{BOTH, NOW, bench};
@@ -39,7 +39,7 @@ fn datagram(src: IpAddr, group: IpAddr, payload: &[u8]) -> Vec<u8> {
     let flow = inet::udp::flow_sum(SocketAddr::new(src, 7), SocketAddr::new(group, 9));
     let sum = wire::checksum::Ladder::Word64.sum(payload);
     let header = inet::udp::header((7, 9), payload.len(), flow, Some(sum));
-    frame_between(src, group, ipv4::UDP, &[&header[..], payload].concat())
+    frame_between(src, group, protocol::UDP, &[&header[..], payload].concat())
 }
 
 /// Take what waits in a socket.

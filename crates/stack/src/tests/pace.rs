@@ -183,7 +183,7 @@ fn a_full_queue_pushes_back_whole_datagrams() {
     assert!(bench.stack.is_pushed_back());
     // An answer that nobody repeats is dropped under a name.
     let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
-    let request = bench.frame(wire::ipv4::ICMP, &echo);
+    let request = bench.frame(wire::protocol::ICMP, &echo);
     let mut frames = bench.exchange(&request, NOW);
     assert_eq!(bench.stack.drops().of(DropReason::TxGapFull), 1);
     let mut now = NOW;

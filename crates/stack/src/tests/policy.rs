@@ -91,7 +91,7 @@ fn syn(bench: &Bench) -> Vec<u8> {
         payload: Vec::new(),
     };
     let far = far(bench, 7);
-    frame_between(far, bench.ours, wire::ipv4::TCP, &syn.bytes(far, bench.ours))
+    frame_between(far, bench.ours, wire::protocol::TCP, &syn.bytes(far, bench.ours))
 }
 
 /// Why it did not go, or nothing.

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Duration, Instant, IpVersion, Owner};
-use wire::ipv4;
+use wire::protocol;
 
 use super::craft::{Bench, Rng, frame_between};
 use crate::pair::PairConfig;
@@ -67,7 +67,7 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
         7 => _ = stack.stop_autoconf(PORT),
         8 if version == IpVersion::V4 => {
             // The first fragment of a datagram, whose rest may never come.
-            let mut frame = frame_between(bench.theirs, bench.ours, ipv4::UDP, &[7; 64]);
+            let mut frame = frame_between(bench.theirs, bench.ours, protocol::UDP, &[7; 64]);
             let id = (rng.below(3) as u16).to_be_bytes();
             frame[18..22].copy_from_slice(&[id[0], id[1], 0x20, 0]);
             frame[24..26].fill(0);

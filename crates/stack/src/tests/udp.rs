@@ -12,7 +12,7 @@ mod supers;
 use core::net::SocketAddr;
 
 use base::{Instant, Owner};
-use wire::ipv4;
+use wire::protocol;
 
 use super::craft::{Bench, frame_between};
 use super::frag::udp_frame;
@@ -62,5 +62,5 @@ fn frame_with_checksum(bench: &Bench, checksum: [u8; 2], payload: &[u8]) -> Vec<
     let length = (8 + payload.len()) as u16;
     wire::udp::Header { src_port: 7, dst_port: 9, length, checksum }.emit(&mut bytes);
     bytes.extend_from_slice(payload);
-    frame_between(bench.theirs, bench.ours, ipv4::UDP, &bytes)
+    frame_between(bench.theirs, bench.ours, protocol::UDP, &bytes)
 }

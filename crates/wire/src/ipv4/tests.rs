@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::checksum::Ladder;
+use crate::protocol::TCP;
 use proptest::prelude::*;
 
 const GOOD: Header = Header {

@@ -6,10 +6,8 @@
 
 use base::{DropReason, Limit};
 
-use super::{
-    DESTINATION_OPTIONS, FRAGMENT, Fragment, HEADER_LEN, HOP_BY_HOP, Header, ROUTING,
-    has_transport_header,
-};
+use super::{Fragment, HEADER_LEN, Header, has_transport_header};
+use crate::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
 
 /// Where the IPv6 header names what follows it.
 const NEXT_HEADER_AT: usize = 6;

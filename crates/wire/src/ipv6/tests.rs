@@ -1,9 +1,9 @@
 //! IPv6 headers, parsed and emitted, against etherparse, and in the short way; fragment headers.
 
-use super::*;
 use proptest::prelude::*;
 
-const TCP: u8 = 6;
+use super::*;
+use crate::protocol::FRAGMENT;
 
 #[test]
 fn fragments() {

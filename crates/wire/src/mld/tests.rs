@@ -70,7 +70,8 @@ fn messages_parse_as_they_were_written() {
 
 #[test]
 fn router_alert_is_found_in_hop_by_hop_options() {
-    use crate::ipv6::{HEADER_LEN, HOP_BY_HOP, Header, ICMPV6, ROUTER_ALERT, has_router_alert};
+    use crate::ipv6::{HEADER_LEN, Header, ROUTER_ALERT, has_router_alert};
+    use crate::protocol::{HOP_BY_HOP, ICMPV6};
     let with = |next_header: u8, behind: &[u8]| {
         let mut packet = vec![0; HEADER_LEN];
         let payload_len = behind.len() as u16;

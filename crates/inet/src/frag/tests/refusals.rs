@@ -1,7 +1,7 @@
 //! Fragments that are refused, each by its name, and what happens to the others of their datagram.
 
 use base::DropReason;
-use wire::{ipv4, ipv6};
+use wire::protocol;
 
 use super::{Cut, Host, NOW, Problem, cut_at, data_of, packet, pattern};
 
@@ -45,7 +45,7 @@ fn a_fragment_that_is_wrong_by_itself_is_refused() {
         bytes
     };
     for v6 in [false, true] {
-        for (protocol, least) in [(ipv4::TCP, 32), (ipv4::UDP, 8), (253, 8)] {
+        for (protocol, least) in [(protocol::TCP, 32), (protocol::UDP, 8), (253, 8)] {
             let mut host = Host::new();
             for len in (8..64).step_by(8) {
                 let problem = v6_says(3, 0).filter(|_| v6);
@@ -73,11 +73,12 @@ fn a_chain_of_headers_that_ends_behind_the_first_fragment_is_refused() {
         (header[0], header[1]) = (next, units);
         header
     };
-    let chain = [options(ipv6::DESTINATION_OPTIONS, 1), options(ipv4::UDP, 2), pattern(8)].concat();
+    let chain =
+        [options(protocol::DESTINATION_OPTIONS, 1), options(protocol::UDP, 2), pattern(8)].concat();
     for len in (8..=chain.len()).step_by(8) {
         let first = Cut { begin: 0, more: true, data: chain[..len].to_vec() };
         let mut bytes = packet(true, 1, &first);
-        bytes[40] = ipv6::DESTINATION_OPTIONS;
+        bytes[40] = protocol::DESTINATION_OPTIONS;
         let expected = match len == chain.len() {
             true => Ok(None),
             false => Err((DropReason::FragmentHeaders, Some(Problem { code: 3, pointer: 0 }))),
@@ -192,11 +193,11 @@ fn headers_before_the_data_are_those_of_the_first_fragment() {
     let with_options = |cut: &Cut| {
         let mut bytes = packet(true, 1, cut);
         let options = [
-            [ipv6::DESTINATION_OPTIONS, 0, 1, 4, 0, 0, 0, 0],
-            [ipv6::FRAGMENT, 0, 1, 4, 0, 0, 0, 0],
+            [protocol::DESTINATION_OPTIONS, 0, 1, 4, 0, 0, 0, 0],
+            [protocol::FRAGMENT, 0, 1, 4, 0, 0, 0, 0],
         ];
         bytes.splice(40..40, options.concat());
-        bytes[6] = ipv6::HOP_BY_HOP;
+        bytes[6] = protocol::HOP_BY_HOP;
         let length = (bytes.len() - 40) as u16;
         bytes[4..6].copy_from_slice(&length.to_be_bytes());
         bytes
@@ -206,5 +207,5 @@ fn headers_before_the_data_are_those_of_the_first_fragment() {
     let datagram = host.give(&with_options(&cuts[1]), NOW).expect("good").expect("whole");
     let (ip, part) = crate::ip_input::ipv6_any(&datagram).expect("headers");
     assert_eq!((ip.transport_at, ip.transport_len, part), (56, 2_000, None));
-    assert_eq!((ip.protocol, &datagram[56..]), (ipv4::UDP, &pattern(2_000)[..]));
+    assert_eq!((ip.protocol, &datagram[56..]), (protocol::UDP, &pattern(2_000)[..]));
 }

@@ -12,7 +12,7 @@ use base::{Counter, DropReason, Duration, Instant, Mtu, Switch};
 use inet::Sender;
 use mbuf::Mbuf;
 use wire::checksum::Sum;
-use wire::{ipv4, udp};
+use wire::{protocol, udp};
 
 use super::{MtuDiscovery, UdpError, UdpHandle};
 use crate::port::Port;
@@ -255,7 +255,7 @@ impl Stack {
             return Err(UdpError::NoAddress);
         }
         let local = SocketAddr::new(ip, local_port);
-        let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
+        let egress = resolve::route(self, local, remote, protocol::UDP, &owner, settings)
             .map_err(UdpError::Unsendable)?;
         let has_gap = self.pace.gap(remote.ip()).is_some();
         let (now, link) = (self.core.cx.now, egress.mtu);

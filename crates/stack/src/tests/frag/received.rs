@@ -2,8 +2,8 @@
 
 use base::{Counter, DropReason, Duration, IpVersion, Limit};
 use wire::checksum::{Ladder, Sum};
+use wire::protocol;
 use wire::tcp::Flags;
-use wire::{ipv4, ipv6};
 
 use super::{BOTH, NOW, fragment, fragments, ip_len, pattern, socket, udp_frame};
 use crate::ListenConfig;
@@ -146,7 +146,7 @@ fn a_removed_port_takes_its_fragments_along() {
 /// wrong here although that sum is right.
 #[test]
 fn a_checksum_is_that_of_the_datagram_alone() {
-    let options: &[u8] = &[ipv4::UDP, 0, 1, 4, 0, 0, 0, 0];
+    let options: &[u8] = &[protocol::UDP, 0, 1, 4, 0, 0, 0, 0];
     for (version, front, behind) in [
         (IpVersion::V4, &[][..], 2),
         (IpVersion::V6, &[][..], 2),
@@ -163,10 +163,10 @@ fn a_checksum_is_that_of_the_datagram_alone() {
         let end = data.len() - 2;
         data[end..].fill(0);
         let length = (data.len() - front.len()) as u16;
-        let pseudo = inet::ip_input::pseudo_sum(bench.theirs, bench.ours, ipv4::UDP);
+        let pseudo = inet::ip_input::pseudo_sum(bench.theirs, bench.ours, protocol::UDP);
         let sum = pseudo.plus(Sum::of_be16(length)).plus(Ladder::Byte.sum(&data));
         data[end..].copy_from_slice(&sum.field());
-        let protocol = if front.is_empty() { ipv4::UDP } else { ipv6::DESTINATION_OPTIONS };
+        let protocol = if front.is_empty() { protocol::UDP } else { protocol::DESTINATION_OPTIONS };
         let frames = fragments(&bench.frame(protocol, &data), 1, 400);
         assert!(give(&mut bench, &frames).is_empty());
         assert!(bench.stack.udp_receive(udp).is_none());

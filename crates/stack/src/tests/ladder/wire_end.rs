@@ -10,7 +10,7 @@ use inet::ip_input::{ipv4_any, ipv6_any, pseudo_sum};
 use inet::ip_output::Fields;
 use mbuf::{Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
-use wire::ipv4;
+use wire::protocol;
 use wire::tcp::{FastOpen, Flags, Header, Options, SackBlocks, Timestamps, set_checksum};
 
 use super::seg::Seg;
@@ -129,7 +129,7 @@ impl WireEnd {
         set_checksum(m.headers_mut(20).expect("ours"), [a, b ^ u8::from(self.corrupt)]);
         let tos = s.ecn.unwrap_or(0);
         let fields =
-            Fields { src: self.addr, dst: self.stack_addr, protocol: ipv4::TCP, tos, ttl: 64 };
+            Fields { src: self.addr, dst: self.stack_addr, protocol: protocol::TCP, tos, ttl: 64 };
         let none = MacAddr::default();
         HeaderTemplate::new(LinkKind::Ip, none, none, &fields).prepend(&mut m).expect("fits");
         let mut burst = Burst::new();
@@ -160,7 +160,7 @@ impl WireEnd {
 
     /// Checksum of a segment with its pseudo-header.
     fn sum(&self, segment: &[u8]) -> Sum {
-        pseudo_sum(self.addr, self.stack_addr, ipv4::TCP)
+        pseudo_sum(self.addr, self.stack_addr, protocol::TCP)
             .plus(Sum::of_be16(segment.len() as u16))
             .plus(Ladder::best().sum(segment))
     }

@@ -34,7 +34,7 @@ fn floods_are_bounded() {
                 payload: Vec::new(),
             };
             let bytes = stray.bytes(host.into(), bench.ours);
-            craft::frame_between(host.into(), bench.ours, wire::ipv4::TCP, &bytes)
+            craft::frame_between(host.into(), bench.ours, wire::protocol::TCP, &bytes)
         };
         for sent in bench.exchange(&frame, NOW) {
             match arp_of(&sent).map(|header| header.operation) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::{icmp, ipv4};
+use wire::{icmp, protocol};
 
 use super::*;
 use crate::Stack;
@@ -47,33 +47,33 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
         |protocol, ttl, payload: &[u8]| frame(port, from.ip(), to.ip(), protocol, ttl, payload);
     match random.below(12) {
         0 if !v6 => {
-            let mut part = frame(ipv4::UDP, 64, &plain);
+            let mut part = frame(protocol::UDP, 64, &plain);
             let offset = 8 * random.below(3) as u16;
             fragment(&mut part, random.below(4) as u16, offset, random.below(2) == 0);
             part
         }
         // The flow that the other end's host had begun, refused.
         1 if !v6 => {
-            let back = super::frame(port, to.ip(), from.ip(), ipv4::UDP, 60, &plain);
+            let back = super::frame(port, to.ip(), from.ip(), protocol::UDP, 60, &plain);
             let mut message = [&[3, 3, 0, 0, 0, 0, 0, 0], &back[14..]].concat();
             let sum = Ladder::Word64.sum(&message);
             message[2..4].copy_from_slice(&sum.field());
             assert!(icmp::Header::parse(&message).is_ok());
-            frame(ipv4::ICMP, 64, &message)
+            frame(protocol::ICMP, 64, &message)
         }
         // Its last hop: the router reports it.
-        2 => frame(ipv4::UDP, 1, &plain),
+        2 => frame(protocol::UDP, 1, &plain),
         // To the router: by this port's address or the other's.
         5 if !v6 => {
             let mut message = [&[8, 0, 0, 0], &data[..]].concat();
             let sum = Ladder::Word64.sum(&message);
             message[2..4].copy_from_slice(&sum.field());
             let to = host(random.below(2), 1, false);
-            super::frame(port, from.ip(), to, ipv4::ICMP, 64, &message)
+            super::frame(port, from.ip(), to, protocol::ICMP, 64, &message)
         }
         3 => frame(132, 64, &plain),
-        4 => frame(ipv4::TCP, 64, &plain),
-        _ => frame(ipv4::UDP, 64, &plain),
+        4 => frame(protocol::TCP, 64, &plain),
+        _ => frame(protocol::UDP, 64, &plain),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A host of two shards: sockets, fragments, neighbours, and what is published.
 
 use base::{DropReason, Owner};
-use wire::ipv4;
+use wire::protocol;
 
 use super::*;
 use crate::shard::RING_FRAMES;
@@ -32,7 +32,7 @@ fn a_fragmented_datagram_reaches_the_shard_of_its_flow() {
         let theirs = SocketAddr::new(host(0, 9 + n % 30, false), 3_000 + u16::from(n));
         let whole = datagram(theirs, ours, &[n; 40]);
         let mut parts = [&whole[..24], &whole[24..]]
-            .map(|part| frame(0, theirs.ip(), ours.ip(), ipv4::UDP, 64, part));
+            .map(|part| frame(0, theirs.ip(), ours.ip(), protocol::UDP, 64, part));
         fragment(&mut parts[0], u16::from(n), 0, true);
         fragment(&mut parts[1], u16::from(n), 24, false);
         world.offer(0, 1, &parts[1]);
@@ -59,7 +59,7 @@ fn a_full_ring_drops_by_name_and_nothing_leaks() {
     let of_second = |port| steering.of_flow(SocketAddr::new(from, port), to) == 1;
     let port = (1_000..).find(|&port| of_second(port)).expect("a flow of the second shard");
     let whole = datagram(SocketAddr::new(from, port), to, &[0; 20]);
-    let frame = frame(0, from, to.ip(), ipv4::UDP, 64, &whole);
+    let frame = frame(0, from, to.ip(), protocol::UDP, 64, &whole);
     for _ in 0..RING_FRAMES + 100 {
         world.offer(0, 0, &frame);
     }
@@ -94,7 +94,7 @@ fn every_shard_finds_neighbours_and_one_answers() {
     let of_second = |port: &u16| steering.of_flow(SocketAddr::new(from, *port), to) == 1;
     let port = (1_000..).find(of_second).expect("a flow of the second shard");
     let whole = datagram(SocketAddr::new(from, port), to, &[0; 20]);
-    world.offer(1, 1, &frame(1, from, theirs, ipv4::UDP, 64, &whole));
+    world.offer(1, 1, &frame(1, from, theirs, protocol::UDP, 64, &whole));
     world.poll();
     let sent = world.sent();
     assert_eq!((sent[0][0].len(), sent[0][1].len()), (0, 1), "the second shard asks");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Counter, DropReason, Owner};
 use inet::route::Action;
 use inet::{Access, Rule, Sender};
-use wire::ipv4;
+use wire::protocol;
 
 use super::*;
 use crate::{ReplaceError, Route, Stack, shard};
@@ -19,7 +19,7 @@ const FAR: [u8; 4] = [203, 0, 113, 9];
 fn forward(world: &mut World, from: IpAddr, to: IpAddr) -> [usize; 2] {
     let to = SocketAddr::new(to, 2_000);
     let whole = datagram(SocketAddr::new(from, 1_000), to, &[0; 20]);
-    world.offer(0, 1, &frame(0, from, to.ip(), ipv4::UDP, 64, &whole));
+    world.offer(0, 1, &frame(0, from, to.ip(), protocol::UDP, 64, &whole));
     world.poll();
     let sent = world.sent();
     [sent[1][0].len(), sent[1][1].len()]
@@ -246,7 +246,7 @@ fn a_port_is_replaced_and_removed_at_all_shards_or_at_none() {
     // By each queue of the new device.
     let back = datagram(SocketAddr::new(to, 7), SocketAddr::new(from, 7), &[0; 20]);
     for queue in 0..2 {
-        world.offer(1, queue, &frame(1, to, from, ipv4::UDP, 64, &back));
+        world.offer(1, queue, &frame(1, to, from, protocol::UDP, 64, &back));
         world.poll();
         assert_eq!(world.sent()[0].iter().map(Vec::len).sum::<usize>(), 1);
     }

@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 
-use wire::ipv4;
+use wire::protocol;
 
 use super::*;
 use crate::Route;
@@ -69,7 +69,7 @@ fn offer(random: &mut Random, wires: &mut [mem::Mem], pool: &mut Pool, number: u
     let from = SocketAddr::new(host(0, n, false), 1_000);
     let to = SocketAddr::new(host(1, 9, false), 2_000);
     let whole = datagram(from, to, &number.to_be_bytes());
-    let frame = frame(0, from.ip(), to.ip(), ipv4::UDP, 64, &whole);
+    let frame = frame(0, from.ip(), to.ip(), protocol::UDP, 64, &whole);
     let mut burst = Burst::new();
     burst.push(pool.copy_of(&frame).expect("room"));
     assert_eq!(wires[usize::from(n) % 2].tx_burst(pool, &mut burst), 1);

@@ -3,7 +3,7 @@
 
 use base::{Counter, DropReason, Owner, Switch, WallTime};
 use bpf::{Filter, Insn, Program, Settings, Tap};
-use wire::ipv4;
+use wire::protocol;
 
 use super::host::received;
 use super::*;
@@ -15,7 +15,7 @@ fn of_flow(world: &World, n: u8, to: SocketAddr) -> (Vec<u8>, usize) {
     let from = SocketAddr::new(host(0, 9 + n % 30, false), 3_000 + u16::from(n));
     let whole = datagram(from, to, &[n; 40]);
     let home = world.shards[0].steering().of_flow(from, to);
-    (frame(0, from.ip(), to.ip(), ipv4::UDP, 64, &whole), home)
+    (frame(0, from.ip(), to.ip(), protocol::UDP, 64, &whole), home)
 }
 
 fn everything() -> Tap {

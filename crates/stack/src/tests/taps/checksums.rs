@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use base::SeqNumber;
 use wire::checksum::Sum;
-use wire::udp;
+use wire::{protocol, udp};
 
 use super::*;
 use crate::tests::craft::frame_between;
@@ -60,7 +60,7 @@ fn unfinished(
 }
 
 fn field_of(protocol: u8) -> usize {
-    if protocol == ipv4::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET }
+    if protocol == protocol::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET }
 }
 
 /// The tap's copy of a received frame whose checksum is not finished.
@@ -109,7 +109,9 @@ fn checksums_of_received_frames_are_finished_behind_tags_as_well() {
             if link == LinkKind::Ip && !tags.is_empty() {
                 continue;
             }
-            for (protocol, transport) in [(ipv4::TCP, segment.clone()), (ipv4::UDP, datagram(77))] {
+            for (protocol, transport) in
+                [(protocol::TCP, segment.clone()), (protocol::UDP, datagram(77))]
+            {
                 let (frame, start) = unfinished((version, link), tags, protocol, transport);
                 let kept = shown(link, &frame, start);
                 assert!(is_whole(&kept, link), "{version:?} {link:?} {tags:x?} {protocol}");
@@ -135,13 +137,13 @@ fn datagram(bytes: usize) -> Vec<u8> {
 fn a_udp_checksum_of_zero_is_shown_as_ones() {
     for (version, link) in VERSIONS.into_iter().flat_map(|v| LINKS.map(|link| (v, link))) {
         let field = udp::CHECKSUM_OFFSET;
-        let (frame, start) = unfinished((version, link), &[], ipv4::UDP, datagram(2));
+        let (frame, start) = unfinished((version, link), &[], protocol::UDP, datagram(2));
         let kept = shown(link, &frame, start);
         // If the payload is the checksum of the same datagram without it, the sum is zero.
         let mut transport = datagram(2);
         let checksum = &kept[start + field..start + field + 2];
         transport[udp::HEADER_LEN..].copy_from_slice(checksum);
-        let (frame, start) = unfinished((version, link), &[], ipv4::UDP, transport);
+        let (frame, start) = unfinished((version, link), &[], protocol::UDP, transport);
         let kept = shown(link, &frame, start);
         assert_eq!(kept[start + field..start + field + 2], [0xff, 0xff]);
         assert!(is_whole(&kept, link));

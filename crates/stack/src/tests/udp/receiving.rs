@@ -72,7 +72,7 @@ fn bytes_behind_the_datagram_are_no_data() {
         let socket = bound(&mut bench, 9);
         let frame = udp_frame(&bench, (7, 9), b"12");
         let transport = &frame[frame.len() - 10..];
-        let frame = bench.frame(ipv4::UDP, &[transport, b"rest"].concat());
+        let frame = bench.frame(protocol::UDP, &[transport, b"rest"].concat());
         bench.exchange(&frame, NOW);
         let datagram = bench.stack.udp_receive(socket).expect("it is sound");
         assert_eq!(datagram.payload.as_slice(), b"12");

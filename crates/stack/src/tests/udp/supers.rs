@@ -95,7 +95,7 @@ fn a_device_gets_the_segment_size_and_an_unfinished_checksum() {
         let mut whole = udp.to_vec();
         whole[6..8].copy_from_slice(&sum.field());
         let (src, dst) = addresses_in(&m, version);
-        let pseudo = inet::ip_input::pseudo_sum(src, dst, wire::ipv4::UDP);
+        let pseudo = inet::ip_input::pseudo_sum(src, dst, wire::protocol::UDP);
         let length = wire::checksum::Sum::of_be16(258);
         let all = wire::checksum::Ladder::Byte.sum(&whole).plus(pseudo).plus(length);
         assert!(all.is_whole());

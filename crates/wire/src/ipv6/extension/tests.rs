@@ -1,10 +1,9 @@
 //! Chains of extension headers: what is accepted, what is refused, and where the report points.
 
-use super::super::{ICMPV6, NO_NEXT};
-use super::*;
 use proptest::prelude::*;
 
-const TCP: u8 = 6;
+use super::*;
+use crate::protocol::{ICMPV6, NO_NEXT, TCP};
 
 /// An options header with padding alone.
 fn pad(next: u8) -> [u8; 8] {

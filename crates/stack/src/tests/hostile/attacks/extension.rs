@@ -5,7 +5,7 @@
 use base::{DropReason, IpVersion, Limit};
 use inet::neighbour::group_mac;
 use wire::icmpv6::Header;
-use wire::ipv6::{DESTINATION_OPTIONS, HOP_BY_HOP, NO_NEXT, ROUTING};
+use wire::protocol::{DESTINATION_OPTIONS, HOP_BY_HOP, NO_NEXT, ROUTING};
 
 use super::{MSS, NOW, Scene};
 use crate::UdpHandle;

@@ -3,7 +3,7 @@
 //! RFC 8200 section 4.5.
 
 use base::{Counter, DropReason, IpVersion, Limit};
-use wire::{ipv4, ipv6};
+use wire::protocol;
 
 use super::{MSS, NOW, Scene};
 use crate::UdpHandle;
@@ -151,7 +151,7 @@ fn teardrop_overlap() {
 fn ping_of_death() {
     for version in BOTH {
         let (mut s, udp) = scene(version);
-        let protocol = if version == IpVersion::V4 { ipv4::ICMP } else { ipv6::ICMPV6 };
+        let protocol = if version == IpVersion::V4 { protocol::ICMP } else { protocol::ICMPV6 };
         let whole = s.bench.frame(protocol, &[8; 1_400]);
         let mut frames: Vec<Vec<u8>> =
             (0..46).map(|n| fragment(&whole, 1, n * 1_400, &pattern(1_400), true)).collect();
@@ -224,7 +224,7 @@ fn fragmented_neighbour_discovery() {
         message[2..4].fill(0);
         let sum = crate::tests::craft::transport_sum(s.bench.theirs, s.bench.ours, 58, &message);
         message[2..4].copy_from_slice(&sum.field());
-        let mut whole = s.bench.frame(ipv6::ICMPV6, &message);
+        let mut whole = s.bench.frame(protocol::ICMPV6, &message);
         whole[14 + 7] = 255;
         let mut frames = fragments(&whole, u32::from(kind), 104);
         frames.push(fragment(&whole, 1, 0, &message, false));
@@ -243,10 +243,10 @@ fn nested_fragments() {
     let whole = udp_frame(&s.bench, (7, 9), &pattern(1_000));
     let inner = fragment(&whole, 9, 0, &whole[54..454], true);
     let mut outer = inner.clone();
-    outer[20] = ipv6::FRAGMENT;
+    outer[20] = protocol::FRAGMENT;
     let mut frames = fragments(&outer, 1, 104);
     for frame in &mut frames {
-        frame[54] = ipv6::FRAGMENT;
+        frame[54] = protocol::FRAGMENT;
     }
     assert!(give(&mut s.bench, &frames).is_empty());
     assert_eq!(s.dropped(DropReason::Ipv6ExtensionHeader), 1);

@@ -84,7 +84,7 @@ impl Traffic {
         if self.rng.one_in(10) {
             self.twins.log.push("a datagram between".to_owned());
             let datagram = [0, 9, 0, 9, 0, 8, 0, 0];
-            let frame = self.twins.on.frame(wire::ipv4::UDP, &datagram);
+            let frame = self.twins.on.frame(wire::protocol::UDP, &datagram);
             self.twins.inject(&frame);
             return;
         }
@@ -288,10 +288,10 @@ fn mislead(frame: &mut [u8], how: u32) -> &'static str {
 
 /// Set UDP's protocol number, and update both checksums.
 fn other_protocol(frame: &mut [u8]) {
-    let [tcp, udp] = [wire::ipv4::TCP, wire::ipv4::UDP].map(u16::from).map(Sum::of_be16);
+    let [tcp, udp] = [wire::protocol::TCP, wire::protocol::UDP].map(u16::from).map(Sum::of_be16);
     let is_v6 = frame[14] >> 4 == 6;
     let (protocol_at, sum_at) = if is_v6 { (14 + 6, 14 + 40 + 16) } else { (14 + 9, 14 + 20 + 16) };
-    frame[protocol_at] = wire::ipv4::UDP;
+    frame[protocol_at] = wire::protocol::UDP;
     // The protocol is in the pseudo-header, and in the second half of a word of IPv4's header.
     let mut update = |at: usize| {
         let field = Sum::updated([frame[at], frame[at + 1]], tcp, udp);
