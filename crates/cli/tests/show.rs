@@ -7,7 +7,7 @@ mod running;
 
 use std::time::Duration;
 
-use common::{code, stderr};
+use common::{code, program, stderr};
 use running::Running;
 use serde_json::Value;
 
@@ -70,16 +70,15 @@ fn a_budget_is_of_stages_or_says_what_is_missing() {
     assert_eq!(budget["shows"].as_array().map(Vec::len), Some(2), "{budget}");
 }
 
+/// They are refused before any program is looked for: there is none with this number.
 #[test]
 fn options_of_the_budget_change_something_or_are_refused() {
-    let running = Running::start("1");
-    let pid = running.pid();
     for (words, says) in [
         (&["show", "drops", "--seconds", "1"][..], "--seconds is for budget"),
         (&["show", "budget", "--seconds", "0"][..], "0.1 to 3600"),
         (&["show", "budget", "state", "established"][..], "no FILTER"),
     ] {
-        let output = running.ask(&[words, &["--pid", &pid]].concat());
+        let output = program().args(words).args(["--pid", "0"]).output().expect("it starts");
         assert_eq!(code(&output), 2, "{words:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
     }

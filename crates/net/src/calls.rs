@@ -135,20 +135,10 @@ impl Inner {
         handle: TcpHandle,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut done = 0;
-        for part in parts.iter().filter(|part| !part.is_empty()) {
-            match self.stack.tcp_write(handle, part) {
-                Ok(n) => {
-                    done += n;
-                    if n < part.len() {
-                        break;
-                    }
-                }
-                Err(error) if done == 0 => return self.no_room(handle, error),
-                Err(_) => break,
-            }
+        match self.stack.tcp_write_vectored(handle, parts) {
+            Ok(n) => Poll::Ready(Ok(n)),
+            Err(error) => self.no_room(handle, error),
         }
-        Poll::Ready(Ok(done))
     }
 
     pub(crate) fn no_room(&mut self, handle: TcpHandle, why: CallError) -> Poll<io::Result<usize>> {

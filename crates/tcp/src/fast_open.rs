@@ -85,7 +85,8 @@ pub fn connect(
     tcb.marks.set(Marks::EMBRYONIC);
     keep(&mut tcb, Role::Client, says);
     let sums = usrreq::sums(&tcb, cx);
-    if !first.is_empty() && tcb.sendq.append(first, first.len(), sums, &mut cx.pool) == first.len()
+    if !first.is_empty()
+        && tcb.sendq.append(first, 0, first.len(), sums, &mut cx.pool) == first.len()
     {
         let seq = tcb.snd_nxt;
         if let Some(piece) = tcb.sendq.send_front() {

@@ -184,7 +184,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     let Some(front) = tcb.sendq.front() else {
         return if tcb.marks.has(Marks::SHUT_WRITE) { send_fin(tcb, cx) } else { None };
     };
-    let len = front.len;
+    let (len, more_follows) = (front.len, front.has(Piece::MORE));
     run.ecn_capable = tcb.ecn.has(EcnBits::SENDS);
     if tcb.in_flight() == 0 {
         restart_after_idle(tcb, cx);
@@ -212,9 +212,11 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         return None;
     }
     // RFC 9293 SHLD-7, MUST-60. RFC 1122 4.2.3.4-a.
-    // Nagle: a small segment waits while anything is in flight, unless a FIN follows.
+    // Nagle: a small segment waits while anything is in flight, unless a FIN follows. Without Nagle
+    // only one that more of its own write follows.
     if last && !tcb.marks.has(Marks::SHUT_WRITE) {
-        if len < mss && tcb.in_flight() > 0 && !tcb.marks.has(Marks::NO_DELAY) {
+        let waits = more_follows || !tcb.marks.has(Marks::NO_DELAY);
+        if len < mss && tcb.in_flight() > 0 && waits {
             return None;
         }
         if tcb.marks.has(Marks::CORK) && !len.is_multiple_of(mss) {

@@ -37,7 +37,7 @@ impl Piece {
     pub(crate) const PUSH: u8 = 8;
     /// Ends a record: the next write begins a new segment.
     pub(crate) const RECORD: u8 = 16;
-    /// More will be written at once: no PSH yet.
+    /// More will be written at once: no PSH yet, and what is short waits.
     pub(crate) const MORE: u8 = 32;
 
     /// A piece not yet sent.
@@ -190,6 +190,16 @@ impl SendQueue {
             && let Some(piece) = self.pieces.back_mut()
         {
             piece.marks |= mark;
+        }
+    }
+
+    /// Remove a mark from the last piece, if it was not sent yet.
+    #[cold]
+    pub(crate) fn unmark_last(&mut self, mark: u8) {
+        if self.unsent_count() > 0
+            && let Some(piece) = self.pieces.back_mut()
+        {
+            piece.marks &= !mark;
         }
     }
 

@@ -241,7 +241,7 @@ proptest! {
         let (mut una, mut nxt, mut end) = (0, 0, 0);
         for &(write, again, acked, home) in &steps {
             let data: Vec<u8> = (end..end + write).map(stream).collect();
-            prop_assert_eq!(q.append(&data, unit, None, &mut pool), write);
+            prop_assert_eq!(q.append(&data, 0, unit, None, &mut pool), write);
             end += write;
             while q.unsent_count() > usize::from(again % 4) {
                 let piece = q.send_front().expect("waits");
@@ -290,7 +290,7 @@ proptest! {
         let mut end = 0;
         for &len in &writes {
             let data: Vec<u8> = (end..end + len).map(stream).collect();
-            prop_assert_eq!(q.append(&data, unit, Some((ladder, fused)), &mut pool), len);
+            prop_assert_eq!(q.append(&data, 0, unit, Some((ladder, fused)), &mut pool), len);
             end += len;
         }
         prop_assert_eq!(q.unsent_bytes(), end);

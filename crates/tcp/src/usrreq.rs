@@ -42,16 +42,17 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
 }
 
 /// Queue data: as much as the send buffer admits, but only a few units more than has been sent, so
-/// that copying and sending overlap. Returns how many bytes were taken.
+/// that copying and sending overlap. `behind` more bytes of the same write follow. Returns how many
+/// bytes were taken.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no room; an event reports when there is.
 #[inline(always)]
-pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError> {
+pub fn write(tcb: &mut Tcb, data: &[u8], behind: usize, cx: &mut Cx) -> Result<usize, CallError> {
     let room =
         if has_room(tcb, data.len()) { data.len() } else { write_room(tcb, cx)?.min(data.len()) };
     let unit = unit_bytes(tcb);
-    let taken = tcb.sendq.append(&data[..room], unit, sums(tcb, cx), &mut cx.pool);
+    let taken = tcb.sendq.append(&data[..room], behind, unit, sums(tcb, cx), &mut cx.pool);
     if taken < data.len() {
         tcb.marks.set(Marks::WRITE_BLOCKED);
         if taken < room {
@@ -203,6 +204,7 @@ pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
 pub fn set_no_delay(tcb: &mut Tcb, on: bool) {
     if on {
         tcb.marks.set(Marks::NO_DELAY);
+        tcb.sendq.unmark_last(Piece::MORE);
         tcb.todo.set(Todo::OUTPUT);
     } else {
         tcb.marks.clear(Marks::NO_DELAY);
@@ -234,7 +236,8 @@ pub fn end_record(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::RECORD);
 }
 
-/// More will be written at once: the last segment written is not pushed.
+/// More will be written at once: the last segment written is not pushed, and if it is short it
+/// waits for that while anything is in flight.
 pub fn more_follows(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::MORE);
 }

@@ -12,8 +12,11 @@ use super::filter::Filter;
 use crate::Usage;
 use crate::running::Section;
 
-/// How long a look at the budget takes, unless told otherwise.
+/// How long a look at the budget takes, in seconds, unless told otherwise.
 const SECONDS: f64 = 5.0;
+
+/// How long it may take, in seconds.
+const SECONDS_ALLOWED: std::ops::RangeInclusive<f64> = 0.1..=3_600.0;
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -119,13 +122,19 @@ impl Args {
     /// For how many seconds the program is looked at, if its budget is asked for.
     ///
     /// # Errors
-    /// [`Usage`]: words or seconds that change nothing.
+    /// [`Usage`]: words or seconds that change nothing, and seconds out of range.
     pub(super) fn budget(&self) -> Result<Option<f64>> {
         match self.what {
             Some(What::Budget) if !self.words.is_empty() => {
                 bail!(Usage("budget takes no FILTER: it is of the whole program".to_owned()))
             }
-            Some(What::Budget) => Ok(Some(self.seconds.unwrap_or(SECONDS))),
+            Some(What::Budget) => {
+                let seconds = self.seconds.unwrap_or(SECONDS);
+                if !SECONDS_ALLOWED.contains(&seconds) {
+                    bail!(Usage("--seconds takes 0.1 to 3600".to_owned()));
+                }
+                Ok(Some(seconds))
+            }
             _ if self.seconds.is_some() => {
                 bail!(Usage("--seconds is for budget; the others are of one moment".to_owned()))
             }

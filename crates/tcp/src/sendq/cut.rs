@@ -23,7 +23,7 @@ impl SendQueue {
         self.unsent_bytes = 0;
         let pieces = core::iter::from_fn(|| waiting.pop_front());
         for mut m in pieces.filter_map(|piece| piece.mbuf) {
-            let taken = self.append(m.as_slice(), unit, sums, pool);
+            let taken = self.append(m.as_slice(), 0, unit, sums, pool);
             if taken == m.len() {
                 pool.free(m);
             } else {

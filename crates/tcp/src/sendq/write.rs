@@ -10,12 +10,14 @@ use super::ring::occupy;
 use super::{Piece, SendQueue};
 
 impl SendQueue {
-    /// Queue data to send: fill the last piece if it is unsent, then cut pieces of `unit` bytes.
-    /// Returns how many bytes were taken; fewer if buffers ran out.
+    /// Queue data to send, which `behind` bytes of the same write follow: fill the last piece if it
+    /// is unsent, then cut pieces of `unit` bytes. Returns how many bytes were taken; fewer if
+    /// buffers ran out.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
         data: &[u8],
+        behind: usize,
         unit: usize,
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
@@ -28,7 +30,7 @@ impl SendQueue {
         }
         let last = &data[taken..];
         if !last.is_empty() && last.len() <= unit {
-            let room = if backlog || taken > 0 { unit } else { last.len() };
+            let room = if backlog || taken > 0 { unit } else { unit.min(last.len() + behind) };
             if let Some(m) = Class::for_len(room).and_then(|c| filled(last, c, sums, pool)) {
                 self.pieces.push_back(Piece::waiting(Some(m), last.len() as u32));
                 taken = data.len();

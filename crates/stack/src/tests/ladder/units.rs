@@ -1,5 +1,7 @@
 //! A long write is sent in units: the first leaves before the last is copied.
 
+use std::io::IoSlice;
+
 use base::{Counter, Switch};
 use device::BURST;
 
@@ -85,5 +87,26 @@ fn a_unit_as_configured_leaves_before_the_next_is_copied() {
         let whole = counts_as.max(1_001).next_multiple_of(1_000);
         let waits = LONG - made as usize * 1_000;
         assert!(waits <= whole, "{unit}: {waits} bytes have no header yet");
+    }
+}
+
+/// Nagle's algorithm is off; a short head lies elsewhere, as that of a call.
+#[test]
+fn no_segment_in_the_middle_of_a_write_is_short() {
+    for tso_max_bytes in [0, 65_535] {
+        let mut setup = setup().tcp(|c| c.no_delay = true);
+        setup.pair.wire.offloads.tso_max_bytes = tso_max_bytes;
+        let mut t = opened(setup);
+        let data = wire_end::stream(t.written, LONG + 300);
+        let (head, rest) = data.split_at(100);
+        let parts = [head, &[], rest].map(IoSlice::new);
+        let h = t.h();
+        assert_eq!(t.end.stack.tcp_write_vectored(h, &parts), Ok(data.len()));
+        t.end.stack.flush();
+        let seen = t.wire.receive();
+        let short: Vec<usize> =
+            (0..seen.len()).filter(|&i| !seen[i].len.is_multiple_of(1000)).collect();
+        assert_eq!(short, [seen.len() - 1], "{tso_max_bytes}: only the end");
+        assert_eq!(seen.iter().map(|seen| seen.len).sum::<usize>(), data.len());
     }
 }
