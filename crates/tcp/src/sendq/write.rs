@@ -89,7 +89,8 @@ impl SendQueue {
     #[inline(never)]
     fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
-        if piece.has(Piece::RECORD) {
+        // A write that found no room says nothing of what was to follow.
+        if piece.has(Piece::RECORD) || data.is_empty() {
             return 0;
         }
         piece.marks &= !Piece::MORE;

@@ -110,3 +110,36 @@ fn no_segment_in_the_middle_of_a_write_is_short() {
         assert_eq!(seen.iter().map(|seen| seen.len).sum::<usize>(), data.len());
     }
 }
+
+/// A write for whose rest there is no room, and which nobody goes on with: an ACK lets its end go.
+#[test]
+fn a_write_given_up_in_the_middle_is_sent_to_its_end() {
+    let unit = crate::StackConfig::WRITE_UNIT_BYTES;
+    let mut t = setup()
+        .tcp(|c| {
+            c.no_delay = true;
+            c.send_buffer_bytes = unit as u32;
+            c.send_buffer_max_bytes = unit as u32;
+        })
+        .established();
+    while t.info().cwnd < unit as u64 + 1000 || t.info().in_flight > 0 || t.info().unsent > 0 {
+        if t.info().cwnd < unit as u64 + 1000 {
+            write_what_goes(&mut t, unit);
+        }
+        t.collect();
+        t.take_seen();
+        let all = t.wire.stack_next;
+        t.send(seg().ack(all));
+    }
+    let at = t.wire.stack_next;
+    assert_eq!(write_what_goes(&mut t, LONG), unit);
+    t.end.stack.flush();
+    t.collect();
+    let seen = t.take_seen();
+    assert!(seen.iter().all(|seen| seen.len == 1000), "the end waits");
+    t.send(seg().ack(at + 1000));
+    t.nothing();
+    t.send(seg().ack(at + (unit / 1000 * 1000) as i64));
+    let seen = t.take_seen();
+    assert_eq!(seen.iter().map(|seen| seen.len).collect::<Vec<_>>(), [unit % 1000]);
+}
