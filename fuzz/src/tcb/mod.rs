@@ -180,10 +180,14 @@ impl Bench {
         }
     }
 
-    fn write(&mut self, len: usize) {
-        let done = usrreq::write(&mut self.tcb, stream(self.written, len), &mut self.cx);
+    /// A part of a write behind which so many bytes follow.
+    fn write(&mut self, len: usize, behind: usize) {
+        let done = usrreq::write(&mut self.tcb, stream(self.written, len), behind, &mut self.cx);
+        if done.is_ok() && behind > 0 {
+            usrreq::more_follows(&mut self.tcb);
+        }
         self.written += done.unwrap_or(0) as u64;
-        self.note(|| format!("write {len}: {done:?}"));
+        self.note(|| format!("write {len}, {behind} behind it: {done:?}"));
     }
 
     fn write_mbuf(&mut self, len: usize) {

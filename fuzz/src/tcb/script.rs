@@ -175,9 +175,9 @@ fn step(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
         0..=79 => likely_segment(bench, u)?,
         80..=111 => sack_segment(bench, u)?,
         112..=119 => any_segment(bench, u)?,
-        120..=143 => {
+        what @ 120..=143 => {
             let len = size(u, 100_000)? as usize;
-            bench.write(len);
+            bench.write(len, if what % 4 == 3 { 5_000 } else { 0 });
         }
         144..=147 => bench.write_mbuf(u.arbitrary::<u16>()?.into()),
         148..=163 => {

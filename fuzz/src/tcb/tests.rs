@@ -39,7 +39,7 @@ fn open() -> Bench {
 #[test]
 fn both_streams_are_compared_and_the_end_leaves_nothing() {
     let mut bench = open();
-    bench.write(10_000);
+    bench.write(10_000, 0);
     bench.visit();
     let seg = segment(&bench, Flags::ACK, 3_000);
     bench.segment(&seg, &Options::default());
@@ -76,7 +76,7 @@ fn a_buffer_that_is_lost_is_noticed() {
 #[should_panic(expected = "the edge falls back")]
 fn a_window_that_is_taken_back_is_noticed() {
     let mut bench = open();
-    bench.write(100);
+    bench.write(100, 0);
     bench.visit();
     bench.laws = {
         let mut laws = Laws::new(&opening(), &Config::default());

@@ -5,10 +5,10 @@
 //! as a write does; bytes made in the buffer itself are summed when it is sent.
 
 use mbuf::Mbuf;
-use tcp::output;
 use tcp::usrreq::{self, CallError};
 use wire::checksum::{Ladder, Sum};
 
+use super::write::is_burst;
 use crate::{Stack, TcpHandle, tx};
 
 /// An empty buffer for one segment or super-segment, to fill and to hand to
@@ -129,9 +129,7 @@ impl Stack {
             return Err((CallError::Closed, m));
         };
         usrreq::write_mbuf(&mut pcb.tcb, m, sum, &mut self.core.cx)?;
-        // As in `tcp_write`: headers are made for a burst's worth, the segments of a run at once.
-        let unit = self.core.write_unit(usrreq::unit_bytes(&pcb.tcb));
-        let may_leave = pcb.tcb.unsent_bytes() >= unit && output::admits_front(&pcb.tcb);
+        let may_leave = is_burst(&pcb.tcb, self.core.write_unit(usrreq::unit_bytes(&pcb.tcb)));
         if !pcb.tcb.dirty {
             self.connections.mark_dirty(handle);
         }

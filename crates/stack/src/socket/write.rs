@@ -1,0 +1,111 @@
+//! Writing to a connection: long data goes down in units, so that one is on the wire while the next
+//! is copied.
+//!
+//! Called by: programs. Buffers that are written without a copy, `loan.rs` queues.
+
+use std::io::IoSlice;
+
+use tcp::usrreq::{self, CallError};
+use tcp::{Tcb, output};
+
+use crate::connections::Pcb;
+use crate::{Stack, TcpHandle, tx};
+
+impl Stack {
+    /// Queue data to send; returns how many bytes were taken, which may be fewer than given. Data
+    /// goes down in units: while one is on the wire the next is copied.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    #[inline]
+    pub fn tcp_write(&mut self, handle: TcpHandle, data: &[u8]) -> Result<usize, CallError> {
+        self.write_piece(handle, data, 0)
+    }
+
+    /// [`Stack::tcp_write`] of parts that lie in several places, as one write: writev(2).
+    ///
+    /// # Errors
+    /// [`CallError`], if nothing was taken.
+    pub fn tcp_write_vectored(
+        &mut self,
+        handle: TcpHandle,
+        parts: &[IoSlice<'_>],
+    ) -> Result<usize, CallError> {
+        let (mut written, mut behind) = (0, parts.iter().map(|part| part.len()).sum::<usize>());
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            behind -= part.len();
+            match self.write_piece(handle, part, behind) {
+                Ok(taken) => {
+                    written += taken;
+                    if taken < part.len() {
+                        break;
+                    }
+                }
+                Err(error) if written == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(written)
+    }
+
+    /// Data behind which so many bytes of the same write follow.
+    #[inline(always)]
+    fn write_piece(
+        &mut self,
+        handle: TcpHandle,
+        data: &[u8],
+        behind: usize,
+    ) -> Result<usize, CallError> {
+        let is_alone = |pcb: &Pcb| usrreq::is_alone(&pcb.tcb, data.len());
+        if behind == 0
+            && self.connections.get(handle).is_some_and(is_alone)
+            && let Some(pcb) = self.connections.get_dirty(handle)
+        {
+            return usrreq::write_alone(&mut pcb.tcb, data, &mut self.core.cx);
+        }
+        self.write_units(handle, data, behind)
+    }
+
+    /// What is more than a segment, or has something waiting before it. No segment in the middle of
+    /// a write is short, with Nagle's algorithm off as well.
+    #[inline(never)]
+    fn write_units(
+        &mut self,
+        handle: TcpHandle,
+        data: &[u8],
+        behind: usize,
+    ) -> Result<usize, CallError> {
+        let (mut written, whole) = (0, data.len() + behind);
+        let units = self.core.cx.switches.on(base::Switch::WriteUnits);
+        loop {
+            let Some(pcb) = self.connections.get_dirty(handle) else {
+                return Err(CallError::Closed);
+            };
+            let unit = self.core.write_unit(usrreq::unit_bytes(&pcb.tcb));
+            let rest = &data[written..];
+            let chunk = if units { &rest[..rest.len().min(unit)] } else { rest };
+            let behind = whole - written - chunk.len();
+            match usrreq::write(&mut pcb.tcb, chunk, behind, &mut self.core.cx) {
+                Ok(n) => written += n,
+                Err(CallError::WouldBlock) if written > 0 => return Ok(written),
+                Err(error) => return Err(error),
+            }
+            if is_burst(&pcb.tcb, unit) {
+                if written < whole {
+                    usrreq::more_follows(&mut pcb.tcb);
+                }
+                tx::output(self);
+            }
+            if written == data.len() || !units {
+                return Ok(written);
+            }
+        }
+    }
+}
+
+/// Is what waits worth headers now: a unit at least, which a window admits? The rest is for the
+/// next poll to look at.
+#[inline(always)]
+pub(super) fn is_burst(tcb: &Tcb, unit: usize) -> bool {
+    tcb.unsent_bytes() >= unit && output::admits_front(tcb)
+}
