@@ -96,12 +96,16 @@ fn signals() {
     let script = "trap 'echo int' INT; trap 'echo quit' QUIT; \
                   echo ready; while :; do read a && echo got-$a; done";
     let _daemon = daemon(&[], &["sh", "-c", script]);
+    // The shell looks for signals, then reads: one in between waits for a line.
+    let reads_again = || std::thread::sleep(std::time::Duration::from_millis(200));
     for options in [&[][..], &["--no-linemode"]] {
         let mut user = client(options);
         user.shows("ready", TIMEOUT);
+        reads_again();
         user.types(b"dropped\x03");
         user.shows("int\r\n", TIMEOUT);
         user.forgets();
+        reads_again();
         user.types(b"\x1c");
         user.shows("quit\r\n", TIMEOUT);
         user.types(b"a\r");
@@ -109,6 +113,7 @@ fn signals() {
         assert!(!user.shown().contains("got-dropped"));
         // A command of the tool.
         user.forgets();
+        reads_again();
         user.types(b"\x1dsend ip\r");
         user.shows("int\r\n", TIMEOUT);
     }
