@@ -3,7 +3,7 @@
 //! Called by: programs with a terminal, which is raw: the client edits lines itself where LINEMODE
 //! says so (RFC 1184), because the server may change the mode in the middle of one.
 //!
-//! A program stops feeding at `OUT_BYTES`. Counters: [`Counts`].
+//! A program stops typing at `OUT_BYTES` and reading at `ANSWER_BYTES`. Counters: [`Counts`].
 
 use crate::code::{
     BINARY, DM, DO, DONT, ECHO, IAC, LFLOW, LINEMODE, LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS,
@@ -206,8 +206,9 @@ impl Client {
         self.engine.urgent();
     }
 
-    /// Bytes from the connection.
+    /// Bytes from the connection, which is read only while [`Out::has_room_for_answers`].
     pub fn receive(&mut self, mut bytes: &[u8]) {
+        let before = self.engine.out.len();
         while let Some(item) = self.engine.parser.next(&mut bytes) {
             match item {
                 Item::Data(data) => self.data(data),
@@ -224,6 +225,7 @@ impl Client {
                 Item::Malformed => self.engine.counts.dropped += 1,
             }
         }
+        self.engine.out.answered(before);
     }
 
     fn data(&mut self, data: &[u8]) {

@@ -13,6 +13,10 @@ pub const LINE_BYTES: usize = 4_095;
 /// Bytes to be sent above which a program should read no more, from the connection, the keyboard
 /// or the terminal.
 pub const OUT_BYTES: usize = 64 << 10;
+/// Bytes of answers to the other end that wait to be sent, above which a program reads nothing of
+/// the connection. What the user typed and what the program wrote do not count: two ends that both
+/// send more than is read would wait for each other for ever.
+pub const ANSWER_BYTES: usize = 16 << 10;
 /// Bytes that an end drops while it waits for a data mark, or for the answer to a timing mark.
 pub const FLUSHED_BYTES: usize = 1 << 20;
 /// Bytes of a terminal's type or of a variable's name or value that are kept.

@@ -1,8 +1,10 @@
 //! What an end has to send: bytes, and where in them the TCP urgent pointer goes.
 //!
-//! Called by: both ends write; programs send.
+//! Called by: both ends write; programs send. Limit: `ANSWER_BYTES`, for programs to heed: a peer
+//! that asks and does not read what it asked for is not read either.
 
 use crate::code::{DM, IAC};
+use crate::limits::ANSWER_BYTES;
 
 /// Bytes that wait to be sent.
 #[derive(Debug, Default)]
@@ -10,6 +12,10 @@ pub struct Out {
     bytes: Vec<u8>,
     /// Length up to and with the last data mark that is urgent; 0 for none.
     urgent: usize,
+    /// Bytes of answers since all answers were sent.
+    answers: usize,
+    /// Length up to and with the last answer; 0 for none.
+    answers_end: usize,
 }
 
 impl Out {
@@ -31,10 +37,27 @@ impl Out {
         self.bytes.is_empty()
     }
 
+    /// May more be received? Each thing that is received may have an answer.
+    pub fn has_room_for_answers(&self) -> bool {
+        self.answers < ANSWER_BYTES
+    }
+
+    /// What stands behind the first `before` bytes answers what came.
+    pub(crate) fn answered(&mut self, before: usize) {
+        if self.bytes.len() > before {
+            self.answers += self.bytes.len() - before;
+            self.answers_end = self.bytes.len();
+        }
+    }
+
     /// The first `count` bytes of what [`Out::next`] returned were sent.
     pub fn sent(&mut self, count: usize) {
         self.bytes.drain(..count.min(self.bytes.len()));
         self.urgent = self.urgent.saturating_sub(count);
+        self.answers_end = self.answers_end.saturating_sub(count);
+        if self.answers_end == 0 {
+            self.answers = 0;
+        }
     }
 
     /// As they are.

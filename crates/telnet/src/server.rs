@@ -5,7 +5,7 @@
 //! mode at a time is on its way, so that a terminal that changes often sends no more than the
 //! client acknowledges.
 //!
-//! Limits: `OUT_BYTES` is for the program to watch. Counters: [`Counts`].
+//! Limits: `OUT_BYTES` and `ANSWER_BYTES` are for the program to watch. Counters: [`Counts`].
 
 use crate::code::{
     ABORT, AO, AYT, BINARY, BRK, DM, DO, EC, ECHO, EL, EOF, IAC, IP, LFLOW, LINEMODE,
@@ -243,8 +243,9 @@ impl Server {
         self.engine.urgent();
     }
 
-    /// Bytes from the connection.
+    /// Bytes from the connection, which is read only while [`Out::has_room_for_answers`].
     pub fn receive(&mut self, mut bytes: &[u8]) {
+        let before = self.engine.out.len();
         while let Some(item) = self.engine.parser.next(&mut bytes) {
             match item {
                 Item::Data(data) => self.data(data),
@@ -264,6 +265,7 @@ impl Server {
             }
         }
         self.pump();
+        self.engine.out.answered(before);
     }
 
     fn data(&mut self, data: &[u8]) {

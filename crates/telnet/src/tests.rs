@@ -2,6 +2,7 @@
 
 mod asked;
 mod editing;
+mod flood;
 mod forwarding;
 mod joined;
 mod pieces;

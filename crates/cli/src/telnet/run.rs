@@ -1,7 +1,7 @@
 //! The loop of `telnet`: what comes is shown, what is typed is sent, the window is watched.
 //!
-//! Called by: `telnet.rs`. Limit: `OUT_BYTES` wait for the connection and for the screen; above
-//! that the other side is not read.
+//! Called by: `telnet.rs`. Limits: `OUT_BYTES` wait for the connection and for the screen, and
+//! `ANSWER_BYTES` of answers for the server; above that the other side is not read.
 
 use std::io::{Read as _, stdin, stdout};
 use std::os::fd::AsFd;
@@ -157,6 +157,7 @@ impl Talk<'_> {
     fn wait(&mut self) -> Result<Ready> {
         let now = self.network.now();
         let has_room = self.client.out().len() < OUT_BYTES;
+        let [may_read, may_read_urgent] = [false, true].map(|urgent| self.may_read(urgent));
         let opens_at = self.keyboard.opens_at(&self.client);
         let reads = !self.keyboard.is_over && has_room && opens_at <= now;
         let is_waiting = !self.keyboard.is_over && has_room && !reads;
@@ -173,30 +174,35 @@ impl Talk<'_> {
         let keyboard = at(reads, input.as_fd(), PollFlags::IN);
         let screen = at(self.screen.len() > 0, screen.as_fd(), PollFlags::OUT);
         if let (Some(fd), false) = (self.connection.descriptor(), self.is_closed) {
-            let comes = flags(self.has_room_to_show(), PollFlags::IN);
+            let comes = flags(may_read, PollFlags::IN) | flags(may_read_urgent, PollFlags::PRI);
             let leaves = flags(!self.client.out().is_empty(), PollFlags::OUT);
             // A descriptor without flags would still report that the other end is gone.
-            let asked = comes | leaves;
-            at(!asked.is_empty(), fd, asked | PollFlags::PRI);
+            at(!(comes | leaves).is_empty(), fd, comes | leaves);
         }
         let found = self.network.wait(until, &asked)?;
         let is = |at: Option<usize>| at.is_some_and(|at| !found[at].is_empty());
         Ok(Ready { keyboard: is(keyboard), screen: is(screen), window: !found[1].is_empty() })
     }
 
-    fn has_room_to_show(&self) -> bool {
-        self.screen.len() + self.client.display_bytes() < OUT_BYTES
+    /// Has what the connection brings a place to wait, on the screen and as an answer? A Synch is
+    /// looked for even if the user has stopped output: its data is dropped, but not what is behind
+    /// it in the same read.
+    fn may_read(&mut self, is_urgent: bool) -> bool {
+        let most = if is_urgent { 2 * OUT_BYTES } else { OUT_BYTES };
+        self.screen.len() + self.client.display_bytes() < most
+            && self.client.out().has_room_for_answers()
     }
 
     /// Read the connection.
     fn receive(&mut self) -> Result<()> {
         let mut room = [0; READ_BYTES];
         while !self.is_closed {
-            // A Synch is looked for even if the user has stopped output: its data is dropped.
-            if self.network.is_urgent(&self.connection) {
-                self.client.urgent();
-            } else if !self.has_room_to_show() {
+            let is_urgent = self.network.is_urgent(&self.connection);
+            if !self.may_read(is_urgent) {
                 return Ok(());
+            }
+            if is_urgent {
+                self.client.urgent();
             }
             match self.network.read(&mut self.connection, &mut room) {
                 Ok(0) => self.is_closed = true,

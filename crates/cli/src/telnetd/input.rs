@@ -1,6 +1,7 @@
 //! What the user sent and the program's terminal has not taken yet.
 //!
-//! Called by: `session.rs`. Limit: [`INPUT_BYTES`], above which the connection is not read.
+//! Called by: `session.rs`. Limits: [`INPUT_BYTES`] and [`PARTS`], above which the connection is not
+//! read; twice as much for commands of a Synch.
 //!
 //! Where lines are edited elsewhere (EXTPROC), the kernel takes a character for an end of file only
 //! if it is alone in the terminal. So it is written when all before it was read, and what is behind
@@ -17,6 +18,8 @@ use super::pty::Pty;
 
 /// Bytes that wait for the program.
 pub(super) const INPUT_BYTES: usize = 64 << 10;
+/// Parts that wait for the program: each end of a file begins one.
+const PARTS: usize = 1_024;
 /// Less than the 4,095 bytes that a terminal of Linux holds.
 const UNREAD_BYTES: usize = 4_000;
 /// How often it is looked whether the program has read what is before or behind an end of file.
@@ -60,7 +63,13 @@ impl Default for Input {
 impl Input {
     /// May more come?
     pub(super) fn has_room(&self) -> bool {
-        self.bytes < INPUT_BYTES
+        self.bytes < INPUT_BYTES && self.parts.len() < PARTS
+    }
+
+    /// May a Synch be read? Its data is dropped, but commands in it are characters of the program
+    /// that may have to wait.
+    pub(super) fn has_room_for_commands(&self) -> bool {
+        self.bytes < 2 * INPUT_BYTES && self.parts.len() < 2 * PARTS
     }
 
     pub(super) fn push(&mut self, data: Vec<u8>) {

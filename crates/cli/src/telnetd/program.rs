@@ -21,6 +21,10 @@ const TERMINAL: &str = "dumb";
 /// Characters of a terminal's type that are passed on.
 const TERMINAL_BYTES: usize = 64;
 
+/// Variables of ours that a program needs and that tell a stranger nothing: the environment of who
+/// started the daemon may hold keys and paths.
+const KEPT: [&str; 7] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG"];
+
 /// Check that the program is there.
 ///
 /// # Errors
@@ -51,21 +55,28 @@ impl About {
     /// The terminal's type; RFC 1091 has it in capitals, terminfo in small letters.
     pub(super) fn set_terminal(&mut self, name: &str) {
         let name = name.to_ascii_lowercase();
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-+._".contains(&b);
-        let is_good = !name.is_empty() && name.len() <= TERMINAL_BYTES;
-        self.terminal = (is_good && name.bytes().all(is_plain)).then_some(name);
+        let is_good = name.len() <= TERMINAL_BYTES && is_plain(&name, b"-+._");
+        self.terminal = is_good.then_some(name);
     }
 
     /// Variables: those of the language alone, with values that name no file.
     pub(super) fn set_variables(&mut self, all: Vec<(String, String)>) {
-        let is_language = |name: &str| name == "LANG" || name.starts_with("LC_");
-        let is_plain =
-            |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.@:+-".contains(&b));
-        let is_taken = |(name, value): &(String, String)| {
-            is_language(name) && is_plain(name) && is_plain(value)
+        let is_category = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
         };
+        let is_language =
+            |name: &str| name == "LANG" || name.strip_prefix("LC_").is_some_and(is_category);
+        let is_taken =
+            |(name, value): &(String, String)| is_language(name) && is_plain(value, b"_.@:+-");
         self.variables = all.into_iter().filter(is_taken).collect();
     }
+}
+
+/// Letters, digits and `marks`, and no mark first: a program may take a value that begins with `-`
+/// for an option, or one that begins with `.` or `:` for a file.
+fn is_plain(text: &str, marks: &[u8]) -> bool {
+    let is_first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    is_first && text.bytes().all(|b| b.is_ascii_alphanumeric() || marks.contains(&b))
 }
 
 /// A program that runs.
@@ -84,6 +95,8 @@ impl Program {
         // Ourselves, also after the file was replaced.
         let mut command = Command::new("/proc/self/exe");
         command.args(["telnetd", "--on-terminal", "--"]).args(program);
+        command.env_clear();
+        command.envs(KEPT.iter().filter_map(|&name| Some((name, std::env::var_os(name)?))));
         command.env("TERM", about.terminal.as_deref().unwrap_or(TERMINAL));
         command.envs(about.variables.iter().map(|(name, value)| (name, value)));
         let end = || slave.try_clone().map(Stdio::from);
@@ -129,8 +142,10 @@ mod tests {
         let mut about = About::default();
         about.set_terminal("XTERM-256COLOR");
         assert_eq!(about.terminal.as_deref(), Some("xterm-256color"));
-        about.set_terminal("../../etc/x");
-        assert_eq!(about.terminal, None);
+        for name in ["../../etc/x", "-f", "", ".x", "x\n", &"x".repeat(65)] {
+            about.set_terminal(name);
+            assert_eq!(about.terminal, None, "{name:?}");
+        }
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         about.set_variables(vec![
             pair("LANG", "de_DE.UTF-8"),
@@ -138,6 +153,9 @@ mod tests {
             pair("LD_PRELOAD", "x.so"),
             pair("USER", "-f root"),
             pair("LC_A=B", "x"),
+            pair("LC_", "x"),
+            pair("LC_TIME", "-f"),
+            pair("LC_TIME", ""),
         ]);
         assert_eq!(about.variables, [pair("LANG", "de_DE.UTF-8")]);
     }

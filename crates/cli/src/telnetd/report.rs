@@ -12,6 +12,8 @@ pub(super) struct Tally {
     pub(super) sessions: u64,
     /// Connections that were closed at once.
     pub(super) refused: u64,
+    /// Sessions that ended because their clients said or read nothing.
+    pub(super) late: u64,
     /// What the ends of all sessions counted.
     pub(super) counts: Counts,
 }
@@ -34,7 +36,8 @@ pub(super) fn begin(args: &Args) -> String {
 pub(super) fn end(tally: &Tally) -> String {
     let mut text = format!("{} sessions", tally.sessions);
     for (count, what) in [
-        (tally.refused, "connections over the limit of --most or without a terminal"),
+        (tally.refused, "connections over the limits, or without a terminal"),
+        (tally.late, "ended because the client said or read nothing for too long"),
         (tally.counts.refused, "options refused"),
         (tally.counts.dropped, "sub-negotiations dropped"),
         (tally.counts.flushed, "bytes flushed"),

@@ -1,18 +1,19 @@
 //! The loop of `telnetd`: one thread for all sessions, poll(2) over connections and terminals.
 //!
-//! Called by: `telnetd.rs`. Limit: `--most` sessions, programs that outlive their connection
-//! included.
+//! Called by: `telnetd.rs`. Limits: `--most` sessions, `--per-address` of them of one address,
+//! programs that outlive their connection included.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 
 use anyhow::Result;
 use rustix::event::PollFlags;
-use wirespeed::Instant;
+use wirespeed::{Duration, Instant};
 
 use super::args::Args;
 use super::program::Program;
 use super::report::Tally;
-use super::session::{Cx, Session};
+use super::session::{Cx, Session, owner};
 use crate::clock::Interrupt;
 use crate::network::{Listener, Network};
 
@@ -26,9 +27,11 @@ pub(super) struct Daemon {
     listener: Listener,
     program: Vec<OsString>,
     most: usize,
+    per_address: usize,
+    patience: Duration,
     sessions: Vec<Session>,
     /// Their connections have ended, they have not.
-    outliving: Vec<Program>,
+    outliving: Vec<(Program, IpAddr)>,
 }
 
 impl Daemon {
@@ -43,6 +46,8 @@ impl Daemon {
             listener,
             program: args.program.clone(),
             most: args.most as usize,
+            per_address: args.per_address as usize,
+            patience: Duration::from_secs(u64::from(args.patience)),
             sessions: Vec::new(),
             outliving: Vec::new(),
         }))
@@ -74,14 +79,14 @@ impl Daemon {
 
     fn accept(&mut self) {
         for _ in 0..TURN {
-            let Some((connection, _)) = self.network.accept(&self.listener) else { return };
-            let used = self.sessions.len() + self.outliving.len();
-            if used >= self.most {
+            let Some((connection, peer)) = self.network.accept(&self.listener) else { return };
+            let owner = owner(peer.ip());
+            if !self.has_room(owner) {
                 self.tally.refused += 1;
                 self.network.close(connection);
                 continue;
             }
-            match Session::new(connection, self.network.now()) {
+            match Session::new(connection, owner, self.patience, self.network.now()) {
                 Ok(session) => {
                     self.tally.sessions += 1;
                     self.sessions.push(session);
@@ -92,6 +97,14 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    /// May this address have one more session?
+    fn has_room(&self, owner: IpAddr) -> bool {
+        let outliving = self.outliving.iter().map(|&(_, owner)| owner);
+        let all = self.sessions.iter().map(Session::owner).chain(outliving);
+        let used = self.sessions.len() + self.outliving.len();
+        used < self.most && all.filter(|&of| of == owner).count() < self.per_address
     }
 
     /// Serve the sessions that are ready; all that are beyond the list are new.
@@ -110,14 +123,16 @@ impl Daemon {
     fn clear_away(&mut self) {
         let over: Vec<Session> = self.sessions.extract_if(.., |s| s.is_over()).collect();
         over.into_iter().for_each(|session| self.end(session));
-        self.outliving.retain_mut(|program| !program.has_ended());
+        self.outliving.retain_mut(|(program, _)| !program.has_ended());
     }
 
     fn end(&mut self, session: Session) {
+        self.tally.late += u64::from(session.is_late());
+        let owner = session.owner();
         let (connection, counts, program) = session.end();
         self.tally.add(counts);
         self.network.close(connection);
-        self.outliving.extend(program);
+        self.outliving.extend(program.map(|program| (program, owner)));
     }
 
     /// Sleep; which of the sessions are ready afterwards.
@@ -127,7 +142,9 @@ impl Daemon {
         let until = if is_busy { Instant::ZERO } else { until };
         let mut asked = vec![interrupt.descriptor()];
         asked.extend(self.listener.descriptor().map(|fd| (fd, PollFlags::IN)));
-        asked.extend(self.outliving.iter().map(|program| (program.descriptor(), PollFlags::IN)));
+        asked.extend(
+            self.outliving.iter().map(|(program, _)| (program.descriptor(), PollFlags::IN)),
+        );
         let (mut owners, before) = (Vec::new(), asked.len());
         for (n, session) in self.sessions.iter_mut().enumerate() {
             let own = session.descriptors();

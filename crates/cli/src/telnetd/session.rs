@@ -3,11 +3,13 @@
 //! Called by: `run.rs`. What the user sends goes to the terminal, what the program writes to the
 //! user, and each change of the terminal to the client, so that its lines are edited there.
 //!
-//! Limits: `INPUT_BYTES` for the program and `OUT_BYTES` for the connection wait; above that the
-//! other side is not read.
+//! Limits: `INPUT_BYTES` for the program, `OUT_BYTES` for the connection and `ANSWER_BYTES` of
+//! answers to the client wait; above that the other side is not read. A client that says nothing
+//! for `--patience`, or reads nothing for so long of a program that has ended, loses its session.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::PollFlags;
@@ -40,9 +42,27 @@ pub(super) struct Session {
     input: Input,
     program: Option<Program>,
     begins_by: Instant,
+    /// Who has it, as [`owner`] says.
+    owner: IpAddr,
+    /// How long the client may be silent where its silence keeps the session.
+    patience: Duration,
+    /// The client has to have said something by then: a TELNET client answers what it is asked.
+    speaks_by: Instant,
+    /// The client has to have read all by then.
+    ends_by: Instant,
     /// The program has ended, or all have closed its terminal: what it wrote is still sent.
     is_ending: bool,
     is_over: bool,
+    is_late: bool,
+}
+
+/// Who has a session, as the limit for each address counts them: an IPv6 host has 64 bits to draw
+/// its addresses from.
+pub(super) fn owner(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
 }
 
 /// What a session needs from outside.
@@ -57,7 +77,12 @@ impl Session {
     ///
     /// # Errors
     /// The connection, if the system has no terminal left.
-    pub(super) fn new(connection: Connection, now: Instant) -> Result<Session, Connection> {
+    pub(super) fn new(
+        connection: Connection,
+        owner: IpAddr,
+        patience: Duration,
+        now: Instant,
+    ) -> Result<Session, Connection> {
         let opened = || -> io::Result<(Pty, Setting)> {
             let pty = Pty::open()?;
             let setting = Setting::of(&pty.termios()?);
@@ -73,8 +98,13 @@ impl Session {
             input: Input::default(),
             program: None,
             begins_by: now + SETTLE,
+            owner,
+            patience,
+            speaks_by: now + patience,
+            ends_by: Instant::NEVER,
             is_ending: false,
             is_over: false,
+            is_late: false,
         };
         session.tell();
         Ok(session)
@@ -90,22 +120,32 @@ impl Session {
         self.is_over
     }
 
+    /// Was it the client's silence that ended it?
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// Who has it.
+    pub(super) fn owner(&self) -> IpAddr {
+        self.owner
+    }
+
     /// When it has something to do by itself.
     pub(super) fn deadline(&self) -> Instant {
         let begins = if self.program.is_none() { self.begins_by } else { Instant::NEVER };
-        begins.min(self.input.look_at)
+        begins.min(self.input.look_at).min(self.speaks_by).min(self.ends_by)
     }
 
     /// For poll(2).
     pub(super) fn descriptors(&mut self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut all = Vec::with_capacity(3);
-        let reads = self.input.has_room();
+        let [reads, reads_urgent] = [false, true].map(|is_urgent| self.may_read(is_urgent));
         let (writes, has_room) =
             (!self.server.out().is_empty(), self.server.out().len() < OUT_BYTES);
         let flags = |on: bool, flag: PollFlags| if on { flag } else { PollFlags::empty() };
         if let Some(connection) = self.connection.descriptor() {
-            let asked = flags(reads, PollFlags::IN) | flags(writes, PollFlags::OUT);
-            all.push((connection, asked | PollFlags::PRI));
+            let comes = flags(reads, PollFlags::IN) | flags(reads_urgent, PollFlags::PRI);
+            all.push((connection, comes | flags(writes, PollFlags::OUT)));
         }
         let pty = flags(has_room && !self.is_ending, PollFlags::IN)
             | flags(self.input.is_blocked, PollFlags::OUT);
@@ -130,24 +170,45 @@ impl Session {
         is_busy |= self.show();
         self.send(cx.network);
         self.is_over |= self.is_ending && self.server.out().is_empty();
+        self.watch(cx.now);
         is_busy && !self.is_over
+    }
+
+    /// End what waits for its client for too long.
+    fn watch(&mut self, now: Instant) {
+        if self.is_ending && self.ends_by == Instant::NEVER {
+            self.ends_by = now + self.patience;
+        }
+        self.is_late = !self.is_over && (now >= self.speaks_by || now >= self.ends_by);
+        self.is_over |= self.is_late;
+    }
+
+    /// Has what the connection brings a place to wait, for the program and as an answer? A Synch
+    /// is looked for even if the program reads nothing: its data is dropped.
+    fn may_read(&mut self, is_urgent: bool) -> bool {
+        let has_room = match is_urgent {
+            true => self.input.has_room_for_commands(),
+            false => self.input.has_room(),
+        };
+        has_room && self.server.out().has_room_for_answers()
     }
 
     /// Read the connection.
     fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut room = [0; READ_BYTES];
         for _ in 0..TURN {
-            // A Synch is looked for even if the program reads nothing: its data is dropped.
             let is_urgent = cx.network.is_urgent(&self.connection);
-            if is_urgent {
-                self.server.urgent();
-            } else if !self.input.has_room() {
+            if !self.may_read(is_urgent) {
                 self.is_over |= cx.network.is_gone(&self.connection);
                 return false;
+            }
+            if is_urgent {
+                self.server.urgent();
             }
             match cx.network.read(&mut self.connection, &mut room) {
                 Ok(0) => self.is_over = true,
                 Ok(len) => {
+                    self.speaks_by = Instant::NEVER;
                     self.server.receive(&room[..len]);
                     self.events();
                     continue;

@@ -1,13 +1,14 @@
 //! How sessions end, and what they may take.
 
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use testbed::{Case, until};
 
-use crate::fixture::{TIMEOUT, client, connected, daemon, file, wirespeed};
+use crate::fixture::{TIMEOUT, client, connected, daemon, daemon_by, file, started, wirespeed};
 use crate::terminal::Terminal;
 
 pub(crate) const CASES: &[Case] = &[
@@ -16,6 +17,11 @@ pub(crate) const CASES: &[Case] = &[
     ("there_are_so_many_sessions_and_no_more", &[], most),
     ("a_client_that_reads_nothing_is_not_written_to_without_end", &[], back_pressure),
     ("a_program_that_reads_nothing_is_not_sent_to_without_end", &[], unread),
+    ("a_client_that_asks_and_does_not_read_is_not_answered_without_end", &[], asks_only),
+    ("a_server_that_asks_and_does_not_read_is_not_answered_without_end", &[], server_asks_only),
+    ("a_client_that_says_nothing_loses_its_session", &[], silent),
+    ("an_address_has_so_many_sessions_and_no_more", &[], per_address),
+    ("a_program_sees_nothing_of_the_daemons_environment", &[], environment),
     ("the_users_terminal_is_as_it_was", &[], restored),
     ("a_terminal_that_dies_ends_client_and_program", &[], dies),
     ("a_program_that_leaves_its_terminal_ends_the_session", &[], left),
@@ -76,7 +82,7 @@ fn most() {
     let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
     assert!(until(TIMEOUT, again), "no session is free");
     let (_, text, _) = running.end_by(Signal::INT);
-    assert!(text.contains("over the limit"), "{text}");
+    assert!(text.contains("connections over the limits"), "{text}");
 }
 
 /// Kilobytes of a process.
@@ -113,6 +119,91 @@ fn unread() {
     drop(stream);
     let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
     assert!(until(TIMEOUT, again), "the session did not end");
+}
+
+/// Send this for as long as it is taken, at most some seconds, and read nothing.
+fn asks(stream: &mut TcpStream, unit: &[u8]) {
+    stream.set_nonblocking(true).expect("it is ours");
+    let all = unit.repeat((64 << 10) / unit.len());
+    let (begun, mut at) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(4) {
+        match stream.write(&all[at..]) {
+            Ok(len) => at = (at + len) % all.len(),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+const TIMING_MARK: &[u8] = &[255, 253, 6];
+const ARE_YOU_THERE: &[u8] = &[255, 246];
+const UNKNOWN: &[u8] = &[255, 253, 99];
+
+fn asks_only() {
+    let running = daemon(&[], &["sleep", "1000"]);
+    let before = resident_kb(running.0.id());
+    for unit in [TIMING_MARK, ARE_YOU_THERE, UNKNOWN] {
+        let mut stream = connected();
+        asks(&mut stream, unit);
+        let after = resident_kb(running.0.id());
+        assert!(after < before + 4_096, "{unit:?}: {before} kB, then {after}");
+        // The session ends with the connection, though it was not read to its end.
+        drop(stream);
+    }
+    assert_eq!(running.end_by(Signal::INT).0, 0);
+}
+
+fn server_asks_only() {
+    assert!(testbed::ip("link set lo up"));
+    let listener = TcpListener::bind(("127.0.0.1", 2323)).expect("the port is free");
+    let mut command = wirespeed();
+    command.args(["telnet", "127.0.0.1", "2323"]).stdin(Stdio::piped());
+    let running = started(&mut command);
+    let (mut stream, _) = listener.accept().expect("it connects");
+    asks(&mut stream, ARE_YOU_THERE);
+    let before = resident_kb(running.0.id());
+    asks(&mut stream, UNKNOWN);
+    let after = resident_kb(running.0.id());
+    assert!(after < before + 4_096, "{before} kB, then {after}");
+}
+
+fn silent() {
+    let running = daemon(&["--most", "1", "--patience", "1"], &["cat"]);
+    let mut quiet = connected();
+    let mut room = Vec::new();
+    quiet.read_to_end(&mut room).expect("options, and then the end");
+    // One that says something, whatever it is, stays.
+    let mut stream = connected();
+    stream.write_all(b"x\r\n").expect("it is taken");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(connected().read(&mut [0; 16]).expect("closed"), 0, "the session is in use");
+    let (_, text, _) = running.end_by(Signal::INT);
+    assert!(text.contains("1 ended because the client said or read nothing"), "{text}");
+}
+
+fn per_address() {
+    let running = daemon(&["--per-address", "2"], &["cat"]);
+    let mut held = [connected(), connected()];
+    for stream in &mut held {
+        assert!(stream.read(&mut [0; 16]).expect("options") > 0);
+    }
+    assert_eq!(connected().read(&mut [0; 16]).expect("closed"), 0);
+    drop(held);
+    let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
+    assert!(until(TIMEOUT, again), "no session is free");
+    assert_eq!(running.end_by(Signal::INT).0, 0);
+}
+
+fn environment() {
+    let mut command = wirespeed();
+    command.env("API_KEY", "secret").env("LD_LIBRARY_PATH", "/x").env("TZ", "UTC");
+    let _daemon = daemon_by(command, &[], &["env"]);
+    let (code, text) = piped(b"", &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("TERM=xterm\r\n") && text.contains("TZ=UTC\r\n"), "{text}");
+    assert!(text.contains("PATH=/"), "{text}");
+    for name in ["API_KEY", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "CARGO"] {
+        assert!(!text.contains(name), "{name} in {text}");
+    }
 }
 
 fn restored() {

@@ -21,8 +21,12 @@ pub(crate) fn wirespeed() -> Command {
 
 /// A daemon on loopback that gives this program.
 pub(crate) fn daemon(options: &[&str], program: &[&str]) -> Running {
+    daemon_by(wirespeed(), options, program)
+}
+
+/// The same of a command that has its environment already.
+pub(crate) fn daemon_by(mut command: Command, options: &[&str], program: &[&str]) -> Running {
     assert!(ip("link set lo up"));
-    let mut command = wirespeed();
     command.arg("telnetd").args(options).arg("--").args(program);
     let running = started(&mut command);
     let sockets = || std::fs::read_to_string("/proc/thread-self/net/tcp").expect("it is there");

@@ -68,6 +68,8 @@ fn both() {
                   echo char-$c; stty icanon echo; echo cooked; read b; echo got-$b";
     let _daemon = daemon(&[], &["sh", "-c", script]);
     let mut user = client(&[]);
+    // What is typed before the ends have agreed is sent as it is.
+    edits_lines(&mut user);
     user.types(b"xx\x7f1\r");
     user.shows("got-x1", TIMEOUT);
     user.shows("raw\r\n", TIMEOUT);
