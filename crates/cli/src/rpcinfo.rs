@@ -4,6 +4,7 @@
 //! Called by: `lib.rs`. RFC 1833, RFC 5531.
 
 mod args;
+mod names;
 mod report;
 mod run;
 

@@ -47,7 +47,7 @@ impl Rig {
             let mut server = Server::new(KeyedHash::new(1, 2));
             server.add(Service(export.clone()));
             server.add(Mount(export.clone()));
-            server.add(OnePort(2_049));
+            server.add(OnePort { port: 2_049, has_udp: false });
             server
         });
         Rig { dir, servers }

@@ -50,7 +50,8 @@ pub const DUPLICATES_MAX: usize = 1_024;
 pub const DUPLICATE_BYTES: usize = 4 << 20;
 /// How long a reply is kept for a repeated call: longer than clients repeat it.
 pub const DUPLICATE_AGE: Duration = Duration::from_secs(120);
-/// Bytes of replies that a connection to a server may owe; then no more calls are read.
+/// Bytes of replies that a connection to a server may owe, or four records if these are less; then
+/// no more calls are read.
 pub const REPLY_BYTES: usize = 4 << 20;
 /// How long a record may take to arrive at a server, from its first byte on.
 pub const HALF_RECORD: Duration = Duration::from_secs(30);
@@ -71,5 +72,9 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Mappings that a port mapper holds, of all transports.
 pub const MAPPINGS_MAX: usize = 4_096;
+/// Programs, versions and transports whose look-ups a port mapper counts.
+pub const LOOKUPS_MAX: usize = 256;
+/// Bytes of the path of a socket of this machine (unix(7)).
+pub const PATH_MAX: usize = 107;
 /// Bytes of a string in a message of the port mapper: network id, address, owner.
 pub const STRING_MAX: usize = 128;

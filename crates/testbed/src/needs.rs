@@ -29,6 +29,8 @@ impl Need {
     pub const PING: Need = Need::Program("ping", "iputils-ping");
     /// radvd, which advertises IPv6 prefixes.
     pub const RADVD: Need = Need::Program("radvd", "radvd");
+    /// rpcinfo of TI-RPC.
+    pub const RPCINFO: Need = Need::Program("rpcinfo", "rpcbind");
     /// setpriv, which runs a program with fewer privileges.
     pub const SETPRIV: Need = Need::Program("setpriv", "util-linux");
     /// socat.

@@ -37,7 +37,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;
     let port = args.listen.map_or(PORT, |at| at.port());
     let calls = args.calls as usize;
-    let servers = Servers::blocking(calls, || server(&export, secret, port));
+    let one_port = OnePort { port, has_udp: args.udp };
+    let servers = Servers::blocking(calls, || server(&export, secret, one_port));
     let limits =
         Limits { connections: args.most as usize, record_max: RECORD_BYTES, ..Limits::default() };
     let udp = args.udp.then_some((DATAGRAM_CALLS, secret));
@@ -96,11 +97,11 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
 }
 
 /// What each server offers.
-fn server(export: &Arc<Export>, secret: KeyedHash, port: u16) -> Server {
+fn server(export: &Arc<Export>, secret: KeyedHash, one_port: OnePort) -> Server {
     let mut server = Server::new(secret);
     server.add(Nfs(export.clone()));
     server.add(Mount(export.clone()));
-    server.add(OnePort(port));
+    server.add(one_port);
     server
 }
 

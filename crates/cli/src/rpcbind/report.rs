@@ -8,9 +8,11 @@ use rpc::portmap::PORT;
 use rpc::server::Server;
 
 /// The first line.
-pub(super) fn begin(addresses: &[IpAddr]) -> String {
+pub(super) fn begin(addresses: &[IpAddr], socket: Option<&str>) -> String {
     let shown: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-    format!("port mapper at {}, port {PORT}, UDP and TCP; Ctrl-C ends it\n", shown.join(", "))
+    let socket = socket.map(|path| format!(", and {path}")).unwrap_or_default();
+    let shown = shown.join(", ");
+    format!("port mapper at {shown}, port {PORT}, UDP and TCP{socket}; Ctrl-C ends it\n")
 }
 
 /// The last line.

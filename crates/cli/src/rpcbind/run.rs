@@ -3,8 +3,7 @@
 //! Called by: `rpcbind.rs`. Limits: `--most` connections, records of 64 KB; a connection that
 //! is idle or sends half a record for too long is closed.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result};
@@ -14,9 +13,13 @@ use rpc::server::{Server, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, listen, recv, send,
+    socket_with,
+};
 
 use super::args::Args;
+use super::local::{self, Local};
 use crate::clock::{Interrupt, since_1970};
 use crate::rpcinfo::clock;
 
@@ -28,7 +31,7 @@ const TURN: usize = 64;
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 struct Connection {
-    stream: TcpStream,
+    stream: OwnedFd,
     session: Session,
     is_over: bool,
 }
@@ -37,6 +40,7 @@ pub(super) struct Mapper {
     pub(super) server: Server,
     sockets: Vec<UdpSocket>,
     listeners: Vec<TcpListener>,
+    local: Option<Local>,
     connections: Vec<Connection>,
     most: usize,
     room: Vec<u8>,
@@ -51,7 +55,7 @@ impl Mapper {
             IpAddr::V6(_) => ["udp6", "tcp6"],
         });
         let netids: Vec<&str> = netids.collect();
-        server.add(PortMapper::new(&netids, || since_1970().as_secs() as u32));
+        let mut mapper = PortMapper::new(&netids, || since_1970().as_secs() as u32);
         let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
         for &ip in &args.bind {
             let at = SocketAddr::new(ip, PORT);
@@ -62,9 +66,20 @@ impl Mapper {
             sockets.push(socket);
             listeners.push(listener);
         }
+        // Last: whoever finds it may use the port.
+        let local = if args.no_socket { None } else { local::open(args.socket.as_deref())? };
+        if let Some(path) = local.as_ref().and_then(Local::path) {
+            mapper = mapper.at_socket(path);
+        }
+        server.add(mapper);
         let (connections, most) = (Vec::new(), args.most as usize);
         let room = vec![0; DATAGRAM_BYTES];
-        Ok(Mapper { server, sockets, listeners, connections, most, room })
+        Ok(Mapper { server, sockets, listeners, local, connections, most, room })
+    }
+
+    /// The path of the socket of this machine, if it is served.
+    pub(super) fn socket(&self) -> Option<&str> {
+        self.local.as_ref().and_then(Local::path)
     }
 
     /// Serve until Ctrl-C.
@@ -75,6 +90,7 @@ impl Mapper {
             let read = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
             asked.extend(self.sockets.iter().map(|s| read(s.as_fd())));
             asked.extend(self.listeners.iter().map(|l| read(l.as_fd())));
+            asked.extend(self.local.iter().map(|l| read(l.listener.as_fd())));
             asked.extend(self.connections.iter().map(|c| {
                 let owes = !c.session.output().is_empty();
                 let flags = if owes { PollFlags::OUT } else { PollFlags::IN };
@@ -94,7 +110,8 @@ impl Mapper {
     /// Serve what is ready, in the order in which it was asked for.
     fn turn(&mut self, ready: &[bool]) {
         let (sockets, rest) = ready.split_at(self.sockets.len());
-        let (listeners, connections) = rest.split_at(self.listeners.len());
+        let (listeners, rest) = rest.split_at(self.listeners.len());
+        let (local, connections) = rest.split_at(usize::from(self.local.is_some()));
         for n in (0..sockets.len()).filter(|&n| sockets[n]) {
             self.datagrams(n);
         }
@@ -108,6 +125,9 @@ impl Mapper {
         self.connections.retain(|connection| !connection.is_over);
         for n in (0..listeners.len()).filter(|&n| listeners[n]) {
             self.accept(n);
+        }
+        if local == [true] {
+            self.accept_local();
         }
     }
 
@@ -126,10 +146,23 @@ impl Mapper {
     fn accept(&mut self, n: usize) {
         for _ in 0..TURN {
             let Ok((stream, from)) = self.listeners[n].accept() else { return };
-            if self.connections.len() < self.most && stream.set_nonblocking(true).is_ok() {
-                let session = Session::new(from, RECORD_BYTES, clock());
-                self.connections.push(Connection { stream, session, is_over: false });
+            if stream.set_nonblocking(true).is_ok() {
+                self.begin(stream.into(), Session::new(from, RECORD_BYTES, clock()));
             }
+        }
+    }
+
+    fn accept_local(&mut self) {
+        for _ in 0..TURN {
+            let accepted = self.local.as_ref().map(Local::accept);
+            let Some(Ok((stream, is_root))) = accepted else { return };
+            self.begin(stream, Session::local(is_root, RECORD_BYTES, clock()));
+        }
+    }
+
+    fn begin(&mut self, stream: OwnedFd, session: Session) {
+        if self.connections.len() < self.most {
+            self.connections.push(Connection { stream, session, is_over: false });
         }
     }
 }
@@ -156,19 +189,19 @@ impl Connection {
     /// Write what is owed, or read and carry out.
     fn go_on(&mut self, server: &mut Server) {
         if self.session.output().is_empty() {
-            match self.stream.read(self.session.room()) {
-                Ok(0) => self.is_over = true,
-                Ok(bytes) => {
+            match recv(&self.stream, self.session.room(), RecvFlags::empty()) {
+                Ok((0, _)) => self.is_over = true,
+                Ok((bytes, _)) => {
                     self.is_over = self.session.filled(bytes, server, clock()).is_err();
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(_) => self.is_over = true,
             }
         }
         while !self.session.output().is_empty() {
-            match self.stream.write(self.session.output()) {
+            match send(&self.stream, self.session.output(), SendFlags::NOSIGNAL) {
                 Ok(bytes) => self.session.written(bytes),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(_) => {
                     self.is_over = true;
                     return;

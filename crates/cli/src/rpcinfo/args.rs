@@ -7,7 +7,7 @@
 #[command(group(clap::ArgGroup::new("what").args(["p", "s", "t", "u"]).required(true)))]
 #[command(after_help = "\
 What a host has, by its port mapper:   wirespeed rpcinfo -p 192.0.2.1
-Whether its NFS answers over TCP:      wirespeed rpcinfo -t 192.0.2.1 100003 3")]
+Whether its NFS answers over TCP:      wirespeed rpcinfo -t 192.0.2.1 nfs 3")]
 pub(crate) struct Args {
     /// List programs with their ports (port mapper version 2)
     #[arg(short = 'p')]
@@ -24,9 +24,9 @@ pub(crate) struct Args {
     /// Name or address of the host
     #[arg(value_name = "HOST", default_value = "127.0.0.1")]
     pub(super) host: String,
-    /// Number of the program, for -t and -u
+    /// Number of the program, or its name of /etc/rpc, for -t and -u
     #[arg(value_name = "PROGRAM")]
-    pub(super) program: Option<u32>,
+    pub(super) program: Option<String>,
     /// Its version [default: all that the server has]
     #[arg(value_name = "VERSION")]
     pub(super) version: Option<u32>,

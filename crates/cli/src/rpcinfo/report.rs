@@ -6,24 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rpc::portmap::{Mapping, Rpcb, TCP, UDP};
 
+use super::names::Names;
 use crate::output::plain;
 
-/// Names of programs that hosts have; more are in /etc/rpc.
-const NAMES: [(u32, &str); 6] = [
-    (100_000, "portmapper"),
-    (100_003, "nfs"),
-    (100_005, "mountd"),
-    (100_011, "rquotad"),
-    (100_021, "nlockmgr"),
-    (100_024, "status"),
-];
-
-fn name(program: u32) -> &'static str {
-    NAMES.iter().find(|(number, _)| *number == program).map_or("-", |(_, name)| name)
-}
-
 /// The list of version 2.
-pub(super) fn ports(list: &[Mapping]) -> String {
+pub(super) fn ports(list: &[Mapping], names: &Names) -> String {
     let mut text = "   program vers proto   port  service\n".to_owned();
     for m in list {
         let protocol = match m.protocol {
@@ -32,13 +19,14 @@ pub(super) fn ports(list: &[Mapping]) -> String {
             other => other.to_string(),
         };
         let (program, version, port) = (m.program, m.version, m.port);
-        text += &format!("{program:>10} {version:>4} {protocol:>5} {port:>6}  {}\n", name(program));
+        let name = names.of(program);
+        text += &format!("{program:>10} {version:>4} {protocol:>5} {port:>6}  {name}\n");
     }
     text
 }
 
 /// The list of versions 3 and 4: a line for each program.
-pub(super) fn summary(list: &[Rpcb]) -> String {
+pub(super) fn summary(list: &[Rpcb], names: &Names) -> String {
     type Row = (BTreeSet<u32>, BTreeSet<String>, String);
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
     for m in list {
@@ -53,7 +41,7 @@ pub(super) fn summary(list: &[Rpcb]) -> String {
         let versions: Vec<String> = versions.iter().map(u32::to_string).collect();
         let netids: Vec<String> = netids.into_iter().collect();
         let (versions, netids) = (versions.join(","), netids.join(","));
-        let name = name(program);
+        let name = names.of(program);
         text += &format!("{program:>10} {versions:<10} {netids:<32} {name:<11} {owner}\n");
     }
     text

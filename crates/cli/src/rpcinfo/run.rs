@@ -17,7 +17,9 @@ use rpc::portmap::{
 use wirespeed::{Duration, Instant, KeyedHash};
 
 use super::args::Args;
+use super::names::Names;
 use super::report;
+use crate::Usage;
 
 /// How long a server may take to accept a connection, and to answer.
 const TIMEOUT: Time = Time::from_secs(10);
@@ -37,16 +39,20 @@ pub(super) fn run(args: &Args) -> Result<String> {
     let mapper = mapper.with_context(|| {
         format!("there is no host '{}': look at its spelling, or give an address", args.host)
     })?;
+    let names = Names::read();
     let what = || format!("cannot ask the port mapper of {}", args.host);
     if args.p {
         let list: MappingList = over_tcp(mapper, PROGRAM, 2, procedure::DUMP).with_context(what)?;
-        return Ok(report::ports(&list.0));
+        return Ok(report::ports(&list.0, &names));
     }
     if args.s {
         let list: RpcbList = over_tcp(mapper, PROGRAM, 4, procedure::DUMP).with_context(what)?;
-        return Ok(report::summary(&list.0));
+        return Ok(report::summary(&list.0, &names));
     }
-    let program = args.program.unwrap_or(PROGRAM);
+    let asked = args.program.as_deref().unwrap_or_default();
+    let Some(program) = names.number(asked) else {
+        bail!(Usage(format!("there is no program '{asked}' in /etc/rpc: give its number")));
+    };
     let version = args.version.unwrap_or(0);
     let to = server(mapper, program, version, args.u).with_context(what)?;
     let Some(to) = to else {
@@ -104,7 +110,7 @@ fn server(
             false => tcp(mapper, PROGRAM, 2)?.call(procedure::GET, &mapping)?,
         };
         let port = u16::try_from(port).ok().filter(|&port| port > 0);
-        return Ok(port.map(|port| SocketAddr::new(mapper.ip(), port)));
+        return Ok(port.map(|port| at(mapper, port)));
     }
     let netid = if by_udp { "udp6" } else { "tcp6" }.to_owned();
     let address = universal_address(mapper);
@@ -115,7 +121,13 @@ fn server(
     };
     // The port alone: to the host that the user has named.
     let found = socket_address(&address).filter(|found| found.port() > 0);
-    Ok(found.map(|found| SocketAddr::new(mapper.ip(), found.port())))
+    Ok(found.map(|found| at(mapper, found.port())))
+}
+
+/// Another port of the host, on the same link if its address is of one.
+fn at(mut host: SocketAddr, port: u16) -> SocketAddr {
+    host.set_port(port);
+    host
 }
 
 fn config(program: u32, version: u32) -> Config {

@@ -1,7 +1,7 @@
 //! What the user sent and the program's terminal has not taken yet.
 //!
-//! Called by: `session.rs`. Limits: [`INPUT_BYTES`] and [`PARTS`], above which the connection is not
-//! read; twice as much for commands of a Synch.
+//! Called by: `session.rs`. Limits: [`INPUT_BYTES`] and [`PARTS`], above which the connection is
+//! not read; twice as much for commands of a Synch.
 //!
 //! Where lines are edited elsewhere (EXTPROC), the kernel takes a character for an end of file only
 //! if it is alone in the terminal. So it is written when all before it was read, and what is behind

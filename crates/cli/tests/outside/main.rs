@@ -21,6 +21,8 @@ mod nfs;
 #[cfg(target_os = "linux")]
 mod ping;
 #[cfg(target_os = "linux")]
+mod rpcbind;
+#[cfg(target_os = "linux")]
 mod services;
 #[cfg(target_os = "linux")]
 mod sockets;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         fib::CASES,
         nfs::CASES,
         ping::CASES,
+        rpcbind::CASES,
         services::CASES,
         sockets::CASES,
         trace::CASES,

@@ -26,7 +26,7 @@ use crate::proto::{Changed, Handle, Stable, Status, WriteHead, Written};
 /// Bytes of a READ or a WRITE.
 pub(super) fn transfer_max(over: Transport) -> u32 {
     match over {
-        Transport::Stream => TRANSFER_BYTES,
+        Transport::Stream | Transport::Local => TRANSFER_BYTES,
         Transport::Datagram => DATAGRAM_TRANSFER_BYTES,
     }
 }

@@ -3,7 +3,7 @@
 //! Called by: `service.rs`. Limits: `MAPPINGS_MAX`, `STRING_MAX`. A mapping that root made (from a
 //! port below 1024) is removed and replaced by root alone.
 
-use super::{Rpcb, network, socket_address};
+use super::{LOCAL, Rpcb, is_path, network, socket_address};
 use crate::limits::{MAPPINGS_MAX, STRING_MAX};
 
 /// The owner of mappings that come from ports below 1024.
@@ -18,7 +18,7 @@ pub enum SetError {
     #[error("the version has an address on this transport already: remove that first")]
     Taken,
     /// The network id or the address is none that is known.
-    #[error("the network id or the address is none of udp, tcp, udp6 and tcp6")]
+    #[error("the network id or the address is none of udp, tcp, udp6, tcp6 and local")]
     NoAddress,
     /// There are as many as the limit allows.
     #[error("there are {MAPPINGS_MAX} mappings, the most that are kept: remove some")]
@@ -26,6 +26,23 @@ pub enum SetError {
     /// Only root may do it.
     #[error("only root may do it: the mapping is root's, or the port is below 1024")]
     NotRoot,
+}
+
+/// Is the address one of its network id, which the caller may have?
+fn check(mapping: &Rpcb, by_root: bool) -> Result<(), SetError> {
+    if mapping.netid == LOCAL {
+        return if is_path(&mapping.address) { Ok(()) } else { Err(SetError::NoAddress) };
+    }
+    let ip = network(&mapping.netid).map(|(_, ip)| ip);
+    let address = socket_address(&mapping.address).filter(|_| mapping.address.len() <= STRING_MAX);
+    let (Some(ip), Some(address)) = (ip, address) else { return Err(SetError::NoAddress) };
+    if ip.is_ipv4() != address.is_ipv4() || address.port() == 0 {
+        return Err(SetError::NoAddress);
+    }
+    if address.port() < 1024 && !by_root {
+        return Err(SetError::NotRoot);
+    }
+    Ok(())
 }
 
 /// Which program listens where.
@@ -38,16 +55,7 @@ impl Mappings {
     /// # Errors
     /// Why it is not added.
     pub fn set(&mut self, mapping: &Rpcb, by_root: bool) -> Result<(), SetError> {
-        let ip = network(&mapping.netid).map(|(_, ip)| ip);
-        let address =
-            socket_address(&mapping.address).filter(|_| mapping.address.len() <= STRING_MAX);
-        let (Some(ip), Some(address)) = (ip, address) else { return Err(SetError::NoAddress) };
-        if ip.is_ipv4() != address.is_ipv4() || address.port() == 0 {
-            return Err(SetError::NoAddress);
-        }
-        if address.port() < 1024 && !by_root {
-            return Err(SetError::NotRoot);
-        }
+        check(mapping, by_root)?;
         let is_there = |m: &Rpcb| {
             (m.program, m.version, &m.netid) == (mapping.program, mapping.version, &mapping.netid)
         };

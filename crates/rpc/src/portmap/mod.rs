@@ -4,14 +4,18 @@
 //! Called by: servers that are port mappers, and clients that look a program up.
 //! [`PortMapper`] is the service. Ports of version 2 are addresses of versions 3 and 4 over IPv4.
 
+mod addresses;
 mod mappings;
 mod service;
+mod statistics;
 
 pub use mappings::{Mappings, SetError};
 pub use service::PortMapper;
+pub use statistics::{Lookups, RemoteCalls, Statistics};
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::limits::PATH_MAX;
 use crate::xdr::List;
 
 /// The program.
@@ -37,10 +41,18 @@ pub mod procedure {
     pub const CALLIT: u32 = 5;
     /// The time of day (3, 4).
     pub const GETTIME: u32 = 6;
+    /// The address of a socket that a universal address is (3, 4).
+    pub const UADDR2TADDR: u32 = 7;
+    /// And back.
+    pub const TADDR2UADDR: u32 = 8;
     /// As GET, of that version and no other (4).
     pub const GETVERSADDR: u32 = 9;
     /// As CALLIT, with errors (4).
     pub const INDIRECT: u32 = 10;
+    /// All addresses of that version, of the protocol family over which the call comes (4).
+    pub const GETADDRLIST: u32 = 11;
+    /// What the port mapper has counted (4).
+    pub const GETSTAT: u32 = 12;
 }
 
 crate::xdr! {
@@ -71,12 +83,38 @@ crate::xdr! {
         /// Who has set it.
         pub owner: String,
     }
+
+    /// An address as GETADDRLIST has it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Entry {
+        /// The universal address.
+        pub address: String,
+        /// The network id.
+        pub netid: String,
+        /// What the transport is like: [`DATAGRAMS`] or [`STREAMS`].
+        pub semantics: u32,
+        /// `inet`, `inet6`, `loopback`.
+        pub family: String,
+        /// `udp`, `tcp`, or `-`.
+        pub protocol: String,
+    }
 }
+
+/// Semantics of a transport: without connections.
+pub const DATAGRAMS: u32 = 1;
+/// Semantics of a transport: streams whose end is graceful.
+pub const STREAMS: u32 = 3;
+/// The network id of sockets of this machine, whose universal addresses are paths.
+pub const LOCAL: &str = "local";
+/// Where programs of this machine look for the port mapper first.
+pub const SOCKET: &str = "/run/rpcbind.sock";
 
 /// The results of DUMP of version 2.
 pub type MappingList = List<Mapping>;
 /// The results of DUMP of versions 3 and 4.
 pub type RpcbList = List<Rpcb>;
+/// The results of GETADDRLIST.
+pub type EntryList = List<Entry>;
 
 /// The universal address of a socket (RFC 5665 section 5.2.3): the port is two numbers behind it.
 pub fn universal_address(address: SocketAddr) -> String {
@@ -93,7 +131,12 @@ pub fn socket_address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port))
 }
 
-/// The protocol and the unspecified address of a network id.
+/// Is it the universal address of a socket of this machine: an absolute path?
+pub(crate) fn is_path(text: &str) -> bool {
+    text.starts_with('/') && text.len() <= PATH_MAX && !text.contains('\0')
+}
+
+/// The protocol and the unspecified address of a network id of IP.
 pub fn network(netid: &str) -> Option<(u32, IpAddr)> {
     Some(match netid {
         "udp" => (UDP, Ipv4Addr::UNSPECIFIED.into()),

@@ -1,25 +1,28 @@
 //! [`PortMapper`]: the service of RFC 1833, versions 2 to 4.
 //!
 //! Called by: `server/mod.rs`. It is no amplifier: CALLIT, BCAST and INDIRECT, which send calls on,
-//! are not carried out over datagrams or streams; the list of mappings goes over datagrams to
-//! loopback addresses alone, and a stream carries it to others. Only loopback sets and removes.
+//! are not carried out over datagrams or streams; the lists of mappings, addresses and counters go
+//! over datagrams to loopback addresses alone, and a stream carries them to others. Only loopback
+//! and this machine's socket set and remove.
 
 use core::ops::RangeInclusive;
 
 use super::mappings::SUPERUSER;
 use super::{
-    Mapping, Mappings, PORT, PROGRAM, Rpcb, netid_of, network, procedure, socket_address,
-    universal_address,
+    LOCAL, Mapping, Mappings, PORT, PROGRAM, Rpcb, Statistics, addresses, netid_of, network,
+    procedure, socket_address, universal_address,
 };
 use crate::server::{Refusal, Request, Service, Transport};
-use crate::xdr::{Encode, List};
-use core::net::{IpAddr, SocketAddr};
+use crate::xdr::{Bytes, Encode, List};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The service.
 #[derive(Debug)]
 pub struct PortMapper {
     mappings: Mappings,
     since_1970: fn() -> u32,
+    /// Of versions 2, 3 and 4.
+    statistics: [Statistics; 3],
 }
 
 impl PortMapper {
@@ -37,7 +40,17 @@ impl PortMapper {
                 mappings.set(&itself, true).unwrap_or_default();
             }
         }
-        PortMapper { mappings, since_1970 }
+        PortMapper { mappings, since_1970, statistics: Default::default() }
+    }
+
+    /// It also listens at a socket of this machine, of this path.
+    pub fn at_socket(mut self, path: &str) -> PortMapper {
+        for version in [4, 3] {
+            let (netid, address, owner) = (LOCAL.to_owned(), path.to_owned(), SUPERUSER.to_owned());
+            let itself = Rpcb { program: PROGRAM, version, netid, address, owner };
+            self.mappings.set(&itself, true).unwrap_or_default();
+        }
+        self
     }
 
     /// Its table.
@@ -68,9 +81,13 @@ impl PortMapper {
             }
             procedure::GET => {
                 let m: Mapping = request.decode()?;
-                let found = netid_of(m.protocol)
+                let netid = netid_of(m.protocol);
+                let found = netid
                     .and_then(|netid| self.mappings.find(m.program, m.version, netid, false))
                     .and_then(|found| socket_address(&found.address));
+                if let Some(netid) = netid {
+                    self.statistics[0].look_up(m.program, m.version, netid, found.is_some());
+                }
                 // RFC 1833 3.2-a: 0 if the program is not registered.
                 u32::from(found.map_or(0, |address| address.port())).encode(out);
             }
@@ -103,7 +120,6 @@ impl PortMapper {
                 self.unset(request, m.program, m.version, &m.netid).encode(out);
             }
             procedure::GET => self.address(request, false, out)?,
-            procedure::GETVERSADDR if request.version == 4 => self.address(request, true, out)?,
             procedure::DUMP => {
                 () = request.decode()?;
                 may_dump(request)?;
@@ -113,7 +129,41 @@ impl PortMapper {
                 () = request.decode()?;
                 (self.since_1970)().encode(out);
             }
-            procedure::CALLIT | procedure::INDIRECT => return Err(sends_on(request)),
+            procedure::UADDR2TADDR => addresses::to_sockaddr(request.decode()?).encode(out),
+            procedure::TADDR2UADDR => {
+                let (_, bytes): (u32, Bytes) = request.decode()?;
+                addresses::from_sockaddr(&bytes.0).encode(out);
+            }
+            procedure::CALLIT => return Err(sends_on(request)),
+            _ if request.version == 4 => return self.version_4(request, out),
+            _ => return Err(Refusal::ProcedureUnavailable),
+        }
+        Ok(())
+    }
+
+    /// What version 4 alone has.
+    fn version_4(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        match request.procedure {
+            procedure::GETVERSADDR => self.address(request, true, out)?,
+            procedure::INDIRECT => return Err(sends_on(request)),
+            procedure::GETADDRLIST => {
+                let m: Rpcb = request.decode()?;
+                may_dump(request)?;
+                let family = addresses::family(default_netid(request));
+                let is_meant = |of: &&Rpcb| {
+                    (of.program, of.version) == (m.program, m.version)
+                        && addresses::family(&of.netid) == family
+                };
+                let entry =
+                    |of: &Rpcb| addresses::entry(of, reachable(&of.address, &m.address, request));
+                let all = self.mappings.all().iter().filter(is_meant).map(entry);
+                List(all.collect()).encode(out);
+            }
+            procedure::GETSTAT => {
+                () = request.decode()?;
+                may_dump(request)?;
+                self.statistics.iter().for_each(|of| of.encode(out));
+            }
             _ => return Err(Refusal::ProcedureUnavailable),
         }
         Ok(())
@@ -122,42 +172,68 @@ impl PortMapper {
     /// The address of a program, on the transport over which it is asked for; empty if there is
     /// none.
     fn address(
-        &self,
+        &mut self,
         request: &Request<'_>,
         exact: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let m: Rpcb = request.decode()?;
-        let is_v4 = request.from.ip().to_canonical().is_ipv4();
-        // RFC 1833 section 2.2.1: the network id of the arguments is ignored.
-        let netid = match (request.transport, is_v4) {
-            (Transport::Datagram, true) => "udp",
-            (Transport::Datagram, false) => "udp6",
-            (Transport::Stream, true) => "tcp",
-            (Transport::Stream, false) => "tcp6",
-        };
-        // Callers such as rpcinfo ask over one transport for another one.
-        let netid = if network(&m.netid).is_some() { m.netid.as_str() } else { netid };
+        // RFC 1833 section 2.2.1: the network id of the arguments is ignored. But callers such as
+        // rpcinfo ask over one transport for another one.
+        let is_known = addresses::family(&m.netid).is_some();
+        let netid = if is_known { m.netid.as_str() } else { default_netid(request) };
         let found = self.mappings.find(m.program, m.version, netid, exact);
-        let text = found.map(|found| reachable(&found.address, &m.address)).unwrap_or_default();
-        text.encode(out);
+        let text = found.map(|found| reachable(&found.address, &m.address, request));
+        self.of_version(request).look_up(m.program, m.version, netid, text.is_some());
+        text.unwrap_or_default().encode(out);
         Ok(())
     }
 
+    /// What is counted of the version that is called.
+    fn of_version(&mut self, request: &Request<'_>) -> &mut Statistics {
+        &mut self.statistics[(request.version.clamp(2, 4) - 2) as usize]
+    }
+
     fn set(&mut self, request: &Request<'_>, mapping: &Rpcb) -> bool {
-        is_local(request) && self.mappings.set(mapping, is_root(request)).is_ok()
+        let is_set = is_local(request) && self.mappings.set(mapping, is_root(request)).is_ok();
+        self.of_version(request).set += u32::from(is_set);
+        is_set
     }
 
     fn unset(&mut self, request: &Request<'_>, program: u32, version: u32, netid: &str) -> bool {
-        is_local(request)
-            && self.mappings.unset(program, version, netid, is_root(request)) == Ok(true)
+        let is_unset = is_local(request)
+            && self.mappings.unset(program, version, netid, is_root(request)) == Ok(true);
+        self.of_version(request).unset += u32::from(is_unset);
+        is_unset
+    }
+}
+
+/// The transport over which the call came.
+fn default_netid(request: &Request<'_>) -> &'static str {
+    let is_v4 = request.from.ip().to_canonical().is_ipv4();
+    match (request.transport, is_v4) {
+        (Transport::Datagram, true) => "udp",
+        (Transport::Datagram, false) => "udp6",
+        (Transport::Stream, true) => "tcp",
+        (Transport::Stream, false) => "tcp6",
+        (Transport::Local, _) => LOCAL,
     }
 }
 
 /// An address of a mapping as the caller can reach it: one that is unspecified is replaced by that
-/// over which the caller reaches the port mapper, if the arguments have it.
-fn reachable(address: &str, called: &str) -> String {
+/// over which the caller reaches the port mapper, if the arguments have it, or by loopback if the
+/// caller is here.
+fn reachable(address: &str, called: &str, request: &Request<'_>) -> String {
     let (mapped, called) = (socket_address(address), socket_address(called));
+    let here = |mapped: &SocketAddr| {
+        let ip: IpAddr = match mapped {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        SocketAddr::new(ip, PORT)
+    };
+    let is_here = request.transport == Transport::Local;
+    let called = called.or_else(|| mapped.as_ref().filter(|_| is_here).map(here));
     match (mapped, called) {
         (Some(mapped), Some(called))
             if mapped.ip().is_unspecified() && mapped.is_ipv4() == called.is_ipv4() =>
@@ -189,7 +265,7 @@ fn may_dump(request: &Request<'_>) -> Result<(), Refusal> {
 fn sends_on(request: &Request<'_>) -> Refusal {
     match request.transport {
         Transport::Datagram => Refusal::Silence,
-        Transport::Stream => Refusal::ProcedureUnavailable,
+        Transport::Stream | Transport::Local => Refusal::ProcedureUnavailable,
     }
 }
 
@@ -203,6 +279,7 @@ impl Service for PortMapper {
     }
 
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.of_version(request).call(request.procedure);
         match request.version {
             2 => self.version_2(request, results),
             _ => self.version_3(request, results),

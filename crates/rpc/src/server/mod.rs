@@ -29,6 +29,9 @@ pub enum Transport {
     Datagram,
     /// By a stream.
     Stream,
+    /// By a socket of this machine ([`Session::local`]): the source is loopback, with a port below
+    /// 1024 if the caller is root.
+    Local,
 }
 
 /// A message as it came.

@@ -4,7 +4,7 @@
 //! Called by: `blocking.rs`. RFC 5531 section 11. Limits: `RECORD_BYTES` or the caller's,
 //! `REPLY_BYTES`, `HALF_RECORD`, `IDLE`. Drops: `RpcRecord`.
 
-use core::net::SocketAddr;
+use core::net::{Ipv4Addr, SocketAddr};
 
 use base::{DropReason, Instant};
 
@@ -27,6 +27,7 @@ pub enum SessionError {
 #[derive(Debug)]
 pub struct Session {
     from: SocketAddr,
+    transport: Transport,
     records: RecordReader,
     record_max: usize,
     out: Vec<u8>,
@@ -41,7 +42,15 @@ impl Session {
     pub fn new(from: SocketAddr, record_max: usize, now: Instant) -> Session {
         let records = RecordReader::new(BUFFER_UNIT, record_max);
         let (out, written, is_half) = (Vec::new(), 0, false);
-        Session { from, records, record_max, out, written, since: now, is_half }
+        let transport = Transport::Stream;
+        Session { from, transport, records, record_max, out, written, since: now, is_half }
+    }
+
+    /// A connection over a socket of this machine, of root or of another user.
+    pub fn local(is_root: bool, record_max: usize, now: Instant) -> Session {
+        let port = if is_root { 1 } else { u16::MAX };
+        let from = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Session { transport: Transport::Local, ..Session::new(from, record_max, now) }
     }
 
     /// Where bytes from the stream go. Do not read while [`Session::is_full`].
@@ -81,7 +90,7 @@ impl Session {
             (self.since, self.is_half, has_carried_out) = (now, false, true);
             let at = record::begin(&mut self.out);
             let malformed = server.drops.of(DropReason::RpcMalformed);
-            let (bytes, from, transport) = (record, self.from, Transport::Stream);
+            let (bytes, from, transport) = (record, self.from, self.transport);
             let reply_max = self.record_max;
             let incoming = Incoming { bytes, more: &[], from, transport, reply_max };
             if server.answer(&incoming, &mut self.out) {
@@ -116,7 +125,7 @@ impl Session {
 
     /// Does it owe so much that nothing more should be read?
     pub fn is_full(&self) -> bool {
-        self.out.len() - self.written >= REPLY_BYTES
+        self.out.len() - self.written >= REPLY_BYTES.min(4 * self.record_max)
     }
 
     /// When it should be ended: it is idle, or a record takes too long.

@@ -175,14 +175,14 @@ impl Message {
 /// Where the reply begins.
 fn begin(transport: Transport, out: &mut Vec<u8>) -> usize {
     match transport {
-        Transport::Stream => record::begin(out),
+        Transport::Stream | Transport::Local => record::begin(out),
         Transport::Datagram => 0,
     }
 }
 
 /// The reply is complete, but for bytes that lie elsewhere.
 fn end(transport: Transport, out: &mut [u8], at: usize, elsewhere: usize) {
-    if transport == Transport::Stream {
+    if transport != Transport::Datagram {
         record::mark(out, at, out.len() - at + elsewhere);
     }
 }

@@ -7,11 +7,11 @@ use base::KeyedHash;
 use crate::auth::OpaqueAuth;
 use crate::message::{Call, Outcome, Reply};
 use crate::portmap::{
-    Mapping, MappingList, PROGRAM, PortMapper, Rpcb, RpcbList, TCP, UDP, procedure, socket_address,
-    universal_address,
+    DATAGRAMS, EntryList, LOCAL as LOCAL_ID, Mapping, MappingList, PROGRAM, PortMapper, Rpcb,
+    RpcbList, STREAMS, Statistics, TCP, UDP, procedure, socket_address, universal_address,
 };
 use crate::server::{Incoming, Server, Transport};
-use crate::xdr::{Decode, Decoder, Encode};
+use crate::xdr::{Bytes, Decode, Decoder, Encode};
 
 const LOCAL: &str = "127.0.0.1:40000";
 const ROOT: &str = "127.0.0.1:700";
@@ -105,7 +105,7 @@ fn others_change_nothing_and_roots_mappings_are_roots() {
     assert_eq!(ask(&mut server, REMOTE, t, (2, procedure::UNSET), &mapping(0)), Some(false));
     assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::UNSET), &mapping(0)), Some(false));
     assert_eq!(ask(&mut server, ROOT, t, (2, procedure::UNSET), &mapping(0)), Some(true));
-    for (netid, address) in [("tcp", "::1.9.9"), ("local", "/x"), ("tcp", "1.2.3.4.0.0")] {
+    for (netid, address) in [("tcp", "::1.9.9"), ("local", "x"), ("tcp", "1.2.3.4.0.0")] {
         let (netid, address) = (netid.to_owned(), address.to_owned());
         let rpcb = Rpcb { program: 9, version: 1, netid, address, owner: String::new() };
         assert_eq!(ask(&mut server, ROOT, t, (3, procedure::SET), &rpcb), Some(false));
@@ -134,4 +134,112 @@ fn it_is_no_amplifier() {
     }
     assert_eq!(server.drops().of(base::DropReason::RpcNoAnswer), 6);
     assert!(ask::<MappingList>(&mut server, LOCAL, datagram, (2, 4), &()).is_some());
+}
+
+fn rpcb(program: u32, version: u32, netid: &str, address: &str) -> Rpcb {
+    let (netid, address) = (netid.to_owned(), address.to_owned());
+    Rpcb { program, version, netid, address, owner: String::new() }
+}
+
+// RFC 1833 section 2.1: GETADDRLIST.
+#[test]
+fn all_addresses_of_a_version_are_listed_of_the_family_that_asks() {
+    let (mut server, t) = (mapper(), Transport::Stream);
+    let list = (4, procedure::GETADDRLIST);
+    let own = rpcb(PROGRAM, 4, "tcp", "192.0.2.9.0.111");
+    let found: EntryList = ask(&mut server, REMOTE, t, list, &own).expect("a list");
+    let found: Vec<_> = found.0.iter().map(|e| (e.netid.as_str(), e.semantics)).collect();
+    assert_eq!(found, [("udp", DATAGRAMS), ("tcp", STREAMS)]);
+    let found: EntryList = ask(&mut server, "[::1]:9", t, list, &own).expect("a list");
+    let six = |e: &crate::portmap::Entry| e.family == "inet6" && e.address == "::.0.111";
+    assert!(found.0.len() == 2 && found.0.iter().all(six), "{found:?}");
+    let other = rpcb(PROGRAM, 9, "tcp", "");
+    assert_eq!(ask(&mut server, REMOTE, t, list, &other), Some(EntryList::default()));
+    // Versions 2 and 3 have it not.
+    assert!(ask::<EntryList>(&mut server, REMOTE, t, (3, 11), &own).is_none());
+}
+
+// RFC 1833 section 2.1: GETSTAT.
+#[test]
+fn what_was_asked_is_counted_by_version() {
+    let (mut server, t) = (mapper(), Transport::Stream);
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::SET), &mapping(2_049)), Some(true));
+    assert_eq!(ask(&mut server, LOCAL, t, (2, procedure::UNSET), &mapping(0)), Some(true));
+    let found = ask(&mut server, LOCAL, t, (2, procedure::GET), &mapping(0));
+    assert_eq!(found, Some(0_u32));
+    let own = rpcb(PROGRAM, 4, "tcp", "");
+    for version in [3, 4, 4] {
+        let found: Option<String> = ask(&mut server, LOCAL, t, (version, procedure::GET), &own);
+        assert_eq!(found.as_deref(), Some("0.0.0.0.0.111"));
+    }
+    let stat = (4, procedure::GETSTAT);
+    let [two, three, four] =
+        ask::<(Statistics, Statistics, Statistics)>(&mut server, LOCAL, t, stat, &())
+            .map(|(a, b, c)| [a, b, c])
+            .expect("counters");
+    assert_eq!((two.set, two.unset, two.calls[3]), (1, 1, 1));
+    assert_eq!((two.lookups.0[0].found, two.lookups.0[0].missed), (0, 1));
+    assert_eq!((three.calls[3], four.calls[3], four.calls[12]), (1, 2, 1));
+    assert_eq!(four.lookups.0[0].found, 2);
+    // A stranger's look-ups fill no memory.
+    for version in 0..1_000 {
+        let asked = rpcb(9, version, "udp", "");
+        let _: Option<String> =
+            ask(&mut server, REMOTE, Transport::Datagram, (4, procedure::GET), &asked);
+    }
+    let (_, _, four) =
+        ask::<(Statistics, Statistics, Statistics)>(&mut server, LOCAL, t, stat, &())
+            .expect("counters");
+    assert_eq!(four.lookups.0.len(), crate::limits::LOOKUPS_MAX);
+    // Nor are its lists sent to addresses that may be forged.
+    for procedure in [procedure::GETSTAT, procedure::DUMP] {
+        let datagram = Transport::Datagram;
+        assert!(ask::<Bytes>(&mut server, REMOTE, datagram, (4, procedure), &()).is_none());
+    }
+}
+
+#[test]
+fn addresses_of_sockets_are_universal_addresses_and_back() {
+    let (mut server, t) = (mapper(), Transport::Stream);
+    for (version, address, bytes) in [
+        (3, "192.0.2.1.8.1", 16),
+        (4, "2001:db8::1.0.111", 28),
+        (4, "/run/rpcbind.sock", 20),
+        (3, "nonsense", 0),
+    ] {
+        let (most, buffer): (u32, Bytes) =
+            ask(&mut server, REMOTE, t, (version, procedure::UADDR2TADDR), &address)
+                .expect("a buffer");
+        assert_eq!((most as usize, buffer.0.len()), (bytes, bytes), "{address}");
+        let back: Option<String> =
+            ask(&mut server, REMOTE, t, (version, procedure::TADDR2UADDR), &(most, buffer));
+        let same = if bytes == 0 { "" } else { address };
+        assert_eq!(back.as_deref(), Some(same));
+    }
+    for broken in [&[][..], &[2], &[2, 0, 0], &[10, 0, 0, 1, 2, 3], &[9; 28]] {
+        let buffer = (0_u32, Bytes(broken.to_vec()));
+        let back = ask(&mut server, REMOTE, t, (4, procedure::TADDR2UADDR), &buffer);
+        assert_eq!(back, Some(String::new()), "{broken:?}");
+    }
+}
+
+#[test]
+fn programs_of_this_machine_may_have_a_socket_of_it() {
+    let mut server = Server::new(KeyedHash::new(1, 2));
+    server.add(PortMapper::new(&["udp", "tcp"], || 1_000).at_socket("/run/rpcbind.sock"));
+    let (t, get) = (Transport::Local, (4, procedure::GET));
+    let own = rpcb(PROGRAM, 4, "", "/run/rpcbind.sock");
+    let found: Option<String> = ask(&mut server, ROOT, t, get, &own);
+    assert_eq!(found.as_deref(), Some("/run/rpcbind.sock"));
+    // Over IP: where they reach it.
+    let over_tcp = rpcb(PROGRAM, 4, "tcp", "/run/rpcbind.sock");
+    let found: Option<String> = ask(&mut server, ROOT, t, get, &over_tcp);
+    assert_eq!(found.as_deref(), Some("127.0.0.1.0.111"));
+    for (address, is_set) in [("/run/x.sock", true), ("run/x", false), ("1.2.3.4.5.6", false)] {
+        let mapping = rpcb(400_001, 1, LOCAL_ID, address);
+        assert_eq!(ask(&mut server, ROOT, t, (4, procedure::SET), &mapping), Some(is_set));
+    }
+    let entries: EntryList =
+        ask(&mut server, LOCAL, t, (4, procedure::GETADDRLIST), &own).expect("a list");
+    assert_eq!((entries.0.len(), entries.0[0].family.as_str()), (1, "loopback"));
 }
