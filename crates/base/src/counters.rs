@@ -1,5 +1,9 @@
 //! Counters of a stack, by name. [`crate::Drops`] counts dropped packets.
 
+use core::fmt;
+
+use crate::drops::by_name;
+
 macro_rules! counters {
     ($($variant:ident $name:literal $meaning:literal;)*) => {
         /// Something a stack counts.
@@ -130,8 +134,8 @@ counters! {
     TimersFired "timers_fired" "timers that came due";
 }
 
-/// One value per [`Counter`].
-#[derive(Clone, Debug)]
+/// One value per [`Counter`]; printed, those above 0 by name.
+#[derive(Clone)]
 pub struct Counters([u64; Counter::ALL.len()]);
 
 impl Default for Counters {
@@ -160,5 +164,25 @@ impl Counters {
     /// Every counter with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&c| (c, self.of(c)))
+    }
+}
+
+impl Counters {
+    /// The counters above 0, with their values.
+    pub fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        self.iter().filter(|&(_, n)| n > 0)
+    }
+}
+
+/// `rx_frames 3, udp_in 1`; `none` if all are 0.
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        by_name(f, self.nonzero().map(|(counter, n)| (counter.name(), n)))
+    }
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.nonzero().map(|(counter, n)| (counter.name(), n))).finish()
     }
 }

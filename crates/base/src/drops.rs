@@ -1,5 +1,7 @@
 //! Drop reasons. A packet that is not delivered adds one to exactly one of these counters; nothing
-//! is dropped silently.
+//! is dropped silently. What to do about each is in `advice.rs`.
+
+use core::fmt;
 
 macro_rules! drop_reasons {
     ($($variant:ident $name:literal $meaning:literal;)*) => {
@@ -204,8 +206,8 @@ drop_reasons! {
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
-/// One counter per [`DropReason`].
-#[derive(Clone, Debug)]
+/// One counter per [`DropReason`]; printed, those above 0 by name.
+#[derive(Clone)]
 pub struct Drops([u64; DropReason::ALL.len()]);
 
 impl Default for Drops {
@@ -245,4 +247,30 @@ impl Drops {
     pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&r| (r, self.of(r))).filter(|&(_, n)| n > 0)
     }
+}
+
+/// `udp_no_socket 3, tcp_rst 1`; `none` if all are 0.
+impl fmt::Display for Drops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        by_name(f, self.nonzero().map(|(reason, n)| (reason.name(), n)))
+    }
+}
+
+impl fmt::Debug for Drops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.nonzero().map(|(reason, n)| (reason.name(), n))).finish()
+    }
+}
+
+/// Names and counts in a line.
+pub(crate) fn by_name(
+    f: &mut fmt::Formatter<'_>,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) -> fmt::Result {
+    let mut is_first = true;
+    for (name, n) in counts {
+        let between = if core::mem::replace(&mut is_first, false) { "" } else { ", " };
+        write!(f, "{between}{name} {n}")?;
+    }
+    if is_first { f.write_str("none") } else { Ok(()) }
 }

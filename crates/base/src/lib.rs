@@ -5,6 +5,7 @@
 //! reads a clock or a random source: both are arguments everywhere.
 
 pub mod addr;
+pub mod advice;
 pub mod budget;
 pub mod counters;
 pub mod drops;

@@ -131,3 +131,41 @@ fn a_network_is_its_address_without_the_bits_of_a_host() {
         assert_eq!(cidr.network().to_string(), network);
     }
 }
+
+#[test]
+fn drops_and_counters_print_what_is_not_zero() {
+    let (mut drops, mut counters) = (Drops::default(), Counters::default());
+    assert_eq!((format!("{drops}"), format!("{drops:?}")), ("none".to_owned(), "{}".to_owned()));
+    drops.count_many(DropReason::UdpNoSocket, 3);
+    drops.count(DropReason::TcpRst);
+    assert_eq!(format!("{drops}"), "udp_no_socket 3, tcp_rst 1");
+    assert_eq!(format!("{drops:?}"), r#"{"udp_no_socket": 3, "tcp_rst": 1}"#);
+    assert_eq!(format!("{counters}"), "none");
+    counters.add(Counter::UdpIn, 2);
+    assert_eq!(
+        (format!("{counters}"), format!("{counters:?}")),
+        ("udp_in 2".to_owned(), r#"{"udp_in": 2}"#.to_owned())
+    );
+}
+
+#[test]
+fn every_drop_and_counter_says_what_to_do() {
+    for reason in DropReason::ALL {
+        assert!(!reason.advice().is_empty(), "advice.rs has no sentence for {reason:?}");
+    }
+    for counter in Counter::ALL {
+        assert!(!counter.advice().is_empty(), "advice.rs has no sentence for {counter:?}");
+    }
+}
+
+#[test]
+fn counters_md_is_what_the_tables_say() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/counters.md");
+    let text = advice::document();
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(path, &text).expect("the document can be written");
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    let again = "WRITE_DOCS=1 cargo test -p wirespeed-base counters_md";
+    assert!(there == text, "docs/counters.md is not as the tables in crates/base: {again}");
+}
