@@ -52,6 +52,8 @@ drop_reasons! {
     RedirectIgnored "redirect_ignored" "redirect while packets are forwarded";
     NeighbourRateLimited "neighbour_rate_limited"
         "ARP or ND request or reply suppressed by the rate limit";
+    NeighbourMovesTooOften "neighbour_moves_too_often"
+        "a neighbour's link address changed again, and had changed too often: two stations have it";
     NeighbourConflict "neighbour_conflict" "another station uses our address";
     NeighbourQueueFull "neighbour_queue_full" "pending queue of a neighbour is full";
     NeighbourTableFull "neighbour_table_full" "neighbour table is full and no entry can be evicted";
@@ -84,6 +86,8 @@ drop_reasons! {
     FragmentOfDropped "fragment_of_dropped" "fragment of a datagram that was dropped before";
     FragmentEvicted "fragment_evicted" "fragments of the oldest datagrams, evicted at a limit";
     FragmentTimeout "fragment_timeout" "fragments of a datagram that was not complete in time";
+    IpSourceCheck "ip_source_check"
+        "no route to the source leads back by the port that the packet came by (RFC 3704)";
     IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
     IpMartianDestination "ip_martian_destination"
         "destination that no packet may be sent or forwarded to";

@@ -16,7 +16,8 @@
 //! A port's frames have no tag: it is inserted on transmit and removed on receive. A received tag's
 //! priority is kept in the mbuf ([`mbuf::Mbuf::vlan`]), and a frame with a priority is sent with
 //! it. A port is a device, so it can be split again: [`SERVICE_TAG`] outside and [`TAG`] inside is
-//! QinQ. Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and of the MTU
+//! QinQ. Priority tags (VLAN 0) are removed first: what is behind one decides whose the frame is.
+//! Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and of the MTU
 //! if the device has no room for it besides a full packet.
 //!
 //! A router writes the front of each frame anyway: where the device itself has no tags, it receives
@@ -36,6 +37,7 @@ mod trunk;
 use std::sync::{Arc, Mutex};
 
 use base::{LinkKind, Mtu};
+use mbuf::{Mbuf, Pool};
 
 use crate::{Device, Limits};
 pub use error::VlanError;
@@ -80,6 +82,14 @@ pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<P
         Port::new(trunk.clone(), sleepers.clone(), (number, id), protocol, limits)
     };
     Ok(ids.iter().enumerate().map(port).collect())
+}
+
+/// Make an untagged frame of one with a priority tag, a tag of VLAN 0, which is an untagged frame
+/// by another name (802.1Q table 9-2); one of each TPID at most. `false` if it has none, or if the
+/// pool has no room for the copy that a shared frame takes; the frame is unchanged.
+#[cold]
+pub fn strip_priority(frame: &mut Mbuf, pool: &mut Pool) -> bool {
+    tag::strip_priority_of(frame, &[TAG, SERVICE_TAG], pool)
 }
 
 /// A device's limits, reduced by the bytes of a tag.

@@ -23,9 +23,11 @@ pub const TRIES_MAX: u8 = 3;
 pub const REACHABLE: Duration = Duration::from_secs(30);
 /// DELAY_FIRST_PROBE_TIME of RFC 4861 section 10.
 pub const DELAY: Duration = Duration::from_secs(5);
-/// A link address that changed does not change again for this long, so that two stations with the
-/// same IP address cannot make us rewrite header templates per frame (Linux: `locktime`).
-pub const LOCKED: Duration = Duration::from_secs(1);
+/// So many changes of a neighbour's link address are followed at once: a move, and the move back.
+pub const MOVES_MAX: u64 = 4;
+/// After those, one more in this time, so that two stations with the same IP address cannot make us
+/// rewrite header templates per frame (Linux: `locktime`, for what is not gratuitous).
+pub const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 /// A neighbour: the port it is on, and its IP address.
 pub type Key = (u16, IpAddr);
 
@@ -90,6 +92,17 @@ pub enum Advertisement {
     },
     /// Unsolicited (gratuitous ARP): changes an entry, never creates one.
     Unsolicited,
+}
+
+/// What became of an advertisement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learnt {
+    /// It said something about a neighbour in the table, or one that is in it now.
+    Used,
+    /// Nobody had asked, or it may not change what is known.
+    Useless,
+    /// The neighbour changed its link address too often of late: see [`MOVES_MAX`].
+    TooOften,
 }
 
 /// The result of a lookup.

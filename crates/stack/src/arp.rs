@@ -7,6 +7,7 @@ use core::net::IpAddr;
 
 use base::{Counter, DropReason, MacAddr};
 use inet::nd;
+use inet::neighbour::Learnt;
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{arp, ether};
@@ -28,7 +29,7 @@ pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
         acd::in_use(stack, m.in_port(), arp::Header::parse(packet)?.sender_ip);
         return Err(DropReason::NeighbourConflict);
     }
-    let useful = resolve::learn(stack, m.in_port(), &heard);
+    let learnt = resolve::learn(stack, m.in_port(), &heard);
     if let Some(IpAddr::V4(ours)) = heard.asked {
         let header = arp::Header::parse(packet)?;
         let asker = (header.sender_mac, header.sender_ip);
@@ -37,8 +38,8 @@ pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
         let bytes = nd::arp_output(arp::Operation::Reply, (mac, ours), asker);
         send(stack, m.in_port(), asker.0, &bytes)?;
         stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
-    } else if !useful {
-        return Err(DropReason::ArpUnsolicited);
+    } else if learnt != Learnt::Used {
+        return Err(resolve::not_learnt(learnt, DropReason::ArpUnsolicited));
     }
     stack.core.cx.counters.add(Counter::ArpIn, 1);
     Ok(())

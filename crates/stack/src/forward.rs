@@ -19,6 +19,7 @@ mod redirect;
 use core::net::{IpAddr, Ipv4Addr};
 
 use base::{Counter, DropReason, Instant, IpVersion, LinkKind, MacAddr, Mtu};
+use device::vlan;
 use inet::ether::{Carries, ether_input};
 use inet::forward::{self as transit, Piece, Transit};
 use inet::icmp::{Report, Unreachable};
@@ -76,10 +77,7 @@ fn take(
     (link, mac): (LinkKind, MacAddr),
     mut m: Mbuf,
 ) -> Option<Mbuf> {
-    // Only what was sent to us on the link: RFC 1812 5.3.4-a.
-    if link == LinkKind::Ethernet
-        && !matches!(ether_input(m.as_slice(), mac), Ok((Carries::Ipv4 | Carries::Ipv6, false)))
-    {
+    if link == LinkKind::Ethernet && !is_to_us(stack, mac, &mut m) {
         return Some(m);
     }
     let at = link.header_len();
@@ -112,6 +110,18 @@ fn take(
         stack.core.drops.count(reason);
     }
     None
+}
+
+/// Is it a packet, and sent to us on the link? No other is forwarded. A priority tag is removed.
+/// RFC 1812 5.3.4-a.
+fn is_to_us(stack: &mut Stack, mac: MacAddr, m: &mut Mbuf) -> bool {
+    let mut found = ether_input(m.as_slice(), mac);
+    if found == Err(DropReason::EtherTypeUnknown)
+        && vlan::strip_priority(m, &mut stack.core.cx.pool)
+    {
+        found = ether_input(m.as_slice(), mac);
+    }
+    matches!(found, Ok((Carries::Ipv4 | Carries::Ipv6, false)))
 }
 
 fn is_link_local(addr: IpAddr) -> bool {

@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use base::{Counter, DropReason, LinkKind, MacAddr};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
-use inet::neighbour::{Advertisement, Key, group_mac};
+use inet::neighbour::{Advertisement, Key, Learnt, group_mac};
 use inet::{HeaderTemplate, Ip, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
@@ -63,10 +63,13 @@ fn neighbour<A: Addrs>(
     }
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.local.is_ours(ip))?;
-    let useful = match (header.kind, header.link_addr) {
+    let learnt = match (header.kind, header.link_addr) {
         // An answer to a unicast solicitation may leave the link address out.
         (Kind::Advertisement { solicited: true, .. }, None) if !heard.conflict => {
-            stack.neighbours.confirm(key, stack.core.cx.now)
+            match stack.neighbours.confirm(key, stack.core.cx.now) {
+                true => Learnt::Used,
+                false => Learnt::Useless,
+            }
         }
         _ => resolve::learn(stack, m.in_port(), &heard),
     };
@@ -80,8 +83,8 @@ fn neighbour<A: Addrs>(
         stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
     } else if heard.conflict {
         return Err(DropReason::NeighbourConflict);
-    } else if !useful {
-        return Err(DropReason::NdUnsolicited);
+    } else if learnt != Learnt::Used {
+        return Err(resolve::not_learnt(learnt, DropReason::NdUnsolicited));
     } else if matches!(header.kind, Kind::Advertisement { router: false, .. }) {
         autoconf::router::is_no_router(stack, key);
     }

@@ -12,7 +12,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, IpVersion, Limit, LinkKind, MacAddr, Mss, Mtu, PerSecond};
 use inet::ip_output::Fields;
-use inet::neighbour::{Action, Advertisement, Found, Key, group_mac};
+use inet::neighbour::{Action, Advertisement, Found, Key, Learnt, group_mac};
 use inet::select::is_link_scoped;
 use inet::{HeaderTemplate, Sender, nd};
 use mbuf::Mbuf;
@@ -348,21 +348,26 @@ pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
 }
 
 /// Give what was heard to the table, if the neighbour can be on this link at all.
-pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
-    let Some((ip, mac, advertisement)) = heard.news else { return false };
+pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learnt {
+    let Some((ip, mac, advertisement)) = heard.news else { return Learnt::Useless };
     // Who says that he has a broadcast address wants all packets to it for himself.
     if stack.ports.get(port_id).is_none_or(|port| port.local.is_group(ip)) {
-        return false;
+        return Learnt::Useless;
     }
     // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
     if advertisement == Advertisement::Request && !is_on_link(stack, port_id, ip) {
-        return false;
+        return Learnt::Useless;
     }
     let core = &mut stack.core;
-    let useful =
+    let learnt =
         stack.neighbours.learn((port_id, ip), mac, advertisement, core.cx.now, &mut core.cx.budget);
     act(stack);
-    useful
+    learnt
+}
+
+/// The name of an advertisement's end that was not used; `useless` if nobody had asked.
+pub(crate) fn not_learnt(learnt: Learnt, useless: DropReason) -> DropReason {
+    if learnt == Learnt::TooOften { DropReason::NeighbourMovesTooOften } else { useless }
 }
 
 /// Is it on a network of the port, by an address of ours or by what routers say, or a link-local

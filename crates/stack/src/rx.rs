@@ -5,7 +5,7 @@
 //! is through (`tx.rs`): one ACK for a burst, one wake-up for a reader.
 
 use base::{Counter, DropReason, LinkKind, MacAddr, Switch};
-use device::{BURST, Burst};
+use device::{BURST, Burst, vlan};
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
@@ -155,7 +155,10 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
 fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mbuf) -> Fate {
     let carries = match link {
         LinkKind::Ethernet => {
-            let (carries, to_group) = ether_input(m.as_slice(), mac)?;
+            let (carries, to_group) = match ether_input(m.as_slice(), mac) {
+                Ok(found) => found,
+                Err(reason) => return priority_tagged(stack, mac, m, reason),
+            };
             if to_group {
                 return broadcast::input(stack, carries, m, link.header_len());
             }
@@ -180,6 +183,24 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
             None => other_ipv6(stack, m, at),
         },
         Carries::Arp => arp::input(stack, &m),
+    }
+}
+
+/// A frame that is refused for `reason`. If that is a priority tag, it is taken without it.
+#[cold]
+#[inline(never)]
+fn priority_tagged(stack: &mut Stack, mac: MacAddr, mut m: Mbuf, reason: DropReason) -> Fate {
+    let is_tagged = reason == DropReason::EtherTypeUnknown
+        && vlan::strip_priority(&mut m, &mut stack.core.cx.pool);
+    if !is_tagged {
+        return Err(reason);
+    }
+    let at = LinkKind::Ethernet.header_len();
+    match ether_input(m.as_slice(), mac)? {
+        (carries, true) => broadcast::input(stack, carries, m, at),
+        (Carries::Ipv4, false) => other_ipv4(stack, m, at),
+        (Carries::Ipv6, false) => other_ipv6(stack, m, at),
+        (Carries::Arp, false) => arp::input(stack, &m),
     }
 }
 

@@ -175,13 +175,8 @@ impl Device for Port {
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();
         let count = self.receive(pool, into);
-        let frames = into.iter_mut().skip(before);
-        match self.id {
-            Id::Vlan(_) => frames.for_each(tag::strip),
-            Id::Untagged => {
-                let has_tag = |frame: &&mut Mbuf| tag::is_tagged(frame.as_slice(), self.protocol);
-                frames.filter(has_tag).for_each(tag::strip);
-            }
+        if self.id != Id::Untagged {
+            into.iter_mut().skip(before).for_each(tag::strip);
         }
         count
     }

@@ -162,12 +162,6 @@ pub(super) fn find(bytes: &[u8], protocol: u16) -> Found {
     }
 }
 
-/// Does this frame have a whole tag with this TPID?
-#[inline]
-pub(super) fn is_tagged(bytes: &[u8], protocol: u16) -> bool {
-    matches!(find(bytes, protocol), Found::Tag(_))
-}
-
 /// Insert a tag, in place if the frame's buffer has headroom, which frames of the stack have; else
 /// in a copy.
 ///
@@ -225,6 +219,30 @@ pub(super) fn pop(frame: &mut Mbuf) {
             frame.set_csum(frame.csum().saturating_sub(LEN as u16));
         }
     }
+}
+
+/// Tags of VLAN 0 that one frame may have: a service tag and a customer tag. With more it is no
+/// frame that any bridge makes.
+const PRIORITY_TAGS_MAX: usize = 2;
+
+/// Remove the priority tags at the front of a frame, of these TPIDs: tags of VLAN 0, which say how
+/// urgent a frame is and are no part of a VLAN. A frame without one stays as it is. The mbuf keeps
+/// the priority of the last. 802.1Q section 6.9, table 9-2.
+pub(super) fn strip_priority_of(frame: &mut Mbuf, protocols: &[u16], pool: &mut Pool) -> bool {
+    let has_one = |frame: &Mbuf| {
+        let is_it = |&p: &u16| matches!(find(frame.as_slice(), p), Found::Tag(control) if control & ID_MASK == 0);
+        protocols.iter().any(is_it)
+    };
+    let mut count = 0;
+    while count < PRIORITY_TAGS_MAX && has_one(frame) {
+        if frame.headers_mut(ADDRESSES + LEN).is_none() {
+            let Some(copy) = wrap::copy_of(pool, frame) else { break };
+            pool.free(core::mem::replace(frame, copy));
+        }
+        strip(frame);
+        count += 1;
+    }
+    count > 0
 }
 
 /// Remove the tag of a frame that has one; the mbuf keeps its TCI.

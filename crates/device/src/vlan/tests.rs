@@ -82,6 +82,36 @@ fn each_port_has_its_frames_and_the_rest_is_nobodys() {
     assert_eq!(pool.outstanding(), 0);
 }
 
+/// A priority tag says nothing about whose a frame is; what is behind it does.
+#[test]
+fn a_frame_with_a_priority_tag_is_whose_it_is_without() {
+    let mut pool = Pool::new(4 << 20);
+    let (mut ports, mut peer) = trunk(&[Id::Vlan(5), Id::Untagged]);
+    let sent = [
+        bytes(&[(TAG, 0xa000), (TAG, 5)], 1, 64),
+        bytes(&[(TAG, 0)], 2, 64),
+        bytes(&[(SERVICE_TAG, 0xe000)], 3, 64),
+        bytes(&[(SERVICE_TAG, 0), (TAG, 0), (TAG, 5)], 4, 64),
+        bytes(&[(TAG, 5), (TAG, 0)], 5, 64),
+        bytes(&[(TAG, 0), (TAG, 0), (TAG, 0)], 6, 64),
+    ];
+    send(&mut peer, &mut pool, &sent);
+    let of_five = slices(&receive(&mut ports[0], &mut pool));
+    let behind = bytes(&[(TAG, 0)], 5, 60);
+    assert_eq!(of_five, [bytes(&[], 1, 56), bytes(&[], 4, 52), behind.clone()]);
+    let untagged = slices(&receive(&mut ports[1], &mut pool));
+    assert_eq!(untagged, [bytes(&[], 2, 60), bytes(&[], 3, 60)]);
+    receive(&mut ports[0], &mut pool);
+    assert_eq!(ports[0].drops().map(|d| d.of(DropReason::VlanUnknown)), Some(1), "three tags");
+    // Inside a VLAN the stack removes it, of a frame that somebody else holds too in a copy.
+    let mut frame = pool.copy_of(&behind).expect("room");
+    let other = pool.share(&mut frame);
+    assert!(strip_priority(&mut frame, &mut pool));
+    assert_eq!((frame.as_slice(), frame.vlan()), (&bytes(&[], 5, 56)[..], 0));
+    assert!(!strip_priority(&mut frame, &mut pool));
+    assert_eq!(other.expect("room").as_slice(), behind);
+}
+
 #[test]
 fn frames_leave_with_the_ports_tag_and_their_own_priority() {
     let mut pool = Pool::new(4 << 20);

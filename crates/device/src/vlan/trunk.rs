@@ -181,8 +181,12 @@ impl Trunk {
     ) -> Vec<usize> {
         let (rest, mut news) = (into.drain(at..).collect::<Burst>(), Vec::new());
         let mut last: Option<(Tag, usize)> = None;
-        for frame in rest {
+        for mut frame in rest {
             let known = last.filter(|(tag, _)| tag.is_in(&frame)).map(|(_, to)| to);
+            if known.is_none() {
+                let protocols = [super::TAG, super::SERVICE_TAG, self.protocol];
+                tag::strip_priority_of(&mut frame, &protocols, pool);
+            }
             let to = known.map_or_else(|| self.whose(&frame), Ok);
             match to {
                 Ok(to) if to == port => into.push(frame),
@@ -243,16 +247,15 @@ impl Trunk {
         all.filter(|(number, member)| member.owed && *number != port).map(|(n, _)| n).collect()
     }
 
-    /// The port of a frame. A priority tag counts as untagged.
+    /// The port of a frame. One with a priority tag is nobody's before that is removed.
     #[inline(always)]
     fn whose(&self, frame: &Mbuf) -> Result<usize, DropReason> {
         let to = match tag::find(frame.as_slice(), self.protocol) {
             Found::Cut => return Err(DropReason::EtherShort),
             Found::Untagged => self.untagged,
-            Found::Tag(control) => match control & tag::ID_MASK {
-                0 => self.untagged,
-                id => self.members.get(usize::from(id)).copied().flatten(),
-            },
+            Found::Tag(control) => {
+                self.members.get(usize::from(control & tag::ID_MASK)).copied().flatten()
+            }
         };
         let to = to.map(usize::from).ok_or(DropReason::VlanUnknown)?;
         let open = self.ports.get(to).is_some_and(|member| !member.closed);

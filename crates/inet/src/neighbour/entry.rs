@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use base::{Instant, MacAddr};
 use mbuf::Mbuf;
 
-use super::{Key, Row, State};
+use super::{Key, MOVE_INTERVAL, MOVES_MAX, Row, State};
 
 /// One neighbour.
 #[derive(Debug)]
@@ -17,7 +17,8 @@ pub(super) struct Entry {
     /// When the state's timer expires; [`Instant::NEVER`] in states without one.
     pub(super) deadline: Instant,
     pub(super) confirmed_at: Instant,
-    pub(super) changed_at: Instant,
+    /// When the moves that were followed would have been over, at one a [`MOVE_INTERVAL`].
+    moves_until: Instant,
     /// Its position in `by_use`.
     pub(super) used: u64,
     pub(super) tries: u8,
@@ -31,11 +32,21 @@ impl Entry {
             mac,
             deadline: Instant::NEVER,
             confirmed_at: Instant::ZERO,
-            changed_at: now,
+            moves_until: now,
             used,
             tries: 0,
             pending: VecDeque::new(),
         }
+    }
+
+    /// May its link address change now? If so, that is noted.
+    pub(super) fn may_move(&mut self, now: Instant) -> bool {
+        let from = self.moves_until.max(now);
+        let may = from.since(now) <= MOVE_INTERVAL.saturating_mul(MOVES_MAX - 1);
+        if may {
+            self.moves_until = from + MOVE_INTERVAL;
+        }
+        may
     }
 
     pub(super) fn row(&self, (port, ip): Key) -> Row {

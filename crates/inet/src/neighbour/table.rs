@@ -11,7 +11,7 @@ use mbuf::Mbuf;
 
 use super::entry::Entry;
 use super::{
-    Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, Row, State, TRIES_MAX,
+    Action, Advertisement, DELAY, Found, Key, Learnt, REACHABLE, RETRANSMIT, Row, State, TRIES_MAX,
 };
 
 /// How many entries `make_room` examines to find one to evict.
@@ -121,7 +121,8 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Process an advertisement: `key` is at `mac`. `true` if it was used.
+    /// Process an advertisement: `key` is at `mac`. One that overrides is followed at once, however
+    /// young the entry is (RFC 4861 section 7.2.5; RFC 826), unless there were too many of them.
     pub fn learn(
         &mut self,
         key: Key,
@@ -129,53 +130,62 @@ impl Neighbours {
         advertisement: Advertisement,
         now: Instant,
         budget: &mut Budget,
-    ) -> bool {
+    ) -> Learnt {
         let Some(entry) = self.entries.get_mut(&key) else {
             if advertisement != Advertisement::Request || !self.make_room(now, budget) {
-                return false;
+                return Learnt::Useless;
             }
             self.uses += 1;
             let entry = Entry::new(State::Stale, mac, now, self.uses);
             self.put_in(key, entry);
-            return true;
+            return Learnt::Used;
         };
         let solicited = matches!(advertisement, Advertisement::Reply { solicited: true, .. });
         let overrides = !matches!(advertisement, Advertisement::Reply { overrides: false, .. });
         match entry.state {
-            State::Static => false,
+            State::Static => Learnt::Useless,
             State::Incomplete => {
                 entry.mac = mac;
-                entry.changed_at = now;
                 let pending = core::mem::take(&mut entry.pending);
                 self.pending -= pending.len();
                 self.confirm_or_stale(key, solicited, now);
                 self.changes += 1;
                 self.actions.push_back(Action::Resolved(key, mac, pending));
-                true
+                Learnt::Used
             }
             _ if entry.mac == mac => {
                 if solicited {
                     self.confirm_or_stale(key, true, now);
                 }
-                true
+                Learnt::Used
             }
             // RFC 4861 section 7.2.5: without the override flag, a different address only makes a
             // reachable entry stale.
             _ if !overrides => {
-                if entry.state == State::Reachable {
-                    self.demotions += 1;
-                    self.enter(key, State::Stale, Instant::NEVER);
+                self.doubt(key);
+                Learnt::Useless
+            }
+            _ => match entry.may_move(now) {
+                true => {
+                    entry.mac = mac;
+                    self.changes += 1;
+                    self.confirm_or_stale(key, solicited, now);
+                    Learnt::Used
                 }
-                false
-            }
-            _ if now.since(entry.changed_at) < LOCKED => false,
-            _ => {
-                entry.mac = mac;
-                entry.changed_at = now;
-                self.changes += 1;
-                self.confirm_or_stale(key, solicited, now);
-                true
-            }
+                // The last of a quarrel may be right: who uses the entry finds out.
+                false => {
+                    self.doubt(key);
+                    Learnt::TooOften
+                }
+            },
+        }
+    }
+
+    /// Another station says that it is the neighbour: it has to be verified.
+    fn doubt(&mut self, key: Key) {
+        if self.state(key) == Some(State::Reachable) {
+            self.demotions += 1;
+            self.enter(key, State::Stale, Instant::NEVER);
         }
     }
 

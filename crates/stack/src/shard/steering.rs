@@ -9,7 +9,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use base::LinkKind;
-use wire::{ether, ipv6, protocol};
+use wire::{ether, ipv6, protocol, vlan};
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,27 @@ impl Steering {
             ether::IPV4 => self.v4(packet),
             ether::IPV6 => self.v6(packet),
             ether::ARP => Home::All,
+            other => self.priority_tagged(false, other, packet),
+        }
+    }
+
+    /// A frame with priority tags goes where it would go without.
+    #[cold]
+    fn priority_tagged(&self, to_group: bool, ethertype: u16, behind: &[u8]) -> Home {
+        let (mut ethertype, mut packet) = (ethertype, behind);
+        for _ in 0..2 {
+            if let ether::VLAN | ether::SERVICE_VLAN = ethertype
+                && let Ok(tag @ vlan::Header { id: 0, .. }) = vlan::Header::parse(packet)
+            {
+                (ethertype, packet) =
+                    (tag.ethertype, packet.get(vlan::HEADER_LEN..).unwrap_or_default());
+            }
+        }
+        match ethertype {
+            ether::ARP => Home::All,
+            ether::IPV4 | ether::IPV6 if to_group => self.group(ethertype, packet),
+            ether::IPV4 => self.v4(packet),
+            ether::IPV6 => self.v6(packet),
             _ => FIRST,
         }
     }
@@ -95,6 +116,7 @@ impl Steering {
         match ethertype {
             ether::ARP => Home::All,
             ether::IPV6 if self.v6(packet) == Home::All => Home::All,
+            ether::VLAN | ether::SERVICE_VLAN => self.priority_tagged(true, ethertype, packet),
             _ => FIRST,
         }
     }

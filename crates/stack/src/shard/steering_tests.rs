@@ -102,3 +102,32 @@ fn what_is_for_the_host_goes_to_the_first_and_neighbours_answers_to_all() {
         home(&frame(2, ether::IPV6, &[0x60; 64])[..short]);
     }
 }
+
+/// IEEE 802.1Q table 9-2: a frame with a tag of VLAN 0 is an untagged one.
+#[test]
+fn a_priority_tag_does_not_change_the_shard() {
+    let steering = steering(16);
+    for (one, other) in (0..50).flat_map(ends) {
+        let ethertype = if one.is_ipv6() { ether::IPV6 } else { ether::IPV4 };
+        for (dst, packet) in [2, 0xff].into_iter().flat_map(|dst| {
+            [(dst, packet(one, other, protocol::TCP)), (dst, packet(one, other, protocol::UDP))]
+        }) {
+            let of = |tags: &[u16], packet: &[u8]| {
+                let mut frame = vec![dst, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+                tags.iter().for_each(|tag| {
+                    frame.extend(tag.to_be_bytes());
+                    frame.extend([0xa0, 0]);
+                });
+                frame.extend(ethertype.to_be_bytes());
+                frame.extend(packet);
+                steering.home(LinkKind::Ethernet, &frame)
+            };
+            let plain = of(&[], &packet);
+            for tags in [&[ether::VLAN][..], &[ether::SERVICE_VLAN], &[0x88a8, ether::VLAN]] {
+                assert_eq!(of(tags, &packet), plain);
+            }
+        }
+    }
+    let arp = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0xe0, 0, 8, 6];
+    assert_eq!(steering.home(LinkKind::Ethernet, &arp), Home::All);
+}

@@ -292,13 +292,69 @@ fn connections_follow_a_neighbour_that_moves() {
     let syn = bench.exchange(&reply, NOW).pop().expect("SYN");
     assert_eq!(syn[..6], pair::mac(2).0);
     let moved = arp_frame(Operation::Request, (pair::mac(9), theirs), theirs);
-    // Within a second of the last change no change is believed.
-    bench.exchange(&moved, after(500));
+    // However young the entry is.
+    bench.exchange(&moved, after(10));
     let syn = bench.poll(after(1_100)).pop().expect("SYN again");
-    assert_eq!(syn[..6], pair::mac(2).0);
-    bench.exchange(&moved, after(1_500));
-    let syn = bench.poll(after(3_500)).pop().expect("SYN again");
     assert_eq!(syn[..6], pair::mac(9).0);
+}
+
+/// Two stations quarrel about an address: the first moves are followed, then one a second, the rest
+/// is dropped by name, and who uses the entry asks.
+#[test]
+fn moves_of_one_neighbour_are_bounded_and_others_are_followed() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let claim = |n, ip| arp_frame(Operation::Request, (pair::mac(n), ip), ip);
+    let other = Ipv4Addr::new(192, 0, 2, 77);
+    for ip in [theirs, other] {
+        bench.exchange(&arp_frame(Operation::Request, (pair::mac(2), ip), ours), NOW);
+    }
+    let mac_of = |bench: &Bench, ip: Ipv4Addr| {
+        bench.stack.neighbours.rows().find(|row| row.ip == IpAddr::V4(ip)).and_then(|row| row.mac)
+    };
+    let too_often = |bench: &Bench| bench.stack.drops().of(DropReason::NeighbourMovesTooOften);
+    for n in 3..7 {
+        bench.exchange(&claim(n, theirs), after(u64::from(n)));
+        assert_eq!(mac_of(&bench, theirs), Some(pair::mac(n)));
+    }
+    let answer = arp_frame(Operation::Reply, (pair::mac(6), theirs), ours);
+    bench.exchange(&answer, after(8));
+    assert_eq!(bench.stack.neighbour_state(PORT, theirs.into()), Some(State::Reachable));
+    assert_eq!(too_often(&bench), 0);
+    bench.exchange(&claim(7, theirs), after(9));
+    assert_eq!((mac_of(&bench, theirs), too_often(&bench)), (Some(pair::mac(6)), 1));
+    assert_eq!(bench.stack.neighbour_state(PORT, theirs.into()), Some(State::Stale));
+    bench.exchange(&claim(3, other), after(10));
+    assert_eq!(mac_of(&bench, other), Some(pair::mac(3)), "another neighbour may move");
+    bench.exchange(&claim(7, theirs), after(1_100));
+    assert_eq!(mac_of(&bench, theirs), Some(pair::mac(7)), "a second later");
+}
+
+/// RFC 4861 7.2.5: an advertisement with the override flag replaces the address at once, one
+/// without only makes a reachable entry stale.
+#[test]
+fn an_override_is_followed_at_once_in_ipv6() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V6));
+    let (ours, theirs) = (v6(bench.ours), v6(bench.theirs));
+    let said = |n, solicited, overrides, dst: Ipv6Addr| {
+        let header = wire::nd::Header {
+            kind: wire::nd::Kind::Advertisement { router: false, solicited, overrides },
+            target: theirs,
+            link_addr: Some(pair::mac(n)),
+        };
+        let mut bytes = [0; wire::nd::LEN_MAX];
+        let len = header.emit(&mut bytes, theirs, dst).expect("room");
+        nd_frame(&bytes[..len], theirs, dst, 255)
+    };
+    let row = |bench: &Bench| bench.stack.neighbours.rows().next().expect("one");
+    let peer = bench.theirs;
+    connect(&mut bench.stack, peer, NOW);
+    bench.exchange(&said(2, true, true, ours), NOW);
+    assert_eq!((row(&bench).mac, row(&bench).state), (Some(pair::mac(2)), State::Reachable));
+    bench.exchange(&said(9, false, false, nd::ALL_NODES), after(1));
+    assert_eq!((row(&bench).mac, row(&bench).state), (Some(pair::mac(2)), State::Stale));
+    bench.exchange(&said(9, false, true, nd::ALL_NODES), after(2));
+    assert_eq!((row(&bench).mac, row(&bench).state), (Some(pair::mac(9)), State::Stale));
 }
 
 #[test]

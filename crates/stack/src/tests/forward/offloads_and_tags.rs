@@ -69,3 +69,37 @@ fn packets_cross_from_one_vlan_of_a_trunk_to_another() {
         assert_eq!(stack.drops().total(), 0);
     }
 }
+
+/// IEEE 802.1Q table 9-2: a tag of VLAN 0 is a priority, and its frame is an untagged one: for the
+/// router, through it, and inside a VLAN.
+#[test]
+fn a_priority_tag_changes_nothing_but_the_priority() {
+    for tag in [[0x81, 0, 0xa0, 0], [0x81, 0, 0, 0], [0x88, 0xa8, 0x60, 0]] {
+        for (src, dst, own) in [(A, B, "192.0.2.1"), (A6, B6, "2001:db8:1::1")] {
+            let mut router = Router::new(1_500);
+            let sent = [0, 1].map(|of| {
+                let mut sent = Vec::new();
+                for _ in 0..3 {
+                    let mut plain = frame(src, dst, 9, b"hello");
+                    let at = plain.len();
+                    if of == 1 {
+                        plain.splice(12..12, tag);
+                        assert_eq!(plain.len(), at + 4);
+                    }
+                    sent.extend(router.exchange(&plain)[1].clone());
+                }
+                sent
+            });
+            assert_eq!(sent[0].len(), 3);
+            assert_eq!(sent[0], sent[1]);
+            if ip(own).is_ipv4() {
+                let echo = [8, 0, 0xf7, 0xfe, 0, 1, 0, 0];
+                let mut request = craft::frame_between(ip(src), ip(own), 1, &echo);
+                request[..12].copy_from_slice(&[MACS[0].0, HOSTS[0].0].concat());
+                request.splice(12..12, tag);
+                assert_eq!(router.exchange(&request)[0].len(), 1, "the echo");
+            }
+            assert_eq!(router.stack.drops().total(), 0);
+        }
+    }
+}
