@@ -6,16 +6,19 @@
 //! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 
 mod plain;
+mod quoted;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
+pub use quoted::{flow_of_error_v4, flow_of_error_v6, quoted_v4, quoted_v6};
 
 use base::{DropReason, Mtu};
 use wire::checksum::{Ladder, Sum};
 use wire::{icmpv6, ipv4, ipv6, protocol, udp};
 
 use crate::ip_input::{is_martian_source, pseudo_sum};
+use crate::route::{flow_v4, flow_v6};
 
 /// A packet that may be forwarded, as far as its header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct Transit {
     /// Its source may be sent an ICMP error about it: neither an ICMP error itself nor a fragment
     /// other than the first (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4(e)).
     pub may_report: bool,
+    /// The hash of its flow; of an ICMP error, of the flow that it is about.
+    pub flow: u32,
 }
 
 /// The destination of a packet, unchecked; `None` if it is shorter than its header.
@@ -47,6 +52,15 @@ pub fn destination(packet: &[u8]) -> Option<IpAddr> {
             let bytes: &[u8; 4] = packet.get(16..)?.first_chunk()?;
             Some(Ipv4Addr::from(*bytes).into())
         }
+    }
+}
+
+/// The source of a packet, unchecked; `None` if it is shorter than its header.
+#[inline]
+pub fn source(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        6 => packet.get(8..)?.first_chunk::<16>().map(|&b| Ipv6Addr::from(b).into()),
+        _ => packet.get(12..)?.first_chunk::<4>().map(|&b| Ipv4Addr::from(b).into()),
     }
 }
 
@@ -97,6 +111,7 @@ fn examine_v4(packet: &[u8]) -> Result<Transit, DropReason> {
         len: usize::from(h.total_len),
         may_fragment: !h.dont_fragment,
         may_report: h.fragment_offset == 0 && !is_error,
+        flow: flow_of_error_v4(packet).unwrap_or_else(|| flow_v4(h.src, h.dst)),
     })
 }
 
@@ -116,8 +131,16 @@ fn examine_v6(packet: &[u8]) -> Result<Transit, DropReason> {
         Ok(_) => true,
         Err(_) => false,
     };
-    let (src, dst) = (h.src.into(), h.dst.into());
-    Ok(Transit { src, dst, hops: h.hop_limit, len, may_fragment: false, may_report })
+    let flow = flow_of_error_v6(packet);
+    Ok(Transit {
+        src: h.src.into(),
+        dst: h.dst.into(),
+        hops: h.hop_limit,
+        len,
+        may_fragment: false,
+        may_report,
+        flow: flow.unwrap_or_else(|| flow_v6(h.src, h.dst)),
+    })
 }
 
 /// Is this no host on another link: this network, loopback, reserved, a group (there is no

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Cidr, Duration, Limit, LinkKind, MacAddr, Mtu, Switch};
 use device::mitigation::Mitigation;
+use stack::route::SourceCheck;
 
 use crate::accounts::Accounts;
 
@@ -108,6 +109,8 @@ pub struct Port {
     pub asks: BTreeSet<Asks>,
     /// How often frames wake us.
     pub mitigation: Option<Mitigation>,
+    /// What the sources of packets that come by it have to be (RFC 3704).
+    pub source_check: SourceCheck,
 }
 
 /// How a port gets addresses by itself.

@@ -161,7 +161,7 @@ impl Live {
             Operation::AddPort(name, port) => {
                 let opened = self.open(name, port, wanted, open)?;
                 self.add_port(stacks, name, opened);
-                return Ok(());
+                return self.set_source_check(stacks, name, port.source_check);
             }
             Operation::ReplaceDevice(name, port) => {
                 let (queues, mut live) = self.open(name, port, wanted, open)?;
@@ -170,6 +170,9 @@ impl Live {
                 std::mem::swap(&mut old.counts, &mut live.counts);
                 old.splitters = live.splitters;
                 return Ok(());
+            }
+            Operation::SetSourceCheck(port, to) => {
+                return self.set_source_check(stacks, port, *to);
             }
             Operation::SetMitigation(port, to) => {
                 let to = to.unwrap_or(Mitigation::Level(Level::default()));

@@ -11,6 +11,7 @@ use core::net::IpAddr;
 
 use base::{Duration, Switch};
 use device::mitigation::Mitigation;
+use stack::route::SourceCheck;
 
 use crate::config::{
     Asks, Config, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule,
@@ -61,6 +62,8 @@ pub enum Operation {
     ReplaceDevice(String, Port),
     /// Set the interrupt mitigation of a port.
     SetMitigation(String, Option<Mitigation>),
+    /// Check the sources of what comes by a port otherwise. A new port has its own from the start.
+    SetSourceCheck(String, SourceCheck),
 }
 
 /// The operations that make `old` into `new`.
@@ -216,6 +219,9 @@ impl Plan<'_> {
             let before = old.ports.get(name).filter(|_| self.stays(name));
             if before.and_then(|before| before.mitigation) != port.mitigation {
                 self.all.push(Operation::SetMitigation(name.clone(), port.mitigation));
+            }
+            if before.is_some_and(|before| before.source_check != port.source_check) {
+                self.all.push(Operation::SetSourceCheck(name.clone(), port.source_check));
             }
             for (ip, len) in &port.addresses {
                 if before.and_then(|before| before.addresses.get(ip)) != Some(len) {

@@ -10,7 +10,7 @@ use device::mem;
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
-use stack::route::{Access, Action};
+use stack::route::{Access, Action, SourceCheck};
 use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
 use wirespeed_router::config::{
@@ -67,7 +67,8 @@ impl World {
             let rows = stack.ports_page(0, usize::MAX).rows;
             let row = rows.iter().find(|row| row.id == port.id).expect("it is in the stack");
             let mitigation = stack.mitigation(port.id).map(|(setting, _)| setting);
-            lines.push(format!("{name} {} {} {mitigation:?}", row.mac, row.mtu_bytes));
+            let check = stack.source_check(port.id).expect("it is in the stack");
+            lines.push(format!("{name} {} {} {mitigation:?} {check}", row.mac, row.mtu_bytes));
             let addresses = stack.addresses(port.id).iter();
             lines.extend(addresses.map(|address| format!("{name} {}", address.cidr)));
         }
@@ -132,6 +133,7 @@ prop_compose! {
         addresses in btree_set(1_u8..4, 0..3),
         len in 24_u8..26,
         mitigation in option::of("[0-2]"),
+        check in 0_usize..3,
     ) -> Port {
         let is_vlan = number >= 3;
         let name = format!("x{}{link}", NAMES[number]);
@@ -147,6 +149,7 @@ prop_compose! {
             addresses: addresses.into_iter().map(address).collect(),
             asks: Default::default(),
             mitigation: mitigation.and_then(|text| text.parse().ok()),
+            source_check: SourceCheck::ALL[check].1,
         }
     }
 }

@@ -95,14 +95,34 @@ pub(crate) fn next_hop(
     remote: SocketAddr,
     sender: Sender<'_>,
 ) -> Result<NextHop, DropReason> {
+    let by_route = || stack.routes.lookup(remote.ip(), local, sender).map_err(no_route);
+    of_scope(remote).unwrap_or_else(by_route)
+}
+
+/// [`next_hop`] of an ICMP error, whose flow is the one that it is about; of several next hops it
+/// takes the one that this has.
+pub(crate) fn next_hop_of_flow(
+    stack: &Stack,
+    local: IpAddr,
+    remote: SocketAddr,
+    flow: u32,
+    sender: Sender<'_>,
+) -> Result<NextHop, DropReason> {
+    let found = || stack.routes.lookup_flow(remote.ip(), Some(local), flow, sender);
+    of_scope(remote).unwrap_or_else(|| found().map_err(no_route))
+}
+
+/// The next hop on the link that a scope identifier names; `None` if there is no such identifier.
+fn of_scope(remote: SocketAddr) -> Option<Result<NextHop, DropReason>> {
     if let SocketAddr::V6(to) = remote
         && to.scope_id() != 0
         && is_link_scoped(remote.ip())
     {
-        let port = PortId::of_scope(to.scope_id()).ok_or(DropReason::TxNoPort)?;
-        return Ok(NextHop { port: port.0, neighbour: remote.ip(), mtu: None });
+        let port = PortId::of_scope(to.scope_id()).ok_or(DropReason::TxNoPort);
+        let hop = |port: PortId| NextHop { port: port.0, neighbour: remote.ip(), mtu: None };
+        return Some(port.map(hop));
     }
-    stack.routes.lookup(remote.ip(), local, sender).map_err(no_route)
+    None
 }
 
 /// The name of a packet's drop that has no route.
@@ -217,6 +237,7 @@ impl Stack {
             port.addresses.push(address);
             port.refresh_local();
         }
+        self.ports.share_broadcasts();
         if address.state == AddressState::Tentative && is_checked {
             autoconf::dad::begin(self, id, ip);
         } else {
@@ -240,6 +261,7 @@ impl Stack {
         let network = port.addresses.remove(at).cidr.network();
         self.autoconf.dad.forget((id.0, ip));
         port.refresh_local();
+        self.ports.share_broadcasts();
         acd::removed(self, id, ip);
         self.forget_network(id, network);
         groups::addresses_changed(self, id);

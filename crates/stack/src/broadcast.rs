@@ -185,6 +185,7 @@ impl Stack {
     pub fn set_broadcast(&mut self, port: PortId, addr: Ipv4Addr, to: Ipv4Addr) -> bool {
         let port = self.ports.get_mut(port.0);
         let is_set = port.is_some_and(|port| port.local.set_broadcast(addr, to));
+        self.ports.share_broadcasts();
         self.path_mtus.note_change();
         is_set
     }

@@ -51,6 +51,7 @@ impl Stack {
         for &cidr in &config.addresses {
             self.add_route(Route::new(cidr, None, id.0).with_origin(RouteOrigin::Connected));
         }
+        self.ports.share_broadcasts();
         groups::addresses_changed(self, id);
         id
     }
@@ -63,6 +64,7 @@ impl Stack {
         self.fail_connections_of_removed(id);
         self.forget_waiting(id);
         let device = self.ports.remove(id)?;
+        self.ports.share_broadcasts();
         self.groups.forget_port(id.0);
         self.neighbour_mtus.forget_port(id.0);
         self.acd.forget_port(id.0);

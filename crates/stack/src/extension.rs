@@ -65,14 +65,14 @@ fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], problem: ipv6::Problem) {
         Report::Problem(inet::frag::Problem { code: problem.code, pointer: problem.pointer });
     if port.local.is_ours(dst) {
         match problem.even_to_group {
-            true => _ = icmp::report_from(stack, packet, (dst, src), what),
+            true => _ = icmp::report_from(stack, packet, m.in_port(), (dst, src), what),
             false => icmp::report(stack, m, packet, (dst, src), what),
         }
     } else if header.dst.is_multicast()
         && problem.even_to_group
         && let Some(own) = inet::select::source(port.addresses.iter(), src, src)
     {
-        icmp::report_from(stack, packet, (own, src), what);
+        icmp::report_from(stack, packet, m.in_port(), (own, src), what);
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod links;
 mod locals;
 mod look;
 mod redirect;
+mod source;
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -84,11 +85,20 @@ fn take(
     let destination = m.as_slice().get(at..).and_then(transit::destination);
     let (Some(dst), Some(port)) = (destination, stack.ports.get(port_id)) else { return Some(m) };
     let is_for_host = port.local.is_ours(dst) || port.local.is_group(dst);
-    if is_for_host || stack.listeners.takes_anything() {
+    let elsewhere = || stack.ports.iter().find(|port| port.local.is_ours(dst)).map(|port| port.id);
+    let is_for_host = is_for_host || stack.listeners.takes_anything();
+    let elsewhere = if is_for_host { None } else { elsewhere() };
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    if (is_for_host || elsewhere.is_some()) && !source::admits_to_host(stack, port_id, packet, dst)
+    {
+        stack.core.drops.count(DropReason::IpSourceCheck);
+        stack.core.cx.pool.free(m);
+        return None;
+    }
+    if is_for_host {
         return Some(m);
     }
     m.set_in_port(port_id);
-    let elsewhere = stack.ports.iter().find(|port| port.local.is_ours(dst)).map(|port| port.id);
     let fate = match elsewhere {
         // A router takes packets to any address of its own by any port: RFC 1812 section 5.2.3.
         Some(port) if !is_link_local(dst) => {
@@ -134,7 +144,10 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let transit = transit::examine(packet)?;
     let packet = packet.get(..transit.len).unwrap_or_default();
     let may_send = |port: &crate::port::Port| port.local.may_send(transit.src);
-    if !stack.ports.get(m.in_port()).is_some_and(may_send) || stack.has_address(transit.src) {
+    if !stack.ports.get(m.in_port()).is_some_and(may_send)
+        || stack.has_address(transit.src)
+        || transit.src == transit.dst
+    {
         return Err(DropReason::IpMartianSource);
     }
     // RFC 1812 5.3.5.2-a.
@@ -142,13 +155,25 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     if is_directed && !stack.forwarding.directed_broadcasts {
         return Err(DropReason::IpDirectedBroadcast);
     }
+    let sender = Sender::Transit { in_port: m.in_port() };
+    let (dst, src) = (transit.dst, Some(transit.src));
+    let found = stack.routes.lookup_flow(dst, src, transit.flow, sender);
+    // Before anything is reported: nobody hears of a packet whose source is forged. Without a route
+    // its answers come from nowhere, and rules for a port do not select them.
+    let to_port = found.as_ref().map_or(u16::MAX, |hop| hop.port);
+    if !source::admits(stack, m.in_port(), &transit, to_port) {
+        let answers = Sender::Transit { in_port: to_port };
+        if stack.routes.needs_rib(transit.src, Some(dst), answers) {
+            return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpSourceCheck);
+        }
+        return Err(DropReason::IpSourceCheck);
+    }
     // RFC 4443 3.3-a.
     if transit.hops <= 1 {
         report(stack, &m, packet, &transit, Report::HopLimit);
         return Err(DropReason::IpHopLimit);
     }
-    let sender = Sender::Transit { in_port: m.in_port() };
-    let hop = match stack.routes.lookup(transit.dst, Some(transit.src), sender) {
+    let hop = match found {
         Ok(hop) => hop,
         Err(_) if stack.routes.needs_rib(transit.dst, Some(transit.src), sender) => {
             return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpNoRoute);

@@ -9,6 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, IpVersion, Limit, Mss, Mtu, Owner, SeqNumber};
 use inet::flow::Addrs;
+use inet::forward as transit;
 use inet::frag::Problem;
 use inet::icmp::{self, ErrorKind, Message, Quoted, Report, Unreachable};
 use inet::ip_input::is_martian_source;
@@ -249,17 +250,18 @@ pub(crate) fn report(
     let port = stack.ports.get(m.in_port());
     let by_group = port.is_none_or(|port| port.local.is_group(src) || port.local.is_group(dst));
     if !by_group && !m.has(MbufFlags::LINK_GROUP) {
-        report_from(stack, packet, (src, dst), what);
+        report_from(stack, packet, m.in_port(), (src, dst), what);
     }
 }
 
-/// [`report`] about a packet that may have been for a group, from `src`, an address of ours. Was it
-/// sent?
+/// [`report`] about a packet that may have been for a group and came by `in_port`, from `src`, an
+/// address of ours. A link-local `dst` is on that port's link. Was it sent?
 /// RFC 4443 2.2-a, 2.4-f.
 #[cold]
 pub(crate) fn report_from(
     stack: &mut Stack,
     packet: &[u8],
+    in_port: u16,
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) -> bool {
@@ -283,10 +285,13 @@ pub(crate) fn report_from(
     if let Some(message) = answer.as_mut_slice() {
         icmp::report(message, what, src, dst);
     }
-    let protocol = if version == IpVersion::V4 { protocol::ICMP } else { protocol::ICMPV6 };
-    let (local, remote) = (SocketAddr::new(src, 0), SocketAddr::new(dst, 0));
-    let settings = IpSettings::default();
-    let sent = resolve::route(stack, local, remote, protocol, &Owner::program(), settings)
+    let (protocol, flow) = match version {
+        IpVersion::V4 => (protocol::ICMP, transit::quoted_v4(packet)),
+        IpVersion::V6 => (protocol::ICMPV6, transit::quoted_v6(packet)),
+    };
+    let remote = resolve::scoped(SocketAddr::new(dst, 0), in_port);
+    let ends = (SocketAddr::new(src, 0), remote);
+    let sent = resolve::route_of_error(stack, ends, protocol, flow.unwrap_or_default())
         .and_then(|egress| resolve::send(stack, &egress, answer));
     match sent {
         Ok(()) => stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1),
@@ -305,8 +310,8 @@ fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result
         return Err(DropReason::IcmpRateLimited);
     }
     let local = SocketAddr::new(ip.dst(), 0);
-    let remote = SocketAddr::new(ip.src(), 0);
-    let owner = base::Owner::program();
+    let remote = resolve::scoped(SocketAddr::new(ip.src(), 0), request.in_port());
+    let owner = Owner::program();
     let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
     let most = stack.path_mtus.mtu(ip.src(), egress.mtu, stack.core.cx.now);
     let Some((header, data)) = request.as_slice().split_first_chunk() else {

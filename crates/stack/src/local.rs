@@ -4,6 +4,7 @@
 //! 1122 section 3.2.1.3.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use base::{Cidr, DropReason};
 use inet::Ip;
@@ -19,6 +20,8 @@ use crate::Stack;
 pub(crate) struct LocalAddrs {
     v4: Vec<LocalV4>,
     v6: Vec<Ipv6Addr>,
+    /// The broadcast addresses of all ports, sorted, if there are several ports.
+    broadcasts: Arc<[u32]>,
 }
 
 #[derive(Clone)]
@@ -88,11 +91,23 @@ impl LocalAddrs {
                 IpAddr::V6(addr) => v6.push(addr),
             }
         }
-        LocalAddrs { v4, v6 }
+        LocalAddrs { v4, v6, broadcasts: Arc::default() }
+    }
+
+    /// The broadcast addresses of its networks, in every form.
+    pub(crate) fn broadcasts(&self) -> impl Iterator<Item = u32> {
+        let special = self.special_v4().map(Ipv4Addr::to_bits);
+        special.filter(|&addr| self.v4.iter().any(|own| own.is_broadcast(addr)))
+    }
+
+    /// These are the broadcast addresses of all ports: no packet is from one of them.
+    pub(crate) fn note_broadcasts(&mut self, all: &Arc<[u32]>) {
+        self.broadcasts = Arc::clone(all);
     }
 
     /// With the broadcast addresses that were set for those that are in `old` too.
     pub(crate) fn with_broadcasts_of(mut self, old: &LocalAddrs) -> LocalAddrs {
+        self.broadcasts = Arc::clone(&old.broadcasts);
         for own in &mut self.v4 {
             let before = old.v4.iter().find(|b| b.addr == own.addr && b.host == own.host);
             own.broadcast = before.map_or(own.broadcast, |before| before.broadcast);
@@ -159,10 +174,20 @@ impl LocalAddrs {
     }
 
     /// Can this be the address of another host? Not multicast, broadcast or our own: an answer
-    /// would come back to us, or go to all hosts.
+    /// would come back to us, or go to all hosts, of this port's networks or of another's.
     #[inline]
     pub(crate) fn may_send(&self, addr: IpAddr) -> bool {
-        !is_martian_source(addr) && !self.is_group(addr) && !self.is_ours(addr)
+        !is_martian_source(addr)
+            && !self.is_group(addr)
+            && !self.is_ours(addr)
+            && !self.is_any_broadcast(addr)
+    }
+
+    /// Is it a broadcast address of any of several ports?
+    #[inline]
+    fn is_any_broadcast(&self, addr: IpAddr) -> bool {
+        let IpAddr::V4(addr) = addr else { return false };
+        !self.broadcasts.is_empty() && self.broadcasts.binary_search(&addr.to_bits()).is_ok()
     }
 
     /// Is this a broadcast address here, in either form, or a group?
@@ -209,7 +234,10 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
     // RFC 1112 7.2-b, 7.2-d.
     match port.local.is_group(ip.dst()) {
         // From a broadcast address an answer would go to all.
-        true if is_martian_source(ip.src()) || port.local.is_group(ip.src()) => {
+        true if is_martian_source(ip.src())
+            || port.local.is_group(ip.src())
+            || port.local.is_any_broadcast(ip.src()) =>
+        {
             Err(DropReason::IpMartianSource)
         }
         true if ip.dst().is_multicast() && !stack.groups.are_received(port, ip.dst()) => {

@@ -15,6 +15,7 @@ use device::mitigation::{IdlePolicy, Moderation, Threshold};
 use device::vlan::Tag;
 use device::{BURST, Burst, Device, Limits};
 use inet::Address;
+use inet::route::SourceCheck;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
 
@@ -80,6 +81,8 @@ pub(crate) struct Port {
     pub(crate) outbox: Option<Arc<Outbox>>,
     /// What forwarding has counted here.
     pub(crate) forwarded: Forwarded,
+    /// What the sources of packets that come by it have to be, while packets are forwarded.
+    pub(crate) source_check: SourceCheck,
     /// What people call it; empty unless it was named.
     pub(crate) name: Box<str>,
 }

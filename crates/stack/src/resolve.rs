@@ -14,7 +14,7 @@ use base::{Counter, DropReason, IpVersion, Limit, LinkKind, MacAddr, Mss, Mtu, P
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, Learnt, group_mac};
 use inet::select::is_link_scoped;
-use inet::{HeaderTemplate, Sender, nd};
+use inet::{HeaderTemplate, NextHop, Sender, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{arp, ether, protocol};
@@ -66,6 +66,27 @@ pub(crate) fn route(
     }
     let sender = Sender::Socket { owner, mark: settings.mark };
     let hop = addresses::next_hop(stack, Some(local.ip()), remote, sender)?;
+    by_hop(stack, hop, (local, remote), protocol, settings)
+}
+
+/// [`route`] of an ICMP error about a packet whose flow, turned round, has this hash.
+pub(crate) fn route_of_error(
+    stack: &mut Stack,
+    (local, remote): (SocketAddr, SocketAddr),
+    protocol: u8,
+    flow: u32,
+) -> Result<Egress, DropReason> {
+    let hop = addresses::next_hop_of_flow(stack, local.ip(), remote, flow, Sender::Program)?;
+    by_hop(stack, hop, (local, remote), protocol, IpSettings::default())
+}
+
+fn by_hop(
+    stack: &mut Stack,
+    hop: NextHop,
+    (local, remote): (SocketAddr, SocketAddr),
+    protocol: u8,
+    settings: IpSettings,
+) -> Result<Egress, DropReason> {
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {

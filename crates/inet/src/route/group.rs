@@ -5,7 +5,7 @@
 //! (ECMP) names an array of buckets (`ecmp.rs`), each with the group of one next hop. RFC 2992.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::collections::BTreeMap;
 
 use base::Mtu;
@@ -14,6 +14,7 @@ use super::NextHop;
 use super::arena::{Arena, Indices};
 use super::ecmp::{self, BUCKETS, Share};
 use super::epoch::{Epochs, Retired};
+use super::reverse::Leads;
 use super::update::Freed;
 
 /// A next-hop group, as a lookup finds it. It stands for the same next hops while the burst of the
@@ -111,6 +112,8 @@ pub(super) struct Path {
 pub(super) struct Groups {
     records: Arena<WORDS>,
     buckets: Arena<BUCKETS>,
+    /// A group of several was made once.
+    pub(super) had_several: AtomicBool,
 }
 
 impl Groups {
@@ -140,6 +143,28 @@ impl Groups {
             return Found::Restricted;
         }
         self.hop(record, kind & KIND_MASK, dst, flow).map_or(Found::Nothing, Found::Hop)
+    }
+
+    /// Is one of the next hops of `group` behind `port`? One of these restrictions makes it
+    /// [`Leads::Restricted`].
+    #[inline]
+    pub(super) fn leads_by(&self, group: GroupIndex, port: u16, restrictions: u32) -> Leads {
+        let record = self.records.get(group.0).filter(|_| group != GroupIndex::NONE);
+        let Some(record) = record else { return Leads::Nothing };
+        let is_behind =
+            |record: &[AtomicU32; WORDS]| record[PORT_MTU].load(Ordering::Relaxed) as u16 == port;
+        let kind = record[KIND].load(Ordering::Relaxed);
+        if kind >> RESTRICTIONS & restrictions != 0 {
+            return Leads::Restricted;
+        }
+        if kind & KIND_MASK != SEVERAL {
+            return Leads::Known(is_behind(record));
+        }
+        let Some(buckets) = self.buckets.get(record[ADDR].load(Ordering::Relaxed)) else {
+            return Leads::Nothing;
+        };
+        let member = |bucket: &AtomicU32| self.records.get(bucket.load(Ordering::Relaxed));
+        Leads::Known(buckets.iter().filter_map(member).any(is_behind))
     }
 
     #[inline(always)]
@@ -288,6 +313,7 @@ impl Registry {
             record[ADDR].store(at, Ordering::Relaxed);
             let kind = SEVERAL | restrictions << RESTRICTIONS;
             record[KIND].store(kind, Ordering::Relaxed);
+            groups.had_several.store(true, Ordering::Relaxed);
         }
         GroupIndex(index)
     }

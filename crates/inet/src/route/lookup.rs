@@ -32,10 +32,26 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
+        self.lookup_flow(dst, src, flow_of(src, dst), sender)
+    }
+
+    /// [`Routes::lookup`] of a packet whose flow has this hash: an ICMP error is sent as the flow
+    /// that it is about.
+    ///
+    /// # Errors
+    /// [`NoRoute`].
+    #[inline]
+    pub fn lookup_flow(
+        &self,
+        dst: IpAddr,
+        src: Option<IpAddr>,
+        flow: u32,
+        sender: Sender<'_>,
+    ) -> Result<NextHop, NoRoute> {
         if !self.rules.all().is_empty() {
-            return self.lookup_by_rules(dst, src, sender);
+            return self.lookup_by_rules(dst, src, flow, sender);
         }
-        self.lookup_in(MAIN_TABLE, dst, src, sender).ok_or(NoRoute::None)
+        self.hop_in(MAIN_TABLE, dst, flow, sender).ok_or(NoRoute::None)
     }
 
     #[cold]
@@ -43,10 +59,11 @@ impl Routes {
         &self,
         dst: IpAddr,
         src: Option<IpAddr>,
+        flow: u32,
         sender: Sender<'_>,
     ) -> Result<NextHop, NoRoute> {
         let selects = |rule: &Rule| rule.selects(dst, src, sender);
-        self.rules.find(selects, |table| self.lookup_in(table, dst, src, sender))
+        self.rules.find(selects, |table| self.hop_in(table, dst, flow, sender))
     }
 
     /// Is the RIB to say where this goes, which another stack has? If it has no route here, that
@@ -80,8 +97,12 @@ impl Routes {
         src: Option<IpAddr>,
         sender: Sender<'_>,
     ) -> Option<NextHop> {
+        self.hop_in(table, dst, flow_of(src, dst), sender)
+    }
+
+    #[inline]
+    fn hop_in(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<NextHop> {
         let view = self.view();
-        let flow = flow_of(src, dst);
         match view.find(view.lookup(dst, table), dst, flow, sender.restriction()) {
             Found::Hop(hop) => Some(hop),
             Found::Nothing => None,
@@ -138,7 +159,7 @@ impl Routes {
     }
 
     /// What is known of the prefixes of a table that `dst` is in, longest first.
-    fn prefixes_of(&self, table: u32, dst: IpAddr) -> impl Iterator<Item = &Known> {
+    pub(super) fn prefixes_of(&self, table: u32, dst: IpAddr) -> impl Iterator<Item = &Known> {
         let (key, is_v6) = (key_of(dst), dst.is_ipv6());
         let lengths = (0..=if is_v6 { 128 } else { 32 }).rev();
         lengths.filter_map(move |len| {

@@ -122,6 +122,15 @@ impl Rule {
         fits != self.not
     }
 
+    /// May it select a packet of ours between these, whoever of us sends it?
+    pub(super) fn may_select_ours(&self, dst: IpAddr, src: IpAddr) -> bool {
+        let of_program = |rule: &Rule| rule.selects(dst, Some(src), Sender::Program);
+        let of_all = Rule { mark: None, group: None, ..*self };
+        // Of who has another mark, or is in no such group, the opposite is true.
+        let depends = self.mark.is_some() || self.group.is_some();
+        of_program(&of_all) || depends && self.not && self.in_port.is_none()
+    }
+
     /// May it select a packet that is forwarded? None of a user in a group is.
     fn concerns_transit(&self) -> bool {
         self.group.is_none() || self.not

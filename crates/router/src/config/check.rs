@@ -159,6 +159,7 @@ fn port(draft: &PortDraft, all: &[PortDraft], config: &Config, log: &mut Log<'_>
         addresses,
         asks: draft.asks.iter().map(|asks| asks.value).collect(),
         mitigation: draft.mitigation,
+        source_check: draft.source_check,
     })
 }
 

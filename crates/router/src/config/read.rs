@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use base::{Cidr, Duration, Limit, MacAddr, Mtu, Switch};
 use device::mitigation::Mitigation;
-use stack::route::MAIN_TABLE;
+use stack::route::{MAIN_TABLE, SourceCheck};
 use toml::de::{DeTable, DeValue};
 
 use super::place::{At, Log, Problems};
@@ -68,6 +68,7 @@ pub(super) struct PortDraft {
     pub(super) addresses: Vec<At<Cidr>>,
     pub(super) asks: Vec<At<Asks>>,
     pub(super) mitigation: Option<Mitigation>,
+    pub(super) source_check: SourceCheck,
 }
 
 pub(super) struct RouteDraft {
@@ -139,8 +140,17 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     }
     limits(&all, config, log);
     switches(&all, config, log);
-    const PORT: &[&str] =
-        &["name", "device", "parent", "vlan", "mac", "mtu", "addresses", "mitigation"];
+    const PORT: &[&str] = &[
+        "name",
+        "device",
+        "parent",
+        "vlan",
+        "mac",
+        "mtu",
+        "addresses",
+        "mitigation",
+        "source_check",
+    ];
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
@@ -251,19 +261,9 @@ fn port(section: &Section<'_>, log: &mut Log<'_>) -> Option<PortDraft> {
         mtu: mtu(section, log),
         addresses: Vec::new(),
         asks: Vec::new(),
-        mitigation: None,
+        mitigation: mitigation(section, log),
+        source_check: source_check(section, log),
     };
-    if let Some(text) = section.get("mitigation") {
-        draft.mitigation = match text.get_ref() {
-            // A level may be written as a number.
-            DeValue::Integer(level) => level.as_str().parse().ok(),
-            other => other.as_str().and_then(|text| text.parse().ok()),
-        };
-        if draft.mitigation.is_none() {
-            let what = "mitigation has to be a level from 0 to 5, \"adaptive\" or \"poll\"";
-            log.note(text.span().start, what);
-        }
-    }
     // The device is there, but not understood: that was noted.
     if section.get("device").is_none() && section.get("parent").is_none() {
         let what = "the port has no device: add device = \"tap:ws0\", or parent and vlan";
@@ -281,6 +281,30 @@ fn port(section: &Section<'_>, log: &mut Log<'_>) -> Option<PortDraft> {
         }
     }
     Some(draft)
+}
+
+fn mitigation(section: &Section<'_>, log: &mut Log<'_>) -> Option<Mitigation> {
+    let text = section.get("mitigation")?;
+    let mitigation = match text.get_ref() {
+        // A level may be written as a number.
+        DeValue::Integer(level) => level.as_str().parse().ok(),
+        other => other.as_str().and_then(|text| text.parse().ok()),
+    };
+    if mitigation.is_none() {
+        let what = "mitigation has to be a level from 0 to 5, \"adaptive\" or \"poll\"";
+        log.note(text.span().start, what);
+    }
+    mitigation
+}
+
+/// Strict unless the file says otherwise: who has several ways to a network knows that.
+fn source_check(section: &Section<'_>, log: &mut Log<'_>) -> SourceCheck {
+    let Some(text) = section.text("source_check", log) else { return SourceCheck::Strict };
+    text.value.parse().unwrap_or_else(|()| {
+        let names = SourceCheck::ALL.map(|(name, _)| name);
+        log.note(text.at, section::unknown("source_check", text.value, &names));
+        SourceCheck::Strict
+    })
 }
 
 pub(super) fn owned(text: At<&str>) -> At<String> {

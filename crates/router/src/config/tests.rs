@@ -69,6 +69,17 @@ fn syntax_errors_have_their_place() {
 }
 
 #[test]
+fn sources_are_checked_strictly_unless_a_port_says_otherwise() {
+    let of = |line: &str| right(&with_lan(line)).ports["lan"].source_check;
+    assert_eq!(of(""), SourceCheck::Strict);
+    assert_eq!(of("source_check = \"strict\"\n"), SourceCheck::Strict);
+    assert_eq!(of("source_check = \"loose\"\n"), SourceCheck::Loose);
+    assert_eq!(of("source_check = \"off\"\n"), SourceCheck::Off);
+    says(&with_lan("source_check = \"lose\"\n"), "5:16", &["did you mean 'loose'?"]);
+    says(&with_lan("source_check = true\n"), "5:16", &["source_check"]);
+}
+
+#[test]
 fn unknown_names_are_refused_with_the_nearest() {
     says("fowarding = true\n", "1:1", &["did you mean 'forwarding'?"]);
     says(&with_lan("adresses = []\n"), "5:1", &["key of [[port]]", "'addresses'"]);

@@ -4,6 +4,7 @@
 
 use device::counted::Counted;
 use device::{Device, vlan};
+use stack::route::SourceCheck;
 use stack::{PortConfig, PortId, shard};
 
 use super::{Live, LivePort, Opened, Stacks, first};
@@ -70,6 +71,18 @@ impl Live {
             stack.set_port_name(live.id, name);
         }
         self.ports.insert(name.to_owned(), live);
+    }
+
+    /// Each shard checks what its queue brings.
+    pub(super) fn set_source_check(
+        &self,
+        stacks: Stacks<'_, '_>,
+        name: &str,
+        to: SourceCheck,
+    ) -> Result<(), String> {
+        let id = self.ports.get(name).ok_or("the port is not there")?.id;
+        stacks.iter_mut().for_each(|stack| _ = stack.set_source_check(id, to));
+        Ok(())
     }
 
     pub(super) fn remove_port(&mut self, stacks: Stacks<'_, '_>, name: &str) {

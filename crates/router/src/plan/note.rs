@@ -59,7 +59,8 @@ impl Operation {
         | Operation::RemoveAddress(name, _)
         | Operation::SetAddress(name, ..)
         | Operation::ReplaceDevice(name, _)
-        | Operation::SetMitigation(name, _)) = self
+        | Operation::SetMitigation(name, _)
+        | Operation::SetSourceCheck(name, _)) = self
         else {
             return;
         };
@@ -71,6 +72,7 @@ impl Operation {
             Operation::SetAddress(_, ip, len) => drop(port.addresses.insert(*ip, *len)),
             Operation::ReplaceDevice(_, new) => port.mtu = new.mtu,
             Operation::SetMitigation(_, to) => port.mitigation = *to,
+            Operation::SetSourceCheck(_, to) => port.source_check = *to,
             _ => {}
         }
     }

@@ -59,6 +59,7 @@ impl fmt::Display for Operation {
                 port.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", mtu.bytes()))
             }
             Operation::SetMitigation(port, Some(to)) => write!(f, "port {port}: mitigation {to}"),
+            Operation::SetSourceCheck(port, to) => write!(f, "port {port}: source_check {to}"),
             Operation::SetMitigation(port, None) => write!(f, "port {port}: mitigation 0"),
         }
     }

@@ -13,7 +13,7 @@ use arrayvec::ArrayVec;
 use base::{Counter, LinkKind};
 use device::vlan::Tag;
 use device::{BURST, Burst};
-use inet::route::{GroupIndex, MAIN_TABLE, View};
+use inet::route::{GroupIndex, MAIN_TABLE, SourceCheck, View};
 
 use super::adjacency::{Adjacencies, Adjacency, Slot};
 use super::ingress::Ingress;
@@ -91,9 +91,15 @@ impl Bursts {
         }
         let mut seen = Seens::new();
         let view = stack.routes.view();
-        seen.look::<AT>(frames, ingress.link.1, (&self.locals, &view));
         let mut egresses = [ArrayVec::new(), ArrayVec::new()];
-        self.look_up(stack, &view, &seen, &mut egresses);
+        if ingress.check == SourceCheck::Off && !view.has_shared_prefixes() {
+            seen.look::<AT, false>(frames, ingress.link.1, (&self.locals, &view));
+            self.look_up(stack, &view, &seen, &mut egresses);
+        } else {
+            seen.look::<AT, true>(frames, ingress.link.1, (&self.locals, &view));
+            self.look_up(stack, &view, &seen, &mut egresses);
+            check_sources(ingress, &view, &seen, &mut egresses);
+        }
         drop(view);
         self.send::<AT>(stack, ingress, frames, (&seen.frames, &mut egresses))
     }
@@ -200,6 +206,43 @@ impl Bursts {
             port.forwarded.packets_in += forwarded;
         }
         bytes
+    }
+}
+
+/// Flows whose source does not pass the check, as far as the FIB knows, go the long way: it says
+/// whether they do, and drops them. All of a burst are looked up together.
+#[inline(never)]
+fn check_sources(ingress: &Ingress, view: &View<'_>, seen: &Seens, egresses: &mut Egresses) {
+    if ingress.check == SourceCheck::Off {
+        return;
+    }
+    let mut groups = [GroupIndex::NONE; BURST];
+    let [v4, v6] = egresses;
+    if !v4.is_empty() {
+        view.lookup_burst_v4(&seen.v4.srcs, &mut groups, MAIN_TABLE);
+        refuse(ingress, view, &groups, v4);
+    }
+    if !v6.is_empty() {
+        view.lookup_burst_v6(&seen.v6.srcs, &mut groups, MAIN_TABLE);
+        refuse(ingress, view, &groups, v6);
+    }
+}
+
+/// No egress for the flows whose source has a group that does not pass.
+fn refuse(
+    ingress: &Ingress,
+    view: &View<'_>,
+    groups: &[GroupIndex; BURST],
+    egresses: &mut ArrayVec<Egress, BURST>,
+) {
+    let mut last = (GroupIndex::NONE, false);
+    for (egress, &group) in egresses.iter_mut().zip(groups) {
+        if group != last.0 {
+            last = (group, view.passes(ingress.check, ingress.port, group));
+        }
+        if !last.1 {
+            *egress = Egress::None;
+        }
     }
 }
 

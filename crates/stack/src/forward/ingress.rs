@@ -8,6 +8,7 @@
 use base::{LinkKind, MacAddr, Switch};
 use device::Burst;
 use device::vlan::Tag;
+use inet::route::SourceCheck;
 
 use crate::rx::Received;
 use crate::{Stack, shard};
@@ -21,6 +22,8 @@ pub(super) struct Ingress {
     in_bursts: bool,
     /// The frames have this tag of the port's.
     pub(super) tag: Option<Tag>,
+    /// What sources have to be.
+    pub(super) check: SourceCheck,
 }
 
 /// Receive a burst and forward what of it is not for this host; the rest is left in `frames`, in
@@ -58,7 +61,8 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     }
     stack.is_overrun = port.received(count, frames, stack.core.cx.now);
     let link = (port.limits.link, port.mac);
-    let ingress = Ingress { port: port_id, link, in_bursts, tag };
+    let check = port.source_check;
+    let ingress = Ingress { port: port_id, link, in_bursts, tag, check };
     if !is_unsteered {
         return Some(Received { count, bytes: divert(stack, &ingress, frames), link });
     }

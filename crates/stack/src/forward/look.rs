@@ -8,10 +8,10 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use arrayvec::ArrayVec;
 use base::MacAddr;
 use device::{BURST, Burst};
-use inet::forward::{plain_v4, plain_v6};
+use inet::forward::{flow_of_error_v4, flow_of_error_v6, plain_v4, plain_v6};
 use inet::route::{View, flow_v4, flow_v6};
 use mbuf::{Flags, Mbuf};
-use wire::ether;
+use wire::{ether, protocol};
 
 use super::locals::Locals;
 
@@ -46,24 +46,41 @@ const _: () = assert!(2 * BURST < u8::MAX as usize);
 /// The flows of one version in a burst: what is looked up.
 pub(super) struct Flows<A> {
     pub(super) dsts: ArrayVec<A, BURST>,
+    /// As many, if anybody asks for them; else none.
+    pub(super) srcs: ArrayVec<A, BURST>,
     /// What chooses among several next hops.
     pub(super) hashes: ArrayVec<u32, BURST>,
 }
 
 impl<A: Copy + PartialEq> Flows<A> {
     fn new() -> Flows<A> {
-        Flows { dsts: ArrayVec::new(), hashes: ArrayVec::new() }
+        Flows { dsts: ArrayVec::new(), srcs: ArrayVec::new(), hashes: ArrayVec::new() }
     }
 
-    /// The number of a packet's flow, which is a new one unless the last packet was of it.
+    /// The number of a packet's flow, which is a new one unless the last packet was of it. `None`
+    /// if it is from the address that it is to.
     #[inline(always)]
-    fn number(&mut self, dst: A, hash: u32, new: impl FnOnce(A)) -> usize {
-        if self.dsts.last() != Some(&dst) || self.hashes.last() != Some(&hash) {
+    fn number<const CAREFUL: bool>(
+        &mut self,
+        (src, dst): (A, A),
+        hash: u32,
+        new: impl FnOnce(A),
+    ) -> Option<usize> {
+        let is_other = self.dsts.last() != Some(&dst)
+            || self.hashes.last() != Some(&hash)
+            || CAREFUL && self.srcs.last() != Some(&src);
+        if is_other {
+            if src == dst {
+                return None;
+            }
             new(dst);
             self.dsts.push(dst);
             self.hashes.push(hash);
+            if CAREFUL {
+                self.srcs.push(src);
+            }
         }
-        self.dsts.len() - 1
+        Some(self.dsts.len() - 1)
     }
 }
 
@@ -79,16 +96,18 @@ impl Seens {
         Seens { frames: ArrayVec::new(), v4: Flows::new(), v6: Flows::new() }
     }
 
-    /// Look at all frames, whose packets begin at `AT`.
+    /// Look at all frames, whose packets begin at `AT`. With `CAREFUL` for sources as well, and for
+    /// the flows that ICMP errors are about: who has neither source checks nor several next hops
+    /// does not pay for them.
     #[inline(always)]
-    pub(super) fn look<const AT: usize>(
+    pub(super) fn look<const AT: usize, const CAREFUL: bool>(
         &mut self,
         frames: &Burst,
         mac: MacAddr,
         (locals, view): (&Locals, &View<'_>),
     ) {
         for m in frames {
-            let seen = self.plain::<AT>(m, mac, locals, view);
+            let seen = self.plain::<AT, CAREFUL>(m, mac, locals, view);
             self.frames.push(seen.unwrap_or(REFUSED));
         }
     }
@@ -96,7 +115,7 @@ impl Seens {
     /// The flow and the length of a packet that is not for us and that nothing is unusual about.
     /// The memory that its destination is looked up in is fetched meanwhile.
     #[inline(always)]
-    fn plain<const AT: usize>(
+    fn plain<const AT: usize, const CAREFUL: bool>(
         &mut self,
         m: &Mbuf,
         mac: MacAddr,
@@ -131,15 +150,25 @@ impl Seens {
             }
             // Longer ones do not fit a length of 16 bits, nor any MTU.
             let len = u16::try_from(ip.len).ok()?;
-            let hash = flow_v6(ip.src, ip.dst);
-            let number = FIRST_V6 + self.v6.number(ip.dst, hash, |dst| view.prefetch_v6(dst));
-            return Some(Seen { number: number as u8, len });
+            let mut hash = flow_v6(ip.src, ip.dst);
+            // Behind TCP and UDP, by far the most, there is no ICMP.
+            if CAREFUL && !matches!(packet[6], protocol::TCP | protocol::UDP) {
+                hash = flow_of_error_v6(packet).unwrap_or(hash);
+            }
+            let addrs = (ip.src, ip.dst);
+            let number = self.v6.number::<CAREFUL>(addrs, hash, |dst| view.prefetch_v6(dst))?;
+            return Some(Seen { number: (FIRST_V6 + number) as u8, len });
         }
         let ip = plain_v4(packet)?;
         if locals.has_v4(ip.dst) || locals.has_v4(ip.src) {
             return None;
         }
-        let number = self.v4.number(ip.dst, flow_v4(ip.src, ip.dst), |dst| view.prefetch_v4(dst));
+        let mut hash = flow_v4(ip.src, ip.dst);
+        if CAREFUL && packet[9] == protocol::ICMP {
+            hash = flow_of_error_v4(packet).unwrap_or(hash);
+        }
+        let addrs = (ip.src, ip.dst);
+        let number = self.v4.number::<CAREFUL>(addrs, hash, |dst| view.prefetch_v4(dst))?;
         Some(Seen { number: number as u8, len: ip.len as u16 })
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn output(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Trans
         (IpAddr::V4(src), IpAddr::V4(gateway)) => match common(port, src, gateway) {
             Some(from) => {
                 let addrs = (from, transit.src);
-                icmp::report_from(stack, packet, addrs, Report::Redirect(gateway))
+                icmp::report_from(stack, packet, m.in_port(), addrs, Report::Redirect(gateway))
             }
             None => false,
         },

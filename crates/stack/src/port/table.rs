@@ -11,6 +11,7 @@ use base::Instant;
 use device::mitigation::{Mitigation, Moderation};
 use device::{Burst, Device};
 use inet::Address;
+use inet::route::SourceCheck;
 use mbuf::Pool;
 
 use super::{Port, PortId};
@@ -67,6 +68,7 @@ impl Ports {
             found_room: false,
             outbox: None,
             forwarded: Forwarded::default(),
+            source_check: SourceCheck::Off,
             name: Box::default(),
         });
         id
@@ -93,6 +95,18 @@ impl Ports {
         let old = core::mem::replace(&mut port.device, device);
         self.epoch += 1;
         Ok(old)
+    }
+
+    /// Addresses have changed: each port hears of the broadcast addresses of all.
+    pub(crate) fn share_broadcasts(&mut self) {
+        let mut all = Vec::new();
+        if self.iter().nth(1).is_some() {
+            all.extend(self.iter().flat_map(|port| port.local.broadcasts()));
+            all.sort_unstable();
+            all.dedup();
+        }
+        let all = Arc::from(all);
+        self.iter_mut().for_each(|port| port.local.note_broadcasts(&all));
     }
 
     pub(crate) fn epoch(&self) -> u64 {

@@ -4,6 +4,8 @@
 mod neighbours;
 mod offloads_and_tags;
 mod redirects;
+mod shared_paths;
+mod sources;
 
 use core::net::{IpAddr, Ipv4Addr};
 

@@ -122,8 +122,31 @@ fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
         }
         _ => unreachable!("of one version"),
     };
-    p.extend(data);
+    match (src, dst) {
+        _ if rng.below(12) > 0 => p.extend(data),
+        // An ICMP error about a packet of the other direction, mostly of another client.
+        (IpAddr::V4(_), IpAddr::V4(dst)) => {
+            let quoted = [&[0x45; 12], &dst.octets()[..], &v4(rng)].concat();
+            quote(&mut p, 9, [1, rng.pick(&[3, 5, 8, 11])], &quoted);
+        }
+        (_, dst) => {
+            let IpAddr::V6(dst) = dst else { unreachable!("of one version") };
+            let quoted = [&[0x60; 8], &dst.octets()[..], &v6(rng)].concat();
+            quote(&mut p, 6, [58, rng.pick(&[1, 2, 128, 3])], &quoted);
+        }
+    }
     p
+}
+
+/// Behind an IP header, whose protocol is at `at`: a message of that protocol and type with the
+/// beginning of a packet.
+fn quote(p: &mut Vec<u8>, at: usize, [protocol, kind]: [u8; 2], quoted: &[u8]) {
+    p.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
+    p.extend(quoted);
+    p[at] = protocol;
+    let len = if at == 9 { p.len() } else { p.len() - 40 } as u16;
+    let at = if at == 9 { 2 } else { 4 };
+    p[at..at + 2].copy_from_slice(&len.to_be_bytes());
 }
 
 /// One thing that is wrong, or merely unusual, with an IP header; the checksum stays right.
@@ -230,6 +253,9 @@ pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
         3 | 4 => Buffer::Full,
         _ => Buffer::Plain,
     };
+    if LINKS[port] == LinkKind::Ethernet && rng.one_in(50) {
+        bytes.splice(12..12, [0x81, 0, 0xa0, 0]);
+    }
     if let Some(id) = vlan_of(port) {
         put_tag(rng, &mut bytes, id);
     }

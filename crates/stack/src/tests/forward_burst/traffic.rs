@@ -4,6 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::num::NonZeroU8;
 
 use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu};
+use inet::route::SourceCheck;
 use inet::{Address, Route};
 use wire::{arp, ether};
 
@@ -180,7 +181,7 @@ impl Traffic {
         let port = rng.below(LINKS.len() as u32) as usize;
         let (id, link) = (PortId(port as u16), port as u8 + 1);
         let other = PortId(rng.below(LINKS.len() as u32) as u16);
-        let (what, on, v6) = (rng.below(54), rng.one_in(2), rng.one_in(3));
+        let (what, on, v6) = (rng.below(57), rng.one_in(2), rng.one_in(3));
         let small = Mtu::new(rng.pick(&[1_280, 1_300])).filter(|_| on);
         let [of_v4, of_v6] = beyond(port);
         let (dest, via) = if v6 { of_v6 } else { of_v4 };
@@ -189,6 +190,8 @@ impl Traffic {
         let own = cidr(&networks(port)[0]);
         let extra = cidr(&format!("10.{link}.0.126/25"));
         let mtu = rng.pick(&[1_280, 1_400, 1_500]);
+        let checks = [SourceCheck::Off, SourceCheck::Off, SourceCheck::Loose, SourceCheck::Strict];
+        let check = rng.pick(&checks);
         let at = host_mac(port, rng.below(3) as u8);
         self.twins.both(&format!("change {what} of port {port}"), |router| {
             let stack: &mut Stack = &mut router.stack;
@@ -225,6 +228,7 @@ impl Traffic {
                 46 => stack.set_forwarding(on || port > 0),
                 47 => router.toggle_forwarder(),
                 48 | 49 => router.toggle_tap(port),
+                50..53 => _ = stack.set_source_check(id, check),
                 _ => {
                     // Flows share two gateways.
                     for last in [2, 3] {

@@ -1,0 +1,183 @@
+//! Reverse paths: does what is sent to an address leave by a port? What comes by a port from a
+//! source that is not reached by it has a forged source, or its port should not check that.
+//!
+//! Called by: `stack/forward/source.rs` for packets one by one, `stack/forward/burst.rs` for the
+//! flows of a burst. RFC 2827, RFC 3704 section 2, RFC 8704. docs/decisions/0109.
+
+use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
+use core::sync::atomic::Ordering;
+
+use super::access::FOR_SOME_USERS;
+use super::access::NOT_FOR_TRANSIT;
+use super::group::GroupIndex;
+use super::rib::Known;
+use super::rule::{Action, Rule};
+use super::{MAIN_TABLE, PATHS_MAX, Route, Routes, Sender, View};
+
+/// What the source of a packet has to be, by the port that it came by (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SourceCheck {
+    /// Anything.
+    #[default]
+    Off,
+    /// There is a route to it, by whatever port: for ports of networks with several ways in.
+    Loose,
+    /// What is sent to it leaves by that port.
+    Strict,
+}
+
+impl SourceCheck {
+    /// All of them, by the name that files have.
+    pub const ALL: [(&'static str, SourceCheck); 3] =
+        [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose), ("off", SourceCheck::Off)];
+
+    /// Is that all right for it, if there is a route?
+    #[inline(always)]
+    fn takes(self, leads_back: bool) -> bool {
+        leads_back || self != SourceCheck::Strict
+    }
+}
+
+impl fmt::Display for SourceCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = SourceCheck::ALL.iter().find(|(_, check)| check == self);
+        f.write_str(named.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for SourceCheck {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<SourceCheck, ()> {
+        SourceCheck::ALL.iter().find(|(name, _)| *name == text).map(|(_, check)| *check).ok_or(())
+    }
+}
+
+/// Does a group lead by a port?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    /// One of its next hops is behind the port, or none is.
+    Known(bool),
+    /// Not everybody may use it: the RIB knows who.
+    Restricted,
+    /// No route.
+    Nothing,
+}
+
+impl View<'_> {
+    /// Does a forwarded packet that came by `port` pass the check, whose source has this group in
+    /// the main table? Without regard to rules. `false` as well if the RIB has to be asked:
+    /// [`Routes::passes`] knows more.
+    #[inline]
+    pub fn passes(&self, check: SourceCheck, port: u16, group: GroupIndex) -> bool {
+        let leads = self.shared.groups.leads_by(group, port, NOT_FOR_TRANSIT);
+        check == SourceCheck::Off || matches!(leads, Leads::Known(back) if check.takes(back))
+    }
+
+    /// Was there ever a prefix whose packets several next hops share?
+    #[inline]
+    pub fn has_shared_prefixes(&self) -> bool {
+        self.shared.groups.had_several.load(Ordering::Relaxed)
+    }
+}
+
+impl Routes {
+    /// Does a packet from `src` to `dst`, forwarded from `port` to `to_port`, pass the check? The
+    /// answers come by `to_port`: the table is the one that rules select for them.
+    pub fn passes(
+        &self,
+        check: SourceCheck,
+        port: u16,
+        (src, dst): (IpAddr, IpAddr),
+        to_port: u16,
+    ) -> bool {
+        let answers = Sender::Transit { in_port: to_port };
+        let selects = |rule: &Rule| rule.selects(src, Some(dst), answers);
+        let leads_back = |table| self.leads_back(table, src, port, answers);
+        check == SourceCheck::Off
+            || self.rules.find(selects, leads_back).is_ok_and(|back| check.takes(back))
+    }
+
+    /// Does a packet from `src` to `dst`, an address of ours, pass the check? Answers are of the
+    /// program's or of any user: it is enough that those of one of them would leave by the port.
+    pub fn passes_to_host(
+        &self,
+        check: SourceCheck,
+        port: u16,
+        (src, dst): (IpAddr, IpAddr),
+    ) -> bool {
+        let passes =
+            |table| self.may_lead_back(table, src, port).is_some_and(|back| check.takes(back));
+        let of_rule = |rule: &Rule| match rule.action {
+            Action::Table(table) if rule.may_select_ours(src, dst) => Some(table),
+            _ => None,
+        };
+        check == SourceCheck::Off
+            || passes(MAIN_TABLE)
+            || self.rules.all().iter().filter_map(of_rule).any(passes)
+    }
+
+    /// Does a packet of that sender to `addr` leave by `port`? `None` without a route.
+    fn leads_back(&self, table: u32, addr: IpAddr, port: u16, sender: Sender<'_>) -> Option<bool> {
+        match self.leads_by(table, addr, port, sender.restriction()) {
+            Leads::Known(leads) => Some(leads),
+            Leads::Nothing => None,
+            Leads::Restricted => self.prefixes_of(table, addr).find_map(|known| {
+                let admitted = self.usable(known).filter(|route| route.admits(sender));
+                let mut best = best_of(admitted)?;
+                Some(best.any(|route| route.port == port))
+            }),
+        }
+    }
+
+    /// May anybody's packet to `addr` leave by `port`? `None` without a route.
+    fn may_lead_back(&self, table: u32, addr: IpAddr, port: u16) -> Option<bool> {
+        match self.leads_by(table, addr, port, FOR_SOME_USERS) {
+            Leads::Known(leads) => return Some(leads),
+            Leads::Nothing => return None,
+            Leads::Restricted => {}
+        }
+        let mut found = None;
+        for known in self.prefixes_of(table, addr) {
+            if self.usable(known).any(|route| route.port == port) {
+                return Some(true);
+            }
+            let mut usable = self.usable(known).peekable();
+            if usable.peek().is_some() {
+                found = Some(false);
+            }
+            // Nobody gets past a prefix with a route for all.
+            if usable.any(|route| route.access.is_none()) {
+                break;
+            }
+        }
+        found
+    }
+
+    #[inline]
+    fn leads_by(&self, table: u32, addr: IpAddr, port: u16, restrictions: u32) -> Leads {
+        let view = self.view();
+        view.shared.groups.leads_by(view.lookup(addr, table), port, restrictions)
+    }
+
+    fn usable<'a>(&'a self, known: &'a Known) -> impl Iterator<Item = &'a Route> + Clone {
+        known.routes.iter().filter(|route| !self.is_down(route.port))
+    }
+}
+
+/// The first of the routes of one prefix, with those that share its packets; `None` of none.
+fn best_of<'a>(
+    routes: impl Iterator<Item = &'a Route> + Clone,
+) -> Option<impl Iterator<Item = &'a Route>> {
+    let best = routes.clone().next()?;
+    let is_equal = move |route: &&Route| match best.weight {
+        Some(_) => route.weight.is_some() && route.metric == best.metric,
+        None => core::ptr::eq(*route, best),
+    };
+    Some(routes.filter(is_equal).take(PATHS_MAX))
+}
+
+#[cfg(test)]
+mod tests;

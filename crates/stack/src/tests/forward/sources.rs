@@ -1,0 +1,138 @@
+//! Source checks (RFC 3704), one by one and in bursts, for the router itself too.
+
+use base::Switch;
+use inet::Route;
+use inet::route::SourceCheck;
+
+use super::*;
+use crate::tests::craft;
+
+const GATEWAY: &str = "192.0.2.254";
+
+fn router(check: SourceCheck, in_bursts: bool) -> Router {
+    let mut router = Router::new(1_500);
+    router.stack.set_switch(Switch::ForwardBurst, in_bursts);
+    assert_eq!(router.stack.source_check(PortId(0)), Some(SourceCheck::Off));
+    assert!(router.stack.set_source_check(PortId(0), check));
+    assert!(!router.stack.set_source_check(PortId(9), check));
+    router
+}
+
+/// How many of three packets reach port 1, and how many were dropped by the check.
+fn cross(router: &mut Router, src: &str, dst: &str) -> (usize, u64) {
+    let before = router.drops(DropReason::IpSourceCheck);
+    let out: usize = (0..3)
+        .map(|_| {
+            let [back, out] = router.exchange(&frame(src, dst, 9, b"x"));
+            assert!(back.is_empty(), "{src} hears of it");
+            out.len()
+        })
+        .sum();
+    (out, router.drops(DropReason::IpSourceCheck) - before)
+}
+
+#[test]
+fn what_comes_by_a_port_is_from_behind_it() {
+    for in_bursts in [false, true] {
+        for (check, known, unknown) in [
+            (SourceCheck::Strict, (0, 3), (0, 3)),
+            (SourceCheck::Loose, (3, 0), (0, 3)),
+            (SourceCheck::Off, (3, 0), (3, 0)),
+        ] {
+            let mut router = router(check, in_bursts);
+            let beyond = Route::new("10.0.0.0/8".parse().expect("it"), Some(ip(B)), 1);
+            router.stack.add_route(beyond);
+            for (src, dst) in [(A, B), (A6, B6)] {
+                assert_eq!(cross(&mut router, src, dst), (3, 0));
+            }
+            // From hosts that are behind the other port.
+            assert_eq!(cross(&mut router, "198.51.100.7", B), known);
+            assert_eq!(cross(&mut router, "10.1.2.3", B), known);
+            assert_eq!(cross(&mut router, "2001:db8:2::7", B6), known);
+            // From nowhere; then there is a route, by this port.
+            assert_eq!(cross(&mut router, "203.0.113.5", B), unknown);
+            let all = Route::new("0.0.0.0/0".parse().expect("it"), Some(ip(GATEWAY)), 0);
+            router.stack.add_route(all);
+            assert_eq!(cross(&mut router, "203.0.113.5", B), (3, 0));
+            assert_eq!(cross(&mut router, "10.1.2.3", B), known, "a longer prefix is another's");
+            let in_bursts_of = router.stack.counters().of(Counter::ForwardedInBursts);
+            assert_eq!(in_bursts_of > 0, in_bursts);
+        }
+    }
+}
+
+/// The source hears neither of a spent hop nor of a missing route: it did not send the packet.
+#[test]
+fn nothing_is_reported_to_a_forged_source() {
+    let mut router = router(SourceCheck::Strict, true);
+    for (src, dst, ttl) in [("198.51.100.7", B, 1), ("198.51.100.7", "203.0.113.5", 9)] {
+        assert!(router.exchange(&frame(src, dst, ttl, b"x")).iter().all(Vec::is_empty));
+    }
+    assert_eq!(router.drops(DropReason::IpSourceCheck), 2);
+    router.stack.set_source_check(PortId(0), SourceCheck::Off);
+    let [_, out] = router.exchange(&frame("198.51.100.7", B, 1, b"x"));
+    assert_eq!(out.len(), 1, "the error");
+}
+
+/// These are no sources by any port, whatever the check.
+#[test]
+fn a_broadcast_of_any_port_and_the_destination_itself_are_no_sources() {
+    for in_bursts in [false, true] {
+        let mut router = router(SourceCheck::Off, in_bursts);
+        let mut sent = 0;
+        for (src, dst) in [
+            ("198.51.100.255", B),
+            ("198.51.100.0", B),
+            ("192.0.2.255", B),
+            (B, B),
+            (B6, B6),
+            ("198.51.100.255", "192.0.2.1"),
+            ("198.51.100.255", "198.51.100.1"),
+        ] {
+            let frames = router.exchange(&frame(src, dst, 9, b"x"));
+            assert!(frames.iter().all(Vec::is_empty), "{src} to {dst}");
+            sent += 1;
+            assert_eq!(router.drops(DropReason::IpMartianSource), sent, "{src} to {dst}");
+        }
+        // No host of that address any more: another prefix length.
+        router.stack.remove_address(PortId(1), ip("198.51.100.1"));
+        let wider = inet::Address::fixed("198.51.100.1/16".parse().expect("an address"));
+        router.stack.add_address(PortId(1), wider).expect("room");
+        let [_, out] = router.exchange(&frame("198.51.100.255", B, 9, b"x"));
+        assert_eq!(out.len(), 1);
+    }
+}
+
+/// An echo request to an address of the router, which is on one of its ports.
+fn echo(router: &mut Router, src: &str, dst: &str) -> usize {
+    let v4 = ip(src).is_ipv4();
+    let (protocol, mut message) = match v4 {
+        true => (1, [8, 0, 0xf7, 0xfe, 0, 1, 0, 0]),
+        false => (58, [128, 0, 0, 0, 0, 1, 0, 0]),
+    };
+    if !v4 {
+        let sum = craft::transport_sum(ip(src), ip(dst), 58, &message);
+        message[2..4].copy_from_slice(&sum.field());
+    }
+    let mut request = craft::frame_between(ip(src), ip(dst), protocol, &message);
+    request[..12].copy_from_slice(&[MACS[0].0, HOSTS[0].0].concat());
+    router.exchange(&request).iter().map(Vec::len).sum()
+}
+
+#[test]
+fn who_speaks_to_the_router_itself_is_checked_too() {
+    let link_local = inet::Address::fixed("fe80::1/64".parse().expect("an address"));
+    for (check, forged) in [(SourceCheck::Strict, 0), (SourceCheck::Off, 1)] {
+        let mut router = router(check, true);
+        router.stack.add_address(PortId(0), link_local).expect("room");
+        router.stack.add_neighbour(PortId(0), ip("fe80::9"), HOSTS[0]);
+        router.stack.add_neighbour(PortId(1), ip("198.51.100.7"), HOSTS[1]);
+        for dst in ["192.0.2.1", "198.51.100.1"] {
+            assert_eq!(echo(&mut router, A, dst), 1);
+            assert_eq!(echo(&mut router, "198.51.100.7", dst), forged, "{dst}");
+        }
+        assert_eq!(echo(&mut router, A6, "2001:db8:1::1"), 1);
+        assert_eq!(echo(&mut router, "fe80::9", "fe80::1"), 1, "of the link by its form");
+        assert_eq!(router.drops(DropReason::IpSourceCheck), 2 - 2 * forged as u64);
+    }
+}
