@@ -117,6 +117,10 @@ impl Outside {
             set.map_err(|why| Usage(format!("--neigh-mtu {ip}: {why}")))?;
         }
         for &gateway in &args.via {
+            if args.is_lonely(gateway) {
+                let prefix_len = if gateway.is_ipv4() { 32 } else { 128 };
+                stack.add_route(Route::new(Cidr { addr: gateway, prefix_len }, None, port.0));
+            }
             stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
         }
         let mut outside = Outside { stack, port, clock, dhcp: None, dhcp6: None };

@@ -100,6 +100,19 @@ pub fn examine(packet: &[u8]) -> Result<Transit, DropReason> {
     Ok(transit)
 }
 
+/// A packet that would leave its link with an address of that link alone as its source, if its
+/// source may be told so.
+/// RFC 4443 3.1-c.
+#[cold]
+pub fn beyond_scope(packet: &[u8]) -> Option<Transit> {
+    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let transit = examine_v6(packet).ok().filter(|_| is_v6)?;
+    let leaves = is_link_local(transit.src)
+        && !is_link_local(transit.dst)
+        && !is_martian_destination(transit.dst);
+    (leaves && transit.may_report).then_some(transit)
+}
+
 fn examine_v4(packet: &[u8]) -> Result<Transit, DropReason> {
     let h = ipv4::Header::parse(packet)?;
     let is_error = h.protocol == protocol::ICMP
@@ -143,7 +156,7 @@ fn examine_v6(packet: &[u8]) -> Result<Transit, DropReason> {
     })
 }
 
-/// Is this no host on another link: this network, loopback, reserved, a group (there is no
+/// Is this no host on another link: this network, loopback, a group (there is no
 /// multicast routing), or the limited broadcast, which is never forwarded?
 fn is_martian_destination(dst: IpAddr) -> bool {
     is_martian_source(dst)

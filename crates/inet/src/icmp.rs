@@ -274,6 +274,9 @@ pub enum Report {
     Problem(Problem),
     /// A router: the packet had no hop left.
     HopLimit,
+    /// A router: its source is of another link than its destination (RFC 4443 section 3.1); IPv6
+    /// alone.
+    BeyondScope,
     /// A router: the packet is larger than the next link's MTU, in bytes, and may not be cut.
     TooBig(usize),
     /// A router: this neighbour of the packet's source is a better first hop for its destination.
@@ -296,6 +299,10 @@ pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
         (Report::HopLimit, ..) => {
             v4::Header::TimeExceeded { code: IN_TRANSIT }.emit(message);
         }
+        (Report::BeyondScope, IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::Unreachable { code: v6::unreachable::BEYOND_SCOPE }.emit(message, src, dst);
+        }
+        (Report::BeyondScope, ..) => error(message, Unreachable::Host, src, dst),
         (Report::TooBig(mtu), IpAddr::V6(src), IpAddr::V6(dst)) => {
             v6::Header::PacketTooBig { mtu: mtu as u32 }.emit(message, src, dst);
         }

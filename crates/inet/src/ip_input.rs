@@ -193,14 +193,13 @@ pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
     }
 }
 
-/// Is this source address invalid on a wire: multicast, broadcast, 0.0.0.0/8 or `::`, reserved, or
-/// loopback? RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
+/// Is this source address invalid on a wire: multicast, broadcast, 0.0.0.0/8 or `::`, or loopback?
+/// 240.0.0.0/4 is unicast, as elsewhere today. RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
 /// RFC 4291 2.5.2-a, 2.5.3-a, 2.7-a.
 #[inline]
 pub fn is_martian_source(src: IpAddr) -> bool {
     match src {
-        // 224 and above: multicast, reserved, broadcast.
-        IpAddr::V4(a) => matches!(a.octets()[0], 0 | 127 | 224..),
+        IpAddr::V4(a) => matches!(a.octets()[0], 0 | 127 | 224..=239) || a.is_broadcast(),
         IpAddr::V6(a) => a.is_multicast() || a == Ipv6Addr::LOCALHOST || a.is_unspecified(),
     }
 }

@@ -151,6 +151,19 @@ pub fn advertisement(
     Header { kind, target, link_addr: Some(mac) }.emit(buf, target, dst)
 }
 
+/// [`advertisement`] of an anycast address, from `src`: other routers may have it too, and none
+/// overrides another (RFC 4861 section 7.2.7).
+pub fn anycast_advertisement(
+    buf: &mut [u8],
+    mac: MacAddr,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    target: Ipv6Addr,
+) -> Option<usize> {
+    let solicited = !dst.is_multicast();
+    let kind = Kind::Advertisement { router: true, solicited, overrides: false };
+    Header { kind, target, link_addr: Some(mac) }.emit(buf, src, dst)
+}
+
 /// The solicited-node multicast address, RFC 4291 section 2.7.1.
 pub fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = ip.octets();

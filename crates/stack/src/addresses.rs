@@ -21,7 +21,7 @@ use crate::{PortId, Stack, acd, autoconf, groups, rare_timers, tx};
 pub enum AddressError {
     /// There is no such port.
     NoPort,
-    /// No host can have it: multicast, broadcast, loopback or unspecified.
+    /// No host can have it: multicast, broadcast, loopback or of 0.0.0.0/8.
     NotAHost,
     /// The port has as many as the limit `addresses` allows.
     LimitReached,
@@ -33,7 +33,7 @@ impl fmt::Display for AddressError {
             AddressError::NoPort => "there is no such port: add one",
             AddressError::NotAHost => {
                 "no host can have this address: give one that is not multicast, broadcast, \
-                 loopback or unspecified"
+                 loopback, unspecified or of 0.0.0.0/8"
             }
             AddressError::LimitReached => {
                 "the port has as many addresses as the limit `addresses` allows: remove one, or \
@@ -44,6 +44,27 @@ impl fmt::Display for AddressError {
 }
 
 impl core::error::Error for AddressError {}
+
+/// Can a host have this address, in a network of that length?
+///
+/// # Errors
+/// [`AddressError::NotAHost`].
+pub fn check_address(cidr: Cidr) -> Result<(), AddressError> {
+    let network = LocalAddrs::new([cidr].into_iter());
+    let is_host = !inet::ip_input::is_martian_source(cidr.addr) && !network.is_group(cidr.addr);
+    is_host.then_some(()).ok_or(AddressError::NotAHost)
+}
+
+/// Do packets to such a network ever leave a host? Those to 0.0.0.0/8 and 127.0.0.0/8, `::` and
+/// `::1` do not, whatever routes there are (RFC 1122 section 3.2.1.3, RFC 4291 section 2.5).
+pub fn is_destination(network: Cidr) -> bool {
+    match network.addr {
+        IpAddr::V4(addr) => network.prefix_len < 8 || !matches!(addr.octets()[0], 0 | 127),
+        IpAddr::V6(addr) => {
+            network.prefix_len < 128 || !(addr.is_unspecified() || addr.is_loopback())
+        }
+    }
+}
 
 /// Why no source address was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,10 +239,7 @@ impl Stack {
         if is_checked && port.limits.link == LinkKind::Ip {
             address.state = AddressState::Preferred;
         }
-        let network = LocalAddrs::new([address.cidr].into_iter());
-        if inet::ip_input::is_martian_source(ip) || network.is_group(ip) {
-            return Err(AddressError::NotAHost);
-        }
+        check_address(address.cidr)?;
         if let Some(old) = port.addresses.iter_mut().find(|a| a.ip() == ip) {
             let (network, usable) = (old.cidr.network(), address.is_usable());
             *old = address;

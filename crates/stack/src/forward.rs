@@ -84,8 +84,9 @@ fn take(
     let at = link.header_len();
     let destination = m.as_slice().get(at..).and_then(transit::destination);
     let (Some(dst), Some(port)) = (destination, stack.ports.get(port_id)) else { return Some(m) };
-    let is_for_host = port.local.is_ours(dst) || port.local.is_group(dst);
-    let elsewhere = || stack.ports.iter().find(|port| port.local.is_ours(dst)).map(|port| port.id);
+    let has = |port: &crate::port::Port| port.local.is_ours(dst) || port.local.is_anycast(dst);
+    let is_for_host = has(port) || port.local.is_group(dst);
+    let elsewhere = || stack.ports.iter().find(|port| has(port)).map(|port| port.id);
     let is_for_host = is_for_host || stack.listeners.takes_anything();
     let elsewhere = if is_for_host { None } else { elsewhere() };
     let packet = m.as_slice().get(at..).unwrap_or_default();
@@ -141,7 +142,15 @@ fn is_link_local(addr: IpAddr) -> bool {
 /// A packet, whose IP header begins at `at` in `m`, to its next hop.
 fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
-    let transit = transit::examine(packet)?;
+    let transit = match transit::examine(packet) {
+        Ok(transit) => transit,
+        Err(reason) => {
+            if reason == DropReason::IpLinkLocal {
+                beyond_scope(stack, &m, packet);
+            }
+            return Err(reason);
+        }
+    };
     let packet = packet.get(..transit.len).unwrap_or_default();
     let may_send = |port: &crate::port::Port| port.local.may_send(transit.src);
     if !stack.ports.get(m.in_port()).is_some_and(may_send)
@@ -318,6 +327,20 @@ fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: R
     // A port without an address of its own speaks by another's: RFC 1812 section 4.3.2.4.
     let Some(from) = near.or_else(|| stack.ports.iter().find_map(of)) else { return };
     icmp::report(stack, m, packet, (from, transit.src), what);
+}
+
+/// A packet from a link-local address that would leave its link: its source hears that no answer
+/// would come back, from our address on the link.
+#[cold]
+fn beyond_scope(stack: &mut Stack, m: &Mbuf, packet: &[u8]) {
+    let Some(transit) = transit::beyond_scope(packet) else { return };
+    let Some(port) = stack.ports.get(m.in_port()) else { return };
+    let usable = port.addresses.iter().filter(|a| a.is_usable()).map(inet::Address::ip);
+    let from = usable.filter(IpAddr::is_ipv6).max_by_key(|addr| is_link_local(*addr));
+    if let Some(from) = from.filter(|_| port.local.may_send(transit.src)) {
+        let packet = packet.get(..transit.len).unwrap_or_default();
+        icmp::report(stack, m, packet, (from, transit.src), Report::BeyondScope);
+    }
 }
 
 /// The next hop of a forwarded packet, a finished frame without its link address, does not answer.

@@ -250,8 +250,20 @@ pub(crate) fn report(
     let port = stack.ports.get(m.in_port());
     let by_group = port.is_none_or(|port| port.local.is_group(src) || port.local.is_group(dst));
     if !by_group && !m.has(MbufFlags::LINK_GROUP) {
+        let src = unicast(stack, src, m);
         report_from(stack, packet, m.in_port(), (src, dst), what);
     }
+}
+
+/// The address that an answer to a packet is from, which was to `dst`: that, unless it is an
+/// anycast address (RFC 4443 section 2.2).
+fn unicast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> IpAddr {
+    if !local::is_anycast(stack, dst, m) {
+        return dst;
+    }
+    let addresses = stack.ports.get(m.in_port()).map_or(&[][..], |port| &port.addresses);
+    let is_near = |a: &&inet::Address| a.is_usable() && a.cidr.contains(dst);
+    addresses.iter().find(is_near).map_or(dst, inet::Address::ip)
 }
 
 /// [`report`] about a packet that may have been for a group and came by `in_port`, from `src`, an
@@ -309,7 +321,7 @@ fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result
     if !stack.echo_replies.admits(Limit::EchoRepliesPerSecond, core.cx.now, &mut core.cx.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
-    let local = SocketAddr::new(ip.dst(), 0);
+    let local = SocketAddr::new(unicast(stack, ip.dst(), request), 0);
     let remote = resolve::scoped(SocketAddr::new(ip.src(), 0), request.in_port());
     let owner = Owner::program();
     let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;

@@ -56,7 +56,7 @@ mod taps;
 mod timers;
 mod tx;
 
-pub use addresses::AddressError;
+pub use addresses::{AddressError, check_address, is_destination};
 pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
 pub use broadcast::OtherBroadcaster;
 pub use change::ReplaceError;

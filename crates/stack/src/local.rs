@@ -20,6 +20,9 @@ use crate::Stack;
 pub(crate) struct LocalAddrs {
     v4: Vec<LocalV4>,
     v6: Vec<Ipv6Addr>,
+    /// The subnet-router anycast addresses of its networks, which a router has (RFC 4291 section
+    /// 2.6.1).
+    anycast: Vec<Ipv6Addr>,
     /// The broadcast addresses of all ports, sorted, if there are several ports.
     broadcasts: Arc<[u32]>,
 }
@@ -84,14 +87,18 @@ impl LocalV4 {
 
 impl LocalAddrs {
     pub(crate) fn new(addresses: impl Iterator<Item = Cidr>) -> LocalAddrs {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        let (mut v4, mut v6, mut anycast) = (Vec::new(), Vec::new(), Vec::new());
         for cidr in addresses {
             match cidr.addr {
                 IpAddr::V4(addr) => v4.push(LocalV4::new(addr, cidr.prefix_len)),
-                IpAddr::V6(addr) => v6.push(addr),
+                IpAddr::V6(addr) => {
+                    v6.push(addr);
+                    anycast.extend(subnet_router(cidr));
+                }
             }
         }
-        LocalAddrs { v4, v6, broadcasts: Arc::default() }
+        anycast.retain(|addr| !v6.contains(addr));
+        LocalAddrs { v4, v6, anycast, broadcasts: Arc::default() }
     }
 
     /// The broadcast addresses of its networks, in every form.
@@ -159,9 +166,15 @@ impl LocalAddrs {
         })
     }
 
-    /// Our IPv6 addresses here.
-    pub(crate) fn own_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
-        self.v6.iter().copied()
+    /// Our IPv6 addresses here, and those of a router.
+    pub(crate) fn special_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.v6.iter().chain(&self.anycast).copied()
+    }
+
+    /// Is it a subnet-router anycast address here? Only a router has them.
+    #[cold]
+    pub(crate) fn is_anycast(&self, addr: IpAddr) -> bool {
+        matches!(addr, IpAddr::V6(addr) if self.anycast.contains(&addr))
     }
 
     /// Is this one of our addresses here?
@@ -216,7 +229,26 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     match stack.ports.get(m.in_port()) {
         Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
         Some(port) if port.local.is_ours(ip.dst()) => Ok(()),
+        _ if is_anycast(stack, ip.dst(), m) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
+    }
+}
+
+/// Is the destination of a packet a subnet-router anycast address of the port that it came by, on a
+/// router?
+/// RFC 4291 2.6.1-a.
+#[cold]
+pub(crate) fn is_anycast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> bool {
+    let is_of = |port: &crate::port::Port| port.local.is_anycast(dst);
+    stack.forwarding.on && stack.ports.get(m.in_port()).is_some_and(is_of)
+}
+
+/// The subnet-router anycast address of a network; none of a link-local one, nor of one of two
+/// addresses or one (RFC 6164 section 5).
+fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
+    match cidr.network().addr {
+        IpAddr::V6(net) if cidr.prefix_len < 127 && !net.is_unicast_link_local() => Some(net),
+        _ => None,
     }
 }
 

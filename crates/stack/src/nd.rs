@@ -32,7 +32,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if port.limits.link != LinkKind::Ethernet {
         return Err(DropReason::NdNoLinkAddress);
     }
-    if !port.takes_nd(dst) {
+    if !port.takes_nd(dst, stack.forwarding.on) {
         return Err(DropReason::IpNotForUs);
     }
     if port.local.is_ours(ip.src()) {
@@ -62,7 +62,13 @@ fn neighbour<A: Addrs>(
         return autoconf::dad::input(stack, ip, m, header.target);
     }
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
-    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.local.is_ours(ip))?;
+    let is_anycast = stack.forwarding.on && port.local.is_anycast(header.target.into());
+    if is_anycast && matches!(header.kind, Kind::Advertisement { .. }) {
+        // Of another router that has the address as well.
+        return Err(DropReason::NdUnsolicited);
+    }
+    let is_ours = |ip| port.local.is_ours(ip) || is_anycast && ip == key.1;
+    let heard = nd::nd_input(message, (src, dst, ip.ttl), is_ours)?;
     let learnt = match (header.kind, header.link_addr) {
         // An answer to a unicast solicitation may leave the link address out.
         (Kind::Advertisement { solicited: true, .. }, None) if !heard.conflict => {
@@ -112,13 +118,22 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     let (link, own, mtu) = (port.limits.link, port.mac, port.limits.mtu);
     let mut bytes = [0; wire::nd::LEN_MAX];
-    let len = nd::advertisement(&mut bytes, own, to, ours).unwrap_or(0);
+    // An anycast address of a router is advertised from one that it alone has.
+    let is_near = |a: &&inet::Address| a.is_usable() && a.cidr.contains(ours.into());
+    let near = port.addresses.iter().find(is_near).map(inet::Address::ip);
+    let (src, len) = match near {
+        Some(IpAddr::V6(near)) if port.local.is_anycast(ours.into()) => {
+            (near, nd::anycast_advertisement(&mut bytes, own, (near, to), ours))
+        }
+        _ => (ours, nd::advertisement(&mut bytes, own, to, ours)),
+    };
+    let len = len.unwrap_or(0);
     if let Some(mac) = known {
-        return resolve::send_nd(stack, port_id, mac, (ours.into(), dst), &bytes[..len]);
+        return resolve::send_nd(stack, port_id, mac, (src.into(), dst), &bytes[..len]);
     }
     // A question without the asker's link address: that has to be found first.
     let mac = resolve::link_address(stack, port_id, dst, dst)?;
-    let fields = Fields { src: ours.into(), dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
+    let fields = Fields { src: src.into(), dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
     let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
     let is_complete = mac.is_some();
@@ -130,11 +145,11 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
 impl Port {
     /// Are neighbour discovery messages to this address ours to read?
     /// RFC 4291 2.7.1-a.
-    fn takes_nd(&self, dst: Ipv6Addr) -> bool {
-        let ours = |addr: IpAddr| match addr {
-            IpAddr::V6(a) => a == dst || nd::solicited_node(a) == dst,
-            IpAddr::V4(_) => false,
-        };
-        dst == nd::ALL_NODES || self.addresses.iter().any(|a| ours(a.ip()))
+    fn takes_nd(&self, dst: Ipv6Addr, is_router: bool) -> bool {
+        let is_to = |a: Ipv6Addr| a == dst || nd::solicited_node(a) == dst;
+        let ours = |addr: IpAddr| matches!(addr, IpAddr::V6(a) if is_to(a));
+        dst == nd::ALL_NODES
+            || self.addresses.iter().any(|a| ours(a.ip()))
+            || is_router && self.local.special_v6().any(is_to)
     }
 }

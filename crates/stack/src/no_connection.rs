@@ -13,7 +13,7 @@ use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::tcp::{Flags, Header};
 
-use crate::local::{for_any_host, for_us};
+use crate::local::{for_any_host, for_us, is_anycast};
 use crate::rx::{any_segment, slow_segment};
 use crate::socket::cookies;
 use crate::socket::passive::{self, Iss, Syn};
@@ -27,7 +27,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
     let (header, seg, options) = any_segment(&m, ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
     // RFC 9293 MUST-57.
-    if m.has(MbufFlags::LINK_GROUP) {
+    if m.has(MbufFlags::LINK_GROUP) || is_anycast(stack, ip.dst(), &m) {
         return Err(DropReason::TcpGroupAddress);
     }
     if ip.src() == ip.dst() && header.src_port == header.dst_port {

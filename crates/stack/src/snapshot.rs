@@ -8,6 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Drops, Duration, LinkKind, MacAddr, Mtu};
 use inet::neighbour::{Row, State};
+use inet::route::SourceCheck;
 use inet::{Address, Route};
 use slotmap::Key;
 use tcp::Info;
@@ -88,6 +89,8 @@ pub struct PortRow {
     /// For how long the device has taken nothing of what it was offered, in ms, once that is more
     /// than five seconds; `None`: it takes frames, or is merely full.
     pub stalled_ms: Option<u64>,
+    /// What sources have to be: see [`Stack::set_source_check`].
+    pub source_check: SourceCheck,
     /// What the device lost, by name, if it counts so.
     pub drops: Option<Drops>,
 }
@@ -224,6 +227,7 @@ impl Stack {
                 failure: port.trouble(now),
                 pushed_back: port.is_pushed_back(),
                 stalled_ms: port.stalled(now).map(base::Duration::as_millis),
+                source_check: port.source_check,
                 drops: port.device.drops().cloned(),
             };
             (u64::from(port.id.0), row)

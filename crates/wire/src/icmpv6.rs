@@ -20,6 +20,8 @@ pub mod unreachable {
     pub const NO_ROUTE: u8 = 0;
     /// Forbidden by policy.
     pub const ADMIN_PROHIBITED: u8 = 1;
+    /// The source is of another scope than the destination.
+    pub const BEYOND_SCOPE: u8 = 2;
     /// No answer from the address.
     pub const ADDRESS: u8 = 3;
     /// No socket on the port.

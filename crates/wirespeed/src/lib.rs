@@ -135,6 +135,6 @@ pub use stack::{
     MitigationError, MtuDiscovery, MtuError, MulticastOptions, NeighbourState, Origin,
     OtherBroadcaster, PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, RouteOrigin,
     Router, SourceChange, SourceFilter, Stack, StackConfig, TapId, TcpHandle, UdpError,
-    UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, dplpmtud, route::MAIN_TABLE,
-    route::PATHS_MAX,
+    UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable, check_address, dplpmtud,
+    is_destination, route::MAIN_TABLE, route::PATHS_MAX, route::SourceCheck,
 };

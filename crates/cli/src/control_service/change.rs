@@ -13,7 +13,7 @@ use router::users::Users;
 use serde_json::json;
 use wirespeed::{
     Access, Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, GROUPS_MAX,
-    Instant, LinkKind, MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack,
+    Instant, LinkKind, MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack, is_destination,
 };
 
 use super::rules;
@@ -76,6 +76,11 @@ fn route(stack: &mut Stack, users: &Users, verb: Verb, spec: &RouteSpec) -> Done
     }
     if verb == Verb::Del {
         return delete(stack, dest, spec);
+    }
+    if !is_destination(dest) {
+        return invalid(format!(
+            "Invalid argument: packets to {dest} never leave a host; give another network"
+        ));
     }
     let metric = spec.metric.unwrap_or(0);
     let access = access(users, spec)?;

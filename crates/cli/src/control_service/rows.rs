@@ -55,6 +55,7 @@ pub(super) fn port(p: &PortRow) -> Value {
         "failure": p.failure,
         "pushed_back": p.pushed_back,
         "stalled_ms": p.stalled_ms,
+        "source_check": p.source_check.to_string(),
         "drops": drops,
     })
 }

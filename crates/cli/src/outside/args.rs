@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::device::mitigation::Mitigation;
-use wirespeed::{Cidr, Mtu};
+use wirespeed::{Cidr, Mtu, check_address};
 
 use super::Addr;
 use super::device::{Dev, Kind, Tags};
@@ -73,6 +73,11 @@ impl FromStr for NeighbourMtu {
     }
 }
 
+/// Are both of one version of IP?
+fn is_like(a: IpAddr, b: IpAddr) -> bool {
+    a.is_ipv4() == b.is_ipv4()
+}
+
 impl Args {
     /// Check that the options fit together.
     ///
@@ -93,10 +98,25 @@ impl Args {
                     .to_owned(),
             );
         }
+        for cidr in self.fixed() {
+            if let Err(why) = check_address(cidr) {
+                return usage(format!("--addr {cidr}: {why}"));
+            }
+            if self.is_lonely(cidr.addr) && !self.via.iter().any(|via| is_like(*via, cidr.addr)) {
+                return usage(format!(
+                    "--addr {cidr} is a network without neighbours: give the length of its \
+                     network, as in {}/{}, or a gateway by --via",
+                    cidr.addr,
+                    if cidr.addr.is_ipv4() { 24 } else { 64 }
+                ));
+            }
+        }
         for gateway in &self.via {
             let asks = if gateway.is_ipv6() { Addr::Auto } else { Addr::Dhcp };
             let is_auto = self.addr.contains(&asks);
-            if !is_auto && !self.fixed().any(|cidr| cidr.contains(*gateway)) {
+            let is_beside =
+                self.is_lonely(*gateway) || self.fixed().any(|cidr| cidr.contains(*gateway));
+            if !is_auto && !is_beside {
                 return usage(format!(
                     "gateway {gateway} is on none of our networks; give an --addr A/B beside it"
                 ));
@@ -111,6 +131,15 @@ impl Args {
             Addr::Fixed(cidr) => Some(*cidr),
             Addr::Auto | Addr::Dhcp => None,
         })
+    }
+
+    /// Are all our addresses of the version of `like` networks without neighbours? Then a gateway is
+    /// on the link by itself.
+    pub(super) fn is_lonely(&self, like: IpAddr) -> bool {
+        let asks = if like.is_ipv6() { Addr::Auto } else { Addr::Dhcp };
+        let mut alike = self.fixed().filter(|cidr| is_like(cidr.addr, like)).peekable();
+        let is_alone = |cidr: Cidr| cidr.prefix_len == if cidr.addr.is_ipv4() { 32 } else { 128 };
+        !self.addr.contains(&asks) && alike.peek().is_some() && alike.all(is_alone)
     }
 
     pub(super) fn is_auto(&self) -> bool {

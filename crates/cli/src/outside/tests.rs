@@ -70,6 +70,23 @@ fn what_is_missing_is_asked_for() {
     assert!(args(&[], &[]).check().is_err());
     assert!(args(&["192.0.2.2/24"], &["198.51.100.1"]).check().is_err());
     assert!(args(&["192.0.2.2/24"], &["192.0.2.1"]).check().is_ok());
+    for (no_host, via) in
+        [("127.0.0.1/8", "127.0.0.2"), ("0.1.2.3/24", "0.1.2.1"), ("::1/64", "::2")]
+    {
+        let said = args(&[no_host], &[via]).check().map(drop).map_err(|e| e.to_string());
+        assert!(said.is_err_and(|e| e.contains("no host can have")), "{no_host}");
+    }
+    assert!(args(&["240.0.0.2/24"], &["240.0.0.1"]).check().is_ok());
+    for (alone, other, via) in [
+        ("192.0.2.2/32", "198.51.100.1/24", "203.0.113.1"),
+        ("2001:db8::2/128", "2001:db8:1::1/64", "fe80::1"),
+    ] {
+        let said = args(&[alone], &[]).check().map(drop).map_err(|e| e.to_string());
+        assert!(said.is_err_and(|e| e.contains("or a gateway by --via")), "{alone}");
+        assert!(args(&[alone], &[via]).check().is_ok(), "the gateway is on the link");
+        assert!(args(&[alone, other], &[]).check().is_ok(), "it has neighbours by the other");
+    }
+    assert!(args(&["192.0.2.2/32", "2001:db8::2/64"], &[]).check().is_err());
     assert!(args(&["auto"], &[]).check().is_ok());
     assert!(args(&["auto"], &["fe80::1"]).check().is_ok());
     assert!(args(&["auto"], &["192.0.2.1"]).check().is_err(), "auto is IPv6");

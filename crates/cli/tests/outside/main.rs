@@ -41,6 +41,8 @@ mod up_ports;
 #[cfg(target_os = "linux")]
 mod up_shards;
 #[cfg(target_os = "linux")]
+mod up_sources;
+#[cfg(target_os = "linux")]
 mod up_users;
 #[cfg(target_os = "linux")]
 mod wire;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         up_policy::CASES,
         up_ports::CASES,
         up_shards::CASES,
+        up_sources::CASES,
         up_users::CASES,
         wire::CASES,
     ];

@@ -84,10 +84,10 @@ fn prefix_len(message: &Received<'_>) -> Option<u8> {
     (mask != 0 && is_contiguous).then_some(mask.leading_ones() as u8)
 }
 
-/// Could a host of the Internet have this address (RFC 6890)?
+/// Could a host have this address (RFC 6890)? 240.0.0.0/4 is unicast.
 pub(super) fn is_host(address: Ipv4Addr) -> bool {
-    let first = address.octets()[0];
-    first != 0 && first < 224 && !address.is_loopback()
+    let is_no_host = address.is_multicast() || address.is_broadcast() || address.is_loopback();
+    address.octets()[0] != 0 && !is_no_host
 }
 
 /// The first or last address of a subnet in which these are the network and its broadcast.

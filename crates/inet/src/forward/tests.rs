@@ -42,12 +42,14 @@ fn only_packets_between_hosts_of_different_links_are_admitted() {
         (A, [127, 0, 0, 1], DropReason::IpMartianDestination),
         (A, [0, 1, 2, 3], DropReason::IpMartianDestination),
         (A, [224, 0, 0, 9], DropReason::IpMartianDestination),
-        (A, [240, 0, 0, 1], DropReason::IpMartianDestination),
         (A, [255, 255, 255, 255], DropReason::IpMartianDestination),
         ([169, 254, 1, 1], B, DropReason::IpLinkLocal),
         (A, [169, 254, 1, 1], DropReason::IpLinkLocal),
     ] {
         assert_eq!(examine(&v4(src, dst, &[], &data)), Err(why), "{src:?} {dst:?}");
+    }
+    for (src, dst) in [([240, 0, 0, 1], B), (A, [255, 255, 255, 254])] {
+        assert!(examine(&v4(src, dst, &[], &data)).is_ok(), "240/4 is unicast");
     }
     let lsrr = [131, 7, 4, 10, 0, 0, 1, 0];
     assert_eq!(examine(&v4(A, B, &lsrr, &data)), Err(DropReason::Ipv4SourceRoute));

@@ -188,7 +188,12 @@ fn parent(draft: &PortDraft, parent: &At<String>, all: &[PortDraft], log: &mut L
 /// Can a host have the address?
 fn host(cidr: Cidr, at: usize, log: &mut Log<'_>) {
     let addr = cidr.addr;
-    let is_group = addr.is_multicast() || addr.is_unspecified() || addr.is_loopback();
+    let is_this_network = matches!(addr, IpAddr::V4(v4) if v4.octets()[0] == 0);
+    let is_group = addr.is_multicast()
+        || addr.is_unspecified()
+        || addr.is_loopback()
+        || is_this_network
+        || addr == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
     let is_edge = match addr {
         IpAddr::V4(v4) if cidr.prefix_len < 31 => {
             let mask = u32::MAX.checked_shr(u32::from(cidr.prefix_len)).unwrap_or(0);
@@ -197,7 +202,7 @@ fn host(cidr: Cidr, at: usize, log: &mut Log<'_>) {
         _ => false,
     };
     if is_group || is_edge {
-        let what = "no host can have it (it is a network's, a broadcast, multicast or loopback)";
+        let what = "no host can have it (it is a network's, a broadcast, multicast, loopback or of 0.0.0.0/8)";
         log.note(at, format!("{cidr}: {what}; give an address of a host"));
     }
 }
@@ -264,6 +269,10 @@ fn routes(drafts: &[RouteDraft], config: &mut Config, log: &mut Log<'_>) {
 
 fn route(draft: &RouteDraft, config: &Config, log: &mut Log<'_>) -> Option<RouteKey> {
     has_no_host_bits(&draft.to, log);
+    if !stack::is_destination(draft.to.value) {
+        let what = "packets to it never leave a host: remove the route";
+        log.note(draft.to.at, format!("{}: {what}", draft.to.value));
+    }
     let port = match (&draft.port, &draft.via) {
         (Some(port), _) => known(port, config, log)?.to_owned(),
         (None, Some(via)) => towards(via, config, log)?,

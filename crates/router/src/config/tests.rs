@@ -79,6 +79,27 @@ fn sources_are_checked_strictly_unless_a_port_says_otherwise() {
     says(&with_lan("source_check = true\n"), "5:16", &["source_check"]);
 }
 
+/// 240.0.0.0/4 is unicast, 0.0.0.0/8 and 127.0.0.0/8 are no host's.
+#[test]
+fn what_never_leaves_a_host_is_refused_and_240_is_not() {
+    let port = |address: &str| {
+        format!("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = \"{address}\"\n")
+    };
+    for address in ["0.1.2.3/24", "127.0.0.1/8", "255.255.255.255/32", "::1/128"] {
+        says(&port(address), "4:13", &["no host can have it"]);
+    }
+    assert_eq!(right(&port("240.0.0.2/24")).ports["a"].addresses.len(), 1);
+    let route = |to: &str, via: &str| {
+        with_lan(&format!("[[route]]\nto = \"{to}\"\nvia = \"{via}\"\nport = \"lan\"\n"))
+    };
+    for to in ["127.0.0.0/8", "127.1.0.0/16", "0.0.0.0/8"] {
+        says(&route(to, "192.0.2.254"), "6:6", &["never leave a host"]);
+    }
+    for to in ["240.0.0.0/4", "0.0.0.0/0", "0.0.0.0/1"] {
+        assert_eq!(right(&route(to, "192.0.2.254")).routes.len(), 1, "{to}");
+    }
+}
+
 #[test]
 fn unknown_names_are_refused_with_the_nearest() {
     says("fowarding = true\n", "1:1", &["did you mean 'forwarding'?"]);

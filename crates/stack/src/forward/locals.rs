@@ -34,7 +34,7 @@ impl Locals {
         self.v6.clear();
         for port in stack.ports.iter() {
             self.v4.extend(port.local.special_v4());
-            self.v6.extend(port.local.own_v6());
+            self.v6.extend(port.local.special_v6());
         }
         self.v4.sort_unstable();
         self.v6.sort_unstable();

@@ -43,10 +43,12 @@ fn a_sender_is_another_host() {
     for us in ["192.0.2.130", "192.0.2.1", "2001:db8::1"] {
         assert!(ours.is_ours(ip(us)) && !ours.may_send(ip(us)), "{us}");
     }
-    for other in ["192.0.2.131", "192.0.2.2", "9.9.9.9", "2001:db8::2", "fe80::1"] {
+    for other in ["192.0.2.131", "192.0.2.2", "240.0.0.1", "9.9.9.9", "2001:db8::2", "fe80::1"] {
         assert!(!ours.is_ours(ip(other)) && ours.may_send(ip(other)), "{other}");
     }
-    for nobody in ["192.0.2.255", "224.0.0.1", "127.0.0.1", "0.0.0.0", "240.0.0.1", "::", "::1"] {
+    for nobody in
+        ["192.0.2.255", "224.0.0.1", "127.0.0.1", "0.0.0.0", "255.255.255.255", "::", "::1"]
+    {
         assert!(!ours.may_send(ip(nobody)), "{nobody}");
     }
 }

@@ -80,6 +80,8 @@ fn routes_that_cannot_be_are_refused_and_change_nothing() {
         spec("nonsense", Some("192.0.2.2"), 0),
         spec("10.0.0.0/8", Some("203.0.113.1"), 0),
         spec("10.0.0.0/8", Some("fe80::1"), 0),
+        spec("127.0.0.0/8", Some("192.0.2.2"), 0),
+        spec("0.0.0.0/8", Some("192.0.2.2"), 0),
         spec("10.0.0.0/8", Some("0.0.0.0"), 0),
         RouteSpec { hops: Vec::new(), ..spec("10.0.0.0/8", None, 0) },
         RouteSpec { hops: vec![Hop::default()], ..spec("10.0.0.0/8", None, 0) },

@@ -136,3 +136,79 @@ fn who_speaks_to_the_router_itself_is_checked_too() {
         assert_eq!(router.drops(DropReason::IpSourceCheck), 2 - 2 * forged as u64);
     }
 }
+
+/// 240.0.0.0/4 is unicast: by an explicit route, and as a source.
+#[test]
+fn class_e_is_forwarded_as_any_other() {
+    for in_bursts in [false, true] {
+        let mut router = router(SourceCheck::Strict, in_bursts);
+        router.stack.add_route(Route::new("240.0.0.0/4".parse().expect("it"), Some(ip(B)), 1));
+        assert_eq!(cross(&mut router, A, "240.1.2.3"), (3, 0));
+        assert_eq!(cross(&mut router, "240.1.2.3", B), (0, 3), "it is behind the other port");
+        router.stack.set_source_check(PortId(0), SourceCheck::Off);
+        assert_eq!(cross(&mut router, "240.1.2.3", B), (3, 0));
+        assert_eq!(cross(&mut router, A, "255.255.255.255"), (0, 0));
+    }
+}
+
+/// RFC 4291 2.6.1-a: the network's own address is of each router there.
+#[test]
+fn the_subnet_router_anycast_address_answers() {
+    let mut router = router(SourceCheck::Off, true);
+    for (dst, from) in [("2001:db8:1::", "2001:db8:1::1"), ("2001:db8:2::", "2001:db8:2::1")] {
+        let request = [128, 0, 0, 0, 0, 1, 0, 0];
+        let sum = craft::transport_sum(ip(A6), ip(dst), 58, &request);
+        let mut message = request;
+        message[2..4].copy_from_slice(&sum.field());
+        let mut request = craft::frame_between(ip(A6), ip(dst), 58, &message);
+        request[..12].copy_from_slice(&[MACS[0].0, HOSTS[0].0].concat());
+        let [back, out] = router.exchange(&request);
+        assert_eq!((back.len(), out.len()), (1, 0), "{dst}");
+        let (reply, _) = ipv6_any(&back[0][14..]).expect("sound");
+        assert_eq!((reply.src(), back[0][54]), (ip(from), 129), "from an address of its own");
+    }
+    // A neighbour asks for it, and may prefer another router that answers.
+    let IpAddr::V6(anycast) = ip("2001:db8:1::") else { unreachable!() };
+    let IpAddr::V6(asker) = ip(A6) else { unreachable!() };
+    let group = inet::nd::solicited_node(anycast);
+    let mut bytes = [0; wire::nd::LEN_MAX];
+    let len = inet::nd::solicitation(&mut bytes, HOSTS[0], asker, group, anycast).expect("room");
+    let mut asks = craft::frame_between(asker.into(), group.into(), 58, &bytes[..len]);
+    asks[..12].copy_from_slice(&[[0x33, 0x33, 0xff, 0, 0, 0], HOSTS[0].0].concat());
+    asks[14 + 7] = 255;
+    let [back, _] = router.exchange(&asks);
+    let (answer, _) = ipv6_any(&back[0][14..]).expect("sound");
+    let said = wire::nd::Header::parse(&back[0][54..]).expect("an advertisement");
+    assert_eq!((answer.src(), said.target), (ip("2001:db8:1::1"), anycast));
+    assert!(matches!(said.kind, wire::nd::Kind::Advertisement { overrides: false, .. }));
+    // TCP has one end for each address: Linux drops it too.
+    let syn = craft::frame_between(asker.into(), anycast.into(), 6, &[0; 20]);
+    let mut syn = [&MACS[0].0[..], &HOSTS[0].0, &syn[12..]].concat();
+    syn[54 + 12] = 0x50;
+    let before = router.stack.drops().total();
+    assert!(router.exchange(&syn).iter().all(Vec::is_empty));
+    assert_eq!(router.stack.drops().total(), before + 1);
+    // A host that does not forward has none.
+    router.stack.set_forwarding(false);
+    assert!(router.exchange(&asks).iter().all(Vec::is_empty));
+}
+
+/// RFC 4443 3.1-c.
+#[test]
+fn a_link_local_source_that_would_leave_its_link_hears_of_it() {
+    let mut router = router(SourceCheck::Strict, true);
+    let ours = inet::Address::fixed("fe80::1/64".parse().expect("an address"));
+    router.stack.add_address(PortId(0), ours).expect("room");
+    router.stack.add_address(PortId(1), ours).expect("room");
+    router.stack.add_neighbour(PortId(0), ip("fe80::9"), HOSTS[0]);
+    let [back, out] = router.exchange(&frame("fe80::9", B6, 9, b"x"));
+    assert_eq!((back.len(), out.len()), (1, 0));
+    let (answer, _) = ipv6_any(&back[0][14..]).expect("sound");
+    assert_eq!((answer.src(), answer.dst()), (ip("fe80::1"), ip("fe80::9")));
+    assert_eq!(back[0][54..56], [1, 2], "beyond scope of source address");
+    assert_eq!(router.drops(DropReason::IpLinkLocal), 1);
+    // Not about what stays on the link, nor in IPv4, which has no such error.
+    for (src, dst) in [("fe80::9", "fe80::77"), ("169.254.1.1", B), (A6, "fe80::77")] {
+        assert!(router.exchange(&frame(src, dst, 9, b"x")).iter().all(Vec::is_empty), "{src}");
+    }
+}

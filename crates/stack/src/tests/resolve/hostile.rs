@@ -105,7 +105,8 @@ fn arp_spoof_and_cache_flood_are_bounded() {
         assert!(bench.stack.neighbours.len() <= 32);
         // An entry that was evicted and learnt anew may have changed, too.
         let is_there = mac_of(&bench, theirs).is_some();
-        lives += u32::from(is_there && !core::mem::replace(&mut was_there, is_there));
+        lives += u32::from(is_there && !was_there);
+        was_there = is_there;
         let now = mac_of(&bench, theirs).or(last);
         changes += u32::from(now != last);
         last = now;
