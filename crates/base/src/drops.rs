@@ -150,7 +150,8 @@ drop_reasons! {
     TcpOptions "tcp_options" "TCP options malformed";
     TcpChecksum "tcp_checksum" "TCP checksum wrong";
     TcpLand "tcp_land" "source equals destination";
-    TcpGroupAddress "tcp_group_address" "TCP to or from a broadcast or multicast address, or to a router's anycast address";
+    TcpGroupAddress "tcp_group_address"
+        "TCP to or from a broadcast or multicast address, or to a router's anycast address";
     TcpNoSocket "tcp_no_socket"
         "no connection and no listener: answered with RST, within resets_per_second";
     TcpNoSocketRst "tcp_no_socket_rst" "RST for no connection";

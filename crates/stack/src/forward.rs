@@ -142,15 +142,11 @@ fn is_link_local(addr: IpAddr) -> bool {
 /// A packet, whose IP header begins at `at` in `m`, to its next hop.
 fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
-    let transit = match transit::examine(packet) {
-        Ok(transit) => transit,
-        Err(reason) => {
-            if reason == DropReason::IpLinkLocal {
-                beyond_scope(stack, &m, packet);
-            }
-            return Err(reason);
-        }
-    };
+    let found = transit::examine(packet);
+    if found == Err(DropReason::IpLinkLocal) {
+        beyond_scope(stack, &m, packet);
+    }
+    let transit = found?;
     let packet = packet.get(..transit.len).unwrap_or_default();
     let may_send = |port: &crate::port::Port| port.local.may_send(transit.src);
     if !stack.ports.get(m.in_port()).is_some_and(may_send)
@@ -167,8 +163,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let sender = Sender::Transit { in_port: m.in_port() };
     let (dst, src) = (transit.dst, Some(transit.src));
     let found = stack.routes.lookup_flow(dst, src, transit.flow, sender);
-    // Before anything is reported: nobody hears of a packet whose source is forged. Without a route
-    // its answers come from nowhere, and rules for a port do not select them.
+    // Before anything is reported: nobody hears of a packet whose source is forged.
     let to_port = found.as_ref().map_or(u16::MAX, |hop| hop.port);
     if !source::admits(stack, m.in_port(), &transit, to_port) {
         let answers = Sender::Transit { in_port: to_port };

@@ -133,8 +133,8 @@ impl Args {
         })
     }
 
-    /// Are all our addresses of the version of `like` networks without neighbours? Then a gateway is
-    /// on the link by itself.
+    /// Are all our addresses of the version of `like` networks without neighbours? Then a gateway
+    /// is on the link by itself.
     pub(super) fn is_lonely(&self, like: IpAddr) -> bool {
         let asks = if like.is_ipv6() { Addr::Auto } else { Addr::Dhcp };
         let mut alike = self.fixed().filter(|cidr| is_like(cidr.addr, like)).peekable();

@@ -230,7 +230,10 @@ const PRIORITY_TAGS_MAX: usize = 2;
 /// the priority of the last. 802.1Q section 6.9, table 9-2.
 pub(super) fn strip_priority_of(frame: &mut Mbuf, protocols: &[u16], pool: &mut Pool) -> bool {
     let has_one = |frame: &Mbuf| {
-        let is_it = |&p: &u16| matches!(find(frame.as_slice(), p), Found::Tag(control) if control & ID_MASK == 0);
+        let is_it = |&protocol: &u16| match find(frame.as_slice(), protocol) {
+            Found::Tag(control) => control & ID_MASK == 0,
+            Found::Untagged | Found::Cut => false,
+        };
         protocols.iter().any(is_it)
     };
     let mut count = 0;

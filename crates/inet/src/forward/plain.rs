@@ -59,8 +59,8 @@ pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
     Some(Plain { src: Ipv6Addr::from(*src), dst: Ipv6Addr::from(*dst), len })
 }
 
-/// Neither this network, loopback or link-local, nor multicast or the limited broadcast. 240.0.0.0/4
-/// may be forwarded too, the long way.
+/// Neither this network, loopback or link-local, nor multicast or the limited broadcast.
+/// 240.0.0.0/4 may be forwarded too, the long way.
 #[inline(always)]
 fn may_cross_v4(addr: u32) -> bool {
     let first = addr >> 24;

@@ -202,7 +202,8 @@ fn host(cidr: Cidr, at: usize, log: &mut Log<'_>) {
         _ => false,
     };
     if is_group || is_edge {
-        let what = "no host can have it (it is a network's, a broadcast, multicast, loopback or of 0.0.0.0/8)";
+        let what = "no host can have it (it is a network's, a broadcast, multicast, loopback or \
+                    of 0.0.0.0/8)";
         log.note(at, format!("{cidr}: {what}; give an address of a host"));
     }
 }

@@ -110,6 +110,10 @@ pub(super) fn config(file: &str, text: &str, accounts: &mut Accounts) -> Result<
     if log.is_empty() { Ok(config) } else { Err(log.problems()) }
 }
 
+/// The keys of a port.
+const PORT: &[&str] =
+    &["name", "device", "parent", "vlan", "mac", "mtu", "addresses", "mitigation", "source_check"];
+
 fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     let all = Section::new(table, 0, "the file", KEYS, log);
     for (key, what) in LATER {
@@ -140,17 +144,6 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     }
     limits(&all, config, log);
     switches(&all, config, log);
-    const PORT: &[&str] = &[
-        "name",
-        "device",
-        "parent",
-        "vlan",
-        "mac",
-        "mtu",
-        "addresses",
-        "mitigation",
-        "source_check",
-    ];
     for section in many(&all, "port", "[[port]]", PORT, log) {
         draft.ports.extend(port(&section, log));
     }
