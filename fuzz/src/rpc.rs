@@ -85,8 +85,8 @@ pub fn any_message(data: &[u8]) {
     let mut server = server();
     for transport in [Transport::Datagram, Transport::Stream] {
         let mut out = Vec::new();
-        let (bytes, from, reply_max) = (data, local(), RECORD_BYTES);
-        let incoming = Incoming { bytes, more: &[], from, transport, reply_max };
+        let (bytes, from, reply_max, room) = (data, local(), RECORD_BYTES, RECORD_BYTES);
+        let incoming = Incoming { bytes, more: &[], from, transport, reply_max, room };
         if server.answer(&incoming, &mut out) {
             assert!(Reply::parse(&out).is_ok());
             assert!(out.len() <= RECORD_BYTES);

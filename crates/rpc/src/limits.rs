@@ -27,6 +27,18 @@ pub const HEAD_BYTES: usize = 2_048;
 /// others are copied (`tasks`).
 pub const ARRIVED_BYTES: usize = 8 << 20;
 
+/// Bytes of replies that all connections of a server may owe together, whatever each of them asks
+/// for (`tasks`). While they owe that, replies are brief.
+pub const REPLIES_BYTES: usize = 128 << 20;
+/// Bytes of a brief reply, where the service has the choice: a READ of NFS returns less.
+pub const BRIEF_BYTES: usize = 16 << 10;
+/// Bytes of brief replies that all connections may owe together: 16 each of 256 connections. Of
+/// more connections the next calls wait.
+pub const BRIEF_REPLIES_BYTES: usize = 64 << 20;
+/// Bytes of long calls of all connections that wait for a server; the next wait in the sockets
+/// (`tasks`).
+pub const CALLS_BYTES: usize = 64 << 20;
+
 /// Calls of one client that wait for their reply; more are refused.
 pub const CALLS_MAX: usize = 4_096;
 /// Calls of a client that wait, unless the user sets another limit.

@@ -5,6 +5,7 @@ mod messages;
 mod portmap;
 mod records;
 mod retransmission;
+mod rooms;
 mod streams;
 mod tasks;
 

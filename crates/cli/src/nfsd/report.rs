@@ -23,6 +23,9 @@ pub(super) fn begin(args: &Args, at: &[SocketAddr]) -> String {
 /// The last line.
 pub(super) fn end(totals: &Totals) -> String {
     let mut text = format!("{} calls answered", totals.answered);
+    if totals.brief > 0 {
+        text += &format!(", {} replies cut short: clients did not read theirs", totals.brief);
+    }
     for (reason, count) in &totals.drops {
         text += &format!(", {count} dropped: {}", reason.meaning());
     }

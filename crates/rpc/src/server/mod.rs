@@ -47,6 +47,8 @@ pub struct Incoming<'a> {
     pub transport: Transport,
     /// Bytes that its reply may have.
     pub reply_max: usize,
+    /// Bytes that a service should not exceed where it has the choice.
+    pub room: usize,
 }
 
 /// A call as a service gets it.
@@ -66,6 +68,9 @@ pub struct Request<'a> {
     pub transport: Transport,
     /// Who the caller claims to be.
     pub credential: OpaqueAuth<'a>,
+    /// Bytes that the reply should not exceed where the service has the choice: there is little
+    /// memory for replies while clients do not read theirs.
+    pub room: usize,
 }
 
 impl<'a> Request<'a> {
@@ -268,8 +273,8 @@ impl Server {
         }
         let (version, procedure, args) = (call.version, call.procedure, call.args);
         let (from, transport, credential) = (incoming.from, incoming.transport, call.credential);
-        let more = incoming.more;
-        let request = Request { version, procedure, args, more, from, transport, credential };
+        let (more, room) = (incoming.more, incoming.room);
+        let request = Request { version, procedure, args, more, from, transport, credential, room };
         let done = match waiting {
             Waiting::Allowed => service.call(&request, out),
             Waiting::Forbidden(bulk) => {
@@ -315,7 +320,8 @@ impl Server {
         }
         let at = out.len();
         let (bytes, transport, reply_max) = (datagram, Transport::Datagram, DATAGRAM_BYTES);
-        if !self.answer(&Incoming { bytes, more: &[], from, transport, reply_max }, out) {
+        let room = reply_max;
+        if !self.answer(&Incoming { bytes, more: &[], from, transport, reply_max, room }, out) {
             return false;
         }
         if let Some(key) = key {

@@ -92,7 +92,8 @@ impl Session {
             let malformed = server.drops.of(DropReason::RpcMalformed);
             let (bytes, from, transport) = (record, self.from, self.transport);
             let reply_max = self.record_max;
-            let incoming = Incoming { bytes, more: &[], from, transport, reply_max };
+            let room = reply_max;
+            let incoming = Incoming { bytes, more: &[], from, transport, reply_max, room };
             if server.answer(&incoming, &mut self.out) {
                 record::end(&mut self.out, at);
             } else {

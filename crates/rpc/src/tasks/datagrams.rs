@@ -83,7 +83,7 @@ pub async fn serve_datagrams<D: Datagrams>(
                             Some(reply) => reply,
                             None => servers.answer(message).await,
                         };
-                        (key, from, keep, reply)
+                        (key, from, keep, reply.map(|reply| reply.bytes))
                     });
                 } else {
                     servers.count(DropReason::RpcInProgress);

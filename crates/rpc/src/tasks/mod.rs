@@ -50,6 +50,7 @@ mod datagrams;
 mod outgoing;
 mod over_datagrams;
 mod over_streams;
+mod room;
 mod server;
 mod spares;
 #[cfg(feature = "net")]

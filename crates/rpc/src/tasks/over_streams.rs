@@ -58,6 +58,10 @@ pub(super) async fn run<C, F, S>(
                 task.ended(why);
             }
             Err(error) => {
+                // Those that wait behind it would wait as long each.
+                while let Ok(call) = asked.try_recv() {
+                    let _ = call.reply.send(Err(io::Error::from(error.kind()).into()));
+                }
                 let _ = call.reply.send(Err(error.into()));
             }
         }

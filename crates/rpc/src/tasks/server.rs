@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{DropReason, Drops};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::room::{Room, Rooms};
 use super::spares::Spares;
 use crate::limits::ARRIVED_BYTES;
 use crate::record::{self, Record};
@@ -27,6 +28,8 @@ pub struct Servers {
     pub(super) replies: Spares,
     /// Bytes of calls that may still be left in the buffers that they came in.
     pub(super) arrived: Arc<Semaphore>,
+    /// Memory of calls and replies.
+    pub(super) rooms: Rooms,
 }
 
 /// What servers have done. Those that are at work are not counted.
@@ -34,6 +37,8 @@ pub struct Servers {
 pub struct Totals {
     /// Calls that were answered.
     pub answered: u64,
+    /// Replies that were to be brief, because clients did not read theirs.
+    pub brief: u64,
     /// What was dropped, and why.
     pub drops: Vec<(DropReason, u64)>,
 }
@@ -69,7 +74,8 @@ impl Servers {
         let (idle, beside) = (Mutex::new(servers), Mutex::new(Drops::default()));
         let (records, replies) = (Spares::default(), Spares::default());
         let arrived = Arc::new(Semaphore::new(ARRIVED_BYTES));
-        Arc::new(Servers { idle, free, may_block, beside, records, replies, arrived })
+        let rooms = Rooms::default();
+        Arc::new(Servers { idle, free, may_block, beside, records, replies, arrived, rooms })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Server>> {
@@ -95,6 +101,7 @@ impl Servers {
         add(&self.beside.lock().unwrap_or_else(PoisonError::into_inner));
         let idle = self.idle();
         idle.iter().for_each(|server| add(server.drops()));
+        totals.brief = self.rooms.briefs();
         totals.answered = idle.iter().map(Server::answered).sum();
         totals
     }
@@ -118,19 +125,25 @@ impl Servers {
         message: &Message,
         more: &[&[u8]],
         bulk: &mut dyn Bulk,
-    ) -> Option<Option<Vec<u8>>> {
+    ) -> Option<Option<Answer>> {
         if !self.may_block {
             return None;
         }
+        let room = match message.transport {
+            Transport::Stream => Some(self.rooms.any(message.reply_max)?),
+            Transport::Datagram => None,
+        };
         let permit = self.free.clone().try_acquire_owned().ok()?;
         let mut taken = self.taken(permit);
         let server = taken.server.as_mut()?;
         let mut out = self.replies.take();
         let at = begin(message.transport, &mut out);
-        match server.answer_at_once(&message.incoming(more), &mut out, bulk) {
+        match server.answer_at_once(&message.incoming(more, &room), &mut out, bulk) {
             Some(is_answered) => {
                 end(message.transport, &mut out, at, bulk.bytes());
-                Some(is_answered.then_some(out))
+                let taken = out.capacity() + bulk.bytes();
+                let room = room.map(|room| room.fit(taken));
+                Some(is_answered.then_some(Answer { bytes: out, room }))
             }
             None => {
                 self.replies.put(out);
@@ -140,20 +153,40 @@ impl Servers {
     }
 
     /// The reply to a message, if there is one: for a stream with its record mark.
-    pub(super) async fn answer(self: &Arc<Servers>, message: Message) -> Option<Vec<u8>> {
-        let permit = self.free.clone().acquire_owned().await.ok()?;
+    pub(super) async fn answer(self: &Arc<Servers>, message: Message) -> Option<Answer> {
+        let mut permit = self.free.clone().acquire_owned().await.ok()?;
+        let room = match message.transport {
+            Transport::Datagram => None,
+            Transport::Stream => match self.rooms.any(message.reply_max) {
+                Some(room) => Some(room),
+                None => {
+                    // The server works for others while this call waits.
+                    drop(permit);
+                    let room = self.rooms.brief(message.reply_max).await?;
+                    permit = self.free.clone().acquire_owned().await.ok()?;
+                    Some(room)
+                }
+            },
+        };
         let mut taken = self.taken(permit);
         let work = move || {
             let server = taken.server.as_mut()?;
             let mut out = taken.servers.replies.take();
             let at = begin(message.transport, &mut out);
-            let is_answered = server.answer(&message.incoming(&[]), &mut out);
+            let is_answered = server.answer(&message.incoming(&[], &room), &mut out);
             end(message.transport, &mut out, at, 0);
             taken.servers.records.put(message.record.into_buffer());
-            is_answered.then_some(out)
+            let room = room.map(|room| room.fit(out.capacity()));
+            is_answered.then_some(Answer { bytes: out, room })
         };
         if self.may_block { tokio::task::spawn_blocking(work).await.ok()? } else { work() }
     }
+}
+
+/// A reply, and the right to its memory.
+pub(super) struct Answer {
+    pub(super) bytes: Vec<u8>,
+    pub(super) room: Option<Room>,
 }
 
 /// A message to which a server makes the reply.
@@ -166,9 +199,10 @@ pub(super) struct Message {
 }
 
 impl Message {
-    fn incoming<'a>(&'a self, more: &'a [&'a [u8]]) -> Incoming<'a> {
+    fn incoming<'a>(&'a self, more: &'a [&'a [u8]], room: &Option<Room>) -> Incoming<'a> {
         let (from, transport, reply_max) = (self.from, self.transport, self.reply_max);
-        Incoming { bytes: &self.record, more, from, transport, reply_max }
+        let room = room.as_ref().map_or(reply_max, |room| room.bytes);
+        Incoming { bytes: &self.record, more, from, transport, reply_max, room }
     }
 }
 

@@ -20,7 +20,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Monotone, sleep, timeout_at};
 
-use super::server::{Message, Servers};
+use super::room::Room;
+use super::server::{Answer, Message, Servers};
 use crate::limits::{CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
 use crate::server::Transport;
 use arriving::Arriving;
@@ -188,20 +189,23 @@ async fn calls<L: Lender>(
                 if let Some(body) = done {
                     servers.records.put(message.record.into_buffer());
                     arriving.forget();
-                    if let Some(body) = body {
+                    if let Some((body, room)) = body {
                         let permit = if body.is_long() { written } else { permit };
                         // There is room for as many as there are permits.
-                        let _ = replies.send(Reply { body, permit }).await;
+                        let _ = replies.send(Reply { body, permit, room }).await;
                     }
                     continue;
                 }
             }
             arriving.join(&mut message.record);
+            let call = servers.rooms.call(message.record.len()).await;
             let (servers, replies) = (servers.clone(), replies.clone());
             jobs.spawn(async move {
-                if let Some(reply) = servers.answer(message).await {
+                let answer = servers.answer(message).await;
+                drop(call);
+                if let Some(Answer { bytes, room }) = answer {
                     // As above.
-                    let _ = replies.send(Reply { body: Body::Bytes(reply), permit }).await;
+                    let _ = replies.send(Reply { body: Body::Bytes(bytes), permit, room }).await;
                 }
             });
         }
@@ -227,8 +231,9 @@ fn carried_out<L: Lender>(
     message: &Message,
     more: &[&[u8]],
     lender: Option<&L>,
-) -> Option<Option<Body<L::Buffer>>> {
+) -> Option<Option<(Body<L::Buffer>, Option<Room>)>> {
     let mut bulk = Filled::new(lender);
-    let head = servers.answer_at_once(message, more, &mut bulk)?;
-    Some(head.map(|head| bulk.into_body(head, &servers.replies)))
+    let answer = servers.answer_at_once(message, more, &mut bulk)?;
+    let body = |answer: Answer| (bulk.into_body(answer.bytes, &servers.replies), answer.room);
+    Some(answer.map(body))
 }

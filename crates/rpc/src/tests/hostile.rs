@@ -15,7 +15,8 @@ fn call(program: u32, version: u32, procedure: u32, args: &[u8]) -> Vec<u8> {
 }
 
 fn incoming(bytes: &[u8]) -> Incoming<'_> {
-    Incoming { bytes, more: &[], from: peer(), transport: Transport::Stream, reply_max: 1_000 }
+    let (from, transport, reply_max, room) = (peer(), Transport::Stream, 1_000, 1_000);
+    Incoming { bytes, more: &[], from, transport, reply_max, room }
 }
 
 fn answer(message: &[u8]) -> Option<Outcome<'static>> {

@@ -36,7 +36,8 @@ fn ask<R: for<'a> Decode<'a>>(
     let (credential, verifier, args) = (OpaqueAuth::NONE, OpaqueAuth::NONE, bytes.as_slice());
     Call { xid: 1, program: PROGRAM, version, procedure, credential, verifier, args }
         .encode(&mut message);
-    let incoming = Incoming { bytes: &message, more: &[], from, transport, reply_max: 65_507 };
+    let (more, reply_max, room) = (&[][..], 65_507, 65_507);
+    let incoming = Incoming { bytes: &message, more, from, transport, reply_max, room };
     if !server.answer(&incoming, &mut out) {
         return None;
     }

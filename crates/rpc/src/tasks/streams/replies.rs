@@ -12,12 +12,14 @@ use tokio::time::timeout;
 
 use super::lent::{Body, Lender};
 use crate::limits::{BUFFER_UNIT, STALL};
+use crate::tasks::room::Room;
 use crate::tasks::spares::Spares;
 
 /// A reply, and the right to the memory that it takes.
 pub(super) struct Reply<B> {
     pub(super) body: Body<B>,
     pub(super) permit: OwnedSemaphorePermit,
+    pub(super) room: Option<Room>,
 }
 
 /// Write replies. A peer that takes none of one for too long ends the connection.
@@ -36,7 +38,7 @@ pub(super) async fn write<L: Lender>(
                 None => break,
             },
         };
-        let mut permits = vec![reply.permit];
+        let mut permits = vec![(reply.permit, reply.room)];
         match reply.body {
             Body::Lent(buffers) => {
                 for buffer in buffers {
@@ -54,7 +56,7 @@ pub(super) async fn write<L: Lender>(
                     };
                     bytes.extend_from_slice(&more);
                     spares.put(more);
-                    permits.push(reply.permit);
+                    permits.push((reply.permit, reply.room));
                 }
                 write_all(&mut writer, &bytes).await?;
                 spares.put(bytes);
