@@ -12,7 +12,7 @@ use ::nfs::limits::RECORD_BYTES;
 use ::nfs::proto::{Attributes, Handle};
 use anyhow::{Context, Result, bail};
 use rpc::auth::{AuthSys, Credential};
-use rpc::client::Config;
+use rpc::client::{CallError, Config};
 use rpc::portmap::{self, Mapping, procedure};
 use rpc::tasks::Client;
 use rustix::process::{getgid, getuid};
@@ -22,12 +22,11 @@ use wirespeed::net::{self, Net};
 use wirespeed::{Cidr, Duration, IpVersion};
 
 use super::args::How;
+use super::report;
 use crate::output;
 
 /// A server, and where on it a URL is.
 pub(super) struct Remote {
-    /// The server in messages.
-    pub(super) at: String,
     pub(super) nfs: Nfs,
     pub(super) root: Handle,
     /// From the root on.
@@ -37,7 +36,7 @@ pub(super) struct Remote {
 impl Remote {
     /// What is at the path.
     pub(super) async fn found(&self) -> Result<(Handle, Attributes), Error> {
-        waiting(&self.at, self.nfs.walk(&self.root, &self.path)).await
+        self.nfs.walk(&self.root, &self.path).await
     }
 }
 
@@ -72,16 +71,35 @@ impl From<'_> {
         if let (Some(net), Some(gap)) = (&self.net, self.how.gap) {
             net.set_burst_gap(Cidr::host(ip), Some(gap.into())).context("cannot set the gap")?;
         }
-        let mapped = |port, program| async move {
-            match port {
-                Some(port) => Ok(port),
-                None => self.mapped(ip, program).await,
+        // A server that is asked over UDP by somebody whom it has never seen over TCP need not say
+        // much: that somebody may be another.
+        let mounted = match self.mounted(url, ip, false).await {
+            Err(error) if self.how.udp && !has_timed_out(&error) => {
+                self.mounted(url, ip, true).await
             }
+            mounted => mounted,
         };
-        let mount_port = mapped(url.mount_port, ::nfs::mount::PROGRAM).await?;
-        let nfs_port = mapped(url.nfs_port, ::nfs::proto::PROGRAM).await?;
-        let mounts = self.client(::nfs::mount::PROGRAM, 3, ip, mount_port).await?;
-        let at = format!("{}, port {mount_port}", url.host);
+        let (root, path) = mounted?;
+        let udp = self.how.udp;
+        let nfs_port = self.port(url.nfs_port, ip, ::nfs::proto::PROGRAM, udp).await?;
+        let client = self.client((::nfs::proto::PROGRAM, 3), ip, nfs_port, udp).await?;
+        let mut nfs = if udp { Nfs::over_datagrams(client) } else { Nfs::over_streams(client) };
+        if let Some(bytes) = self.how.bytes {
+            nfs = nfs.with_transfer(bytes);
+        }
+        let at = format!("NFS of {}, port {nfs_port}", url.host);
+        let limits = waiting(&at, nfs.ask_limits(&root)).await;
+        limits.with_context(|| format!("cannot ask {}, port {nfs_port}", url.host))?;
+        let nfs = nfs.with_notices(move |notice| output::err(&report::notice(&at, notice)));
+        Ok(Remote { nfs, root, path })
+    }
+
+    /// Mount the export of the URL: its handle, and the path from there on.
+    async fn mounted(&self, url: &Url, ip: IpAddr, udp: bool) -> Result<(Handle, Vec<u8>)> {
+        let program = ::nfs::mount::PROGRAM;
+        let port = self.port(url.mount_port, ip, program, udp).await?;
+        let mounts = self.client((program, 3), ip, port, udp).await?;
+        let at = format!("{}, port {port}", url.host);
         let all = waiting(&format!("MOUNT of {at}"), exports(&mounts)).await;
         let all = all.with_context(|| format!("cannot ask {at} for exports"))?;
         let export = export_of(&all, &url.path);
@@ -89,17 +107,15 @@ impl From<'_> {
         let shown = String::from_utf8_lossy(export).into_owned();
         let shown = if shown.is_empty() { "/".to_owned() } else { shown };
         let root = waiting(&format!("MOUNT of {at}"), mount(&mounts, shown.as_bytes())).await;
-        let root = root.with_context(|| format!("cannot mount {shown} of {at}"))?;
-        let client = self.client(::nfs::proto::PROGRAM, 3, ip, nfs_port).await?;
-        let mut nfs =
-            if self.how.udp { Nfs::over_datagrams(client) } else { Nfs::over_streams(client) };
-        if let Some(bytes) = self.how.bytes {
-            nfs = nfs.with_transfer(bytes);
+        Ok((root.with_context(|| format!("cannot mount {shown} of {at}"))?, path))
+    }
+
+    /// The port of a program, as it is given, or by the port mapper.
+    async fn port(&self, given: Option<u16>, ip: IpAddr, program: u32, udp: bool) -> Result<u16> {
+        match given {
+            Some(port) => Ok(port),
+            None => self.mapped(ip, program, udp).await,
         }
-        let at = format!("NFS of {}, port {nfs_port}", url.host);
-        let limits = waiting(&at, nfs.ask_limits(&root)).await;
-        limits.with_context(|| format!("cannot ask {}, port {nfs_port}", url.host))?;
-        Ok(Remote { at, nfs, root, path })
     }
 
     fn host(&self, host: &str) -> Result<IpAddr> {
@@ -117,9 +133,9 @@ impl From<'_> {
     }
 
     /// The port of a program, by the port mapper (version 2).
-    async fn mapped(&self, ip: IpAddr, program: u32) -> Result<u16> {
-        let mapper = self.client(portmap::PROGRAM, 2, ip, portmap::PORT).await?;
-        let protocol = if self.how.udp { portmap::UDP } else { portmap::TCP };
+    async fn mapped(&self, ip: IpAddr, program: u32, udp: bool) -> Result<u16> {
+        let mapper = self.client((portmap::PROGRAM, 2), ip, portmap::PORT, udp).await?;
+        let protocol = if udp { portmap::UDP } else { portmap::TCP };
         let mapping = Mapping { program, version: 3, protocol, port: 0 };
         let asked = mapper.call::<_, u32>(procedure::GET, &mapping);
         let asked = waiting(&format!("the port mapper of {ip}"), asked).await;
@@ -131,13 +147,19 @@ impl From<'_> {
             _ => bail!(
                 "the port mapper of {ip} knows no program {program} version 3 over {}: is NFS \
                  version 3 on there?",
-                if self.how.udp { "UDP" } else { "TCP" }
+                if udp { "UDP" } else { "TCP" }
             ),
         }
     }
 
     /// A client of a program.
-    async fn client(&self, program: u32, version: u32, ip: IpAddr, port: u16) -> Result<Client> {
+    async fn client(
+        &self,
+        (program, version): (u32, u32),
+        ip: IpAddr,
+        port: u16,
+        udp: bool,
+    ) -> Result<Client> {
         let to = SocketAddr::new(ip, port);
         let credential = Credential::Sys(AuthSys {
             machine: "wirespeed".to_owned(),
@@ -154,7 +176,7 @@ impl From<'_> {
         let first = getrandom::u32().context("the system gives no random numbers")?;
         let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;
         let own = SocketAddr::new(unspecified(IpVersion::of(&ip)), 0);
-        Ok(match (self.net.clone(), self.how.udp) {
+        Ok(match (self.net.clone(), udp) {
             (None, false) => Client::over_streams(config, first, move || async move {
                 let stream = tokio::net::TcpStream::connect(to).await?;
                 stream.set_nodelay(true)?;
@@ -178,6 +200,14 @@ impl From<'_> {
             }
         })
     }
+}
+
+/// Was there no reply at all? Another way would be as silent.
+fn has_timed_out(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(Error::Call(CallError::TimedOut)))
+            || matches!(cause.downcast_ref(), Some(CallError::TimedOut))
+    })
 }
 
 /// The longest export in which a path is; empty if that is the root, or none.

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use ::nfs::client::Copied;
+use ::nfs::client::{Copied, Notice};
+use ::nfs::limits::PATIENCE;
 use ::nfs::proto::{Attributes, Kind};
 use jiff::Timestamp;
 
@@ -41,13 +42,29 @@ fn mode(of: &Attributes) -> String {
     core::iter::once(kind).chain(shown).collect()
 }
 
+/// What the user is told meanwhile.
+pub(super) fn notice(server: &str, notice: Notice<'_>) -> String {
+    match notice {
+        Notice::Waiting => format!(
+            "waiting for {server}: it does not answer, and is tried for {} s; Ctrl-C ends it",
+            Duration::from(PATIENCE).as_secs()
+        ),
+        Notice::Answers => format!("{server} answers again"),
+        Notice::PassedOver(path) => format!(
+            "passed over '{}': it is neither a file nor a directory nor a symbolic link",
+            plain(path)
+        ),
+    }
+}
+
 /// What was copied.
 pub(super) fn copied(of: &Copied, took: Duration) -> String {
-    let Copied { files, dirs, links, bytes } = of;
+    let Copied { files, dirs, links, others, bytes } = of;
+    let others = if *others > 0 { format!(", {others} others passed over") } else { String::new() };
     let rate = *bytes as f64 / took.as_secs_f64().max(1e-6) / 1e6;
     format!(
         "copied {files} files, {dirs} directories, {links} links, {bytes} bytes in {:.2} s, \
-         {rate:.1} MB/s\n",
+         {rate:.1} MB/s{others}\n",
         took.as_secs_f64()
     )
 }

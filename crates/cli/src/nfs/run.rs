@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use wirespeed::net::Net;
 
 use super::args::{Args, How, What};
-use super::connect::{From, Remote, waiting};
+use super::connect::{From, Remote};
 use super::report;
 use crate::clock::Interrupt;
 use crate::outside::Outside;
@@ -44,7 +44,12 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         let random = getrandom::u64().context("the system gives no random numbers")?;
         let unfinished = Unfinished::new(random);
         tokio::select! {
-            done = work(args, how, net, &unfinished) => done.map(|()| Outcome::Done),
+            done = work(args, how, net, &unfinished) => {
+                if done.is_err() && unfinished.is_there() {
+                    left(&unfinished, "it did not remove it");
+                }
+                done.map(|()| Outcome::Done)
+            }
             _ = pressed => {
                 remove(&unfinished).await;
                 Ok(Outcome::Interrupted)
@@ -58,12 +63,20 @@ async fn remove(unfinished: &Unfinished) {
     if !unfinished.is_there() {
         return;
     }
-    let name = unfinished.name();
     let why = match tokio::time::timeout(REMOVE, unfinished.remove()).await {
-        Ok(Ok(())) => return output::err(&format!("removed '{name}', what was copied of a file")),
+        Ok(Ok(())) => {
+            let name = unfinished.name();
+            return output::err(&format!("removed '{name}', what was copied of a file"));
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("the server did not answer within {} s", REMOVE.as_secs()),
     };
+    left(unfinished, &why);
+}
+
+/// Say what is left at the server, and why.
+fn left(unfinished: &Unfinished, why: &str) {
+    let name = unfinished.name();
     output::err(&format!(
         "'{name}', what was copied of a file, is left at the server ({why}): remove it there, as \
          `find DIR -name '.wirespeed-*'` finds it"
@@ -109,7 +122,7 @@ async fn ls(remote: Remote, long: bool) -> Result<()> {
         return output::out(&report::line(last(&remote.path), Some(&of), long));
     }
     let mut text = String::new();
-    for entry in waiting(&remote.at, remote.nfs.list(&handle)).await? {
+    for entry in remote.nfs.list(&handle).await? {
         text += &report::line(&entry.name.0, entry.attributes.as_ref(), long);
     }
     output::out(&text)
@@ -121,7 +134,7 @@ async fn cat(remote: Remote) -> Result<()> {
         bail!("that is no regular file: `wirespeed nfs ls -l` shows what it is");
     }
     let mut reader = Reader::new(&remote.nfs, handle, of.size);
-    while let Some(chunk) = waiting(&remote.at, reader.next()).await? {
+    while let Some(chunk) = reader.next().await? {
         if !output::written(std::io::stdout().lock().write_all(chunk.data()))? {
             break;
         }
@@ -164,7 +177,7 @@ async fn put(
         Ok(_) | Err(Error::Status(Status::NoEntry)) => {
             let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
             let parent = &path[..end - name.len()];
-            let parent = waiting(&remote.at, nfs.walk(&remote.root, parent)).await?;
+            let parent = nfs.walk(&remote.root, parent).await?;
             (parent.0, name.to_vec())
         }
         Err(error) => return Err(error.into()),

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     ("nfsd_and_nfs_say_what_is_wrong", &[], trouble),
     ("a_copy_that_is_ended_leaves_nothing_at_the_server", &[], ended),
     ("nfs_says_what_it_waits_for_and_waits_ten_seconds", &[], silence),
+    ("a_copy_goes_on_when_nfsd_was_started_anew", &[], restart),
 ];
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -196,4 +197,30 @@ fn silence() {
         assert!(said.contains("cannot ask 127.0.0.1, port 2049 for exports"), "{said}");
         assert!(said.contains("no reply in time"), "{said}");
     }
+}
+
+/// The server ends in the middle of a copy, and is started again after the user
+/// was told.
+fn restart() {
+    let folder = Folder::new("restart");
+    assert!(ip("link set lo up"));
+    let (served, large) = (folder.path("served"), folder.path("large"));
+    fs::File::create(&large).and_then(|file| file.set_len(1 << 30)).expect("a file of holes");
+    let url = "nfs://127.0.0.1:2049/";
+    let server = started(&["nfsd", &served], url, &[]);
+    let begun = || fs::read_dir(&served).expect("a directory").count() > 0;
+    let mut copying = wirespeed(&["nfs", "cp", &large, url]);
+    let errors = folder.0.join("errors");
+    copying.stderr(fs::File::create(&errors).expect("room"));
+    let mut copying = Running(copying.spawn().expect("it starts"));
+    assert!(until(TIMEOUT, begun), "it does not begin");
+    server.end_by(Signal::TERM);
+    let said = || fs::read_to_string(&errors).expect("it is there");
+    let waits = || said().contains("waiting for NFS of 127.0.0.1, port 2049");
+    assert!(until(TIMEOUT, waits), "{}", said());
+    let _server = started(&["nfsd", &served], url, &[]);
+    assert!(copying.succeeds(), "{}", said());
+    assert!(said().contains("NFS of 127.0.0.1, port 2049 answers again"), "{}", said());
+    assert_eq!(fs::metadata(folder.0.join("served/large")).expect("it is there").len(), 1 << 30);
+    assert_eq!(fs::read_dir(&served).expect("a directory").count(), 1);
 }

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("the server's results are not of the expected type")]
     Garbage(#[from] DecodeError),
     /// What was written may be lost.
-    #[error("the server was started anew while the file was written: copy it again")]
+    #[error("the server is started anew time and again: copy the file when it stays")]
     Restarted,
     /// More than a client takes.
     #[error("the directory has too many entries: list a directory below it")]
@@ -63,7 +63,7 @@ fn meaning(status: &Status) -> &'static str {
         Status::NameTooLong => "the name is too long: take a shorter one",
         Status::NotEmpty => "the directory is not empty",
         Status::Quota => "the quota on the server is used up: make room there",
-        Status::Stale => "the file is gone, or the server was started anew: try again",
+        Status::Stale => "the file is gone from the server: try again",
         Status::Remote => "the file is on another server",
         Status::BadHandle => "the server does not know the file's handle: try again",
         Status::NotSync => "somebody else has changed the file: try again",

@@ -1,13 +1,15 @@
 //! The client: calls of NFS and MOUNT over a client of crate `rpc`, whatever its transport; files
 //! with several READs or WRITEs in flight; whole trees.
 //!
-//! Called by: programs, `wirespeed nfs`. RFC 1813. Calls that change nothing when they come twice
-//! are made again when their connection ends, `TRIES` times; others are for the caller to judge.
-//! Limits: `IN_FLIGHT`, `ENTRIES_MAX`.
+//! Called by: programs, `wirespeed nfs`. RFC 1813. A server that is away is waited for
+//! ([`patience`]): its calls are made again. One that makes or removes a name may have been carried
+//! out the first time, and is taken for done if what it wanted is so. Limits: `IN_FLIGHT`,
+//! `ENTRIES_MAX`, `PATIENCE`.
 
 mod error;
 mod files;
 mod mounting;
+mod patience;
 mod tree;
 mod unfinished;
 mod url;
@@ -15,25 +17,27 @@ mod url;
 pub use error::Error;
 pub use files::{Reader, Writer};
 pub use mounting::{exports, mount};
+pub use patience::Notice;
 pub use tree::{Copied, get_tree, put_tree};
 pub use unfinished::Unfinished;
 pub use url::{BadUrl, Url};
 
-use core::future::Future;
 use core::ops::Range;
+use std::sync::Arc;
 
-use rpc::client::CallError;
+use base::Duration;
 use rpc::tasks::{Client, Data, Results};
 use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 
 use crate::limits::{
     CLIENT_TRANSFER, DATAGRAM_IN_FLIGHT_BYTES, DATAGRAM_TRANSFER, ENTRIES_MAX, IN_FLIGHT,
-    LIST_BYTES, TRIES,
+    LIST_BYTES,
 };
 use crate::proto::{
     self, At, Attributes, Changed, Entry, Found, Handle, How, Info, Made, SetAttributes, Stable,
     Status, Written, procedure,
 };
+use patience::Patience;
 
 /// A client of a server's NFS. Clones share the connection.
 #[derive(Clone, Debug)]
@@ -43,6 +47,7 @@ pub struct Nfs {
     transfer: u32,
     /// Bytes of those in flight.
     in_flight_bytes: usize,
+    patience: Patience,
 }
 
 /// Data of a file: part of the results of a READ, which are not copied.
@@ -64,14 +69,28 @@ impl Chunk {
 impl Nfs {
     /// Over streams: READs and WRITEs of 256 KB.
     pub fn over_streams(client: Client) -> Nfs {
-        Nfs { client, transfer: CLIENT_TRANSFER, in_flight_bytes: usize::MAX }
+        let (transfer, in_flight_bytes) = (CLIENT_TRANSFER, usize::MAX);
+        Nfs { client, transfer, in_flight_bytes, patience: Patience::default() }
     }
 
     /// Over datagrams: READs and WRITEs of 8 KB, six fragments of Ethernet each, and no more of
     /// them in flight than the buffer of a socket takes, or the window of the client allows.
     pub fn over_datagrams(client: Client) -> Nfs {
         let in_flight_bytes = DATAGRAM_IN_FLIGHT_BYTES;
-        Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes }
+        let patience = Patience::default();
+        Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes, patience }
+    }
+
+    /// Tell the program what its user may want to know.
+    pub fn with_notices(mut self, told: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Nfs {
+        self.patience = self.patience.with_notices(Arc::new(told));
+        self
+    }
+
+    /// Wait so long for a server that is away.
+    pub fn with_patience(mut self, limit: Duration) -> Nfs {
+        self.patience = self.patience.with_limit(limit.into());
+        self
     }
 
     /// With READs and WRITEs of so many bytes, in whole 512s.
@@ -85,33 +104,41 @@ impl Nfs {
         (self.in_flight_bytes / self.transfer as usize).clamp(1, IN_FLIGHT)
     }
 
-    /// Ask the server for its limits, and keep them.
+    /// Ask the server for its limits, and keep them. It is the first call: a server that is not
+    /// there is not waited for.
     ///
     /// # Errors
     /// There are no results.
     pub async fn ask_limits(&mut self, root: &Handle) -> Result<Info, Error> {
-        let info: Info = self.again(procedure::FSINFO, root).await?;
+        let info: Info = decoded(&self.client.call_raw(procedure::FSINFO, root).await?)?;
         let most = self.transfer.min(info.rtmax).min(info.wtmax);
         self.transfer = (most / 512).max(1) * 512;
         Ok(info)
     }
 
-    /// One call: its results, behind their status.
+    /// A call: its results, behind their status.
     async fn call<A: Encode, R: for<'a> Decode<'a>>(
         &self,
         number: u32,
         args: &A,
     ) -> Result<R, Error> {
-        decoded(&self.client.call_raw(number, args).await?)
+        decoded(&self.patience.results(|| self.client.call_raw(number, args)).await?.0)
     }
 
-    /// A call that may be made again when its connection ends.
-    async fn again<A: Encode, R: for<'a> Decode<'a>>(
+    /// A call that may have been carried out when it failed, and that fails if it is made again:
+    /// then it is taken for done when it fails so. `None` for that.
+    async fn call_once<A: Encode, R: for<'a> Decode<'a>>(
         &self,
         number: u32,
         args: &A,
-    ) -> Result<R, Error> {
-        decoded(&again(|| self.client.call_raw(number, args)).await?)
+        fails_again: Status,
+    ) -> Result<Option<R>, Error> {
+        let call = self.patience.results(|| self.client.call_raw(number, args));
+        let (results, is_again) = call.await?;
+        match decoded(&results) {
+            Err(Error::Status(status)) if is_again && status == fails_again => Ok(None),
+            results => results.map(Some),
+        }
     }
 
     /// The attributes of a file.
@@ -119,7 +146,7 @@ impl Nfs {
     /// # Errors
     /// There are no results, as for all calls.
     pub async fn getattr(&self, file: &Handle) -> Result<Attributes, Error> {
-        self.again(procedure::GETATTR, file).await
+        self.call(procedure::GETATTR, file).await
     }
 
     /// Set attributes.
@@ -127,7 +154,7 @@ impl Nfs {
     /// # Errors
     /// There are no results.
     pub async fn setattr(&self, file: &Handle, set: &SetAttributes) -> Result<(), Error> {
-        self.again(procedure::SETATTR, &(file, set, false)).await.map(|_: Changed| ())
+        self.call(procedure::SETATTR, &(file, set, false)).await.map(|_: Changed| ())
     }
 
     /// A name in a directory, and what it is.
@@ -136,7 +163,7 @@ impl Nfs {
     /// There are no results.
     pub async fn lookup(&self, dir: &Handle, name: &[u8]) -> Result<(Handle, Attributes), Error> {
         let at = At { dir: *dir, name: Opaque(name) };
-        let found: Found = self.again(procedure::LOOKUP, &at).await?;
+        let found: Found = self.call(procedure::LOOKUP, &at).await?;
         let attributes = match found.attributes {
             Some(attributes) => attributes,
             None => self.getattr(&found.handle).await?,
@@ -169,7 +196,7 @@ impl Nfs {
     /// There are no results.
     pub async fn readlink(&self, link: &Handle) -> Result<Vec<u8>, Error> {
         let (_, text): (Option<Attributes>, rpc::xdr::Bytes) =
-            self.again(procedure::READLINK, link).await?;
+            self.call(procedure::READLINK, link).await?;
         Ok(text.0)
     }
 
@@ -179,7 +206,8 @@ impl Nfs {
     /// There are no results.
     pub async fn read(&self, file: &Handle, offset: u64, count: u32) -> Result<Chunk, Error> {
         let args = (file, offset, count);
-        let results = again(|| self.client.call_raw(procedure::READ, &args)).await?;
+        let call = self.patience.results(|| self.client.call_raw(procedure::READ, &args));
+        let (results, _) = call.await?;
         let proto::Data { data, eof, .. } = Decoder::whole(success(&results)?)?;
         let data = data.0.get(..count as usize).unwrap_or(data.0);
         let at = data.as_ptr() as usize - results.as_ptr() as usize;
@@ -202,7 +230,7 @@ impl Nfs {
         let count = data.len() as u32;
         let args = (file, offset, (count, stable));
         let call = || self.client.call_with_data(procedure::WRITE, &args, data.clone());
-        let written: Written = decoded(&again(call).await?)?;
+        let written: Written = decoded(&self.patience.results(call).await?.0)?;
         if written.count > count || (written.count == 0 && count > 0) {
             return Err(Error::Status(Status::Io));
         }
@@ -215,7 +243,7 @@ impl Nfs {
     /// There are no results.
     pub async fn commit(&self, file: &Handle) -> Result<[u8; 8], Error> {
         let (_, verifier): (Changed, [u8; 8]) =
-            self.again(procedure::COMMIT, &(file, 0_u64, 0_u32)).await?;
+            self.call(procedure::COMMIT, &(file, 0_u64, 0_u32)).await?;
         Ok(verifier)
     }
 
@@ -256,8 +284,8 @@ impl Nfs {
         dir: &Handle,
         name: &[u8],
     ) -> Result<Handle, Error> {
-        let made: Made = self.call(number, args).await?;
-        match made.handle {
+        let made: Option<Made> = self.call_once(number, args, Status::Exists).await?;
+        match made.and_then(|made| made.handle) {
             Some(handle) => Ok(handle),
             None => Ok(self.lookup(dir, name).await?.0),
         }
@@ -269,7 +297,8 @@ impl Nfs {
     /// There are no results.
     pub async fn remove(&self, dir: &Handle, name: &[u8]) -> Result<(), Error> {
         let at = At { dir: *dir, name: Opaque(name) };
-        self.call(procedure::REMOVE, &at).await.map(|_: Changed| ())
+        let removed = self.call_once(procedure::REMOVE, &at, Status::NoEntry).await;
+        removed.map(|_: Option<Changed>| ())
     }
 
     /// Give a file another name in its directory; one that is there is replaced.
@@ -279,7 +308,13 @@ impl Nfs {
     pub async fn rename(&self, dir: &Handle, from: &[u8], to: &[u8]) -> Result<(), Error> {
         let at = |name| At { dir: *dir, name: Opaque(name) };
         let args = (at(from), at(to));
-        self.call(procedure::RENAME, &args).await.map(|_: (Changed, Changed)| ())
+        let renamed: Option<(Changed, Changed)> =
+            self.call_once(procedure::RENAME, &args, Status::NoEntry).await?;
+        if renamed.is_none() {
+            // The first one did it, if the new name is there.
+            self.lookup(dir, to).await?;
+        }
+        Ok(())
     }
 
     /// The entries of a directory but for `.` and `..`, sorted.
@@ -295,7 +330,7 @@ impl Nfs {
                 Option<Attributes>,
                 [u8; 8],
                 (rpc::xdr::List<Entry>, bool),
-            ) = self.again(procedure::READDIRPLUS, &args).await?;
+            ) = self.call(procedure::READDIRPLUS, &args).await?;
             verifier = new;
             let Some(last) = list.0.last() else { break };
             // A server that goes in a circle is ended by the limit on entries.
@@ -312,19 +347,6 @@ impl Nfs {
         entries.sort_by(|one, other| one.name.0.cmp(&other.name.0));
         Ok(entries)
     }
-}
-
-/// A call that may be made again when its connection ends.
-async fn again<F: Future<Output = Result<Results, CallError>>>(
-    call: impl Fn() -> F,
-) -> Result<Results, Error> {
-    for _ in 1..TRIES {
-        match call().await {
-            Err(CallError::Disconnected) => {}
-            other => return Ok(other?),
-        }
-    }
-    Ok(call().await?)
 }
 
 /// What a call returns, if its status is NFS3_OK.

@@ -6,13 +6,14 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Seek, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::unfinished::temporary_name;
-use super::{Error, Nfs, Reader, Unfinished, Writer};
+use super::{Error, Nfs, Notice, Reader, Unfinished, Writer};
+use crate::limits::RESTARTS;
 use crate::proto::{Attributes, Handle, Kind, SetAttributes, SetTime, Status, Time};
 
 /// Directories in directories.
@@ -27,6 +28,8 @@ pub struct Copied {
     pub dirs: u64,
     /// Symbolic links.
     pub links: u64,
+    /// What is none of these, and was passed over.
+    pub others: u64,
     /// Bytes in the files.
     pub bytes: u64,
 }
@@ -77,6 +80,7 @@ pub async fn get_tree(
                     stack.push((child, to.join(name), depth + 1));
                 }
             }
+            _ if depth > 0 => pass_over(nfs, &to, &mut copied),
             _ => return Err(Error::Special(to.display().to_string())),
         }
     }
@@ -175,11 +179,19 @@ pub async fn put_tree(
             for name in names.into_iter().rev() {
                 stack.push((from.join(&name), made, name.as_bytes().to_vec(), depth + 1));
             }
+        } else if depth > 0 {
+            pass_over(nfs, &from, &mut copied);
         } else {
             return Err(Error::Special(from.display().to_string()));
         }
     }
     Ok(copied)
+}
+
+/// A FIFO, a socket or a device in a directory that is copied: the others are copied all the same.
+fn pass_over(nfs: &Nfs, at: &Path, copied: &mut Copied) {
+    nfs.patience.tell(Notice::PassedOver(&at.display().to_string()));
+    copied.others += 1;
 }
 
 /// A directory that there may be already.
@@ -234,13 +246,25 @@ async fn put_file(
     done
 }
 
-async fn put_data(nfs: &Nfs, from: &Path, file: File, to: Handle) -> Result<u64, Error> {
+/// Write a file; anew if the server was started anew, by which what is not on its disk is lost.
+async fn put_data(nfs: &Nfs, from: &Path, mut file: File, to: Handle) -> Result<u64, Error> {
+    let mut restarts = 0;
+    loop {
+        match put_once(nfs, from, &file, to).await {
+            Err(Error::Restarted) if restarts < RESTARTS => restarts += 1,
+            done => return done,
+        }
+        file.rewind().map_err(local("read", from))?;
+    }
+}
+
+async fn put_once(nfs: &Nfs, from: &Path, file: &File, to: Handle) -> Result<u64, Error> {
     let mut writer = Writer::new(nfs, to);
     let piece_bytes = writer.piece_bytes();
     loop {
         let mut piece = writer.buffer();
         piece.reserve(piece_bytes);
-        let read = (&file).take(piece_bytes as u64).read_to_end(&mut piece);
+        let read = file.take(piece_bytes as u64).read_to_end(&mut piece);
         if read.map_err(local("read", from))? == 0 {
             return writer.finish().await;
         }

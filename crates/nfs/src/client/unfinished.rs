@@ -6,6 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::{Error, Nfs};
+use crate::limits::REMOVAL;
 use crate::proto::{Handle, Status};
 
 /// The name of a temporary file, here or at a server. Others may remove what is left of a copy that
@@ -53,6 +54,7 @@ impl Unfinished {
     pub async fn remove(&self) -> Result<(), Error> {
         let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((nfs, dir)) = at else { return Ok(()) };
+        let nfs = nfs.with_patience(REMOVAL);
         let mut removed = nfs.remove(&dir, self.name.as_bytes()).await;
         if matches!(removed, Err(Error::Status(Status::NoEntry))) {
             // A CREATE that was under way has been carried out meanwhile, or never came.

@@ -1,0 +1,187 @@
+//! [`Patience`]: what becomes of a call while the server is away or silent.
+//!
+//! Called by: `client/mod.rs` for each call. A server that is started anew is waited for, as a soft
+//! mount waits: the call is made again until `PATIENCE` is over. The program is told when it takes
+//! long, once until the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::pin;
+use core::time::Duration;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rpc::client::CallError;
+use rpc::tasks::Results;
+use rpc::xdr::{Decode, Decoder};
+use tokio::time::{Instant as Monotone, sleep, timeout_at};
+
+use super::Error;
+use crate::limits::{AWAY, PATIENCE, QUIET};
+use crate::proto::Status;
+
+/// What a program may tell its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// The server is away or silent; it is waited for.
+    Waiting,
+    /// It answers again.
+    Answers,
+    /// What is neither a file nor a directory nor a symbolic link, and is not copied.
+    PassedOver(&'a str),
+}
+
+/// What a program does with a notice.
+type Notify = dyn Fn(Notice<'_>) + Send + Sync;
+
+/// How long a server is waited for, and what the program is told. Clones share what they know of
+/// the server.
+#[derive(Clone)]
+pub(super) struct Patience {
+    notify: Arc<Notify>,
+    server: Arc<Mutex<Seen>>,
+    limit: Duration,
+}
+
+/// What was seen of a server.
+#[derive(Debug)]
+struct Seen {
+    /// When it answered last.
+    answered: Option<Monotone>,
+    /// Was the program told that it is waited for?
+    is_notified: bool,
+}
+
+impl fmt::Debug for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Patience").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        let server = Arc::new(Mutex::new(Seen { answered: None, is_notified: false }));
+        Patience { notify: Arc::new(|_| {}), server, limit: PATIENCE.into() }
+    }
+}
+
+/// The first pause between two calls, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+impl Patience {
+    pub(super) fn with_notices(mut self, notify: Arc<Notify>) -> Patience {
+        self.notify = notify;
+        self
+    }
+
+    pub(super) fn with_limit(mut self, limit: Duration) -> Patience {
+        self.limit = limit;
+        self
+    }
+
+    pub(super) fn tell(&self, notice: Notice<'_>) {
+        (self.notify)(notice);
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The results of a call, and whether it was made more than once: then the first may have been
+    /// carried out.
+    ///
+    /// # Errors
+    /// There are none within the time.
+    pub(super) async fn results<F>(&self, call: impl Fn() -> F) -> Result<(Results, bool), Error>
+    where
+        F: Future<Output = Result<Results, CallError>>,
+    {
+        let (began, mut is_again, mut pause) = (Monotone::now(), false, PAUSES[0]);
+        loop {
+            let quiet = if is_again { AWAY } else { QUIET };
+            let done = self.watched(began, quiet.into(), call()).await;
+            let is_late = began.elapsed() + pause > self.limit;
+            match done {
+                Ok(results) => {
+                    self.answers();
+                    if is_late || !is_busy(&results) {
+                        return Ok((results, is_again));
+                    }
+                }
+                Err(error) if is_late || !is_away(&error) => return Err(error.into()),
+                Err(_) => is_again = true,
+            }
+            self.watched(began, AWAY.into(), sleep(pause)).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// Wait for something; tell the program if the server has said nothing for too long by then.
+    async fn watched<T>(
+        &self,
+        began: Monotone,
+        quiet: Duration,
+        what: impl Future<Output = T>,
+    ) -> T {
+        let mut what = pin!(what);
+        loop {
+            let (is_notified, due) = {
+                let seen = self.seen();
+                (seen.is_notified, seen.answered.map_or(began, |at| at.max(began)) + quiet)
+            };
+            if is_notified {
+                return what.await;
+            }
+            if let Ok(done) = timeout_at(due, &mut what).await {
+                return done;
+            }
+            let is_silent = {
+                let mut seen = self.seen();
+                let since = seen.answered.map_or(began, |at| at.max(began));
+                let is_silent = !seen.is_notified && since + quiet <= Monotone::now();
+                seen.is_notified |= is_silent;
+                is_silent
+            };
+            if is_silent {
+                self.tell(Notice::Waiting);
+            }
+        }
+    }
+
+    fn answers(&self) {
+        let was_notified = {
+            let mut seen = self.seen();
+            seen.answered = Some(Monotone::now());
+            core::mem::take(&mut seen.is_notified)
+        };
+        if was_notified {
+            self.tell(Notice::Answers);
+        }
+    }
+}
+
+/// May the server be back soon?
+fn is_away(error: &CallError) -> bool {
+    match error {
+        CallError::Disconnected | CallError::TimedOut => true,
+        CallError::Transport(error) => matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe
+                | ErrorKind::NotConnected
+                | ErrorKind::UnexpectedEof
+                | ErrorKind::TimedOut
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::NetworkDown
+        ),
+        _ => false,
+    }
+}
+
+/// Does the server say that one should come again (NFS3ERR_JUKEBOX)?
+fn is_busy(results: &[u8]) -> bool {
+    Status::decode(&mut Decoder::new(results)) == Ok(Status::Jukebox)
+}
