@@ -1,14 +1,18 @@
 //! Server and client against each other over streams in memory, and calls that no client makes.
 
 mod at_once;
+mod away;
 mod client;
 mod datagrams;
 mod files;
+mod handles;
 mod hostile;
+mod listings;
 mod messages;
+mod owner;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +25,7 @@ use tokio::io::duplex;
 use crate::client::{Nfs, mount};
 use crate::limits::RECORD_BYTES;
 use crate::proto::Handle;
-use crate::server::{Export, Mount, Nfs as Service, OnePort};
+use crate::server::{Export, Mount, Nfs as Service, OnePort, Secrets};
 
 /// A directory that is served, and is gone with this. `tree/` is served, what is beside it is not.
 pub(crate) struct Rig {
@@ -41,15 +45,7 @@ impl Rig {
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(dir.join("tree")).expect("room");
         fs::write(dir.join("secret"), "not in the tree").expect("room");
-        let export =
-            Export::open(&dir.join("tree"), is_read_only, 0x1234_5678, clock).expect("a directory");
-        let servers = Servers::blocking(4, || {
-            let mut server = Server::new(KeyedHash::new(1, 2));
-            server.add(Service(export.clone()));
-            server.add(Mount(export.clone()));
-            server.add(OnePort { port: 2_049, has_udp: false });
-            server
-        });
+        let servers = serving(&dir.join("tree"), is_read_only);
         Rig { dir, servers }
     }
 
@@ -78,10 +74,30 @@ impl Rig {
     }
 }
 
+/// Servers of a directory, as a program has them that was started now.
+pub(crate) fn serving(dir: &Path, is_read_only: bool) -> Arc<Servers> {
+    static RUN: AtomicU32 = AtomicU32::new(1);
+    let run = RUN.fetch_add(1, Ordering::Relaxed).into();
+    let secrets = Secrets { run, ..secrets() };
+    let export = Export::open(dir, is_read_only, secrets, clock).expect("a directory");
+    Servers::blocking(4, || {
+        let mut server = Server::new(KeyedHash::new(1, 2));
+        server.add(Service(export.clone()));
+        server.add(Mount(export.clone()));
+        server.add(OnePort { port: 2_049, has_udp: false });
+        server
+    })
+}
+
 impl Drop for Rig {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Those of any run.
+pub(crate) fn secrets() -> Secrets {
+    Secrets { run: 0x1234_5678, lasting: KeyedHash::new(3, 4) }
 }
 
 fn clock() -> Instant {

@@ -12,7 +12,7 @@ use lab::compiled::Compiled;
 use net::TcpListener;
 use nfs::limits::RECORD_BYTES;
 use nfs::proto::PORT;
-use nfs::server::{Export, Mount, Nfs};
+use nfs::server::{Export, Mount, Nfs, Secrets};
 use rpc::server::Server;
 use rpc::tasks::{Lending, Limits, Servers, listen};
 
@@ -91,7 +91,8 @@ impl Drop for Libnfs<'_> {
 
 /// Serve a directory at our end.
 fn serve(path: &Path, folder: &Folder) -> Result<()> {
-    let export = Export::open(&folder.served(), false, 1, clock)?;
+    let secrets = Secrets { run: 1, lasting: KeyedHash::new(3, 4) };
+    let export = Export::open(&folder.served(), false, secrets, clock)?;
     let servers = Servers::blocking(CALLS, || {
         let mut server = Server::new(KeyedHash::new(1, 2));
         server.add(Nfs(export.clone()));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ::nfs::limits::RECORD_BYTES;
 use ::nfs::proto::PORT;
-use ::nfs::server::{Export, Mount, Nfs, OnePort};
+use ::nfs::server::{Export, Mount, Nfs, OnePort, Secrets};
 use anyhow::{Context, Result};
 use rpc::server::Server;
 use rpc::tasks::{Limits, Servers};
@@ -30,8 +30,9 @@ use crate::{Outcome, output};
 const DATAGRAM_CALLS: usize = 64;
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
-    let draw = getrandom::u64().context("the system gives no random numbers")?;
-    let export = Export::open(&args.dir, args.read_only, draw, clock).with_context(|| {
+    let run = getrandom::u64().context("the system gives no random numbers")?;
+    let secrets = Secrets { run, lasting: lasting() };
+    let export = Export::open(&args.dir, args.read_only, secrets, clock).with_context(|| {
         format!("cannot serve '{}': it must be a directory that you may read", args.dir.display())
     })?;
     let secret = crate::rpcinfo::secret().context("the system gives no random numbers")?;
@@ -94,6 +95,18 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         output::out(&report::end(&serve.servers.totals()))?;
         ended
     })
+}
+
+/// The key of handles, which is the same in each run: it comes of the number that the machine got
+/// when its system was installed (machine-id(5)), which the network does not learn. Without such a
+/// number handles outlive the server as well, and clients could make some up, which lead nowhere
+/// else than those that they get.
+fn lasting() -> KeyedHash {
+    let text = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let number = u128::from_str_radix(text.trim(), 16).unwrap_or_default();
+    let of_machine = KeyedHash::new((number >> 64) as u64, number as u64);
+    let [name, first, second] = [*b"wirespee", *b"nfsd   1", *b"nfsd   2"].map(u64::from_be_bytes);
+    KeyedHash::new(of_machine.hash_2_4([name, first]), of_machine.hash_2_4([name, second]))
 }
 
 /// What each server offers.

@@ -7,14 +7,14 @@
 use rpc::server::Transport;
 use rpc::xdr::Encode;
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, chownat, fstatvfs,
-    ftruncate, utimensat,
+    AtFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chownat, fstatvfs, ftruncate, utimensat,
 };
 use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 
 use super::files::transfer_max;
 use super::names::MODE;
-use super::tree::{Node, attributes, looked_at, status};
+use super::open_files::For;
+use super::tree::{before, status};
 use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER, LIST_BYTES, NAME_BYTES};
 use crate::proto::{
@@ -33,14 +33,16 @@ impl Export {
         out: &mut Vec<u8>,
     ) -> Reply {
         self.may_change()?;
+        let _changing = self.changes.begin(self.tree.file(file)?);
+        let before = before(&self.tree.look(file)?);
         // RFC 1813 3.3.2-a: somebody else has changed it.
         if let Some(ctime) = guard
-            && self.tree.look(file)?.attributes.ctime != *ctime
+            && before.is_some_and(|before| before.ctime != *ctime)
         {
             return Err(Status::NotSync);
         }
         let after = self.set(file, set)?;
-        (Status::Ok, Changed { before: None, after: Some(after) }).encode(out);
+        (Status::Ok, Changed { before, after: Some(after) }).encode(out);
         Ok(())
     }
 
@@ -51,11 +53,12 @@ impl Export {
             if node.attributes.kind != Kind::Regular {
                 return Err(Status::Invalid);
             }
-            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-            ftruncate(&self.tree.node(file, flags)?.fd, size).map_err(|error| match error {
-                rustix::io::Errno::INVAL => Status::TooBig,
-                error => status(error),
-            })?;
+            ftruncate(&self.tree.opened(&node, For::Writing)?, size).map_err(
+                |error| match error {
+                    rustix::io::Errno::INVAL => Status::TooBig,
+                    error => status(error),
+                },
+            )?;
         }
         if set.uid.is_some() || set.gid.is_some() {
             // u32::MAX would be nobody, which chown(2) takes for "as it is".
@@ -69,7 +72,7 @@ impl Export {
         if let Some(mode) = set.mode
             && node.attributes.kind != Kind::Symlink
         {
-            set_mode(&node, mode)?;
+            self.tree.set_mode(&node, mode & MODE)?;
         }
         if (set.atime, set.mtime) != (SetTime::Keep, SetTime::Keep) {
             let times = Timestamps {
@@ -79,7 +82,7 @@ impl Export {
             let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
             utimensat(&node.fd, "", &times, flags).map_err(status)?;
         }
-        attributes(&looked_at(&node.fd, "").map_err(status)?)
+        self.tree.changed(&node)
     }
 
     pub(super) fn access(&self, (file, asked): (Handle, u32), out: &mut Vec<u8>) -> Reply {
@@ -131,14 +134,6 @@ impl Export {
         (Status::Ok, Some(of), (links, name), (true, true, false, true)).encode(out);
         Ok(())
     }
-}
-
-/// By way of /proc, because fchmod(2) wants a file that is open for its data.
-fn set_mode(node: &Node, mode: u32) -> Reply {
-    use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fd/{}", node.fd.as_raw_fd());
-    let mode = Mode::from_raw_mode(mode & MODE);
-    chmodat(rustix::fs::CWD, path, mode, AtFlags::empty()).map_err(status)
 }
 
 fn timespec(set: SetTime) -> Result<Timespec, Status> {

@@ -1,13 +1,16 @@
 //! Directories: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16, 3.3.17).
 //!
-//! Called by: `server/mod.rs`. Cookies are the positions of the system's directory. A reply has as
-//! many entries as fit into the bytes that the caller allows, `LIST_BYTES` at most.
+//! Called by: `server/mod.rs`. Names come in the order of their cookies ([`listings`]), so that
+//! none is missed or comes twice while others are made and removed. A reply has as many entries as
+//! fit into the bytes that the caller allows, `LIST_BYTES` at most.
+//!
+//! [`listings`]: super::listings
 
-use rpc::server::Transport;
 use rpc::xdr::{Encode, Opaque};
-use rustix::fs::{Dir, DirEntry, OFlags};
+use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::io::Errno;
 
-use super::files::transfer_max;
+use super::listings::{COOKIES, DOTS};
 use super::tree::{Node, status};
 use super::{Export, Reply};
 use crate::limits::LIST_BYTES;
@@ -26,56 +29,93 @@ pub(super) struct From {
     pub(super) is_plus: bool,
 }
 
+/// The entries of a reply.
+struct Entries<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where the results begin.
+    begun: usize,
+    names: usize,
+    count: usize,
+    most: usize,
+    from: From,
+}
+
 impl Export {
-    pub(super) fn readdir(&self, from: From, over: Transport, out: &mut Vec<u8>) -> Reply {
-        // Opened to be looked at first: a FIFO must not be opened.
-        self.tree.dir(&from.dir)?;
-        let node = self.tree.node(&from.dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let Node { fd, id, attributes } = node;
-        let mut entries = Dir::read_from(&fd).map_err(status)?;
-        if from.cookie > 0 {
-            let position = i64::try_from(from.cookie).map_err(|_| Status::BadCookie)?;
-            entries.seek(position).map_err(|_| Status::BadCookie)?;
+    /// A reply of `most` bytes.
+    pub(super) fn readdir(&self, from: From, most: u32, out: &mut Vec<u8>) -> Reply {
+        let dir = self.tree.dir(&from.dir)?;
+        if from.cookie >= COOKIES {
+            return Err(Status::BadCookie);
         }
-        let dir = Node { fd, id, attributes };
-        let most = from.bytes_max.min(LIST_BYTES).min(transfer_max(over)) as usize;
-        let (begun, mut names) = (out.len(), 0);
+        let most = from.bytes_max.min(LIST_BYTES).min(most) as usize;
+        let begun = out.len();
+        // No verifier: a cookie is good for as long as there are names.
         (Status::Ok, Some(dir.attributes), 0_u64).encode(out);
-        let mut is_end = true;
-        let mut count = 0;
-        while let Some(entry) = entries.read() {
-            let entry = entry.map_err(status)?;
-            let at = out.len();
-            true.encode(out);
-            names += 24 + entry.file_name().to_bytes().len().next_multiple_of(4);
-            self.entry(&dir, &entry, from.is_plus, out);
-            // RFC 1813 3.3.16-a: behind it are two words: no more entries, and whether that is the
-            // end.
-            if out.len() + 8 - begun > most || names > from.names_max as usize {
-                out.truncate(at);
-                is_end = false;
-                break;
-            }
-            count += 1;
-        }
-        if count == 0 && !is_end {
+        let mut entries = Entries { out, begun, names: 0, count: 0, most, from };
+        let is_end = self.entries(&dir, &mut entries)?;
+        if entries.count == 0 && !is_end {
             return Err(Status::TooSmall);
         }
         (false, is_end).encode(out);
         Ok(())
     }
 
-    fn entry(&self, dir: &Node, entry: &DirEntry, is_plus: bool, out: &mut Vec<u8>) {
-        let name = entry.file_name().to_bytes();
+    /// Append what fits: whether that is all.
+    fn entries(&self, dir: &Node, to: &mut Entries<'_>) -> Result<bool, Status> {
+        let mut cookie = to.from.cookie;
+        for (dot, name) in DOTS {
+            if dot > cookie && !self.entry(dir, (dot, name, dir.id.inode), to) {
+                return Ok(false);
+            }
+        }
+        loop {
+            let part = {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let now = (self.tree.clock)();
+                let read = std::iter::once_with(|| {
+                    let fd = openat(&dir.fd, ".", flags, Mode::empty())?;
+                    Dir::read_from(&fd)
+                });
+                let entries = read.flat_map(names);
+                self.listings.part(dir.id, cookie, now, entries).map_err(status)?
+            };
+            for name in part.behind(cookie) {
+                if !self.entry(dir, (name.cookie, &name.name, name.inode), to) {
+                    return Ok(false);
+                }
+            }
+            match part.names.last() {
+                Some(last) if !part.is_end() => cookie = last.cookie,
+                _ => return Ok(true),
+            }
+        }
+    }
+
+    // RFC 1813 3.3.16-a: behind the entries are two words: no more entries, and whether that is the
+    // end.
+    /// Append an entry, if it fits.
+    fn entry(
+        &self,
+        dir: &Node,
+        (cookie, name, inode): (u64, &[u8], u64),
+        to: &mut Entries<'_>,
+    ) -> bool {
+        let is_plus = to.from.is_plus;
         let found = match name {
             b"." => Some((dir.id, dir.attributes)),
             b".." => self.tree.parent(dir).ok(),
-            _ if is_plus => self.tree.child(dir, name).ok(),
+            _ if is_plus => match self.tree.child(dir, name) {
+                // Removed since the names were read.
+                Err(Status::NoEntry) => return true,
+                found => found.ok(),
+            },
             _ => None,
         };
+        let (at, out) = (to.out.len(), &mut *to.out);
+        true.encode(out);
         // The number of the root's `..` is the root's own.
-        let fileid = found.map_or(entry.ino(), |(_, of)| of.fileid);
-        (fileid, Opaque(name), entry.offset() as u64).encode(out);
+        let fileid = found.map_or(inode, |(_, of)| of.fileid);
+        (fileid, Opaque(name), cookie).encode(out);
         if is_plus {
             // Handles of files that nobody can open are of no use.
             let handle = found
@@ -85,5 +125,23 @@ impl Export {
                 .and_then(|(file, _)| self.tree.handle(file).ok());
             (found.map(|(_, of)| of), handle).encode(out);
         }
+        let names = to.names + 24 + name.len().next_multiple_of(4);
+        if out.len() + 8 - to.begun > to.most || names > to.from.names_max as usize {
+            out.truncate(at);
+            return false;
+        }
+        (to.names, to.count) = (names, to.count + 1);
+        true
+    }
+}
+
+/// The names of a directory with their inodes, or why it cannot be read.
+fn names(dir: Result<Dir, Errno>) -> Box<dyn Iterator<Item = Result<(Box<[u8]>, u64), Errno>>> {
+    match dir {
+        Err(error) => Box::new(std::iter::once(Err(error))),
+        Ok(dir) => Box::new(dir.map(|entry| {
+            let entry = entry?;
+            Ok((entry.file_name().to_bytes().into(), entry.ino()))
+        })),
     }
 }

@@ -17,8 +17,9 @@ use rpc::xdr::{Decode, Decoder, Encode};
 use rustix::fs::{fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev};
 
+use super::changes::Changing;
 use super::open_files::For;
-use super::tree::{attributes, looked_at, status};
+use super::tree::{attributes, looked_at, seen_before, status};
 use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER_BYTES, LENT_BYTES, TRANSFER_BYTES};
 use crate::proto::{Changed, Handle, Stable, Status, WriteHead, Written};
@@ -32,14 +33,15 @@ pub(super) fn transfer_max(over: Transport) -> u32 {
 }
 
 impl Export {
+    /// A READ of `most` bytes at most.
     pub(super) fn read(
         &self,
         (file, offset, count): (Handle, u64, u32),
-        over: Transport,
+        most: u32,
         out: &mut Vec<u8>,
     ) -> Reply {
         let open = self.tree.data(&file, For::Reading)?;
-        let count = count.min(transfer_max(over)) as usize;
+        let count = count.min(most) as usize;
         read(&open, (offset, count), out, &mut NoBulk, |room, at| pread(&*open, room, at))
     }
 
@@ -48,7 +50,7 @@ impl Export {
     pub(super) fn read_at_once(
         &self,
         (file, offset, count): (Handle, u64, u32),
-        over: Transport,
+        most: u32,
         out: &mut Vec<u8>,
         bulk: &mut dyn Bulk,
     ) -> Option<()> {
@@ -57,7 +59,7 @@ impl Export {
             return None;
         }
         let open = self.tree.is_open(&file, For::Reading)?;
-        let count = count.min(transfer_max(over)) as usize;
+        let count = count.min(most) as usize;
         let done = if self.tree.is_in_memory() {
             read(&open, (offset, count), out, bulk, |room, at| pread(&*open, room, at))
         } else {
@@ -84,9 +86,10 @@ impl Export {
         if head.count > bytes || sum(&data) != (bytes as usize).next_multiple_of(4) {
             return None;
         }
-        self.tree.is_open(&head.file, For::Writing)?;
+        let open = self.tree.is_open(&head.file, For::Writing)?;
+        let changing = self.changes.try_begin(self.tree.file(&head.file).ok()?)?;
         let at = out.len();
-        let done = self.write(&head, &data, out);
+        let done = self.written(&head, &data, &open, changing, out);
         if done.is_err() {
             // Made again, it is the same WRITE.
             out.truncate(at);
@@ -96,20 +99,35 @@ impl Export {
 
     /// A WRITE of data in pieces.
     pub(super) fn write(&self, head: &WriteHead, data: &[&[u8]], out: &mut Vec<u8>) -> Reply {
-        let WriteHead { file, offset, count, stable } = *head;
+        self.may_change()?;
+        let open = self.tree.data(&head.file, For::Writing)?;
+        let changing = self.changes.begin(self.tree.file(&head.file)?);
+        self.written(head, data, &open, changing, out)
+    }
+
+    /// A WRITE to an open file.
+    fn written(
+        &self,
+        head: &WriteHead,
+        data: &[&[u8]],
+        open: &OwnedFd,
+        changing: Changing<'_>,
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let WriteHead { offset, count, stable, .. } = *head;
         self.may_change()?;
         // RFC 1813 section 3.3.7: the data has as many bytes as are to be written.
         let count = count as usize;
         if sum(data) < count {
             return Err(Status::Invalid);
         }
-        let open = self.tree.data(&file, For::Writing)?;
+        let before = seen_before(open);
         // That of now: what fails from here on may be this.
         let verifier = self.verifier();
         let mut written = 0;
         while written < count {
             let slices = slices(data, written..count);
-            match pwritev(&*open, &slices, offset.saturating_add(written as u64)) {
+            match pwritev(open, &slices, offset.saturating_add(written as u64)) {
                 Ok(0) => break,
                 Ok(bytes) => written += bytes,
                 Err(Errno::INTR) => {}
@@ -121,13 +139,14 @@ impl Export {
                 Err(error) => return Err(status(error)),
             }
         }
+        let after = attributes(&looked_at(open, "").map_err(status)?)?;
+        drop(changing);
         match stable {
             Stable::Unstable => {}
-            Stable::DataSync => self.synced(fdatasync(&*open))?,
-            Stable::FileSync => self.synced(fsync(&*open))?,
+            Stable::DataSync => self.synced(fdatasync(open))?,
+            Stable::FileSync => self.synced(fsync(open))?,
         }
-        let after = attributes(&looked_at(&open, "").map_err(status)?)?;
-        let file = Changed { before: None, after: Some(after) };
+        let file = Changed { before, after: Some(after) };
         let count = written as u32;
         let written = Written { file, count, committed: stable, verifier };
         (Status::Ok, written).encode(out);
@@ -135,11 +154,19 @@ impl Export {
     }
 
     pub(super) fn commit(&self, file: &Handle, out: &mut Vec<u8>) -> Reply {
-        // Of files that cannot be written nothing is to be committed.
-        let open = self.tree.data(file, For::Reading)?;
+        let open = match self.tree.is_open(file, For::Writing) {
+            Some(open) => open,
+            None => match self.tree.data(file, For::Reading) {
+                // A file that may be written alone.
+                Err(Status::Access) if !self.is_read_only => self.tree.data(file, For::Writing)?,
+                // Of files that cannot be written nothing is to be committed.
+                open => open?,
+            },
+        };
+        let before = seen_before(&open);
         self.synced(fsync(&*open))?;
         let after = attributes(&looked_at(&open, "").map_err(status)?)?;
-        let file = Changed { before: None, after: Some(after) };
+        let file = Changed { before, after: Some(after) };
         (Status::Ok, file, self.verifier()).encode(out);
         Ok(())
     }

@@ -1,14 +1,16 @@
-//! Which file a handle is: a table of the files that clients have a handle of, with the directory
-//! and the name under which each was found last.
+//! Which file a handle is, and where that was found last: a table of directories and names.
 //!
-//! Called by: `tree.rs`. A handle has the number of this run, and the device, the inode and the
-//! time of birth of the file, so that a new file with an old inode is another one. Limits:
-//! `HANDLES_MAX`; a file whose entry was evicted is stale, as is one whose path no longer leads to
-//! it. `DEPTH_MAX`.
+//! Called by: `tree.rs`. A handle has the device, the inode and the time of birth of the file, so
+//! that a new file with an old inode is another one, and a mark that only this server can make: the
+//! same in each run, so that handles outlive the server. What is not in the table, or no longer
+//! where it was, is searched for; what was searched for in vain is remembered. Limits:
+//! `HANDLES_MAX`, `DEPTH_MAX`, `GONE_MAX`, `GONE_AGE`. Decision: 0120.
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::limits::{DEPTH_MAX, HANDLES_MAX};
+use base::{Instant, KeyedHash};
+
+use crate::limits::{DEPTH_MAX, GONE_AGE, GONE_MAX, HANDLES_MAX};
 use crate::proto::Handle;
 
 /// A file, whatever its names are.
@@ -20,28 +22,44 @@ pub(super) struct FileId {
     pub(super) born: u64,
 }
 
+impl FileId {
+    fn words(self) -> [u64; 3] {
+        [self.device, self.inode, self.born]
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     dir: FileId,
     name: Box<[u8]>,
+    /// What the system calls it now: overlayfs gives a file another time of birth when it is
+    /// changed for the first time.
+    now: FileId,
     /// Used since it was looked at for eviction.
     is_used: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Handles {
-    run: u64,
+    secret: KeyedHash,
     root: FileId,
     entries: HashMap<FileId, Entry>,
     order: VecDeque<FileId>,
     most: usize,
+    /// Files that are nowhere, and since when that is known.
+    gone: HashMap<FileId, Instant>,
+    gone_order: VecDeque<FileId>,
 }
 
+/// What else is hashed into the mark of a handle: nothing else has the same.
+const MARK: u64 = u64::from_be_bytes(*b"handle 1");
+
 impl Handles {
-    /// `run` is a number that nobody can guess.
-    pub(super) fn new(root: FileId, run: u64) -> Handles {
+    /// `secret` is the same in each run.
+    pub(super) fn new(root: FileId, secret: KeyedHash) -> Handles {
         let (entries, order) = (HashMap::new(), VecDeque::new());
-        Handles { run, root, entries, order, most: HANDLES_MAX }
+        let (gone, gone_order) = (HashMap::new(), VecDeque::new());
+        Handles { secret, root, entries, order, most: HANDLES_MAX, gone, gone_order }
     }
 
     #[cfg(test)]
@@ -50,21 +68,28 @@ impl Handles {
         self
     }
 
+    fn mark(&self, of: FileId) -> u64 {
+        let ([a, b, c], [d, e, f]) = (self.root.words(), of.words());
+        self.secret.hash([MARK, a, b, c, d, e, f])
+    }
+
     /// The handle of a file.
     pub(super) fn handle(&self, of: FileId) -> Option<Handle> {
-        let words = [self.run, of.device, of.inode, of.born];
+        let [device, inode, born] = of.words();
+        let words = [self.mark(of), device, inode, born];
         let mut bytes = [0; 32];
         bytes.chunks_exact_mut(8).zip(words).for_each(|(b, w)| b.copy_from_slice(&w.to_be_bytes()));
         Handle::new(&bytes)
     }
 
-    /// The file of a handle of this run; `None` if it is one of another run. `Err` if it is none at
-    /// all.
+    /// The file of a handle; `None` if it is one of another server or directory. `Err` if it is
+    /// none at all.
     pub(super) fn file(&self, handle: &Handle) -> Result<Option<FileId>, ()> {
         let (words, []) = handle.bytes().as_chunks::<8>() else { return Err(()) };
-        let &[run, device, inode, born] = words else { return Err(()) };
-        let [run, device, inode, born] = [run, device, inode, born].map(u64::from_be_bytes);
-        Ok((run == self.run).then_some(FileId { device, inode, born }))
+        let &[mark, device, inode, born] = words else { return Err(()) };
+        let [mark, device, inode, born] = [mark, device, inode, born].map(u64::from_be_bytes);
+        let file = FileId { device, inode, born };
+        Ok((mark == self.mark(file)).then_some(file))
     }
 
     pub(super) fn root(&self) -> FileId {
@@ -76,8 +101,9 @@ impl Handles {
         if file == self.root {
             return;
         }
+        self.gone.remove(&file);
         if let Some(entry) = self.entries.get_mut(&file) {
-            entry.is_used = true;
+            (entry.is_used, entry.now) = (true, file);
             if entry.dir != dir || *entry.name != *name {
                 (entry.dir, entry.name) = (dir, name.into());
             }
@@ -94,18 +120,48 @@ impl Handles {
                 _ => drop(self.entries.remove(&oldest)),
             }
         }
-        self.entries.insert(file, Entry { dir, name: name.into(), is_used: false });
+        self.entries.insert(file, Entry { dir, name: name.into(), now: file, is_used: false });
         self.order.push_back(file);
+    }
+
+    /// Would another file push one out?
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= self.most
+    }
+
+    /// The system calls a file something else from now on.
+    pub(super) fn became(&mut self, file: FileId, now: FileId) {
+        let Some(entry) = self.entries.get_mut(&file).filter(|entry| entry.now != now) else {
+            return;
+        };
+        entry.now = now;
+        let (dir, name) = (entry.dir, entry.name.clone());
+        self.insert(now, dir, &name);
+    }
+
+    /// What the system calls a file.
+    pub(super) fn now(&self, file: FileId) -> FileId {
+        self.entries.get(&file).map_or(file, |entry| entry.now)
+    }
+
+    /// A file has no name any more, or was not found anywhere.
+    pub(super) fn forget(&mut self, file: FileId, now: Instant) {
+        while self.gone_order.len() >= GONE_MAX {
+            self.gone_order.pop_front().map(|oldest| self.gone.remove(&oldest));
+        }
+        if self.gone.insert(file, now).is_none() {
+            self.gone_order.push_back(file);
+        }
+    }
+
+    /// Is it known that a file is nowhere?
+    pub(super) fn is_gone(&self, file: FileId, now: Instant) -> bool {
+        self.gone.get(&file).is_some_and(|&since| now.since(since) < GONE_AGE)
     }
 
     /// The directory in which a file was found; the root is in itself.
     pub(super) fn dir(&self, of: FileId) -> Option<FileId> {
         if of == self.root { Some(of) } else { Some(self.entries.get(&of)?.dir) }
-    }
-
-    /// The directory in which a file was found, and its name there.
-    pub(super) fn name(&self, of: FileId) -> Option<(FileId, &[u8])> {
-        self.entries.get(&of).map(|entry| (entry.dir, &*entry.name))
     }
 
     /// The path from the root to a file, `.` for the root itself; `None` if it is not known.
@@ -147,17 +203,30 @@ mod tests {
         FileId { device: 1, inode, born: 0 }
     }
 
+    fn table() -> Handles {
+        Handles::new(file(0), KeyedHash::new(7, 7))
+    }
+
     #[test]
     fn handles_lead_to_paths_and_back() {
-        let mut table = Handles::new(file(0), 77);
+        let mut table = self::table();
         table.insert(file(1), file(0), b"a");
         table.insert(file(2), file(1), b"b c");
         assert_eq!(table.path(file(2)).as_deref(), Some(&b"a/b c"[..]));
         assert_eq!(table.path(file(0)).as_deref(), Some(&b"."[..]));
         let handle = table.handle(file(2)).expect("32 bytes");
         assert_eq!(table.file(&handle), Ok(Some(file(2))));
-        let other = Handles::new(file(0), 78);
-        assert_eq!(other.file(&handle), Ok(None), "of another run");
+        assert_eq!(self::table().file(&handle), Ok(Some(file(2))), "of another run");
+        let other = Handles::new(file(0), KeyedHash::new(7, 8));
+        assert_eq!(other.file(&handle), Ok(None), "of another server");
+        let other = Handles::new(file(9), KeyedHash::new(7, 7));
+        assert_eq!(other.file(&handle), Ok(None), "of another directory");
+        for bit in 0..32 * 8 {
+            let mut bytes = handle.bytes().to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let forged = Handle::new(&bytes).expect("it fits");
+            assert_eq!(table.file(&forged), Ok(None), "bit {bit}");
+        }
         assert_eq!(other.file(&Handle::new(b"short").expect("fits")), Err(()));
         table.insert(file(2), file(0), b"moved");
         assert_eq!(table.path(file(2)).as_deref(), Some(&b"moved"[..]));
@@ -165,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_forgets_what_is_not_used() {
-        let mut table = Handles::new(file(0), 77).with_most(100);
+        let mut table = table().with_most(100);
         table.insert(file(1), file(0), b"kept");
         for n in 2..5_000 {
             table.insert(file(n), file(1), b"x");
@@ -177,9 +246,37 @@ mod tests {
 
     #[test]
     fn directories_that_seem_to_be_in_each_other_are_stale() {
-        let mut table = Handles::new(file(0), 77);
+        let mut table = self::table();
         table.insert(file(1), file(2), b"a");
         table.insert(file(2), file(1), b"b");
         assert_eq!(table.path(file(1)), None);
+    }
+
+    #[test]
+    fn what_is_gone_is_known_for_a_while_and_bounded() {
+        let at = Instant::from_nanos(1);
+        let mut table = self::table();
+        table.forget(file(1), at);
+        assert!(table.is_gone(file(1), at) && !table.is_gone(file(2), at));
+        assert!(!table.is_gone(file(1), at + GONE_AGE), "it may be back");
+        table.insert(file(1), file(0), b"back");
+        assert!(!table.is_gone(file(1), at));
+        for n in 0..3 * GONE_MAX as u64 {
+            table.forget(file(n), at);
+            table.insert(file(n), file(0), b"x");
+            table.forget(file(n), at);
+        }
+        assert!(table.gone.len() <= GONE_MAX && table.gone_order.len() <= GONE_MAX);
+    }
+
+    #[test]
+    fn a_file_that_the_system_calls_otherwise_keeps_its_handle() {
+        let mut table = self::table();
+        table.insert(file(1), file(0), b"a");
+        table.became(file(1), file(2));
+        assert_eq!((table.now(file(1)), table.now(file(2))), (file(2), file(2)));
+        for id in [file(1), file(2)] {
+            assert_eq!(table.path(id).as_deref(), Some(&b"a"[..]));
+        }
     }
 }

@@ -5,12 +5,16 @@
 //! is done as the user who runs the server: credentials are not looked at. MKNOD is not supported.
 
 mod attributes;
+mod callers;
+mod changes;
 mod dirs;
 mod files;
 mod handles;
+mod listings;
 mod names;
 mod one_port;
 mod open_files;
+mod search;
 mod service;
 mod tree;
 
@@ -22,15 +26,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::KeyedHash;
 use rpc::blocking::Clock;
 
 use crate::proto::Status;
+use callers::Callers;
+use changes::Changes;
+use listings::Listings;
 use tree::Tree;
+
+/// What others must not know.
+#[derive(Clone, Copy, Debug)]
+pub struct Secrets {
+    /// A number that nobody can guess, another one each time.
+    pub run: u64,
+    /// The key of handles and cookies, the same each time: both outlive the server.
+    pub lasting: KeyedHash,
+}
 
 /// A directory that is served; all services share it.
 #[derive(Debug)]
 pub struct Export {
     tree: Tree,
+    listings: Listings,
+    changes: Changes,
+    callers: Callers,
     is_read_only: bool,
     /// RFC 1813 3.3.7-a: another one for each run, and after each failure of the disk: clients
     /// write again what may be lost.
@@ -41,16 +61,22 @@ pub struct Export {
 type Reply = Result<(), Status>;
 
 impl Export {
-    /// Serve `dir`. `run` is a number that nobody can guess, another one each time; `clock` says
-    /// how long a file was not used.
+    /// Serve `dir`. `clock` says how long a file was not used.
     ///
     /// # Errors
     /// `dir` is no directory that can be opened, or the kernel is older than Linux 5.6.
-    pub fn open(dir: &Path, is_read_only: bool, run: u64, clock: Clock) -> io::Result<Arc<Export>> {
-        let tree = Tree::open(dir, run, clock).map_err(io::Error::from)?;
-        // Handles begin with `run` itself: the verifier is public anyway.
-        let verifier = AtomicU64::new(run);
-        Ok(Arc::new(Export { tree, is_read_only, verifier }))
+    pub fn open(
+        dir: &Path,
+        is_read_only: bool,
+        secrets: Secrets,
+        clock: Clock,
+    ) -> io::Result<Arc<Export>> {
+        let tree = Tree::open(dir, is_read_only, secrets.lasting, clock);
+        let tree = tree.map_err(io::Error::from)?;
+        let verifier = AtomicU64::new(secrets.run);
+        let (listings, changes) = (Listings::new(secrets.lasting), Changes::default());
+        let callers = Callers::default();
+        Ok(Arc::new(Export { tree, listings, changes, callers, is_read_only, verifier }))
     }
 
     /// Close files that no call has used for a while: what others have removed keeps its space
@@ -58,6 +84,7 @@ impl Export {
     /// wait: to free the space of a long file takes a while.
     pub fn close_unused(&self) {
         self.tree.close_unused();
+        self.listings.forget_unused((self.tree.clock)());
     }
 
     fn verifier(&self) -> [u8; 8] {

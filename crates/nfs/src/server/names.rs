@@ -5,19 +5,22 @@
 //! that make programs run as somebody else. What is answered is on the disk: whatever changes names
 //! ends with fsync(2) of the directory.
 
+use std::sync::Arc;
+
 use rpc::xdr::{Encode, Opaque};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Timespec, Timestamps, fsync, futimens, linkat, mkdirat, openat,
+    AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, fsync, futimens, linkat, mkdirat, openat,
     readlinkat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::handles::FileId;
-use super::tree::{Node, component, looked_at, new_name, status};
+use super::open_files::For;
+use super::tree::{Node, before, component, id, itself, looked_at, new_name, status};
 use super::{Export, Reply};
 use crate::limits::PATH_BYTES;
 use crate::proto::{
-    At, Attributes, Changed, Found, Handle, How, Kind, Made, SetAttributes, Status,
+    At, Attributes, Before, Changed, Found, Handle, How, Kind, Made, SetAttributes, Status,
 };
 
 /// What clients may set of a mode: read, write, execute, and the sticky bit.
@@ -47,12 +50,12 @@ impl Export {
         Ok(())
     }
 
-    /// The reply to what has made a file.
-    fn made(&self, dir: &Node, name: &[u8], out: &mut Vec<u8>) -> Reply {
+    /// The reply to what has made a file in a directory, which is another one since.
+    fn made(&self, (dir, changed): (&Node, Changed), name: &[u8], out: &mut Vec<u8>) -> Reply {
         fsync_dir(dir)?;
         let (file, attributes) = self.tree.child(dir, name)?;
         let handle = Some(self.tree.handle(file)?);
-        let made = Made { handle, attributes: Some(attributes), dir: changed(dir) };
+        let made = Made { handle, attributes: Some(attributes), dir: changed };
         (Status::Ok, made).encode(out);
         Ok(())
     }
@@ -66,6 +69,8 @@ impl Export {
             How::Exclusive(_) => SetAttributes::default(),
         };
         let mode = Mode::from_raw_mode(set.mode.unwrap_or(0o644) & MODE);
+        let changing = self.changes.begin(dir.id);
+        let before = before(&dir);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let new = openat(&dir.fd, name, flags | OFlags::CLOEXEC, mode);
         // RFC 1813 3.3.8-a, 3.3.8-b: what is there already.
@@ -97,11 +102,16 @@ impl Export {
             }
             (Err(error), _) => return Err(status(*error)),
         }
-        if let Ok(fd) = &new {
+        let changed = self.changed(&dir, before);
+        drop(changing);
+        if let Ok(fd) = new {
             // Its attributes; of an exclusive one they have the verifier.
-            fsync(fd).map_err(status)?;
+            fsync(&fd).map_err(status)?;
+            // What is written next may be written whatever the mode.
+            let file = id(&looked_at(&fd, "").map_err(status)?);
+            self.tree.keep(file, For::Writing, &Arc::new(fd));
         }
-        self.made(&dir, name, out)
+        self.made((&dir, changed), name, out)
     }
 
     pub(super) fn mkdir(&self, (at, set): &(At<'_>, SetAttributes), out: &mut Vec<u8>) -> Reply {
@@ -109,11 +119,15 @@ impl Export {
         let name = made_name(at.name.0)?;
         let dir = self.tree.dir(&at.dir)?;
         let mode = set.mode.unwrap_or(0o755) & MODE;
+        let changing = self.changes.begin(dir.id);
+        let before = before(&dir);
         mkdirat(&dir.fd, name, Mode::from_raw_mode(mode)).map_err(status)?;
+        let changed = self.changed(&dir, before);
+        drop(changing);
         let (file, _) = self.tree.child(&dir, name)?;
         let set = SetAttributes { mode: Some(mode), size: None, ..*set };
         self.set(&self.tree.handle(file)?, &set)?;
-        self.made(&dir, name, out)
+        self.made((&dir, changed), name, out)
     }
 
     pub(super) fn symlink(
@@ -130,8 +144,12 @@ impl Export {
             return Err(Status::Invalid);
         }
         let dir = self.tree.dir(&at.dir)?;
+        let changing = self.changes.begin(dir.id);
+        let before = before(&dir);
         symlinkat(text.0, &dir.fd, name).map_err(status)?;
-        self.made(&dir, name, out)
+        let changed = self.changed(&dir, before);
+        drop(changing);
+        self.made((&dir, changed), name, out)
     }
 
     /// REMOVE and RMDIR.
@@ -143,32 +161,55 @@ impl Export {
             name => name,
         };
         let dir = self.tree.dir(&at.dir)?;
-        let (file, _) = self.tree.child(&dir, name)?;
+        let changing = self.changes.begin(dir.id);
+        let (file, of) = self.tree.named(&dir, name)?;
+        let before = before(&dir);
         let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(&dir.fd, name, flags).map_err(status)?;
-        self.tree.close(file);
+        self.lost_a_name(file, &of);
+        let changed = self.changed(&dir, before);
+        drop(changing);
         fsync_dir(&dir)?;
-        (Status::Ok, changed(&dir)).encode(out);
+        (Status::Ok, changed).encode(out);
         Ok(())
+    }
+
+    /// A file has one name less than it had.
+    fn lost_a_name(&self, file: FileId, of: &Attributes) {
+        self.tree.close(file);
+        if of.kind == Kind::Directory || of.nlink <= 1 {
+            self.tree.forget(file);
+        }
     }
 
     pub(super) fn rename(&self, (from, to): &(At<'_>, At<'_>), out: &mut Vec<u8>) -> Reply {
         self.may_change()?;
         let (old, new) = (new_name(from.name.0)?, new_name(to.name.0)?);
         let (from, to) = (self.tree.dir(&from.dir)?, self.tree.dir(&to.dir)?);
+        let changing = self.changes.begin_both(from.id, to.id);
+        let befores = [&from, &to].map(before);
         let (file, _) = self.tree.child(&from, old)?;
-        let replaced: Option<FileId> = self.tree.child(&to, new).ok().map(|(file, _)| file);
+        let replaced = self.tree.named(&to, new).ok();
         renameat(&from.fd, old, &to.fd, new).map_err(status)?;
+        // RENAME of a file to another of its names does nothing: both are there still.
         self.tree.know(file, to.id, new);
-        if let Some(replaced) = replaced.filter(|replaced| *replaced != file) {
-            self.tree.close(replaced);
+        if let Ok((now, _)) = self.tree.named(&to, new) {
+            self.tree.is_now(file, now);
         }
+        // Where it is open it is somewhere else than it was.
+        self.tree.close(file);
+        if let Some((replaced, of)) = replaced.filter(|(replaced, _)| *replaced != file) {
+            self.lost_a_name(replaced, &of);
+        }
+        let [from_changed, to_changed] =
+            [(&from, befores[0]), (&to, befores[1])].map(|(dir, before)| self.changed(dir, before));
+        drop(changing);
         // The new name first: a client takes it for the proof that the data is there.
         fsync_dir(&to)?;
         if from.id != to.id {
             fsync_dir(&from)?;
         }
-        (Status::Ok, changed(&from), changed(&to)).encode(out);
+        (Status::Ok, from_changed, to_changed).encode(out);
         Ok(())
     }
 
@@ -180,13 +221,21 @@ impl Export {
             return Err(Status::Invalid);
         }
         let dir = self.tree.dir(&at.dir)?;
-        let (found_in, old) = self.tree.name(node.id)?;
-        let found_in = self.tree.dir(&found_in)?;
-        linkat(&found_in.fd, &old[..], &dir.fd, name, AtFlags::empty()).map_err(status)?;
+        let changing = self.changes.begin(dir.id);
+        let before = before(&dir);
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        linkat(CWD, itself(&node.fd), &dir.fd, name, flags).map_err(status)?;
+        let after = self.tree.changed(&node).ok();
+        let changed = self.changed(&dir, before);
+        drop(changing);
         fsync_dir(&dir)?;
-        let after = self.tree.child(&dir, name).ok().map(|(_, of)| of);
-        (Status::Ok, after, changed(&dir)).encode(out);
+        (Status::Ok, after, changed).encode(out);
         Ok(())
+    }
+
+    /// The directory before a change and after it.
+    fn changed(&self, dir: &Node, before: Option<Before>) -> Changed {
+        Changed { before, after: self.tree.changed(dir).ok() }
     }
 }
 
@@ -196,13 +245,6 @@ fn made_name(name: &[u8]) -> Result<&[u8], Status> {
         b"." | b".." => Err(Status::Exists),
         name => Ok(name),
     }
-}
-
-/// The directory after a change.
-fn changed(dir: &Node) -> Changed {
-    let after: Option<Attributes> =
-        looked_at(&dir.fd, "").ok().and_then(|of| super::tree::attributes(&of).ok());
-    Changed { before: None, after }
 }
 
 // RFC 1813 4.7-a: a client takes the reply for the proof that the change is on the disk.

@@ -1,7 +1,7 @@
 //! Files that are open between calls, so that a READ or a WRITE is not an open(2) as well.
 //!
-//! Called by: `files.rs`, `names.rs` when a file is removed, and whoever runs the server, every
-//! second. Limits: `OPEN_FILES_MAX`, `OPEN_FILE_AGE`.
+//! Called by: `tree.rs`, and whoever runs the server, every second. Limits: `OPEN_FILES_MAX`,
+//! `OPEN_FILE_AGE`, `OPEN_FILE_CHECK`.
 //!
 //! What is no longer kept is returned: to close a file may take long, and the caller holds no lock
 //! by then.
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::Instant;
 
 use super::handles::FileId;
-use crate::limits::{OPEN_FILE_AGE, OPEN_FILES_MAX};
+use crate::limits::{OPEN_FILE_AGE, OPEN_FILE_CHECK, OPEN_FILES_MAX};
 
 /// What a file is open for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,9 +22,26 @@ pub(super) enum For {
     Writing,
 }
 
+/// A file that is open.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) open: Arc<OwnedFd>,
+    /// Where it was when it was opened.
+    pub(super) place: Arc<[u8]>,
+    /// Is it to be seen whether it is still there?
+    pub(super) is_unchecked: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    kept: Kept,
+    used: Instant,
+    checked: Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct OpenFiles {
-    files: HashMap<(FileId, For), (Arc<OwnedFd>, Instant)>,
+    files: HashMap<(FileId, For), Entry>,
 }
 
 impl OpenFiles {
@@ -32,11 +49,17 @@ impl OpenFiles {
         OpenFiles { files: HashMap::new() }
     }
 
-    /// A file that is open.
-    pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Arc<OwnedFd>> {
-        let (found, used) = self.files.get_mut(&(file, what))?;
-        *used = now;
-        Some(found.clone())
+    /// A file that is open. Before each WRITE the caller sees whether it is where it was, before a
+    /// READ unless that was seen a moment ago.
+    pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Kept> {
+        let entry = self.files.get_mut(&(file, what))?;
+        entry.used = now;
+        let mut kept = entry.kept.clone();
+        kept.is_unchecked = what == For::Writing || now.since(entry.checked) >= OPEN_FILE_CHECK;
+        if kept.is_unchecked {
+            entry.checked = now;
+        }
+        Some(kept)
     }
 
     /// Keep a file open; the one that was not used for the longest time makes room.
@@ -45,26 +68,28 @@ impl OpenFiles {
         file: FileId,
         what: For,
         open: Arc<OwnedFd>,
+        place: Arc<[u8]>,
         now: Instant,
-    ) -> Option<Arc<OwnedFd>> {
+    ) -> [Option<Arc<OwnedFd>>; 2] {
         let oldest = match self.files.len() >= OPEN_FILES_MAX {
-            true => self.files.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key),
+            true => self.files.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key),
             false => None,
         };
         let closed = oldest.and_then(|key| self.files.remove(&key));
-        let again = self.files.insert((file, what), (open, now));
-        closed.or(again).map(|(open, _)| open)
+        let kept = Kept { open, place, is_unchecked: false };
+        let again = self.files.insert((file, what), Entry { kept, used: now, checked: now });
+        [closed, again].map(|entry| Some(entry?.kept.open))
     }
 
     /// Take out what was not used for a while: a file that was removed by someone else keeps its
     /// space for as long as it is open here.
     pub(super) fn take_unused(&mut self, now: Instant) -> Vec<Arc<OwnedFd>> {
-        let unused = self.files.extract_if(|_, (_, used)| now.since(*used) > OPEN_FILE_AGE);
-        unused.map(|(_, (open, _))| open).collect()
+        let unused = self.files.extract_if(|_, entry| now.since(entry.used) > OPEN_FILE_AGE);
+        unused.map(|(_, entry)| entry.kept.open).collect()
     }
 
     /// Close a file: it has lost a name, and its space is to be free if that was the last.
     pub(super) fn close(&mut self, file: FileId) -> [Option<Arc<OwnedFd>>; 2] {
-        [For::Reading, For::Writing].map(|what| Some(self.files.remove(&(file, what))?.0))
+        [For::Reading, For::Writing].map(|what| Some(self.files.remove(&(file, what))?.kept.open))
     }
 }

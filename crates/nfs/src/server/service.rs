@@ -6,12 +6,13 @@ use core::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rpc::auth::{AUTH_NONE, AUTH_SYS};
-use rpc::server::{Bulk, Refusal, Request, Service};
+use rpc::server::{Bulk, Refusal, Request, Service, Transport};
 use rpc::xdr::{Bounded, Bytes, Encode, List, Opaque};
 
 use super::dirs::From;
+use super::files::transfer_max;
 use super::{Export, Reply};
-use crate::limits::PATH_BYTES;
+use crate::limits::{PATH_BYTES, RESULTS_BYTES, STRANGERS_TRANSFER};
 use crate::mount::{self, Mounted};
 use crate::proto::{self, At, Handle, Status, Write, procedure};
 
@@ -45,10 +46,13 @@ impl Service for Nfs {
         out: &mut Vec<u8>,
         bulk: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
-        let (export, over) = (&*self.0, request.transport);
+        let export = &*self.0;
         // What is not as it should be is answered by `call`.
         match request.procedure {
-            procedure::READ => export.read_at_once(request.decode().ok()?, over, out, bulk)?,
+            procedure::READ => {
+                let most = export.data_max(request);
+                export.read_at_once(request.decode().ok()?, most, out, bulk)?;
+            }
             procedure::WRITE => export.write_at_once(request, out)?,
             _ => return None,
         }
@@ -81,7 +85,7 @@ impl Nfs {
             procedure::LOOKUP => export.lookup(&request.decode()?, out),
             procedure::ACCESS => export.access(request.decode()?, out),
             procedure::READLINK => export.readlink(&request.decode()?, out),
-            procedure::READ => export.read(request.decode()?, over, out),
+            procedure::READ => export.read(request.decode()?, export.data_max(request), out),
             procedure::WRITE => {
                 let Write { head, data } = request.decode()?;
                 export.write(&head, &[data.0], out)
@@ -99,13 +103,13 @@ impl Nfs {
                 let (dir, cookie, _, count): (_, _, u64, u32) = request.decode()?;
                 let (names_max, bytes_max) = (u32::MAX, count);
                 let from = From { dir, cookie, names_max, bytes_max, is_plus: false };
-                export.readdir(from, over, out)
+                export.readdir(from, export.data_max(request), out)
             }
             procedure::READDIRPLUS => {
                 let (dir, cookie, (_, names_max, bytes_max)): (_, _, (u64, _, _)) =
                     request.decode()?;
                 let from = From { dir, cookie, names_max, bytes_max, is_plus: true };
-                export.readdir(from, over, out)
+                export.readdir(from, export.data_max(request), out)
             }
             procedure::FSSTAT => export.fsstat(&request.decode()?, out),
             procedure::FSINFO => export.fsinfo(&request.decode()?, over, out),
@@ -158,6 +162,9 @@ impl Service for Mount {
                 let path: Opaque<'_> = request.decode()?;
                 match self.0.mount(path.0) {
                     Ok(handle) => {
+                        if request.transport == Transport::Stream {
+                            self.0.callers.insert(request.from.ip());
+                        }
                         let flavors = vec![AUTH_SYS, AUTH_NONE];
                         (Status::Ok, Mounted { handle, flavors }).encode(out);
                     }
@@ -182,6 +189,18 @@ impl Service for Mount {
 }
 
 impl Export {
+    /// Bytes of data, or of entries, in the results of a call: fewer if the server is to be brief,
+    /// and no more than a packet has if nobody has shown to be where the call says to be from.
+    fn data_max(&self, request: &Request<'_>) -> u32 {
+        let over = transfer_max(request.transport);
+        let known = match request.transport {
+            Transport::Datagram if !self.callers.has(request.from.ip()) => STRANGERS_TRANSFER,
+            _ => over,
+        };
+        let room = u32::try_from(request.room).unwrap_or(u32::MAX).saturating_sub(RESULTS_BYTES);
+        known.min(room.max(STRANGERS_TRANSFER))
+    }
+
     /// The handle of a directory, by its path from the root.
     fn mount(&self, path: &[u8]) -> Result<Handle, Status> {
         if path.len() > PATH_BYTES {

@@ -3,26 +3,30 @@
 //!
 //! Called by: the other files of the server. Nothing leaves the directory: every path is opened
 //! from it by openat2(2) with RESOLVE_BENEATH, without symbolic links and without mount points, and
-//! names of clients are single components.
+//! names of clients are single components. A file that is kept open is used only as long as it is
+//! where it was opened.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use base::KeyedHash;
 use rpc::blocking::Clock;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp, fstatfs,
-    openat, openat2, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp, chmodat,
+    fstatfs, openat, openat2, readlinkat, statx,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::handles::{FileId, Handles};
 use super::open_files::{For, OpenFiles};
+use super::search::Search;
 use crate::limits::NAME_BYTES;
-use crate::proto::{Attributes, Handle, Kind, Status, Time};
+use crate::proto::{Attributes, Before, Handle, Kind, Status, Time};
 
 /// What may not be on the way to a file.
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
@@ -30,42 +34,65 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 /// Types of file systems without a disk: tmpfs and ramfs (linux/magic.h).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
+/// Bits of a mode that chmod(2) may take away, so that nothing could put them back.
+const SET_ID: u32 = 0o6000;
+
 /// A directory and what clients know of it.
 #[derive(Debug)]
 pub(super) struct Tree {
-    root: OwnedFd,
+    pub(super) root: OwnedFd,
     /// The mount of the directory; 0 on systems that do not say.
     mount: u64,
     /// All of the directory is in a file system without a disk: nothing outside is reached.
     in_memory: bool,
-    handles: Mutex<Handles>,
+    is_read_only: bool,
+    pub(super) handles: Mutex<Handles>,
     open: Mutex<OpenFiles>,
-    clock: Clock,
+    /// Held while a mode is changed, and while one is another for a moment.
+    modes: Mutex<()>,
+    pub(super) search: Mutex<Search>,
+    pub(super) searched: Condvar,
+    pub(super) clock: Clock,
 }
 
 /// A file that was found.
 pub(super) struct Node {
+    /// Not open for its data.
     pub(super) fd: OwnedFd,
     pub(super) id: FileId,
     pub(super) attributes: Attributes,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tree {
-    /// Serve this directory; `run` is a number that nobody can guess.
-    pub(super) fn open(dir: &Path, run: u64, clock: Clock) -> Result<Tree, Errno> {
+    /// Serve this directory; `secret` is the same in each run.
+    pub(super) fn open(
+        dir: &Path,
+        is_read_only: bool,
+        secret: KeyedHash,
+        clock: Clock,
+    ) -> Result<Tree, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(rustix::fs::CWD, dir, flags, Mode::empty())?;
+        let root = openat(CWD, dir, flags, Mode::empty())?;
         let of = looked_at(&root, "")?;
         // The kernel must know openat2(2), from Linux 5.6 on: it is tried here and not at a call.
         openat2(&root, ".", flags, Mode::empty(), BENEATH)?;
         let in_memory = IN_MEMORY.contains(&(fstatfs(&root)?.f_type as u64));
-        let handles = Mutex::new(Handles::new(id(&of), run));
-        let open = Mutex::new(OpenFiles::new());
-        Ok(Tree { root, mount: mount(&of), in_memory, handles, open, clock })
+        Ok(Tree {
+            root,
+            mount: mount(&of),
+            in_memory,
+            is_read_only,
+            handles: Mutex::new(Handles::new(id(&of), secret)),
+            open: Mutex::new(OpenFiles::new()),
+            modes: Mutex::new(()),
+            search: Mutex::new(Search::default()),
+            searched: Condvar::new(),
+            clock,
+        })
     }
 
     /// The handle of the root.
@@ -84,27 +111,30 @@ impl Tree {
         file.ok_or(Status::Stale)
     }
 
-    /// Open the file of a handle; `flags` are those of open(2) besides what is always there.
-    pub(super) fn node(&self, handle: &Handle, flags: OFlags) -> Result<Node, Status> {
-        let wanted = self.file(handle)?;
-        let path = locked(&self.handles).path(wanted).ok_or(Status::Stale)?;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = openat2(&self.root, &path[..], flags, Mode::empty(), BENEATH);
-        let fd = opened.map_err(|error| match error {
-            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Status::Stale,
-            error => status(error),
-        })?;
-        let of = looked_at(&fd, "").map_err(status)?;
-        // RFC 1813 2.6-a: another file has taken the name.
-        if id(&of) != wanted {
-            return Err(Status::Stale);
-        }
-        Ok(Node { fd, id: wanted, attributes: attributes(&of)? })
-    }
-
     /// Find the file of a handle, without access to its data.
     pub(super) fn look(&self, handle: &Handle) -> Result<Node, Status> {
-        self.node(handle, OFlags::PATH)
+        self.find(self.file(handle)?)
+    }
+
+    /// The file, if it is where it was found last.
+    pub(super) fn where_it_was(&self, wanted: FileId) -> Result<Option<Node>, Status> {
+        let (path, now, root) = {
+            let mut handles = locked(&self.handles);
+            let Some(path) = handles.path(wanted) else { return Ok(None) };
+            (path, handles.now(wanted), handles.root())
+        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match openat2(&self.root, &path[..], flags, Mode::empty(), BENEATH) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(None),
+            Err(error) => return Err(status(error)),
+        };
+        let of = looked_at(&fd, "").map_err(status)?;
+        // RFC 1813 2.6-a: another file may have taken the name. The root is open: it is itself.
+        if id(&of) != now && wanted != root {
+            return Ok(None);
+        }
+        Ok(Some(Node { fd, id: wanted, attributes: attributes(&of)? }))
     }
 
     /// Find a directory.
@@ -113,16 +143,25 @@ impl Tree {
         if node.attributes.kind == Kind::Directory { Ok(node) } else { Err(Status::NotDirectory) }
     }
 
-    /// A name in a directory: its file is known from now on.
-    pub(super) fn child(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
+    /// What a name in a directory is.
+    pub(super) fn named(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
         let of = looked_at(&dir.fd, name).map_err(status)?;
-        let (file, attributes) = (id(&of), attributes(&of)?);
-        // RESOLVE_NO_XDEV would not let it be opened.
-        if mount(&of) != self.mount {
+        if !self.is_inside(&of) {
             return Err(Status::Access);
         }
+        Ok((id(&of), attributes(&of)?))
+    }
+
+    /// A name in a directory: its file is known from now on.
+    pub(super) fn child(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
+        let (file, attributes) = self.named(dir, name)?;
         self.know(file, dir.id, name);
         Ok((file, attributes))
+    }
+
+    /// Is it no mount point? RESOLVE_NO_XDEV would not let that be opened.
+    pub(super) fn is_inside(&self, of: &Statx) -> bool {
+        mount(of) == self.mount
     }
 
     /// A file is in that directory under that name.
@@ -130,18 +169,23 @@ impl Tree {
         locked(&self.handles).insert(file, dir, name);
     }
 
+    /// A file was changed, by which the system may have come to call it something else.
+    pub(super) fn changed(&self, node: &Node) -> Result<Attributes, Status> {
+        let of = looked_at(&node.fd, "").map_err(status)?;
+        self.is_now(node.id, id(&of));
+        attributes(&of)
+    }
+
+    /// The system calls a file something else.
+    pub(super) fn is_now(&self, file: FileId, now: FileId) {
+        locked(&self.handles).became(file, now);
+    }
+
     /// The directory in which a directory is.
     pub(super) fn parent(&self, of: &Node) -> Result<(FileId, Attributes), Status> {
         let parent = locked(&self.handles).dir(of.id).ok_or(Status::Stale)?;
-        let node = self.look(&self.handle(parent)?)?;
+        let node = self.find(parent)?;
         Ok((node.id, node.attributes))
-    }
-
-    /// Where a file was found: the handle of the directory, and the name in it.
-    pub(super) fn name(&self, of: FileId) -> Result<(Handle, Vec<u8>), Status> {
-        let handles = locked(&self.handles);
-        let (dir, name) = handles.name(of).ok_or(Status::Stale)?;
-        Ok((handles.handle(dir).ok_or(Status::ServerFault)?, name.to_vec()))
     }
 
     /// Is the data of all files in memory, and nowhere else?
@@ -151,27 +195,93 @@ impl Tree {
 
     /// A regular file that is open already.
     pub(super) fn is_open(&self, handle: &Handle, what: For) -> Option<Arc<OwnedFd>> {
-        locked(&self.open).find(self.file(handle).ok()?, what, (self.clock)())
+        self.kept(self.file(handle).ok()?, what)
+    }
+
+    /// The same, if it is still where it was when it was opened: it may have been moved out of the
+    /// directory since, or have lost its name.
+    fn kept(&self, file: FileId, what: For) -> Option<Arc<OwnedFd>> {
+        let kept = locked(&self.open).find(file, what, (self.clock)())?;
+        if kept.is_unchecked && place(&kept.open).ok()?[..] != *kept.place {
+            self.close(file);
+            return None;
+        }
+        Some(kept.open)
+    }
+
+    /// Keep a file open that was found in the directory, if the system says where it is.
+    pub(super) fn keep(&self, file: FileId, what: For, open: &Arc<OwnedFd>) {
+        let (Ok(place), Ok(root)) = (place(&**open), place(&self.root)) else { return };
+        let below = place.strip_prefix(root.strip_suffix(b"/").unwrap_or(&root));
+        if below.is_some_and(|below| below.starts_with(b"/")) {
+            let now = (self.clock)();
+            let closed = locked(&self.open).insert(file, what, open.clone(), place.into(), now);
+            drop(closed);
+        }
     }
 
     /// Open a regular file for its data, or find it open.
     pub(super) fn data(&self, handle: &Handle, what: For) -> Result<Arc<OwnedFd>, Status> {
-        let (file, now) = (self.file(handle)?, (self.clock)());
-        if let Some(found) = locked(&self.open).find(file, what, now) {
+        let file = self.file(handle)?;
+        if let Some(found) = self.kept(file, what) {
             return Ok(found);
         }
         // Looked at first: to open a device or a FIFO is more than to look at it.
-        if self.look(handle)?.attributes.kind != Kind::Regular {
+        let node = self.find(file)?;
+        if node.attributes.kind != Kind::Regular {
             return Err(Status::Invalid);
         }
-        let flags = match what {
+        let fd = Arc::new(self.opened(&node, what)?);
+        self.keep(file, what, &fd);
+        Ok(fd)
+    }
+
+    /// Open a regular file that was found: that one, whatever has its name by now.
+    pub(super) fn opened(&self, node: &Node, what: For) -> Result<OwnedFd, Status> {
+        let access = match what {
             For::Reading => OFlags::RDONLY,
             For::Writing => OFlags::WRONLY,
         };
-        let fd = Arc::new(self.node(handle, flags | OFlags::NONBLOCK | OFlags::NOCTTY)?.fd);
-        let closed = locked(&self.open).insert(file, what, fd.clone(), now);
-        drop(closed);
+        let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = match openat(CWD, itself(&node.fd), flags, Mode::empty()) {
+            Err(Errno::ACCESS) => self.opened_by_owner(node, flags),
+            opened => opened,
+        };
+        let fd = opened.map_err(status)?;
+        if what == For::Writing {
+            self.changed(node)?;
+        }
         Ok(fd)
+    }
+
+    // RFC 1813 section 4.4: the owner may read and write a file that it has open, whatever its mode
+    // has become. A server does not know what is open: it lets the owner.
+    /// Open a file of ours whose mode forbids it: the mode allows it for the moment.
+    fn opened_by_owner(&self, node: &Node, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let _one = locked(&self.modes);
+        let of = looked_at(&node.fd, "")?;
+        let mode = u32::from(of.stx_mode) & 0o7777;
+        let is_ours = of.stx_uid == geteuid().as_raw();
+        if !is_ours || self.is_read_only || mode & SET_ID != 0 {
+            return Err(Errno::ACCESS);
+        }
+        let path = itself(&node.fd);
+        let wide = mode | 0o600;
+        let chmod = |mode| chmodat(CWD, &path, Mode::from_raw_mode(mode), AtFlags::empty());
+        chmod(wide).map_err(|_| Errno::ACCESS)?;
+        let opened = openat(CWD, &path, flags, Mode::empty());
+        // Unless somebody else has set another meanwhile.
+        if looked_at(&node.fd, "").is_ok_and(|of| u32::from(of.stx_mode) & 0o7777 == wide) {
+            chmod(mode)?;
+        }
+        opened
+    }
+
+    /// Set the mode of a file: by way of /proc, because fchmod(2) wants one that is open.
+    pub(super) fn set_mode(&self, node: &Node, mode: u32) -> Result<(), Status> {
+        let _one = locked(&self.modes);
+        let mode = Mode::from_raw_mode(mode);
+        chmodat(CWD, itself(&node.fd), mode, AtFlags::empty()).map_err(status)
     }
 
     /// Close files that were not used for a while.
@@ -185,6 +295,32 @@ impl Tree {
         let closed = locked(&self.open).close(file);
         drop(closed);
     }
+
+    /// A file has lost its last name.
+    pub(super) fn forget(&self, file: FileId) {
+        locked(&self.handles).forget(file, (self.clock)());
+    }
+}
+
+/// A path to an open file, whatever names it has.
+pub(super) fn itself(fd: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
+}
+
+/// Where an open file is in the names of the system.
+fn place(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
+    Ok(readlinkat(CWD, itself(fd), Vec::new())?.into_bytes())
+}
+
+/// What a file is before a call changes it.
+pub(super) fn before(node: &Node) -> Option<Before> {
+    seen_before(&node.fd)
+}
+
+/// The same of an open file.
+pub(super) fn seen_before(fd: impl AsFd) -> Option<Before> {
+    let of = attributes(&looked_at(fd, "").ok()?).ok()?;
+    Some(Before { size: of.size, mtime: of.mtime, ctime: of.ctime })
 }
 
 /// A name that a client may give a file: one component, neither `.` nor `..`.

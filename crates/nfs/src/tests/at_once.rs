@@ -11,7 +11,7 @@ use rpc::blocking::Clock;
 use rpc::server::{Bulk, NoBulk, Request, Service as _, Transport};
 use rpc::xdr::{Decode, Decoder, Encode, Opaque};
 
-use super::{clock, pattern};
+use super::{clock, pattern, secrets};
 use crate::limits::{LENT_BYTES, OPEN_FILE_AGE};
 use crate::mount;
 use crate::proto::{At, Handle, Stable, Write, WriteHead, procedure};
@@ -33,14 +33,15 @@ impl InMemory {
     fn with(name: &str, clock: Clock) -> InMemory {
         let dir = PathBuf::from(format!("/dev/shm/wsnfs-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("room");
-        let export = Export::open(&dir, false, 1, clock).expect("a directory");
+        let export = Export::open(&dir, false, secrets(), clock).expect("a directory");
         InMemory { dir, nfs: Nfs(export.clone()), mount: Mount(export.clone()), export }
     }
 
     fn request<'a>(number: u32, args: &'a [u8], more: &'a [&'a [u8]]) -> Request<'a> {
         let from = "192.0.2.1:700".parse().expect("an address");
         let (transport, credential) = (Transport::Stream, OpaqueAuth::NONE);
-        Request { version: 3, procedure: number, args, more, from, transport, credential }
+        let room = usize::MAX;
+        Request { version: 3, procedure: number, args, more, from, transport, credential, room }
     }
 
     /// Results of a call that may wait.

@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base::KeyedHash;
 use rpc::client::Config;
 use rpc::tasks::{Client, Datagrams, serve_datagrams};
+use rpc::xdr::Encode;
 use tokio::sync::{Mutex, mpsc};
 
 use super::{Rig, pattern};
 use crate::client::{Nfs, Reader, Writer, mount};
 use crate::limits::DATAGRAM_IN_FLIGHT_BYTES;
+use crate::proto::procedure;
 
 /// Datagrams that were sent to the server and not answered: how many now, and at most.
 #[derive(Default)]
@@ -70,7 +72,8 @@ fn client(rig: &Rig, program: u32) -> (Client, Arc<Flying>) {
 #[tokio::test(start_paused = true)]
 async fn no_more_is_on_its_way_than_the_buffer_of_a_socket_takes() {
     let rig = Rig::new();
-    let root = mount(&client(&rig, crate::mount::PROGRAM).0, b"/").await.expect("an export");
+    // Over a stream, by which the address is known: strangers get less.
+    let root = mount(&rig.client(crate::mount::PROGRAM), b"/").await.expect("an export");
     let data = pattern(3_000_001);
     for transfer in [1_024, 8_192, 32_768] {
         let (client, flying) = client(&rig, crate::proto::PROGRAM);
@@ -93,4 +96,54 @@ async fn no_more_is_on_its_way_than_the_buffer_of_a_socket_takes() {
         assert!(most * transfer as usize <= DATAGRAM_IN_FLIGHT_BYTES, "{most} of {transfer}");
         assert!(most > 1, "{transfer}");
     }
+}
+
+/// READs and listings over UDP for somebody whose address nobody has shown to be his.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_gets_no_more_than_a_packet() {
+    let rig = Rig::new();
+    fs::write(rig.tree().join("f"), pattern(40_000)).expect("room");
+    (0..100).for_each(|n| fs::write(rig.tree().join(format!("n{n}")), "").expect("room"));
+    let root = mount(&client(&rig, crate::mount::PROGRAM).0, b"/").await.expect("an export");
+    let (asking, _) = client(&rig, crate::proto::PROGRAM);
+    let (file, _) = Nfs::over_datagrams(asking.clone()).lookup(&root, b"f").await.expect("there");
+    let calls = [
+        (procedure::READ, bytes(&(file, 0_u64, 32_768_u32))),
+        (procedure::READDIR, bytes(&(root, 0_u64, (0_u64, 32_768_u32)))),
+        (procedure::READDIRPLUS, bytes(&(root, 0_u64, (0_u64, 32_768_u32, 32_768_u32)))),
+    ];
+    for (number, args) in &calls {
+        let results = asking.call_raw(*number, &Raw(args)).await.expect("results");
+        assert!(results.len() <= 1_400, "procedure {number}: {}", results.len());
+    }
+    // The whole is read all the same.
+    let nfs = Nfs::over_datagrams(asking.clone());
+    let mut reader = Reader::new(&nfs, file, 40_000);
+    let mut got = Vec::new();
+    while let Some(chunk) = reader.next().await.expect("data") {
+        got.extend_from_slice(chunk.data());
+    }
+    assert!(got == pattern(40_000));
+    assert_eq!(nfs.list(&root).await.expect("a list").len(), 101);
+    // After a MOUNT over TCP the address is known to be the caller's.
+    mount(&rig.client(crate::mount::PROGRAM), b"/").await.expect("an export");
+    for (number, args) in &calls {
+        let results = asking.call_raw(*number, &Raw(args)).await.expect("results");
+        assert!(results.len() > 2_000, "procedure {number}: {}", results.len());
+    }
+}
+
+/// Arguments that are encoded already.
+pub(super) struct Raw<'a>(pub(super) &'a [u8]);
+
+impl Encode for Raw<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0);
+    }
+}
+
+fn bytes(args: &impl Encode) -> Vec<u8> {
+    let mut out = Vec::new();
+    args.encode(&mut out);
+    out
 }

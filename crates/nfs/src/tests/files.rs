@@ -19,19 +19,19 @@ use crate::proto::{
     access, procedure,
 };
 
-fn at(dir: Handle, name: &[u8]) -> At<'_> {
+pub(super) fn at(dir: Handle, name: &[u8]) -> At<'_> {
     At { dir, name: Opaque(name) }
 }
 
 /// One call: its status, and what is behind it.
-async fn call<A: Encode>(rig: &Rig, number: u32, args: &A) -> (Status, Vec<u8>) {
+pub(super) async fn call<A: Encode>(rig: &Rig, number: u32, args: &A) -> (Status, Vec<u8>) {
     let client = rig.client(crate::proto::PROGRAM);
     let results = client.call_raw(number, args).await.expect("results");
     let mut from = Decoder::new(&results);
     (Status::decode(&mut from).expect("a status"), from.rest().to_vec())
 }
 
-async fn status<A: Encode>(rig: &Rig, number: u32, args: &A) -> Status {
+pub(super) async fn status<A: Encode>(rig: &Rig, number: u32, args: &A) -> Status {
     call(rig, number, args).await.0
 }
 

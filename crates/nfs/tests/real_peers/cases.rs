@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rpc::xdr::{Bytes, Decode, Decoder};
 use rustix::process::Signal;
 use testbed::{Case, Need, Running, ip, until};
+use tokio::runtime::Runtime;
 use wirespeed_nfs::client::{Error, Unfinished, get_tree, put_tree};
-use wirespeed_nfs::proto::{Stable, Status};
+use wirespeed_nfs::proto::{self, Attributes, Stable, Status, procedure};
 
 use crate::rig::{
-    Folder, GANESHA, OURS, are_same, ganesha, mounted, printed, runtime, serving, tree, within,
+    Folder, GANESHA, OURS, are_same, client, ganesha, mounted, printed, runtime, serving, tree,
+    within,
 };
 
 const RPCBIND: Need = Need::Program("rpcbind", "rpcbind");
@@ -26,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_write_of_8_kb_over_udp_has_six_fragments", &[Need::TCPDUMP], fragments),
     ("a_full_disk_is_an_error_and_leaves_no_half_file", &[], full_disk),
     ("what_the_disk_did_not_take_is_not_committed", &[MKFS], failed_disk),
+    ("a_client_that_lists_and_removes_on_overlayfs_misses_nothing", &[], overlay_listing),
 ];
 
 fn libnfs() {
@@ -192,5 +196,51 @@ fn failed_disk() {
         }
     });
     // It ends before the disk does.
+    drop(serving);
+}
+
+/// overlayfs over a directory that `fill` fills, and a server of it.
+fn overlay(name: &str, fill: impl FnOnce(&Path)) -> (Folder, PathBuf, Mounted, Runtime) {
+    let folder = Folder::new(name);
+    let [low, up, work, served] = ["low", "up", "work", "served"].map(|name| folder.join(name));
+    for dir in [&low, &up, &work, &served] {
+        fs::create_dir_all(dir).expect("room");
+    }
+    fill(&low);
+    let [low, up, work] = [&low, &up, &work].map(|dir| dir.to_str().expect("text"));
+    let how = format!("lowerdir={low},upperdir={up},workdir={work}");
+    let mounted = Mounted::new(&["-t", "overlay", "-o", &how, "wsnfs"], served.clone());
+    let serving = serving(&served);
+    (folder, served, mounted, serving)
+}
+
+fn overlay_listing() {
+    let fill = |low: &Path| {
+        fs::create_dir(low.join("d")).expect("room");
+        (0..400).for_each(|n| fs::write(low.join(format!("d/low{n}")), "").expect("room"));
+    };
+    let (_folder, served, _mounted, serving) = overlay("listing", fill);
+    (0..400).for_each(|n| fs::write(served.join(format!("d/up{n}")), "").expect("room"));
+    within(&serving, async {
+        let (nfs, root) = mounted(OURS, Path::new("/"), false).await;
+        let (dir, _) = nfs.lookup(&root, b"d").await.expect("it is there");
+        let calls = client(proto::PROGRAM, OURS[0], false).await;
+        let (mut cookie, mut is_end) = (0_u64, false);
+        while !is_end {
+            let args = (dir, cookie, (0_u64, 2_000_u32));
+            let results = calls.call_raw(procedure::READDIR, &args).await.expect("results");
+            let mut from = Decoder::new(&results);
+            let _: (Status, Option<Attributes>, u64) = Decode::decode(&mut from).expect("a list");
+            while bool::decode(&mut from).expect("results") {
+                let (_, name, at): (u64, Bytes, u64) = Decode::decode(&mut from).expect("an entry");
+                cookie = at;
+                if !matches!(&name.0[..], b"." | b"..") {
+                    nfs.remove(&dir, &name.0).await.expect("it is there");
+                }
+            }
+            is_end = bool::decode(&mut from).expect("results");
+        }
+    });
+    assert_eq!(fs::read_dir(served.join("d")).expect("a directory").count(), 0);
     drop(serving);
 }

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use wirespeed_nfs::client::{Nfs, mount};
 use wirespeed_nfs::limits::RECORD_BYTES;
 use wirespeed_nfs::proto::Handle;
-use wirespeed_nfs::server::{Export, Mount, Nfs as Service};
+use wirespeed_nfs::server::{Export, Mount, Nfs as Service, Secrets};
 use wirespeed_nfs::{mount as mounting, proto};
 
 /// A folder that is gone with this.
@@ -51,7 +51,8 @@ pub(crate) const GANESHA: [u16; 2] = [2_049, 20_048];
 pub(crate) fn serving(dir: &Path) -> Runtime {
     assert!(ip("link set lo up"));
     let runtime = runtime();
-    let export = Export::open(dir, false, 0x5eed, clock).expect("a directory");
+    let secrets = Secrets { run: 0x5eed, lasting: KeyedHash::new(3, 4) };
+    let export = Export::open(dir, false, secrets, clock).expect("a directory");
     let servers = Servers::blocking(4, || {
         let mut server = Server::new(KeyedHash::new(1, 2));
         server.add(Service(export.clone()));
@@ -122,7 +123,7 @@ pub(crate) async fn mounted([nfs, mnt]: [u16; 2], export: &Path, by_udp: bool) -
     (nfs, root)
 }
 
-async fn client(program: u32, port: u16, by_udp: bool) -> Client {
+pub(crate) async fn client(program: u32, port: u16, by_udp: bool) -> Client {
     let to = SocketAddr::from(([127, 0, 0, 1], port));
     let credential = Credential::Sys(AuthSys::default());
     let config = Config { credential, record_max: RECORD_BYTES, ..Config::new(program, 3) };
