@@ -7,6 +7,7 @@
 //! every assertion and overflow check.
 
 pub mod capture;
+pub mod captures;
 pub mod control;
 mod craft;
 pub mod cut;
@@ -50,6 +51,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dhcp6", dhcp::any_message_v6),
     ("control", control::any_client),
     ("capture", capture::written_is_read),
+    ("capture_file", captures::any_file),
     ("link", link::any_settings),
     ("cut", cut::any_frame),
     ("dissect", dissect::any_packet),

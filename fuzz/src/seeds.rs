@@ -24,7 +24,8 @@ pub type Seed = (&'static str, String, Vec<u8>);
 /// Targets that decode a script, so that any bytes mean something.
 const SCRIPTED: &[&str] = &[
     "tcb", "predict", "dissect", "dns", "dhcp4", "dhcp6", "group", "autoconf", "forward", "stack",
-    "listener", "control", "capture", "link", "wheel", "release", "filter", "telnet",
+    "listener", "control", "capture", "capture_file", "link", "wheel", "release", "filter",
+    "telnet",
 ];
 /// Scripts of any bytes for each of them.
 const SCRIPTS: u64 = 12;
@@ -60,6 +61,9 @@ pub fn all() -> Vec<Seed> {
     let (message, record) = crate::rpc::whole_call();
     seeds.push(("rpc_message", "dump".to_owned(), message));
     seeds.push(("rpc_record", "dump".to_owned(), record));
+    for (name, bytes) in ["pcap", "pcapng"].into_iter().zip(crate::captures::seeds()) {
+        seeds.push(("capture_file", name.to_owned(), bytes));
+    }
     seeds.push(("telnet", "agreed".to_owned(), crate::telnet::whole_talk()));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds

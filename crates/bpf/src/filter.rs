@@ -4,6 +4,7 @@
 
 use crate::packet::Packet;
 use crate::program::Program;
+use crate::shown::Direction;
 
 /// A filter: machine code if the feature `jit` and the machine allow it, else interpreted.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub struct Filter {
     always: Option<u32>,
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     code: Option<crate::jit::Code>,
+    /// For sent packets, if the program asks for the direction.
+    sent: Option<Box<Filter>>,
 }
 
 impl Filter {
@@ -20,8 +23,10 @@ impl Filter {
     /// [`Filter::is_compiled`].
     pub fn new(program: Program) -> Filter {
         #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
-        let code = crate::jit::compile(program.insns()).ok();
+        let code = crate::jit::compile(&program).and_then(Result::ok);
+        let sent = program.asks_direction().then(|| program.of(Direction::Out).clone());
         Filter {
+            sent: sent.map(|sent| Box::new(Filter::new(sent))),
             always: program.always(),
             program,
             #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
@@ -42,7 +47,22 @@ impl Filter {
         return false;
     }
 
-    /// The maximum number of bytes to keep of the packet; 0 is no match. Equals [`Program::run`].
+    /// Does the result depend on the packet's direction?
+    pub fn asks_direction(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// The filter for packets of this direction.
+    #[inline]
+    pub fn of(&self, direction: Direction) -> &Filter {
+        match (direction, &self.sent) {
+            (Direction::Out, Some(sent)) => sent,
+            _ => self,
+        }
+    }
+
+    /// The maximum number of bytes to keep of the packet; 0 is no match. Equals [`Program::run`]:
+    /// if the program asks for the direction, the packet is a received one.
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         if let Some(keep) = self.always {

@@ -19,6 +19,19 @@ pub struct Insn {
 
 const _: () = assert!(size_of::<Insn>() == 8);
 
+/// From this constant on, a load at a constant offset asks the machine and not the packet
+/// (`SKF_AD_OFF`): what it asks is said by the difference.
+pub(crate) const ANCILLARY: u32 = 0xffff_f000;
+
+/// The one such load that there is here: the packet's type (`SKF_AD_PKTTYPE`), which libpcap
+/// compiles `inbound` and `outbound` to.
+pub(crate) const PACKET_TYPE: u32 = ANCILLARY + 4;
+
+/// The type of a received packet (`PACKET_HOST`), and that of a sent one (`PACKET_OUTGOING`).
+/// libpcap compares with the latter alone.
+pub(crate) const RECEIVED: u32 = 0;
+pub(crate) const SENT: u32 = 4;
+
 /// The size of a load; halves and words are big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
@@ -147,7 +160,8 @@ impl Insn {
     pub(crate) fn followers(self, op: Op, at: usize) -> [Option<usize>; 2] {
         match op {
             Op::RetK | Op::RetA => [None, None],
-            Op::Ja => [Some(at + 1 + self.k as usize), None],
+            // Below 0 it goes back.
+            Op::Ja => [(at + 1).checked_add_signed(self.k as i32 as isize), None],
             Op::Jump(..) => {
                 [Some(at + 1 + usize::from(self.jt)), Some(at + 1 + usize::from(self.jf))]
             }

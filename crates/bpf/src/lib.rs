@@ -48,10 +48,11 @@ pub use buffer::{Buffer, RECORD_HEADER_BYTES, Record, records};
 pub use filter::Filter;
 pub use insn::{AluOp, Condition, Insn, Op, Operand, Size};
 #[cfg(feature = "libpcap")]
-pub use libpcap::{Libpcap, LibpcapError, linktype};
+pub use libpcap::{Libpcap, LibpcapError, Source, linktype};
 pub use packet::Packet;
 pub use print::Listing;
 pub use program::Program;
 pub use shown::{Direction, Shown};
 pub use tap::{BUFFER_BYTES_MAX, Counters, SNAPLEN_MAX, Settings, Tap, TapError};
 pub use validate::{INSNS_MAX, Reason, Refusal, SCRATCH_WORDS};
+pub use vm::BACK_JUMPS_MAX;

@@ -58,6 +58,9 @@ struct RawTime {
     microseconds: core::ffi::c_long,
 }
 
+/// `char errbuf[PCAP_ERRBUF_SIZE]`.
+type ErrorText = [c_char; 256];
+
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
 type Close = unsafe extern "C" fn(*mut c_void);
 type Compile =
@@ -67,6 +70,9 @@ type Free = unsafe extern "C" fn(*mut RawProgram);
 type Offline = unsafe extern "C" fn(*const RawProgram, *const RawHeader, *const u8) -> c_int;
 type Interpret = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
 type Image = unsafe extern "C" fn(*const Insn, c_int) -> *const c_char;
+type OpenFile = unsafe extern "C" fn(*mut c_void, *mut c_char) -> *mut c_void;
+type FileInMemory = unsafe extern "C" fn(*const u8, usize, *const c_char) -> *mut c_void;
+type LookUp = unsafe extern "C" fn(*const c_char, *mut u32, *mut u32, *mut c_char) -> c_int;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
 /// Held while a call uses global state of the library.
@@ -84,8 +90,31 @@ pub struct Libpcap {
     interpret: Interpret,
     image: Image,
     version: Version,
+    open_file: OpenFile,
+    file_in_memory: FileInMemory,
+    look_up: LookUp,
     /// Last, so that it is dropped last.
     _library: Library,
+}
+
+/// What filter text is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The link type, as `DLT_`.
+    pub linktype: i32,
+    /// How many bytes a match keeps.
+    pub snaplen: u32,
+    /// The netmask of the interface, which `ip broadcast` needs, in this machine's byte order.
+    pub netmask: Option<u32>,
+    /// Link headers in the byte order of the machine that captured are in the other one.
+    pub is_swapped: bool,
+}
+
+impl Source {
+    /// Packets of this machine, at no interface in particular.
+    pub fn new(linktype: i32, snaplen: u32) -> Source {
+        Source { linktype, snaplen, netmask: None, is_swapped: false }
+    }
 }
 
 /// Why filter text cannot be compiled.
@@ -153,6 +182,10 @@ impl Libpcap {
                 interpret: *library.get::<Interpret>(b"bpf_filter\0")?,
                 image: *library.get::<Image>(b"bpf_image\0")?,
                 version: *library.get::<Version>(b"pcap_lib_version\0")?,
+                open_file: *library.get::<OpenFile>(b"pcap_fopen_offline\0")?,
+                // The C library's, which libpcap is linked with.
+                file_in_memory: *library.get::<FileInMemory>(b"fmemopen\0")?,
+                look_up: *library.get::<LookUp>(b"pcap_lookupnet\0")?,
                 _library: library,
             })
         }
@@ -175,12 +208,20 @@ impl Libpcap {
         linktype: i32,
         snaplen: u32,
     ) -> Result<Vec<Insn>, LibpcapError> {
-        let message = match self.attempt(text, linktype, snaplen)? {
+        self.compile_for(text, &Source::new(linktype, snaplen))
+    }
+
+    /// The same for packets of a source of which more is known.
+    ///
+    /// # Errors
+    /// The text does not compile: libpcap's message, and the position.
+    pub fn compile_for(&self, text: &str, source: &Source) -> Result<Vec<Insn>, LibpcapError> {
+        let message = match self.attempt(text, source)? {
             Ok(insns) => return Ok(insns),
             Err(message) => message,
         };
         let position = if message.contains(SYNTAX_ERROR) {
-            self.stopped_at(text, linktype, snaplen)
+            self.stopped_at(text, source)
         } else {
             quoted(text, &message)
         };
@@ -191,10 +232,10 @@ impl Libpcap {
     /// The parser reads word by word and reports a word that is wrong in itself before any syntax
     /// error. So replace the rest of the text by such a word: if libpcap reports that word, the
     /// text before it is valid.
-    fn stopped_at(&self, text: &str, linktype: i32, snaplen: u32) -> Option<usize> {
+    fn stopped_at(&self, text: &str, source: &Source) -> Option<usize> {
         let comes_to = |&at: &usize| {
             let (before, _) = text.split_at(at);
-            let tried = self.attempt(&format!("{before} {WRONG}"), linktype, snaplen);
+            let tried = self.attempt(&format!("{before} {WRONG}"), source);
             matches!(tried, Ok(Err(message)) if !message.contains(SYNTAX_ERROR))
         };
         let begins = begins_of_words(text);
@@ -206,24 +247,25 @@ impl Libpcap {
     fn attempt(
         &self,
         text: &str,
-        linktype: i32,
-        snaplen: u32,
+        source: &Source,
     ) -> Result<Result<Vec<Insn>, String>, LibpcapError> {
         let c_text = CString::new(text)
             .map_err(|_| LibpcapError::Unusable("the filter holds a NUL; leave it out"))?;
-        let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
+        let head = head_of_file(source);
+        // libpcap's number for a netmask that is unknown.
+        let netmask = source.netmask.unwrap_or(u32::MAX);
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `handle` is used only if it is not null, and closed once; `raw` is freed once, if
-        // compiling filled it in; `c_text` outlives the call; the message is copied before the
-        // handle that owns it is closed.
+        // compiling filled it in; `c_text` outlives the call, and `head` the handle; the message is
+        // copied before the handle that owns it is closed.
         unsafe {
-            let handle = (self.open_dead)(linktype, snaplen);
+            let handle = self.open(source, &head);
             if handle.is_null() {
                 return Err(LibpcapError::Unusable("libpcap has no memory for a filter"));
             }
             let mut raw = RawProgram { len: 0, insns: core::ptr::null_mut() };
-            // Optimised; the netmask, which only `ip broadcast` needs, is unknown.
-            let code = (self.compile)(handle, &mut raw, c_text.as_ptr(), 1, u32::MAX);
+            // Optimised.
+            let code = (self.compile)(handle, &mut raw, c_text.as_ptr(), 1, netmask);
             let result = if code == 0 {
                 let insns = copied(&raw);
                 (self.free)(&mut raw);
@@ -234,6 +276,41 @@ impl Libpcap {
             (self.close)(handle);
             Ok(result)
         }
+    }
+
+    /// A handle for a source; null without memory. That the byte order is the other one is known
+    /// of a file alone, so that one of no packets is opened then.
+    ///
+    /// # Safety
+    /// `head` outlives the handle.
+    unsafe fn open(&self, source: &Source, head: &[u8; 24]) -> *mut c_void {
+        let snaplen = c_int::try_from(source.snaplen).unwrap_or(c_int::MAX);
+        // SAFETY: the file is read only, and has as many bytes as it is said to have; libpcap takes
+        // it over, or leaves one of no packets behind if it has no memory; the error's text has the
+        // room that libpcap expects.
+        unsafe {
+            if !source.is_swapped {
+                return (self.open_dead)(source.linktype, snaplen);
+            }
+            let file = (self.file_in_memory)(head.as_ptr(), head.len(), c"r".as_ptr());
+            if file.is_null() {
+                return file;
+            }
+            let mut error: ErrorText = [0; 256];
+            (self.open_file)(file, error.as_mut_ptr())
+        }
+    }
+
+    /// The netmask of the first IPv4 network of an interface of this machine; `None` if it has
+    /// none.
+    pub fn netmask(&self, interface: &str) -> Option<u32> {
+        let name = CString::new(interface).ok()?;
+        let (mut net, mut mask, mut error): (u32, u32, ErrorText) = (0, 0, [0; 256]);
+        // SAFETY: the name outlives the call, and each place has the size that libpcap expects.
+        let code =
+            unsafe { (self.look_up)(name.as_ptr(), &mut net, &mut mask, error.as_mut_ptr()) };
+        // Both are in network order; an interface without an address has zeros.
+        (code == 0 && mask != 0).then_some(u32::from_be(mask))
     }
 
     /// Run libpcap's interpreter on a packet in one piece: the reference for ours.
@@ -265,6 +342,20 @@ impl Libpcap {
         // next call; it is copied before that, under the lock.
         unsafe { string((self.image)(&insn, number as c_int)) }
     }
+}
+
+/// The head of a pcap file in the other byte order than this machine's. The link types whose
+/// filters depend on it have the same number in files as in libpcap.
+fn head_of_file(source: &Source) -> [u8; 24] {
+    let linktype = u32::try_from(source.linktype).unwrap_or(u32::MAX);
+    let (version, words) = ([2_u16, 4], [0, 0, source.snaplen, linktype]);
+    let mut head = [0; 24];
+    let bytes = 0xa1b2_c3d4_u32.swap_bytes().to_ne_bytes().into_iter();
+    let bytes = bytes.chain(version.into_iter().flat_map(|half| half.swap_bytes().to_ne_bytes()));
+    let bytes =
+        bytes.chain(words.into_iter().flat_map(|word: u32| word.swap_bytes().to_ne_bytes()));
+    head.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    head
 }
 
 /// Copy the instructions of a program that libpcap made.

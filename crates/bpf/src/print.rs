@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
+use crate::insn::{AluOp, Condition, Insn, Op, Operand, PACKET_TYPE, Size};
 
 /// Instructions to print; `{}` prints one per line, as `tcpdump -d` does.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,7 @@ fn words(number: usize, insn: Insn) -> (&'static str, String) {
     match insn.op() {
         None => ("unimp", format!("{:#x}", insn.code)),
         Some(op) => match op {
+            Op::LdAbs(size) if k == PACKET_TYPE => (load(size), "[type]".to_owned()),
             Op::LdAbs(size) => (load(size), format!("[{signed}]")),
             Op::LdInd(size) => (load(size), format!("[x + {signed}]")),
             Op::LdLen => ("ld", "#pktlen".to_owned()),

@@ -1,37 +1,117 @@
 //! A validated program, ready for the interpreter.
 //!
 //! Called by: code that gets a program from libpcap, a file or another process.
+//!
+//! A program that asks for the packet's direction becomes two, in which the answer is a constant:
+//! the interpreter and the compiler know nothing of directions.
 
-use crate::insn::{Insn, Op};
+use crate::insn::{Insn, Op, RECEIVED, SENT};
 use crate::lower::{Step, lower};
 use crate::packet::Packet;
-use crate::validate::{Refusal, check};
+use crate::shown::Direction;
+use crate::validate::{Checked, Refusal, asks, check, unwritten};
 use crate::vm;
 
 /// A validated program, which may run on any packet.
 #[derive(Clone, Debug)]
 pub struct Program {
+    given: Box<[Insn]>,
+    /// The instructions that run: those that were given, with the direction's answer in them.
     insns: Box<[Insn]>,
     steps: Box<[Step]>,
+    goes_back: bool,
+    /// For sent packets, if it asks for the direction.
+    sent: Option<Box<Program>>,
 }
 
 impl Program {
-    /// Validate a program and prepare it for the interpreter.
+    /// Validate a program and prepare it for the interpreter. Every jump has to go forward.
     ///
     /// # Errors
     /// The first instruction that breaks a rule, and the rule.
     pub fn new(insns: &[Insn]) -> Result<Program, Refusal> {
-        let ops = check(insns)?;
-        Ok(Program { insns: insns.into(), steps: lower(insns, &ops) })
+        Program::checked(insns, false)
+    }
+
+    /// The same, with jumps that go back, as those of `protochain`. A packet for which it goes back
+    /// more than [`BACK_JUMPS_MAX`](crate::BACK_JUMPS_MAX) times is no match. For packets of a file
+    /// and for who may take his time, not for taps.
+    ///
+    /// # Errors
+    /// The first instruction that breaks a rule, and the rule.
+    pub fn with_loops(insns: &[Insn]) -> Result<Program, Refusal> {
+        Program::checked(insns, true)
+    }
+
+    fn checked(insns: &[Insn], may_go_back: bool) -> Result<Program, Refusal> {
+        let Checked { ops, goes_back, asks_direction } = check(insns, may_go_back)?;
+        let alone = |insns: Box<[Insn]>, ops: &[Op], sent| Program {
+            given: insns.clone(),
+            steps: lower(&insns, ops),
+            insns,
+            goes_back,
+            sent,
+        };
+        if !asks_direction {
+            return Ok(alone(insns.into(), &ops, None));
+        }
+        let answered = |answer: u32, sent| {
+            let mut ops = ops.clone();
+            let mut insns: Box<[Insn]> = insns.into();
+            for (insn, op) in insns.iter_mut().zip(&mut ops) {
+                if asks(*op, insn.k) {
+                    *op = Op::LdImm;
+                    *insn = Insn::of(Op::LdImm, 0, 0, answer);
+                }
+            }
+            alone(insns, &ops, sent)
+        };
+        let sent = answered(SENT, None);
+        Ok(Program { given: insns.into(), ..answered(RECEIVED, Some(Box::new(sent))) })
     }
 
     /// Run the interpreter; returns the maximum number of bytes to keep of the packet, 0 for no
-    /// match.
+    /// match. If the program asks for the packet's direction, the packet is a received one.
     ///
     /// As in libpcap, a load outside the packet and a division by X = 0 return 0, arithmetic wraps,
     /// and a shift by 32 or more gives 0.
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         vm::run(&self.steps, packet)
+    }
+
+    /// The program for packets of this direction.
+    pub fn of(&self, direction: Direction) -> &Program {
+        match (direction, &self.sent) {
+            (Direction::Out, Some(sent)) => sent,
+            _ => self,
+        }
+    }
+
+    /// Does the result depend on the packet's direction?
+    pub fn asks_direction(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// Does any of its jumps go back?
+    pub fn goes_back(&self) -> bool {
+        self.goes_back
+    }
+
+    /// The first instruction that reads a word of M which some path to it has not written, and
+    /// which therefore is 0: libpcap does not say what it is. `None` if there is none, or if jumps
+    /// go back.
+    pub fn first_unwritten(&self) -> Option<usize> {
+        if self.goes_back { None } else { unwritten(&self.insns, &self.ops()).1 }
+    }
+
+    /// The words of M that have to be zeros at the beginning, a bit each.
+    #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
+    pub(crate) fn unwritten(&self) -> u16 {
+        unwritten(&self.insns, &self.ops()).0
+    }
+
+    fn ops(&self) -> Vec<Op> {
+        self.insns.iter().filter_map(|insn| insn.op()).collect()
     }
 
     /// The constant result, if the program begins with a constant return, as the filter of a tap
@@ -45,6 +125,12 @@ impl Program {
 
     /// The instructions that it was made of.
     pub fn insns(&self) -> &[Insn] {
+        &self.given
+    }
+
+    /// The instructions that run, in which no load asks for the direction.
+    #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
+    pub(crate) fn answered(&self) -> &[Insn] {
         &self.insns
     }
 }

@@ -11,7 +11,6 @@
 
 use crate::buffer::{Buffer, record, record_len};
 use crate::filter::Filter;
-use crate::packet::Packet;
 use crate::shown::{Direction, Shown};
 
 /// Maximum size of a buffer in bytes.
@@ -114,7 +113,10 @@ impl Tap {
         // One loop for each case, so that a tap of all packets runs no filter.
         match self.filter.always() {
             Some(keep) => self.look(packets, amend, |_, _| keep),
-            None => self.look(packets, amend, |filter, packet| filter.run(packet)),
+            None if self.filter.asks_direction() => self.look(packets, amend, |filter, shown| {
+                filter.of(shown.direction).run(&shown.packet)
+            }),
+            None => self.look(packets, amend, |filter, shown| filter.run(&shown.packet)),
         }
     }
 
@@ -123,7 +125,7 @@ impl Tap {
         &mut self,
         packets: impl IntoIterator<Item = (Shown<'a>, T)>,
         mut amend: impl FnMut(T, &mut [u8]),
-        keep: impl Fn(&Filter, &Packet<'_>) -> u32,
+        keep: impl Fn(&Filter, &Shown<'_>) -> u32,
     ) {
         // Local variables, so that the state stays in registers from packet to packet: the compiler
         // has to assume that each copy changes what is in memory.
@@ -135,7 +137,7 @@ impl Tap {
                 continue;
             }
             counters.seen += 1;
-            let keep = keep(&self.filter, &shown.packet).min(snaplen);
+            let keep = keep(&self.filter, &shown).min(snaplen);
             if keep == 0 {
                 continue;
             }

@@ -1,11 +1,13 @@
 //! The validator: decides which programs may run.
 //!
 //! Called by: `program.rs`. The interpreter and the compiler trust a program that passes: every
-//! opcode is known; every jump is forward and inside the program, so it ends; M is written before
-//! it is read, on every path; no division is by a constant 0. Each rule is the stricter one of
-//! libpcap and Linux.
+//! opcode is known; every jump is inside the program, and forward, so that it ends, unless its user
+//! bounds it; no division is by a constant 0; no load asks the machine for what only Linux knows.
+//!
+//! Each rule is the stricter one of libpcap and Linux, but for one: Linux refuses programs that
+//! read a word of M before they write it, which libpcap makes and runs. Here M begins as zeros.
 
-use crate::insn::{AluOp, Insn, Op, Operand};
+use crate::insn::{ANCILLARY, AluOp, Insn, Op, Operand, PACKET_TYPE};
 
 /// Maximum number of instructions of a program (`BPF_MAXINSNS`).
 pub const INSNS_MAX: usize = 4096;
@@ -34,18 +36,23 @@ pub enum Reason {
     /// No such opcode.
     #[error("opcode {0:#06x} is unknown")]
     UnknownOpcode(u16),
-    /// A jump past the last instruction, or backwards.
+    /// A jump past the last instruction, or backwards where it may not.
     #[error(
-        "it jumps {} instructions on; jumps go forward, to instructions that are there",
-        *.0 as i32
+        "it jumps {} instructions on; jumps go forward, to instructions that are there{}",
+        *.0 as i32,
+        if (*.0 as i32) < 0 { " (protochain goes back: write the packets with -w, then filter the \
+                               file with -r)" } else { "" }
     )]
     JumpOutside(u32),
     /// No such word of scratch memory.
     #[error("M[{0}] does not exist; the last is M[15]")]
     ScratchIndex(u32),
-    /// A read of a word of scratch memory that some path has not written.
-    #[error("M[{0}] is read and not written on every way here")]
-    ScratchUnwritten(u32),
+    /// A load that asks the machine instead of the packet, for anything but the packet's type.
+    #[error(
+        "it loads at {0:#x} what only the kernel of Linux can answer; loads from 0xfffff000 on are \
+         refused, but for 0xfffff004, the packet's direction"
+    )]
+    Ancillary(u32),
     /// Division by the constant 0.
     #[error("it divides by the constant 0")]
     DivisionByZero,
@@ -54,8 +61,18 @@ pub enum Reason {
     NoReturn,
 }
 
-/// Check every rule on every instruction, in order; returns their operations.
-pub(crate) fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
+/// What is known of a valid program.
+pub(crate) struct Checked {
+    /// The operation of each instruction.
+    pub(crate) ops: Vec<Op>,
+    /// Does any jump go back?
+    pub(crate) goes_back: bool,
+    /// Does it ask for the packet's type?
+    pub(crate) asks_direction: bool,
+}
+
+/// Check every rule on every instruction, in order. Jumps may go back if `may_go_back`.
+pub(crate) fn check(insns: &[Insn], may_go_back: bool) -> Result<Checked, Refusal> {
     let refusal = |at, reason| Err(Refusal { at, reason });
     if insns.is_empty() {
         return refusal(0, Reason::Empty);
@@ -64,9 +81,15 @@ pub(crate) fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
         return refusal(INSNS_MAX, Reason::TooLong(insns.len()));
     }
     let mut ops = Vec::with_capacity(insns.len());
+    let (mut goes_back, mut asks_direction) = (false, false);
     for (at, insn) in insns.iter().enumerate() {
-        match alone(*insn, insns.len() - 1 - at) {
-            Ok(op) => ops.push(op),
+        let back = if may_go_back { at + 1 } else { 0 };
+        match alone(*insn, back, insns.len() - 1 - at) {
+            Ok(op) => {
+                goes_back |= op == Op::Ja && (insn.k as i32) < 0;
+                asks_direction |= asks(op, insn.k);
+                ops.push(op);
+            }
             Err(reason) => return refusal(at, reason),
         }
     }
@@ -74,19 +97,33 @@ pub(crate) fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
     if !matches!(ops[last], Op::RetK | Op::RetA) {
         return refusal(last, Reason::NoReturn);
     }
-    scratch(insns, &ops)?;
-    Ok(ops)
+    Ok(Checked { ops, goes_back, asks_direction })
 }
 
-/// Check the rules that need only the instruction itself and how many are `left` behind it.
-fn alone(insn: Insn, left: usize) -> Result<Op, Reason> {
+/// Does the instruction ask for the packet's type?
+pub(crate) fn asks(op: Op, k: u32) -> bool {
+    matches!(op, Op::LdAbs(_)) && k == PACKET_TYPE
+}
+
+/// Check the rules that need only the instruction itself, how many up to it a jump may go `back`
+/// over, and how many are `left` behind it.
+fn alone(insn: Insn, back: usize, left: usize) -> Result<Op, Reason> {
     let op = insn.op().ok_or(Reason::UnknownOpcode(insn.code))?;
     let inside = |skip: u32| {
         let is_inside = usize::try_from(skip).is_ok_and(|skip| skip < left);
         if is_inside { Ok(()) } else { Err(Reason::JumpOutside(skip)) }
     };
     match op {
+        Op::Ja if (insn.k as i32) < 0 => {
+            let over = usize::try_from((insn.k as i32).unsigned_abs());
+            if !over.is_ok_and(|over| over <= back) {
+                return Err(Reason::JumpOutside(insn.k));
+            }
+        }
         Op::Ja => inside(insn.k)?,
+        Op::LdAbs(_) if insn.k >= ANCILLARY && insn.k != PACKET_TYPE => {
+            return Err(Reason::Ancillary(insn.k));
+        }
         Op::Jump(..) => {
             inside(insn.jt.into())?;
             inside(insn.jf.into())?;
@@ -102,17 +139,19 @@ fn alone(insn: Insn, left: usize) -> Result<Op, Reason> {
     Ok(op)
 }
 
-/// Check that M is written before it is read. For each instruction there is a bit per word: written
-/// on every path to it. Jumps go forward, so one pass covers every path; unreachable instructions
-/// are not checked.
-fn scratch(insns: &[Insn], ops: &[Op]) -> Result<(), Refusal> {
+/// The words of M that some path reads before it writes them, a bit each, and the first instruction
+/// that does. For each instruction there is a bit per word: written on every path to it. Jumps go
+/// forward, so one pass covers every path; unreachable instructions read nothing.
+pub(crate) fn unwritten(insns: &[Insn], ops: &[Op]) -> (u16, Option<usize>) {
+    let (mut read, mut first) = (0, None);
     let mut written = vec![u16::MAX; insns.len()];
     written[0] = 0;
     for (at, (insn, op)) in insns.iter().zip(ops).enumerate() {
         let mut here = written[at];
         match op {
             Op::LdMem | Op::LdxMem if here & 1 << insn.k == 0 => {
-                return Err(Refusal { at, reason: Reason::ScratchUnwritten(insn.k) });
+                read |= 1 << insn.k;
+                first = first.or(Some(at));
             }
             Op::St | Op::Stx => here |= 1 << insn.k,
             _ => {}
@@ -121,5 +160,5 @@ fn scratch(insns: &[Insn], ops: &[Op]) -> Result<(), Refusal> {
             written[next] &= here;
         }
     }
-    Ok(())
+    (read, first)
 }

@@ -1,7 +1,8 @@
 //! The interpreter.
 //!
 //! Called by: `Program::run`, with the steps of a validated program, which ends because every jump
-//! is forward. Its results are exactly those of libpcap's `bpf_filter`; a test compares them.
+//! is forward, or because jumps that go back are counted. Its results are exactly those of
+//! libpcap's `bpf_filter`; a test compares them.
 
 use core::hint::cold_path;
 
@@ -9,9 +10,13 @@ use crate::insn::{AluOp, Op, Operand, Size};
 use crate::lower::Step;
 use crate::packet::Packet;
 
+/// How often a program may go back for one packet. A round of `protochain` passes over a header of
+/// 8 bytes at least, and a packet has at most 262,144.
+pub const BACK_JUMPS_MAX: u32 = 262_144 / 8;
+
 /// Run `steps` over `packet`; returns the bytes to keep, 0 for no match.
 pub(crate) fn run(steps: &[Step], packet: &Packet<'_>) -> u32 {
-    // `None` is a load outside the packet, or a division by zero.
+    // `None` is a load outside the packet, a division by zero, or a loop without end.
     walk(steps, packet).unwrap_or(0)
 }
 
@@ -20,6 +25,7 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
     // A is `a >> shift`: the shift is delayed, because after a pair A is rarely used.
     let mut shift = 0_u8;
     let mut m = [0_u32; 16];
+    let mut back_jumps = 0;
     let mut at = 0;
     loop {
         match steps.get(at)? {
@@ -63,7 +69,11 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
                     Op::Stx => m[k as usize & 15] = x,
                     Op::Alu(op, operand) => a = calculate(op, a, second(operand, k, x))?,
                     Op::Neg => a = a.wrapping_neg(),
-                    Op::Ja => at = usize::from(one.jump),
+                    Op::Ja => {
+                        let to = usize::from(one.jump);
+                        back_jumps += u32::from(to < at);
+                        at = if back_jumps > BACK_JUMPS_MAX { return None } else { to };
+                    }
                     Op::Jump(condition, operand) => {
                         let holds = condition.holds(a, second(operand, k, x));
                         at = usize::from(if holds { one.jump } else { one.otherwise });

@@ -19,16 +19,18 @@ use crate::Outcome;
 pub(crate) use args::Args;
 pub(crate) use run::interface::open as interface;
 pub(crate) use run::packet::{Direction, Packet};
+pub(crate) use run::patient::Stop;
 pub(crate) use run::process::Process;
-pub(crate) use run::source::{Next, Source};
+pub(crate) use run::source::{FileId, Next, Source};
 
-/// The packets of a file that a filter in libpcap's language matches; without one, all.
+/// The packets of a file that a filter in libpcap's language matches; without one, all. They end
+/// when `stop` says so.
 ///
 /// # Errors
 /// The file is no capture.
-pub(crate) fn file(path: &Path, filter: &str) -> Result<Box<dyn Source>> {
+pub(crate) fn file(path: &Path, filter: &str, stop: Stop) -> Result<Box<dyn Source>> {
     let wanted = run::filter::Wanted::whole(filter);
-    Ok(Box::new(run::file::Capture::open(path, wanted.maker())?))
+    Ok(Box::new(run::file::Capture::open(path, wanted.maker(), stop)?))
 }
 
 /// Run it.
@@ -41,9 +43,10 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if args.code > 0 {
         return report::code(args, &filter);
     }
-    let mut source = run::open(args, &filter)?;
-    // Installed before the first packet, so that Ctrl-C ends a wait for a pipe's first bytes.
-    let stop = on_interrupt()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut source = run::open(args, &filter, &stop)?;
+    // From here on there may be something to end properly.
+    on_interrupt(stop.clone())?;
     report::beginning(args, source.as_ref());
     let summary = run::run(args, source.as_mut(), &stop)?;
     // After an error only the error is printed.
@@ -51,15 +54,13 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Set by Ctrl-C. A second Ctrl-C ends the program, because a source may hang.
-fn on_interrupt() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
+/// SIGINT, SIGTERM and SIGHUP set `stop`. A second one ends the program, because who reads standard
+/// output may have stopped.
+fn on_interrupt(stop: Arc<AtomicBool>) -> Result<()> {
     let interrupt = move || {
-        if flag.swap(true, Ordering::Relaxed) {
+        if stop.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
     };
-    ctrlc::set_handler(interrupt).context("Ctrl-C")?;
-    Ok(stop)
+    ctrlc::set_handler(interrupt).context("Ctrl-C")
 }

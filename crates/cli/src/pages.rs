@@ -147,7 +147,7 @@ fn section(title: &str, text: &str) -> String {
 fn write_all(command: &Command, dir: &Path) -> Result<usize> {
     let name = command.get_display_name().unwrap_or("wirespeed");
     let path = dir.join(format!("{name}.1"));
-    std::fs::write(&path, page(command)?).with_context(|| cannot_write(&path))?;
+    lab::replaced::write(&path, page(command)?.as_bytes()).with_context(|| cannot_write(&path))?;
     let parts = command.get_subcommands().filter(|part| !part.is_hide_set());
     parts.map(|part| write_all(part, dir)).sum::<Result<usize>>().map(|count| count + 1)
 }

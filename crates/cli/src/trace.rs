@@ -26,7 +26,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     if let Some(path) = &args.out {
         let text = page::html(&read, args.most);
-        std::fs::write(path, text).map_err(|error| {
+        lab::replaced::write(path, text.as_bytes()).map_err(|error| {
             let what_to_do = output::what_to_do(&error);
             anyhow!(error).context(format!("cannot write {}{what_to_do}", path.display()))
         })?;

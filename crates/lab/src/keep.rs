@@ -1,30 +1,25 @@
-//! Files written at the end of a run. They are opened before anything is measured, so that a wrong
-//! name is reported at once and not after minutes. Their old content stays until there is a result.
+//! Files written at the end of a run. That they can be written is checked before anything is
+//! measured, so that a wrong name is reported at once and not after minutes. Their old content
+//! stays until there is a result (`replaced`).
 //!
 //! Called by: the lab.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, replaced};
 
 /// A file to be written.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
-    file: File,
-    /// We created it, so it is removed if there is no result.
-    made: bool,
 }
 
 impl Kept {
-    /// Open or create it, without changing its content.
+    /// Check that it can be written, without changing anything.
     pub(crate) fn open(path: &Path) -> Result<Kept, Error> {
-        let made = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        match file {
-            Ok(file) => Ok(Kept { path: path.to_owned(), file, made }),
+        match replaced::check(path) {
+            Ok(()) => Ok(Kept { path: path.to_owned() }),
             Err(error) => Err(Error::Failed(cannot(path, &error))),
         }
     }
@@ -51,27 +46,9 @@ impl Kept {
 
     /// Replace the content; returns a message with the path.
     pub(crate) fn write(&mut self, text: &str) -> Result<String, Error> {
-        self.made = false;
-        let all = self.put(text.as_bytes());
+        let all = replaced::write(&self.path, text.as_bytes());
         all.map_err(|error| Error::Failed(cannot(&self.path, &error)))?;
         Ok(format!("wrote {}", self.path.display()))
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        self.file.write_all(bytes)?;
-        self.file.flush()
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if self.made {
-            // Nothing was measured. If the removal fails, an empty file stays.
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 
@@ -91,6 +68,8 @@ fn cannot(path: &Path, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

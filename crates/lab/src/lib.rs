@@ -36,6 +36,7 @@ mod pps;
 mod progress;
 #[cfg(target_os = "linux")]
 pub mod real;
+pub mod replaced;
 mod report;
 pub mod storm;
 mod table;

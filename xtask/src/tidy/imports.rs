@@ -34,6 +34,7 @@ const LAW: &[(&str, May)] = &[
     ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
     ("control", Only(&["base"])),
     ("dissect", Only(&["base", "wire"])),
+    ("capture", Only(&[])),
     ("trace", Only(&["base", "wire"])),
     ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),
     ("rpc", Only(&["base", "net"])),

@@ -7,8 +7,9 @@ use super::asm::{Asm, Cc, Label};
 use super::{PAST_THE_END, bounds};
 use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
 
-/// The machine code of a validated program, as a function.
-pub(super) fn code(insns: &[Insn]) -> Vec<u8> {
+/// The machine code of a validated program, as a function. `unwritten` has a bit for each word of M
+/// that begins as 0.
+pub(super) fn code(insns: &[Insn], unwritten: u16) -> Vec<u8> {
     let ops: Vec<Op> = insns.iter().filter_map(|insn| insn.op()).collect();
     assert_eq!(ops.len(), insns.len(), "the program was checked");
     let needed = bounds::needed(insns, &ops);
@@ -19,6 +20,9 @@ pub(super) fn code(insns: &[Insn]) -> Vec<u8> {
     let mut asm = Asm::default();
     // A and X begin as 0: xor eax, eax; xor ecx, ecx; mov r8d, edx.
     asm.put(&[0x31, 0xc0, 0x31, 0xc9, 0x41, 0x89, 0xd0]);
+    for k in (0..16).filter(|k| unwritten & 1 << k != 0) {
+        one(&mut asm, 0, Insn::of(Op::St, 0, 0, k), Op::St);
+    }
     for at in 0..insns.len() {
         places[at] = asm.here();
         if known[at] == u64::MAX {

@@ -13,7 +13,7 @@ mod page;
 
 use page::Page;
 
-use crate::insn::Insn;
+use crate::program::Program;
 
 /// A compiled program.
 #[derive(Debug)]
@@ -28,12 +28,16 @@ type Entry = extern "sysv64" fn(*const u8, usize, u32) -> u64;
 /// Not a program's result, which has 32 bits.
 const PAST_THE_END: u64 = 1 << 32;
 
-/// Compile the instructions of a validated program.
+/// Compile a program; `None` if its jumps go back, because nothing would bound it.
 ///
 /// # Errors
 /// The system granted no memory, or none that can be executed.
-pub(crate) fn compile(insns: &[Insn]) -> Result<Code, rustix::io::Errno> {
-    Ok(Code { page: Page::new(&emit::code(insns))? })
+pub(crate) fn compile(program: &Program) -> Option<Result<Code, rustix::io::Errno>> {
+    if program.goes_back() {
+        return None;
+    }
+    let code = emit::code(program.answered(), program.unwritten());
+    Some(Page::new(&code).map(|page| Code { page }))
 }
 
 impl Code {

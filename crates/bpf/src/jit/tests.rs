@@ -6,7 +6,7 @@ use core::ptr;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::compile;
-use crate::{Insn, Op, Packet, Size};
+use crate::{Insn, Op, Packet, Program, Size};
 use shared::{Rng, frame, program};
 
 #[path = "../../tests/shared/mod.rs"]
@@ -51,7 +51,7 @@ fn no_byte_outside_the_packet_is_read() {
     let mut rng = Rng::new(7);
     for _ in 0..4_000 {
         let program = program(&mut rng, 40);
-        let code = compile(program.insns()).unwrap();
+        let code = compile(&program).expect("it goes forward").unwrap();
         for _ in 0..5 {
             let frame = frame(&mut rng);
             let len = frame.bytes.len();
@@ -69,9 +69,13 @@ fn no_byte_outside_the_packet_is_read() {
 fn a_read_past_the_head_is_told_from_the_answer_0() {
     let load = Insn::of(Op::LdAbs(Size::Word), 0, 0, 4);
     let insns = [load, Insn::of(Op::RetK, 0, 0, u32::MAX)];
-    let code = compile(&insns).unwrap();
+    let compiled = |insns: &[Insn]| {
+        let program = Program::new(insns).expect("it breaks no rule");
+        compile(&program).expect("it goes forward").unwrap()
+    };
+    let code = compiled(&insns);
     assert_eq!(code.run(&[0; 8], 8), Some(u32::MAX));
     assert_eq!(code.run(&[0; 7], 8), None);
     assert_eq!(code.run(&[], 8), None);
-    assert_eq!(compile(&[Insn::of(Op::RetK, 0, 0, 0)]).unwrap().run(&[], 0), Some(0));
+    assert_eq!(compiled(&[Insn::of(Op::RetK, 0, 0, 0)]).run(&[], 0), Some(0));
 }

@@ -82,13 +82,16 @@ pub(crate) fn program(rng: &mut Rng, len_max: u32) -> Program {
     let len = 1 + rng.below(len_max);
     let mut insns: Vec<Insn> = (0..len).map(|at| insn(rng, len - 1 - at)).collect();
     loop {
-        match Program::new(&insns) {
-            Ok(program) => return program,
-            Err(refusal) if matches!(refusal.reason, Reason::ScratchUnwritten(_)) => {
-                insns[refusal.at] = Insn::of(Op::LdImm, 0, 0, rng.constant());
-            }
+        let at = match Program::new(&insns) {
+            // libpcap does not say what an unwritten word of M is.
+            Ok(program) => match program.first_unwritten() {
+                Some(at) => at,
+                None => return program,
+            },
+            Err(refusal) if matches!(refusal.reason, Reason::Ancillary(_)) => refusal.at,
             Err(refusal) => panic!("{refusal} in {insns:?}"),
-        }
+        };
+        insns[at] = Insn::of(Op::LdImm, 0, 0, rng.constant());
     }
 }
 

@@ -86,8 +86,9 @@ pub(crate) struct Args {
     #[arg(short = 'C', value_name = "MB", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) megabytes: Option<u64>,
-    /// A new file after so many seconds, by the packets' times; its name may contain conversions of
-    /// strftime(3), as in cap-%H%M%S.pcapng, and gets a number behind it when it repeats
+    /// A new file after so many seconds by the clock, or of a file by the packets' times; its name
+    /// may contain conversions of strftime(3), as in cap-%H%M%S.pcapng, and gets a number behind it
+    /// when it repeats
     #[arg(short = 'G', value_name = "SECONDS", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seconds: Option<u64>,

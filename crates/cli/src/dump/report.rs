@@ -8,6 +8,8 @@ mod interfaces;
 mod lines;
 mod stamp;
 
+use std::rc::Rc;
+
 use anyhow::Result;
 use bpf::Listing;
 
@@ -87,17 +89,25 @@ pub(super) fn summary(args: &Args, summary: &Summary) -> Result<()> {
     Ok(())
 }
 
-/// `-d`: print the compiled filter.
+/// `-d`: print the compiled filter, for the source that the command line names.
 pub(super) fn code(args: &Args, filter: &Wanted) -> Result<Outcome> {
-    let link = match (&args.read, &args.interface) {
-        (Some(path), _) => Capture::open(path, filter.maker())?.link()?,
+    let insns = match (&args.read, &args.interface) {
+        (Some(path), _) => match Capture::open(path, filter.maker(), Rc::new(|| false))?.first()? {
+            Some(first) => {
+                let filter = filter.clone().within(first.snaplen);
+                filter.of_file(Link(first.link), first.is_swapped)?
+            }
+            None => filter.of_file(Link::ETHERNET, false)?,
+        },
         (None, Some(name)) => {
-            let source = interface::open(name, filter.maker_of_kind())?;
-            source.ports().first().map(|port| port.link)
+            let source = interface::open(name, filter.maker_of_interfaces())?;
+            match source.ports().first().map(|port| (port.link.kind(), port.name.clone())) {
+                Some((Some(kind), name)) => filter.of_interface(&name, kind)?,
+                _ => filter.of_file(Link::ETHERNET, false)?,
+            }
         }
-        (None, None) => None,
+        (None, None) => filter.of_file(Link::ETHERNET, false)?,
     };
-    let insns = filter.compile(link.unwrap_or(Link::ETHERNET))?;
     let listing = Listing(&insns);
     output::out(&match args.code {
         1 => listing.to_string(),

@@ -9,10 +9,10 @@ pub(super) mod filter;
 pub(super) mod interface;
 pub(super) mod names;
 pub(super) mod packet;
+pub(super) mod patient;
 mod pause;
 pub(super) mod process;
 mod queue;
-mod sections;
 mod segment;
 mod sink;
 pub(super) mod source;
@@ -20,6 +20,8 @@ pub(super) mod source;
 mod watch;
 pub(super) mod write;
 
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -45,21 +47,27 @@ pub(super) struct Summary {
 }
 
 /// Open the source of the command line.
-pub(super) fn open(args: &Args, filter: &Wanted) -> Result<Box<dyn Source>> {
+pub(super) fn open(
+    args: &Args,
+    filter: &Wanted,
+    stop: &Arc<AtomicBool>,
+) -> Result<Box<dyn Source>> {
     if let Some(path) = &args.read {
-        return Ok(Box::new(Capture::open(path, filter.maker())?));
+        let stop = stop.clone();
+        let stop = Rc::new(move || stop.load(Ordering::Relaxed));
+        return Ok(Box::new(Capture::open(path, filter.maker(), stop)?));
     }
     if let Some(name) = &args.interface {
-        return interface::open(name, filter.maker_of_kind());
+        return interface::open(name, filter.maker_of_interfaces());
     }
-    let make = |link| filter.compile(packet::Link::from(link));
+    let make = |link, netmask| filter.of_port(link, netmask);
     let path = find(args.socket.as_deref(), args.pid)?;
     Ok(Box::new(Process::attach(path, args.port.as_deref(), args.snaplen, make)?))
 }
 
 /// Move packets until there are enough or no more, or `stop` is set.
 pub(super) fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Summary> {
-    let mut sink = Sink::new(args, source.ports())?;
+    let mut sink = Sink::new(args, source)?;
     let taken = take(args, source, stop, &mut sink);
     let counted = source.counted().unwrap_or_default();
     // Finish also after an error, so that the file is complete.
@@ -79,7 +87,9 @@ fn take(args: &Args, source: &mut dyn Source, stop: &AtomicBool, sink: &mut Sink
             Next::Packet(packet) if args.segment => cutter.cut(packet),
             Next::Packet(packet) => vec![packet],
             Next::Later => {
-                sink.idle()?;
+                if !sink.idle(source)? {
+                    break;
+                }
                 continue;
             }
             Next::End => break,

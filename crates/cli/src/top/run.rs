@@ -166,13 +166,13 @@ impl Top {
 fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     let everything = Insn::new(0x06, 0, 0, SNAPLEN);
     if let Some(name) = &args.interface {
-        let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
+        let filter = move |_: &str, _| Ok(Filter::new(Program::new(&[everything])?));
         let source = crate::dump::interface(name, filter)?;
         let besides = Besides::Interface(Interface::new(name));
         return Ok((source, besides, format!("interface {name}"), Of::Machine));
     }
     let path = find(args.socket.as_deref(), args.pid)?;
-    let process = Process::attach(path.clone(), None, SNAPLEN, |_| Ok(vec![everything]))?;
+    let process = Process::attach(path.clone(), None, SNAPLEN, |_, _| Ok(vec![everything]))?;
     let mut contact = Contact::open(path)?;
     let program = contact.ask(&Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;

@@ -2,12 +2,14 @@
 //!
 //! Called by: `trace.rs`. Of a file that is cut off or damaged, what is before is analysed.
 
-use anyhow::{Error, Result};
+use std::rc::Rc;
+
+use anyhow::{Error, Result, bail};
 use trace::{Connection, Trace};
 
 use super::args::Args;
 use crate::clock::Interrupt;
-use crate::dump;
+use crate::{Usage, dump};
 
 /// What was read.
 pub(super) struct Read {
@@ -45,7 +47,15 @@ fn bytes(connection: &Connection) -> u64 {
 /// # Errors
 /// It cannot be opened, is no capture, or the filter cannot be compiled.
 pub(super) fn read(args: &Args, interrupt: &Interrupt) -> Result<Read> {
-    let mut source = dump::file(&args.file, &args.filter.join(" "))?;
+    let interrupted = interrupt.clone();
+    let stop = Rc::new(move || interrupted.noted());
+    let mut source = dump::file(&args.file, &args.filter.join(" "), stop)?;
+    if args.out.as_ref().is_some_and(|out| dump::FileId::is_same(out, &args.file)) {
+        bail!(Usage(format!(
+            "-o names {}, which is read here: name another file for the page",
+            args.file.display()
+        )));
+    }
     let mut read = Read {
         file: args.file.display().to_string(),
         interfaces: Vec::new(),
@@ -67,7 +77,11 @@ pub(super) fn read(args: &Args, interrupt: &Interrupt) -> Result<Read> {
                 read.trace.take(port, link, time_ns, &packet.bytes, packet.wire_len);
             }
             Ok(dump::Next::Later) => read.interrupted = interrupt.noted(),
-            Ok(dump::Next::End) => break,
+            Ok(dump::Next::End) => {
+                // A signal ends a wait for a pipe.
+                read.interrupted = interrupt.noted();
+                break;
+            }
             Err(damage) if read.trace.packets() == 0 => return Err(damage),
             Err(damage) => {
                 read.damage = Some(damage);

@@ -13,6 +13,7 @@ use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches}
 use super::args::{self, Args, Format, OnOff};
 use super::values::Faults;
 use crate::Usage;
+use crate::dump::FileId;
 use crate::units::WriteUnit;
 
 /// A longer write only costs memory.
@@ -82,6 +83,11 @@ impl Plan {
                  --file PATH, or -s to throw it away"
                     .to_owned()
             ));
+        }
+        if let (Some(file), Some(capture)) = (&args.file, &args.capture)
+            && FileId::is_same(file, capture)
+        {
+            bail!(Usage("--capture names the file of --file: name another".to_owned()));
         }
         let version = if args.v6 { IpVersion::V6 } else { IpVersion::V4 };
         if args.v6 && usize::from(args.mtu) < Mtu::MIN_V6.bytes() {

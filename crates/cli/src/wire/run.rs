@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use link::Bridge;
 use link::real::Runner;
 use wirespeed::device::capture::{Capture, CaptureStatus};
@@ -15,8 +15,9 @@ use wirespeed::{Device, Duration, Instant};
 use super::args::{Args, End};
 use super::report::Report;
 use crate::clock::{Interrupt, since_1970};
-use crate::output;
+use crate::dump::FileId;
 use crate::outside::{self, How};
+use crate::{Usage, output};
 
 /// Memory limit for packets that are queued or in flight.
 const MEMORY_BYTES: usize = 2 << 30;
@@ -25,6 +26,11 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Join the devices until the time is over; `true` if Ctrl-C ended it.
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<bool> {
+    if let (Some(a), Some(b)) = (&args.capture_a, &args.capture_b)
+        && FileId::is_same(a, b)
+    {
+        bail!(Usage("--capture-a and --capture-b are one file: name two".to_owned()));
+    }
     let mut captures = [None, None];
     let [of_a, of_b] = &mut captures;
     let ends = [

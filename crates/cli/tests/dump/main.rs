@@ -89,6 +89,15 @@ fn a_running_transfer_is_shown_from_outside() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let text = text(&output);
         assert_eq!(text.matches(": Flags [").count(), 20, "{text}");
+        // Each line names the port and the direction, as one of tcpdump's `-i any` does.
+        assert!(
+            text.contains(" sender:0 Out IP ") || text.contains(" receiver:0 Out IP "),
+            "{text}"
+        );
+        assert!(
+            text.contains(" receiver:0 In  IP ") || text.contains(" sender:0 In  IP "),
+            "{text}"
+        );
         assert!(text.contains("(correct)") && !text.contains("incorrect"), "{text}");
         let closing = stderr(&output);
         for line in ["20 packets captured", "packets seen by the filter", "packets dropped"] {

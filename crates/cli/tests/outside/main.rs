@@ -11,6 +11,8 @@ mod auto;
 #[cfg(target_os = "linux")]
 mod dump;
 #[cfg(target_os = "linux")]
+mod dump_filters;
+#[cfg(target_os = "linux")]
 mod explain;
 #[cfg(target_os = "linux")]
 mod fib;
@@ -46,12 +48,15 @@ mod up_sources;
 mod up_users;
 #[cfg(target_os = "linux")]
 mod wire;
+#[cfg(target_os = "linux")]
+mod written;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let cases: &[&[testbed::Case]] = &[
         auto::CASES,
         dump::CASES,
+        dump_filters::CASES,
         explain::CASES,
         fib::CASES,
         nfs::CASES,
@@ -69,6 +74,7 @@ fn main() -> ExitCode {
         up_sources::CASES,
         up_users::CASES,
         wire::CASES,
+        written::CASES,
     ];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use stack::StackConfig;
 
-use crate::Machine;
+use crate::{Machine, replaced};
 
 /// A longer file is none of ours.
 const FILE_MAX_BYTES: u64 = 16 << 10;
@@ -172,14 +172,9 @@ impl Units {
     /// # Errors
     /// Of the file system; the sentence says what to do.
     pub fn store(&self, path: &Path) -> Result<(), String> {
-        let near = path.with_extension(format!("toml.{}", std::process::id()));
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let written = made.and_then(|()| fs::write(&near, self.text()));
-        written.and_then(|()| fs::rename(&near, path)).map_err(|error| {
-            // It may not be there, or not be ours to remove.
-            let _ = fs::remove_file(&near);
-            cannot_write(path, &error)
-        })
+        let written = made.and_then(|()| replaced::write(path, self.text().as_bytes()));
+        written.map_err(|error| cannot_write(path, &error))
     }
 
     fn text(&self) -> String {

@@ -1,5 +1,5 @@
-//! Packets as lines: the time, with several interfaces the interface and direction, and the text of
-//! the dissector.
+//! Packets as lines: the time, with several interfaces and for a running program the port and the
+//! direction, and the text of the dissector.
 //!
 //! Called by: the sink. Crate `dissect` has the protocols.
 
@@ -24,7 +24,12 @@ pub(in crate::dump) struct Lines {
 impl Lines {
     pub(in crate::dump) fn new(args: &Args, ports: Vec<Port>) -> Lines {
         let is_any = args.interface.as_deref() == Some(ANY);
-        let ports = if is_any { ports.into_iter().map(|port| port.name).collect() } else { vec![] };
+        // A running program has ports as a machine has interfaces.
+        let is_process = args.interface.is_none() && args.read.is_none();
+        let ports = match is_any || is_process {
+            true => ports.into_iter().map(|port| port.label).collect(),
+            false => Vec::new(),
+        };
         Lines { stamps: Stamps::new(args.times), printer: Printer::new(args.style()), ports }
     }
 

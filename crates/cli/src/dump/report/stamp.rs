@@ -1,15 +1,12 @@
 //! Times in front of lines, in the formats of `-t`.
 //!
-//! Called by: `lines`. From 2^31 seconds after 1970, in 2038, tcpdump prints an error instead of
-//! the time, and so does `dump`, so that their outputs can be compared.
+//! Called by: `lines`. Every time that a packet can have is printed, up to the year 2554; tcpdump
+//! before 4.99.4 prints an error instead of times from 2038 on.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// The first second since 1970 that is not printed.
-const SECONDS_MAX: u64 = 1 << 31;
 
 /// Formats the times of packets.
 pub(super) struct Stamps {
@@ -29,7 +26,6 @@ impl Stamps {
     pub(super) fn text(&mut self, time_ns: u64) -> String {
         match self.kind {
             1 => String::new(),
-            2 if time_ns / SECOND_NS >= SECONDS_MAX => "[Error converting time] ".to_owned(),
             2 => format!("{}.{:06} ", time_ns / SECOND_NS, micros(time_ns)),
             3 | 5 => self.since(time_ns),
             kind => of_day(time_ns, &self.zone, kind == 4),
@@ -56,10 +52,8 @@ fn micros(time_ns: u64) -> u64 {
 /// The time of day in `zone`, to microseconds.
 fn of_day(time_ns: u64, zone: &TimeZone, with_date: bool) -> String {
     let stamp = Timestamp::from_nanosecond(i128::from(time_ns));
-    let (Ok(stamp), true) = (stamp, time_ns / SECOND_NS < SECONDS_MAX) else {
-        return "[Error converting time] ".to_owned();
-    };
-    let at = stamp.to_zoned(zone.clone());
+    // Nanoseconds of 64 bits end in the year 2554, those of a stamp in 9999.
+    let at = stamp.unwrap_or(Timestamp::MAX).to_zoned(zone.clone());
     let date = match with_date {
         true => format!("{:04}-{:02}-{:02} ", at.year(), at.month(), at.day()),
         false => String::new(),
@@ -91,10 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_time_behind_the_year_2038_is_not_told() {
-        let late = SECONDS_MAX * SECOND_NS;
-        for kind in [0, 2, 4] {
-            assert_eq!(texts(kind, &[late]), ["[Error converting time] "]);
-        }
+    fn a_time_behind_the_years_2038_and_2106_is_told() {
+        let first = |kind, time_ns| texts(kind, &[time_ns]).remove(0);
+        let first_lost = (1 << 31) * SECOND_NS;
+        assert_eq!(first(4, first_lost), "2038-01-19 03:14:08.000000 ");
+        assert_eq!(first(2, first_lost), "2147483648.000000 ");
+        assert_eq!(first(4, (1 << 32) * SECOND_NS), "2106-02-07 06:28:16.000000 ");
+        assert_eq!(first(4, u64::MAX), "2554-07-21 23:34:33.709551 ");
+        assert_eq!(first(0, u64::MAX), "23:34:33.709551 ");
     }
 }

@@ -1,41 +1,34 @@
-//! Captures in files, pcap or pcapng, of any byte order and time resolution.
+//! Captures in files, pcap or pcapng, as a source.
 //!
-//! Called by: `run.rs`, for `-r`. `sections` reads pcapng. Of a file that ends within a packet, all
-//! packets before it are read, then an error is returned.
-//!
-//! The header of a pcap file is not trusted, because programs write snapshot lengths of 0, records
-//! longer than the snapshot length, and times with more microseconds than a second has.
+//! Called by: `run.rs`, for `-r`; `trace`. Crate `capture` reads the files. Of a file that ends
+//! within a packet, all packets before it are read, then an error is returned.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use bpf::Filter;
-use pcap_file::pcap::{PcapReader, PcapTsResolution, RawPcapPacket};
-use pcap_file::pcapng::PcapNgReader;
+use capture::{Interface, Reader};
 
-use super::packet::{Link, Packet};
-use super::sections::{Bytes, Sections};
-use super::source::{Next, Source};
+use super::packet::{Direction, Link, Packet};
+use super::patient::{self, Patient, Stop};
+use super::source::{FileId, Next, Source};
 use super::write::{Counted, Port};
 use crate::output::what_to_do_to_read;
 
 /// Packets in a row that the filter may reject before Ctrl-C is checked.
 const LOOKS: u32 = 4096;
 
-/// The type of the block that a pcapng file begins with, the same in both byte orders.
-const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-
-/// Bytes of the longest block that is read; no length in a file makes the program allocate more.
-const BLOCK_BYTES_MAX: usize = 8 << 20;
-
 /// A capture file.
 pub(in crate::dump) struct Capture {
     name: String,
-    kind: Kind,
+    id: Option<FileId>,
+    reader: Reader<Bytes>,
+    stop: Stop,
+    /// The interfaces so far.
+    ports: Vec<Port>,
     /// Packets read so far.
     count: u64,
     filters: Filters,
@@ -43,111 +36,127 @@ pub(in crate::dump) struct Capture {
     counted: Vec<Counted>,
 }
 
-/// The filters by link type, each compiled when its first packet comes.
+/// Makes a filter for packets of a link type, in a file of the other byte order or not.
+type Make = Box<dyn Fn(Link, bool) -> Result<Filter>>;
+
+/// The filters by link type and byte order, each compiled when its first packet comes.
 struct Filters {
-    make: Box<dyn Fn(Link) -> Result<Filter>>,
-    made: BTreeMap<Link, Filter>,
+    make: Make,
+    made: BTreeMap<(Link, bool), Filter>,
 }
 
 impl Filters {
-    /// How many bytes to keep of a packet; 0 if the filter rejects it.
-    fn run(&mut self, packet: &Packet) -> Result<u32> {
-        let filter = match self.made.entry(packet.link) {
+    /// How many bytes to keep of a packet, 0 if the filter rejects it; `None` if that depends on
+    /// its direction, which is unknown.
+    fn run(&mut self, packet: &Packet, is_swapped: bool) -> Result<Option<u32>> {
+        let filter = match self.made.entry((packet.link, is_swapped)) {
             Entry::Occupied(made) => made.into_mut(),
-            Entry::Vacant(none) => none.insert((self.make)(packet.link)?),
+            Entry::Vacant(none) => none.insert((self.make)(packet.link, is_swapped)?),
         };
-        Ok(filter.run(&bpf::Packet::cut(&packet.bytes, packet.wire_len)))
+        let filter = match packet.direction {
+            None if filter.asks_direction() => return Ok(None),
+            None | Some(Direction::In) => filter.of(bpf::Direction::In),
+            Some(Direction::Out) => filter.of(bpf::Direction::Out),
+        };
+        Ok(Some(filter.run(&bpf::Packet::cut(&packet.bytes, packet.wire_len))))
     }
 }
 
-enum Kind {
-    Pcap(PcapReader<Bytes>, Link),
-    Pcapng(Box<Sections>),
-}
+/// The bytes of a file.
+type Bytes = BufReader<Box<dyn Read>>;
 
 impl Capture {
-    /// Open a file; `-` is standard input. `make` compiles the filter.
+    /// Open a file; `-` is standard input. `make` compiles the filter; when `stop` says so, the
+    /// file ends.
     pub(in crate::dump) fn open(
         path: &Path,
-        make: impl Fn(Link) -> Result<Filter> + 'static,
+        make: impl Fn(Link, bool) -> Result<Filter> + 'static,
+        stop: Stop,
     ) -> Result<Capture> {
         let name = path.display().to_string();
-        let opened: Box<dyn Read> = match name.as_str() {
-            "-" => Box::new(io::stdin()),
-            _ => Box::new(File::open(path).map_err(|error| cannot_read(&name, error))?),
-        };
-        Capture::of(name, opened, make)
+        let file = patient::open(path).map_err(|error| cannot_read(&name, error))?;
+        let id = file.metadata().ok().and_then(|metadata| FileId::of(&metadata));
+        let opened = Box::new(Patient::new(file, stop.clone()));
+        Ok(Capture { id, ..Capture::of(name, opened, make, stop)? })
     }
 
     /// Read a capture from `opened`.
     fn of(
         name: String,
         opened: Box<dyn Read>,
-        make: impl Fn(Link) -> Result<Filter> + 'static,
+        make: impl Fn(Link, bool) -> Result<Filter> + 'static,
+        stop: Stop,
     ) -> Result<Capture> {
-        let mut bytes: Bytes = Box::new(BufReader::with_capacity(1 << 20, opened));
+        let mut bytes = BufReader::with_capacity(1 << 20, opened);
         let head = bytes.fill_buf().map_err(|error| cannot_read(&name, error))?;
+        if head.is_empty() && stop() {
+            bail!("{name}: interrupted before its first bytes came");
+        }
         if head.is_empty() {
             bail!("{name} is no capture: it is empty (`wirespeed dump -w` and tcpdump write one)");
         }
-        let not_one = || {
-            format!(
+        let reader = Reader::new(bytes).map_err(|error| match error {
+            capture::Error::Io(error) => cannot_read(&name, error),
+            capture::Error::NotOne | capture::Error::CutOff => anyhow!(
                 "{name} is no capture: neither pcap nor pcapng, as `wirespeed dump -w` and tcpdump \
                  write them"
-            )
-        };
-        let kind = if head.starts_with(&PCAPNG) {
-            let reader =
-                PcapNgReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
-            Kind::Pcapng(Box::new(Sections::new(reader, name.clone())))
-        } else {
-            let reader = PcapReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
-            let link = Link::of_file(reader.header().datalink.into());
-            Kind::Pcap(reader, link)
-        };
+            ),
+            other => anyhow!("{name} cannot be read: {other}"),
+        })?;
         let filters = Filters { make: Box::new(make), made: BTreeMap::new() };
-        Ok(Capture { name, kind, count: 0, filters, counted: Vec::new() })
+        let (ports, counted) = (Vec::new(), Vec::new());
+        let mut capture =
+            Capture { name, id: None, reader, stop, ports, count: 0, filters, counted };
+        capture.learn();
+        Ok(capture)
     }
 
-    /// The link type of the first port, before any packet is read; `None` if the file has no port.
-    pub(in crate::dump) fn link(&mut self) -> Result<Option<Link>> {
+    /// The first interface, before any packet is read; `None` if the file has none.
+    pub(in crate::dump) fn first(&mut self) -> Result<Option<&Interface>> {
         let damaged = damaged(&self.name, self.count);
-        match &mut self.kind {
-            Kind::Pcap(_, link) => Ok(Some(*link)),
-            Kind::Pcapng(sections) => sections.link(damaged),
+        self.reader.first_interface().with_context(damaged)
+    }
+
+    /// Make ports of interfaces that were found since.
+    fn learn(&mut self) {
+        for interface in self.reader.interfaces().get(self.ports.len()..).unwrap_or_default() {
+            let name = interface.name.clone().unwrap_or_else(|| self.name.clone());
+            self.ports.push(Port::new(name, Link(interface.link)));
         }
     }
 
     /// The next packet, before the filter; `None` at the end.
     fn read(&mut self) -> Result<Option<Packet>> {
-        let damaged = damaged(&self.name, self.count);
-        let packet = match &mut self.kind {
-            Kind::Pcap(reader, link) => {
-                let unit_ns = match reader.header().ts_resolution {
-                    PcapTsResolution::MicroSecond => 1_000,
-                    PcapTsResolution::NanoSecond => 1,
-                };
-                match reader.next_raw_packet().transpose().with_context(&damaged)? {
-                    // libpcap accepts no longer packet either; the length is corrupt.
-                    Some(record) if record.incl_len > bpf::SNAPLEN_MAX => {
-                        bail!("{}: a packet of {} bytes", damaged(), record.incl_len)
-                    }
-                    record => record.map(|record| of_record(&record, unit_ns, *link)),
-                }
+        let packet = match self.reader.packet() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return Ok(None),
+            // A signal ended the wait for the rest of a packet.
+            Err(_) if (self.stop)() => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(damaged(&self.name, self.count));
             }
-            Kind::Pcapng(sections) => sections.packet(damaged)?,
         };
-        self.count += u64::from(packet.is_some());
-        Ok(packet)
+        self.count += 1;
+        self.learn();
+        let port = packet.interface;
+        Ok(Some(Packet {
+            time_ns: packet.time_ns,
+            link: self.ports[port].link,
+            port,
+            direction: packet.direction.map(|direction| match direction {
+                capture::Direction::In => Direction::In,
+                capture::Direction::Out => Direction::Out,
+            }),
+            wire_len: packet.wire_len,
+            segment_bytes: 0,
+            bytes: packet.bytes,
+        }))
     }
 }
 
 impl Source for Capture {
     fn ports(&self) -> Vec<Port> {
-        match &self.kind {
-            Kind::Pcap(_, link) => vec![Port { name: self.name.clone(), link: *link }],
-            Kind::Pcapng(sections) => sections.ports().to_vec(),
-        }
+        self.ports.clone()
     }
 
     fn next(&mut self) -> Result<Next> {
@@ -157,7 +166,15 @@ impl Source for Capture {
             self.counted.resize(ports, Counted::default());
             let counted = &mut self.counted[packet.port];
             counted.seen += 1;
-            let keep = self.filters.run(&packet)?;
+            let is_swapped = self.reader.interfaces()[packet.port].is_swapped;
+            let keep = self.filters.run(&packet, is_swapped)?.with_context(|| {
+                let Capture { name, count, .. } = self;
+                format!(
+                    "{name} does not say whether packet {count} was received or sent: leave \
+                     'inbound' and 'outbound' out of the filter (`wirespeed dump -w` and Linux's \
+                     cooked captures say it)"
+                )
+            })?;
             if keep > 0 {
                 counted.matched += 1;
                 packet.bytes.truncate(keep as usize);
@@ -165,6 +182,10 @@ impl Source for Capture {
             }
         }
         Ok(Next::Later)
+    }
+
+    fn file(&self) -> Option<FileId> {
+        self.id
     }
 
     fn counted(&mut self) -> Result<Vec<Counted>> {
@@ -187,19 +208,6 @@ fn damaged(name: &str, count: u64) -> impl Fn() -> String {
             "{name}, behind packet {count}: the file is cut off or damaged from here on \
              (`wirespeed dump -r {name} -w OTHER` writes what is before to another)"
         )
-    }
-}
-
-/// A packet of a pcap record. Only the record's length is trusted.
-fn of_record(record: &RawPcapPacket<'_>, unit_ns: u64, link: Link) -> Packet {
-    Packet {
-        time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_frac) * unit_ns,
-        link,
-        port: 0,
-        direction: None,
-        wire_len: record.orig_len.max(record.incl_len),
-        segment_bytes: 0,
-        bytes: record.data.to_vec(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::source::Source;
 /// Packets of an interface, or of [`super::source::ANY`]; `make` compiles the filter.
 pub(crate) fn open(
     name: &str,
-    make: impl Fn(LinkKind) -> Result<Filter>,
+    make: impl Fn(&str, LinkKind) -> Result<Filter>,
 ) -> Result<Box<dyn Source>> {
     #[cfg(target_os = "linux")]
     return Ok(Box::new(super::watch::Interfaces::open(name, make)?));

@@ -8,20 +8,11 @@ use wirespeed::LinkKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Link(pub(crate) u32);
 
-/// The bits of a file's link-type field that hold the type; the bits above give the length of a
-/// frame check sequence.
-const LINK_BITS: u32 = 0x03ff_ffff;
-
 impl Link {
     /// Ethernet.
     pub(crate) const ETHERNET: Link = Link(1);
     /// Raw IP of either version.
     pub(crate) const RAW: Link = Link(101);
-
-    /// From the link-type field of a file.
-    pub(crate) fn of_file(number: u32) -> Link {
-        Link(number & LINK_BITS)
-    }
 
     /// The stack's name for it, if it has one.
     pub(crate) fn kind(self) -> Option<LinkKind> {

@@ -3,6 +3,7 @@
 //! Called by: `run.rs`, unless a file or an interface is named. The filter is compiled here; the
 //! other program validates and runs it, and sends only the packets that matched.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use super::queue::Queue;
 use super::source::{Next, Source};
 use super::write::{Counted, Port};
 use crate::clock::now_ns;
+use crate::output::plain;
 use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, has_ended};
 use crate::{Usage, output};
 
@@ -61,7 +63,7 @@ impl Process {
         socket: PathBuf,
         only: Option<&str>,
         snaplen: u32,
-        make: impl Fn(LinkKind) -> Result<Vec<Insn>>,
+        make: impl Fn(LinkKind, Option<u32>) -> Result<Vec<Insn>>,
     ) -> Result<Process> {
         let mut contact = Contact::open(socket)?;
         let program = contact.ask(&Question::Program)?.program;
@@ -88,16 +90,20 @@ impl Process {
                 let number = port["port"].as_u64().and_then(|n| u16::try_from(n).ok());
                 let number = number.context("a port without a number")?;
                 let name = format!("{name}:{number}");
-                if only.is_some_and(|only| only != name) {
+                let label = label(port, &name);
+                if only.is_some_and(|only| only != name && only != label) {
                     others.push(name);
                     continue;
                 }
                 let mut remote = Remote {
                     stack,
                     number,
-                    insns: make(link)?.iter().map(|i| (i.code, i.jt, i.jf, i.k)).collect(),
+                    insns: make(link, netmask(port))?
+                        .iter()
+                        .map(|i| (i.code, i.jt, i.jf, i.k))
+                        .collect(),
                     tap: 0,
-                    port: Port { name, link: link.into() },
+                    port: Port { name, label, link: link.into() },
                     received: 0,
                     counted: Counted::default(),
                     before: Counted::default(),
@@ -158,6 +164,25 @@ impl Process {
             self.queue.advance(u64::MAX);
         }
     }
+}
+
+/// How lines call a port: the name that the program gave it, such as that of its interface, else
+/// the stack's name with the port's number.
+fn label(port: &serde_json::Value, name: &str) -> String {
+    let given = port["name"].as_str().unwrap_or_default();
+    let is_number = given.strip_prefix("port").is_some_and(|rest| rest.parse::<u16>().is_ok());
+    if given.is_empty() || is_number { name.to_owned() } else { plain(given) }
+}
+
+/// The netmask of a port's first IPv4 network.
+fn netmask(port: &serde_json::Value) -> Option<u32> {
+    let addresses = port["addresses"].as_array().into_iter().flatten();
+    let prefix = |address: &serde_json::Value| {
+        let (address, prefix) = address.as_str()?.split_once('/')?;
+        address.parse::<Ipv4Addr>().ok()?;
+        prefix.parse::<u32>().ok().filter(|prefix| (1..=32).contains(prefix))
+    };
+    addresses.filter_map(prefix).next().map(|prefix| u32::MAX << (32 - prefix))
 }
 
 impl Remote {

@@ -2,13 +2,14 @@
 //!
 //! Called by: `run.rs`.
 
+use std::fs;
 use std::io::IsTerminal;
 
 use anyhow::Result;
 
 use super::packet::Packet;
-use super::source::Source;
-use super::write::{Counted, Port, Writer};
+use super::source::{FileId, Source};
+use super::write::{Counted, How, Port, Writer};
 use crate::clock::now_ns;
 use crate::dump::args::Args;
 use crate::dump::report::Lines;
@@ -20,7 +21,11 @@ const LINES_BYTES: usize = 64 << 10;
 /// Where packets go.
 pub(super) enum Sink {
     Lines(Box<Buffered>),
-    File(Box<Writer>),
+    /// `is_live`: the clock goes on while no packets come.
+    File {
+        writer: Box<Writer>,
+        is_live: bool,
+    },
     /// `--count`.
     Number,
 }
@@ -42,14 +47,20 @@ impl Buffered {
 }
 
 impl Sink {
-    pub(super) fn new(args: &Args, ports: Vec<Port>) -> Result<Sink> {
+    pub(super) fn new(args: &Args, source: &dyn Source) -> Result<Sink> {
+        let ports = source.ports();
         if let Some(path) = &args.write {
             // With `-r` the packets' own times count.
-            let begins_ns = args.read.is_none().then(now_ns);
-            let (snaplen, unbuffered) = (args.snaplen, args.unbuffered);
-            let rotation = args.rotation();
-            let writer = Writer::new(path, rotation, begins_ns, ports, snaplen, unbuffered)?;
-            return Ok(Sink::File(Box::new(writer)));
+            let is_live = args.read.is_none();
+            let how = How {
+                rotation: args.rotation(),
+                begins_ns: is_live.then(now_ns),
+                snaplen: args.snaplen,
+                unbuffered: args.unbuffered,
+                inputs: inputs(args, source),
+            };
+            let writer = Box::new(Writer::new(path, how, ports)?);
+            return Ok(Sink::File { writer, is_live });
         }
         if args.number_alone {
             return Ok(Sink::Number);
@@ -68,7 +79,7 @@ impl Sink {
                 lines.print(packet, waiting);
                 if *at_once || waiting.len() >= LINES_BYTES { to.hand_over() } else { Ok(true) }
             }
-            Sink::File(writer) => {
+            Sink::File { writer, .. } => {
                 if packet.port >= writer.ports().len() {
                     writer.add_ports(&source.ports())?;
                 }
@@ -78,20 +89,32 @@ impl Sink {
         }
     }
 
-    /// No packets come: write what is buffered.
-    pub(super) fn idle(&mut self) -> Result<()> {
+    /// No packets come: write what is buffered, and end the file if its time is over. False if no
+    /// more packets are wanted.
+    pub(super) fn idle(&mut self, source: &mut dyn Source) -> Result<bool> {
         match self {
-            Sink::Lines(to) => to.hand_over().map(drop),
-            Sink::File(writer) => writer.flush(),
-            Sink::Number => Ok(()),
+            Sink::Lines(to) => to.hand_over(),
+            Sink::File { writer, is_live } => {
+                writer.flush()?;
+                let counted = || source.counted().unwrap_or_default();
+                if *is_live { writer.pass_time(now_ns(), counted) } else { Ok(true) }
+            }
+            Sink::Number => Ok(true),
         }
     }
 
     pub(super) fn finish(self, ports: &[Port], counted: &[Counted]) -> Result<()> {
         match self {
             Sink::Lines(mut to) => to.hand_over().map(drop),
-            Sink::File(writer) => writer.finish(ports, counted, now_ns()),
+            Sink::File { writer, .. } => writer.finish(ports, counted, now_ns()),
             Sink::Number => Ok(()),
         }
     }
+}
+
+/// What `-w` must not write over: the file that is read, and that of `-F`.
+fn inputs(args: &Args, source: &dyn Source) -> Vec<FileId> {
+    let filter = args.filter_file.as_ref().and_then(|path| fs::metadata(path).ok());
+    let filter = filter.and_then(|metadata| FileId::of(&metadata));
+    source.file().into_iter().chain(filter).collect()
 }

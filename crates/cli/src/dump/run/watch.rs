@@ -45,9 +45,9 @@ struct Interface {
 
 impl Interface {
     /// Begin to watch it; `make` compiles the filter.
-    fn open(name: &str, make: impl Fn(LinkKind) -> Result<Filter>) -> Result<Interface> {
+    fn open(name: &str, make: impl Fn(&str, LinkKind) -> Result<Filter>) -> Result<Interface> {
         let watch = Watch::open(name, true)?;
-        let filter = make(watch.link())?;
+        let filter = make(name, watch.link())?;
         let (name, counted) = (name.to_owned(), Counted::default());
         Ok(Interface { name, watch, filter, counted, trouble: None, is_over: false })
     }
@@ -61,7 +61,8 @@ impl Interface {
                 counted.seen += 1;
                 let wire_len = u32::try_from(seen.wire_len).unwrap_or(u32::MAX);
                 let packet = bpf::Packet::in_two(seen.front(), seen.rest, wire_len);
-                let keep = filter.run(&packet) as usize;
+                let direction = if seen.is_sent { bpf::Direction::Out } else { bpf::Direction::In };
+                let keep = filter.of(direction).run(&packet) as usize;
                 (keep > 0).then(|| copied(seen, keep, link, number, wire_len))
             });
             if let Some(Some(packet)) = looked {
@@ -115,7 +116,7 @@ impl Interfaces {
     /// filter.
     pub(super) fn open(
         name: &str,
-        make: impl Fn(LinkKind) -> Result<Filter>,
+        make: impl Fn(&str, LinkKind) -> Result<Filter>,
     ) -> Result<Interfaces> {
         let each = match name {
             ANY => all(&make)?,
@@ -151,7 +152,7 @@ impl Interfaces {
 }
 
 /// All interfaces that are up and whose link type is supported.
-fn all(make: impl Fn(LinkKind) -> Result<Filter>) -> Result<Vec<Interface>> {
+fn all(make: impl Fn(&str, LinkKind) -> Result<Filter>) -> Result<Vec<Interface>> {
     let table = std::fs::read_to_string(TABLE).with_context(|| format!("cannot read {TABLE}"))?;
     let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
     let mut all = Vec::new();
@@ -174,7 +175,7 @@ fn all(make: impl Fn(LinkKind) -> Result<Filter>) -> Result<Vec<Interface>> {
 
 impl Source for Interfaces {
     fn ports(&self) -> Vec<Port> {
-        let port = |one: &Interface| Port { name: one.name.clone(), link: one.watch.link().into() };
+        let port = |one: &Interface| Port::new(one.name.clone(), one.watch.link().into());
         self.each.iter().map(port).collect()
     }
 

@@ -8,12 +8,13 @@
 //! seen, matched and lost since the capture began.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -28,7 +29,9 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use super::blocks::{Blocks, To};
 use super::names::{Names, Rotation};
 use super::packet::{Direction, Link, Packet};
-use crate::output::what_to_do;
+use super::source::FileId;
+use crate::Usage;
+use crate::output::{plain, what_to_do};
 
 /// The unit of `-C`, as in tcpdump.
 const MILLION: u64 = 1_000_000;
@@ -36,8 +39,18 @@ const MILLION: u64 = 1_000_000;
 /// A port that packets come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
+    /// Its name in files.
     pub(crate) name: String,
+    /// What lines call it.
+    pub(crate) label: String,
     pub(crate) link: Link,
+}
+
+impl Port {
+    /// A port whose name is what lines call it.
+    pub(crate) fn new(name: String, link: Link) -> Port {
+        Port { label: plain(&name), name, link }
+    }
 }
 
 /// The counts of a port.
@@ -54,34 +67,37 @@ pub(crate) struct Counted {
 /// The current file, and how to begin the next.
 pub(crate) struct Writer {
     names: Names,
-    rotation: Rotation,
+    how: How,
     ports: Vec<Port>,
-    snaplen: u32,
-    unbuffered: bool,
     /// `None` before the first packet, if its time determines the file's name.
     file: Option<PcapNgWriter<Blocks>>,
-    /// The time of the file's first packet.
+    /// When the period of `-G` began that the file is of. Periods follow each other without a gap.
     begun_ns: Option<u64>,
 }
 
+/// How files are written.
+pub(crate) struct How {
+    pub(crate) rotation: Rotation,
+    /// When the first file begins. If it is `None` and files rotate by time, the first packet
+    /// begins it.
+    pub(crate) begins_ns: Option<u64>,
+    pub(crate) snaplen: u32,
+    /// Write each packet at once.
+    pub(crate) unbuffered: bool,
+    /// Files that must not be written over.
+    pub(crate) inputs: Vec<FileId>,
+}
+
 impl Writer {
-    /// Begin the first file, at `begins_ns`; `-` is standard output. If `begins_ns` is `None` and
-    /// files rotate by time, the first packet begins the first file.
+    /// Begin the first file; `-` is standard output.
     ///
     /// # Errors
     /// The system's error, with what to do; [`crate::Usage`] for an impossible name.
-    pub(crate) fn new(
-        path: &Path,
-        rotation: Rotation,
-        begins_ns: Option<u64>,
-        ports: Vec<Port>,
-        snaplen: u32,
-        unbuffered: bool,
-    ) -> Result<Writer> {
-        let names = Names::new(path, rotation)?;
-        let (file, begun_ns) = (None, None);
-        let mut writer = Writer { names, rotation, ports, snaplen, unbuffered, file, begun_ns };
-        if let Some(time_ns) = begins_ns.or(rotation.seconds.is_none().then_some(0)) {
+    pub(crate) fn new(path: &Path, how: How, ports: Vec<Port>) -> Result<Writer> {
+        let names = Names::new(path, how.rotation)?;
+        let (begins_ns, by_time) = (how.begins_ns, how.rotation.seconds.is_some());
+        let mut writer = Writer { names, how, ports, file: None, begun_ns: begins_ns };
+        if let Some(time_ns) = begins_ns.or((!by_time).then_some(0)) {
             writer.file(time_ns)?;
         }
         Ok(writer)
@@ -95,7 +111,7 @@ impl Writer {
     pub(crate) fn add_ports(&mut self, ports: &[Port]) -> Result<()> {
         for port in ports.get(self.ports.len()..).unwrap_or_default() {
             if let Some(file) = &mut self.file {
-                put(file, interface(port, self.snaplen)).with_context(|| self.failed())?;
+                put(file, interface(port, self.how.snaplen)).with_context(|| self.failed())?;
             }
             self.ports.push(port.clone());
         }
@@ -109,19 +125,56 @@ impl Writer {
         packet: &Packet,
         counted: impl FnOnce() -> Vec<Counted>,
     ) -> Result<bool> {
-        let begun_ns = *self.begun_ns.get_or_insert(packet.time_ns);
-        if self.is_full() || self.is_over(packet.time_ns.saturating_sub(begun_ns)) {
-            if self.names.is_last() {
-                return Ok(false);
-            }
-            self.end(&counted(), packet.time_ns)?;
-            self.file = None;
-            self.begun_ns = Some(packet.time_ns);
+        self.begun_ns.get_or_insert(packet.time_ns);
+        let period_ns = self.period_at(packet.time_ns);
+        if (self.is_full() || period_ns.is_some())
+            && !self.turn(period_ns, packet.time_ns, counted)?
+        {
+            return Ok(false);
         }
         let file = self.file(packet.time_ns)?;
         put(file, block(packet)).with_context(|| self.failed())?;
-        if self.unbuffered {
+        if self.how.unbuffered {
             self.flush()?;
+        }
+        Ok(true)
+    }
+
+    /// The clock shows `now_ns`: begin the next file if the time of this one is over, so that an
+    /// idle line has files too; false if all files of `-W` are full.
+    pub(crate) fn pass_time(
+        &mut self,
+        now_ns: u64,
+        counted: impl FnOnce() -> Vec<Counted>,
+    ) -> Result<bool> {
+        match self.period_at(now_ns) {
+            None => Ok(true),
+            period_ns => {
+                let goes_on = self.turn(period_ns, now_ns, counted)?;
+                if goes_on {
+                    self.file(now_ns)?;
+                }
+                Ok(goes_on)
+            }
+        }
+    }
+
+    /// End the file, and begin the next with the period that begins at `period_ns`, or in the same
+    /// period; false if it was the last.
+    fn turn(
+        &mut self,
+        period_ns: Option<u64>,
+        now_ns: u64,
+        counted: impl FnOnce() -> Vec<Counted>,
+    ) -> Result<bool> {
+        if self.names.is_last() {
+            return Ok(false);
+        }
+        self.end(&counted(), now_ns)?;
+        self.file = None;
+        if let Some(period_ns) = period_ns {
+            self.begun_ns = Some(period_ns);
+            self.file(period_ns)?;
         }
         Ok(true)
     }
@@ -148,14 +201,17 @@ impl Writer {
 
     /// Has the file reached its maximum size?
     fn is_full(&self) -> bool {
-        let most = self.rotation.megabytes.map(|millions| millions.saturating_mul(MILLION));
+        let most = self.how.rotation.megabytes.map(|millions| millions.saturating_mul(MILLION));
         let bytes = self.file.as_ref().map_or(0, |file| file.get_ref().bytes());
         most.is_some_and(|most| bytes >= most)
     }
 
-    /// Has the file reached its maximum age?
-    fn is_over(&self, age_ns: u64) -> bool {
-        self.rotation.seconds.is_some_and(|s| age_ns >= s.saturating_mul(1_000_000_000))
+    /// When the period of `time_ns` began, if it is another than that of the file.
+    fn period_at(&self, time_ns: u64) -> Option<u64> {
+        let length_ns = self.how.rotation.seconds?.saturating_mul(1_000_000_000);
+        let begun_ns = self.begun_ns?;
+        let periods = time_ns.saturating_sub(begun_ns).checked_div(length_ns)?;
+        (periods > 0).then(|| begun_ns + periods * length_ns)
     }
 
     /// Write the counts of each port, and all buffered blocks.
@@ -181,7 +237,7 @@ impl Writer {
     fn file(&mut self, time_ns: u64) -> Result<&mut PcapNgWriter<Blocks>> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => begin(self.names.next(time_ns)?, &self.ports, self.snaplen)?,
+            None => begin(self.names.next(time_ns)?, &self.ports, &self.how)?,
         };
         Ok(self.file.insert(file))
     }
@@ -191,8 +247,19 @@ impl Writer {
     }
 }
 
-fn begin(path: &Path, ports: &[Port], snaplen: u32) -> Result<PcapNgWriter<Blocks>> {
-    let to = match path.as_os_str() == "-" {
+fn begin(path: &Path, ports: &[Port], how: &How) -> Result<PcapNgWriter<Blocks>> {
+    let is_stdout = path.as_os_str() == "-";
+    let there = match is_stdout {
+        true => io::stdout().as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata()),
+        false => fs::metadata(path),
+    };
+    if there.ok().and_then(|there| FileId::of(&there)).is_some_and(|id| how.inputs.contains(&id)) {
+        bail!(Usage(format!(
+            "-w {} is a file that is read here, and writing would destroy it: name another",
+            path.display()
+        )));
+    }
+    let to = match is_stdout {
         true => To::Stdout(io::stdout()),
         false => To::File(File::create(path).map_err(|error| {
             let what = format!("cannot make {}{}", path.display(), what_to_do(&error));
@@ -203,7 +270,7 @@ fn begin(path: &Path, ports: &[Port], snaplen: u32) -> Result<PcapNgWriter<Block
         let mut file = PcapNgWriter::new(Blocks::new(to))?;
         file.get_mut().end_block().map_err(helped)?;
         for port in ports {
-            put(&mut file, interface(port, snaplen))?;
+            put(&mut file, interface(port, how.snaplen))?;
         }
         file.get_mut().hand_over().map_err(helped)?;
         Ok(file)

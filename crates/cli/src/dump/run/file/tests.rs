@@ -34,12 +34,17 @@ fn pcap(order: fn(u32) -> [u8; 4], magic: u32, snaplen: u32, records: &[Record])
     bytes
 }
 
-fn keep_all(_: Link) -> Result<Filter> {
+fn keep_all(_: Link, _: bool) -> Result<Filter> {
     Ok(Filter::new(Program::new(&[Insn::new(0x06, 0, 0, u32::MAX)])?))
 }
 
+fn never() -> Stop {
+    std::rc::Rc::new(|| false)
+}
+
 fn open(bytes: Vec<u8>) -> Capture {
-    Capture::of("made".to_owned(), Box::new(Cursor::new(bytes)), keep_all).expect("a capture")
+    Capture::of("made".to_owned(), Box::new(Cursor::new(bytes)), keep_all, never())
+        .expect("a capture")
 }
 
 /// The packets of a capture, and the error if there is one.
@@ -167,9 +172,11 @@ fn the_interfaces_of_a_second_section_are_its_own() {
 fn what_packets_begin_with_is_known_before_the_first() {
     let mut capture = open(section(&[("tun0", DataLink::RAW)], 2));
     assert!(capture.ports().is_empty());
-    assert_eq!(capture.link().expect("it is understood"), Some(Link::RAW));
+    let first = capture.first().expect("it is understood");
+    assert_eq!(first.map(|first| first.link), Some(101));
     assert_eq!(read(&mut capture).0.len(), 1);
-    assert_eq!(open(section(&[], 0)).link().expect("nothing is wrong"), None);
-    let other = open(section(&[("any", DataLink::LINUX_SLL)], 0)).link();
-    assert_eq!(other.expect("any kind is a kind"), Some(Link(113)));
+    assert_eq!(open(section(&[], 0)).first().expect("nothing is wrong"), None);
+    let mut other = open(section(&[("any", DataLink::LINUX_SLL)], 0));
+    let first = other.first().expect("any kind is a kind");
+    assert_eq!(first.map(|first| (first.link, first.snaplen)), Some((113, 0)));
 }

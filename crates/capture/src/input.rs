@@ -1,0 +1,113 @@
+//! Bytes of a file, one after the other, and integers in its byte order.
+//!
+//! Called by: `pcap` and `pcapng`. Nothing seeks, so that a pipe is as good as a file.
+
+use std::io::{BufRead, ErrorKind, Read};
+
+use crate::Error;
+
+/// A file, read from front to back.
+#[derive(Debug)]
+pub(crate) struct Input<R>(R);
+
+impl<R: BufRead> Input<R> {
+    pub(crate) fn new(inner: R) -> Input<R> {
+        Input(inner)
+    }
+
+    /// The next N bytes; `None` at the end of the file, an error within them.
+    pub(crate) fn first<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Error> {
+        let is_over = loop {
+            match self.0.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                filled => break filled?.is_empty(),
+            }
+        };
+        if is_over { Ok(None) } else { self.exact().map(Some) }
+    }
+
+    /// The next N bytes.
+    pub(crate) fn exact<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// As many bytes as `into` has.
+    pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<(), Error> {
+        self.0.read_exact(into).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => Error::CutOff,
+            _ => Error::Io(error),
+        })
+    }
+
+    /// The next `len` bytes, for which room is made as they come.
+    pub(crate) fn bytes(&mut self, len: u32) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        let read = self.0.by_ref().take(len.into()).read_to_end(&mut bytes)?;
+        if read == len as usize { Ok(bytes) } else { Err(Error::CutOff) }
+    }
+
+    /// Pass over `len` bytes.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<(), Error> {
+        let mut left = len;
+        while left > 0 {
+            let there = match self.0.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                filled => filled?.len(),
+            };
+            if there == 0 {
+                return Err(Error::CutOff);
+            }
+            let now = usize::try_from(left).unwrap_or(usize::MAX).min(there);
+            self.0.consume(now);
+            left -= now as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// Is it not this machine's?
+    pub(crate) fn is_swapped(self) -> bool {
+        (self == Order::Little) != cfg!(target_endian = "little")
+    }
+
+    pub(crate) fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn i64(self, bytes: [u8; 8]) -> i64 {
+        match self {
+            Order::Little => i64::from_le_bytes(bytes),
+            Order::Big => i64::from_be_bytes(bytes),
+        }
+    }
+
+    /// The words of a header.
+    pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> [u32; N] {
+        let mut words = [0; N];
+        let (chunks, _) = bytes.as_chunks::<4>();
+        for (word, chunk) in words.iter_mut().zip(chunks) {
+            *word = self.u32(*chunk);
+        }
+        words
+    }
+}
