@@ -278,8 +278,10 @@ impl Libpcap {
         }
     }
 
-    /// A handle for a source; null without memory. That the byte order is the other one is known
-    /// of a file alone, so that one of no packets is opened then.
+    /// A handle for a source; null without memory. libpcap compiles for packets of a file if it has
+    /// one: link headers are then in the file's byte order and may have the numbers of other
+    /// systems, and what a file does not say is refused. Ethernet and bare IP have none of that, and
+    /// for them whoever runs the filter answers what the packet does not say.
     ///
     /// # Safety
     /// `head` outlives the handle.
@@ -289,7 +291,7 @@ impl Libpcap {
         // it over, or leaves one of no packets behind if it has no memory; the error's text has the
         // room that libpcap expects.
         unsafe {
-            if !source.is_swapped {
+            if [linktype::ETHERNET, linktype::RAW_IP].contains(&source.linktype) {
                 return (self.open_dead)(source.linktype, snaplen);
             }
             let file = (self.file_in_memory)(head.as_ptr(), head.len(), c"r".as_ptr());
@@ -344,16 +346,23 @@ impl Libpcap {
     }
 }
 
-/// The head of a pcap file in the other byte order than this machine's. The link types whose
-/// filters depend on it have the same number in files as in libpcap.
+/// The head of a pcap file of no packets, in the source's byte order.
 fn head_of_file(source: &Source) -> [u8; 24] {
-    let linktype = u32::try_from(source.linktype).unwrap_or(u32::MAX);
-    let (version, words) = ([2_u16, 4], [0, 0, source.snaplen, linktype]);
+    // A few link types have other numbers in files.
+    let linktype = match source.linktype {
+        11 => 100,
+        15 => 102,
+        16 => 103,
+        19 => 106,
+        number => u32::try_from(number).unwrap_or(u32::MAX),
+    };
+    let turned = |word: u32| if source.is_swapped { word.swap_bytes() } else { word };
+    let half = |half: u16| if source.is_swapped { half.swap_bytes() } else { half };
     let mut head = [0; 24];
-    let bytes = 0xa1b2_c3d4_u32.swap_bytes().to_ne_bytes().into_iter();
-    let bytes = bytes.chain(version.into_iter().flat_map(|half| half.swap_bytes().to_ne_bytes()));
-    let bytes =
-        bytes.chain(words.into_iter().flat_map(|word: u32| word.swap_bytes().to_ne_bytes()));
+    let bytes = turned(0xa1b2_c3d4).to_ne_bytes().into_iter();
+    let bytes = bytes.chain([2, 4].into_iter().flat_map(|version| half(version).to_ne_bytes()));
+    let words = [0, 0, source.snaplen, linktype];
+    let bytes = bytes.chain(words.into_iter().flat_map(|word| turned(word).to_ne_bytes()));
     head.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
     head
 }

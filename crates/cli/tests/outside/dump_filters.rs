@@ -268,9 +268,9 @@ fn of_files() {
     };
     assert!(until(Duration::from_secs(20), done), "it does not end");
     let count = |filter: &str| counted(&dump(&["--count", "-r", path, filter]));
-    let (received, sent) = (count("inbound"), count("outbound"));
-    assert_eq!(received.unwrap_or(0) + sent.unwrap_or(0), 4);
-    assert!(received > Some(0) && sent > Some(0), "{received:?} {sent:?}");
+    // On the loopback interface each packet is seen once, when it is received.
+    assert_eq!((count("inbound"), count("outbound")), (Some(4), Some(0)));
+    assert_eq!((count("not inbound"), count("not outbound and udp")), (Some(0), Some(4)));
     let silent = file(1, true);
     let refused = dump(&["-r", &silent, "outbound"]);
     assert_eq!(refused.status.code(), Some(1));
@@ -286,7 +286,7 @@ fn snaplen() {
             let path = file(link, is_little);
             for code in ["-d", "-dd", "-ddd"] {
                 let theirs = text(&run("tcpdump", &[code, "-r", &path, filter]).stdout);
-                assert!(theirs.contains("65535") || theirs.contains("0xffff"), "{theirs}");
+                assert!(theirs.contains("65535") || theirs.contains("0x0000ffff"), "{theirs}");
                 assert_eq!(text(&dump(&[code, "-r", &path, filter]).stdout), theirs, "{filter}");
             }
         }

@@ -50,6 +50,7 @@ fn signals() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         // In the middle of a packet that a pipe brings.
         let path = place("signal-pipe.pcapng");
+        let _ = std::fs::remove_file(&path);
         let name = path.to_str().expect("UTF-8");
         let mut dump = started(&["dump", "-r", "-", "-U", "-w", name]);
         let mut pipe = dump.0.stdin.take().expect("piped");

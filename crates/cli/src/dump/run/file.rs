@@ -127,7 +127,10 @@ impl Capture {
 
     /// The next packet, before the filter; `None` at the end.
     fn read(&mut self) -> Result<Option<Packet>> {
-        let packet = match self.reader.packet() {
+        let next = self.reader.packet();
+        // Also of interfaces behind the last packet.
+        self.learn();
+        let packet = match next {
             Ok(Some(packet)) => packet,
             Ok(None) => return Ok(None),
             // A signal ended the wait for the rest of a packet.
@@ -137,7 +140,6 @@ impl Capture {
             }
         };
         self.count += 1;
-        self.learn();
         let port = packet.interface;
         Ok(Some(Packet {
             time_ns: packet.time_ns,
