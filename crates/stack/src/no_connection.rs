@@ -37,6 +37,10 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
     if let Some(entry) = stack.connections.time_wait(&key, &stack.core.secret).cloned() {
         match entry.record.input(&seg) {
             Late::Ignore(reason) => return Err(reason),
+            Late::End => {
+                stack.connections.remove_time_wait(&key, &stack.core.secret);
+                return Err(DropReason::TcpRst);
+            }
             Late::Answer => {
                 bare::answer_time_wait(stack, &entry, &seg);
                 return Err(DropReason::TcpTimeWait);

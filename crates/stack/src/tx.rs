@@ -108,8 +108,9 @@ fn holds_ack(stack: &mut Stack, handle: TcpHandle) -> bool {
 /// the connection is in the port's list, or if there is nothing to send.
 #[inline]
 fn makes_room(pcb: &mut Pcb, port: &mut Port, handle: TcpHandle, core: &mut Core) -> bool {
-    // Paced frames fill a burst, too: who has nothing to send is not held back by them.
-    if output::is_idle(&mut pcb.tcb) {
+    // Paced frames fill a burst, too: a connection with nothing to send is not held back by them.
+    // Nor is one that filled it with its last segment, as after the fast path.
+    if output::is_idle(&mut pcb.tcb) || output::is_quiet(&mut pcb.tcb, &core.cx) {
         return false;
     }
     if port.has_room(&mut core.cx) {

@@ -90,8 +90,8 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// Offer timestamps (RFC 7323).
     pub timestamps: bool,
-    /// Once timestamps are agreed, drop segments without them (RFC 7323 section 3.2, a SHOULD);
-    /// Linux accepts them.
+    /// Once timestamps are agreed, drop segments without them (RFC 7323 section 3.2, a SHOULD). Off
+    /// by default, as on Linux, because keep-alives of middleboxes have none (decision 0106).
     pub timestamps_required: bool,
     /// Answer an ACK of data never sent with an ACK, as RFC 9293 section 3.10.7.4 and RFC 5961
     /// section 5 require. Linux does not answer, so that two desynchronised ends cannot loop.
@@ -179,7 +179,7 @@ impl Default for Config {
             user_timeout_option: None,
             algorithm: Algorithm::Cubic,
             timestamps: true,
-            timestamps_required: true,
+            timestamps_required: false,
             unsent_acks_answered: true,
             growth_when_half_used: false,
             reduces_whole_window: false,

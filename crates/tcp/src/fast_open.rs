@@ -86,7 +86,7 @@ pub fn connect(
     keep(&mut tcb, Role::Client, says);
     let sums = usrreq::sums(&tcb, cx);
     if !first.is_empty()
-        && tcb.sendq.append(first, 0, first.len(), sums, &mut cx.pool) == first.len()
+        && tcb.sendq.append(first, 0, (first.len(), 0), sums, &mut cx.pool) == first.len()
     {
         let seq = tcb.snd_nxt;
         if let Some(piece) = tcb.sendq.send_front() {
@@ -103,9 +103,10 @@ pub fn connect(
 /// Put the option and the data into the first SYN or SYN-ACK. Retransmissions carry neither,
 /// because a middlebox may have dropped the first one for it (RFC 7413 sections 4.1.3 and 4.2.1).
 pub(crate) fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
-    let Some(kept) = tcb.stats.rare.fast_open.as_ref().filter(|_| tcb.rtt.backoff == 0) else {
+    if tcb.syn_goes_again() {
         return;
-    };
+    }
+    let Some(kept) = tcb.stats.rare.fast_open.as_ref() else { return };
     let client = kept.role == Role::Client;
     if client && tcb.state != State::SynSent {
         // Simultaneous open: our SYN is sent again as a SYN-ACK, which carries neither.
@@ -175,10 +176,10 @@ pub fn accept(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) {
 }
 
 impl Tcb {
-    /// May data be sent: in the states that RFC 9293 names, or behind a SYN-ACK with Fast Open?
+    /// May data or a FIN be sent: in the states that RFC 9293 names, or behind a SYN-ACK?
     #[inline(always)]
     pub(crate) fn may_send(&self) -> bool {
-        self.state.may_send() || self.trouble & Tcb::OPENING != 0
+        self.state.may_send() || self.trouble & Tcb::OPENING != 0 || self.closes_early()
     }
 
     /// How the connection takes part in Fast Open, if it does.

@@ -71,6 +71,11 @@ pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx) {
 }
 
 impl Tcb {
+    /// Was our SYN or SYN-ACK sent before, so that it goes without Fast Open's option and data?
+    pub(crate) fn syn_goes_again(&self) -> bool {
+        self.rtt.backoff > 0 || self.syn_sent_at == base::Instant::NEVER
+    }
+
     /// The SYN-ACK was sent before this connection existed (a SYN cookie). When is unknown, so the
     /// handshake measures no round trip.
     pub fn syn_was_answered(&mut self) {
@@ -137,6 +142,9 @@ pub(crate) fn in_syn_sent(
     let has_ack = seg.flags.contains(Flags::ACK);
     if has_ack && (seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt)) {
         // The stack answers with a RST unless the segment is a RST; it knows the segment's ACK.
+        if !seg.flags.contains(Flags::RST) {
+            syn_once_more(tcb, cx);
+        }
         return Err(DropReason::TcpBadAck);
     }
     if seg.flags.contains(Flags::RST) {
@@ -154,7 +162,8 @@ pub(crate) fn in_syn_sent(
         // RFC 9293 MUST-10.
         // Simultaneous open: send our SYN again, now with an ACK of the peer's.
         tcb.state = State::SynReceived;
-        tcb.todo.set(Todo::SYN);
+        // A FIN may wait already.
+        tcb.todo.set(Todo::SYN | Todo::OUTPUT);
         tcb.restart_retransmit(cx.now);
         return Ok(());
     }
@@ -166,11 +175,23 @@ pub(crate) fn in_syn_sent(
     tcb.todo.set(Todo::ACK_NOW);
     m.truncate(tcb.rcv_wnd() as usize);
     if !m.is_empty() {
-        text::accept(tcb, seg.seq + 1, m, cx)?;
+        text::accept(tcb, seg.seq + 1, m, false, cx)?;
     }
     let after_syn = Segment { seq: seg.seq + 1, ..*seg };
     text::check_fin(tcb, &after_syn);
     Ok(())
+}
+
+/// An ACK of another connection came in SYN-SENT: the peer still has the old one, which our RST
+/// ends now. So the SYN goes again behind it, without its data, instead of after the whole initial
+/// time-out; Linux does the same. Once for each connection, and not after a time-out: forged ACKs
+/// draw one SYN. Which of the two SYNs is answered is unknown, so no round trip is measured (Karn).
+fn syn_once_more(tcb: &mut Tcb, cx: &Cx) {
+    if tcb.rtt.backoff == 0 && tcb.syn_sent_at != base::Instant::NEVER {
+        tcb.syn_sent_at = base::Instant::NEVER;
+        tcb.todo.set(Todo::SYN);
+        tcb.restart_retransmit(cx.now);
+    }
 }
 
 /// An ACK in SYN-RECEIVED: it acknowledges our SYN, or it is refused.
@@ -188,6 +209,20 @@ pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate 
     tcb.snd_wl2 = tcb.snd_una;
     ack::update_send_window(tcb, seg);
     Ok(())
+}
+
+impl Tcb {
+    /// Closed in SYN-RECEIVED after a simultaneous open, without data to send: the FIN goes behind
+    /// the SYN-ACK at once (RFC 9293 section 3.10.4). It is data like any other for the rest of the
+    /// handshake: a time-out sends the SYN-ACK again, and the ACK of it leads to FIN-WAIT-1.
+    #[cold]
+    pub(crate) fn closes_early(&self) -> bool {
+        self.state == State::SynReceived
+            && self.marks.has(Marks::ACTIVE)
+            && self.marks.has(Marks::SHUT_WRITE)
+            && self.sendq.unsent_count() == 0
+            && !self.todo.has(Todo::SYN)
+    }
 }
 
 /// The options are negotiated: cut queued data for the final MSS and allow sending.

@@ -57,9 +57,10 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
         Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
             Err(answer(tcb, seg, DropReason::TcpPaws, cx))
         }
-        // Section 3.2: once timestamps are agreed, a segment without them is dropped. A SYN may
-        // come from a peer that lost its state; `check_syn` challenges it.
-        // RFC 7323 3.2-c, 3.2-d.
+        // Section 3.2: once timestamps are agreed, a segment without them is dropped, if that is
+        // asked for (decision 0106). A SYN may come from a peer that lost its state; `check_syn`
+        // challenges it.
+        // RFC 7323 3.2-d.
         None if !seg.flags.contains(Flags::SYN) && tcb.config.timestamps_required => {
             Err(DropReason::TcpPaws)
         }
@@ -204,7 +205,7 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
     let old = tcb.rcv_nxt.since(seq);
     if old > 0 {
         // Part of the segment is a duplicate: answer at once, because the peer retransmitted it.
-        tcb.sack_blocks.note_duplicate(seq, tcb.rcv_nxt.min(seg.end()));
+        tcb.note_duplicate(seq, tcb.rcv_nxt.min(seg.end()));
         m.trim_front(old as usize);
         seq = tcb.rcv_nxt;
         tcb.todo.set(Todo::ACK_NOW);
@@ -222,7 +223,7 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
     if cut {
         tcb.todo.set(Todo::ACK_NOW);
     }
-    text::accept(tcb, seq, m, cx)
+    text::accept(tcb, seq, m, old > 0, cx)
 }
 
 /// Request an ACK for a segment that is dropped for `reason` because it is old or outside the
@@ -231,7 +232,7 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
 /// gets an ACK, because the previous ACK was lost (docs/decisions/0014).
 fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> DropReason {
     if is_retransmission(tcb, seg) {
-        tcb.sack_blocks.note_duplicate(seg.seq, seg.end());
+        tcb.note_duplicate(seg.seq, seg.end());
         tcb.todo.set(Todo::ACK_NOW);
     } else if seg.flags.contains(Flags::SYN) {
         // RFC 5961 4.2-a.

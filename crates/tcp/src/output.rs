@@ -184,7 +184,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     let Some(front) = tcb.sendq.front() else {
         return if tcb.marks.has(Marks::SHUT_WRITE) { send_fin(tcb, cx) } else { None };
     };
-    let (len, more_follows) = (front.len, front.has(Piece::MORE));
+    let (len, rest_follows) = (front.len, front.has(Piece::REST));
     run.ecn_capable = tcb.ecn.has(EcnBits::SENDS);
     if tcb.in_flight() == 0 {
         restart_after_idle(tcb, cx);
@@ -215,7 +215,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     // Nagle: a small segment waits while anything is in flight, unless a FIN follows. Without Nagle
     // only one that more of its own write follows.
     if last && !tcb.marks.has(Marks::SHUT_WRITE) {
-        let waits = more_follows || !tcb.marks.has(Marks::NO_DELAY);
+        let waits = rest_follows || !tcb.marks.has(Marks::NO_DELAY);
         if len < mss && tcb.in_flight() > 0 && waits {
             return None;
         }
@@ -255,7 +255,7 @@ fn restart_after_idle(tcb: &mut Tcb, cx: &Cx) {
 fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
     let mss = u32::from(tcb.snd_mss.0);
     let (share, piece) = share_front(tcb, cx)?;
-    let ends = (last && !piece.has(Piece::MORE)) || piece.has(Piece::RECORD);
+    let ends = (last && !piece.has(Piece::GOES_ON)) || piece.has(Piece::RECORD);
     let push = ends || piece.len > mss;
     let fin = last && tcb.marks.has(Marks::SHUT_WRITE);
     // RFC 9293 MUST-61, SHLD-27.

@@ -37,8 +37,13 @@ impl Piece {
     pub(crate) const PUSH: u8 = 8;
     /// Ends a record: the next write begins a new segment.
     pub(crate) const RECORD: u8 = 16;
-    /// More will be written at once: no PSH yet, and what is short waits.
+    /// The user will write more at once: no PSH yet.
     pub(crate) const MORE: u8 = 32;
+    /// More of the same write follows: no PSH yet, and what is short waits while anything is in
+    /// flight.
+    pub(crate) const REST: u8 = 64;
+    /// Either of the two.
+    pub(crate) const GOES_ON: u8 = Piece::MORE | Piece::REST;
 
     /// A piece not yet sent.
     #[inline(always)]

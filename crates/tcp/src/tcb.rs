@@ -275,6 +275,12 @@ impl Tcb {
         self.sendq.unsent_bytes()
     }
 
+    /// Has the next ACK nothing to say of data out of order, or that came twice?
+    #[inline(always)]
+    pub fn reports_nothing(&self) -> bool {
+        self.sack_blocks.written().is_none_or(ReceivedBlocks::nothing_to_report)
+    }
+
     /// Our clock as a TSval: milliseconds plus this connection's offset.
     /// RFC 7323 5.4-a.
     #[inline(always)]
@@ -319,6 +325,14 @@ impl Tcb {
     pub(crate) fn set_ts_recent(&mut self, value: u32, cx: &Cx) {
         self.ts_recent = value;
         self.ts_recent_at = coarse(cx.now);
+    }
+
+    /// `left..right` arrived again: the next ACK reports it as a D-SACK, if the peer takes SACKs.
+    /// Otherwise no ACK would ever take the note back, and all output would go the long way.
+    pub(crate) fn note_duplicate(&mut self, left: SeqNumber, right: SeqNumber) {
+        if self.marks.has(Marks::SACK) {
+            self.sack_blocks.note_duplicate(left, right);
+        }
     }
 
     /// Is a timestamp older than TS.Recent? Not if TS.Recent is itself invalid: after 24 days of

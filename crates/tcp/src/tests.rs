@@ -52,6 +52,29 @@ fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
     assert_eq!(pool.outstanding(), 0);
 }
 
+/// Which is not the same as a cut that was not needed.
+#[test]
+fn a_cut_without_a_buffer_fails() {
+    let mut pool = Pool::new(1 << 20);
+    let mut q = SendQueue::default();
+    q.append_mbuf(pool.copy_of(&[1; 1000]).expect("a buffer"), None, None);
+    q.send_front().expect("waits").seq = SeqNumber(0);
+    let mut other = pool.alloc(100).expect("a buffer");
+    let mut all = Vec::new();
+    while let Some(share) = pool.share(&mut other) {
+        all.push(share);
+    }
+    assert_eq!(q.cut(0, SeqNumber(500), &mut pool), None);
+    assert_eq!(q.in_flight(0).map(|piece| piece.len), Some(1000));
+    assert_eq!(q.cut(0, SeqNumber(0), &mut pool), Some(0));
+    assert_eq!(q.cut(0, SeqNumber(1000), &mut pool), Some(0));
+    all.into_iter().for_each(|share| pool.free(share));
+    assert_eq!(q.cut(0, SeqNumber(500), &mut pool), Some(1));
+    pool.free(other);
+    q.clear(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
 proptest! {
     /// Segments in any order, with any overlaps, deliver exactly what a plain vector holds, and
     /// every buffer is freed.
@@ -203,7 +226,8 @@ proptest! {
             if cut {
                 let index = q.find(seq);
                 let inside = q.in_flight(index).is_some_and(|s| s.seq.lt(seq));
-                prop_assert_eq!(q.cut(index, seq, &mut pool), inside && at >= una);
+                let next = index + usize::from(inside && at >= una);
+                prop_assert_eq!(q.cut(index, seq, &mut pool), Some(next));
             } else if at > una {
                 q.acknowledge(seq, &mut pool);
                 una = at;
@@ -241,7 +265,7 @@ proptest! {
         let (mut una, mut nxt, mut end) = (0, 0, 0);
         for &(write, again, acked, home) in &steps {
             let data: Vec<u8> = (end..end + write).map(stream).collect();
-            prop_assert_eq!(q.append(&data, 0, unit, None, &mut pool), write);
+            prop_assert_eq!(q.append(&data, 0, (unit, unit), None, &mut pool), write);
             end += write;
             while q.unsent_count() > usize::from(again % 4) {
                 let piece = q.send_front().expect("waits");
@@ -290,7 +314,8 @@ proptest! {
         let mut end = 0;
         for &len in &writes {
             let data: Vec<u8> = (end..end + len).map(stream).collect();
-            prop_assert_eq!(q.append(&data, 0, unit, Some((ladder, fused)), &mut pool), len);
+            let sums = Some((ladder, fused));
+            prop_assert_eq!(q.append(&data, 0, (unit, unit), sums, &mut pool), len);
             end += len;
         }
         prop_assert_eq!(q.unsent_bytes(), end);

@@ -40,6 +40,8 @@ pub enum Late {
     Ignore(DropReason),
     /// Answer with an ACK, if [`TimeWait::answer`] permits.
     Answer,
+    /// Remove the record, and drop it.
+    End,
     /// A new connection may replace this one: remove the record and pass the segment to the
     /// listener.
     Reopen,
@@ -76,12 +78,22 @@ impl TimeWait {
         fin_again || self.answers.admits(Limit::OutOfWindowAcksPerSecond, now, budget)
     }
 
-    /// What to do with a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by
-    /// timestamp or sequence number may reopen the connection (RFC 6191, RFC 9293 section 3.6.1).
+    /// What to do with a segment. A RST at RCV.NXT, not older by its timestamp, ends the wait (RFC
+    /// 9293 section 3.10.7.4): the peer has restarted and will call again, and RFC 1337's danger is
+    /// left to PAWS (decision 0107). A SYN that is newer by timestamp or sequence number may reopen
+    /// the connection (RFC 6191, RFC 9293 section 3.6.1).
     /// RFC 9293 SHLD-4.
     pub fn input(&self, seg: &Segment) -> Late {
         if seg.flags.contains(Flags::RST) {
-            return Late::Ignore(DropReason::TcpTimeWait);
+            let old = self.timestamps
+                && seg
+                    .timestamps
+                    .is_some_and(|ts| SeqNumber(ts.value).lt(SeqNumber(self.ts_recent)));
+            return if seg.seq == self.rcv_nxt && !old {
+                Late::End
+            } else {
+                Late::Ignore(DropReason::TcpTimeWait)
+            };
         }
         if seg.flags.contains(Flags::SYN) && !seg.flags.contains(Flags::ACK) {
             let newer = match seg.timestamps {

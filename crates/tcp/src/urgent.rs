@@ -117,6 +117,21 @@ pub fn at_mark(tcb: &Tcb) -> bool {
     tcb.marks.has(Marks::URGENT) && tcb.rare.rcv_up == read_bytes(tcb) + 1
 }
 
+/// The last urgent byte, if it was received and not read: for sockets that take it out of the
+/// stream. It stays where it is.
+pub fn byte(tcb: &mut Tcb) -> Option<u8> {
+    let at = left(tcb).checked_sub(1)?;
+    let (mut taken, mut before, mut found) = (Vec::new(), 0, None);
+    while found.is_none() {
+        let Some(m) = tcb.receive.take() else { break };
+        found = m.as_slice().get(usize::try_from(at - before).unwrap_or(usize::MAX)).copied();
+        before += m.len() as u64;
+        taken.push(m);
+    }
+    taken.into_iter().rev().for_each(|m| tcb.receive.put_back(m));
+    found
+}
+
 /// How many of `len` bytes a read takes while urgent data is pending: it stops before the last
 /// urgent byte, and only the next read goes past it.
 #[cold]

@@ -51,8 +51,8 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
 pub fn write(tcb: &mut Tcb, data: &[u8], behind: usize, cx: &mut Cx) -> Result<usize, CallError> {
     let room =
         if has_room(tcb, data.len()) { data.len() } else { write_room(tcb, cx)?.min(data.len()) };
-    let unit = unit_bytes(tcb);
-    let taken = tcb.sendq.append(&data[..room], behind, unit, sums(tcb, cx), &mut cx.pool);
+    let cuts = (unit_bytes(tcb), tcb.snd_mss.bytes());
+    let taken = tcb.sendq.append(&data[..room], behind, cuts, sums(tcb, cx), &mut cx.pool);
     if taken < data.len() {
         tcb.marks.set(Marks::WRITE_BLOCKED);
         if taken < room {
@@ -204,7 +204,7 @@ pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
 pub fn set_no_delay(tcb: &mut Tcb, on: bool) {
     if on {
         tcb.marks.set(Marks::NO_DELAY);
-        tcb.sendq.unmark_last(Piece::MORE);
+        tcb.sendq.unmark_last(Piece::GOES_ON);
         tcb.todo.set(Todo::OUTPUT);
     } else {
         tcb.marks.clear(Marks::NO_DELAY);
@@ -236,10 +236,16 @@ pub fn end_record(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::RECORD);
 }
 
-/// More will be written at once: the last segment written is not pushed, and if it is short it
-/// waits for that while anything is in flight.
+/// The user will write more at once: the last segment written is not pushed. The cork that is set
+/// during the call holds it back, until an ACK or a time-out.
 pub fn more_follows(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::MORE);
+}
+
+/// More of the same write follows: the last segment written is not pushed, and if it is short it
+/// waits for that while anything is in flight.
+pub fn rest_follows(tcb: &mut Tcb) {
+    tcb.sendq.mark_last(Piece::REST);
 }
 
 /// Turn the cork off for later writes. What is held back now stays until a time-out, an ACK or the

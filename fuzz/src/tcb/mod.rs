@@ -184,7 +184,7 @@ impl Bench {
     fn write(&mut self, len: usize, behind: usize) {
         let done = usrreq::write(&mut self.tcb, stream(self.written, len), behind, &mut self.cx);
         if done.is_ok() && behind > 0 {
-            usrreq::more_follows(&mut self.tcb);
+            usrreq::rest_follows(&mut self.tcb);
         }
         self.written += done.unwrap_or(0) as u64;
         self.note(|| format!("write {len}, {behind} behind it: {done:?}"));

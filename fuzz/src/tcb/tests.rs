@@ -116,3 +116,34 @@ fn a_syn_ack_sent_again_takes_back_nothing() {
     bench.visit();
     assert_eq!(bench.tcb.info().retransmits, 1, "it went again, and the law of edges looked");
 }
+
+/// The MSS falls while the device still has the segment, and no buffer is left that a piece could
+/// be cut with, only one to copy to: nothing is sent that is larger than a segment.
+#[test]
+fn a_piece_that_cannot_be_cut_is_not_sent_again_whole() {
+    let mut bench = open();
+    bench.write(1_400, 0);
+    bench.visit();
+    assert_eq!(bench.held.len(), 3, "SYN, ACK and data");
+    let now = bench.cx.now;
+    assert!(tcp::path::too_big(&mut bench.tcb, Mss(500), now));
+    let spare: Vec<Mbuf> = (0..8).map(|_| bench.cx.pool.alloc(1_500).expect("memory")).collect();
+    let mut of = bench.cx.pool.alloc(1_500).expect("memory");
+    while let Some(share) = bench.cx.pool.share(&mut of) {
+        bench.withheld.push(share);
+        if bench.withheld.len() % 60_000 == 0 {
+            bench.withheld.push(of);
+            of = bench.cx.pool.alloc(1_500).expect("memory");
+        }
+    }
+    bench.withheld.push(of);
+    spare.into_iter().skip(4).for_each(|m| bench.cx.pool.free(m));
+    // The law of sizes looks at what is sent.
+    bench.visit();
+    bench.wait_for_deadline();
+    bench.visit();
+    bench.exhaust(false);
+    bench.wait_for_deadline();
+    bench.visit();
+    assert!(bench.tcb.info().retransmits > 0, "it goes again when there are buffers");
+}

@@ -36,6 +36,12 @@ impl Stack {
         self.connections.get(handle).map(|p| urgent::left(&p.tcb))
     }
 
+    /// The last urgent byte, if it was received and not read; a read still passes it. A socket that
+    /// hands it over out of band, as recv(2) with MSG_OOB does, drops it from the stream itself.
+    pub fn tcp_urgent_byte(&mut self, handle: TcpHandle) -> Option<u8> {
+        tcp::urgent::byte(&mut self.connections.get_mut(handle)?.tcb)
+    }
+
     /// Is the next byte to read the last urgent one? A read ends before it, so that this can be
     /// asked. SIOCATMARK, sockatmark(3).
     pub fn tcp_at_mark(&self, handle: TcpHandle) -> Option<bool> {

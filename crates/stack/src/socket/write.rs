@@ -92,7 +92,7 @@ impl Stack {
             }
             if is_burst(&pcb.tcb, unit) {
                 if written < whole {
-                    usrreq::more_follows(&mut pcb.tcb);
+                    usrreq::rest_follows(&mut pcb.tcb);
                 }
                 tx::output(self);
             }

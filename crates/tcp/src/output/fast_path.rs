@@ -15,7 +15,6 @@ use crate::Cx;
 use crate::header::offer_window;
 use crate::marks::{EcnBits, Marks, Todo};
 use crate::pacing;
-use crate::receive::blocks::ReceivedBlocks;
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
@@ -53,7 +52,7 @@ pub fn fast_path(tcb: &mut Tcb, cx: &mut Cx) -> Option<FastSegment> {
         && tcb.trouble == 0
         && !tcb.todo.has(!(Todo::OUTPUT | Todo::ACK_NOW))
         && !tcb.ecn.has(EcnBits::SENDS | EcnBits::ECHO | EcnBits::CWR_DUE)
-        && tcb.sack_blocks.written().is_none_or(ReceivedBlocks::nothing_to_report)
+        && tcb.reports_nothing()
         && tcb.makes_checksums(cx)
         && tcb.state == State::Established
         && !pacing::applies(tcb, cx);

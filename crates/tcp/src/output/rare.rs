@@ -69,21 +69,28 @@ pub(super) fn retransmit(
     end: SeqNumber,
     cx: &mut Cx,
 ) -> Option<Mbuf> {
+    let (suspected, size) = (tcb.recovery.large_resends, tcb.snd_mss);
     path::suspect(tcb, seq, cx);
     let mss = tcb.snd_mss.bytes() as u32;
     let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
     let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));
     let len = end.since(seq) as u32;
     let end = if len > room { seq + (room - room % mss) } else { end };
-    resend(tcb, seq, end, cx)
+    let segment = resend(tcb, seq, end, cx);
+    if segment.is_none() && tcb.snd_mss == size {
+        // Without a buffer nothing was sent: the path swallowed nothing.
+        tcb.recovery.large_resends = suspected;
+    }
+    segment
 }
 
-/// Retransmit `seq..end`, or the part of it in the piece that holds `seq`.
+/// Retransmit `seq..end`, or the part of it in the piece that holds `seq`. Without a buffer to cut
+/// that piece nothing is sent: whole, it may be larger than a segment is now.
 pub(crate) fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
-    let mut index = tcb.sendq.find(seq);
-    index += usize::from(tcb.sendq.cut(index, seq, &mut cx.pool));
-    tcb.sendq.cut(index, end, &mut cx.pool);
+    let index = tcb.sendq.find(seq);
+    let index = tcb.sendq.cut(index, seq, &mut cx.pool)?;
+    tcb.sendq.cut(index, end, &mut cx.pool)?;
     let piece = tcb.sendq.in_flight_mut(index)?;
     let share = match &mut piece.mbuf {
         Some(m) => {
@@ -118,7 +125,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
             // Only a FIN was waiting.
             return data(tcb, &mut Run::default(), cx);
         };
-        front.marks &= !Piece::MORE;
+        front.marks &= !Piece::GOES_ON;
         return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
     }
     if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::TAIL) == Todo::TAIL {
@@ -142,7 +149,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
 }
 
 fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
-    if tcb.rtt.backoff > 0 {
+    if tcb.syn_goes_again() {
         cx.counters.add(Counter::TcpRetransmits, 1);
         tcb.stats.rare.retransmits += 1;
     }

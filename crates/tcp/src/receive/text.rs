@@ -42,9 +42,10 @@ fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
     tcb.rcv_mss = tcb.rcv_mss.max(size);
 }
 
-/// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window.
+/// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window. `was_old`
+/// says that the segment began before RCV.NXT and was cut there: that part is its first duplicate.
 /// RFC 9293 SHLD-31.
-pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fate {
+pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, was_old: bool, cx: &mut Cx) -> Fate {
     if !tcb.state.peer_may_send() {
         // CLOSE-WAIT and later: the peer has sent its FIN (RFC 9293).
         return Err(DropReason::TcpDuplicate);
@@ -62,7 +63,9 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fat
             // RFC 5681 4.2-c.
             // The segment fills all or part of a gap: acknowledge at once (RFC 5681 section 4.2).
             tcb.todo.set(Todo::ACK_NOW);
-            report_held(tcb, seq, m.len());
+            if !was_old {
+                report_held(tcb, seq, m.len());
+            }
         }
         take_in(tcb, m, cx);
         while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, &mut cx.pool) {
@@ -96,13 +99,13 @@ fn offset_of(tcb: &Tcb, seq: SeqNumber) -> u64 {
 }
 
 /// If a segment of `len` bytes at `seq` contains bytes held out of order, the next ACK reports the
-/// first run of them as a D-SACK.
+/// first run of them as a D-SACK. Only for a segment without an earlier duplicate part.
 /// RFC 2883 4.2-a.
 fn report_held(tcb: &mut Tcb, seq: SeqNumber, len: usize) {
     let from = offset_of(tcb, seq);
     if let Some((left, right)) = tcb.reassembly.first_held(from, from + len as u64) {
         let at = |offset: u64| seq + (offset - from) as u32;
-        tcb.sack_blocks.note_duplicate(at(left), at(right));
+        tcb.note_duplicate(at(left), at(right));
     }
 }
 

@@ -23,7 +23,7 @@ impl SendQueue {
         self.unsent_bytes = 0;
         let pieces = core::iter::from_fn(|| waiting.pop_front());
         for mut m in pieces.filter_map(|piece| piece.mbuf) {
-            let taken = self.append(m.as_slice(), 0, unit, sums, pool);
+            let taken = self.append(m.as_slice(), 0, (unit, 0), sums, pool);
             if taken == m.len() {
                 pool.free(m);
             } else {
@@ -92,10 +92,14 @@ impl SendQueue {
     }
 
     /// Split the piece in flight at `index` at `seq`, if `seq` is inside it. No byte is copied.
-    pub(crate) fn cut(&mut self, index: usize, seq: SeqNumber, pool: &mut Pool) -> bool {
-        let Some(piece) = self.in_flight(index) else { return false };
-        let at = seq.since(piece.seq);
-        at > 0 && self.cut_at(index, at as u32, pool)
+    /// Returns the index of the piece that begins at `seq`, or `index` if nothing had to be cut;
+    /// `None` without a buffer.
+    pub(crate) fn cut(&mut self, index: usize, seq: SeqNumber, pool: &mut Pool) -> Option<usize> {
+        let (at, len) = self.in_flight(index).map_or((0, 0), |p| (seq.since(p.seq), p.len));
+        if at <= 0 || at as u32 >= len {
+            return Some(index);
+        }
+        self.cut_at(index, at as u32, pool).then_some(index + 1)
     }
 
     fn cut_at(&mut self, index: usize, at: u32, pool: &mut Pool) -> bool {
@@ -111,7 +115,7 @@ impl SendQueue {
             marks: piece.marks,
         };
         piece.len = at;
-        piece.marks &= !(Piece::FIN | Piece::PUSH | Piece::RECORD | Piece::MORE);
+        piece.marks &= !(Piece::FIN | Piece::PUSH | Piece::RECORD | Piece::GOES_ON);
         self.pieces.insert(index + 1, rest);
         self.sent += u32::from(index < self.sent as usize);
         true

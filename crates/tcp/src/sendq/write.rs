@@ -11,20 +11,20 @@ use super::{Piece, SendQueue};
 
 impl SendQueue {
     /// Queue data to send, which `behind` bytes of the same write follow: fill the last piece if it
-    /// is unsent, then cut pieces of `unit` bytes. Returns how many bytes were taken; fewer if
-    /// buffers ran out.
+    /// is unsent, then cut pieces of `unit` bytes, each a segment of `mss` bytes or several.
+    /// Returns how many bytes were taken; fewer if buffers ran out.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
         data: &[u8],
         behind: usize,
-        unit: usize,
+        (unit, mss): (usize, usize),
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
     ) -> usize {
         // With a backlog full units pay off; a lone small write gets a small buffer.
         let backlog = self.unsent_count() > 0;
-        let mut taken = if backlog { self.fill_last(data, unit, sums) } else { 0 };
+        let mut taken = if backlog { self.fill_last(data, (unit, mss), sums, pool) } else { 0 };
         if data.len() - taken > unit {
             taken += self.append_units(&data[taken..], unit, sums, pool);
         }
@@ -87,19 +87,44 @@ impl SendQueue {
 
     /// Fill the last piece up to a unit; returns how many bytes it took.
     #[inline(never)]
-    fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
+    fn fill_last(
+        &mut self,
+        data: &[u8],
+        (unit, mss): (usize, usize),
+        sums: Option<(Ladder, bool)>,
+        pool: &mut Pool,
+    ) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
         // A write that found no room says nothing of what was to follow.
         if piece.has(Piece::RECORD) || data.is_empty() {
             return 0;
         }
-        piece.marks &= !Piece::MORE;
+        piece.marks &= !Piece::GOES_ON;
         let Some(m) = &mut piece.mbuf else { return 0 };
-        let room = unit.saturating_sub(m.len());
-        let filled = fill(m, &data[..room.min(data.len())], sums);
+        let taken = unit.saturating_sub(m.len()).min(data.len());
+        if m.tailroom() < taken && m.len() < mss {
+            enlarge(m, unit, pool);
+        }
+        let filled = fill(m, &data[..taken], sums);
         piece.len += filled as u32;
         filled
     }
+}
+
+/// Less than a segment waits in a buffer without room behind it: the end of a piece that was cut,
+/// which shares its buffer, or a small buffer. Copied to one with room for a unit it becomes one
+/// segment with what is written next, instead of a short one of its own. Without such a buffer it
+/// stays as it is.
+#[cold]
+#[inline(never)]
+fn enlarge(m: &mut Mbuf, unit: usize, pool: &mut Pool) {
+    let Some(mut larger) = pool.alloc(unit) else { return };
+    larger.append(m.as_slice());
+    if m.has(Flags::SUMMED) {
+        larger.set_csum(m.csum());
+        larger.set(Flags::SUMMED);
+    }
+    pool.free(core::mem::replace(m, larger));
 }
 
 /// A buffer of this class, filled with `data`.

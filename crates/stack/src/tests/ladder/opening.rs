@@ -116,6 +116,7 @@ fn syn_sent_with_a_bad_ack_is_reset() {
     t.expect(syn());
     t.send(syn_ack().ack(2));
     t.expect(rst().seq(2));
+    t.expect(syn());
     t.send(syn_ack().ack(0));
     t.expect(rst().seq(0));
     // A bad ACK on a RST is dropped without an answer.
@@ -123,6 +124,101 @@ fn syn_sent_with_a_bad_ack_is_reset() {
     t.nothing();
     t.state(State::SynSent);
     assert_eq!(t.drops(DropReason::TcpBadAck), 3);
+}
+
+/// The peer still has an old connection: what it says of that is reset, and the SYN that follows at
+/// once opens the new one.
+#[test]
+fn syn_sent_asks_again_at_once_behind_the_rst_for_an_old_ack() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(seg().seq(777).ack(-5000));
+    t.expect(rst().seq(-5000));
+    t.expect(syn().mss(1460));
+    assert_eq!(t.count(Counter::TcpRetransmits), 1);
+    // Once: forged ACKs draw no more of them.
+    for _ in 0..50 {
+        t.send(seg().seq(777).ack(-5000));
+    }
+    assert!(t.take_seen().iter().all(|seen| !seen.has(Flags::SYN)));
+    // Then as ever, a second after the last.
+    t.expect_after(1000, syn());
+    t.send(syn_ack().mss(1000));
+    t.expect(seg().seq(1).ack(1));
+    t.state(State::Established);
+}
+
+/// Which SYN is answered is unknown, so nothing is measured, and nothing was lost.
+#[test]
+fn a_syn_sent_again_at_once_measures_nothing_and_costs_no_window() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.pass(100);
+    t.send(seg().seq(777).ack(-5000));
+    t.take_seen();
+    t.pass(100);
+    t.send(syn_ack().mss(1000));
+    t.expect(seg().seq(1).ack(1));
+    assert_eq!(t.info().srtt, Duration::ZERO);
+    assert_eq!(t.info().cwnd, 10_000);
+}
+
+/// RFC 9293 section 3.10.4: without data to send the FIN goes now. The rest of the handshake goes
+/// on, and the FIN is retransmitted like any other.
+#[test]
+fn close_in_syn_received_sends_its_fin_at_once() {
+    for setup in [Setup::plain(), Setup::plain().sack().ts()] {
+        let mut t = setup.ladder();
+        t.connect();
+        t.expect(syn());
+        let ours = t.setup.syn.clone();
+        t.send(ours);
+        t.expect(syn_ack());
+        t.close();
+        t.expect(seg().seq(1).ack(1).fin());
+        // Both are lost.
+        t.expect_after(1000, syn_ack());
+        t.nothing();
+        t.send(seg().seq(1).ack(1));
+        t.pass(4000);
+        let again = t.take_seen();
+        assert!(!again.is_empty() && again.iter().all(|seen| seen.has(Flags::FIN)), "{again:?}");
+        t.send(seg().seq(1).ack(2));
+        t.send(seg().seq(1).ack(2).fin());
+        t.expect(seg().seq(2).ack(2));
+        assert_eq!(t.end.stack.time_wait_count(), 1);
+    }
+}
+
+/// The FIN and all before it is acknowledged by one segment.
+#[test]
+fn close_in_syn_received_is_acknowledged_with_the_syn() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.shutdown();
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    t.expect(seg().seq(1).ack(1).fin());
+    t.send(seg().seq(1).ack(2));
+    t.state(State::FinWait2);
+}
+
+/// With data to send the FIN waits behind it, for the end of the handshake.
+#[test]
+fn close_in_syn_received_with_data_waits() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    t.write(10);
+    t.close();
+    t.nothing();
+    t.send(seg().seq(1).ack(1));
+    t.expect(seg().seq(1).ack(1).data(10).fin());
 }
 
 #[test]

@@ -118,16 +118,53 @@ impl Ladder {
     }
 }
 
-/// RFC 1337: a RST must not end the wait.
+/// RFC 9293 section 3.10.7.4, decision 0107.
 #[test]
-fn a_rst_in_time_wait_is_ignored() {
-    let mut t = time_wait(Setup::plain());
-    for seq in [0, 1, 2, 3, 70_000] {
-        t.send(rst().seq(seq));
-        t.send(rst().seq(seq).ack(2));
+fn a_rst_at_the_next_byte_ends_time_wait_and_no_other_does() {
+    for exact in [rst().seq(2), rst().seq(2).ack(2)] {
+        let mut t = time_wait(Setup::plain());
+        for seq in [0, 1, 3, 70_000] {
+            t.send(rst().seq(seq));
+            t.send(rst().seq(seq).ack(2));
+            t.nothing();
+        }
+        assert_eq!(t.end.stack.time_wait_count(), 1);
+        assert_eq!(t.drops(DropReason::TcpTimeWait), 8);
+        t.send(exact);
         t.nothing();
+        assert_eq!(t.drops(DropReason::TcpRst), 1);
+        t.all_gone();
     }
+}
+
+/// What PAWS refuses ends nothing; a RST without timestamps is not subject to it.
+#[test]
+fn a_rst_older_than_the_connection_does_not_end_time_wait() {
+    let mut t = time_wait(Setup::plain().ts());
+    t.send(rst().seq(2).ts(1, 0));
     assert_eq!(t.end.stack.time_wait_count(), 1);
+    t.send(rst().seq(2).no_ts());
+    t.all_gone();
+}
+
+/// A client that restarted, or another behind the same address: its SYN is older, the answer shows
+/// it the old connection, its RST ends that, and its SYN comes again.
+#[test]
+fn a_client_that_restarted_is_back_after_one_rst() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.handshake();
+    t.accept();
+    t.close();
+    t.expect(seg().fin().seq(1).ack(1));
+    t.send(seg().ack(2).fin());
+    t.expect(seg().seq(2).ack(2));
+    t.send(syn().seq(-100_000));
+    t.expect(seg().seq(2).ack(2));
+    t.send(rst().seq(2));
+    t.send(syn().seq(-100_000).mss(1000));
+    assert_eq!(t.take_seen().len(), 1, "a SYN-ACK");
+    assert_eq!(t.end.stack.time_wait_count(), 0);
 }
 
 #[test]

@@ -124,6 +124,24 @@ fn what_more_follows_waits_for_it_and_not_for_ever() {
     assert_eq!(seen(&mut t), [(50, true)]);
 }
 
+/// A write that says that more comes, cut inside a super-segment: its end shares a buffer with what
+/// left. It waits for an ACK, and makes one segment with what is written until then.
+#[test]
+fn the_end_of_a_marked_write_is_one_segment_with_the_next() {
+    let mut t = pairs().tcp(|c| c.no_delay = true).rtt(10).established();
+    part(&mut t, 3100, Follows::More);
+    assert_eq!(seen(&mut t).iter().map(|sent| sent.0).sum::<usize>(), 3000);
+    part(&mut t, 50, Follows::More);
+    t.nothing();
+    t.send(seg().ack(2001));
+    assert_eq!(seen(&mut t), [(150, false)]);
+    // Without the mark it leaves with the next write, and no short segment is before it.
+    part(&mut t, 3100, Follows::More);
+    assert_eq!(seen(&mut t).iter().map(|sent| sent.0).sum::<usize>(), 3000);
+    part(&mut t, 1950, Follows::Anything);
+    assert_eq!(seen(&mut t).iter().map(|sent| sent.0).collect::<Vec<_>>(), [2000, 50]);
+}
+
 #[test]
 fn a_cork_holds_the_small_end_until_it_is_pulled() {
     let mut t = pairs().tcp(|c| c.no_delay = true).established();
@@ -151,12 +169,18 @@ fn an_mss_that_was_set_is_offered_and_kept_to() {
 }
 
 #[test]
-fn a_segment_without_the_timestamps_that_were_agreed_is_dropped_unless_they_are_not_required() {
+fn a_segment_without_the_timestamps_that_were_agreed_is_taken_unless_they_are_required() {
     for required in [true, false] {
-        let mut t = Setup::plain().ts().tcp(|c| c.timestamps_required = required).established();
+        let mut t = Setup::plain().ts().tcp(|c| c.timestamps_required |= required).established();
+        // What a middlebox asks in the peer's name.
+        t.send(seg().seq(0).ack(1).no_ts());
+        if !required {
+            t.expect(seg().seq(1).ack(1));
+        }
         t.send(seg().data(1000).no_ts());
         let dropped = t.drops(DropReason::TcpPaws);
-        assert_eq!(dropped, u64::from(required));
+        assert_eq!(dropped, if required { 2 } else { 0 });
+        t.state(State::Established);
         if !required {
             t.read(1000);
         }

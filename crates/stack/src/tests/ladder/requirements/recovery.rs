@@ -89,6 +89,35 @@ fn a_d_sack_reports_the_bytes_that_were_held() {
     t.expect(seg().ack(10_921).sack(&[]));
 }
 
+/// Bytes below RCV.NXT and bytes held, in one segment that fills the gap and in one that does not
+/// end it: the first run.
+/// RFC 2883 4.2-a.
+#[test]
+fn a_d_sack_of_two_duplicate_runs_is_the_first() {
+    let mut t = Setup::plain().sack().established();
+    t.send(seg().seq(1).data(1000));
+    t.expect(seg().ack(1001));
+    t.send(seg().seq(2001).data(1000));
+    t.expect(seg().ack(1001).sack(&[(2001, 3001)]));
+    t.send(seg().seq(501).data(1460));
+    t.expect(seg().ack(1961).sack(&[(501, 1001), (2001, 3001)]));
+    t.send(seg().seq(1501).data(1200));
+    t.expect(seg().ack(3001).sack(&[(1501, 1961)]));
+}
+
+/// The note of a duplicate would stay for ever, and with it the long way of output.
+#[test]
+fn no_duplicate_is_noted_for_a_peer_without_sack() {
+    let mut t = Setup::plain().established();
+    for _ in 0..2 {
+        t.send(seg().seq(1).data(1000));
+        t.pass(50);
+        t.expect(seg().ack(1001));
+    }
+    let pcb = t.end.stack.connections.get(t.h()).expect("open");
+    assert!(pcb.tcb.reports_nothing());
+}
+
 /// Seven are lost and the window is five.
 /// RFC 6675 5-d.
 #[test]
