@@ -79,15 +79,18 @@ impl Tools {
     }
 
     /// The folder to run a script of `folder` in. Shell commands of the script find there the files
-    /// beside it (`defaults.sh`) and those in `../common`, except `set_sysctls.py`, which is ours.
+    /// beside it (`defaults.sh`, helper programs) and those in `../common`, except
+    /// `set_sysctls.py`, which is ours.
     pub(crate) fn stage(&self, folder: &Path) -> Result<PathBuf> {
         let inside = folder.strip_prefix(&self.base).unwrap_or(Path::new("scripts"));
         let stage = self.root.join("stage").join(inside);
         fs::create_dir_all(&stage).with_context(|| format!("cannot make {}", stage.display()))?;
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|e| e == "sh") {
-                link(&path, &stage)?;
+            let is_script = path.extension().is_some_and(|e| e == "pkt");
+            if path.is_file() && !is_script {
+                let ours = path.file_name().map(|name| self.path().join(name));
+                link(ours.filter(|ours| ours.exists()).as_deref().unwrap_or(&path), &stage)?;
             }
         }
         let mut here = folder;
@@ -152,18 +155,24 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_script_finds_the_shell_scripts_beside_it() {
+    fn a_script_finds_the_helpers_beside_it() {
         let dir = std::env::temp_dir().join(format!("wirespeed-beside-{}", std::process::id()));
         let folder = dir.join("net/packetdrill/tcp");
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("defaults.sh"), "exit 0\n").unwrap();
+        for name in ["defaults.sh", "helper", "set_sysctls.py", "case.pkt"] {
+            fs::write(folder.join(name), "exit 0\n").unwrap();
+        }
         let tools = Tools::new(&folder).unwrap();
         let stage = tools.stage(&folder).unwrap();
         let twice = tools.stage(&folder);
-        let found = fs::read_to_string(stage.join("defaults.sh"));
+        let read = |name: &str| fs::read_to_string(stage.join(name));
+        let found = ["defaults.sh", "helper"].map(|name| read(name).unwrap());
+        let (ours, script) = (read("set_sysctls.py"), read("case.pkt"));
         fs::remove_dir_all(&dir).unwrap();
         assert!(twice.is_ok());
-        assert_eq!(found.unwrap(), "exit 0\n");
+        assert_eq!(found, ["exit 0\n"; 2]);
+        assert_eq!(ours.unwrap(), SET_SYSCTLS);
+        assert!(script.is_err());
     }
 
     #[test]

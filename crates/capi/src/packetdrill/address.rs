@@ -42,6 +42,19 @@ pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Call<SocketA
     }
 }
 
+/// Is this an address of the family `AF_UNSPEC`, with which `connect` ends a connection?
+///
+/// # Safety
+/// As [`read`].
+pub(super) unsafe fn is_unspecified(addr: *const sockaddr, len: socklen_t) -> bool {
+    if addr.is_null() || (len as usize) < size_of::<sa_family_t>() {
+        return false;
+    }
+    // SAFETY: `len` covers the family field, and the caller guarantees `len` bytes.
+    let family = unsafe { addr.cast::<sa_family_t>().read_unaligned() };
+    i32::from(family) == libc::AF_UNSPEC
+}
+
 /// Write `address` in the form that a socket of `domain` uses: as many bytes as fit, and its full
 /// length to `len`. If either pointer is null, nothing is written.
 ///

@@ -7,9 +7,9 @@ use std::os::fd::RawFd;
 use libc::{F_GETFL, F_SETFL, FIONREAD, O_NONBLOCK, O_RDWR, TIOCOUTQ};
 use rustix::io::Errno;
 
-use super::Call;
 use super::file::Endpoint;
 use super::world::State;
+use super::{Call, urgent};
 
 /// Linux's `SIOCOUTQNSD`: the bytes not sent yet.
 const UNSENT: u64 = 0x894B;
@@ -44,8 +44,9 @@ pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
         return Ok(i32::from(state.stack.tcp_at_mark(handle).ok_or(Errno::BADF)?));
     }
     let info = state.stack.tcp_info(handle).ok_or(Errno::BADF)?;
+    let inline = urgent::is_inline(state.socket(fd)?);
     let bytes = if request == FIONREAD {
-        info.unread
+        urgent::readable(state, handle, inline, info.unread)
     } else if request == TIOCOUTQ {
         info.unsent + info.in_flight as usize
     } else if request == UNSENT {

@@ -132,7 +132,7 @@ pub(super) fn send(
     to: Option<SocketAddr>,
     done: &mut usize,
 ) -> Call<usize> {
-    let waits = state.wait_mode(fd, flags) != Wait::No;
+    let waits = state.wait_to_write(fd, flags) != Wait::No;
     let may = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd)?;
     let remote = match socket.fast_open.deferred.take() {

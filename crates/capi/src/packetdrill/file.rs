@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 
-use base::Owner;
+use base::{Duration, Owner};
 use stack::{IpSettings, ListenerHandle, TcpHandle, UdpHandle};
 use tcp::Config;
 
@@ -62,6 +62,10 @@ pub(super) struct Socket {
     pub(super) shut_read: bool,
     /// `SO_LINGER`, in seconds; `None` is off.
     pub(super) linger: Option<u32>,
+    /// `SO_RCVTIMEO` and `SO_SNDTIMEO`; `None` waits for ever.
+    pub(super) timeouts: (Option<Duration>, Option<Duration>),
+    /// The end of the urgent data whose last byte was read with `MSG_OOB`, in bytes of the stream.
+    pub(super) urgent_taken: Option<u64>,
     /// `TCP_INQ`: reads report the bytes left to read.
     pub(super) reports_unread: bool,
     /// Completions of `MSG_ZEROCOPY`.
@@ -92,6 +96,8 @@ impl Socket {
             error_reported: false,
             shut_read: false,
             linger: None,
+            timeouts: (None, None),
+            urgent_taken: None,
             reports_unread: false,
             notifications: Notifications::default(),
             usage: Usage::default(),
@@ -107,8 +113,33 @@ impl Socket {
             Socket::new(listener.domain, Endpoint::Connection(handle), listener.config);
         socket.ip = listener.ip;
         socket.linger = listener.linger;
+        socket.timeouts = listener.timeouts;
         socket.remembered = listener.remembered.clone();
         socket
+    }
+
+    /// As it was before `connect`, with its options: for `connect` with `AF_UNSPEC`.
+    pub(super) fn disconnect(&mut self) {
+        let fresh = Socket::new(self.domain, Endpoint::Fresh, self.config);
+        let old = core::mem::replace(self, fresh);
+        (self.nonblocking, self.local, self.ip) = (old.nonblocking, old.local, old.ip);
+        (self.linger, self.timeouts) = (old.linger, old.timeouts);
+        (self.fast_open, self.reports_unread) = (old.fast_open, old.reports_unread);
+        self.fast_open.deferred = None;
+        self.remembered = old.remembered;
+        self.edges = old.edges;
+    }
+
+    /// The bytes that a blocking read of `len` waits for: all with `MSG_WAITALL`, else
+    /// `SO_RCVLOWAT`, but no more than half the receive buffer, which the peer can always send.
+    pub(super) fn least_read(&self, len: usize, flags: i32) -> usize {
+        let low = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+        let asked = if flags & libc::MSG_WAITALL != 0 {
+            len
+        } else {
+            self.remembered.get(&low).map_or(1, |&n| usize::try_from(n).unwrap_or(1))
+        };
+        asked.min(len).min(self.config.receive_buffer_bytes as usize / 2).max(1)
     }
 
     /// Whether `SO_ZEROCOPY` is set, which `MSG_ZEROCOPY` needs.

@@ -29,6 +29,7 @@ mod served;
 mod socket;
 mod sysctls;
 mod transfer;
+mod urgent;
 mod usage;
 mod wire;
 mod world;

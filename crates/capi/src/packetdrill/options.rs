@@ -1,17 +1,19 @@
 //! `getsockopt` and `setsockopt` by number, mapped to the stack's settings.
 //!
-//! Called by: `entry/mod.rs`. Values are bytes here, not pointers. Options without an effect are
-//! stored and returned; an unknown option is `ENOPROTOOPT`.
+//! Called by: `entry/mod.rs`. Values are bytes here, not pointers. An option is taken if the stack
+//! or this adapter does what it asks for; any other is `ENOPROTOOPT`, so that no script takes a
+//! setting for effective that is not.
 
 use std::os::fd::RawFd;
 
 use base::Duration;
 use libc::{
     IP_TOS, IP_TTL, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPV6_TCLASS, IPV6_UNICAST_HOPS,
-    SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, TCP_CONGESTION, TCP_CORK,
-    TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY, TCP_FASTOPEN_NO_COOKIE, TCP_INFO,
-    TCP_INQ, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_MAXSEG, TCP_NODELAY, TCP_NOTSENT_LOWAT,
-    TCP_SYNCNT, TCP_USER_TIMEOUT,
+    SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_MARK, SO_RCVBUF, SO_RCVTIMEO, SO_SNDBUF, SO_SNDTIMEO,
+    SOL_SOCKET, TCP_CONGESTION, TCP_CORK, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY,
+    TCP_FASTOPEN_NO_COOKIE, TCP_INFO, TCP_INQ, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL,
+    TCP_LINGER2, TCP_MAXSEG, TCP_NODELAY, TCP_NOTSENT_LOWAT, TCP_QUICKACK, TCP_SYNCNT,
+    TCP_USER_TIMEOUT,
 };
 use rustix::io::Errno;
 use tcp::Config;
@@ -23,29 +25,38 @@ use super::sysctls::algorithm_named;
 use super::world::State;
 use super::{Call, fast_open, info};
 
-/// Options that are stored, returned, and otherwise without effect: the stack does what they ask
-/// for anyway, or has nothing that they could change.
+/// Options that are stored and returned: others read them here, the stack does what they ask for
+/// anyway, or has nothing that they could change (the order of a device's queue, addresses of other
+/// hosts, a second listener at the same port, which is refused when it listens).
 const REMEMBERED: &[(i32, i32)] = &[
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
-    (SOL_SOCKET, libc::SO_MARK),
     (SOL_SOCKET, libc::SO_PRIORITY),
+    (SOL_SOCKET, libc::SO_OOBINLINE),
     (SOL_SOCKET, libc::SO_RCVLOWAT),
-    (SOL_SOCKET, libc::SO_SNDTIMEO),
-    (SOL_SOCKET, libc::SO_RCVTIMEO),
     (SOL_SOCKET, libc::SO_ZEROCOPY),
-    (SOL_SOCKET, libc::SO_TIMESTAMP),
     (IPPROTO_IP, libc::IP_MTU_DISCOVER),
     (IPPROTO_IP, libc::IP_FREEBIND),
     (IPPROTO_IP, libc::IP_RECVERR),
-    (IPPROTO_IP, libc::IP_RECVTOS),
     (IPPROTO_IPV6, libc::IPV6_V6ONLY),
     (IPPROTO_IPV6, libc::IPV6_RECVERR),
     (IPPROTO_TCP, libc::TCP_QUICKACK),
-    (IPPROTO_TCP, libc::TCP_LINGER2),
-    (IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
-    (IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
 ];
+
+/// The longest time of `TCP_LINGER2`, in seconds, as on Linux.
+const LINGER2_MAX: u32 = 120;
+
+/// The time of `SO_RCVTIMEO` or `SO_SNDTIMEO`, a `struct timeval`; `None` if it is zero. A negative
+/// time is over at once.
+fn timeout(value: &[u8]) -> Call<Option<Duration>> {
+    let word = |at: usize| value.get(at..at + 8)?.try_into().ok().map(i64::from_ne_bytes);
+    let (seconds, us) = word(0).zip(word(8)).ok_or(Errno::INVAL)?;
+    let us = u64::try_from(us).ok().filter(|us| *us < 1_000_000).ok_or(Errno::DOM)?;
+    let Ok(seconds) = u64::try_from(seconds) else { return Ok(Some(Duration::ZERO)) };
+    let most = 1 << 32;
+    let time = Duration::from_micros(seconds.min(most) * 1_000_000 + us);
+    Ok((time > Duration::ZERO).then_some(time))
+}
 
 /// `TCP_CC_INFO`: the state of the congestion control algorithm.
 const TCP_CC_INFO: i32 = 26;
@@ -82,9 +93,16 @@ pub(super) fn set(state: &mut State, fd: RawFd, level: i32, name: i32, value: &[
     if (level, name) == (IPPROTO_TCP, TCP_FASTOPEN_KEY) {
         return fast_open::set(state, fd, name, value, 0);
     }
+    if let (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) = (level, name) {
+        let time = timeout(value)?;
+        let (receive, send) = &mut state.socket(fd)?.timeouts;
+        *(if name == SO_RCVTIMEO { receive } else { send }) = time;
+        return Ok(());
+    }
     let n = number(level, value)?;
     let positive = u32::try_from(n).unwrap_or(0);
     match (level, name) {
+        (SOL_SOCKET, SO_MARK) => set_ip(state, fd, |ip| ip.mark = n as u32),
         (SOL_SOCKET, SO_SNDBUF) => send_buffer(state, fd, positive),
         (SOL_SOCKET, SO_RCVBUF) => receive_buffer(state, fd, positive),
         (SOL_SOCKET, SO_KEEPALIVE) => {
@@ -146,6 +164,17 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             state.socket(fd)?.reports_unread = n != 0;
             Ok(())
         }
+        // How long an orphan stays in FIN-WAIT-2; 0 is the default. Linux resets with a negative
+        // time, which the stack does not.
+        TCP_LINGER2 if n < 0 => Err(Errno::NOPROTOOPT),
+        TCP_LINGER2 => {
+            let default = Config::default().fin_wait_2;
+            let time = Duration::from_secs(u64::from(positive.min(LINGER2_MAX)));
+            let time = if n == 0 { default } else { time };
+            configure(state, fd, |config| config.fin_wait_2 = time)
+        }
+        // Every segment is acknowledged at once anyway; to delay ACKs cannot be asked for.
+        TCP_QUICKACK if n == 0 => Err(Errno::NOPROTOOPT),
         _ => remember(state, fd, IPPROTO_TCP, name, n),
     }
 }
@@ -235,26 +264,39 @@ fn remember(state: &mut State, fd: RawFd, level: i32, name: i32, n: i32) -> Call
     Ok(())
 }
 
-/// `getsockopt`: the value's bytes.
-pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<Vec<u8>> {
-    let endpoint = state.socket(fd)?.endpoint;
-    match (level, name) {
-        (IPPROTO_TCP, TCP_INFO) => return info::bytes(state, fd),
+/// The values that are no number; `None` for another option.
+fn get_structure(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<Option<Vec<u8>>> {
+    let words = |words: [i32; 2]| words.map(i32::to_ne_bytes).concat();
+    Ok(Some(match (level, name) {
+        (IPPROTO_TCP, TCP_INFO) => info::bytes(state, fd)?,
         // The answer of an algorithm that reports no state.
-        (IPPROTO_TCP, TCP_CC_INFO) => return Ok(Vec::new()),
-        (SOL_SOCKET, SO_MEMINFO) => return Ok(vec![0; 9 * 4]),
+        (IPPROTO_TCP, TCP_CC_INFO) => Vec::new(),
+        (SOL_SOCKET, SO_MEMINFO) => vec![0; 9 * 4],
         (IPPROTO_TCP, TCP_CONGESTION) => {
             // Sixteen bytes, as on Linux.
             let mut text = state.socket(fd)?.config.algorithm.name().as_bytes().to_vec();
             text.resize(16, 0);
-            return Ok(text);
+            text
         }
         (SOL_SOCKET, SO_LINGER) => {
             let linger = state.socket(fd)?.linger;
-            let words = [i32::from(linger.is_some()), linger.unwrap_or(0) as i32];
-            return Ok(words.iter().flat_map(|w| w.to_ne_bytes()).collect());
+            words([i32::from(linger.is_some()), linger.unwrap_or(0) as i32])
         }
-        _ => {}
+        (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
+            let (receive, send) = state.socket(fd)?.timeouts;
+            let time = if name == SO_RCVTIMEO { receive } else { send };
+            let us = time.map_or(0, |time| time.as_micros() as i64);
+            [us / 1_000_000, us % 1_000_000].map(i64::to_ne_bytes).concat()
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// `getsockopt`: the value's bytes.
+pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<Vec<u8>> {
+    let endpoint = state.socket(fd)?.endpoint;
+    if let Some(bytes) = get_structure(state, fd, level, name)? {
+        return Ok(bytes);
     }
     let told = state.socket(fd)?.remembered.get(&(level, name)).copied();
     let connection = match endpoint {
@@ -288,6 +330,8 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
         (IPPROTO_TCP, TCP_KEEPIDLE) => told.unwrap_or(7200),
         (IPPROTO_TCP, TCP_KEEPINTVL) => seconds(config.keepalive_interval),
         (IPPROTO_TCP, TCP_KEEPCNT) => i32::from(config.keepalive_probes_max),
+        (IPPROTO_TCP, TCP_LINGER2) => seconds(config.fin_wait_2),
+        (SOL_SOCKET, SO_MARK) => socket.ip.mark as i32,
         (IPPROTO_TCP, TCP_SYNCNT) => i32::from(config.syn_retries_max),
         (IPPROTO_TCP, TCP_FASTOPEN | TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE) => {
             fast_open::get(&socket.fast_open, name)

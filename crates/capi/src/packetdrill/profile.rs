@@ -128,7 +128,6 @@ fn linux() -> Config {
         // Scripts pace slowly, so super-segments have Linux's minimum (`tcp_min_tso_segs`).
         super_segments_max: 2,
         syn_retries_max: 5,
-        timestamps_required: false,
         unsent_acks_answered: false,
         growth_when_half_used: true,
         reduces_whole_window: true,

@@ -8,9 +8,9 @@ use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, P
 use rustix::io::Errno;
 use tcp::State as TcpState;
 
-use super::Call;
 use super::file::{Endpoint, File};
 use super::world::State;
+use super::{Call, urgent};
 
 /// A send buffer is writable if 1/`ROOM_PART` of it is free: a third, as on Linux.
 const ROOM_PART: usize = 3;
@@ -20,7 +20,13 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
     look(state, fd);
     let Some(File::Socket(socket)) = state.files.get(&fd) else { return POLLNVAL };
     let told_of_copies = if socket.notifications.any() { POLLERR } else { 0 };
-    let (told, shut_read) = (socket.error_reported, socket.shut_read);
+    let seen = Seen {
+        told: socket.error_reported,
+        shut_read: socket.shut_read,
+        inline: urgent::is_inline(socket),
+        urgent_taken: socket.urgent_taken,
+        least: socket.least_read(usize::MAX, 0),
+    };
     match socket.endpoint {
         Endpoint::Fresh if socket.fast_open.deferred.is_some() => POLLOUT | POLLWRNORM,
         Endpoint::Fresh => POLLOUT | POLLHUP,
@@ -36,7 +42,7 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
                 0
             }
         }
-        Endpoint::Connection(handle) => connection(state, handle, told, shut_read) | told_of_copies,
+        Endpoint::Connection(handle) => connection(state, handle, &seen) | told_of_copies,
     }
 }
 
@@ -55,25 +61,37 @@ pub(super) fn look(state: &mut State, fd: RawFd) {
     }
 }
 
-fn connection(state: &mut State, handle: stack::TcpHandle, told: bool, shut_read: bool) -> i16 {
+/// What the state of a socket says beside that of its connection.
+struct Seen {
+    told: bool,
+    shut_read: bool,
+    inline: bool,
+    urgent_taken: Option<u64>,
+    /// `SO_RCVLOWAT`.
+    least: usize,
+}
+
+fn connection(state: &mut State, handle: stack::TcpHandle, seen: &Seen) -> i16 {
     let Some((stage, error)) = state.stack.tcp_state(handle) else { return POLLHUP };
     if stage == TcpState::SynSent {
         return 0;
     }
     let (unread, over) = state.stack.tcp_readable(handle).unwrap_or((0, true));
     let closed = matches!(stage, TcpState::Closed | TcpState::TimeWait);
-    let over = over || closed || shut_read;
+    let over = over || closed || seen.shut_read;
     let mut events = 0;
-    if unread > 0 || over {
+    // Alone, the urgent byte is not to be read from the stream.
+    let alone = !seen.inline && state.stack.tcp_at_mark(handle) == Some(true);
+    if unread.saturating_sub(usize::from(alone)) >= seen.least || over {
         events |= POLLIN | POLLRDNORM;
     }
     if over {
         events |= POLLRDHUP;
     }
-    if state.stack.tcp_urgent_left(handle).is_some_and(|left| left > 0) {
+    if urgent::is_pending(state, handle, seen.urgent_taken) {
         events |= libc::POLLPRI;
     }
-    if error.is_some() && !told {
+    if error.is_some() && !seen.told {
         events |= POLLERR;
     }
     let sending =

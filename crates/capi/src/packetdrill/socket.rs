@@ -178,6 +178,25 @@ pub(super) fn connect(
     }
 }
 
+/// `connect` with `AF_UNSPEC`: the connection is reset, or the listener closed, and the socket may
+/// connect or listen anew. The stack has no way to let a UDP socket forget its peer.
+pub(super) fn disconnect(state: &mut State, fd: RawFd) -> Call<()> {
+    match state.socket(fd)?.endpoint {
+        Endpoint::Fresh | Endpoint::Unbound => return Ok(()),
+        Endpoint::Datagram(_) => return Err(Errno::AFNOSUPPORT),
+        Endpoint::Listening(listener) => {
+            state.stack.tcp_unlisten(listener);
+            listing::write(state);
+        }
+        Endpoint::Connection(handle) => {
+            state.by_connection.remove(&handle);
+            state.stack.tcp_abort(handle);
+        }
+    }
+    state.socket(fd)?.disconnect();
+    Ok(())
+}
+
 /// The error of a non-blocking `connect` while the handshake goes on.
 pub(super) fn connect_pending(began: bool) -> Errno {
     if began { Errno::INPROGRESS } else { Errno::ALREADY }

@@ -1,6 +1,8 @@
 //! The interface as packetdrill uses it: filled once, called from two threads, in virtual time.
 #![allow(unsafe_code)]
 
+mod sockets;
+
 use core::ffi::{CStr, c_int};
 use core::net::{Ipv4Addr, SocketAddr};
 use core::ptr;
@@ -152,7 +154,8 @@ fn packet(seq: u32, ack: u32, flags: Flags, options: &Options, payload: &[u8]) -
         header_len,
         flags,
         window: 257,
-        urgent: 0,
+        // Urgent data ends with the payload.
+        urgent: if flags.contains(Flags::URG) { payload.len() as u16 } else { 0 },
     };
     let mut segment = vec![0; header_len];
     assert!(header.emit(&mut segment));

@@ -8,15 +8,15 @@ use std::os::fd::RawFd;
 
 use libc::{MSG_FASTOPEN, MSG_MORE, MSG_PEEK};
 use rustix::io::Errno;
-use stack::Follows;
+use stack::{Follows, TcpHandle};
 use tcp::State as TcpState;
 use tcp::usrreq::CallError;
 
 use super::errno::udp_error;
 use super::file::Endpoint;
 use super::socket::{datagram_port, refusal};
-use super::world::State;
-use super::{Call, fast_open, ready};
+use super::world::{State, Wait};
+use super::{Call, fast_open, ready, urgent};
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,10 +47,14 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
         Endpoint::Fresh | Endpoint::Listening(_) => return Err(Errno::NOTCONN),
     };
     if flags & libc::MSG_OOB != 0 {
-        // Urgent data stays in the stream, as with SO_OOBINLINE.
-        return Err(Errno::INVAL);
+        let bytes = urgent::receive(state, fd, handle, into, flags)?;
+        return Ok(Found { bytes, ..Found::default() });
     }
     if matches!(state.stack.tcp_state(handle), Some((TcpState::SynSent, None))) {
+        return Err(Errno::AGAIN);
+    }
+    urgent::pass_over(state, fd, handle)?;
+    if waits_for_more(state, fd, handle, into.len(), flags)? {
         return Err(Errno::AGAIN);
     }
     let outcome = if flags & MSG_PEEK != 0 {
@@ -74,6 +78,24 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
         i32::try_from(left).unwrap_or(i32::MAX).saturating_add(end)
     });
     Ok(Found { bytes, unread, ..Found::default() })
+}
+
+/// Does a blocking read wait, although there is something to read? Not before urgent data, where
+/// every read ends.
+fn waits_for_more(
+    state: &mut State,
+    fd: RawFd,
+    handle: TcpHandle,
+    len: usize,
+    flags: i32,
+) -> Call<bool> {
+    let least = state.socket(fd)?.least_read(len, flags);
+    if least == 1 || state.wait_to_read(fd, flags) == Wait::No {
+        return Ok(false);
+    }
+    let (unread, over) = state.stack.tcp_readable(handle).unwrap_or((0, true));
+    let urgent = state.stack.tcp_urgent_left(handle).unwrap_or(0) > 0;
+    Ok(unread > 0 && unread < least && !over && !urgent)
 }
 
 fn receive(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Found> {

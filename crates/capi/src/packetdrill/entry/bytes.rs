@@ -68,8 +68,15 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
 
 /// Common part of `read` and its variants: wait until there is data.
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
-    let wait = |state: &State| state.wait_mode(fd, flags);
-    world.wait(wait, |state| transfer::read(state, fd, into, flags))
+    let wait = |state: &State| state.wait_to_read(fd, flags);
+    match world.wait(wait, |state| transfer::read(state, fd, into, flags)) {
+        // The time is over: what is there, though it is less than was waited for.
+        Err(Errno::AGAIN) => {
+            let flags = flags | libc::MSG_DONTWAIT;
+            world.call(|state| transfer::read(state, fd, into, flags))
+        }
+        outcome => outcome,
+    }
 }
 
 /// Common part of `write` and its variants: wait until everything is queued.
@@ -81,7 +88,7 @@ fn put(
     to: Option<SocketAddr>,
 ) -> Call<usize> {
     let mut done = 0;
-    let wait = |state: &State| state.wait_mode(fd, flags);
+    let wait = |state: &State| state.wait_to_write(fd, flags);
     match world.wait(wait, |state| transfer::write(state, fd, bytes, flags, to, &mut done)) {
         Err(Errno::AGAIN) if done > 0 => Ok(done),
         outcome => outcome,

@@ -114,7 +114,7 @@ pub(super) unsafe extern "C" fn accept(
 ) -> c_int {
     // SAFETY: the contract of this file.
     let world = unsafe { world(data) };
-    let wait = |state: &State| state.wait_mode(fd, 0);
+    let wait = |state: &State| state.wait_to_read(fd, 0);
     let accepted = world.wait(wait, |state| socket::accept(state, fd));
     if let Ok((_, domain, peer)) = accepted {
         // SAFETY: the contract of this file.
@@ -131,9 +131,13 @@ pub(super) unsafe extern "C" fn connect(
 ) -> c_int {
     // SAFETY: the contract of this file.
     let (world, remote) = unsafe { (world(data), address::read(addr, len)) };
+    // SAFETY: the contract of this file; the function checks for null.
+    if unsafe { address::is_unspecified(addr, len) } {
+        return done(world.call(|state| socket::disconnect(state, fd)));
+    }
     let mut began = false;
     let outcome = remote.and_then(|remote| {
-        let wait = |state: &State| state.wait_mode(fd, 0);
+        let wait = |state: &State| state.wait_to_write(fd, 0);
         world.wait(wait, |state| socket::connect(state, fd, remote, &mut began))
     });
     done(outcome.map_err(|errno| match errno {

@@ -4,6 +4,7 @@
 
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use base::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
@@ -37,17 +38,27 @@ impl State {
         Ok(file)
     }
 
-    /// Whether a call on this socket waits.
-    pub(in crate::packetdrill) fn wait_mode(&self, fd: RawFd, flags: i32) -> Wait {
-        let nonblocking = match self.files.get(&fd) {
-            Some(File::Socket(socket)) => socket.nonblocking,
-            _ => true,
-        };
-        if nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
-            Wait::No
-        } else {
-            Wait::Forever
+    /// Whether a read or `accept` on this socket waits, and until when (`SO_RCVTIMEO`).
+    pub(in crate::packetdrill) fn wait_to_read(&self, fd: RawFd, flags: i32) -> Wait {
+        self.wait_mode(fd, flags, |socket| socket.timeouts.0)
+    }
+
+    /// Whether a write or `connect` on this socket waits, and until when (`SO_SNDTIMEO`).
+    pub(in crate::packetdrill) fn wait_to_write(&self, fd: RawFd, flags: i32) -> Wait {
+        self.wait_mode(fd, flags, |socket| socket.timeouts.1)
+    }
+
+    fn wait_mode(
+        &self,
+        fd: RawFd,
+        flags: i32,
+        timeout: impl FnOnce(&Socket) -> Option<Duration>,
+    ) -> Wait {
+        let Some(File::Socket(socket)) = self.files.get(&fd) else { return Wait::No };
+        if socket.nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
+            return Wait::No;
         }
+        timeout(socket).map_or(Wait::Forever, |time| Wait::Until(self.now + time))
     }
 
     /// The socket behind a descriptor.
