@@ -20,7 +20,7 @@ const NOTES: &[(&str, &str)] = &[
     ("shutdown-rdwr-send-queue", "the borders of what was cut by the congestion window"),
     ("slow-start-after", "sizes of TSO packets"),
     ("slow-start-fq", "pacing by the queue discipline fq"),
-    ("splice/", "urgent data out of band; RFC 6093 leaves it in the stream"),
+    ("splice/", "a splice of nothing at the urgent mark, which is no error there"),
     ("tcp-info-sndbuf-limited", "what Linux's buffers admit, overhead included"),
     ("timestamping/", "SO_TIMESTAMPING, which the stack lacks"),
     ("user-timeout-probe", "a queue discipline that drops all, by `tc`"),
