@@ -1,18 +1,17 @@
 //! `wirespeed explain`: in words, what limits a connection of a running program now.
 //!
-//! Called by: `lib.rs`. `run` looks at the connection for a while, `look` says of each look what
-//! held the data back, `verdict` counts, `report` has the words. docs/live.md.
+//! Called by: `lib.rs`. `run` looks at the connection for a while, crate [`explain`] says what limits
+//! it by these looks, `report` prints it. docs/live.md.
 //!
 //! # The document of `--json`
 //! `{"tool": "explain", "version", "connections": [{"stack", "local", "remote", "state", "sends",
-//! "limit", "words", "advice", "looks", "seconds", "shares", ...}]}`. `limit` is null if no limit
-//! has half of the looks; `shares` has each limit's part of them, 0 to 1.
+//! "limit", "words", "advice", "looks", "seconds", "shares", ...}]}`. `limit` is the only finding,
+//! null if nothing has half of the looks; `shares` has what single looks saw, each with its part of
+//! them, 0 to 1.
 
 mod args;
-mod look;
 mod report;
 mod run;
-mod verdict;
 
 use anyhow::Result;
 

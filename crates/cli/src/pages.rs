@@ -3,7 +3,9 @@
 //!
 //! Called by: `lib.rs`. docs/decisions/0062-pages-on-request.md says why no files are kept.
 
+use std::io::{ErrorKind, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Command;
@@ -16,7 +18,7 @@ use crate::{Outcome, Usage, output};
 /// The options of `man`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-To read one:      wirespeed man ttcp | man -l -
+To read one:      wirespeed man ttcp
 To install them:  wirespeed man --dir /usr/local/share/man/man1")]
 pub(crate) struct ManArgs {
     /// A tool, or an experiment of lab as 'lab wan' [default: the program itself]
@@ -46,9 +48,29 @@ pub(crate) fn man(args: &ManArgs) -> Result<Outcome> {
             let count = write_all(&all, dir)?;
             output::out(&format!("{count} pages in {}\n", dir.display()))?;
         }
-        None => output::out(&page(find(&all, &args.tool)?)?)?,
+        None => {
+            let page = page(find(&all, &args.tool)?)?;
+            if !std::io::stdout().is_terminal() || !shown_by_man(&page)? {
+                output::out(&page)?;
+            }
+        }
     }
     Ok(Outcome::Done)
+}
+
+/// Show a page by man(1), as `git help` does; `false` if the machine has none.
+fn shown_by_man(page: &str) -> Result<bool> {
+    let man = std::process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn();
+    let mut man = match man {
+        Ok(man) => man,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error).context("cannot start man"),
+    };
+    // Its reader may end it before it has read all.
+    if let Some(mut input) = man.stdin.take() {
+        let _ = input.write_all(page.as_bytes());
+    }
+    Ok(man.wait().context("man")?.success())
 }
 
 /// Run `completions`.

@@ -17,6 +17,7 @@ mod cray;
 pub mod elbow;
 mod envelope;
 mod ethernet1988;
+mod explained;
 pub mod fair;
 mod figures;
 pub mod forward;
@@ -205,6 +206,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &[],
         options: <cray::Options as clap::Args>::augment_args,
         run: cray::run,
+    },
+    Experiment {
+        name: "explain",
+        summary: "Connections whose limit is known, and what explain says of them",
+        question: "Of connections that are limited on purpose, each in another way and with \
+                   parameters drawn by seed, how many does explain name right, by what it sees in \
+                   real use?",
+        takes: &["seeds", "first_seed", "jobs"],
+        options: <explained::Options as clap::Args>::augment_args,
+        run: explained::run,
     },
     Experiment {
         name: "knee",

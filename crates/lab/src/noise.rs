@@ -19,7 +19,8 @@ const SPREAD_MAX: f64 = 0.10;
 const LOAD_MAX: f64 = 0.5;
 
 /// Experiments whose figures do not depend on the speed of the machine, with their usual options.
-const VIRTUAL: &[&str] = &["wan", "fair", "mitigation", "storm", "telnet", "ethernet1988"];
+const VIRTUAL: &[&str] =
+    &["wan", "fair", "mitigation", "storm", "telnet", "explain", "ethernet1988"];
 
 /// Are the figures of this experiment taken in virtual time?
 pub(crate) fn is_virtual(experiment: &str) -> bool {

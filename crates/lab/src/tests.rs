@@ -56,6 +56,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         ("elbow", 4 + 1 + 3 * 2, "worst", 0),
         ("ethernet1988", 16 + 1 + 3 * 6 + 2, "kb_per_s", 0),
         ("cray", 2 + 2 * (rungs + 1) + 2 * 6 + 2 * 3, "mbps", 0),
+        ("explain", crate::explained::SITUATIONS.len(), "share", 0),
         ("knee", 13 + 11 + 8 + 6 + 11, "gbps", 5),
     ];
     assert_eq!(cases.len(), EXPERIMENTS.len(), "an experiment is missing here");

@@ -182,6 +182,16 @@ impl Direction {
         self.waiting.len() + self.in_flight()
     }
 
+    /// Is a packet waiting, or in transmission at this time?
+    pub fn is_sending(&self, now: Instant) -> bool {
+        !self.waiting.is_empty() || self.free_at > now
+    }
+
+    /// When the transmitter has finished the last packet that it has begun.
+    pub fn free_at(&self) -> Instant {
+        self.free_at
+    }
+
     fn in_flight(&self) -> usize {
         self.flying.packets.len() + self.late.packets.len()
     }

@@ -189,6 +189,8 @@ function one() {
   if (!all) return;
   const row = all.last;
   say(at("one-name"), row.local + " to " + row.remote);
+  say(at("one-explained"), row.explained || "");
+  say(at("one-advice"), row.advice ? "What helps: " + row.advice + "." : "");
   const pacing = row.pacing ? ", paced at " + short(row.pacing * 8) + "b/s" : "";
   say(at("one-note"), row.state + ", " + row.control + ", MSS " + row.mss + pacing + ", " + row.retransmits
     + " retransmitted, " + row.timeouts + " time-outs, " + short(row.unsent) + " bytes wait to be sent, "

@@ -21,6 +21,7 @@ use stack::Stack;
 use tokio::sync::mpsc::Sender;
 
 use super::carrier::Carrier;
+use super::explained::Explained;
 use super::{Error, Program, Wanted};
 
 /// Connections that the page shows.
@@ -65,6 +66,8 @@ pub struct Feed {
     samples: Sender<Value>,
     due: Instant,
     stacks: Vec<Scan>,
+    /// What limits the connections that are shown.
+    explained: Explained,
     /// The page is at the stack's own address, and its connections go through here.
     carrier: Option<Carrier>,
 }
@@ -91,7 +94,8 @@ struct Seen {
 
 impl Feed {
     pub(super) fn new(program: Program, watched: Arc<Watched>, samples: Sender<Value>) -> Feed {
-        Feed { program, watched, samples, due: Instant::ZERO, stacks: Vec::new(), carrier: None }
+        let (due, stacks, explained) = (Instant::ZERO, Vec::new(), Explained::default());
+        Feed { program, watched, samples, due, stacks, explained, carrier: None }
     }
 
     /// The page's connections are the stack's, and this carries them.
@@ -133,6 +137,7 @@ impl Feed {
         if self.watched.count() == 0 {
             // The first one who comes gets a sample at once.
             (self.due, self.stacks) = (Instant::ZERO, Vec::new());
+            self.explained = Explained::default();
             return;
         }
         if now < self.due {
@@ -148,6 +153,7 @@ impl Feed {
             total += body["connections"].as_u64().unwrap_or(0);
             for mut row in rows(body["shown"].take()) {
                 row["stack"] = json!(number);
+                self.explained.take(number, &mut row);
                 connections.push(row);
             }
             if let Some(body) = body.as_object_mut() {
@@ -158,6 +164,7 @@ impl Feed {
             body["name"] = json!(name);
             stacks.push(body);
         }
+        self.explained.forget();
         if has_passed {
             self.choose();
         }

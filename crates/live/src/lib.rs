@@ -14,6 +14,7 @@ mod budget;
 mod carrier;
 mod document;
 mod error;
+mod explained;
 mod feed;
 mod sample;
 mod server;
@@ -30,7 +31,7 @@ use tokio::sync::mpsc::channel;
 pub use address::Http;
 pub use error::Error;
 pub use feed::Feed;
-pub use sample::{Wanted, sample};
+pub use sample::{Wanted, looks, sample};
 
 use access::Token;
 use budget::{Budget, PAGE_THREAD};

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use base::Counter;
+use explain::{Look, Surroundings};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use stack::Stack;
 use stack::snapshot::{ConnectionRow, PortRow};
@@ -56,8 +58,22 @@ pub fn sample(stack: &Stack, wanted: &Wanted) -> Value {
         "ports": ports.rows.iter().take(PORTS).map(|row| port(stack, row)).collect::<Value>(),
         "scan": scanned.collect::<Value>(),
         "next": scan.next,
-        "shown": shown.iter().map(connection).collect::<Value>(),
+        "shown": looks(stack, &shown).into_iter().map(connection).collect::<Value>(),
     })
+}
+
+/// A look at each of these connections, by the thread of their stack: its CPU time is part of it.
+pub fn looks<'a>(stack: &Stack, rows: &'a [ConnectionRow]) -> Vec<(&'a ConnectionRow, Look)> {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    let cpu_us = used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000;
+    let around = Surroundings::of(stack, Some(cpu_us));
+    let ports = if rows.is_empty() { Vec::new() } else { stack.ports_page(0, PORTS_COUNTED).rows };
+    let look = |row: &'a ConnectionRow| {
+        let port = ports.iter().find(|port| port.id == row.port);
+        let link_up = port.is_none_or(|port| port.link_up);
+        (row, Look::of(row, link_up, &around, stack.now()))
+    };
+    rows.iter().map(look).collect()
 }
 
 /// By name, those that devices count included.
@@ -84,7 +100,7 @@ fn port(stack: &Stack, row: &PortRow) -> Value {
     })
 }
 
-fn connection(row: &ConnectionRow) -> Value {
+fn connection((row, look): (&ConnectionRow, Look)) -> Value {
     let i = &row.info;
     json!({
         "number": row.number,
@@ -108,6 +124,7 @@ fn connection(row: &ConnectionRow) -> Value {
         "retransmits": i.retransmits,
         "timeouts": i.timeouts,
         "recovering": i.repair != Repair::Nothing,
+        "look": look,
     })
 }
 

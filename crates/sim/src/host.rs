@@ -56,6 +56,9 @@ pub struct PortSettings {
     pub depth_bytes: usize,
     /// Offloads of the device.
     pub offloads: Offloads,
+    /// The device gives its link a burst when the one before has left: its queues fill, and the
+    /// stack is pushed back. Otherwise the link takes all at once into its own queue.
+    pub waits_for_link: bool,
 }
 
 impl Default for PortSettings {
@@ -67,6 +70,7 @@ impl Default for PortSettings {
             depth: 4096,
             depth_bytes: 64 << 20,
             offloads: Offloads::default(),
+            waits_for_link: false,
         }
     }
 }
@@ -103,6 +107,8 @@ pub(crate) struct Attachment {
     pub(crate) link: LinkKind,
     /// The direction that it sends into.
     pub(crate) out: usize,
+    /// See [`PortSettings::waits_for_link`].
+    pub(crate) waits_for_link: bool,
 }
 
 /// A host.
@@ -176,7 +182,8 @@ impl Host {
             depth_bytes: settings.depth_bytes,
             offloads: settings.offloads,
         });
-        self.attachments.push(Attachment { wire, link: settings.link, out });
+        let waits_for_link = settings.waits_for_link;
+        self.attachments.push(Attachment { wire, link: settings.link, out, waits_for_link });
         self.stack.add_port(wrap(inside), config)
     }
 
@@ -188,10 +195,10 @@ impl Host {
         pool: &mut Pool,
         mut out: impl FnMut(Mbuf, &mut Pool),
     ) -> usize {
-        let Attachment { wire, link, .. } = &mut self.attachments[port];
+        let Attachment { wire, link, waits_for_link, .. } = &mut self.attachments[port];
         let mut burst = Burst::new();
         let mut total = 0;
-        while wire.rx_burst(pool, &mut burst) > 0 {
+        while !(*waits_for_link && total > 0) && wire.rx_burst(pool, &mut burst) > 0 {
             for frame in burst.drain(..) {
                 total += 1;
                 let frame = if self.settings.own_buffers && frame.segment_size() == 0 {

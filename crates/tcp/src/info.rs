@@ -67,6 +67,13 @@ pub struct Info {
     pub advertised_mss: u16,
     /// Largest payload sent in a segment.
     pub snd_mss: usize,
+    /// The largest payload that both ends accept and our link carries: more than `snd_mss` if the
+    /// path carries less.
+    pub snd_mss_most: usize,
+    /// Nagle's algorithm is off.
+    pub no_delay: bool,
+    /// A write was cut short, and its program has not been told of room since.
+    pub write_blocked: bool,
     /// Largest payload received in a segment.
     pub rcv_mss: usize,
     /// Smoothed round-trip time (RFC 6298); zero before the first measurement.
@@ -167,6 +174,9 @@ impl Tcb {
             backoff: self.rtt.backoff,
             advertised_mss: self.advertised_mss.0,
             snd_mss: self.snd_mss.bytes(),
+            snd_mss_most: self.path_most as usize,
+            no_delay: self.marks.has(Marks::NO_DELAY),
+            write_blocked: self.marks.has(Marks::WRITE_BLOCKED),
             rcv_mss: self.rcv_mss as usize,
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),

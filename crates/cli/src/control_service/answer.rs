@@ -36,9 +36,14 @@ pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Bu
     match wanted {
         Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
         Wanted::Connections(numbers) => {
-            let rows = stack.connections_at(numbers);
-            let rows = rows.iter().map(|c| rows::connection(c, stack.now())).collect();
-            Answer { body: rows, ..Answer::default() }
+            let found = stack.connections_at(numbers);
+            let looks = live::looks(stack, &found);
+            let row = |(c, look)| {
+                let mut row = rows::connection(c, stack.now());
+                row["look"] = json!(look);
+                row
+            };
+            Answer { body: looks.into_iter().map(row).collect(), ..Answer::default() }
         }
         Wanted::Sample(wanted) => Answer { body: live::sample(stack, wanted), ..Answer::default() },
         Wanted::Tap(wanted) => taps::answer(stack, wanted),

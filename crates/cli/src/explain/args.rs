@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(value_name = "CONN")]
     words: Vec<String>,
     /// How long to look
-    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
     pub(super) seconds: f64,
     /// One JSON document on standard output
     #[arg(long)]

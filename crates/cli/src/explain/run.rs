@@ -5,19 +5,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use explain::{Look, Verdict};
+use serde::Deserialize;
 use serde_json::Value;
 use wirespeed::control::Client;
 
 use super::args::{Args, Which};
-use super::look::Look;
-use super::verdict::Verdict;
 use crate::Usage;
 use crate::running::{Question, Refused, Section, TIMEOUT, ask, find, whole};
 
 /// The most connections at a time.
 const AT_A_TIME: usize = 8;
-/// Time between two looks; a program that is busy answers twenty times a second.
-const APART: Duration = Duration::from_millis(20);
 
 /// A connection, and what was found out about it.
 pub(super) struct Explained {
@@ -25,8 +23,6 @@ pub(super) struct Explained {
     pub(super) local: String,
     pub(super) remote: String,
     pub(super) verdict: Verdict,
-    /// How often the devices of its stack pushed back meanwhile.
-    pub(super) pushed_back: u64,
     /// It ended before the last look.
     pub(super) has_ended: bool,
 }
@@ -38,7 +34,6 @@ struct Watched {
     local: Value,
     remote: Value,
     looks: Vec<Look>,
-    seen_at: Instant,
     has_ended: bool,
 }
 
@@ -49,31 +44,21 @@ pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
     let program = ask(&mut client, &Question::Program)?.program;
     let stacks = program.context("the program does not say what it is")?.stacks;
     let mut watched = chosen(&mut client, stacks.len(), &which)?;
-    let pushed_back = |client: &mut Client, stack| -> u64 {
-        let counters = whole(client, stack, Section::Counters).unwrap_or_default();
-        counters["tx_pushed_back"].as_u64().unwrap_or(0)
-    };
-    let of_stack = |client: &mut Client| -> Vec<u64> {
-        (0..stacks.len()).map(|stack| pushed_back(client, stack)).collect()
-    };
-    let before = of_stack(&mut client);
-    let began = Instant::now();
-    let until = began + Duration::from_secs_f64(args.seconds);
+    let mut rounds = 0;
+    let until = Instant::now() + Duration::from_secs_f64(args.seconds);
     while Instant::now() < until && watched.iter().any(|one| !one.has_ended) {
         for stack in 0..stacks.len() {
             look(&mut client, stack, &mut watched)?;
         }
-        std::thread::sleep(APART);
+        rounds += 1;
+        std::thread::sleep(explain::apart(rounds).into());
     }
-    let after = of_stack(&mut client);
     let explained = watched.into_iter().filter_map(|one| {
-        let seconds = one.seen_at.duration_since(began).as_secs_f64();
         Some(Explained {
             stack: stacks.get(one.stack)?.clone(),
             local: crate::output::plain(one.local.as_str()?),
             remote: crate::output::plain(one.remote.as_str()?),
-            verdict: Verdict::of(&one.looks, seconds)?,
-            pushed_back: after.get(one.stack)?.saturating_sub(*before.get(one.stack)?),
+            verdict: Verdict::of(&one.looks)?,
             has_ended: one.has_ended,
         })
     });
@@ -102,8 +87,8 @@ fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watch
             };
             let Some(number) = row["number"].as_u64().filter(|_| is_wanted) else { continue };
             let (local, remote) = (row["local"].clone(), row["remote"].clone());
-            let (looks, seen_at, has_ended) = (Vec::new(), Instant::now(), false);
-            found.push(Watched { stack, number, local, remote, looks, seen_at, has_ended });
+            let (looks, has_ended) = (Vec::new(), false);
+            found.push(Watched { stack, number, local, remote, looks, has_ended });
         }
     }
     match found.len() {
@@ -136,8 +121,10 @@ fn look(client: &mut Client, stack: usize, watched: &mut [Watched]) -> Result<()
         let is_it = |row: &&Value| row["local"] == one.local && row["remote"] == one.remote;
         match rows.as_array().into_iter().flatten().find(is_it) {
             Some(row) => {
-                one.looks.push(Look::of(row));
-                one.seen_at = Instant::now();
+                let look = Look::deserialize(&row["look"]);
+                one.looks.push(look.context(
+                    "the program is of another version of wirespeed and has no looks: start it anew",
+                )?);
             }
             None => one.has_ended = true,
         }

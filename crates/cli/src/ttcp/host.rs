@@ -89,6 +89,8 @@ impl<'a> Transfer<'a> {
             Role::Receive => self.receive(),
         };
         let clock = self.outside.clock;
+        let retransmits = self.outside.stack.counters().of(Counter::TcpRetransmits);
+        self.progress.at(clock.now(), self.bytes, retransmits);
         self.control.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
         // An error says how many bytes were moved before.
         let far = |error: anyhow::Error| match self.bytes {

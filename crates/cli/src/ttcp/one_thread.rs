@@ -60,10 +60,12 @@ pub(super) fn run(
         turns(plan, (&mut sender, &mut receiver), interrupt, (&mut progress, &mut control), clock);
     let measured = ended.map(|Ended { lap, share, interrupted }| {
         receiver.drain();
+        let (received, retransmits) = (receiver.bytes, sender.retransmits());
         let cpu = Cpu { sender_s: lap.cpu_s * share, receiver_s: lap.cpu_s * (1.0 - share) };
         let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
         (measured.transfer_s, measured.pinned, measured.interrupted) =
             (lap.counted_s, pinned, interrupted);
+        progress.at(clock.now(), received, retransmits);
         measured.intervals = progress.intervals();
         measured
     });

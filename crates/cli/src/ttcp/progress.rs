@@ -1,7 +1,9 @@
 //! Progress lines like iperf3's: what arrived since the last line, the rate, and retransmissions.
 //! They go to standard error: always if that is a terminal, otherwise if `-i` asks for them.
 //!
-//! Called by: the loops, a few times a second; the report has the intervals.
+//! Called by: the loops, a few times a second; the report has the intervals. Intervals begin and end
+//! at multiples of `-i` from the beginning, by what was counted right before and behind that time;
+//! the last one ends with the transfer.
 
 use std::io::IsTerminal;
 
@@ -14,6 +16,8 @@ use crate::output;
 
 /// Intervals kept for the report; of a longer transfer the first ones.
 const KEPT_MAX: usize = 100_000;
+/// After a pause of more intervals than this (a suspended machine), one stands for all of them.
+const MISSED_MAX: u64 = 100;
 
 /// A part of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -25,7 +29,7 @@ pub(super) struct Interval {
     retransmits: u64,
 }
 
-/// The counts at the last line.
+/// The counts at a time.
 #[derive(Clone, Copy)]
 struct Mark {
     at: Instant,
@@ -39,7 +43,9 @@ pub(super) struct Progress {
     prints: bool,
     total: Option<u64>,
     began: Option<Instant>,
+    /// At the end of the last interval, and at the last call.
     last: Mark,
+    seen: Mark,
     intervals: Vec<Interval>,
 }
 
@@ -47,12 +53,14 @@ impl Progress {
     /// For the transfer of a plan.
     pub(super) fn new(plan: &Plan) -> Progress {
         let is_asked = plan.interval.is_some();
+        let none = Mark { at: Instant::ZERO, bytes: 0, retransmits: 0 };
         Progress {
             every: plan.interval.unwrap_or(Duration::from_secs(1)),
             prints: is_asked || std::io::stderr().is_terminal(),
             total: plan.bytes().filter(|&n| n > 0),
             began: None,
-            last: Mark { at: Instant::ZERO, bytes: 0, retransmits: 0 },
+            last: none,
+            seen: none,
             intervals: Vec::new(),
         }
     }
@@ -62,25 +70,56 @@ impl Progress {
     pub(super) fn at(&mut self, now: Instant, bytes: u64, retransmits: u64) {
         let mark = Mark { at: now, bytes, retransmits };
         let Some(began) = self.began else {
-            (self.began, self.last) = (Some(now), mark);
+            (self.began, self.last, self.seen) = (Some(now), mark, mark);
             return;
         };
-        if self.every == Duration::ZERO || now.since(self.last.at) < self.every {
-            return;
+        let every = self.every.as_nanos();
+        while every > 0 && now.since(self.last.at) >= self.every {
+            let missed = now.since(self.last.at).as_nanos() / every;
+            let steps = if missed > MISSED_MAX { missed } else { 1 };
+            let end = Instant::from_nanos(self.last.at.as_nanos() + steps * every);
+            let end = between(&self.seen, &mark, end);
+            self.take(began, end);
         }
-        let interval = interval(began, &self.last, &mark);
-        self.last = mark;
+        self.seen = mark;
+    }
+
+    /// An interval has ended.
+    fn take(&mut self, began: Instant, end: Mark) {
+        let interval = interval(began, &self.last, &end);
+        self.last = end;
         if self.prints {
-            output::err(&line(&interval, self.total.map(|total| (bytes, total))));
+            output::err(&line(&interval, self.total.map(|total| (end.bytes, total))));
         }
         if self.intervals.len() < KEPT_MAX {
             self.intervals.push(interval);
         }
     }
 
-    /// Take the intervals, for the report.
+    /// The transfer has ended with the last call: take the intervals, for the report, with the one
+    /// that has begun.
     pub(super) fn intervals(&mut self) -> Vec<Interval> {
+        if let Some(began) = self.began
+            && self.every > Duration::ZERO
+            && self.seen.at > self.last.at
+        {
+            self.take(began, self.seen);
+        }
         std::mem::take(&mut self.intervals)
+    }
+}
+
+/// What was counted at a time between two calls, as if it had come evenly.
+fn between(before: &Mark, behind: &Mark, at: Instant) -> Mark {
+    let (part, whole) = (at.since(before.at).as_nanos(), behind.at.since(before.at).as_nanos());
+    let share = |from: u64, to: u64| {
+        let more = u128::from(to.saturating_sub(from)) * u128::from(part);
+        from + (more / u128::from(whole.max(1))) as u64
+    };
+    Mark {
+        at,
+        bytes: share(before.bytes, behind.bytes),
+        retransmits: share(before.retransmits, behind.retransmits),
     }
 }
 
@@ -112,7 +151,7 @@ mod tests {
     fn progress(every: Duration) -> Progress {
         let last = Mark { at: Instant::ZERO, bytes: 0, retransmits: 0 };
         let (began, intervals) = (None, Vec::new());
-        Progress { every, prints: false, total: None, began, last, intervals }
+        Progress { every, prints: false, total: None, began, last, seen: last, intervals }
     }
 
     fn at(ms: u64) -> Instant {
@@ -120,22 +159,35 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_what_came_since_the_last_one() {
+    fn intervals_lie_on_the_grid_and_the_last_one_ends_with_the_transfer() {
         let mut progress = progress(Duration::from_secs(1));
         for (ms, bytes, retransmits) in
-            [(500, 0, 0), (900, 700, 0), (1500, 1000, 2), (2400, 1800, 2), (3500, 3000, 5)]
+            [(500, 0, 0), (900, 700, 0), (1500, 1000, 2), (2400, 1800, 2), (2600, 3000, 4)]
         {
             progress.at(at(ms), bytes, retransmits);
         }
         let found = progress.intervals();
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!((found[0].bytes, found[0].retransmits), (1000, 2));
-        assert_eq!((found[0].start_s, found[0].end_s), (0.0, 1.0));
-        assert_eq!((found[1].bytes, found[1].bits_per_second), (2000, 8000.0));
+        let ends: Vec<_> = found.iter().map(|i| (i.start_s, i.end_s)).collect();
+        assert_eq!(ends, [(0.0, 1.0), (1.0, 2.0), (2.0, 2.1)]);
+        // Half of what came between the calls at 2.4 s and 2.6 s.
+        let counts: Vec<_> = found.iter().map(|i| (i.bytes, i.retransmits)).collect();
+        assert_eq!(counts, [(1000, 2), (1400, 1), (600, 1)]);
+        assert_eq!(found[1].bits_per_second, 11_200.0);
         assert_eq!(
             line(&found[0], Some((1000, 4000))),
             "      0.00-1.00 s   1000 bytes    8.00 kb/s      2 retransmits    25 %"
         );
+    }
+
+    #[test]
+    fn a_long_pause_is_one_interval() {
+        let mut progress = progress(Duration::from_secs(1));
+        progress.at(at(0), 0, 0);
+        progress.at(at(5000), 5000, 0);
+        progress.at(at(1_000_500), 9000, 0);
+        let found = progress.intervals();
+        assert_eq!((found.len(), found[5].end_s, found[6].end_s), (7, 1000.0, 1000.5));
+        assert_eq!(found.iter().map(|i| i.bytes).sum::<u64>(), 9000);
     }
 
     #[test]

@@ -122,10 +122,8 @@ fn attend(
 ) -> ControlService {
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
     while running(control.look_within(TICK)) {
-        let (sent, received) =
-            (shared.sent.load(Ordering::Relaxed), shared.received.load(Ordering::Relaxed));
-        let retransmits = shared.retransmits.load(Ordering::Relaxed);
-        progress.at(shared.clock.now(), received, retransmits);
+        let sent = shared.sent.load(Ordering::Relaxed);
+        let received = shared.note(progress);
         if interrupt.noted() {
             shared.stop.store(true, Ordering::Relaxed);
             shared.ring();
@@ -141,10 +139,19 @@ fn attend(
             return control;
         }
     }
+    shared.note(progress);
     control
 }
 
 impl Shared {
+    /// Note for the progress lines what has arrived; returns that.
+    fn note(&self, progress: &mut Progress) -> u64 {
+        let received = self.received.load(Ordering::Relaxed);
+        let retransmits = self.retransmits.load(Ordering::Relaxed);
+        progress.at(self.clock.now(), received, retransmits);
+        received
+    }
+
     fn ring(&self) {
         for bell in &self.bells {
             bell.ring();
@@ -264,7 +271,10 @@ fn receive(
             lap = Some(watch.lap());
         }
         match turn {
-            Turn::Done => return Ok(Finished { end: receiver, lap, pinned }),
+            Turn::Done => {
+                shared.received.store(receiver.bytes, Ordering::Relaxed);
+                return Ok(Finished { end: receiver, lap, pinned });
+            }
             Turn::Worked => {}
             Turn::Idle => shared.wait(&receiver.end.stack, &receiver.bell, &mut watch, || {
                 shared.mailboxes[1].is_asked()

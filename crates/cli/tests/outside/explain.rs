@@ -21,6 +21,8 @@ pub(crate) const CASES: &[Case] = &[
     ("our_slow_reader_is_explained", &[], our_reader),
     ("a_small_window_is_explained", &[], small_window),
     ("a_slow_path_is_explained_by_the_congestion_window_or_pacing", &[], slow_path),
+    ("a_full_send_buffer_is_explained", &[], send_buffer),
+    ("a_path_that_loses_packets_is_explained", &[], lossy_path),
     ("explain_says_what_is_wrong", &[], wrong),
 ];
 
@@ -140,7 +142,7 @@ fn slow_reader() {
     });
     let options = [&OVER_TAP[..], &["-s", "--seconds", "60"]].concat();
     let said = Transfer::start(None, &options).explained();
-    assert_eq!(said["limit"], "receive-window", "{said}");
+    assert_eq!(said["limit"], "peer-reader", "{said}");
     let words = said["words"].as_str().expect("text");
     assert!(words.contains("the peer's program reads more slowly"), "{words}");
 }
@@ -194,11 +196,23 @@ fn small_window() {
 fn slow_path() {
     let wire = ["--rate", "10Mbit", "--delay", "10ms", "--queue", "50000"];
     let said = over_a_wire(&wire, None, &[]);
-    assert_eq!(said["limit"], "congestion-window", "{said}");
+    // The queue of two round trips is full or not, when it is looked at.
+    assert!(said["limit"] == "queue" || said["limit"] == "link-rate", "{said}");
     let rate = said["bytes_per_s"].as_f64().map(|bytes| bytes * 8.0);
     assert!(rate > Some(3e6) && rate < Some(11e6), "{said}");
     let said = over_a_wire(&wire, None, &["--cc", "bbr"]);
     assert_eq!(said["limit"], "pacing", "{said}");
+}
+
+fn send_buffer() {
+    let said = over_a_wire(&["--delay", "10ms"], None, &["-b", "16K"]);
+    assert_eq!(said["limit"], "send-buffer", "{said}");
+}
+
+fn lossy_path() {
+    let said = over_a_wire(&["--delay", "10ms", "--loss", "1%"], None, &[]);
+    assert_eq!(said["limit"], "loss", "{said}");
+    assert!(said["advice"].as_str().is_some_and(|advice| advice.contains("--cc bbr")), "{said}");
 }
 
 fn wrong() {

@@ -70,6 +70,9 @@ impl World {
             let out = hosts[host].attachments[port].out;
             let lane = &mut lanes[out];
             let kind = lane.kind;
+            if hosts[host].attachments[port].waits_for_link && lane.model.is_sending(*now) {
+                continue;
+            }
             let sent = hosts[host].sent(port, pool, |frame, pool| {
                 if let Some(oracles) = oracles {
                     *digest = digest_of(*digest, *now, frame.as_slice());
@@ -152,11 +155,17 @@ impl World {
             }
         }
         let soon = self.now + Duration::from_micros(1);
-        let at = own.clock.world(deadline).max(soon).max(own.paused_until);
-        self.event_queue.set(
-            self.host_sources[host],
-            if deadline == Instant::NEVER { Instant::NEVER } else { at },
-        );
+        let at = match deadline {
+            Instant::NEVER => Instant::NEVER,
+            _ => own.clock.world(deadline),
+        };
+        // A device that waits for its link comes back when it has sent a burst.
+        let waiting = own.attachments.iter().filter(|port| port.waits_for_link);
+        let lanes = waiting.map(|port| &self.lanes[port.out].model);
+        let free_at = lanes.filter(|model| model.is_sending(self.now)).map(|m| m.free_at()).min();
+        let at = at.min(free_at.unwrap_or(Instant::NEVER));
+        let at = if at == Instant::NEVER { at } else { at.max(soon).max(own.paused_until) };
+        self.event_queue.set(self.host_sources[host], at);
         Ok(())
     }
 }

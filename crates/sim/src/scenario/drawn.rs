@@ -64,6 +64,7 @@ pub(super) fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
         depth: if is_shallow { draw.range(2, 64) as usize } else { 1024 },
         depth_bytes: if is_shallow { draw.range(70, 256) as usize * 1024 } else { 1 << 20 },
         offloads: Offloads { tx_checksum, tso_max_bytes, ..Offloads::default() },
+        waits_for_link: false,
     }
 }
 

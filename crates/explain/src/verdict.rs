@@ -1,0 +1,255 @@
+//! What many looks at a connection say together: a pure function.
+//!
+//! Called by: `explain`, `top`, the live page, `lab explain`. First what keeps data from moving at
+//! all, then what most looks say held it, then why: losses, a queue, marks and round trips tell the
+//! limits of a path from each other. `words` puts it into a sentence.
+
+use crate::evidence::Evidence;
+use crate::limit::{Held, Limit};
+use crate::look::Look;
+
+/// The fewest looks that allow a verdict.
+pub const LOOKS_LEAST: usize = 8;
+/// The part of the looks that a cause needs to be the answer.
+const MOST: f64 = 0.5;
+/// A thread that uses this much of a core has no more to give.
+const BUSY: f64 = 0.9;
+/// A window that falls to the first part of its largest, or is half of the time below the second,
+/// is one that a slow reader closes.
+const CLOSED: (f64, f64) = (0.25, 0.6);
+/// Time-outs in a row after which a path counts as dead.
+const SILENT: u64 = 2;
+/// The part of the looks that sees Nagle's algorithm wait, if the peer answers each write.
+const NAGLE: f64 = 0.3;
+/// A queue adds at least this part of the shortest round trip, and so many microseconds.
+const QUEUE: (f64, u64) = (0.08, 400);
+/// A queue that takes this much longer than the path is the trouble itself.
+const BLOAT: f64 = 1.5;
+/// A policer drops at least this many segments in a row; a path that loses at random fewer.
+const POLICED: f64 = 3.0;
+/// Or it lets cwnd grow to the same size each time: its 90th part of a hundred is at most so many
+/// times its 10th. Random losses come at any size.
+const EVEN: f64 = 1.55;
+/// A window that is full of at least this many segments measures the queue, not delayed ACKs.
+const TRAIN: u64 = 8;
+/// A receiver whose window is used to this part once a round trip is limited by it.
+const FILLED: f64 = 0.6;
+/// Segments out of order of all that came, from which on the path is the limit at the receiver.
+const GAPS: f64 = 0.001;
+
+/// Looks at a connection, and what they say.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// What limits it; `None` if nothing has half of the looks, or there are too few.
+    pub limit: Option<Limit>,
+    /// Does it mainly send?
+    pub sends: bool,
+    /// What each look saw, with its part of the looks, the largest first.
+    pub shares: Vec<(Held, f64)>,
+    /// How many looks.
+    pub looks: usize,
+    /// Time from the first to the last.
+    pub seconds: f64,
+    /// Bytes in the direction that moves.
+    pub moved_bytes: u64,
+    /// Segments sent again meanwhile.
+    pub retransmits: u64,
+    /// Time-outs meanwhile.
+    pub timeouts: u64,
+    /// Times that a device pushed back meanwhile.
+    pub pushed_back: u64,
+    /// For how long nothing has come from the peer, in microseconds.
+    pub silent_us: u64,
+    /// The share of a core that the stack's thread used.
+    pub cpu: Option<f64>,
+    /// The smallest window of the peer late in the looks, and the largest.
+    pub window: (u64, u64),
+    /// Figures of the middle: the median of each.
+    pub usual: Look,
+    /// The last look.
+    pub last: Look,
+}
+
+impl Verdict {
+    /// Of looks in their order; `None` without any.
+    pub fn of(looks: &[Look]) -> Option<Verdict> {
+        let seen = Evidence::of(looks)?;
+        let (sent, received) = (seen.grew(|l| l.acked), seen.grew(|l| l.received));
+        let sends = match sent + received {
+            0 => !seen.any(|l| l.unread > 0) || seen.last.in_flight > 0,
+            _ => sent >= received,
+        };
+        let shares = seen.held(sends);
+        let is_enough = looks.len() >= LOOKS_LEAST;
+        let moved_bytes = if sends { sent } else { received };
+        Some(Verdict {
+            limit: if is_enough { limit(&seen, sends, &shares) } else { None },
+            sends,
+            shares,
+            looks: looks.len(),
+            seconds: seen.length_us() as f64 / 1e6,
+            moved_bytes,
+            retransmits: seen.grew(|l| l.retransmits),
+            timeouts: seen.grew(|l| l.timeouts),
+            pushed_back: seen.grew(|l| l.pushed_back),
+            silent_us: silent_us(&seen),
+            cpu: seen.cpu(),
+            window: seen.window(),
+            usual: seen.usual(),
+            last: seen.last.clone(),
+        })
+    }
+
+    /// Bytes a second in the direction that moves.
+    pub fn bytes_per_s(&self) -> f64 {
+        if self.seconds > 0.0 { self.moved_bytes as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// Since when nothing has come from the peer.
+fn silent_us(seen: &Evidence<'_>) -> u64 {
+    let last = seen.looks.iter().find(|look| look.segments_in == seen.last.segments_in);
+    last.map_or(0, |last| seen.last.at_us.saturating_sub(last.at_us))
+}
+
+fn limit(seen: &Evidence<'_>, sends: bool, shares: &[(Held, f64)]) -> Option<Limit> {
+    let last = seen.last;
+    if matches!(last.state.as_str(), "SYN-SENT" | "SYN-RECEIVED") {
+        return Some(Limit::NotConnected);
+    }
+    if last.link_down {
+        return Some(Limit::LinkDown);
+    }
+    if has_narrowed(seen) {
+        return Some(Limit::PathMtu);
+    }
+    if last.in_flight > 0 && last.retries >= SILENT || last.probes > SILENT {
+        return Some(Limit::DeadPath);
+    }
+    let moved = seen.grew(|l| l.acked) + seen.grew(|l| l.received);
+    if moved == 0 && !seen.any(|l| l.in_flight + l.unsent + l.unread > 0) {
+        return Some(Limit::Idle);
+    }
+    if moved > 0 && seen.cpu().is_some_and(|cpu| cpu >= BUSY) {
+        return Some(Limit::Processor);
+    }
+    let answers = seen.grew(|l| l.acked) > 0 && seen.grew(|l| l.received) > 0;
+    if answers && seen.share(|l| l.of_sending() == Held::Nagle) >= NAGLE {
+        return Some(Limit::Nagle);
+    }
+    if sends { of_sending(seen, shares) } else { of_receiving(seen) }
+}
+
+/// Did segments become smaller after time-outs, and did data arrive in the smaller ones? On a dead
+/// path they become smaller as well, but nothing arrives.
+fn has_narrowed(seen: &Evidence<'_>) -> bool {
+    let least = seen.looks.iter().map(|look| look.mss).min().unwrap_or(0);
+    let narrow = seen.looks.iter().find(|look| look.mss == least);
+    let arrived = narrow.is_some_and(|narrow| seen.last.acked > narrow.acked);
+    least < seen.first.mss && seen.grew(|l| l.timeouts) > 0 && arrived
+}
+
+fn of_sending(seen: &Evidence<'_>, shares: &[(Held, f64)]) -> Option<Limit> {
+    let of = |held| shares.iter().find(|&&(seen, _)| seen == held).map_or(0.0, |&(_, s)| s);
+    let path = of(Held::CongestionWindow) + of(Held::Pacing) + of(Held::Device);
+    let groups = [
+        (Held::Application, of(Held::Application) + of(Held::Nagle)),
+        (Held::SendBuffer, of(Held::SendBuffer)),
+        (Held::ReceiveWindow, of(Held::ReceiveWindow)),
+        (Held::CongestionWindow, path),
+    ];
+    let (held, share) = groups.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if share < MOST {
+        return None;
+    }
+    let is_path = held == Held::CongestionWindow;
+    // A larger buffer or window would make the queue longer, and nothing faster.
+    let is_train = seen.median(|l| l.in_flight) >= TRAIN * seen.last.segment();
+    let is_bloated = held != Held::Application && is_train && queue(seen).is_longer_than_the_path();
+    Some(match held {
+        _ if (is_path || is_bloated) && seen.intervals(|l| l.pushed_back) >= MOST => Limit::Device,
+        _ if is_bloated && !is_path => Limit::Queue,
+        Held::Application => Limit::Application,
+        Held::SendBuffer => Limit::SendBuffer,
+        Held::ReceiveWindow => of_window(seen),
+        _ => of_path(seen, of(Held::Device) >= MOST),
+    })
+}
+
+/// What a round trip takes longer than the shortest.
+struct Queue {
+    us: u64,
+    shortest_us: u64,
+}
+
+fn queue(seen: &Evidence<'_>) -> Queue {
+    let (rtt, shortest_us) = (seen.median(|l| l.rtt_us), seen.median(|l| l.min_rtt_us));
+    Queue { us: rtt.saturating_sub(shortest_us), shortest_us }
+}
+
+impl Queue {
+    fn is_there(&self) -> bool {
+        self.us as f64 > QUEUE.0 * self.shortest_us as f64 && self.us > QUEUE.1
+    }
+
+    fn is_longer_than_the_path(&self) -> bool {
+        self.is_there() && self.us as f64 > BLOAT * self.shortest_us as f64
+    }
+}
+
+fn of_window(seen: &Evidence<'_>) -> Limit {
+    let (least, most) = seen.window();
+    let late = seen.late().median(|l| l.snd_wnd);
+    if most < 2 * seen.last.mss_most.max(seen.last.mss) && most > 0 {
+        Limit::SillyWindow
+    } else if least as f64 <= CLOSED.0 * most as f64 || late as f64 <= CLOSED.1 * most as f64 {
+        Limit::PeerReader
+    } else {
+        Limit::ReceiveWindow
+    }
+}
+
+/// What of the path holds back a sender whose congestion control has the say. `waits`: most looks
+/// say that congestion control would have let data go.
+fn of_path(seen: &Evidence<'_>, waits: bool) -> Limit {
+    let episodes = seen.grew(|l| l.fast_recoveries) + seen.grew(|l| l.timeouts);
+    let losses = seen.grew(|l| l.retransmits);
+    let queue = queue(seen);
+    let undone = seen.grew(|l| l.undone);
+    if undone > 0 && undone * 2 >= episodes {
+        Limit::Reordering
+    } else if seen.last.control.starts_with("bbr") {
+        Limit::Pacing
+    } else if queue.is_longer_than_the_path() {
+        Limit::Queue
+    } else if queue.is_there() || seen.grew(|l| l.ecn_reductions) > 0 {
+        Limit::LinkRate
+    } else if losses > 0 {
+        let in_a_row = losses as f64 / episodes.max(1) as f64;
+        let is_policed = in_a_row >= POLICED || seen.spread(|l| l.cwnd) <= EVEN;
+        if is_policed { Limit::Policer } else { Limit::Loss }
+    } else if waits {
+        Limit::Device
+    } else {
+        Limit::CongestionWindow
+    }
+}
+
+fn of_receiving(seen: &Evidence<'_>) -> Option<Limit> {
+    let by_reader = seen.share(|look| look.of_receiving() == Held::OurReader);
+    if by_reader >= MOST {
+        return Some(Limit::OurReader);
+    }
+    let came = seen.grew(|l| l.received) as f64;
+    let in_round_trip = came * seen.median(|l| l.rtt_us) as f64 / seen.length_us().max(1) as f64;
+    let window = seen.looks.iter().map(|l| l.rcv_wnd).max().unwrap_or(0);
+    let grows = seen.last.receive_buffer > seen.first.receive_buffer;
+    let gaps = seen.grew(|l| l.out_of_order) as f64;
+    if !grows && in_round_trip >= FILLED * window as f64 {
+        Some(Limit::ReceiveBuffer)
+    } else if gaps > GAPS * seen.grew(|l| l.segments_in) as f64 {
+        Some(Limit::Path)
+    } else {
+        Some(Limit::Peer)
+    }
+}

@@ -1,0 +1,27 @@
+//! A quick look at the whole table: each situation is named right in at least one of two draws, and
+//! nearly all of them in both.
+
+use super::{SITUATIONS, said_of};
+
+#[test]
+fn situations_are_named_by_what_limits_them() {
+    let mut wrong = Vec::new();
+    for situation in SITUATIONS {
+        for seed in 1..=2 {
+            let said = said_of(situation, seed).expect("the world holds");
+            if said.limit != Some(situation.limit) {
+                wrong.push(format!("{}, seed {seed}: {}", situation.name, said.words));
+            }
+        }
+    }
+    assert!(SITUATIONS.len() >= 20 && wrong.len() <= 1, "{}", wrong.join("\n"));
+}
+
+#[test]
+fn names_and_limits_of_situations_are_unique_enough() {
+    let mut names: Vec<&str> = SITUATIONS.iter().map(|situation| situation.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), SITUATIONS.len());
+    assert!(SITUATIONS.iter().all(|situation| !situation.ranges.is_empty()));
+}

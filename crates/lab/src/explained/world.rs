@@ -1,0 +1,82 @@
+//! Runs a situation in virtual time, and looks at its connection as the control socket does.
+//!
+//! Called by: `explained.rs`.
+
+use base::{Duration, Instant, IpVersion, Switch};
+use device::mitigation::Threshold;
+use explain::{Look, Surroundings};
+use link::Settings;
+use sim::app::Script;
+use sim::{Cost, FlowSettings, Hook, HostSettings, PortSettings, Violation, World};
+use stack::StackConfig;
+use tcp::Config;
+
+use super::draw::Draw;
+use super::situations::Situation;
+
+/// A situation with its parameters.
+pub(super) struct Setup {
+    /// From the host that connects, and back.
+    pub(super) links: (Settings, Settings),
+    pub(super) ports: (PortSettings, PortSettings),
+    pub(super) config: (Config, Config),
+    pub(super) scripts: (Script, Script),
+    pub(super) costs: (Cost, Cost),
+    /// Drops segments from the host that connects.
+    pub(super) hook: Option<Hook>,
+    /// When the looks begin, and for how long.
+    pub(super) from: Duration,
+    pub(super) length: Duration,
+    /// It is explained at the host that accepts.
+    pub(super) at_acceptor: bool,
+}
+
+/// The looks at a draw.
+pub(super) fn looks(situation: &Situation, seed: u64) -> Result<Vec<Look>, Violation> {
+    let setup = (situation.draw)(&mut Draw::new(seed));
+    let mut world = World::new(seed, false, None);
+    for (number, cost) in [(0, setup.costs.0), (1, setup.costs.1)] {
+        let mut stack = StackConfig::new([seed, number]);
+        // Nothing is corrupted on these paths.
+        for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
+            stack.switches = stack.switches.with(switch, false);
+        }
+        let (clock, interrupt) = (Duration::from_secs(1), Threshold::EACH);
+        world.add_host(HostSettings { stack, clock, own_buffers: false, interrupt, cost });
+    }
+    world.join(0, (0, 1), (&setup.ports.0, &setup.ports.1), setup.links, true);
+    if let Some(hook) = setup.hook {
+        world.set_hook(0, hook);
+    }
+    let flow = FlowSettings {
+        hosts: (0, 1),
+        network: 0,
+        version: IpVersion::V4,
+        config: setup.config,
+        scripts: setup.scripts,
+        at: Instant::ZERO,
+    };
+    let added = world.add_flow(flow);
+    debug_assert!(added.is_ok(), "a new stack has every port free");
+    let host = usize::from(setup.at_acceptor);
+    let (mut looks, mut now) = (Vec::new(), Instant::ZERO + setup.from);
+    let end = now + setup.length;
+    while now <= end {
+        world.run_until(now)?;
+        looks.extend(look(&world, host, now));
+        // A program that is busy answers twenty times a second.
+        now += explain::apart(looks.len()) + Duration::from_millis(30);
+    }
+    Ok(looks)
+}
+
+/// What the control socket would say of the only connection of a host.
+fn look(world: &World, host: usize, now: Instant) -> Option<Look> {
+    let stack = world.stack(host);
+    let page = stack.connections_page(0, 1);
+    let row = page.rows.first()?;
+    let ports = stack.ports_page(0, 1);
+    let link_up = ports.rows.first().is_none_or(|port| port.link_up);
+    let around = Surroundings::of(stack, Some(world.busy(host).as_micros()));
+    Some(Look::of(row, link_up, &around, now))
+}
