@@ -9,6 +9,7 @@
 mod client;
 mod lease;
 mod message;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use base::{Cidr, Duration, KeyedHash, MacAddr};
 
 pub use crate::loss::LossReason;
 pub use client::Client;
+pub use refusal::Refusal;
 
 /// The UDP port of servers (RFC 2131 section 4.1).
 pub const SERVER_PORT: u16 = 67;

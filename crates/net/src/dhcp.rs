@@ -6,15 +6,18 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use base::{Cidr, Instant, LinkKind, Mtu, Owner};
+use base::{Cidr, Duration, Instant, LinkKind, Mtu, Owner};
 use host::dhcp4::{Action, CLIENT_PORT, SERVER_PORT};
-pub use host::dhcp4::{Client, Config, ConfigError, Lease, LossReason, State};
+pub use host::dhcp4::{Client, Config, ConfigError, Lease, LossReason, Refusal, State};
 use stack::{
     Address, AddressError, AddressState, Origin, PortId, Route, RouteOrigin, Stack, UdpError,
     UdpHandle,
 };
 
 use crate::given::{Given, receive};
+
+/// From one [`Change::Refused`] to the next.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why a port cannot be configured by DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub enum Change {
     /// A server gave an address that another host has: it was never used, and the server is told
     /// (DHCPDECLINE). The client asks again ten seconds later.
     Declined(Ipv4Addr),
+    /// An answer was of no use, or a server refuses; told at most once a minute.
+    Refused(Refusal),
 }
 
 /// The DHCP client of one port.
@@ -69,11 +74,13 @@ pub struct DhcpPort {
     given: Given<Ipv4Addr>,
     /// Destinations of the lease's routes.
     routes: Vec<Cidr>,
+    /// No [`Change::Refused`] before that.
+    quiet_until: Instant,
 }
 
 impl DhcpPort {
     /// Begin to ask for an address at the next [`DhcpPort::poll`]. Answers are asked for by
-    /// broadcast: before a port has an address it takes in nothing else.
+    /// broadcast, and taken by unicast too.
     ///
     /// # Errors
     /// [`DhcpError`].
@@ -92,13 +99,26 @@ impl DhcpPort {
         let client = Client::new(config, now).map_err(DhcpError::Config)?;
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), CLIENT_PORT);
         let socket = stack.udp_bind(any, Owner::program()).map_err(DhcpError::Socket)?;
-        Ok(DhcpPort { client, socket, port, given: Given::new(port), routes: Vec::new() })
+        Ok(DhcpPort {
+            client,
+            socket,
+            port,
+            given: Given::new(port),
+            routes: Vec::new(),
+            quiet_until: now,
+        })
     }
 
     /// Read answers, send what is due, and configure the port; call it until it returns `None`.
     pub fn poll(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
         let client = &mut self.client;
         receive(stack, self.socket, |message| client.receive(now, message));
+        if let Some(why) = self.client.take_refusal()
+            && now >= self.quiet_until
+        {
+            self.quiet_until = now + REFUSED_INTERVAL;
+            return Some(Change::Refused(why));
+        }
         if let Some(declined) = self.look_for_conflicts(stack, now) {
             return Some(declined);
         }
@@ -107,6 +127,9 @@ impl DhcpPort {
                 return Some(change);
             }
         }
+        // RFC 2131 4.1: some servers send to the address that they give, whatever was asked for.
+        let has_address = self.client.lease().is_some() || self.client.state() == State::Stopped;
+        stack.udp_take_offers(self.socket, self.port, !has_address);
         None
     }
 

@@ -18,7 +18,7 @@ use tcp::Fate;
 use wire::{ether, protocol};
 
 use crate::local::BroadcastForm;
-use crate::{Event, PortId, Stack, arp, frag, rx};
+use crate::{Event, PortId, Stack, arp, frag, local, rx};
 
 /// From one [`Event::OtherBroadcast`] to the next.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
@@ -105,7 +105,14 @@ pub(crate) fn check<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if let Some(form) = port.local.other_form(dst) {
         note(stack, ip.src(), dst, form, m);
     }
-    if is_broadcast { Ok(()) } else { Err(DropReason::IpLinkBroadcast) }
+    if is_broadcast || is_offer(stack, ip, m) { Ok(()) } else { Err(DropReason::IpLinkBroadcast) }
+}
+
+/// Does a port without an address wait for it?
+fn is_offer<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
+    let link = stack.ports.get(m.in_port()).map_or(0, |port| port.limits.link.header_len());
+    let udp = m.as_slice().get(link + ip.transport_at as usize..).unwrap_or_default();
+    local::offer(stack, ip, m.in_port(), udp).is_some()
 }
 
 /// Drop what nobody here takes before its checksum is read: a storm is made of such frames.

@@ -29,7 +29,7 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use crate::{PortId, Stack, addresses, icmp, mtu, resolve, rx, shard, tx};
+use crate::{PortId, Stack, addresses, icmp, local, mtu, resolve, rx, shard, tx};
 
 pub(crate) use ingress::receive;
 
@@ -90,6 +90,9 @@ fn take(
     let is_for_host = is_for_host || stack.listeners.takes_anything();
     let elsewhere = if is_for_host { None } else { elsewhere() };
     let packet = m.as_slice().get(at..).unwrap_or_default();
+    if port.offers.is_some() && is_offer(stack, port_id, &m, at) {
+        return Some(m);
+    }
     if (is_for_host || elsewhere.is_some()) && !source::admits_to_host(stack, port_id, packet, dst)
     {
         stack.core.drops.count(DropReason::IpSourceCheck);
@@ -133,6 +136,17 @@ fn is_to_us(stack: &mut Stack, mac: MacAddr, m: &mut Mbuf) -> bool {
         found = ether_input(m.as_slice(), mac);
     }
     matches!(found, Ok((Carries::Ipv4 | Carries::Ipv6, false)))
+}
+
+/// Does the port's DHCP client wait for this packet?
+#[cold]
+fn is_offer(stack: &Stack, port_id: u16, m: &Mbuf, at: usize) -> bool {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    let ip = inet::ip_input::ipv4_plain(packet);
+    ip.is_some_and(|ip| {
+        let udp = packet.get(ip.transport_at as usize..).unwrap_or_default();
+        local::offer(stack, &ip, port_id, udp).is_some()
+    })
 }
 
 fn is_link_local(addr: IpAddr) -> bool {

@@ -12,8 +12,9 @@ use inet::flow::Addrs;
 use inet::ip_input::is_martian_source;
 use mbuf::Mbuf;
 use tcp::Fate;
+use wire::protocol;
 
-use crate::Stack;
+use crate::{Stack, UdpHandle};
 
 /// What of a port's addresses a packet's own are compared with.
 #[derive(Clone, Default)]
@@ -278,6 +279,26 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
         true => Ok(()),
         false => for_us(stack, ip, m),
     }
+}
+
+/// The socket that waits for this on a port without an address: the answer of a DHCP server to the
+/// address that it offers. `udp` is what the IP packet carries. RFC 2131 section 4.1.
+#[cold]
+pub(crate) fn offer<A: Addrs>(
+    stack: &Stack,
+    ip: &Ip<A>,
+    in_port: u16,
+    udp: &[u8],
+) -> Option<UdpHandle> {
+    let port = stack.ports.get(in_port)?;
+    let handle = port.offers?;
+    let &[_, _, a, b, ..] = udp else { return None };
+    let sender = stack.udp.sender(handle)?;
+    let is_it = ip.protocol == protocol::UDP
+        && ip.src().is_ipv4()
+        && sender.port == u16::from_be_bytes([a, b])
+        && port.local.may_send(ip.src());
+    is_it.then_some(handle)
 }
 
 /// Is a packet from and to addresses that a host can have, ours or not?

@@ -23,7 +23,7 @@ use crate::forward::Forwarded;
 use crate::local::LocalAddrs;
 use crate::shard::Outbox;
 use crate::taps::Taps;
-use crate::{Armed, TcpHandle};
+use crate::{Armed, TcpHandle, UdpHandle};
 
 pub(crate) use table::{Ports, admits};
 
@@ -83,6 +83,8 @@ pub(crate) struct Port {
     pub(crate) forwarded: Forwarded,
     /// What the sources of packets that come by it have to be, while packets are forwarded.
     pub(crate) source_check: SourceCheck,
+    /// While it has no address: the socket of its DHCP client.
+    pub(crate) offers: Option<UdpHandle>,
     /// What people call it; empty unless it was named.
     pub(crate) name: Box<str>,
 }

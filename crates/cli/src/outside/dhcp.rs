@@ -89,15 +89,15 @@ fn without_an_address(outside: &Outside) -> String {
     let seconds = PATIENCE.as_millis() / 1_000;
     let trouble = outside.trouble().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
     let declined = outside.dhcp.as_ref().map_or(0, |dhcp| dhcp.declined);
-    let dropped = outside.dhcp.as_ref().map_or(0, |dhcp| dhcp.client.client().drops().total());
-    match (declined, dropped) {
-        (0, 0) => format!(
+    let refusal = outside.dhcp.as_ref().and_then(|dhcp| dhcp.client.client().refusal());
+    match (declined, refusal) {
+        (0, None) => format!(
             "no DHCP server gave an address in {seconds} s{trouble}: look whether one serves this \
              link (dnsmasq --interface=DEV --dhcp-range=...), or give an address by --addr A/B"
         ),
-        (0, _) => format!(
-            "no DHCP server gave an address in {seconds} s: {dropped} answers were of no use; look \
-             into the server's log, or give an address by --addr A/B"
+        (0, Some(why)) => format!(
+            "no DHCP server gave an address in {seconds} s: {why}; look into the server's \
+             configuration and its log, or give an address by --addr A/B"
         ),
         _ => format!(
             "other hosts have what the DHCP server gave ({declined} declined), and there was no \
@@ -128,6 +128,7 @@ impl Dhcp {
                     self.declined += 1;
                     obtained::declined(address, "DHCP", ", which takes ten seconds");
                 }
+                Change::Refused(why) => output::err(&format!("warning: DHCP: {why}")),
             }
         }
     }

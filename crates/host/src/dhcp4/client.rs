@@ -13,7 +13,7 @@ use base::{Budget, Drops, Duration, Instant};
 
 use super::lease::is_host;
 use super::message::{Outgoing, Sent};
-use super::{Action, Config, ConfigError, Lease, LossReason, State};
+use super::{Action, Config, ConfigError, Lease, LossReason, Refusal, State};
 use crate::names;
 use crate::random::Random;
 
@@ -64,6 +64,9 @@ pub struct Client {
     held: Option<Held>,
     /// Refusals and conflicts since the last lease.
     failures: u32,
+    /// Why the last answer was of no use, and that nobody was told yet.
+    refusal: Option<Refusal>,
+    is_news: bool,
     /// At most a handful: what is passed in adds up to two, and only while a state waits for it.
     actions: VecDeque<Action>,
     drops: Drops,
@@ -100,6 +103,8 @@ impl Client {
             offer: None,
             held: None,
             failures: 0,
+            refusal: None,
+            is_news: false,
             actions: VecDeque::new(),
             drops: Drops::default(),
             budget: Budget::default(),
@@ -147,6 +152,16 @@ impl Client {
     /// Messages that were dropped, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops
+    }
+
+    /// Why the last answer was of no use; `None` after one that was.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
+    }
+
+    /// [`Client::refusal`], once for each answer.
+    pub fn take_refusal(&mut self) -> Option<Refusal> {
+        core::mem::take(&mut self.is_news).then(|| self.refusal.clone()).flatten()
     }
 
     /// The limits, to read and to set.

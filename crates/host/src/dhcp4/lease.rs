@@ -2,14 +2,15 @@
 //!
 //! Called by: `client.rs`, for each offer and acknowledgment. Everything here comes from whoever
 //! answers on the link. An address, mask or time that no host could use makes the whole message
-//! useless; a wrong value of another option makes the option absent. RFC 2132, RFC 3442.
+//! useless; a wrong value of another option makes the option absent. Where the lease is extended,
+//! what the answer does not repeat stays as it was. RFC 2132, RFC 3442.
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use base::{Budget, Cidr, DropReason, Duration, Limit};
+use base::{Budget, Cidr, Duration, Limit};
 
 use super::message::{Received, code};
-use super::{Config, Lease, Route};
+use super::{Config, Lease, Refusal, Route};
 use crate::names::{self, Compression};
 
 /// The lease time that means for ever (RFC 2131 section 3.3).
@@ -20,41 +21,64 @@ const RENEW_SECONDS_MIN: u32 = 5;
 /// What every host must accept (RFC 791); an MTU below would be an attack on throughput.
 const MTU_MIN: u16 = 576;
 
-/// The lease that a message offers.
+/// The lease that a message offers; `extended` is the present one if that is to be extended.
+///
+/// # Errors
+/// What is wrong with the message.
 pub(super) fn read(
     message: &Received<'_>,
     config: &Config,
+    extended: Option<&Lease>,
     budget: &mut Budget,
-) -> Result<Lease, DropReason> {
-    checked(message, config, budget).ok_or(DropReason::DhcpUnusable)
-}
-
-fn checked(message: &Received<'_>, config: &Config, budget: &mut Budget) -> Option<Lease> {
+) -> Result<Lease, Refusal> {
     let options = &message.options;
     let address = message.yiaddr;
     // RFC 2131 table 3: offers and acknowledgments have these two.
-    let server = options.address(code::SERVER_ID).filter(|&server| is_host(server))?;
-    let seconds = options.seconds(code::LEASE_TIME).filter(|&s| s >= SECONDS_MIN)?;
-    let prefix_len = prefix_len(message)?;
+    let server = server(message)?;
+    let seconds = u32::from_be_bytes(options.needed(code::LEASE_TIME)?);
+    if seconds < SECONDS_MIN {
+        return Err(Refusal::LeaseTime(seconds));
+    }
+    let extended = extended.filter(|lease| lease.address == address);
+    let prefix_len = prefix_len(message, extended)?;
     if !is_host(address) || address.is_link_local() || is_edge(address, prefix_len) {
-        return None;
+        return Err(Refusal::Address(address));
     }
     let (renew, rebind) = times(seconds, options.seconds(code::T1), options.seconds(code::T2));
     let mtu = options.array(code::MTU).map(u16::from_be_bytes);
     let mut dns_servers = options.addresses(code::DNS_SERVER);
     dns_servers.retain(|&server| is_host(server));
-    Some(Lease {
+    let routes = or_as_before(routes(message, address), extended.map(|lease| &lease.routes));
+    let dns_servers = or_as_before(dns_servers, extended.map(|lease| &lease.dns_servers));
+    let search = or_as_before(search(message, budget), extended.map(|lease| &lease.search));
+    Ok(Lease {
         address,
         prefix_len,
         server,
-        routes: limited(routes(message, address), budget),
+        routes: limited(routes, budget),
         dns_servers: limited(dns_servers, budget),
-        search: search(message, budget),
-        mtu: mtu.filter(|mtu| (MTU_MIN..=config.mtu_max).contains(mtu)),
+        search,
+        mtu: mtu
+            .filter(|mtu| (MTU_MIN..=config.mtu_max).contains(mtu))
+            .or_else(|| extended.and_then(|lease| lease.mtu)),
         valid: (seconds != INFINITE).then(|| Duration::from_secs(u64::from(seconds))),
         renew: Duration::from_secs(u64::from(renew)),
         rebind: Duration::from_secs(u64::from(rebind)),
     })
+}
+
+/// The server's address, as its option says it.
+pub(super) fn server(message: &Received<'_>) -> Result<Ipv4Addr, Refusal> {
+    let server = Ipv4Addr::from(message.options.needed::<4>(code::SERVER_ID)?);
+    if is_host(server) { Ok(server) } else { Err(Refusal::Server(server)) }
+}
+
+/// What an answer has, or what the lease had before if it has nothing.
+fn or_as_before<T: Clone>(list: Vec<T>, before: Option<&Vec<T>>) -> Vec<T> {
+    match before {
+        Some(before) if list.is_empty() => before.clone(),
+        _ => list,
+    }
 }
 
 /// T1 and T2 in seconds.
@@ -70,18 +94,26 @@ fn times(lease: u32, t1: Option<u32>, t2: Option<u32>) -> (u32, u32) {
     (t1, t2)
 }
 
-/// The mask's length; without a mask that of the address's class (RFC 950 section 2).
-fn prefix_len(message: &Received<'_>) -> Option<u8> {
-    let Some(value) = message.options.value(code::SUBNET_MASK) else {
-        return Some(match message.yiaddr.octets()[0] {
-            0..=127 => 8,
-            128..=191 => 16,
-            _ => 24,
-        });
+/// The mask's length; without a mask that of the lease that is extended, or of the address's class
+/// (RFC 950 section 2).
+fn prefix_len(message: &Received<'_>, extended: Option<&Lease>) -> Result<u8, Refusal> {
+    let value = match (message.options.needed::<4>(code::SUBNET_MASK), extended) {
+        (Err(Refusal::Missing(_)), Some(lease)) => return Ok(lease.prefix_len),
+        (Err(Refusal::Missing(_)), None) => {
+            return Ok(match message.yiaddr.octets()[0] {
+                0..=127 => 8,
+                128..=191 => 16,
+                _ => 24,
+            });
+        }
+        (value, _) => value?,
     };
-    let mask = u32::from_be_bytes(value.try_into().ok()?);
+    let mask = u32::from_be_bytes(value);
     let is_contiguous = mask.leading_ones() + mask.trailing_zeros() == 32;
-    (mask != 0 && is_contiguous).then_some(mask.leading_ones() as u8)
+    match mask != 0 && is_contiguous {
+        true => Ok(mask.leading_ones() as u8),
+        false => Err(Refusal::Mask(value.into())),
+    }
 }
 
 /// Could a host have this address (RFC 6890)? 240.0.0.0/4 is unicast.

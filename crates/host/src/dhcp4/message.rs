@@ -1,14 +1,16 @@
 //! DHCPv4 messages: sent ones are made, received ones are checked and their options found.
 //!
 //! Called by: `client.rs` and `lease.rs`. RFC 2131 section 2 (the fixed fields), RFC 2132 (options
-//! and their lengths), RFC 3396 (an option in several pieces). A received message whose options do
-//! not fill their fields exactly is no message: nothing of it is used.
+//! and their lengths), RFC 3396 (an option in several pieces). Options are read as ISC's dhclient
+//! reads them, which servers were tried with: a value of fixed length is the first bytes of what
+//! came, and an end option may be missing. A message with an option that is longer than its field
+//! is no message: nothing of it is used.
 
 use core::net::Ipv4Addr;
 
 use base::MacAddr;
 
-use super::Config;
+use super::{Config, Refusal};
 
 /// The fields before `sname` and `file`, those two, and the magic cookie.
 const FIXED_BYTES: usize = 44;
@@ -40,6 +42,7 @@ pub(super) mod code {
     pub(crate) const MESSAGE_TYPE: u8 = 53;
     pub(crate) const SERVER_ID: u8 = 54;
     pub(crate) const PARAMETERS: u8 = 55;
+    pub(crate) const MESSAGE: u8 = 56;
     pub(crate) const MAX_MESSAGE: u8 = 57;
     pub(crate) const T1: u8 = 58;
     pub(crate) const T2: u8 = 59;
@@ -187,37 +190,52 @@ impl<'a> Options<'a> {
         let unused: &[u8] = &[code::END];
         let field = bytes.get(OPTIONS_AT..).filter(|field| is_whole(field))?;
         let mut options = Options { fields: [field, unused, unused] };
-        // RFC 2131 4.1-d.
-        if let Some(overload) = options.value(code::OVERLOAD) {
-            options.fields = match overload[..] {
-                [1] => [field, file, unused],
-                [2] => [field, unused, sname],
-                [3] => [field, file, sname],
-                _ => return None,
-            };
+        // RFC 2131 4.1-d: a bit for each field.
+        if let Some([overload]) = options.array(code::OVERLOAD) {
+            let file = if overload & 1 != 0 { file } else { unused };
+            let sname = if overload & 2 != 0 { sname } else { unused };
+            options.fields = [field, file, sname];
         }
         options.fields.iter().all(|field| is_whole(field)).then_some(options)
     }
 
-    /// The value of an option, its pieces joined (RFC 3396 section 7); `None` if it is absent.
+    /// The pieces of an option, in order.
+    fn pieces(&self, code: u8) -> impl Iterator<Item = &'a [u8]> {
+        let fields = self.fields.into_iter().flat_map(|field| Walk { rest: field });
+        fields.filter(move |&(found, _)| found == code).map(|(_, value)| value)
+    }
+
+    /// The value of an option, its pieces joined (RFC 3396 section 7); `None` if it is absent. One
+    /// that was sent twice alike was not split: it is there once.
     pub(super) fn value(&self, code: u8) -> Option<Vec<u8>> {
-        let fields = self.fields.iter().flat_map(|field| Walk { rest: field });
-        let pieces = fields.filter(|&(found, _)| found == code).map(|(_, value)| value);
-        pieces.fold(None, |joined, piece| {
-            let mut joined: Vec<u8> = joined.unwrap_or_default();
-            joined.extend(piece);
-            Some(joined)
-        })
+        let first = self.pieces(code).next()?;
+        match self.pieces(code).all(|piece| piece == first) {
+            true => Some(first.to_vec()),
+            false => Some(self.pieces(code).flatten().copied().collect()),
+        }
     }
 
-    /// The value of an option of exactly `N` bytes.
+    /// The value of an option of `N` bytes: the first of what came, in one piece, in several, or
+    /// more than once.
     pub(super) fn array<const N: usize>(&self, code: u8) -> Option<[u8; N]> {
-        self.value(code)?.try_into().ok()
+        let mut value = [0; N];
+        let mut bytes = self.pieces(code).flatten();
+        for to in &mut value {
+            *to = *bytes.next()?;
+        }
+        Some(value)
     }
 
-    /// An option that is one address.
-    pub(super) fn address(&self, code: u8) -> Option<Ipv4Addr> {
-        self.array::<4>(code).map(Ipv4Addr::from)
+    /// As [`Options::array`], for an option that the answer needs.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn needed<const N: usize>(&self, code: u8) -> Result<[u8; N], Refusal> {
+        if self.pieces(code).next().is_none() {
+            return Err(Refusal::Missing(code));
+        }
+        let bytes = self.pieces(code).map(<[u8]>::len).sum();
+        self.array(code).ok_or(Refusal::Short { code, bytes })
     }
 
     /// An option that is a time in seconds.
@@ -225,12 +243,11 @@ impl<'a> Options<'a> {
         self.array(code).map(u32::from_be_bytes)
     }
 
-    /// An option that is a list of addresses; empty if its length is no multiple of four.
+    /// An option that is a list of addresses, without bytes behind the last whole one.
     pub(super) fn addresses(&self, code: u8) -> Vec<Ipv4Addr> {
         let value = self.value(code).unwrap_or_default();
-        let (addresses, rest) = value.as_chunks::<4>();
-        let whole = if rest.is_empty() { addresses } else { &[] };
-        whole.iter().map(|&octets| Ipv4Addr::from(octets)).collect()
+        let (addresses, _) = value.as_chunks::<4>();
+        addresses.iter().map(|&octets| Ipv4Addr::from(octets)).collect()
     }
 }
 
@@ -256,10 +273,10 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// Does a field have an end option, after options that are not longer than the field? A message
-/// that was cut between two options has none (RFC 2131 section 4.1).
+/// Are the options of a field not longer than it? RFC 2131 section 4.1 wants an end option behind
+/// them, which some servers leave out.
 fn is_whole(field: &[u8]) -> bool {
     let mut walk = Walk { rest: field };
     walk.by_ref().for_each(drop);
-    matches!(walk.rest, [code::END, ..])
+    matches!(walk.rest, [] | [code::END, ..])
 }

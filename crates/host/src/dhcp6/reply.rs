@@ -46,8 +46,8 @@ pub(super) struct Given {
     pub(super) t2: u32,
 }
 
-/// The answer about association `iaid`. `wanted` is the address that is held or asked for: another
-/// one is taken only if there is none.
+/// The answer about association `iaid`. `wanted` is the address that is held: another one is taken
+/// only if there is none, or in the place of one that the server ends.
 pub(super) fn answer(options: Options<'_>, iaid: u32, wanted: Option<Ipv6Addr>) -> Answer {
     let associations = options.all(code::IA_NA).filter_map(|ia| association(ia, iaid));
     let mut answer = Answer::Nothing;
@@ -78,9 +78,17 @@ fn of_association(t1: u32, t2: u32, inner: Options<'_>, wanted: Option<Ipv6Addr>
         Some(status::NO_BINDING) => return Answer::NoBinding,
         _ => return Answer::Refused,
     }
-    let mut usable = inner.all(code::IA_ADDRESS).filter_map(address);
-    let is_wanted = |&(found, ..): &(Ipv6Addr, u32, u32)| wanted.is_none_or(|w| w == found);
-    match usable.find(is_wanted) {
+    let addresses = || inner.all(code::IA_ADDRESS).filter_map(address);
+    let first_usable = || addresses().find(|&(_, _, valid)| valid >= VALID_SECONDS_MIN);
+    let found = match wanted {
+        None => first_usable().or_else(|| addresses().next()),
+        // RFC 8415 18.2.10-g: new addresses are added to the association; we keep one.
+        Some(wanted) => match addresses().find(|&(found, ..)| found == wanted) {
+            Some(ended @ (_, _, 0)) => first_usable().or(Some(ended)),
+            found => found,
+        },
+    };
+    match found {
         None => Answer::Nothing,
         // RFC 8415 18.2.10-c: a valid lifetime of zero ends the lease.
         Some((address, _, 0)) => Answer::Ended(address),

@@ -1,15 +1,17 @@
 //! One question until it has an answer: which server, by UDP or TCP, when to give up
 //! (resolv.conf(5); RFC 5452 for what an answer must match, RFC 7766 for TCP).
 //!
-//! Called by: `lookup.rs`. Each try has a new id, a new source port and new letter cases. Drops:
-//! `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
+//! Called by: `lookup.rs`. Each try has a new id, a new source port and new letter cases. A server
+//! that is silent to such a question is asked in **plain** form next, in lower case and without
+//! EDNS, and so is one that changes the case and has no TCP; what it says is believed when two
+//! answers agree. Drops: `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
 
 use core::net::SocketAddr;
 
 use base::{DropReason, Instant};
 
-use super::limits::{FIRST_TIMEOUT, SERVERS_MAX, WRONG_MAX};
-use super::message::{self, Answer, Kind, Mismatch, Question, Reply};
+use super::limits::{COMPARED_MAX, FIRST_TIMEOUT, SERVERS_MAX, WRONG_MAX};
+use super::message::{self, Answer, Found, Kind, Mismatch, Question, Reply};
 use super::name::DomainName;
 use super::resolver::Resolver;
 
@@ -43,6 +45,14 @@ pub(super) struct Exchange {
     round: u32,
     /// Servers that have failed and are not asked again.
     failed: [bool; SERVERS_MAX],
+    /// Servers that were silent to a datagram.
+    silent: [bool; SERVERS_MAX],
+    /// Servers that changed the case in a datagram.
+    other_case: [bool; SERVERS_MAX],
+    /// This try is in plain form, though the server is not known to need it.
+    is_plain: bool,
+    /// What this server said to such tries.
+    compared: Vec<Answer>,
     question: Question,
     by_tcp: bool,
     /// This try has EDNS.
@@ -69,6 +79,10 @@ impl Exchange {
             at: 0,
             round: 0,
             failed: [false; SERVERS_MAX],
+            silent: [false; SERVERS_MAX],
+            other_case: [false; SERVERS_MAX],
+            is_plain: false,
+            compared: Vec::new(),
             by_tcp: false,
             edns: false,
             plain: false,
@@ -103,11 +117,14 @@ impl Exchange {
             return;
         };
         let (to, changes_case) = (server.address, server.changes_case);
-        self.edns = r.config.edns && !server.no_edns && !self.plain;
+        let (was_silent, other_case) = (self.silent[self.at], self.other_case[self.at]);
+        self.edns = r.config.edns && !server.no_edns && !self.plain && (by_tcp || !was_silent);
+        self.is_plain = !by_tcp && (was_silent || other_case) && !changes_case;
+        r.counts.plain_fallbacks += u64::from(self.is_plain);
         self.by_tcp = by_tcp;
         self.stream.clear();
         self.question.id = r.draw() as u16;
-        self.question.name = match changes_case {
+        self.question.name = match changes_case || self.is_plain {
             true => self.name.wire().to_vec(),
             false => r.mixed_case(&self.name),
         };
@@ -115,6 +132,9 @@ impl Exchange {
         let mut timeout = r.config.timeout;
         self.send = Some(if by_tcp {
             r.counts.tcp_queries += 1;
+            if self.has_plain_form() {
+                timeout = timeout.min(FIRST_TIMEOUT);
+            }
             let mut bytes = (message.len() as u16).to_be_bytes().to_vec();
             bytes.extend(message);
             Send::Tcp(to, bytes)
@@ -128,9 +148,15 @@ impl Exchange {
         self.deadline = now + timeout;
     }
 
+    /// May this server be asked in plain form if it has no TCP? Not while someone guesses.
+    fn has_plain_form(&self) -> bool {
+        self.other_case[self.at] && !self.tcp_only
+    }
+
     /// Go on to the next server that has not failed.
     fn ask_next(&mut self, r: &mut Resolver, now: Instant) -> Outcome {
         self.plain = false;
+        self.compared.clear();
         let count = r.servers.len();
         if (0..count).all(|i| self.failed[i]) {
             let why = if self.timed_out { Failure::TimedOut } else { Failure::Failed };
@@ -153,6 +179,10 @@ impl Exchange {
 
     /// The server cannot answer, or cannot be reached.
     pub(super) fn server_failed(&mut self, r: &mut Resolver, now: Instant) -> Outcome {
+        if self.by_tcp && self.has_plain_form() {
+            self.ask_by(r, false, now);
+            return None;
+        }
         r.counts.failures += 1;
         self.failed[self.at] = true;
         self.ask_next(r, now)
@@ -162,6 +192,11 @@ impl Exchange {
     pub(super) fn expired(&mut self, r: &mut Resolver, now: Instant) -> Outcome {
         r.counts.timeouts += 1;
         self.timed_out = true;
+        if self.by_tcp && self.has_plain_form() {
+            self.ask_by(r, false, now);
+            return None;
+        }
+        self.silent[self.at] |= !self.by_tcp;
         // By TCP a server has had all its time; a lost datagram is sent again.
         self.failed[self.at] |= self.by_tcp;
         self.ask_next(r, now)
@@ -182,10 +217,15 @@ impl Exchange {
             Some(server) if server.address == from => message::reply(&self.question, bytes),
             _ => Err(Mismatch::OtherQuestion),
         };
+        // Letters that are all in lower case are nothing that a forger would have to guess.
+        let asked_lower = self.question.name == self.name.wire();
         let reason = match read {
-            Ok((reply, true)) => return self.take(r, reply, now),
+            Ok((reply, same_case)) if same_case || asked_lower => return self.take(r, reply, now),
             // Either forged, or a server that does not keep the case: TCP will show it.
-            Ok((_, false)) => DropReason::DnsCase,
+            Ok(_) => {
+                self.other_case[self.at] = true;
+                DropReason::DnsCase
+            }
             Err(Mismatch::Malformed) => DropReason::DnsMalformed,
             Err(Mismatch::OtherQuestion) => DropReason::DnsNotAsked,
         };
@@ -231,10 +271,14 @@ impl Exchange {
         match reply {
             Reply::Answer(answer) => {
                 r.counts.answers += 1;
+                if self.is_plain {
+                    return self.compare(r, answer, now);
+                }
                 // It is remembered now that an answer shows that the server does understand the
                 // rest: not because of one datagram that says so.
                 if let Some(server) = r.servers.get_mut(self.at) {
                     server.no_edns |= self.plain;
+                    server.answered(false, false);
                 }
                 Some(Ok(answer))
             }
@@ -252,4 +296,35 @@ impl Exchange {
             Reply::NotUnderstood | Reply::Failed => self.server_failed(r, now),
         }
     }
+
+    /// An answer to a question in plain form, in which a forger has fewer bits to guess: it
+    /// is believed as far as another answer says the same.
+    fn compare(&mut self, r: &mut Resolver, answer: Answer, now: Instant) -> Outcome {
+        if let Some(agreed) = self.compared.iter().find_map(|other| agreed(other, &answer)) {
+            let was_silent = self.silent[self.at];
+            if let Some(server) = r.servers.get_mut(self.at) {
+                server.answered(true, was_silent);
+            }
+            return Some(Ok(agreed));
+        }
+        self.compared.push(answer);
+        if self.compared.len() >= COMPARED_MAX {
+            return self.server_failed(r, now);
+        }
+        self.ask_by(r, false, now);
+        None
+    }
+}
+
+/// What two answers both say: addresses that both have, or the same of anything else.
+fn agreed(one: &Answer, other: &Answer) -> Option<Answer> {
+    let ttl = one.ttl.min(other.ttl);
+    let found = match (&one.found, &other.found) {
+        (Found::Addresses(known), Found::Addresses(addresses)) => {
+            let both: Vec<_> = addresses.iter().filter(|a| known.contains(a)).copied().collect();
+            (!both.is_empty()).then_some(Found::Addresses(both))?
+        }
+        (known, found) => (known == found).then(|| found.clone())?,
+    };
+    Some(Answer { found, ttl })
 }

@@ -17,6 +17,11 @@ pub const ADDRESSES_MAX: usize = 64;
 /// Datagrams that are no answer to a question, after which the question is asked by TCP: someone
 /// is guessing (RFC 5452 section 9.3).
 pub const WRONG_MAX: u32 = 16;
+/// Answers to questions in lower case that are compared with each other, before a server that
+/// understands no other ones is given up.
+pub const COMPARED_MAX: usize = 4;
+/// Questions in a row that a server answers in plain form alone, until that is remembered.
+pub const PLAIN_ANSWERS: u8 = 2;
 /// Answers in the cache; the one that expires first is evicted.
 pub const CACHE_ENTRIES: usize = 512;
 /// Longest time that an answer is kept.

@@ -10,7 +10,7 @@ use base::{DropReason, Drops, Instant, KeyedHash};
 use super::cache::Cache;
 use super::config::Config;
 use super::hosts::Hosts;
-use super::limits::{SEARCH_MAX, SERVERS_MAX};
+use super::limits::{PLAIN_ANSWERS, SEARCH_MAX, SERVERS_MAX};
 use super::lookup::{Families, Lookup};
 use super::name::DomainName;
 
@@ -33,6 +33,8 @@ pub struct Counts {
     pub edns_fallbacks: u64,
     /// Answers by which a server cannot or will not answer, or that are malformed.
     pub failures: u64,
+    /// Questions repeated in plain form: letters in lower case, and after silence without EDNS.
+    pub plain_fallbacks: u64,
     /// Questions moved to TCP because too many datagrams were no answers to them.
     pub guessed: u64,
 }
@@ -42,8 +44,26 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
     /// It does not understand EDNS.
     pub(super) no_edns: bool,
-    /// It answers with the question's letters in another case; shown by TCP.
+    /// It answers with the question's letters in another case, or such in lower case alone.
     pub(super) changes_case: bool,
+    /// Questions in a row that it answered in plain form alone, at most [`PLAIN_ANSWERS`].
+    pub(super) plain_answers: u8,
+}
+
+impl Server {
+    /// It answered: in full form, or in plain form after it was silent to that or had no TCP.
+    pub(super) fn answered(&mut self, is_plain: bool, was_silent: bool) {
+        if !is_plain {
+            self.plain_answers = 0;
+            return;
+        }
+        self.plain_answers = (self.plain_answers + 1).min(PLAIN_ANSWERS);
+        // One datagram may be lost for any reason.
+        if !was_silent || self.plain_answers == PLAIN_ANSWERS {
+            self.changes_case = true;
+            self.no_edns |= was_silent;
+        }
+    }
 }
 
 /// What the lookups of a host share.
@@ -62,7 +82,8 @@ pub struct Resolver {
 impl Resolver {
     /// A resolver. `secret` must be random: who knows it can forge answers.
     pub fn new(config: Config, hosts: Hosts, secret: [u64; 2]) -> Resolver {
-        let server = |&address| Server { address, no_edns: false, changes_case: false };
+        let server =
+            |&address| Server { address, no_edns: false, changes_case: false, plain_answers: 0 };
         let domains = config.search.iter().filter_map(|text| DomainName::parse(text).ok());
         Resolver {
             search: domains.take(SEARCH_MAX).collect(),

@@ -79,9 +79,13 @@ impl Host {
     }
 
     fn configured(&mut self) -> Lease {
-        match self.change() {
-            Change::Configured(lease) => *lease,
-            other => panic!("{other:?}"),
+        loop {
+            match self.change() {
+                Change::Configured(lease) => return *lease,
+                // It asks again.
+                Change::Refused(_) => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
 }

@@ -60,5 +60,6 @@ pub fn news(change: &Change) -> String {
         Change::Declined(address) => {
             format!("{}, by DHCP, declined: another host has it", ip(address))
         }
+        Change::Refused(why) => format!("an answer by DHCP was of no use: {why}"),
     }
 }

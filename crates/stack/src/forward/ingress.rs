@@ -46,6 +46,7 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
         && !stack.pace.is_on()
         && !stack.listeners.takes_anything();
     let port = stack.ports.get_mut(port_id)?;
+    let in_bursts = in_bursts && port.offers.is_none();
     let pool = &mut stack.core.cx.pool;
     // Taps add the tag to what they are shown.
     let tag = port.own_tag.filter(|_| in_bursts && port.taps.is_empty());

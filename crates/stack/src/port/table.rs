@@ -69,6 +69,7 @@ impl Ports {
             outbox: None,
             forwarded: Forwarded::default(),
             source_check: SourceCheck::Off,
+            offers: None,
             name: Box::default(),
         });
         id

@@ -2,7 +2,7 @@
 //!
 //! Called by: programs, for protocols that find an address. The limited broadcast address has no
 //! route: the caller names the port. RFC 919 section 7, RFC 1122 section 3.2.1.3 (the unspecified
-//! source is for this alone), RFC 2131 section 4.1.
+//! source is for this alone), RFC 2131 section 4.1 (answers to an address that is only offered).
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -15,6 +15,15 @@ use crate::resolve::Egress;
 use crate::{PortId, Stack, UdpError, UdpHandle, frag};
 
 impl Stack {
+    /// Have an IPv4 socket take what comes to its port by `id` for an address that is not ours, or
+    /// no longer: the answers of DHCP servers to the address that they offer. For as long as the
+    /// port has no address; a router then looks at all packets of that port one by one.
+    pub fn udp_take_offers(&mut self, handle: UdpHandle, id: PortId, on: bool) {
+        if let Some(port) = self.ports.get_mut(id.0) {
+            port.offers = on.then_some(handle);
+        }
+    }
+
     /// Send a datagram to 255.255.255.255, UDP port `to_port`, out of port `id`, from an address of
     /// that port or from the unspecified one. Answers to the broadcast address come to the socket
     /// if it is bound to the unspecified address, whether or not the port has an address.

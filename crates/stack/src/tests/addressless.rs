@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::{DropReason, IpVersion, Owner};
 
-use super::craft::frame_between;
+use super::craft::{Bench, frame_between};
 use super::icmp::{NOW, bench};
 use crate::{PortId, UdpError};
 
@@ -30,6 +30,44 @@ fn a_port_without_an_address_broadcasts_and_hears_broadcasts() {
     let heard = bench.stack.udp_receive(socket).expect("the answer");
     assert_eq!(heard.payload.as_slice(), b"answer");
     bench.stack.give_back(heard.payload);
+}
+
+/// RFC 2131 section 4.1: servers that answer to the address that they offer, to our link address or
+/// to everybody's, whether the port forwards or not. Without an address for that the client's socket
+/// alone takes them, from a host alone.
+#[test]
+fn a_port_without_an_address_takes_what_its_dhcp_client_waits_for() {
+    let offered: IpAddr = [192, 0, 2, 50].into();
+    let answer = [&[0, 67, 0, 68, 0, 14, 0, 0][..], b"answer"].concat();
+    for forwards in [false, true] {
+        let mut bench = bench(IpVersion::V4);
+        let (ours, theirs) = (bench.ours, bench.theirs);
+        assert!(bench.stack.remove_address(PORT, ours));
+        bench.stack.set_forwarding(forwards);
+        let socket = bench.stack.udp_bind(SocketAddr::new(ANY.into(), 68), Owner::program());
+        let socket = socket.expect("free");
+        let heard = |bench: &mut Bench, from: IpAddr, to_all: bool| {
+            let mut frame = frame_between(from, offered, 17, &answer);
+            if to_all {
+                frame[..6].fill(0xff);
+            }
+            bench.exchange(&frame, NOW);
+            let datagram = bench.stack.udp_receive(socket)?;
+            assert_eq!((datagram.to.ip(), datagram.payload.as_slice()), (offered, &b"answer"[..]));
+            bench.stack.give_back(datagram.payload);
+            Some(())
+        };
+        for to_all in [false, true] {
+            assert_eq!(heard(&mut bench, theirs, to_all), None, "nobody waits");
+        }
+        bench.stack.udp_take_offers(socket, PORT, true);
+        for to_all in [false, true] {
+            assert_eq!(heard(&mut bench, theirs, to_all), Some(()), "{to_all} {forwards}");
+            assert_eq!(heard(&mut bench, [127, 0, 0, 1].into(), to_all), None, "a martian");
+        }
+        bench.stack.udp_take_offers(socket, PORT, false);
+        assert_eq!(heard(&mut bench, theirs, false), None);
+    }
 }
 
 #[test]

@@ -3,12 +3,14 @@
 //! Called by: the owner of the socket, with each datagram. RFC 2131 sections 3.1, 4.3 and 4.4; RFC
 //! 6842. Counters: the `Dhcp` drops.
 
+use core::net::Ipv4Addr;
+
 use base::{DropReason, Duration, Instant, Limit};
 
 use super::{Client, Held};
 use crate::dhcp4::lease;
 use crate::dhcp4::message::{Kind, Received, code};
-use crate::dhcp4::{Action, Lease, LossReason, State};
+use crate::dhcp4::{Action, Lease, LossReason, Refusal, State};
 
 impl Client {
     /// A datagram from port 67. The reason for which it is dropped is also counted.
@@ -25,7 +27,9 @@ impl Client {
         if !self.budget.admits(Limit::DhcpMessageBytes, bytes.len().saturating_sub(1)) {
             return Err(DropReason::DhcpMalformed);
         }
-        let message = Received::parse(bytes).ok_or(DropReason::DhcpMalformed)?;
+        let Some(message) = Received::parse(bytes) else {
+            return Err(self.refuse(Refusal::Malformed));
+        };
         // RFC 2131 4.4.1-b. RFC 6842 3-a: a client identifier that comes back is ours.
         let client_id = message.options.value(code::CLIENT_ID);
         if message.xid != self.exchange.xid
@@ -47,7 +51,7 @@ impl Client {
     }
 
     fn take_offer(&mut self, now: Instant, message: &Received<'_>) -> Result<(), DropReason> {
-        let lease = lease::read(message, &self.config, &mut self.budget)?;
+        let lease = self.read(message, None)?;
         self.offer = Some((lease.address, lease.server));
         self.begin(State::Requesting, now);
         Ok(())
@@ -55,7 +59,11 @@ impl Client {
 
     fn take_ack(&mut self, message: &Received<'_>) -> Result<(), DropReason> {
         self.check_server(message)?;
-        let lease = lease::read(message, &self.config, &mut self.budget)?;
+        // After the link was down the network may be another.
+        let extends = matches!(self.state, State::Renewing | State::Rebinding);
+        let held = self.held.as_ref().filter(|held| extends && held.acquired);
+        let extended = held.map(|held| held.lease.clone());
+        let lease = self.read(message, extended.as_ref())?;
         let asked = match (self.state, &self.held, self.offer) {
             (State::Requesting, _, Some((address, _))) => Some(address),
             (_, Some(held), _) => Some(held.lease.address),
@@ -63,10 +71,27 @@ impl Client {
         };
         // An address that was not asked for has not been looked for on the link.
         if asked != Some(lease.address) {
-            return Err(DropReason::DhcpUnusable);
+            return Err(self.refuse(Refusal::OtherAddress(lease.address)));
         }
         self.hold(lease);
         Ok(())
+    }
+
+    fn read(
+        &mut self,
+        message: &Received<'_>,
+        extended: Option<&Lease>,
+    ) -> Result<Lease, DropReason> {
+        let lease = lease::read(message, &self.config, extended, &mut self.budget);
+        lease.map_err(|why| self.refuse(why))
+    }
+
+    /// Remember why an answer is of no use, to be told.
+    fn refuse(&mut self, why: Refusal) -> DropReason {
+        let reason = why.drop_reason();
+        self.refusal = Some(why);
+        self.is_news = true;
+        reason
     }
 
     /// Count the lease from the first request that it may answer.
@@ -86,6 +111,7 @@ impl Client {
         let (address, announced) = (lease.address, Box::new(lease.clone()));
         self.held = Some(Held { lease, acquired, renew_at, rebind_at, expires_at });
         self.offer = None;
+        (self.refusal, self.is_news) = (None, false);
         if acquired {
             self.failures = 0;
             self.state = State::Bound;
@@ -97,7 +123,9 @@ impl Client {
     }
 
     fn take_nak(&mut self, now: Instant, message: &Received<'_>) -> Result<(), DropReason> {
-        self.check_server(message)?;
+        let server = self.check_server(message)?;
+        let text = message.options.value(code::MESSAGE).unwrap_or_default();
+        self.refuse(Refusal::nak(server, &text));
         if let Some(held) = self.held.take() {
             self.lose(&held, LossReason::Refused);
         }
@@ -109,15 +137,15 @@ impl Client {
     }
 
     /// RFC 2131 3.1-c: once a server is chosen, others are not listened to.
-    fn check_server(&self, message: &Received<'_>) -> Result<(), DropReason> {
-        let server = message.options.address(code::SERVER_ID).ok_or(DropReason::DhcpUnusable)?;
+    fn check_server(&mut self, message: &Received<'_>) -> Result<Ipv4Addr, DropReason> {
+        let server = lease::server(message).map_err(|why| self.refuse(why))?;
         let chosen = match (self.state, &self.held, self.offer) {
             (State::Requesting, _, Some((_, server))) => Some(server),
             (State::Renewing, Some(held), _) => Some(held.lease.server),
             _ => None,
         };
         match chosen.is_none_or(|chosen| chosen == server) {
-            true => Ok(()),
+            true => Ok(server),
             false => Err(DropReason::DhcpOtherServer),
         }
     }

@@ -50,13 +50,15 @@ fn ripple20_dhcp_lengths_are_checked() {
     let mut world = World::new(config());
     let discover = world.sent();
     let malformed: &[&[u8]] =
-        &[&[6], &[6, 5, 1, 2, 3, 4], &[6, 255], &[119, 200, 3, b'a'], &[43, 1]];
+        &[&[6], &[6, 6, 1, 2, 3, 4], &[6, 255], &[119, 200, 3, b'a'], &[43, 2]];
     for options in malformed {
         let outcome = world.client.receive(world.now, &raw_offer(&discover, options));
         assert_eq!(outcome, Err(DropReason::DhcpMalformed), "{options:?}");
     }
     let whole = raw_offer(&discover, &[]);
-    for length in 0..whole.len() {
+    // What is missing at the end is the mask and the end option, which may be left out.
+    let complete = whole.len() - 7;
+    for length in (0..whole.len() - 1).filter(|&length| length != complete) {
         let outcome = world.client.receive(world.now, &whole[..length]);
         assert!(outcome.is_err(), "the first {length} bytes");
     }
@@ -168,7 +170,7 @@ fn times_out_of_order_are_replaced_by_the_defaults() {
 #[test]
 fn classless_routes_replace_routers() {
     let router = [3, 4, 192, 0, 2, 1];
-    let classless = [121, 14, 0, 192, 0, 2, 9, 20, 10, 17, 0x33, 0, 0, 0, 0];
+    let classless = [121, 15, 0, 192, 0, 2, 9, 20, 10, 17, 0x33, 0, 0, 0, 0];
     let both = [&router[..], &[121, 13, 0, 192, 0, 2, 9, 20, 10, 17, 0x33, 0, 0, 0, 0]].concat();
     assert_eq!(routes_of(&both), ["0.0.0.0/0 via 192.0.2.9", "10.17.48.0/20 on link"]);
     assert_eq!(routes_of(&router), ["0.0.0.0/0 via 192.0.2.1"]);
@@ -182,7 +184,7 @@ fn classless_routes_replace_routers() {
     let martian = [121, 10, 0, 224, 0, 0, 1, 0, 192, 0, 2, 9];
     assert_eq!(routes_of(&martian), ["0.0.0.0/0 via 192.0.2.9"]);
     assert!(routes_of(&[3, 8, 0, 0, 0, 0, 255, 255, 255, 255]).is_empty());
-    assert!(routes_of(&[3, 5, 192, 0, 2, 1, 0]).is_empty());
+    assert_eq!(routes_of(&[3, 5, 192, 0, 2, 1, 0]), ["0.0.0.0/0 via 192.0.2.1"]);
     assert!(routes_of(&[3, 4, 192, 0, 2, 7]).is_empty(), "ourselves");
 }
 
@@ -215,7 +217,95 @@ fn long_and_overloaded_options_are_joined() {
     let outcome = world.client.receive(world.now, &bytes);
     assert_eq!(outcome, Err(DropReason::DhcpMalformed), "an option that ends behind sname");
     let overload = raw_offer(&discover, &[52, 1, 4]);
-    assert_eq!(world.client.receive(world.now, &overload), Err(DropReason::DhcpMalformed));
+    assert_eq!(world.client.receive(world.now, &overload), Ok(()), "no field is overloaded");
+}
+
+/// As ISC's dhclient reads them: n-dhcp4's issue 16, and servers that leave the end option out.
+#[test]
+fn options_of_fixed_length_may_come_twice_and_the_end_option_not_at_all() {
+    let twice: &[&[u8]] = &[
+        &[54, 4, 192, 0, 2, 1],
+        &[51, 4, 0, 0, 14, 16],
+        &[1, 4, 255, 255, 255, 0],
+        &[53, 1, 5],
+        &[3, 4, 192, 0, 2, 1, 3, 4, 192, 0, 2, 1, 58, 4, 0, 0, 1, 0, 58, 4, 0, 0, 2, 0],
+        &[15, 3, b'o', b'r', b'g', 15, 3, b'o', b'r', b'g'],
+    ];
+    for options in twice {
+        let lease = lease_of(options).unwrap_or_else(|| panic!("a lease with {options:?}"));
+        assert_eq!((lease.prefix_len, lease.server), (24, SERVER), "{options:?}");
+        assert_eq!(lease.valid, Some(Duration::from_secs(3_600)), "{options:?}");
+    }
+    assert_eq!(lease_of(twice[4]).unwrap().renew, Duration::from_secs(256), "the first");
+    assert_eq!(lease_of(twice[5]).unwrap().search, ["org"], "once");
+    let mut world = World::new(config());
+    let discover = world.sent();
+    // A value in two pieces, which look alike.
+    let mut bytes = raw_offer(&discover, &[]);
+    let at = bytes.windows(2).position(|w| w == [54, 4]).expect("the server");
+    bytes.splice(at..at + 6, [54, 2, 10, 9, 54, 2, 10, 9]);
+    assert_eq!(bytes.pop(), Some(255));
+    assert_eq!(world.client.receive(world.now, &bytes), Ok(()), "without an end option");
+    assert_eq!(world.sent().server(), Some([10, 9, 10, 9].into()));
+}
+
+#[test]
+fn a_refused_answer_says_why() {
+    let mut world = World::new(config());
+    let discover = world.sent();
+    let mut said = |message: &[u8]| {
+        assert!(world.client.receive(world.now, message).is_err());
+        let why = world.client.take_refusal().expect("a reason");
+        assert_eq!(world.client.refusal(), Some(&why));
+        assert_eq!(world.client.take_refusal(), None, "told once");
+        why.to_string()
+    };
+    let mut short = raw_offer(&discover, &[]);
+    let at = short.windows(2).position(|w| w == [54, 4]).expect("the server");
+    short.splice(at..at + 6, [54, 3, 192, 0, 2]);
+    assert_eq!(said(&short), "option 54 (the server's address) of an answer has 3 bytes");
+    short.drain(at..at + 5);
+    assert_eq!(said(&short), "an answer has no option 54 (the server's address)");
+    let mut edge = offer(&discover);
+    edge.set_yiaddr([192, 0, 2, 255]);
+    let text = said(&edge.to_vec().unwrap());
+    assert_eq!(text, "an answer gives 192.0.2.255, which no host of its network can have");
+    assert_eq!(said(b"?"), "an answer is no DHCP message, or its options do not fit into it");
+    world.hear(&offer(&discover)).unwrap();
+    let request = world.sent();
+    let mut nak = answer(&request, MessageType::Nak);
+    nak.opts_mut().insert(DhcpOption::Message("no \u{1b}[2Jlease".to_owned()));
+    world.hear(&nak).unwrap();
+    let why = world.client.take_refusal().expect("the refusal").to_string();
+    assert_eq!(why, "the server 192.0.2.1 refuses (DHCPNAK): \"no ?[2Jlease\"");
+}
+
+/// What a renewal does not repeat stays as it was; what it says anew is taken.
+#[test]
+fn a_renewal_without_a_router_keeps_the_route() {
+    let mut world = World::new(config());
+    let before = world.bind();
+    world.wait();
+    let renewal = world.sent();
+    let mut bare = ack(&renewal);
+    for code in [
+        OptionCode::Router,
+        OptionCode::DomainNameServer,
+        OptionCode::DomainName,
+        OptionCode::SubnetMask,
+    ] {
+        bare.opts_mut().remove(code);
+    }
+    world.hear(&bare).unwrap();
+    let Some(Action::Renewed(lease)) = world.action() else { panic!("not renewed") };
+    assert!(!before.routes.is_empty() && !before.search.is_empty());
+    assert_eq!(*lease, before);
+    world.wait();
+    let renewal = world.sent();
+    let other = DhcpOption::Router(vec![[192, 0, 2, 9].into()]);
+    world.hear(&ack_with(&renewal, other)).unwrap();
+    let Some(Action::Renewed(lease)) = world.action() else { panic!("not renewed") };
+    assert_eq!(lease.routes[0].gateway, Some([192, 0, 2, 9].into()));
 }
 
 #[test]

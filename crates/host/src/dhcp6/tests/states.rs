@@ -167,7 +167,7 @@ fn a_lease_is_renewed_rebound_and_expires() {
     assert_eq!(world.sent().kind(), MessageType::Solicit);
 }
 
-/// RFC 8415 18.2.10-c, 18.2.10-d.
+/// RFC 8415 18.2.10-c, 18.2.10-d, 18.2.10-g.
 #[test]
 fn what_a_server_says_to_a_renewal_is_done() {
     let renewing = || {
@@ -193,6 +193,27 @@ fn what_a_server_says_to_a_renewal_is_done() {
     let lost = Action::Lost { address: ADDRESS, reason: LossReason::Refused };
     assert_eq!(world.action(), Some(lost));
     assert_eq!(world.sent().kind(), MessageType::Solicit);
+
+    // RFC 8415 18.2.10-g: after a renumbering, whichever comes first.
+    for old_first in [true, false] {
+        let (mut world, renewal) = renewing();
+        let address = |addr, life| IAAddr {
+            addr,
+            preferred_life: life,
+            valid_life: life,
+            opts: Default::default(),
+        };
+        let mut addresses = [address(ADDRESS, 0), address(OTHER_ADDRESS, 600)];
+        if !old_first {
+            addresses.reverse();
+        }
+        let opts = addresses.into_iter().map(DhcpOption::IAAddr).collect();
+        let ia = DhcpOption::IANA(IANA { id: IAID, t1: 0, t2: 0, opts });
+        world.hear(&with(answer(&renewal, MessageType::Reply), ia)).unwrap();
+        let lost = Action::Lost { address: ADDRESS, reason: LossReason::Refused };
+        assert_eq!(world.action(), Some(lost));
+        assert_eq!(world.finish().address, OTHER_ADDRESS, "the new one");
+    }
 
     let (mut world, renewal) = renewing();
     world.hear(&refuse_ia(&renewal, Status::NoBinding)).unwrap();

@@ -195,6 +195,92 @@ fn a_server_that_changes_the_case_is_asked_by_tcp_and_then_without_mixed_case() 
     assert!(f.asked[2].wire.iter().any(u8::is_ascii_uppercase));
 }
 
+fn lowered(q: &Query) -> Query {
+    let mut lowered = q.clone();
+    lowered.wire.make_ascii_lowercase();
+    lowered
+}
+
+#[test]
+fn a_server_that_changes_the_case_and_has_no_tcp_is_believed_when_two_answers_agree() {
+    for silent in [false, true] {
+        let mut f = v4(1);
+        let answer = |q: &Query| match (q.tcp, silent) {
+            (false, _) => both(&lowered(q)),
+            (true, true) => Answer::Silence,
+            (true, false) => Answer::Refusal,
+        };
+        assert_eq!(f.run("www.abcdefgh.example", answer), Ok(vec![address("192.0.2.80")]));
+        assert_eq!(f.asked.iter().map(|q| q.tcp).collect::<Vec<_>>(), [false, true, false, false]);
+        assert_ne!(f.asked[2].id, f.asked[3].id, "both have to be guessed");
+        let waited = if silent { 1 } else { 0 };
+        assert_eq!(f.now, START + Duration::from_secs(waited));
+        assert!(f.run("www.ijklmnop.example", answer).is_ok());
+        assert_eq!(f.asked.len(), 5, "it is remembered");
+    }
+    // Somebody forges one of the two.
+    let mut f = v4(1);
+    let mut count = 0;
+    let found = f.run("www.abcdefgh.example", |q| {
+        count += 1;
+        match (q.tcp, count) {
+            (true, _) => Answer::Refusal,
+            (false, 3) => Answer::Bytes(respond(q).address(&q.name, "192.0.2.66", TTL).bytes),
+            (false, _) => both(&lowered(q)),
+        }
+    });
+    assert_eq!(found, Ok(vec![address("192.0.2.80")]));
+    assert_eq!(f.asked.len(), 5);
+    // Every answer is another one: nothing is believed.
+    let mut f = v4(1);
+    let mut count = 0;
+    let found = f.run("www.abcdefgh.example", |q| {
+        count += 1;
+        match q.tcp {
+            true => Answer::Refusal,
+            false => {
+                let q = lowered(q);
+                Answer::Bytes(respond(&q).address(&q.name, &format!("192.0.2.{count}"), TTL).bytes)
+            }
+        }
+    });
+    assert!(matches!(found, Err(LookupError::Failed(_))), "{found:?}");
+}
+
+/// Mixed case, or EDNS, or both, get no answer: the second try has neither.
+#[test]
+fn a_server_that_is_silent_to_mixed_case_or_edns_is_asked_in_plain_form() {
+    let is_mixed = |q: &Query| q.wire.iter().any(u8::is_ascii_uppercase);
+    let understands: [fn(bool, bool) -> bool; 3] =
+        [|mixed, _| !mixed, |_, edns| !edns, |mixed, edns| !mixed && !edns];
+    for answers in understands {
+        let mut f = v4(1);
+        let answer = |q: &Query| match answers(is_mixed(q), q.edns.is_some()) {
+            true => both(q),
+            false => Answer::Silence,
+        };
+        for name in ["www.abcdefgh.example", "www.ijklmnop.example"] {
+            let before = f.now;
+            assert_eq!(f.run(name, answer), Ok(vec![address("192.0.2.80")]), "{name}");
+            assert_eq!(f.now, before + Duration::from_secs(1), "{name}");
+        }
+        assert_eq!(f.asked.len(), 6, "full, plain, and plain again to compare");
+        let before = f.now;
+        assert!(f.run("www.qrstuvwx.example", answer).is_ok());
+        assert_eq!((f.now, f.asked.len()), (before, 7), "it is remembered");
+    }
+    // A datagram that was lost changes nothing for later questions.
+    let mut f = v4(1);
+    let mut lost = false;
+    let once = |q: &Query| match core::mem::replace(&mut lost, true) {
+        false => Answer::Silence,
+        true => both(q),
+    };
+    assert!(f.run("www.abcdefgh.example", once).is_ok());
+    assert!(f.run("www.ijklmnop.example", both).is_ok());
+    assert!(is_mixed(&f.asked[3]) && f.asked[3].edns.is_some());
+}
+
 #[test]
 fn tcp_only_asks_by_tcp_alone() {
     let mut f = Fixture::new(Config { tcp_only: true, ..config(1) });

@@ -26,8 +26,12 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
         true => stack.udp.recent(&key, m.in_port(), epoch),
         false => None,
     };
+    let mut found = found;
     if found.is_none() {
-        local::for_us_or_group(stack, ip, &m)?;
+        match local::for_us_or_group(stack, ip, &m) {
+            Ok(()) => {}
+            Err(reason) => found = Some(local::offer(stack, ip, m.in_port(), bytes).ok_or(reason)?),
+        }
     }
     let cx = &stack.core.cx;
     let verify = cx.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
