@@ -84,6 +84,8 @@ limits! {
     Neighbours "neighbours" 4_096 "neighbour entries";
     NeighbourMtus "neighbour_mtus" 4_096 "neighbours whose MTU was set";
     Addresses "addresses" 64 "addresses of a port";
+    RefusedRoutes "refused_routes" 64
+        "routes offered by networks and not taken that are remembered, to be told once each";
     OtherBroadcasters "other_broadcasters" 16
         "neighbours that broadcast to another address and are remembered; the oldest is evicted";
     TemporaryAddresses "temporary_addresses" 4 "temporary addresses of one prefix (RFC 8981)";

@@ -103,6 +103,8 @@ counters! {
     IcmpErrorsOut "icmp_errors_out" "ICMP errors sent";
     BroadcastsOtherForm "broadcasts_other_form"
         "link-level broadcasts to an IP address that is not this port's broadcast address";
+    RoutesRefused "routes_refused"
+        "routes that a network offered, by DHCP or router advertisements, and that were not taken";
     Forwarded "forwarded" "packets forwarded";
     ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
     LinkChanges "link_changes"

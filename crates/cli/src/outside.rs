@@ -187,6 +187,9 @@ impl Outside {
         if let Some(dhcp6) = &mut self.dhcp6 {
             dhcp6.turn(&mut self.stack, now);
         }
+        while let Some(refused) = self.stack.take_refused_route() {
+            crate::output::err(&format!("warning: {refused}"));
+        }
         worked
     }
 

@@ -39,6 +39,8 @@ pub struct Config {
     /// Ask for broadcast answers: for a port that takes in no unicast to an address that it does
     /// not have yet.
     pub broadcast: bool,
+    /// Ask for and take routes to more than everywhere (option 121).
+    pub learn_routes: bool,
     /// Wait for a random time of one to ten seconds before the first message, so that hosts which
     /// got power at the same time do not ask at the same time.
     pub startup_delay: bool,
@@ -62,6 +64,7 @@ impl Config {
             client_id: client_id(u32::from_be_bytes([a, b, c, d]), &duid),
             hostname: None,
             broadcast: false,
+            learn_routes: true,
             startup_delay: false,
             mtu_max: 1500,
             remembered: None,

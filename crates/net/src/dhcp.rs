@@ -2,7 +2,8 @@
 //!
 //! Called by: programs that poll a stack, after each [`Stack::poll`]; programs that share one call
 //! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port
-//! 68 to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decision: docs/decisions/0066-dhcp.md.
+//! 68 to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decisions: docs/decisions/0066-dhcp.md,
+//! 0113 (which routes are taken).
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -229,7 +230,11 @@ impl DhcpPort {
 
     /// Give the port the address and the routes of a lease, in place of those before.
     fn configure(&mut self, stack: &mut Stack, lease: Box<Lease>, now: Instant) -> Change {
-        let cidr = Cidr { addr: IpAddr::V4(lease.address), prefix_len: lease.prefix_len };
+        let mut cidr = Cidr { addr: IpAddr::V4(lease.address), prefix_len: lease.prefix_len };
+        // A server must not draw what is for another port's network: then the address stands alone.
+        if !stack.admits_route(self.port, cidr.network(), true, RouteOrigin::Dhcp) {
+            cidr.prefix_len = 32;
+        }
         let valid_until = self.client.expires_at().unwrap_or(now);
         let address = Address { origin: Origin::Dhcp, valid_until, ..Address::fixed(cidr) };
         if let Err(why) = self.given.set(stack, lease.address, address) {
@@ -245,7 +250,9 @@ impl DhcpPort {
             let gateway = route.gateway.map(IpAddr::V4);
             let new = Route::new(route.destination, gateway, self.port.0);
             let new = new.with_origin(RouteOrigin::Dhcp);
-            if self.has_route_of_the_user(stack, route.destination) {
+            if self.has_route_of_the_user(stack, route.destination)
+                || !stack.admits_route(self.port, route.destination, false, RouteOrigin::Dhcp)
+            {
                 continue;
             }
             stack.add_route(Route { expires: valid_until, mtu, ..new });

@@ -183,6 +183,7 @@ pub(crate) fn listen(error: ListenError) -> Error {
     match error {
         ListenError::AddressInUse => address_in_use(),
         ListenError::LimitReached => limit("sockets"),
+        ListenError::NoAddress => no_address(),
     }
 }
 

@@ -162,7 +162,7 @@ impl Inner {
         owner: Owner,
         ip: IpSettings,
     ) -> io::Result<TcpHandle> {
-        self.check_address(local)?;
+        self.check_address(local.filter(|_| !ip.transparent))?;
         let bound = local.is_some_and(|local| local.port() != 0);
         // The stack's clock was set when the call began.
         let handle = self
@@ -178,7 +178,7 @@ impl Inner {
         &mut self,
         connect: &FastConnect<'_>,
     ) -> io::Result<(TcpHandle, usize)> {
-        self.check_address(connect.local)?;
+        self.check_address(connect.local.filter(|_| !connect.ip.transparent))?;
         let bound = connect.local.is_some_and(|local| local.port() != 0);
         let opened = self.stack.tcp_connect_first(connect, base::Instant::ZERO);
         let (handle, carried) = opened.map_err(|e| error::connect(e, bound))?;
@@ -193,7 +193,7 @@ impl Inner {
         config: ListenConfig,
         reuse_address: bool,
     ) -> io::Result<(ListenerHandle, SocketAddr)> {
-        self.check_address(Some(local))?;
+        self.check_address(Some(local).filter(|_| !config.ip.transparent))?;
         if local.port() != 0 {
             if !reuse_address && self.stack.tcp_port_is_used(local) {
                 return Err(error::listen(ListenError::AddressInUse));
@@ -230,7 +230,10 @@ impl Inner {
     /// Check that a local address is one of the stack's, or unspecified.
     pub(crate) fn check_address(&self, local: Option<SocketAddr>) -> io::Result<()> {
         match local {
-            Some(a) if !a.ip().is_unspecified() && !self.stack.has_address(a.ip()) => {
+            Some(a)
+                if !a.ip().is_unspecified()
+                    && !self.stack.has_address(a.ip()) =>
+            {
                 Err(error::no_address())
             }
             _ => Ok(()),

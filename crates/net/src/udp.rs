@@ -12,7 +12,8 @@ use core::task::{Context, Poll};
 use std::io;
 use std::sync::OnceLock;
 
-use stack::{UdpError, UdpHandle};
+use base::Owner;
+use stack::{Stack, UdpError, UdpHandle};
 
 use crate::inner::{Inner, poll_at};
 use crate::wait::wait;
@@ -28,16 +29,32 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Bind. An unspecified address stands for all addresses of the stack, port 0 for any free
-    /// port. Several sockets may be bound to the address of a group, which they are still to join.
+    /// Bind to an address of the stack. An unspecified one stands for all of them, port 0 for any
+    /// free port. A broadcast address is one to receive at. Several sockets may be bound to the address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
-    pub fn bind(net: &Net, mut local: SocketAddr) -> io::Result<UdpSocket> {
+    pub fn bind(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::bind_by(net, local, Stack::udp_bind)
+    }
+
+    /// [`UdpSocket::bind`] to an address that need not be the stack's, and send from it (Linux's
+    /// IP_TRANSPARENT).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`], a limit.
+    pub fn bind_transparent(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::bind_by(net, local, Stack::udp_bind_transparent)
+    }
+
+    fn bind_by(
+        net: &Net,
+        mut local: SocketAddr,
+        bind: fn(&mut Stack, SocketAddr, Owner) -> Result<UdpHandle, UdpError>,
+    ) -> io::Result<UdpSocket> {
         let mut call = net.shared().call()?;
-        call.check_address(Some(local).filter(|a| !a.ip().is_multicast()))?;
         let owner = call.owner.clone();
-        let handle = call.stack.udp_bind(local, owner).map_err(error::udp)?;
+        let handle = bind(&mut call.stack, local, owner).map_err(error::udp)?;
         local.set_port(call.stack.udp_local(handle).map_or(0, |(_, port)| port));
         call.udp.insert(handle, WaitQueue::default());
         drop(call);
@@ -55,7 +72,6 @@ impl UdpSocket {
         peer: SocketAddr,
     ) -> io::Result<UdpSocket> {
         let mut call = net.shared().call()?;
-        call.check_address(Some(local))?;
         let owner = call.owner.clone();
         let bound = call.stack.udp_bind_connected(local, peer, owner);
         let handle = bound.map_err(error::udp)?;

@@ -107,6 +107,9 @@ pub struct Port {
     pub addresses: BTreeMap<IpAddr, u8>,
     /// Addresses that come by themselves.
     pub asks: BTreeSet<Asks>,
+    /// Take routes to more than everywhere that servers and routers there offer: DHCP's option 121,
+    /// RFC 4191. Unless set, only a host does.
+    pub learn_routes: bool,
     /// How often frames wake us.
     pub mitigation: Option<Mitigation>,
     /// What the sources of packets that come by it have to be (RFC 3704).

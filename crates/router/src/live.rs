@@ -206,8 +206,9 @@ impl Live {
             Operation::StopAsking(port, Asks::Auto) => {
                 stack.stop_autoconf(self.port(port)?.id);
             }
-            Operation::Ask(port, Asks::Auto) => {
-                let config = AutoConfig { temporary: false, ..AutoConfig::default() };
+            Operation::Ask(port, Asks::Auto, learn_routes) => {
+                let learn_routes = *learn_routes;
+                let config = AutoConfig { temporary: false, learn_routes, ..AutoConfig::default() };
                 let started = stack.autoconfigure(self.port(port)?.id, config);
                 started.map_err(|why| why.to_string())?;
             }
@@ -215,7 +216,7 @@ impl Live {
                 let client = self.port_mut(port)?.dhcp.take();
                 client.into_iter().for_each(|client| client.stop(stack, stack.now()));
             }
-            Operation::Ask(port, Asks::Dhcp) => self.begin_dhcp(stack, port)?,
+            Operation::Ask(port, Asks::Dhcp, learns) => self.begin_dhcp(stack, port, *learns)?,
             Operation::RemoveAddress(port, ip) => {
                 stack.remove_address(self.port(port)?.id, *ip);
             }

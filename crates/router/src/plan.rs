@@ -48,8 +48,8 @@ pub enum Operation {
     SetNeighbour(String, IpAddr, Neighbour, Neighbour),
     /// Ask for addresses no more.
     StopAsking(String, Asks),
-    /// Ask for addresses.
-    Ask(String, Asks),
+    /// Ask for addresses, and take routes to more than everywhere with them, or not.
+    Ask(String, Asks, bool),
     /// Remove an address of ours.
     RemoveAddress(String, IpAddr),
     /// Add an address with its prefix length, or change the length.
@@ -174,7 +174,8 @@ impl Plan<'_> {
         }
         for (name, port) in &old.ports {
             let Some(next) = new.ports.get(name).filter(|_| self.stays(name)) else { continue };
-            for asks in port.asks.difference(&next.asks) {
+            let is_other = port.learn_routes != next.learn_routes;
+            for asks in port.asks.iter().filter(|asks| is_other || !next.asks.contains(asks)) {
                 self.all.push(Operation::StopAsking(name.clone(), *asks));
             }
             for ip in port.addresses.keys().filter(|ip| !next.addresses.contains_key(*ip)) {
@@ -229,8 +230,12 @@ impl Plan<'_> {
                 }
             }
             for asks in &port.asks {
-                if !before.is_some_and(|before| before.asks.contains(asks)) {
-                    self.all.push(Operation::Ask(name.clone(), *asks));
+                let asks_so = |before: &Port| {
+                    before.asks.contains(asks) && before.learn_routes == port.learn_routes
+                };
+                if !before.is_some_and(asks_so) {
+                    let learns = port.learn_routes;
+                    self.all.push(Operation::Ask(name.clone(), *asks, learns));
                 }
             }
         }

@@ -148,6 +148,7 @@ prop_compose! {
             mtu: mtu.map(|n| Mtu::new(if is_vlan { 1300 } else { 1400 } + n).expect("in range")),
             addresses: addresses.into_iter().map(address).collect(),
             asks: Default::default(),
+            learn_routes: false,
             mitigation: mitigation.and_then(|text| text.parse().ok()),
             source_check: SourceCheck::ALL[check].1,
         }

@@ -35,12 +35,20 @@ pub struct AutoConfig {
     /// 128 secret bits that stable identifiers are made with (RFC 7217): the same bits give the
     /// same addresses after a restart. `None`: those of the stack.
     pub secret: Option<[u64; 2]>,
+    /// Take the routes to more specific prefixes that routers offer (RFC 4191), beside default
+    /// ones. A router should not, unless whoever runs it trusts that link's routers.
+    pub learn_routes: bool,
 }
 
 impl Default for AutoConfig {
-    /// Stable identifiers, temporary addresses beside them.
+    /// Stable identifiers, temporary addresses beside them, and all routes.
     fn default() -> AutoConfig {
-        AutoConfig { identifiers: Identifiers::default(), temporary: true, secret: None }
+        AutoConfig {
+            identifiers: Identifiers::default(),
+            temporary: true,
+            secret: None,
+            learn_routes: true,
+        }
     }
 }
 

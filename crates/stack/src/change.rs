@@ -70,6 +70,7 @@ impl Stack {
         self.acd.forget_port(id.0);
         self.neighbours.forget_port(id.0);
         self.autoconf.forget_port(id);
+        self.refused_routes.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
         resolve::act(self);
         self.addresses_changed();

@@ -56,12 +56,15 @@ pub struct IpSettings {
     pub tos: u8,
     /// No field of it: what rules of policy routing select by (Linux's SO_MARK); 0 unless set.
     pub mark: u32,
+    /// The socket's own address need not be one of the stack's (Linux's IP_TRANSPARENT): for proxies
+    /// that answer in another host's name. For the program that has the stack alone.
+    pub transparent: bool,
 }
 
 impl Default for IpSettings {
-    /// 64 hops (RFC 1700's recommended default), best effort.
+    /// 64 hops (RFC 1700's recommended default), best effort, from our own addresses.
     fn default() -> IpSettings {
-        IpSettings { ttl: 64, tos: 0, mark: 0 }
+        IpSettings { ttl: 64, tos: 0, mark: 0, transparent: false }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::socket::udp::UdpSockets;
 use crate::timers::Wheel;
 use crate::{
     Core, PortId, Stack, StackConfig, acd, addresses, autoconf, broadcast, error_limit, flows,
-    follow, forward, groups, mtu, pace, path_mtu, progress, rare_timers, resolve, socket,
+    follow, forward, groups, learned, mtu, pace, path_mtu, progress, rare_timers, resolve, socket,
 };
 
 impl Stack {
@@ -62,6 +62,7 @@ impl Stack {
             progress: progress::Progress::default(),
             forwarding: forward::Forwarding::default(),
             other_broadcasters: broadcast::OtherBroadcasters::default(),
+            refused_routes: learned::RefusedRoutes::default(),
             frags: Fragments::default(),
             groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
@@ -108,6 +109,11 @@ impl Stack {
     /// Is this an address of one of the ports?
     pub fn has_address(&self, addr: IpAddr) -> bool {
         self.ports.iter().any(|port| port.local.is_ours(addr))
+    }
+
+    /// May a socket of ours have this address, and packets of it come back to us?
+    pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
+        self.has_address(addr)
     }
 
     /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For

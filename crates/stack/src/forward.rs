@@ -410,6 +410,11 @@ impl Stack {
         self.changes() + self.ports.epoch() + self.neighbours.demotions()
     }
 
+    /// Is this a broadcast address of IPv4, of any port's network or of all?
+    pub(crate) fn is_broadcast_to(&self, addr: IpAddr) -> bool {
+        matches!(addr, IpAddr::V4(addr) if addr.is_broadcast() || self.is_broadcast(addr))
+    }
+
     /// Is this a broadcast address of any port's network?
     fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
         self.ports.iter().any(|port| port.local.is_broadcast(addr))

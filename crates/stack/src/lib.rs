@@ -32,6 +32,7 @@ mod icmp;
 mod idle;
 #[cfg(feature = "internals")]
 pub mod internals;
+mod learned;
 mod local;
 mod lookup;
 mod mtu;
@@ -73,6 +74,7 @@ pub use inet::neighbour::State as NeighbourState;
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
+pub use learned::{RefusedRoute, RouteRefusal};
 pub use local::BroadcastForm;
 pub use lookup::{FibFound, FibQuery, FibResult};
 pub use mtu::MtuError;
@@ -167,6 +169,7 @@ pub struct Stack {
     pub(crate) progress: progress::Progress,
     pub(crate) forwarding: forward::Forwarding,
     pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
+    pub(crate) refused_routes: learned::RefusedRoutes,
     pub(crate) frags: Fragments,
     pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,

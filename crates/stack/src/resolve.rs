@@ -163,7 +163,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let (local, remote, owner, port) =
         (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
-    let ip = IpSettings { tos, ttl, mark: pcb.mark };
+    let ip = IpSettings { tos, ttl, mark: pcb.mark, ..IpSettings::default() };
     // Read before the solicitation: an answer that it draws counts as a change.
     let changes = stack.changes();
     let egress = route(stack, local, scoped(remote, port), wire::protocol::TCP, &owner, ip);

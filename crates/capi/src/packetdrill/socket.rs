@@ -103,6 +103,7 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
     let handle = state.stack.tcp_listen(local, config).map_err(|error| match error {
         ListenError::AddressInUse => Errno::ADDRINUSE,
         ListenError::LimitReached => Errno::NOBUFS,
+        ListenError::NoAddress => Errno::ADDRNOTAVAIL,
     })?;
     state.socket(fd)?.endpoint = Endpoint::Listening(handle);
     listing::write(state);

@@ -185,6 +185,9 @@ impl Engine {
             let dhcp = live.turn_dhcp(stacks[0], |port, change| {
                 report::info(&format!("port {port}: {}", live::dhcp_news(change)));
             });
+            while let Some(refused) = stacks[0].take_refused_route() {
+                report::warning(&refused.to_string());
+            }
             control.poll(now, &mut named(names, stacks));
             if let Some(pages) = pages {
                 program.refused = pages.refused();

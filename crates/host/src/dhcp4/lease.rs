@@ -48,7 +48,8 @@ pub(super) fn read(
     let mtu = options.array(code::MTU).map(u16::from_be_bytes);
     let mut dns_servers = options.addresses(code::DNS_SERVER);
     dns_servers.retain(|&server| is_host(server));
-    let routes = or_as_before(routes(message, address), extended.map(|lease| &lease.routes));
+    let routes = routes(message, address, config.learn_routes);
+    let routes = or_as_before(routes, extended.map(|lease| &lease.routes));
     let dns_servers = or_as_before(dns_servers, extended.map(|lease| &lease.dns_servers));
     let search = or_as_before(search(message, budget), extended.map(|lease| &lease.search));
     Ok(Lease {
@@ -129,10 +130,10 @@ fn is_edge(address: Ipv4Addr, prefix_len: u8) -> bool {
     prefix_len < 31 && (host == 0 || host == hosts)
 }
 
-/// Option 121; only if it is absent or malformed, routers.
-fn routes(message: &Received<'_>, own: Ipv4Addr) -> Vec<Route> {
+/// Option 121, where it is asked for; only if it is absent or malformed, routers.
+fn routes(message: &Received<'_>, own: Ipv4Addr, learns: bool) -> Vec<Route> {
     // RFC 3442 1-a: with classless routes, the router option is ignored.
-    let classless = message.options.value(code::CLASSLESS_ROUTES);
+    let classless = message.options.value(code::CLASSLESS_ROUTES).filter(|_| learns);
     if let Some(routes) = classless.and_then(|value| classless_routes(&value)) {
         return routes;
     }

@@ -128,7 +128,9 @@ impl Outgoing {
         }
         if asks {
             option(code::MAX_MESSAGE, &config.mtu_max.to_be_bytes());
-            option(code::PARAMETERS, PARAMETERS);
+            let is_asked = |&one: &u8| config.learn_routes || one != code::CLASSLESS_ROUTES;
+            let asked: Vec<u8> = PARAMETERS.iter().copied().filter(is_asked).collect();
+            option(code::PARAMETERS, &asked);
             if let Some(name) = &config.hostname {
                 option(code::HOSTNAME, name.as_bytes());
             }

@@ -125,6 +125,22 @@ impl Routes {
         self.known(dest, table).map_or(&[], |known| &known.routes)
     }
 
+    /// A route that `is_meant` selects of those that `dest` lies inside, equals or contains, in any
+    /// table.
+    pub fn overlapping(&self, dest: Cidr, is_meant: impl Fn(&Route) -> bool) -> Option<&Route> {
+        let (dest, is_v6) = (dest.network(), dest.addr.is_ipv6());
+        let (key, below) = (key_of(dest.addr), !mask(dest.prefix_len));
+        let of_version = self.levels.iter().filter(|((_, v6, _), _)| *v6 == is_v6);
+        let near = of_version.flat_map(|((Reverse(len), ..), level)| {
+            let (first, last) = match *len <= dest.prefix_len {
+                true => (key & mask(*len), key & mask(*len)),
+                false => (key, key | below),
+            };
+            level.range(first..=last)
+        });
+        near.flat_map(|(_, known)| &known.routes).find(|route| is_meant(route))
+    }
+
     /// Would this one replace another?
     pub fn has_like(&self, route: &Route) -> bool {
         self.at(route.dest, route.table).iter().any(|r| r.is_like(route))

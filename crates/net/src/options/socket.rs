@@ -119,6 +119,13 @@ impl TcpSocket {
         self
     }
 
+    /// The local address need not be one of the stack's (IP_TRANSPARENT): for proxies that connect
+    /// in another host's name. Answers have to be routed back here.
+    pub fn set_transparent(&mut self, on: bool) -> &mut TcpSocket {
+        self.ip.transparent = on;
+        self
+    }
+
     /// Set the local address. `connect` or `listen` reports whether it is available.
     pub fn bind(&mut self, local: SocketAddr) -> &mut TcpSocket {
         self.local = Some(local);

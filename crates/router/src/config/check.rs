@@ -158,6 +158,7 @@ fn port(draft: &PortDraft, all: &[PortDraft], config: &Config, log: &mut Log<'_>
         mtu: draft.mtu.as_ref().map(|mtu| mtu.value),
         addresses,
         asks: draft.asks.iter().map(|asks| asks.value).collect(),
+        learn_routes: draft.learn_routes.unwrap_or(!config.forwarding),
         mitigation: draft.mitigation,
         source_check: draft.source_check,
     })

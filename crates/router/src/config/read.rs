@@ -67,6 +67,7 @@ pub(super) struct PortDraft {
     pub(super) mtu: Option<At<Mtu>>,
     pub(super) addresses: Vec<At<Cidr>>,
     pub(super) asks: Vec<At<Asks>>,
+    pub(super) learn_routes: Option<bool>,
     pub(super) mitigation: Option<Mitigation>,
     pub(super) source_check: SourceCheck,
 }
@@ -254,6 +255,7 @@ fn port(section: &Section<'_>, log: &mut Log<'_>) -> Option<PortDraft> {
         mtu: mtu(section, log),
         addresses: Vec::new(),
         asks: Vec::new(),
+        learn_routes: section.flag("learn_routes", log),
         mitigation: mitigation(section, log),
         source_check: source_check(section, log),
     };

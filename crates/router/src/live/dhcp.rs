@@ -17,14 +17,20 @@ const PURPOSE: u64 = 68;
 const ANSWER: Duration = Duration::from_millis(50);
 
 impl Live {
-    pub(super) fn begin_dhcp(&mut self, stack: &mut Stack, name: &str) -> Result<(), String> {
+    pub(super) fn begin_dhcp(
+        &mut self,
+        stack: &mut Stack,
+        name: &str,
+        learn_routes: bool,
+    ) -> Result<(), String> {
         // A client that ended and one that begins must not draw the same numbers.
         self.serial += 1;
         let [a, b] = stack.derived_secret(PURPOSE + (self.serial << 8));
         let port = self.port_mut(name)?;
         let mtu = stack.device(port.id).map_or(0, |device| device.limits().mtu.bytes());
         let mtu_max = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let config = dhcp::Config { mtu_max, ..dhcp::Config::new(port.mac, KeyedHash::new(a, b)) };
+        let usual = dhcp::Config::new(port.mac, KeyedHash::new(a, b));
+        let config = dhcp::Config { mtu_max, learn_routes, ..usual };
         let client = DhcpPort::new(stack, port.id, config, stack.now());
         port.dhcp = Some(client.map_err(|why| why.to_string())?);
         Ok(())

@@ -55,7 +55,7 @@ impl Operation {
 
     fn note_of_port(&self, running: &mut Config) {
         let (Operation::StopAsking(name, _)
-        | Operation::Ask(name, _)
+        | Operation::Ask(name, ..)
         | Operation::RemoveAddress(name, _)
         | Operation::SetAddress(name, ..)
         | Operation::ReplaceDevice(name, _)
@@ -67,7 +67,10 @@ impl Operation {
         let Some(port) = running.ports.get_mut(name) else { return };
         match self {
             Operation::StopAsking(_, asks) => drop(port.asks.remove(asks)),
-            Operation::Ask(_, asks) => drop(port.asks.insert(*asks)),
+            Operation::Ask(_, asks, learns) => {
+                port.asks.insert(*asks);
+                port.learn_routes = *learns;
+            }
             Operation::RemoveAddress(_, ip) => drop(port.addresses.remove(ip)),
             Operation::SetAddress(_, ip, len) => drop(port.addresses.insert(*ip, *len)),
             Operation::ReplaceDevice(_, new) => port.mtu = new.mtu,

@@ -49,7 +49,7 @@ impl fmt::Display for Operation {
                 to.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", mtu.bytes()))
             }
             Operation::StopAsking(port, asks) => write!(f, "port {port}: {asks} ended"),
-            Operation::Ask(port, asks) => write!(f, "port {port}: {asks} begun"),
+            Operation::Ask(port, asks, _) => write!(f, "port {port}: {asks} begun"),
             Operation::RemoveAddress(port, ip) => write!(f, "port {port}: {ip} removed"),
             Operation::SetAddress(port, ip, len) => write!(f, "port {port}: {ip}/{len}"),
             Operation::RemovePort(port) => write!(f, "port {port}: removed"),

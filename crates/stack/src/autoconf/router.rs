@@ -17,7 +17,7 @@ use tcp::Fate;
 use wire::nd::router_solicitation;
 
 use super::{Progress, slaac};
-use crate::{PortId, Stack, nd, resolve};
+use crate::{PortId, Stack, learned, nd, resolve};
 
 /// All routers of a link, RFC 4291 section 2.7.1.
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
@@ -130,7 +130,11 @@ fn set_times(stack: &mut Stack, id: PortId) {
 /// for the same destination stays.
 fn install(stack: &mut Stack, id: PortId) {
     let Some(conf) = stack.autoconf.port(id) else { return };
-    let wished = conf.routers.routes(id.0);
+    let (mut wished, learns) = (conf.routers.routes(id.0), conf.config.learn_routes);
+    wished.retain(|route| {
+        let offered = (route.dest, route.via.is_none());
+        learned::admits(stack, id, offered, RouteOrigin::Advertised, learns)
+    });
     let removed = stack.routes.remove(|r| {
         let own = r.origin == RouteOrigin::Advertised && r.port == id.0;
         own && !wished.iter().any(|w| w.dest == r.dest)

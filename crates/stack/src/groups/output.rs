@@ -60,7 +60,11 @@ pub(crate) fn send(
 ) -> Result<(), UdpError> {
     let sender = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
     let options = stack.udp_multicast_options(handle);
-    let bound = local.or(sender.ip.filter(|ip| !ip.is_multicast()));
+    let is_source = |ip: &IpAddr| !ip.is_multicast() && !stack.is_broadcast_to(*ip);
+    let bound = local.or(sender.ip.filter(is_source));
+    if bound.is_some_and(|ip| !sender.transparent && !stack.is_own(ip)) {
+        return Err(UdpError::NoAddress);
+    }
     let whose = Sender::Socket { owner: &sender.owner, mark: sender.mark };
     let id = egress_port(stack, options, bound, remote, whose).map_err(UdpError::Unsendable)?;
     let no_port = UdpError::Unsendable(DropReason::TxNoPort);

@@ -294,8 +294,7 @@ impl Stack {
     ) -> Result<(TcpHandle, usize), ConnectError> {
         self.core.set_now(now);
         let FastConnect { remote, local, owner, ip, first, .. } = connect;
-        let (local, config) =
-            self.active_open(*remote, *local, connect.config, (owner, ip.mark))?;
+        let (local, config) = self.active_open(*remote, *local, connect.config, (owner, *ip))?;
         let ends = (local.ip(), remote.ip());
         let pauses = self.fast_open.pauses(ends, now);
         let says = match self.fast_open.known(ends, now) {

@@ -41,6 +41,8 @@ pub enum ListenError {
     AddressInUse,
     /// The limit on sockets is reached.
     LimitReached,
+    /// The address is none of ours.
+    NoAddress,
 }
 
 impl From<NoSource> for ConnectError {
@@ -83,7 +85,7 @@ impl Stack {
         now: Instant,
     ) -> Result<TcpHandle, ConnectError> {
         self.core.set_now(now);
-        let (local, config) = self.active_open(remote, local, config, (&owner, ip.mark))?;
+        let (local, config) = self.active_open(remote, local, config, (&owner, ip))?;
         let handle = self
             .open((local, remote), owner, ip, None, |opening, cx| {
                 usrreq::connect(&config, opening, cx)
@@ -100,7 +102,7 @@ impl Stack {
         remote: SocketAddr,
         local: Option<SocketAddr>,
         config: &tcp::Config,
-        (owner, mark): (&Owner, u32),
+        (owner, ip): (&Owner, IpSettings),
     ) -> Result<(SocketAddr, Arc<tcp::Config>), ConnectError> {
         if self.is_no_host(remote.ip()) {
             return Err(ConnectError::Unreachable(DropReason::TcpGroupAddress));
@@ -111,8 +113,14 @@ impl Stack {
         }
         let local_ip = match local {
             // RFC 9293 MUST-43.
-            Some(a) if !a.ip().is_unspecified() => a.ip(),
-            _ => addresses::source(self, remote, Sender::Socket { owner, mark })?,
+            Some(a) if !a.ip().is_unspecified() => {
+                let is_ours = self.is_own(a.ip()) || ip.transparent;
+                if !is_ours || a.is_ipv4() != remote.is_ipv4() {
+                    return Err(ConnectError::NoAddress);
+                }
+                a.ip()
+            }
+            _ => addresses::source(self, remote, Sender::Socket { owner, mark: ip.mark })?,
         };
         let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
         Ok((local, self.shared_config(config)))
@@ -213,7 +221,8 @@ impl Stack {
         Ok(self.connections.insert(pcb, &self.core.secret))
     }
 
-    /// Listen on a port; an unspecified address means every address of ours, and an unspecified
+    /// Listen on a port, at an address of ours unless [`IpSettings::transparent`] is set; an
+    /// unspecified address means every address of ours, and an unspecified
     /// address with port 0 every destination at all, ours or not.
     ///
     /// # Errors
@@ -229,6 +238,9 @@ impl Stack {
             return Err(ListenError::LimitReached);
         }
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
+        if ip.is_some_and(|ip| !config.ip.transparent && !self.is_own(ip)) {
+            return Err(ListenError::NoAddress);
+        }
         let mut fast_open = FastOpenListener::default();
         fast_open.set(config.fast_open);
         self.listeners

@@ -160,7 +160,7 @@ impl Stack {
     pub fn tcp_ip(&self, handle: TcpHandle) -> Option<IpSettings> {
         let pcb = self.connections.get(handle)?;
         let (tos, ttl) = pcb.template.tos_ttl();
-        Some(IpSettings { ttl, tos, mark: pcb.mark })
+        Some(IpSettings { ttl, tos, mark: pcb.mark, ..IpSettings::default() })
     }
 
     /// Change it from the next packet on; what waits for its departure time keeps the old.

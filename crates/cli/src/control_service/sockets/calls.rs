@@ -79,7 +79,11 @@ pub(super) fn open(
                 Some(peer) => stack.udp_bind_connected(local, peer, owner),
                 None => stack.udp_bind(local, owner),
             };
-            Ok(Handle::Udp(handle.map_err(of_udp)?, peer))
+            let handle = handle.map_err(|why| match why {
+                UdpError::NoAddress => not_ours(local),
+                other => of_udp(other),
+            });
+            Ok(Handle::Udp(handle?, peer))
         }
         Kind::Connect { remote } => {
             let connected = stack.tcp_connect(remote, None, &Config::default(), owner, now);
@@ -95,6 +99,7 @@ pub(super) fn open(
             stack.tcp_listen(local, config).map(Handle::Listener).map_err(|why| match why {
                 ListenError::AddressInUse => in_use(),
                 ListenError::LimitReached => full(),
+                ListenError::NoAddress => not_ours(local),
             })
         }
     }
@@ -208,6 +213,13 @@ pub(super) fn close(stack: &mut Stack, handle: Handle) {
 
 fn ended(why: &CallError) -> String {
     format!("Connection reset by peer, or never made ({why:?}): connect again")
+}
+
+/// A client of the control socket never sends in another host's name: `udp_bind_transparent` is for
+/// the program itself.
+fn not_ours(local: SocketAddr) -> (Refusal, String) {
+    let what = "none of the stack's ports has it; give one that `wirespeed ip addr` shows";
+    (Refusal::Wrong, format!("Cannot assign requested address: {}: {what}", local.ip()))
 }
 
 fn in_use() -> (Refusal, String) {

@@ -36,6 +36,7 @@ pub(crate) struct Sender {
     pub(crate) without_checksum: bool,
     pub(crate) owner: base::Owner,
     pub(crate) mark: u32,
+    pub(crate) transparent: bool,
 }
 
 /// All UDP sockets of a shard.
@@ -188,7 +189,8 @@ impl UdpSockets {
         let (ip, port) = socket.local;
         let without_checksum = socket.options.no_checksum;
         let (owner, mark) = (socket.owner.clone(), socket.ip.mark);
-        Some(Sender { ip, port, tos: socket.ip.tos, without_checksum, owner, mark })
+        let (tos, transparent) = (socket.ip.tos, socket.ip.transparent);
+        Some(Sender { ip, port, tos, without_checksum, owner, mark, transparent })
     }
 
     /// Is a socket bound to just this?

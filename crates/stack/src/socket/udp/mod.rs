@@ -122,13 +122,47 @@ impl Socket {
 }
 
 impl Stack {
-    /// Bind a UDP socket; an unspecified address means every address of ours, port 0 any ephemeral
-    /// port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several may be bound to the
-    /// address of a group, which they are still to join.
+    /// Bind a UDP socket to an address of ours; an unspecified one means every address of ours, port
+    /// 0 any ephemeral port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several may
+    /// be bound to the address of a group, which they are still to join. As on Linux, one may be
+    /// bound to a broadcast address, and takes what was sent to that: what it sends is from an
+    /// address of ours all the same.
+    ///
+    /// # Errors
+    /// [`UdpError::NoAddress`], [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
+    pub fn udp_bind(&mut self, local: SocketAddr, owner: Owner) -> Result<UdpHandle, UdpError> {
+        self.udp_check_local(local.ip())?;
+        self.udp_bind_anywhere(local, owner)
+    }
+
+    /// Bind a UDP socket to an address that need not be ours, and send from it (Linux's
+    /// IP_TRANSPARENT, [`IpSettings::transparent`]). What comes for it has to be for us still.
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
-    pub fn udp_bind(&mut self, local: SocketAddr, owner: Owner) -> Result<UdpHandle, UdpError> {
+    pub fn udp_bind_transparent(
+        &mut self,
+        local: SocketAddr,
+        owner: Owner,
+    ) -> Result<UdpHandle, UdpError> {
+        let handle = self.udp_bind_anywhere(local, owner)?;
+        if let Some(socket) = self.udp.get_mut(handle) {
+            socket.ip.transparent = true;
+        }
+        Ok(handle)
+    }
+
+    /// May a socket without [`IpSettings::transparent`] be bound to this?
+    fn udp_check_local(&self, ip: IpAddr) -> Result<(), UdpError> {
+        let receives = ip.is_unspecified() || ip.is_multicast() || self.is_broadcast_to(ip);
+        if receives || self.is_own(ip) { Ok(()) } else { Err(UdpError::NoAddress) }
+    }
+
+    fn udp_bind_anywhere(
+        &mut self,
+        local: SocketAddr,
+        owner: Owner,
+    ) -> Result<UdpHandle, UdpError> {
         self.udp_admit()?;
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         let group = ip.filter(IpAddr::is_multicast);
@@ -159,7 +193,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`] for the same two ends, or if another user has that address;
-    /// [`UdpError::LimitReached`].
+    /// [`UdpError::NoAddress`], [`UdpError::LimitReached`].
     pub fn udp_bind_connected(
         &mut self,
         local: SocketAddr,
@@ -171,6 +205,7 @@ impl Stack {
             self.udp_connect(handle, peer)?;
             return Ok(handle);
         }
+        self.udp_check_local(local.ip())?;
         self.udp_admit()?;
         let local = ((!local.ip().is_unspecified()).then_some(local.ip()), local.port());
         if self.udp.is_paired(local, peer) || self.udp.is_anothers(local, owner.uid) {

@@ -133,9 +133,10 @@ impl Stack {
         now: Instant,
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
-        let bound = self.udp.get(handle).ok_or(UdpError::Closed)?.local.0;
-        let bound = bound.filter(|ip| !ip.is_multicast());
-        if bound.is_some_and(|ip| ip != local) || !self.has_address(local) {
+        let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
+        let (bound, transparent) = (socket.local.0, socket.ip.transparent);
+        let bound = bound.filter(|&ip| !ip.is_multicast() && !self.is_broadcast_to(ip));
+        if bound.is_some_and(|ip| ip != local) || !(transparent || self.is_own(local)) {
             return Err(UdpError::NoAddress);
         }
         self.udp_send_one(handle, Some(local), remote, payload)
@@ -244,8 +245,10 @@ impl Stack {
         let (owner, settings, local_port) = (socket.owner.clone(), socket.ip, socket.local.1);
         // Read before the solicitation: an answer that it draws counts as a change.
         let epoch = self.flow_epoch();
-        let ip = match asked {
-            Some(ip) => ip,
+        // A socket that is bound to a broadcast address sends from an address, as one of a group.
+        let ip = match asked.filter(|&ip| !self.is_broadcast_to(ip)) {
+            Some(ip) if settings.transparent || self.is_own(ip) => ip,
+            Some(_) => return Err(UdpError::NoAddress),
             None => {
                 let sender = Sender::Socket { owner: &owner, mark: settings.mark };
                 addresses::source(self, remote, sender)?

@@ -1,0 +1,189 @@
+//! Routes that a network offers by DHCP or router advertisements: which of them are taken.
+//!
+//! Called by: `autoconf/router.rs`, and `net` for the routes and the network of a lease. Who can
+//! answer on one link could otherwise draw packets to it that are for the networks of another port
+//! ("TunnelVision", CVE-2024-3661). A default route may be learnt from anybody; any other must not
+//! touch another port's network, a static route or a range for special purposes. RFC 3442, RFC
+//! 4191, RFC 6890. Decision: docs/decisions/0113-learned-routes.md. Limit: `refused_routes`.
+//! Counter: `routes_refused`.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::VecDeque;
+
+use base::{Cidr, Counter, Limit};
+use inet::{Route, RouteOrigin};
+
+use crate::{PortId, Stack};
+
+/// No network of this version is larger: a route that is takes packets of many.
+const PREFIX_LEN_MIN: (u8, u8) = (8, 16);
+
+const fn v4(a: u8, b: u8, prefix_len: u8) -> Cidr {
+    Cidr { addr: IpAddr::V4(Ipv4Addr::new(a, b, 0, 0)), prefix_len }
+}
+
+const fn v6(segments: [u16; 8], prefix_len: u8) -> Cidr {
+    let [a, b, c, d, e, f, g, h] = segments;
+    Cidr { addr: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix_len }
+}
+
+/// This network and host, loopback, link-local, multicast, reserved: nothing of them is routed.
+const SPECIAL: [Cidr; 9] = [
+    v4(0, 0, 8),
+    v4(127, 0, 8),
+    v4(169, 254, 16),
+    v4(224, 0, 4),
+    v4(240, 0, 4),
+    v6([0; 8], 127),
+    v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96),
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
+    v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
+];
+
+/// Why a route was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteRefusal {
+    /// It touches a range for special purposes, or is larger than networks are.
+    Special,
+    /// It equals this network or route, contains it, or lies inside it.
+    Touches {
+        /// Its destination.
+        other: Cidr,
+        /// Its port, as people call it.
+        port: String,
+    },
+    /// The port takes default routes alone.
+    NotWanted,
+}
+
+/// A route that a network offered, and that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedRoute {
+    /// Where it was offered.
+    pub port: PortId,
+    /// The same, as people call it.
+    pub port_name: String,
+    /// Its destination.
+    pub dest: Cidr,
+    /// Who offered it.
+    pub origin: RouteOrigin,
+    /// Why it was not taken.
+    pub why: RouteRefusal,
+}
+
+impl fmt::Display for RefusedRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RefusedRoute { port_name, dest, .. } = self;
+        let by = match self.origin {
+            RouteOrigin::Dhcp => "a DHCP server",
+            _ => "a router advertisement",
+        };
+        write!(f, "{by} on port {port_name} offers a route to {dest}, which is not taken: ")?;
+        match &self.why {
+            RouteRefusal::Special => {
+                f.write_str("no network is there; look who answers on that link")
+            }
+            RouteRefusal::Touches { other, port } => write!(
+                f,
+                "{other} is of port {port} or a route of yours; look who answers on that link, or \
+                 set the route yourself"
+            ),
+            RouteRefusal::NotWanted => f.write_str(
+                "a router takes such routes where learn_routes = true is set for the port",
+            ),
+        }
+    }
+}
+
+/// What was refused: told once for each port and destination.
+#[derive(Default)]
+pub(crate) struct RefusedRoutes {
+    known: Vec<(PortId, Cidr)>,
+    news: VecDeque<RefusedRoute>,
+}
+
+impl RefusedRoutes {
+    pub(crate) fn forget_port(&mut self, id: PortId) {
+        self.known.retain(|(port, _)| *port != id);
+        self.news.retain(|refused| refused.port != id);
+    }
+}
+
+/// May a route be learnt? `is_network`: it is that of the link itself, which a static route by a
+/// neighbour there may well contain.
+fn judge(stack: &Stack, id: PortId, dest: Cidr, is_network: bool) -> Result<(), RouteRefusal> {
+    if dest.prefix_len == 0 {
+        return Ok(());
+    }
+    let least = if dest.addr.is_ipv4() { PREFIX_LEN_MIN.0 } else { PREFIX_LEN_MIN.1 };
+    let touches = |other: &Cidr| other.contains(dest.addr) || dest.contains(other.addr);
+    if dest.prefix_len < least || SPECIAL.iter().any(touches) {
+        return Err(RouteRefusal::Special);
+    }
+    let is_protected = |route: &Route| {
+        let is_elsewhere = route.port != id.0 && route.origin != RouteOrigin::Redirect;
+        let is_static = route.origin == RouteOrigin::Static && !is_network;
+        route.dest.prefix_len > 0 && (is_elsewhere || is_static)
+    };
+    match stack.routes.overlapping(dest, is_protected) {
+        None => Ok(()),
+        Some(route) => {
+            let (other, port) = (route.dest, name(stack, PortId(route.port)));
+            Err(RouteRefusal::Touches { other, port })
+        }
+    }
+}
+
+/// As people call it, or its number.
+fn name(stack: &Stack, id: PortId) -> String {
+    let name = stack.ports.get(id.0).map_or("", |port| &port.name);
+    if name.is_empty() { id.0.to_string() } else { name.to_owned() }
+}
+
+/// As [`Stack::admits_route`]; `is_wanted`: the port takes more than default routes.
+pub(crate) fn admits(
+    stack: &mut Stack,
+    id: PortId,
+    (dest, is_network): (Cidr, bool),
+    origin: RouteOrigin,
+    is_wanted: bool,
+) -> bool {
+    let dest = dest.network();
+    let why = match judge(stack, id, dest, is_network) {
+        Err(why) => why,
+        Ok(()) if dest.prefix_len == 0 || is_network || is_wanted => return true,
+        Ok(()) => RouteRefusal::NotWanted,
+    };
+    let (known, budget) = (stack.refused_routes.known.len(), &mut stack.core.cx.budget);
+    let is_new = !stack.refused_routes.known.contains(&(id, dest));
+    if is_new && budget.admits(Limit::RefusedRoutes, known) {
+        stack.core.cx.counters.add(Counter::RoutesRefused, 1);
+        let port_name = name(stack, id);
+        stack.refused_routes.known.push((id, dest));
+        let refused = RefusedRoute { port: id, port_name, dest, origin, why };
+        stack.refused_routes.news.push_back(refused);
+    }
+    false
+}
+
+impl Stack {
+    /// May a route to `dest` be taken that a network offers at a port? A default route may; any
+    /// other must not touch another port's network, a static route or a range for special
+    /// purposes. `is_network`: it is the network of an address that was given there. What is
+    /// refused can be had once by [`Stack::take_refused_route`].
+    pub fn admits_route(
+        &mut self,
+        id: PortId,
+        dest: Cidr,
+        is_network: bool,
+        origin: RouteOrigin,
+    ) -> bool {
+        admits(self, id, (dest, is_network), origin, true)
+    }
+
+    /// A route that a network offered and that was not taken, to be told: each once.
+    pub fn take_refused_route(&mut self) -> Option<RefusedRoute> {
+        self.refused_routes.news.pop_front()
+    }
+}
