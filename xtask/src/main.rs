@@ -1,5 +1,5 @@
 //! All checks of the project: `cargo xtask test | tidy | bench | dump-corpus | fuzz | icount |
-//! interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
+//! interop | mutants | packetdrill | picture | rfc | sanitize | sim | situations`.
 //!
 //! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
 //! metadata` and the output of programs. Exit status: 0 success, 1 a failure, 2 a wrong command
@@ -9,6 +9,7 @@ mod bench;
 mod cargo;
 mod dump_corpus;
 mod fuzz;
+mod guard;
 mod icount;
 mod interop;
 mod mutants;
@@ -19,6 +20,7 @@ mod report;
 mod rfc;
 mod sanitize;
 mod sim;
+mod situations;
 mod test;
 mod tidy;
 mod tree;
@@ -81,9 +83,9 @@ enum Command {
     Packetdrill(packetdrill::Options),
     /// `wirespeed dump` beside tcpdump over a folder of captures: `cargo xtask dump-corpus DIR`
     DumpCorpus(dump_corpus::Options),
-    /// AddressSanitizer, valgrind and loom over what is unsafe or crosses threads; all, or one
+    /// AddressSanitizer, valgrind, loom and Miri over what is unsafe or crosses threads; all, or one
     Sanitize {
-        /// asan, valgrind or loom
+        /// asan, valgrind, loom or miri
         tool: Option<String>,
     },
     /// Remove each guard of header prediction in turn and expect a test to fail; takes minutes
@@ -94,6 +96,8 @@ enum Command {
         #[arg(long)]
         list: bool,
     },
+    /// Situations from bug reports of other stacks and tools (docs/situations.md), each a test
+    Situations,
     /// Coverage-guided fuzzing of parsers, connections and whole stacks: `--seconds 600`
     Fuzz {
         /// For all targets together; building is not counted
@@ -131,13 +135,13 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     process::catch_interrupts();
-    match run(cli.command) {
+    guard::guarded(|| match run(cli.command) {
         Ok(code) => ExitCode::from(code),
         Err(e) => {
             eprintln!("error: {e:#}");
             ExitCode::from(if e.is::<report::Usage>() { 2 } else { 1 })
         }
-    }
+    })
 }
 
 fn run(command: Command) -> Result<u8> {
@@ -162,6 +166,7 @@ fn run(command: Command) -> Result<u8> {
             close(|tally| fuzz::run(&root, &options, tally))
         }
         Command::Mutants => close(|tally| mutants::run(&root, tally)),
+        Command::Situations => close(|tally| situations::run(&root, tally)),
         Command::Rfc { list } => close(|tally| rfc::run(&root, list, tally)),
         Command::Interop { name, only, install, seconds, seed } => {
             let suites = interop::choose(name.as_deref())?;

@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize [asan|valgrind|loom]`: the tests of code that is unsafe or crosses
+//! `cargo xtask sanitize [asan|valgrind|loom|miri]`: the tests of code that is unsafe or crosses
 //! threads, under tools that find errors which a test cannot.
 //!
 //! Called by: people and the nightly run. Each package under each tool is a case. The build uses
@@ -18,10 +18,15 @@ pub(crate) enum Tool {
     Asan,
     Valgrind,
     Loom,
+    Miri,
 }
 
-const TOOLS: [(&str, Tool); 3] =
-    [("asan", Tool::Asan), ("valgrind", Tool::Valgrind), ("loom", Tool::Loom)];
+const TOOLS: [(&str, Tool); 4] = [
+    ("asan", Tool::Asan),
+    ("valgrind", Tool::Valgrind),
+    ("loom", Tool::Loom),
+    ("miri", Tool::Miri),
+];
 const UNPOOLED: &str = "--cfg wirespeed_unpooled";
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
@@ -30,7 +35,7 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<Tool>> {
     let chosen: Vec<_> =
         TOOLS.iter().filter(|(n, _)| name.is_none_or(|name| name == *n)).map(|t| t.1).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
-        bail!(Usage(format!("no sanitizer '{name}'; there are: asan, valgrind, loom")));
+        bail!(Usage(format!("no sanitizer '{name}'; there are: asan, valgrind, loom, miri")));
     }
     Ok(chosen)
 }
@@ -42,6 +47,7 @@ pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> 
             Tool::Asan => asan(root, tally)?,
             Tool::Valgrind => valgrind(root, tally)?,
             Tool::Loom => crate::test::loom(root, tally)?,
+            Tool::Miri => miri(root, tally)?,
         }
     }
     Ok(())
@@ -73,6 +79,52 @@ fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
             tally.case(&name, process::pass_on(&mut command));
             Ok(())
         })?;
+    }
+    Ok(())
+}
+
+/// What Miri runs: arguments of `cargo test`, of which those behind `--` select tests without system
+/// calls. The test plays the kernel's side of its rings; machine code is made, but not run.
+const MIRI: [(&str, &[&str]); 5] = [
+    ("buffers", &["-p", "wirespeed-mbuf", "--lib"]),
+    ("rings of AF_XDP", &["-p", "wirespeed-device", "--lib", "--", "xdp::ring"]),
+    ("the wire in memory", &["-p", "wirespeed-device", "--test", "mem", "--", "frame", "depth"]),
+    ("machine code", &["-p", "wirespeed-bpf", "--lib", "--features", "jit", "--", "code_is_made"]),
+    ("sums", &["-p", "wirespeed-wire", "--lib", "--", "the_example_of_rfc_1071"]),
+];
+
+/// The two models of what a pointer may touch.
+const MODELS: [(&str, &str); 2] =
+    [("Stacked Borrows", ""), ("Tree Borrows", "-Zmiri-tree-borrows")];
+
+/// Tests without system calls, interpreted, with the nightly toolchain's Miri.
+fn miri(root: &Path, tally: &mut Tally) -> Result<()> {
+    let target = Metadata::read(root)?.target_directory.join("miri");
+    let asked =
+        Command::new("rustup").args(["run", "nightly", "cargo", "miri", "--version"]).output();
+    let is_there = asked.is_ok_and(|output| output.status.success());
+    for (what, args) in MIRI {
+        for (model, flag) in MODELS {
+            let name = format!("miri {what}, {model}");
+            if !is_there {
+                tally.skip(&name, "Miri: rustup component add --toolchain nightly miri rust-src");
+                continue;
+            }
+            step(&name, tally, |tally| {
+                let mut command = Command::new("rustup");
+                command
+                    .current_dir(root)
+                    .args(["run", "nightly", "cargo", "miri", "test", "--quiet", "--target-dir"])
+                    .arg(&target)
+                    .args(args)
+                    .env("MIRIFLAGS", format!("-Zmiri-disable-isolation {flag}"))
+                    .env("PROPTEST_CASES", "2")
+                    .env_remove("CARGO")
+                    .env_remove("RUSTC");
+                tally.case(&name, process::pass_on(&mut command));
+                Ok(())
+            })?;
+        }
     }
     Ok(())
 }
@@ -145,7 +197,7 @@ mod tests {
     #[test]
     fn a_tool_is_chosen_by_name_and_an_unknown_one_is_refused() {
         assert_eq!(choose(Some("loom")).unwrap(), [Tool::Loom]);
-        assert_eq!(choose(None).unwrap().len(), 3);
+        assert_eq!(choose(None).unwrap().len(), 4);
         assert!(choose(Some("msan")).unwrap_err().is::<Usage>());
     }
 

@@ -78,7 +78,15 @@ impl Header {
 pub(crate) struct Shared {
     returned: AtomicPtr<Header>,
     orphaned: AtomicBool,
-    orphan: Mutex<Option<Store>>,
+    orphan: Mutex<Option<Orphan>>,
+}
+
+/// The store of a pool that is gone, and the count that keeps its [`Shared`] alive. The two hold
+/// each other until [`reap`] takes the orphan out.
+struct Orphan {
+    store: Store,
+    /// Held, never read.
+    _home: Arc<Shared>,
 }
 
 /// Objects of one class, contiguous.
@@ -126,14 +134,9 @@ impl Shared {
 
     /// The pool is gone: its store is freed with the last handle in use.
     pub(crate) fn orphan(self: &Arc<Shared>, store: Store) {
-        // The store keeps `shared` alive by one count, which `reap` gives up.
-        let shared = Arc::into_raw(self.clone());
-        // SAFETY: `shared` was just made from an Arc.
-        unsafe {
-            *lock(&(*shared).orphan) = Some(store);
-            (*shared).orphaned.store(true, Ordering::SeqCst);
-            reap(&*shared);
-        }
+        *lock(&self.orphan) = Some(Orphan { store, _home: self.clone() });
+        self.orphaned.store(true, Ordering::SeqCst);
+        reap(self);
     }
 }
 
@@ -374,19 +377,16 @@ pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, tail: No
 /// Take the handles returned to a pool that is gone; the last one frees its memory.
 #[cold]
 fn reap(shared: &Shared) {
-    let mut orphan = lock(&shared.orphan);
-    let Some(store) = orphan.as_mut() else { return };
-    let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);
-    // SAFETY: the lock makes this thread the store's only user, and the store owns what was
-    // returned.
-    unsafe { store.release_list(head) };
-    if store.outstanding == 0 {
-        *orphan = None;
-        drop(orphan);
-        // SAFETY: gives up the count that `Shared::orphan` took for the store that is now gone; the
-        // caller holds another.
-        unsafe { Arc::decrement_strong_count(ptr::from_ref(shared)) };
-    }
+    // The lock is given up before the last orphan frees its memory and, with it its count of
+    // `shared`; the caller holds another.
+    let gone = lock(&shared.orphan).take_if(|orphan| {
+        let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: the lock makes this thread the store's only user, and the store owns what was
+        // returned.
+        unsafe { orphan.store.release_list(head) };
+        orphan.store.outstanding == 0
+    });
+    drop(gone);
 }
 
 /// No code panics while it holds this lock, but a poisoned lock must not leak a pool.

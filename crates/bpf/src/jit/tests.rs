@@ -79,3 +79,15 @@ fn a_read_past_the_head_is_told_from_the_answer_0() {
     assert_eq!(code.run(&[], 8), None);
     assert_eq!(compiled(&[Insn::of(Op::RetK, 0, 0, 0)]).run(&[], 0), Some(0));
 }
+
+/// Miri, which cannot run machine code, watches how it is made.
+#[test]
+fn code_is_made_of_any_program() {
+    let mut rng = Rng::new(3);
+    for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+        let program = program(&mut rng, 40);
+        let code = super::emit::code(program.insns());
+        assert!(!code.is_empty());
+        assert_eq!(code, super::emit::code(program.insns()), "the same each time");
+    }
+}

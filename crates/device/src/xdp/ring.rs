@@ -157,3 +157,6 @@ impl<T: Copy> Ring<T> {
         self.word(self.offsets.consumer).store(self.ours, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,13 @@ fn another_pool_sends_handles_home_in_batches() {
 /// the near end may write a buffer once it has come back.
 #[test]
 fn buffers_go_round_between_two_threads() {
-    const FRAMES: u32 = if cfg!(wirespeed_unpooled) { 2_000 } else { 100_000 };
+    const FRAMES: u32 = if cfg!(miri) {
+        300
+    } else if cfg!(wirespeed_unpooled) {
+        2_000
+    } else {
+        100_000
+    };
     let (send, receive) = mpsc::sync_channel::<Mbuf>(64);
     let far = thread::spawn(move || {
         let mut pool = Pool::new(0);
@@ -97,7 +103,13 @@ fn a_pool_may_go_before_its_handles() {
 
 #[test]
 fn many_threads_and_the_pool_end_at_once() {
-    let rounds = if cfg!(wirespeed_unpooled) { 20 } else { 300 };
+    let rounds = if cfg!(miri) {
+        2
+    } else if cfg!(wirespeed_unpooled) {
+        20
+    } else {
+        300
+    };
     for _ in 0..rounds {
         let mut pool = Pool::new(4 << 20);
         let barrier = std::sync::Barrier::new(5);

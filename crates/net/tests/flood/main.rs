@@ -214,9 +214,7 @@ fn half_open_at_a_listener() {
     println!("{honest:?} {most:?}");
     settled(&fixture, |fixture| {
         let answered = counted(fixture, Counter::TcpCookiesSent);
-        let dropped = [DropReason::TcpBacklogFull, DropReason::TcpSynOnce];
-        let dropped: usize = dropped.into_iter().map(|reason| drops(fixture, reason)).sum();
-        answered + BACKLOG + dropped >= STRANGERS
+        answered + BACKLOG + syns_refused(fixture) >= STRANGERS
     });
     assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
     assert!(most.half_open <= BACKLOG, "{most:?}");
@@ -238,9 +236,17 @@ fn half_open_at_a_forwarder() {
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
     let requests = fixture.server.with_stack(|s| s.request_count()).expect("driven");
     assert!(requests <= Limit::ForwardRequests.default_value(), "{requests}");
-    assert!(drops(&fixture, DropReason::TcpBacklogFull) > 0, "every refusal is counted");
+    // Every refusal is counted.
+    settled(&fixture, |fixture| syns_refused(fixture) > 0);
     served_afterwards(&fixture);
     fixture.end();
+}
+
+/// SYNs that were dropped because the backlog was full, or because they had overrun the device: a
+/// busy machine decides which.
+fn syns_refused(fixture: &Fixture) -> usize {
+    let reasons = [DropReason::TcpBacklogFull, DropReason::TcpSynOnce];
+    reasons.into_iter().map(|reason| drops(fixture, reason)).sum()
 }
 
 /// All are let in: each is a connection with a task that waits for the rest of its request.
