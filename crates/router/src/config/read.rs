@@ -112,8 +112,18 @@ pub(super) fn config(file: &str, text: &str, accounts: &mut Accounts) -> Result<
 }
 
 /// The keys of a port.
-const PORT: &[&str] =
-    &["name", "device", "parent", "vlan", "mac", "mtu", "addresses", "mitigation", "source_check"];
+const PORT: &[&str] = &[
+    "name",
+    "device",
+    "parent",
+    "vlan",
+    "mac",
+    "mtu",
+    "addresses",
+    "learn_routes",
+    "mitigation",
+    "source_check",
+];
 
 fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
     let all = Section::new(table, 0, "the file", KEYS, log);
