@@ -130,7 +130,7 @@ impl Servers {
             return None;
         }
         let room = match message.transport {
-            Transport::Stream => Some(self.rooms.any(message.reply_max)?),
+            Transport::Stream | Transport::Local => Some(self.rooms.any(message.reply_max)?),
             Transport::Datagram => None,
         };
         let permit = self.free.clone().try_acquire_owned().ok()?;
@@ -157,7 +157,7 @@ impl Servers {
         let mut permit = self.free.clone().acquire_owned().await.ok()?;
         let room = match message.transport {
             Transport::Datagram => None,
-            Transport::Stream => match self.rooms.any(message.reply_max) {
+            Transport::Stream | Transport::Local => match self.rooms.any(message.reply_max) {
                 Some(room) => Some(room),
                 None => {
                     // The server works for others while this call waits.
