@@ -150,6 +150,9 @@ limits! {
         "taps that other programs have asked for, each with two megabytes of buffers";
     ControlUserClients "control_user_clients" 8
         "connections to a control socket of one user that is neither root nor the program's own";
+    ControlUserAccepts "control_user_accepts" 100
+        "connections in a second to a control socket of one user that is neither root nor the \
+         program's own, or is refused; then all wait a little";
     ControlSockets "control_sockets" 256 "sockets of the stack that other programs have opened";
     ControlUserSockets "control_user_sockets" 16 "those of one user";
 }

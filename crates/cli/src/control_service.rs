@@ -17,8 +17,8 @@ mod rules;
 mod sockets;
 mod taps;
 
-use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
 use live::Feed;
@@ -79,17 +79,17 @@ pub(crate) struct ControlService {
 impl ControlService {
     /// Serve in the user's directory, if possible.
     pub(crate) fn open(command: &'static str) -> ControlService {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR");
-        let uid = rustix::process::geteuid().as_raw();
-        let directory = control::path::directory(runtime.as_deref(), uid);
         let serve = || {
-            control::path::prepare(&directory)?;
-            control::path::sweep(&directory);
-            let path = control::path::socket(&directory, std::process::id());
+            let path = socket_path(std::process::id())?;
             let (budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
-        let servers = serve().into_iter().collect();
+        ControlService { servers: serve().into_iter().collect(), ..ControlService::new(command) }
+    }
+
+    /// Serve nobody yet.
+    pub(crate) fn new(command: &'static str) -> ControlService {
+        let servers = Vec::new();
         let (leases, sockets) = (Leases::default(), Sockets::default());
         ControlService {
             servers,
@@ -123,18 +123,16 @@ impl ControlService {
         self.opens_sockets = true;
     }
 
-    /// Serve other users, too, at `path`; nobody is admitted before [`ControlService::set_users`].
-    ///
-    /// # Errors
-    /// [`ControlError`]: the socket cannot be made.
-    pub(crate) fn open_for_users(&mut self, path: &Path) -> Result<(), ControlError> {
+    /// Serve at a socket that another process has made. Of one for other users, nobody but root
+    /// and the program's own is admitted before [`ControlService::set_users`].
+    pub(crate) fn serve_at(&mut self, listener: OwnedFd, path: &Path, for_users: bool) {
         let (mut budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
-        budget.set(Limit::ControlClients, USERS_CLIENTS);
-        let server = Server::bind(path, budget, groups, control::own_user_and_root)?;
-        server.open_to_all()?;
-        self.for_users = Some(self.servers.len());
+        if for_users {
+            budget.set(Limit::ControlClients, USERS_CLIENTS);
+            self.for_users = Some(self.servers.len());
+        }
+        let server = Server::over(listener, path, budget, groups, control::own_user_and_root);
         self.servers.push(server);
-        Ok(())
     }
 
     /// The groups of users that there are, and those whose members the socket for other users
@@ -279,6 +277,16 @@ impl ControlService {
             feed.turn(now, names, &mut ask);
         }
     }
+}
+
+/// The path of the socket of process `pid`, in a directory that is there.
+///
+/// # Errors
+/// [`ControlError`]: the directory cannot be had.
+pub(crate) fn socket_path(pid: u32) -> Result<PathBuf, ControlError> {
+    let directory = control::path::Environment::of_process().prepare()?;
+    control::path::sweep(&directory);
+    Ok(control::path::socket(&directory, pid))
 }
 
 /// What a stack is asked.

@@ -51,6 +51,27 @@ fn a_file_that_is_not_there_is_said() {
     assert!(stderr(&output).contains("cannot read /nonexistent/router.toml"));
 }
 
+/// Only a socket on which nobody answers would be replaced.
+#[test]
+fn a_file_in_the_way_of_the_control_socket_stays() {
+    let kept = file("precious", "kept");
+    let control = format!(
+        "[groups]\nstaff = [\"root\"]\n[control]\nsocket = \"{}\"\n\
+         groups = [\"staff\"]\n",
+        kept.display()
+    );
+    let port = "[[port]]\nname = \"a\"\ndevice = \"tap:ws-a\"\naddresses = \"192.0.2.1/24\"\n";
+    let path = file("in-the-way.toml", &(port.to_owned() + &control)).display().to_string();
+    for (args, exit) in [(vec!["up", "--check", &path], 1), (vec!["up", &path], 2)] {
+        let output = run(&args);
+        let said = stderr(&output);
+        assert_eq!((code(&output), output.stdout.len()), (exit, 0), "{said}");
+        let way = format!("{} is a file, no control socket: it stays.", kept.display());
+        assert!(said.contains(&way), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("it is there"), "kept");
+}
+
 /// It says once why, and what to do, before anything is begun.
 #[test]
 fn without_privileges_nothing_is_begun() {

@@ -47,8 +47,9 @@ pub enum ControlError {
     NotAdmitted,
     /// The server has the maximum number of clients.
     #[error(
-        "the program has as many clients as it takes, or as it takes of one user (limits \
-         control_clients, control_user_clients). Close another `wirespeed show`, then try again"
+        "the program has as many clients as it takes, or as it takes of one user, or this user \
+         comes too often (limits control_clients, control_user_clients, control_user_accepts). \
+         Close another `wirespeed show`, then try again"
     )]
     Full,
     /// Another version of the protocol.
@@ -107,6 +108,17 @@ pub enum ControlError {
     InUse {
         /// The socket.
         path: PathBuf,
+    },
+    /// Something else has the place of the socket.
+    #[error(
+        "{} is {what}, no control socket: it stays. Remove it yourself, or choose another path",
+        .path.display()
+    )]
+    InTheWay {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
     },
     /// The path does not fit a socket's address.
     #[error(

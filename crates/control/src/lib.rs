@@ -18,12 +18,14 @@
 //! and the time a client may be idle: `control_clients`, `control_user_clients`,
 //! `control_frame_bytes`, `control_descriptors`, `control_half_frame_ms`, `control_idle_ms` of
 //! [`base::Limit`], each hit counted in the server's [`base::Budget`]. A client that exceeds one is
-//! closed, and what it sent is discarded.
+//! closed, and what it sent is discarded. So are the connections of one user in a second,
+//! `control_user_accepts`.
 #![cfg(target_os = "linux")]
 
 mod client;
 mod error;
 pub mod frame;
+mod pace;
 pub mod path;
 mod peer;
 mod server;
@@ -32,4 +34,4 @@ pub use client::Client;
 pub use error::ControlError;
 pub use frame::{Message, VERSION};
 pub use peer::{Groups, Peer};
-pub use server::{Reply, Server, own_user_and_root};
+pub use server::{Reply, Server, open_to_all, own_user_and_root};

@@ -1,14 +1,16 @@
-//! The paths of control sockets: `wirespeed/PID.sock` in the user's run-time directory.
+//! The paths of control sockets: `wirespeed/PID.sock` in the user's run-time directory, or
+//! `wirespeed-UID/PID.sock` in the directory for temporary files if there is none (after su(1), in
+//! containers, from cron(8)).
 //!
-//! Called by: `server.rs` and programs. Only the user can access the directory (0700); a socket in
-//! it is removed only if no server answers on it. Source: XDG Base Directory Specification 0.8,
-//! file-hierarchy(7).
+//! Called by: `server.rs` and programs. Only the user can access the directory (0700); what is
+//! removed is always a socket on which no server answers. Source: XDG Base Directory Specification
+//! 0.8, file-hierarchy(7).
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, symlink_metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -29,18 +31,97 @@ pub fn directory(runtime: Option<&OsStr>, uid: u32) -> PathBuf {
     }
 }
 
-/// The directories that a user's tools search: the user's own, root's, and for root all users'.
-pub fn directories(runtime: Option<&OsStr>, uid: u32) -> Vec<PathBuf> {
-    let mut all = vec![directory(runtime, uid), PathBuf::from("/run/wirespeed")];
-    if uid == 0
-        && let Ok(users) = std::fs::read_dir("/run/user")
-    {
-        all.extend(users.flatten().take(SOCKETS_MAX).map(|user| user.path().join("wirespeed")));
+/// Where the environment says that directories are.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// XDG_RUNTIME_DIR.
+    pub runtime: Option<OsString>,
+    /// For temporary files: TMPDIR.
+    pub temporary: PathBuf,
+    /// The user who asks.
+    pub uid: u32,
+}
+
+/// The directory for temporary files where none is named.
+const TEMPORARY: &str = "/tmp";
+
+impl Environment {
+    /// That of this process.
+    pub fn of_process() -> Environment {
+        Environment {
+            runtime: std::env::var_os("XDG_RUNTIME_DIR"),
+            temporary: std::env::temp_dir(),
+            uid: rustix::process::geteuid().as_raw(),
+        }
     }
-    // Root's own directory may be one of the users', too.
-    let mut seen = HashSet::new();
-    all.retain(|directory| seen.insert(directory.clone()));
-    all
+
+    fn in_temporary(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("wirespeed-{}", self.uid))
+    }
+
+    /// The directory for this user's sockets, made if it is not there: in the run-time directory,
+    /// else in that for temporary files.
+    ///
+    /// # Errors
+    /// [`ControlError::Directory`] of the first: neither can be had.
+    pub fn prepare(&self) -> Result<PathBuf, ControlError> {
+        let first = directory(self.runtime.as_deref(), self.uid);
+        let why = match self.prepare_first(&first) {
+            Ok(()) => return Ok(first),
+            Err(why) => why,
+        };
+        let second = self.in_temporary(&self.temporary);
+        prepare(&second).map(|()| second).map_err(|_| why)
+    }
+
+    /// A run-time directory of another user's is none of ours: after su(1) it may be named still.
+    fn prepare_first(&self, first: &Path) -> Result<(), ControlError> {
+        let named = self.runtime.as_deref().map(Path::new).filter(|path| path.is_absolute());
+        let owner = named.and_then(|path| std::fs::metadata(path).ok()).map(|found| found.uid());
+        if let (Some(path), Some(owner)) = (named, owner.filter(|&owner| owner != self.uid)) {
+            let (path, uid) = (path.to_owned(), self.uid);
+            let why = format!(
+                "XDG_RUNTIME_DIR is user {owner}'s, and this is {uid}. Set it to one of yours"
+            );
+            return Err(ControlError::Directory { path, why });
+        }
+        prepare(first)
+    }
+
+    /// The directories that this user's tools search: the user's own and root's. Nobody else can
+    /// make a socket in any of them.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let mut all = vec![directory(self.runtime.as_deref(), self.uid)];
+        all.push(self.in_temporary(&self.temporary));
+        all.push(self.in_temporary(Path::new(TEMPORARY)));
+        all.push(PathBuf::from("/run/wirespeed"));
+        let mut seen = HashSet::new();
+        all.retain(|directory| seen.insert(directory.clone()) && is_of(directory, &[self.uid, 0]));
+        all
+    }
+
+    /// Those of other users, as far as this one may look into them, each with its owner.
+    pub fn directories_of_others(&self) -> Vec<(PathBuf, u32)> {
+        let children = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+        let of_runtime = children(Path::new("/run/user")).map(|user| user.path().join("wirespeed"));
+        let is_ours = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"wirespeed-"))
+        };
+        let of_temporary = children(Path::new(TEMPORARY)).map(|entry| entry.path()).filter(is_ours);
+        let all = of_runtime.take(SOCKETS_MAX).chain(of_temporary.take(SOCKETS_MAX));
+        let owned = all.filter_map(|path| {
+            let uid = symlink_metadata(&path).ok()?.uid();
+            (uid != self.uid && uid != 0 && is_of(&path, &[uid])).then_some((path, uid))
+        });
+        owned.collect()
+    }
+}
+
+/// Is it a directory of one of these users, in which nobody else can make anything?
+fn is_of(directory: &Path, users: &[u32]) -> bool {
+    symlink_metadata(directory).is_ok_and(|found| {
+        found.is_dir() && users.contains(&found.uid()) && found.mode() & 0o022 == 0
+    })
 }
 
 /// The socket of process `pid` in `directory`.
@@ -93,9 +174,60 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Remove the socket at `path` if no server answers on it; true if it was removed.
+/// Remove the socket at `path` if no server answers on it; true if it was removed. What is no
+/// socket stays: a connection to a file is refused, too.
 pub fn remove_dead(path: &Path) -> bool {
-    probe(path) == Err(Errno::CONNREFUSED) && std::fs::remove_file(path).is_ok()
+    let is_dead = || probe(path) == Err(Errno::CONNREFUSED);
+    is_socket(path) && is_dead() && std::fs::remove_file(path).is_ok()
+}
+
+fn is_socket(path: &Path) -> bool {
+    symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+/// Can a socket be made at `path`? Nothing is changed: a socket on which nobody answers may be
+/// there, because it would be replaced.
+///
+/// # Errors
+/// [`ControlError::InTheWay`], [`ControlError::InUse`], [`ControlError::PathTooLong`];
+/// [`ControlError::Directory`] if there is no directory for it.
+pub fn vacancy(path: &Path) -> Result<(), ControlError> {
+    address(path)?;
+    let found = match symlink_metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(why) if why.kind() == ErrorKind::NotFound => return has_directory(path),
+        // Another user's directory: that one may see more.
+        Err(why) if why.kind() == ErrorKind::PermissionDenied => return Ok(()),
+        Err(why) => return Err(directory_error(path, why.to_string())),
+    };
+    let what = match found {
+        kind if kind.is_socket() => {
+            return match probe(path) {
+                Err(Errno::CONNREFUSED) => Ok(()),
+                _ => Err(ControlError::InUse { path: path.to_owned() }),
+            };
+        }
+        kind if kind.is_file() => "a file",
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_symlink() => "a symbolic link",
+        _ => "a special file",
+    };
+    Err(ControlError::InTheWay { path: path.to_owned(), what })
+}
+
+fn has_directory(path: &Path) -> Result<(), ControlError> {
+    match path.parent() {
+        // A path of one component is in the current directory.
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+            Err(directory_error(path, "it is not there. Make it".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn directory_error(path: &Path, why: String) -> ControlError {
+    let path = path.parent().unwrap_or(path).to_owned();
+    ControlError::Directory { path, why }
 }
 
 /// A socket's address.

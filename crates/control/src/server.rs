@@ -18,6 +18,7 @@ use rustix::net::{
 };
 
 use crate::frame::{Got, Incoming, Outgoing, Welcome, hello};
+use crate::pace::Pace;
 use crate::{ControlError, Groups, Message, Peer, path};
 
 /// The listen backlog.
@@ -35,6 +36,7 @@ pub struct Server {
     budget: Budget,
     groups: Groups,
     admits: Box<dyn Fn(&Owner) -> bool + Send>,
+    pace: Pace,
 }
 
 /// What becomes of a request.
@@ -63,6 +65,16 @@ struct Connection {
     began_at: Instant,
 }
 
+/// Let every user of the machine connect to the socket at `path`: who is admitted is decided by
+/// what the kernel says of the client, and not by the mode of the file.
+///
+/// # Errors
+/// [`ControlError::System`]: the file is not ours any more.
+pub fn open_to_all(path: &Path) -> Result<(), ControlError> {
+    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o666))
+        .map_err(ControlError::system("the mode of the control socket cannot be changed"))
+}
+
 /// Admit the user of this process, and root: the default.
 pub fn own_user_and_root(owner: &Owner) -> bool {
     owner.uid == 0 || owner.uid == rustix::process::geteuid().as_raw()
@@ -73,13 +85,48 @@ impl Server {
     /// replaced. `admits` decides which users are admitted, for example [`own_user_and_root`].
     ///
     /// # Errors
-    /// [`ControlError::InUse`], [`ControlError::PathTooLong`], [`ControlError::System`].
+    /// As [`Server::listener`].
     pub fn bind(
         path: &Path,
         budget: Budget,
         groups: Groups,
         admits: impl Fn(&Owner) -> bool + Send + 'static,
     ) -> Result<Server, ControlError> {
+        let listener = Server::listener(path)?;
+        let mut server = Server::over(listener, path, budget, groups, admits);
+        server.identity = symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        Ok(server)
+    }
+
+    /// Serve at a socket that [`Server::listener`] made, perhaps in another process: that one
+    /// removes the file.
+    pub fn over(
+        listener: OwnedFd,
+        path: &Path,
+        budget: Budget,
+        groups: Groups,
+        admits: impl Fn(&Owner) -> bool + Send + 'static,
+    ) -> Server {
+        Server {
+            listener,
+            path: path.to_owned(),
+            identity: None,
+            clients: Vec::new(),
+            last: 0,
+            budget,
+            groups,
+            admits: Box::new(admits),
+            pace: Pace::default(),
+        }
+    }
+
+    /// A listening socket at `path`. What is there is replaced only if it is a socket on which
+    /// nobody answers.
+    ///
+    /// # Errors
+    /// [`ControlError::InUse`], [`ControlError::InTheWay`], [`ControlError::PathTooLong`],
+    /// [`ControlError::System`].
+    pub fn listener(path: &Path) -> Result<OwnedFd, ControlError> {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be made");
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -90,32 +137,20 @@ impl Server {
             bound = bind(&listener, &address);
         }
         match bound {
-            Err(Errno::ADDRINUSE) => return Err(ControlError::InUse { path: path.to_owned() }),
+            Err(Errno::ADDRINUSE) => {
+                path::vacancy(path)?;
+                return Err(ControlError::InUse { path: path.to_owned() });
+            }
             other => other.map_err(refused())?,
         }
-        let identity = symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
-        let (clients, admits) = (Vec::new(), Box::new(admits));
-        let (path, last) = (path.to_owned(), 0);
-        let server = Server { listener, path, identity, clients, last, budget, groups, admits };
-        listen(&server.listener, BACKLOG).map_err(refused())?;
-        Ok(server)
+        listen(&listener, BACKLOG).map_err(refused())?;
+        Ok(listener)
     }
 
     /// Admit others from now on; clients that are not among them are closed.
     pub fn set_admits(&mut self, admits: impl Fn(&Owner) -> bool + Send + 'static) {
         self.clients.retain(|client| admits(&client.peer.owner));
         self.admits = Box::new(admits);
-    }
-
-    /// Let every user of the machine connect: who is admitted is decided by what the kernel says of
-    /// the client, and not by the mode of the file.
-    ///
-    /// # Errors
-    /// [`ControlError::System`]: the file is not ours any more.
-    pub fn open_to_all(&self) -> Result<(), ControlError> {
-        let mode = rustix::fs::Mode::from_raw_mode(0o666);
-        rustix::fs::chmod(&self.path, mode)
-            .map_err(ControlError::system("the mode of the control socket cannot be changed"))
     }
 
     /// The path of the socket.
@@ -173,16 +208,20 @@ impl Server {
             let events = if sending { PollFlags::OUT } else { PollFlags::IN };
             (client.socket.as_fd(), events)
         });
-        std::iter::once((self.listener.as_fd(), PollFlags::IN)).chain(clients)
+        let listener = self.pace.until().is_none().then(|| self.listener.as_fd());
+        listener.into_iter().map(|listener| (listener, PollFlags::IN)).chain(clients)
     }
 
     /// When [`Server::poll`] is due even if no descriptor is ready.
     pub fn next_deadline(&self) -> Instant {
         let deadlines = self.clients.iter().map(|client| client.deadline(&self.budget).0);
-        deadlines.min().unwrap_or(Instant::NEVER)
+        deadlines.chain(self.pace.until()).min().unwrap_or(Instant::NEVER)
     }
 
     fn accept(&mut self, now: Instant) {
+        if self.pace.rests(now) {
+            return;
+        }
         // At most the listen backlog, so that clients that keep connecting do not keep us here.
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -197,6 +236,13 @@ impl Server {
                 Welcome::Full
             } else {
                 Welcome::Yes
+            };
+            // Our own user and root are served however often they come.
+            let is_ours = welcome == Welcome::Yes && own_user_and_root(&peer.owner);
+            let uid = peer.owner.uid;
+            let welcome = match is_ours || self.pace.takes(uid, now, &mut self.budget) {
+                true => welcome,
+                false => Welcome::Full,
             };
             let mut outgoing = Outgoing::raw(hello(welcome));
             let sent = outgoing.send(socket.as_fd(), SendFlags::DONTWAIT);

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration as Span;
 
 use base::{Budget, Duration, Instant, Limit, Owner};
@@ -245,7 +245,7 @@ fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
 fn clients_that_are_not_admitted_any_more_are_closed() {
     let place = Fixture::new("anew");
     let mut server = place.serve(Budget::default());
-    server.open_to_all().expect("it is ours");
+    wirespeed_control::open_to_all(server.path()).expect("it is ours");
     let mode = std::fs::metadata(server.path()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o666);
     let mut numbers = Vec::new();
@@ -288,6 +288,107 @@ fn sockets_are_replaced_only_when_nobody_answers() {
     drop(place.serve(Budget::default()));
     let missing = Client::connect(&path, TIMEOUT).err();
     assert!(matches!(missing, Some(ControlError::Missing { .. })));
+}
+
+/// A connection to a file is refused as one to a dead socket is.
+#[test]
+fn what_is_no_socket_stays() {
+    let place = Fixture::new("file");
+    let bind = |path: &Path| Server::bind(path, Budget::default(), |_| None, |_| true).err();
+    let in_the_way = |path: &Path, is: &str| {
+        for error in [path::vacancy(path).err(), bind(path)] {
+            let Some(ControlError::InTheWay { what, .. }) = error else { panic!("{error:?}") };
+            assert_eq!(what, is);
+        }
+        assert!(!path::remove_dead(path));
+    };
+    let file = place.0.join("notes");
+    std::fs::write(&file, "kept").expect("room");
+    in_the_way(&file, "a file");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "kept");
+    let link = place.0.join("link");
+    std::os::unix::fs::symlink(&file, &link).expect("room");
+    in_the_way(&link, "a symbolic link");
+    std::fs::create_dir(place.0.join("folder")).expect("room");
+    in_the_way(&place.0.join("folder"), "a directory");
+    // Free, dead, in use; and no place at all.
+    let path = place.0.join("socket");
+    path::vacancy(&path).expect("it is free");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("free"));
+    path::vacancy(&path).expect("nobody answers");
+    let server = Server::bind(&path, Budget::default(), |_| None, |_| true).expect("replaced");
+    assert!(matches!(path::vacancy(&path), Err(ControlError::InUse { .. })));
+    drop(server);
+    let nowhere = path::vacancy(&place.0.join("no/socket"));
+    assert!(matches!(nowhere, Err(ControlError::Directory { .. })), "{nowhere:?}");
+}
+
+#[test]
+fn whoever_is_refused_and_comes_again_is_slowed() {
+    let place = Fixture::new("pace");
+    let mut budget = Budget::default();
+    budget.set(Limit::ControlUserAccepts, 3);
+    let path = place.0.join("1.sock");
+    let mut server = Server::bind(&path, budget, |_| None, |_| false).expect("it is free");
+    let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+    let welcome = |stream: &mut UnixStream| {
+        let mut hello = [0; 12];
+        stream.read_exact(&mut hello).expect("it is told why");
+        u16::from_be_bytes([hello[10], hello[11]])
+    };
+    let mut streams: Vec<UnixStream> = (0..4).map(|_| raw(&server)).collect();
+    server.poll(at(1), echo);
+    // Not admitted, and too often.
+    assert_eq!([0, 1, 2, 3].map(|at| welcome(&mut streams[at])), [1, 1, 1, 2]);
+    assert_eq!(server.budget().hits(Limit::ControlUserAccepts), 1);
+    let mut late = raw(&server);
+    late.set_nonblocking(true).expect("a socket");
+    assert_eq!((server.descriptors().count(), server.next_deadline()), (0, at(11)));
+    server.poll(at(5), echo);
+    assert!(late.read(&mut [0; 12]).is_err(), "the listener rests");
+    server.poll(at(11), echo);
+    assert_eq!(welcome(&mut late), 2);
+    assert_eq!(server.poll(at(1_100), echo), 0);
+    assert_eq!((server.descriptors().count(), server.next_deadline()), (1, Instant::NEVER));
+}
+
+#[test]
+fn without_a_run_time_directory_sockets_are_among_temporary_files() {
+    let place = Fixture::new("temporary");
+    let uid = rustix::process::geteuid().as_raw();
+    let of = |runtime: &Path| path::Environment {
+        runtime: Some(runtime.as_os_str().to_owned()),
+        temporary: place.0.clone(),
+        uid,
+    };
+    let own = place.0.join(format!("wirespeed-{uid}"));
+    let missing = of(Path::new("/nonexistent/run"));
+    assert_eq!(missing.prepare().expect("there is room"), own);
+    assert_eq!(std::fs::metadata(&own).expect("made").permissions().mode() & 0o777, 0o700);
+    assert!(missing.directories().contains(&own), "tools find it");
+    // A run-time directory is preferred; what was there before is still found.
+    let usual = of(&place.0);
+    assert_eq!(usual.prepare().expect("there is room"), place.0.join("wirespeed"));
+    assert!(usual.directories().contains(&own));
+    // That of another user, as after su.
+    if uid == 0 {
+        let other = place.0.join("other");
+        std::fs::create_dir(&other).expect("room");
+        std::os::unix::fs::chown(&other, Some(4_242), None).expect("root may");
+        assert_eq!(of(&other).prepare().expect("there is room"), own);
+        let theirs = other.join("wirespeed");
+        std::fs::create_dir(&theirs).expect("room");
+        std::os::unix::fs::chown(&theirs, Some(4_242), None).expect("root may");
+        assert!(!of(&other).directories().contains(&theirs), "root looks at nobody else's");
+    }
+    // Another user may have been faster.
+    std::fs::remove_dir(&own).expect("it is empty");
+    std::os::unix::fs::symlink(place.0.join("wirespeed"), &own).expect("room");
+    assert!(missing.prepare().is_err() && !missing.directories().contains(&own));
+    std::fs::remove_file(&own).expect("it is ours");
+    std::fs::create_dir(&own).expect("room");
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).expect("ours");
+    assert!(missing.prepare().is_err() && !missing.directories().contains(&own));
 }
 
 #[test]

@@ -22,9 +22,12 @@
 //!   of a fanout group cannot be bound again: it is gone for good.
 //!
 //! Meanwhile [`Device::as_fd`] is a descriptor that is readable when interfaces change, so that a
-//! driver that sleeps on it wakes up when the interface returns.
+//! driver that sleeps on it wakes up when the interface returns. A socket that another process
+//! opened ([`PacketSocket::adopt`]) has no such descriptor: its user calls [`Device::check_link`],
+//! and a deleted interface has to be opened again by that process.
 
 mod error;
+mod hand_over;
 mod open;
 mod receive;
 mod ring;
@@ -63,12 +66,15 @@ const DEPTH: usize = 1000;
 pub struct PacketSocket {
     ring: Ring,
     fd: OwnedFd,
-    /// A netlink socket, readable when interfaces change; it listens while there is trouble.
-    changes: OwnedFd,
+    /// A netlink socket, readable when interfaces change; it listens while there is trouble. `None`
+    /// if another process opened the interface: who uses it hears of changes otherwise.
+    changes: Option<OwnedFd>,
     name: String,
     promiscuous: bool,
     /// It is in a fanout group, and cannot be bound again.
     grouped: bool,
+    /// Another process opened it: it is never bound again, and sends by calls without an address.
+    adopted: bool,
     limits: Limits,
     pushed_back: bool,
     /// Why frames do not pass: [`PacketError::Down`], `Vanished` or `Gone`.
@@ -102,9 +108,19 @@ impl PacketSocket {
     fn troubled(&mut self, trouble: PacketError) {
         if self.trouble.is_none() {
             // If this fails, the next call to send or receive finds out.
-            let _ = sys::listen(&self.changes, true);
+            self.listen(true);
         }
         self.trouble = Some(trouble);
+    }
+
+    fn listen(&self, on: bool) {
+        let Some(changes) = &self.changes else { return };
+        let _ = sys::listen(changes, on);
+    }
+
+    /// Discard what was heard of changes.
+    fn drain(&self) {
+        self.changes.iter().for_each(sys::drain);
     }
 
     fn down(&mut self) {
@@ -122,10 +138,11 @@ impl PacketSocket {
         self.troubled(
             self.trouble.clone().unwrap_or(PacketError::Down { name: self.name.clone() }),
         );
-        sys::drain(&self.changes);
+        self.drain();
         let mut state = State::of(&self.fd, &self.name);
         if let State::Another(index) = state
             && !self.grouped
+            && !self.adopted
             && self.bind(index).is_ok()
         {
             state = State::of(&self.fd, &self.name);
@@ -134,14 +151,14 @@ impl PacketSocket {
         let trouble = match state {
             State::Up => None,
             State::Down => Some(PacketError::Down { name: name() }),
-            State::Another(_) | State::Missing if self.grouped => {
+            State::Another(_) | State::Missing if self.grouped && !self.adopted => {
                 Some(PacketError::Gone { name: name() })
             }
             State::Another(_) | State::Missing => Some(PacketError::Vanished { name: name() }),
         };
         if trouble.is_none() {
-            let _ = sys::listen(&self.changes, false);
-            sys::drain(&self.changes);
+            self.listen(false);
+            self.drain();
         }
         self.trouble = trouble;
     }
@@ -226,7 +243,8 @@ impl Device for PacketSocket {
 
     fn rx_ready(&self) -> bool {
         let changed = |fd| !self.polled(fd, PollFlags::IN).is_empty();
-        self.ring.is_ready() || self.trouble.is_some() && !self.is_gone() && changed(&self.changes)
+        let has_changed = || self.changes.as_ref().is_some_and(changed);
+        self.ring.is_ready() || self.trouble.is_some() && !self.is_gone() && has_changed()
     }
 
     fn tx_ready(&self) -> bool {
@@ -254,7 +272,8 @@ impl Device for PacketSocket {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        let fd = if self.trouble.is_some() { &self.changes } else { &self.fd };
+        let changes = self.changes.as_ref().filter(|_| self.trouble.is_some());
+        let fd = changes.unwrap_or(&self.fd);
         (!self.is_gone()).then(|| fd.as_fd())
     }
 

@@ -1,8 +1,9 @@
 //! Who may see the live page: a browser that was sent to it by its own address, and beyond loopback
 //! with the token.
 //!
-//! Called by: `server.rs`, for each request. A name in the Host header is refused: a page of
-//! somewhere else could have its name point here, and read the answers as its own (DNS rebinding).
+//! Called by: `server.rs`, for each request; `texts.rs`, for what it names. A name in the Host
+//! header is refused: a page of somewhere else could have its name point here, and read the answers
+//! as its own (DNS rebinding).
 //! RFC 9110 sections 7.2 and 7.4; Fetch Metadata Request Headers (W3C).
 
 use core::net::IpAddr;
@@ -63,15 +64,7 @@ pub(super) fn check(
     if method != Method::GET {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "ask by GET: the page changes nothing"));
     }
-    let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err((StatusCode::BAD_REQUEST, "the request needs one Host field"));
-    };
-    let authorities = [host.to_str().ok(), uri.authority().map(|a| a.as_str()).or(Some("[::]"))];
-    if !authorities.into_iter().all(|authority| authority.is_some_and(is_address)) {
-        let why = "open the page by the address that was printed, not by a name";
-        return Err((StatusCode::FORBIDDEN, why));
-    }
+    has_address(uri, headers)?;
     if let Some(token) = token {
         let given = uri.query().unwrap_or_default().split('&');
         let mut given = given.filter_map(|pair| pair.strip_prefix("token="));
@@ -89,6 +82,23 @@ pub(super) fn check(
         "/events" => Ok(Wanted::Events),
         _ => Err((StatusCode::NOT_FOUND, "there is the page, /, and its /events")),
     }
+}
+
+/// Is what is asked for named by an address? Else why not.
+pub(super) fn has_address(
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), (StatusCode, &'static str)> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err((StatusCode::BAD_REQUEST, "the request needs one Host field"));
+    };
+    let authorities = [host.to_str().ok(), uri.authority().map(|a| a.as_str()).or(Some("[::]"))];
+    if !authorities.into_iter().all(|authority| authority.is_some_and(is_address)) {
+        let why = "ask by the address that is served at, not by a name";
+        return Err((StatusCode::FORBIDDEN, why));
+    }
+    Ok(())
 }
 
 /// Is it an address, or localhost, perhaps with a port?

@@ -4,6 +4,7 @@
 //! Called by: `wirespeed ttcp` and `wirespeed up`, if `--http` asks for it. `feed` makes samples
 //! between the turns of the stacks, `budget` samples of the program's threads, `server` gives them
 //! to browsers from a thread of its own, `access` says to whom, `document` is what a browser runs.
+//! `texts` is another server, of a router's metrics and state.
 //! docs/live.md; docs/decisions/0097-the-live-page.md, docs/decisions/0101-profile-and-live.md.
 #![cfg(target_os = "linux")]
 
@@ -18,6 +19,7 @@ mod explained;
 mod feed;
 mod sample;
 mod server;
+pub mod texts;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;

@@ -49,6 +49,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Does a process without privileges run the stack?
     pub separate: bool,
+    /// The number of that process's user; `None`: one who owns nothing.
+    pub user: Option<u32>,
     /// Stacks that share the packets, each on a thread of its own.
     pub shards: usize,
     /// Limits that are not at their defaults; they count from the start of the program.
@@ -80,6 +82,7 @@ impl Default for Config {
             drain: Duration::from_secs(5),
             metrics: None,
             separate: true,
+            user: None,
             shards: 1,
             limits: BTreeMap::new(),
             switches: BTreeMap::new(),
@@ -251,6 +254,14 @@ impl Config {
     /// What a switch is to be.
     pub fn is_on(&self, switch: Switch) -> bool {
         self.switches.get(switch.name()).copied().unwrap_or_else(|| switch.default_on())
+    }
+
+    /// The device of a port is gone: the difference to a configuration that has the port makes it
+    /// anew.
+    pub fn lose_device(&mut self, port: &str) {
+        if let Some(Port { link: Link::Device(device), .. }) = self.ports.get_mut(port) {
+            device.name.clear();
+        }
     }
 
     /// Does a port have VLANs?

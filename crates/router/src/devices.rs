@@ -12,6 +12,7 @@ use device::packet::{self, Fanout, PacketSocket};
 use device::tap::{self, Declared, Setup, Tap};
 use device::xdp::{self, XdpSocket};
 use device::{Device, Limits};
+use rustix::net::netdevice::name_to_index;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, DeviceName, Kind, Link, Port};
@@ -37,12 +38,14 @@ pub struct Opener {
     shards: usize,
     /// The queues of each, with the MTU that it had before.
     taps: BTreeMap<DeviceName, (Vec<Tap>, Mtu)>,
+    /// The index that the interface of each packet socket had when it was opened.
+    packets: BTreeMap<String, u32>,
 }
 
 impl Opener {
     /// For a router of so many shards.
     pub fn new(shards: usize) -> Opener {
-        Opener { shards, taps: BTreeMap::new() }
+        Opener { shards, taps: BTreeMap::new(), packets: BTreeMap::new() }
     }
 
     /// Open the device of a port, with a queue for each shard; none of one that the worker has to
@@ -65,9 +68,13 @@ impl Opener {
                 queues.iter().map(granted).collect()
             }
             Kind::Packet => {
-                let socket = |_| PacketSocket::socket(&device.name).map_err(|why| why.to_string());
-                let granted = |number| Ok((grant(0, [0; 6]), socket(number)?));
-                (0..self.shards).map(granted).collect()
+                let config = packet_config(port, device);
+                let count = self.shards;
+                let opened = PacketSocket::open_for_another(&config, Fanout::Hash, count);
+                let sockets = opened.map_err(|why| why.to_string())?;
+                let index = index_of(sockets.first(), &device.name);
+                self.packets.extend(index.map(|index| (device.name.clone(), index)));
+                Ok(sockets.into_iter().map(|fd| (grant(0, [0; 6]), fd)).collect())
             }
             Kind::Xdp => Ok(Vec::new()),
         }
@@ -106,6 +113,21 @@ impl Opener {
         Ok(queues)
     }
 
+    /// The ports over packet sockets whose interfaces were deleted and are there again: their
+    /// sockets are of no use any more.
+    pub fn made_anew(&self, config: &Config) -> Vec<String> {
+        let Ok(asked) = inquirer() else { return Vec::new() };
+        let is_another = |port: &Port| {
+            let Link::Device(DeviceName { kind: Kind::Packet, name }) = &port.link else {
+                return false;
+            };
+            let index = index_of(Some(&asked), name);
+            index.is_some_and(|index| self.packets.get(name).is_some_and(|was| *was != index))
+        };
+        let ports = config.ports.iter().filter(|(_, port)| is_another(port));
+        ports.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Close the devices that `config` does not have.
     pub fn keep(&mut self, config: &Config) {
         let is_used = |name: &DeviceName| {
@@ -113,6 +135,21 @@ impl Opener {
         };
         self.taps.retain(|name, _| is_used(name));
     }
+}
+
+/// A socket that asks about interfaces.
+fn inquirer() -> rustix::io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+fn index_of(asked: Option<&OwnedFd>, name: &str) -> Option<u32> {
+    name_to_index(asked?, name).ok()
+}
+
+/// The same in both processes.
+fn packet_config(port: &Port, device: &DeviceName) -> packet::Config {
+    packet::Config { mtu_max: port.mtu, ..packet::Config::of(&device.name) }
 }
 
 fn cannot_pass(why: &std::io::Error) -> String {
@@ -132,8 +169,7 @@ pub fn adopt(port: &Port, granted: Vec<Granted>, shards: usize) -> Result<Opened
     let (queues, mac) = match name.kind {
         Kind::Tap | Kind::Tun => taps(granted)?,
         Kind::Packet => {
-            let config = packet::Config { mtu_max: port.mtu, ..packet::Config::of(&name.name) };
-            packets(granted, &config).map_err(|why| why.to_string())?
+            packets(granted, &packet_config(port, name)).map_err(|why| why.to_string())?
         }
         Kind::Xdp => {
             let config = xdp::Config::of(&name.name);
@@ -175,15 +211,8 @@ fn taps(granted: Vec<Granted>) -> Result<Queues, String> {
 }
 
 fn packets(granted: Vec<Granted>, config: &packet::Config) -> Result<Queues, packet::PacketError> {
-    let mut sockets: Vec<OwnedFd> = granted.into_iter().map(|(_, fd)| fd).collect();
-    let queues = match sockets.pop() {
-        // A group is of an interface that is up; a socket alone waits until it is.
-        Some(only) if sockets.is_empty() => vec![PacketSocket::over(only, config)?],
-        last => {
-            sockets.extend(last);
-            PacketSocket::queues_over(sockets, config, Fanout::Hash)?
-        }
-    };
+    let adopted = granted.into_iter().map(|(_, fd)| PacketSocket::adopt(fd, config));
+    let queues = adopted.collect::<Result<Vec<_>, _>>()?;
     let mac = queues.first().and_then(PacketSocket::mac).unwrap_or_default();
     Ok((boxed(queues), mac))
 }

@@ -8,7 +8,6 @@
 pub mod accounts;
 pub mod config;
 pub mod devices;
-pub mod http;
 pub mod links;
 pub mod live;
 pub mod metrics;

@@ -1,14 +1,16 @@
 //! News of links: a netlink socket at which the kernel says that an interface went up or down, came
 //! or went, in this network namespace and in those that its interfaces were moved to.
 //!
-//! Called by: the privileged process of `wirespeed up` opens it, the worker hears. What is said is
-//! not read: a message is reason enough to ask all ports. Sources: netlink(7), rtnetlink(7).
+//! Called by: the privileged process of `wirespeed up`, which rings the worker: that one has no
+//! netlink socket. What is said is not read: a message is reason enough to ask all ports. Sources:
+//! netlink(7), rtnetlink(7), eventfd(2).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
@@ -27,6 +29,24 @@ pub fn open() -> io::Result<(OwnedFd, bool)> {
     let hears_all = socket.set_listen_all_namespaces(true).is_ok();
     socket.bind(&SocketAddr::new(0, GROUP))?;
     Ok((socket.as_fd().try_clone_to_owned()?, hears_all))
+}
+
+/// A descriptor by which one process tells another that there is news.
+///
+/// # Errors
+/// The system's.
+pub fn bell() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// Tell the other process; it may have been told already.
+pub fn ring(bell: BorrowedFd<'_>) {
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+/// Were we told since the last call?
+pub fn was_rung(bell: BorrowedFd<'_>) -> bool {
+    rustix::io::read(bell, &mut [0; 8]).is_ok()
 }
 
 /// Take what the kernel has said; did it say anything?

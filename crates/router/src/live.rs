@@ -97,6 +97,11 @@ impl Live {
         wanted.ports.iter().filter(differs).map(|(name, _)| name.clone()).collect()
     }
 
+    /// The device of a port is gone, and comes anew with the next configuration.
+    pub fn lose_device(&mut self, port: &str) {
+        self.running.0.lose_device(port);
+    }
+
     /// The ports by name.
     pub fn ports(&self) -> &BTreeMap<String, LivePort> {
         &self.ports
@@ -133,6 +138,7 @@ impl Live {
         let running = &mut self.running.0;
         (running.drain, running.metrics) = (wanted.drain, wanted.metrics);
         (running.separate, running.limits) = (wanted.separate, wanted.limits.clone());
+        running.user = wanted.user;
         running.control.clone_from(&wanted.control);
         running.shards = wanted.shards;
         all

@@ -12,7 +12,6 @@ use device::counted::DirectionTotals;
 use stack::Stack;
 use stack::snapshot::{PortRow, Snapshot};
 
-use crate::http::Page;
 use crate::live::Live;
 
 /// What the program knows besides the stack.
@@ -28,6 +27,16 @@ pub struct Program {
     pub failures: Vec<String>,
     /// Connections that the metrics' server refused.
     pub refused: u64,
+}
+
+/// What a request is answered.
+pub struct Page {
+    /// 200 or 503.
+    pub status: u16,
+    /// Its media type.
+    pub kind: &'static str,
+    /// Its text.
+    pub text: String,
 }
 
 /// A text in the making.

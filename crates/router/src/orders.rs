@@ -1,12 +1,13 @@
 //! What the privileged process and the worker say to each other: one message a packet of a
-//! SOCK_SEQPACKET pair, as JSON, with at most one descriptor. The worker is only ever asked: it
-//! cannot make the privileged process do anything.
+//! SOCK_SEQPACKET pair, as JSON; orders have at most one descriptor, reports none. The worker is
+//! only ever asked: it cannot make the privileged process do anything.
 //!
 //! Called by: both processes of `wirespeed up`. Limit: [`MESSAGE_MAX`].
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,16 +40,28 @@ pub enum Order {
         /// Without a descriptor.
         port: Option<u16>,
     },
-    /// A socket at which the kernel has news of links ([`crate::links`]).
+    /// A descriptor that is rung when the kernel has news of links ([`crate::links`]).
     Links {
-        /// It has those of other namespaces, too.
+        /// There is news of other namespaces, too.
         hears_all: bool,
+    },
+    /// A listening control socket, before the first [`Order::Apply`]; without a descriptor it
+    /// could not be made.
+    Control {
+        /// Its file, which the sender removes.
+        path: PathBuf,
+        /// It is for other users.
+        for_users: bool,
+        /// Why there is none.
+        why: Option<String>,
     },
     /// Let the configuration take effect that the descriptor holds, behind a line with the
     /// accounts of this machine that it names.
     Apply {
         /// The file's name, for messages.
         file: String,
+        /// Ports whose devices are of no use any more, and come anew.
+        lost: Vec<String>,
     },
     /// Answer.
     Ping,
@@ -97,6 +110,23 @@ pub fn send<T: Serialize>(
     }
     loop {
         match sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            sent => return Ok(sent.map(drop)?),
+        }
+    }
+}
+
+/// Send a message without a descriptor by send(2), which the worker may call; waits for room.
+///
+/// # Errors
+/// As [`send`].
+pub fn report<T: Serialize>(socket: BorrowedFd<'_>, message: &T) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > MESSAGE_MAX {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    loop {
+        match rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}
             sent => return Ok(sent.map(drop)?),
         }

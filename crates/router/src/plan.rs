@@ -82,7 +82,7 @@ pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let socket = |config: &Config| config.control.as_ref().map(|control| control.socket.clone());
     let all = [
         ("[limits]", old.limits != new.limits),
-        ("[privileges]", old.separate != new.separate),
+        ("[privileges]", (old.separate, old.user) != (new.separate, new.user)),
         ("socket of [control]", socket(old) != socket(new)),
         ("shards", old.shards != new.shards),
     ];

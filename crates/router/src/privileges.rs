@@ -1,19 +1,61 @@
-//! What the worker gives up for good: capabilities, new privileges, and all system calls that a
-//! running stack does not need. It can open no file, start no process and no thread, connect to
-//! nobody, and make no memory executable.
+//! What the worker gives up for good: the user who started it, capabilities, new privileges, and
+//! all system calls that a running stack does not need. It can open no file, start no process and
+//! no thread, make no socket, name no address to bind, connect or send to, signal nobody, and make
+//! no memory executable.
 //!
-//! Called by: the worker of `wirespeed up`: [`drop_capabilities`] first, while it has one thread,
-//! [`lock_down`] when all its threads run. A system call that is not allowed fails with EPERM.
-//! Sources: capabilities(7), seccomp(2). docs/decisions/0079-privileges.md.
+//! Called by: the worker of `wirespeed up`: [`change_user`] and [`drop_capabilities`] first, while
+//! it has one thread, [`lock_down`] when all its threads run. A system call that is not allowed
+//! fails with EPERM. Sources: credentials(7), capabilities(7), seccomp(2).
+//! docs/decisions/0079-privileges.md, docs/decisions/0115-what-the-worker-may-say.md.
 
 use std::collections::BTreeMap;
 use std::io;
 
+use nix::errno::Errno;
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
 };
+
+/// Users who own nothing, of which a worker takes one by its process number: no distribution, no
+/// systemd and no container manager gives these numbers out.
+const NUMBERS: u32 = 0x7157_0000;
+/// The same where a namespace has 65,536 users: those of systemd's DynamicUser.
+const NUMBERS_16: u32 = 61_184;
+const NUMBERS_16_COUNT: u32 = 4_336;
+
+/// Be another user, in no group but one of the same number: `wanted`, or one who owns nothing.
+/// Returns who.
+///
+/// # Errors
+/// The system's: without CAP_SETUID and CAP_SETGID it is EPERM.
+pub fn change_user(wanted: Option<u32>) -> io::Result<u32> {
+    let pid = std::process::id();
+    let candidates = match wanted {
+        Some(uid) => vec![uid],
+        None => vec![NUMBERS + pid % 0x1_0000, NUMBERS_16 + pid % NUMBERS_16_COUNT],
+    };
+    // Who is not root any more may not do this.
+    drop_bounding_set();
+    let mut last = Errno::EINVAL;
+    for uid in candidates {
+        match be(Uid::from_raw(uid), Gid::from_raw(uid)) {
+            Ok(()) => return Ok(uid),
+            // The namespace has no such user: the next one.
+            Err(Errno::EINVAL) => {}
+            Err(errno) => last = errno,
+        }
+    }
+    Err(last.into())
+}
+
+fn be(uid: Uid, gid: Gid) -> Result<(), Errno> {
+    setgroups(&[])?;
+    setresgid(gid, gid, gid)?;
+    setresuid(uid, uid, uid)
+}
 
 /// Drop all capabilities of this thread, and those that a program could give back.
 ///
@@ -21,15 +63,19 @@ use seccompiler::{
 /// The system's.
 pub fn drop_capabilities() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
-    // Without the capability to do so there is nothing in the set that could come back: new
-    // privileges were just given up.
-    for one in CapabilitySet::all().iter() {
-        let _ = rustix::thread::remove_capability_from_bounding_set(one);
-    }
+    drop_bounding_set();
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// Without the capability to do so there is nothing in the set that could come back: new privileges
+/// are given up, too.
+fn drop_bounding_set() {
+    for one in CapabilitySet::all().iter() {
+        let _ = rustix::thread::remove_capability_from_bounding_set(one);
+    }
 }
 
 /// Allow all threads of this process the system calls of a running stack, and no others.
@@ -52,19 +98,13 @@ const ALLOWED: &[i64] = &[
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_recvmmsg,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
     libc::SYS_accept4,
     libc::SYS_shutdown,
-    libc::SYS_bind,
     libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
     libc::SYS_close,
     libc::SYS_dup,
-    libc::SYS_fcntl,
     libc::SYS_fstat,
     libc::SYS_lseek,
     // Sleep, and wake others.
@@ -127,29 +167,54 @@ const IOCTLS: &[u64] = &[
 const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
 const PERF_EVENT_IOC_DISABLE: u64 = 0x2401;
 
-/// Sockets that ask about interfaces; they cannot connect.
-const FAMILIES: &[i32] = &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// What is asked of descriptors. F_SETFL has a rule of its own; locks, leases, owners and signals
+/// are not among them.
+const FCNTLS: &[i32] =
+    &[libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
+
+/// Where seccomp_data(2) has the arguments of sendto(2): flags and address; and of setsockopt(2).
+const SENDTO_FLAGS: u8 = 3;
+const SENDTO_ADDRESS: u8 = 4;
+const SETSOCKOPT_LEVEL: u8 = 1;
+const SETSOCKOPT_OPTION: u8 = 2;
 
 fn filter() -> Result<BpfProgram, seccompiler::Error> {
     let always = ALLOWED.iter().chain(OLDER).map(|&number| (number, Vec::new()));
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = always.collect();
-    let equal = |argument, value: u64| {
-        let len = SeccompCmpArgLen::Dword;
-        SeccompRule::new(vec![SeccompCondition::new(argument, len, SeccompCmpOp::Eq, value)?])
+    let is = |argument, value: u64| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
     };
+    // None of the bits.
+    let has_not = |argument, bits: i32| {
+        let op = SeccompCmpOp::MaskedEq(bits as u64);
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, 0)
+    };
+    let equal = |argument, value: u64| SeccompRule::new(vec![is(argument, value)?]);
     let ioctls: Result<_, seccompiler::BackendError> =
         IOCTLS.iter().map(|&request| equal(1, request)).collect();
     rules.insert(libc::SYS_ioctl, ioctls?);
     // A thread that begins gives itself a name.
     rules.insert(libc::SYS_prctl, vec![equal(0, libc::PR_SET_NAME as u64)?]);
-    let families: Result<_, seccompiler::BackendError> =
-        FAMILIES.iter().map(|&family| equal(0, family as u64)).collect();
-    rules.insert(libc::SYS_socket, families?);
+    let fcntls: Result<Vec<_>, seccompiler::BackendError> =
+        FCNTLS.iter().map(|&command| equal(1, command as u64)).collect();
+    let mut fcntls = fcntls?;
+    // A descriptor with O_ASYNC signals its owner.
+    let set_flags = vec![is(1, libc::F_SETFL as u64)?, has_not(2, libc::O_ASYNC)?];
+    fcntls.push(SeccompRule::new(set_flags)?);
+    rules.insert(libc::SYS_fcntl, fcntls);
+    // Sockets are connected or bound; sendmsg(2), whose address no filter sees, is not allowed.
+    // MSG_FASTOPEN connects.
+    let whole = SeccompCmpArgLen::Qword;
+    let no_address = SeccompCondition::new(SENDTO_ADDRESS, whole, SeccompCmpOp::Eq, 0)?;
+    let send = vec![no_address, has_not(SENDTO_FLAGS, libc::MSG_FASTOPEN)?];
+    rules.insert(libc::SYS_sendto, vec![SeccompRule::new(send)?]);
+    // What the live page sets at a connection that it has accepted.
+    let level = is(SETSOCKOPT_LEVEL, libc::IPPROTO_TCP as u64)?;
+    let no_delay = is(SETSOCKOPT_OPTION, libc::TCP_NODELAY as u64)?;
+    rules.insert(libc::SYS_setsockopt, vec![SeccompRule::new(vec![level, no_delay])?]);
     // No memory becomes executable.
     for number in [libc::SYS_mmap, libc::SYS_mprotect] {
-        let is_code = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
-        let condition = SeccompCondition::new(2, SeccompCmpArgLen::Dword, is_code, 0)?;
-        rules.insert(number, vec![SeccompRule::new(vec![condition])?]);
+        rules.insert(number, vec![SeccompRule::new(vec![has_not(2, libc::PROT_EXEC)?])?]);
     }
     let (refuse, allow) = (SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow);
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;

@@ -38,6 +38,7 @@ fn locked() {
             std::fs::File::open("/etc/hostname").map(drop).map_err(|why| why.kind())
         }
     });
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     privileges::drop_capabilities().expect("that needs no privilege");
     // Where samples are not permitted, or this file has no line tables, there are none.
     let prepared = Recent::prepare(&[]);
@@ -50,7 +51,7 @@ fn locked() {
     refused("create", std::fs::write("/tmp/wirespeed-privileges", "x"));
     refused("program", Command::new("/bin/true").status().map(drop));
     refused("thread", std::thread::Builder::new().spawn(|| ()).map(drop));
-    let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket that asks about interfaces");
+    refused("socket", UdpSocket::bind("127.0.0.1:0").map(drop));
     refused("connect", udp.connect("127.0.0.1:9"));
     let unix = std::os::unix::net::UnixStream::connect("/run/x").map(drop);
     refused("Unix socket", unix);

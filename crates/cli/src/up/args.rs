@@ -2,7 +2,9 @@
 //!
 //! Called by: clap, then `up.rs`.
 
+use std::num::ParseIntError;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -29,4 +31,33 @@ pub(crate) struct Args {
     /// The second process; its orders come by standard input
     #[arg(long, hide = true, conflicts_with_all = ["config", "check"])]
     pub(super) worker: bool,
+    /// The user that it becomes
+    #[arg(long, hide = true, requires = "worker")]
+    pub(super) worker_user: Option<WorkerUser>,
+}
+
+/// Whom the second process has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorkerUser {
+    /// One who owns nothing.
+    OfItsOwn,
+    /// This one, by number.
+    Of(u32),
+}
+
+impl WorkerUser {
+    pub(super) fn text(self) -> String {
+        match self {
+            WorkerUser::OfItsOwn => "own".to_owned(),
+            WorkerUser::Of(uid) => uid.to_string(),
+        }
+    }
+}
+
+impl FromStr for WorkerUser {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<WorkerUser, ParseIntError> {
+        if text == "own" { Ok(WorkerUser::OfItsOwn) } else { text.parse().map(WorkerUser::Of) }
+    }
 }

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration as Span, Instant as Monotone};
 
+use ::live::texts::{self, Texts};
 use anyhow::{Context, Result};
 use router::config::Config;
 use router::devices;
-use router::http;
 use router::links;
 use router::live::{self, Live};
 use router::metrics::{self, Program};
@@ -21,6 +21,7 @@ use wirespeed::net::{DriverThread, Net, Shards};
 use wirespeed::shard::Shard;
 use wirespeed::{Duration, Instant, Stack, StackConfig};
 
+use super::notices::Notices;
 use super::report;
 use crate::control_service::ControlService;
 
@@ -29,8 +30,19 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often it is looked whether the last frames have left.
 const DRAIN_TICK: Span = Span::from_millis(5);
 
+/// How often drops are looked at, and links without the kernel's news.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Descriptors of devices that were granted, by port.
 pub(super) type Granted = BTreeMap<String, Vec<devices::Granted>>;
+
+/// A control socket that was made for it, or why it was not.
+pub(super) struct ControlSocket {
+    pub(super) listener: Option<OwnedFd>,
+    pub(super) path: PathBuf,
+    pub(super) for_users: bool,
+    pub(super) why: Option<String>,
+}
 
 /// A running router.
 pub(super) struct Engine {
@@ -42,10 +54,12 @@ pub(super) struct Engine {
     control: ControlService,
     /// Rung when there is news of the sockets of clients, or of DHCP's.
     alarm: Alarm,
-    /// The kernel's news of links; without it the stacks look for themselves.
+    /// Rung when the kernel has news of links; without it the stacks look for themselves.
     link_news: Option<OwnedFd>,
-    pages: Option<http::Server>,
+    /// Metrics and the state, for the system's sockets.
+    texts: Texts,
     program: Program,
+    notices: Notices,
     /// Why other users cannot connect, if they were to.
     closed: Option<String>,
     /// When to look again although no descriptor is ready.
@@ -54,20 +68,25 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Begin without ports; `config` decides what cannot change later. `page` is the live page, if
-    /// it is to be served.
-    pub(super) fn begin(config: &Config, page: Option<::live::Live>) -> Result<Engine> {
+    /// it is to be served; `sockets` are for control.
+    pub(super) fn begin(
+        config: &Config,
+        page: Option<::live::Live>,
+        sockets: Vec<ControlSocket>,
+    ) -> Result<Engine> {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
         let of = StackConfig { budget: config.budget(), ..StackConfig::new([half(0), half(8)]) };
-        let mut control = ControlService::open("up");
+        let mut control = ControlService::new("up");
         control.open_sockets();
-        let closed = config.control.as_ref().and_then(|for_users| {
-            let opened = control.open_for_users(Path::new(&for_users.socket));
-            let why = format!("control: {}", opened.err()?);
-            report::error(&why);
-            Some(why)
-        });
+        let mut closed = None;
+        for ControlSocket { listener, path, for_users, why } in sockets {
+            match listener {
+                Some(listener) => control.serve_at(listener, &path, for_users),
+                None => closed = why,
+            }
+        }
         if config.shards > 1 {
             control.have_shards();
         }
@@ -91,7 +110,8 @@ impl Engine {
         let version = env!("WIRESPEED_VERSION").to_owned();
         let program = Program { version, ..Program::default() };
         let live = Live::default();
-        let (link_news, pages, due) = (None, None, Instant::ZERO);
+        let (link_news, due) = (None, Instant::ZERO);
+        let texts = Texts::start()?;
         Ok(Engine {
             shards,
             drivers,
@@ -100,16 +120,23 @@ impl Engine {
             control,
             alarm,
             link_news,
-            pages,
+            texts,
+            notices: Notices::default(),
             program,
             closed,
             due,
         })
     }
 
-    /// Let a configuration take effect.
-    pub(super) fn apply(&mut self, config: &Config, mut granted: Granted) -> Result<Report> {
+    /// Let a configuration take effect. The devices of the `lost` ports are of no use any more.
+    pub(super) fn apply(
+        &mut self,
+        config: &Config,
+        mut granted: Granted,
+        lost: &[String],
+    ) -> Result<Report> {
         let live = &mut self.live;
+        lost.iter().for_each(|port| live.lose_device(port));
         let done = self.shards.with_stacks(|stacks| {
             let count = stacks.len();
             live.apply(stacks, config, |name, port| {
@@ -131,12 +158,11 @@ impl Engine {
     }
 
     /// Serve metrics at this socket, or no longer.
-    pub(super) fn serve_metrics(&mut self, listener: Option<OwnedFd>) -> Result<()> {
-        self.pages = listener.map(http::Server::new).transpose()?;
-        Ok(())
+    pub(super) fn serve_metrics(&self, listener: Option<OwnedFd>) {
+        self.texts.serve_at(listener);
     }
 
-    /// Look at the links whenever the kernel has news of them at this socket.
+    /// Look at the links whenever this is rung.
     pub(super) fn hear_of_links(&mut self, news: OwnedFd, hears_all: bool) -> Result<()> {
         self.link_news = Some(news);
         self.shards.with_stacks(|stacks| {
@@ -157,26 +183,25 @@ impl Engine {
 
     /// For poll(2).
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let pages = self.pages.iter().flat_map(http::Server::descriptors);
+        let texts = (self.texts.descriptor(), PollFlags::IN);
         let alarm = (self.alarm.as_fd(), PollFlags::IN);
         let news = self.link_news.iter().map(|news| (news.as_fd(), PollFlags::IN));
-        self.control.descriptors().chain(pages).chain(news).chain([alarm])
+        self.control.descriptors().chain(news).chain([texts, alarm])
     }
 
     /// How long to wait for a descriptor.
     pub(super) fn patience(&self) -> Result<Option<Span>> {
         let now = self.now()?;
-        let stack = (self.due != Instant::NEVER).then(|| self.due.since(now).into());
-        let pages = self.pages.as_ref().and_then(http::Server::deadline);
-        let pages = pages.map(|at| at.saturating_duration_since(Monotone::now()));
-        Ok(stack.into_iter().chain(pages).min())
+        Ok((self.due != Instant::NEVER).then(|| self.due.since(now).into()))
     }
 
     /// Do what is due, and answer who asks.
     pub(super) fn turn(&mut self) -> Result<()> {
         self.alarm.silence();
-        let has_link_news = self.link_news.as_ref().is_some_and(|news| links::hear(news.as_fd()));
-        let Engine { live, control, pages, program, names, .. } = self;
+        let has_link_news =
+            self.link_news.as_ref().is_some_and(|news| links::was_rung(news.as_fd()));
+        let Engine { live, control, texts, notices, program, names, .. } = self;
+        let hears_of_links = self.link_news.is_some();
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();
             if has_link_news {
@@ -189,24 +214,29 @@ impl Engine {
                 report::warning(&refused.to_string());
             }
             control.poll(now, &mut named(names, stacks));
-            if let Some(pages) = pages {
-                program.refused = pages.refused();
-                pages.turn(|path| match path {
-                    http::Path::Metrics => metrics::page(stacks, live, program),
-                    http::Path::Health => metrics::health(stacks, live, program),
-                });
+            program.refused = texts.refused();
+            texts.turn(|path| {
+                let metrics::Page { status, kind, text } = match path {
+                    texts::Path::Metrics => metrics::page(stacks, live, program),
+                    texts::Path::Health => metrics::health(stacks, live, program),
+                };
+                texts::Text { status, kind, text }
+            });
+            let mut again = notices.look(now, stacks, live);
+            if !hears_of_links || !notices.has_super_segment() {
+                again = again.min(now + LOOK_AGAIN);
             }
             // While a client is being answered or watches, descriptors do not say all.
             let within = control.look_within(TICK);
             let control = if within < TICK { now + within } else { control.next_deadline() };
-            dhcp.min(control)
+            dhcp.min(control).min(again)
         })?;
         Ok(())
     }
 
     /// Stop forwarding, let queued output leave for at most `patience`, and end.
     pub(super) fn end(mut self, patience: Duration) -> Result<()> {
-        self.pages = None;
+        self.texts.serve_at(None);
         self.control.end_feed();
         let live = &mut self.live;
         self.shards.with_stacks(|stacks| live.stop(stacks[0]))?;

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,9 +24,13 @@ use router::plan;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sd_notify::NotifyState;
 
-use super::report::{error, warning};
+use wirespeed::control::{Server, open_to_all};
+
+use super::args::WorkerUser;
+use super::report::{error, info, warning};
 use super::worker::{self, Privileges};
 use crate::Outcome;
+use crate::control_service::socket_path;
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -46,15 +50,24 @@ pub(super) enum Worker {
     Thread(JoinHandle<Result<()>>),
 }
 
-pub(super) fn start(orders: OwnedFd, separate: bool) -> Result<Worker> {
-    if !separate {
+pub(super) fn start(orders: OwnedFd, config: &Config) -> Result<Worker> {
+    if !config.separate {
         let run = move || worker::run(&orders, Privileges::Kept);
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(run);
         return Ok(Worker::Thread(thread.context("cannot start a thread")?));
     }
     let program = std::env::current_exe().context("the program's own file is not found")?;
     let mut command = Command::new(program);
-    let child = command.args(["up", "--worker"]).stdin(Stdio::from(orders)).spawn();
+    command.args(["up", "--worker"]).stdin(Stdio::from(orders));
+    match (rustix::process::geteuid().is_root(), config.user) {
+        (true, user) => {
+            let user = user.map_or(WorkerUser::OfItsOwn, WorkerUser::Of);
+            command.args(["--worker-user", &user.text()]);
+        }
+        (false, Some(_)) => bail!("only root can give the worker another user: remove user"),
+        (false, None) => {}
+    }
+    let child = command.spawn();
     Ok(Worker::Process(child.context("cannot start the worker")?))
 }
 
@@ -97,28 +110,52 @@ pub(super) struct Parent {
     pub(super) orders: OwnedFd,
     pub(super) worker: Worker,
     pub(super) opener: Opener,
-    /// What the worker was told last.
+    /// What the worker was told last, as it is carried out, and as it was written.
     pub(super) running: Config,
+    pub(super) source: Source,
+    /// The kernel's news of links.
+    pub(super) links: Option<LinkNews>,
+}
+
+/// A configuration as the worker gets it.
+#[derive(Clone, Default)]
+pub(super) struct Source {
+    pub(super) file: String,
+    pub(super) text: String,
+    pub(super) accounts: Accounts,
+}
+
+/// Where the kernel says that links changed, and what is rung for the worker then.
+pub(super) struct LinkNews {
+    pub(super) news: OwnedFd,
+    bell: OwnedFd,
 }
 
 impl Parent {
-    /// Let a configuration take effect.
+    pub(super) fn new(orders: OwnedFd, worker: Worker, opener: Opener, running: Config) -> Parent {
+        Parent { orders, worker, opener, running, source: Source::default(), links: None }
+    }
+
+    /// Let a configuration take effect; the devices of the `lost` ports are opened anew.
     pub(super) fn apply(
         &mut self,
-        file: &str,
-        (text, accounts): (&str, &Accounts),
+        source: Source,
         config: Config,
         opened: Opened,
+        lost: Vec<String>,
     ) -> Result<Report> {
         for (grant, fd) in opened.granted {
             orders::send(self.orders.as_fd(), &Order::Device(grant), Some(fd.as_fd()))?;
         }
         let memory = memfd_create("config", MemfdFlags::CLOEXEC).context("no memory")?;
         let mut memory = std::fs::File::from(memory);
-        let accounts = serde_json::to_string(accounts)? + "\n";
+        let accounts = serde_json::to_string(&source.accounts)? + "\n";
         let written = memory.write_all(accounts.as_bytes());
-        written.and_then(|()| memory.write_all(text.as_bytes())).context("no memory for it")?;
-        let order = Order::Apply { file: file.to_owned() };
+        written
+            .and_then(|()| memory.write_all(source.text.as_bytes()))
+            .context("no memory for it")?;
+        let order = Order::Apply { file: source.file.clone(), lost };
+        self.source = source;
         let mut report = self.ask(&order, Some(&memory.into()))?;
         let served = self.metrics(&config)?;
         report.failed.extend(served.as_ref().err().cloned());
@@ -167,15 +204,45 @@ impl Parent {
         Ok(orders::send(self.orders.as_fd(), &order, listener.map(AsFd::as_fd))?)
     }
 
-    /// Let the worker hear of links that change; if it cannot, it looks at them by itself.
+    /// Make the control sockets, in the name of whoever started us: the worker may be another user.
     ///
     /// # Errors
     /// The worker is gone.
-    pub(super) fn pass_link_news(&self) -> Result<()> {
-        match links::open() {
-            Ok((news, hears_all)) => {
+    pub(super) fn pass_control(&self, config: &Config) -> Result<()> {
+        let pid = match &self.worker {
+            Worker::Process(child) => child.id(),
+            Worker::Thread(_) => std::process::id(),
+        };
+        let own = socket_path(pid).and_then(|path| Ok((Server::listener(&path)?, path)));
+        // A program that cannot make its own runs without it.
+        if let Ok((listener, path)) = own {
+            let order = Order::Control { path, for_users: false, why: None };
+            orders::send(self.orders.as_fd(), &order, Some(listener.as_fd()))?;
+        }
+        let Some(control) = &config.control else { return Ok(()) };
+        let path = PathBuf::from(&control.socket);
+        let listener = Server::listener(&path);
+        let opened = listener.and_then(|socket| open_to_all(&path).map(|()| socket));
+        let why = opened.as_ref().err().map(|why| format!("control: {why}"));
+        why.iter().for_each(|why| error(why));
+        let order = Order::Control { path, for_users: true, why };
+        let listener = opened.as_ref().ok().map(AsFd::as_fd);
+        Ok(orders::send(self.orders.as_fd(), &order, listener)?)
+    }
+
+    /// Let the worker hear of links that change; if we cannot, it looks at them by itself.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn pass_link_news(&mut self) -> Result<()> {
+        let opened = links::open()
+            .and_then(|(news, hears_all)| Ok((LinkNews { news, bell: links::bell()? }, hears_all)));
+        match opened {
+            Ok((links, hears_all)) => {
                 let order = Order::Links { hears_all };
-                Ok(orders::send(self.orders.as_fd(), &order, Some(news.as_fd()))?)
+                orders::send(self.orders.as_fd(), &order, Some(links.bell.as_fd()))?;
+                self.links = Some(links);
+                Ok(())
             }
             Err(why) => {
                 warning(&format!(
@@ -184,6 +251,31 @@ impl Parent {
                 Ok(())
             }
         }
+    }
+
+    /// The kernel has news of links: ring the worker, and open anew what was deleted and is there
+    /// again.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub(super) fn links_changed(&mut self) -> Result<()> {
+        let Some(links) = &self.links else { return Ok(()) };
+        if !links::hear(links.news.as_fd()) {
+            return Ok(());
+        }
+        links::ring(links.bell.as_fd());
+        let lost = self.opener.made_anew(&self.running);
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let mut source = self.source.clone();
+        let config = Config::parse_with(&source.file, &source.text, &mut source.accounts)?;
+        for port in &lost {
+            info(&format!("port {port}: its interface was made anew, and is opened again"));
+            self.running.lose_device(port);
+        }
+        let opened = Opened::by(&mut self.opener, &self.running, &config);
+        self.apply(source, config, opened, lost).map(drop)
     }
 
     /// Give an order, and wait for the report.
@@ -276,7 +368,7 @@ fn sweep(for_users: Option<&Path>) {
     if let Some(socket) = for_users {
         path::remove_dead(socket);
     }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
-    let uid = rustix::process::geteuid().as_raw();
-    path::sweep(&path::directory(runtime.as_deref(), uid));
+    if let Ok(directory) = path::Environment::of_process().prepare() {
+        path::sweep(&directory);
+    }
 }

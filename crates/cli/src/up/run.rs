@@ -22,8 +22,9 @@ use router::plan;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
+use wirespeed::control::{ControlError, path};
 
-use super::parent::{Opened, Parent, start, tell};
+use super::parent::{Opened, Parent, Source, start, tell};
 use super::report::{error, info, summary, warning};
 use crate::{Outcome, Usage, output};
 
@@ -32,6 +33,10 @@ pub(super) fn check(file: &Path) -> Result<Outcome> {
     let (name, text) = read(file).map_err(usage)?;
     match Config::parse_with(&name, &text, &mut Accounts::system()) {
         Ok(config) => {
+            if let Some(why) = in_the_way(&config) {
+                output::err(&format!("{name}: {why}"));
+                return Ok(Outcome::Exit(1));
+            }
             output::out(&summary(&name, &config))?;
             crowded(&config);
             Ok(Outcome::Done)
@@ -56,6 +61,10 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
         }
     };
     crowded(&config);
+    if let Some(why) = in_the_way(&config) {
+        error(&format!("{name}: {why}"));
+        return Ok(Outcome::Exit(2));
+    }
     let live = http.map(Live::bind).transpose()?;
     let reload = caught(&[SIGHUP])?;
     let end = caught(&[SIGTERM, SIGINT])?;
@@ -68,14 +77,16 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
         return Ok(Outcome::Exit(1));
     }
     let (ours, theirs) = orders::pair().context("cannot make a pair of sockets")?;
-    let worker = start(theirs, config.separate)?;
-    let mut parent = Parent { orders: ours, worker, opener, running };
+    let worker = start(theirs, &config)?;
+    let mut parent = Parent::new(ours, worker, opener, running);
+    parent.pass_control(&config)?;
     if let Some(live) = &live {
         parent.live(live)?;
         info(&live.says());
     }
     let (has_ports, forwarding) = (!config.ports.is_empty(), config.forwarding);
-    let began = parent.apply(&name, (&text, &accounts), config, opened);
+    let source = Source { file: name, text, accounts };
+    let began = parent.apply(source, config, opened, Vec::new());
     match began {
         Ok(_) if has_ports && parent.running.ports.is_empty() => {
             // Devices that the worker opens itself.
@@ -107,7 +118,8 @@ fn watch(
     let mut next_ping = watchdog.map(|within| Instant::now() + within);
     loop {
         let patience = next_ping.map(|at| at.saturating_duration_since(Instant::now()));
-        let asked = [parent.orders.as_fd(), reload.as_fd(), end.as_fd()];
+        let mut asked = vec![parent.orders.as_fd(), reload.as_fd(), end.as_fd()];
+        asked.extend(parent.links.as_ref().map(|links| links.news.as_fd()));
         let ready = orders::ready(&asked, patience)?;
         if ready[0] {
             // Unasked, the worker says nothing: its end is closed.
@@ -122,6 +134,11 @@ fn watch(
             if let Err(why) = read_again(&mut parent, file) {
                 return parent.ended(&why);
             }
+        }
+        if ready.get(3) == Some(&true)
+            && let Err(why) = parent.links_changed()
+        {
+            return parent.ended(&why);
         }
         if let (Some(at), Some(within)) = (next_ping, watchdog)
             && Instant::now() >= at
@@ -141,6 +158,20 @@ fn crowded(config: &Config) {
     if config.shards > cores {
         let shards = config.shards;
         warning(&format!("shards = {shards} on {cores} cores: more than one each is no faster"));
+    }
+}
+
+/// What is at the path of the socket for other users and no socket. A socket there is one of a
+/// router that runs, or is replaced.
+fn in_the_way(config: &Config) -> Option<ControlError> {
+    let path = Path::new(&config.control.as_ref()?.socket);
+    match path::vacancy(path) {
+        Err(why @ (ControlError::InTheWay { .. } | ControlError::PathTooLong { .. })) => Some(why),
+        Err(why @ ControlError::Directory { .. }) => {
+            warning(&format!("[control] socket: {why}"));
+            None
+        }
+        _ => None,
     }
 }
 
@@ -206,7 +237,8 @@ fn reread(parent: &mut Parent, file: &Path) -> Result<()> {
         warning(&format!("{section} counts from the start of the program: start it again"));
     }
     let opened = Opened::by(&mut parent.opener, &parent.running, &config);
-    let report = parent.apply(&name, (&text, &accounts), config, opened)?;
+    let source = Source { file: name.clone(), text, accounts };
+    let report = parent.apply(source, config, opened, Vec::new())?;
     let (done, failed) = (report.carried_out, report.failed.len());
     info(&format!("{name}: {done} changes took effect, {failed} failed"));
     Ok(())

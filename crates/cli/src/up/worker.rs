@@ -18,7 +18,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::engine::{Engine, Granted};
+use super::args::WorkerUser;
+use super::engine::{ControlSocket, Engine, Granted};
 use super::report;
 use crate::Outcome;
 
@@ -31,11 +32,21 @@ pub(super) enum Privileges {
     Kept,
 }
 
-/// The process.
-pub(super) fn main() -> Result<Outcome> {
+/// The process; `user` is whom it has to be, if the first one may change that.
+pub(super) fn main(user: Option<WorkerUser>) -> Result<Outcome> {
     // The first process tells us when to end; a terminal's Ctrl-C is for both.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())?;
+    }
+    if let Some(user) = user {
+        let wanted = match user {
+            WorkerUser::Of(uid) => Some(uid),
+            WorkerUser::OfItsOwn => None,
+        };
+        privileges::change_user(wanted).context(
+            "cannot be another user: give `wirespeed up` the capabilities CAP_SETUID and \
+             CAP_SETGID, or write user = \"root\" under [privileges]",
+        )?;
     }
     privileges::drop_capabilities().context("cannot drop capabilities")?;
     let orders = std::io::stdin().as_fd().try_clone_to_owned().context("there are no orders")?;
@@ -47,6 +58,7 @@ pub(super) fn main() -> Result<Outcome> {
 pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
     let (mut drain, mut live) = (Config::default().drain, None);
+    let mut control = Vec::new();
     loop {
         if wait(orders.as_fd(), engine.as_ref())? {
             let Some((order, descriptor)) = orders::receive::<Order>(orders.as_fd())? else {
@@ -59,22 +71,28 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
                 (Order::Live { token, port }, listener) => {
                     live = Some(Live::granted(port, listener, token)?);
                 }
-                (Order::Apply { file }, Some(fd)) => {
+                (Order::Control { path, for_users, why }, listener) => {
+                    control.push(ControlSocket { listener, path, for_users, why });
+                }
+                (Order::Apply { file, lost }, Some(fd)) => {
                     let config = read(&file, fd)?;
                     drain = config.drain;
                     let is_first = engine.is_none();
                     let engine = match &mut engine {
                         Some(engine) => engine,
-                        none => none.insert(Engine::begin(&config, live.take())?),
+                        none => {
+                            let sockets = std::mem::take(&mut control);
+                            none.insert(Engine::begin(&config, live.take(), sockets)?)
+                        }
                     };
                     if is_first && privileges == Privileges::Dropped {
                         privileges::lock_down().context("cannot filter system calls")?;
                     }
-                    let report = engine.apply(&config, std::mem::take(&mut granted))?;
-                    orders::send(orders.as_fd(), &report, None)?;
+                    let report = engine.apply(&config, std::mem::take(&mut granted), &lost)?;
+                    orders::report(orders.as_fd(), &report)?;
                 }
                 (Order::Metrics, listener) => match &mut engine {
-                    Some(engine) => engine.serve_metrics(listener)?,
+                    Some(engine) => engine.serve_metrics(listener),
                     None => bail!("metrics were ordered before a configuration"),
                 },
                 (Order::Links { hears_all }, Some(news)) => match &mut engine {
@@ -83,7 +101,7 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
                 },
                 (Order::Ping, _) => {
                     if engine.as_ref().is_some_and(Engine::is_alive) {
-                        orders::send(orders.as_fd(), &Report::default(), None)?;
+                        orders::report(orders.as_fd(), &Report::default())?;
                     }
                 }
                 (Order::Stop, _) => break,

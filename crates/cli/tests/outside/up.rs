@@ -1,6 +1,7 @@
 //! `wirespeed up` between two hosts, which are the kernels of two namespaces: forwarding, changes
 //! while a connection goes on, privileges, metrics, and the end.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
@@ -178,7 +179,7 @@ pub(crate) fn pings(to: &str) -> bool {
 
 pub(crate) fn asked(path: &str) -> String {
     let mut stream = TcpStream::connect("127.0.0.1:9464").expect("metrics are served");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: router\r\n\r\n").expect("it takes it");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:9464\r\n\r\n").expect("it takes it");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("it answers");
     text
@@ -262,6 +263,15 @@ fn privileges() {
         assert!(all.len() >= 2, "the driver's thread, and the other");
         assert!(all.iter().all(|value| value == wanted), "{key} {all:?}");
     }
+    // A user of its own, in no other group.
+    let ids = |key: &str| {
+        let all = status(worker, key);
+        let ids = all.iter().flat_map(|line| line.split_whitespace());
+        ids.map(|id| id.parse::<u32>().expect("a number")).collect::<BTreeSet<u32>>()
+    };
+    let (uids, gids) = (ids("Uid:"), ids("Gid:"));
+    assert!(uids.len() == 1 && uids.iter().all(|&uid| uid > 60_000), "{uids:?}");
+    assert!(uids == gids && ids("Groups:").is_empty(), "{gids:?}");
     // The control socket is served under the filter, and reloads take effect.
     let text = world.show("routes");
     assert!(text.contains("198.51.100.0/24"), "{text}");

@@ -31,9 +31,8 @@ fn without_ports() {
     let (code, log) = World::fails(&absent, "");
     assert_eq!(code, 1, "{log}");
     let lines: Vec<&str> = log.lines().collect();
-    // Only the worker finds out that there is no such interface.
-    let [first, second, _ending] = lines.as_slice() else { panic!("{log}") };
-    assert!(first.starts_with("port wan: added, packet:nosuch: failed: "), "{log}");
+    let [first, second] = lines.as_slice() else { panic!("{log}") };
+    assert!(first.starts_with("port wan: no interface 'nosuch' in this network"), "{log}");
     assert!(second.starts_with("no port could be opened: do what"), "{log}");
     let world = World::new(CONFIG);
     world.reload(&absent, "changes took effect, 1 failed");
@@ -124,6 +123,12 @@ fn packet() {
     let vlan = "[[port]]\nname = \"v\"\nparent = \"one\"\nvlan = 7\naddresses = \"10.7.0.1/24\"\n";
     world.reload(&format!("{config}{vlan}"), "3 changes took effect, 0 failed");
     assert!(until(TIMEOUT, is_through), "{}", world.log());
+    // The worker cannot follow an interface that is deleted and made again: it gets new sockets.
+    assert!(ip("link delete dev r1"));
+    world.says("interface 'r1' is not there any more");
+    veth(1, &hosts[0]);
+    world.says("port one: its interface was made anew");
+    assert!(until(TIMEOUT, is_through), "{}", world.log());
     assert_eq!(world.end(Signal::TERM), 0);
 }
 
@@ -182,5 +187,13 @@ fn links() {
             }
         }
     }
+    // They are lines of the log, too.
+    assert!(ip("link set ws0 down"));
+    assert!(until(TIMEOUT, || world.log().matches("port wan: down: ").count() >= 1));
+    let ups = || world.log().matches("port wan: up").count();
+    let before = ups();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(ip("link set ws0 up"));
+    assert!(until(TIMEOUT, || ups() > before), "{}", world.log());
     assert_eq!(world.end(Signal::TERM), 0);
 }

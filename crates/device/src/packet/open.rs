@@ -54,7 +54,7 @@ impl Receive {
     /// 16 blocks of 256 KB and the shortest timeout: for floods of small frames.
     pub const BLOCKS: Receive = Receive::Blocks { count: 16, bytes: 256 << 10, wait_ms: 1 };
 
-    fn shape(self) -> Result<Shape, PacketError> {
+    pub(super) fn shape(self) -> Result<Shape, PacketError> {
         let bad = |why| Err(PacketError::BadRing { why });
         match self {
             Receive::Slots { count } if !(2..=4096).contains(&count) => {
@@ -144,29 +144,11 @@ impl PacketSocket {
     /// # Errors
     /// No privilege, no such interface, an unsupported link type, or an invalid ring.
     pub fn open(config: &Config) -> Result<PacketSocket, PacketError> {
-        PacketSocket::over(PacketSocket::socket(&config.name)?, config)
-    }
-
-    /// A packet socket that receives nothing yet, for another process to open an interface with:
-    /// this alone needs the privilege (CAP_NET_RAW). `name` is for messages.
-    ///
-    /// # Errors
-    /// No privilege.
-    pub fn socket(name: &str) -> Result<OwnedFd, PacketError> {
-        sys::socket().map_err(refused("opening a packet socket", name))
-    }
-
-    /// As [`PacketSocket::open`], with a new [`PacketSocket::socket`], without any privilege.
-    ///
-    /// # Errors
-    /// As [`PacketSocket::open`].
-    pub fn over(fd: OwnedFd, config: &Config) -> Result<PacketSocket, PacketError> {
         let name = config.name.as_str();
+        let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
         let index = interface::index(&fd, name).map_err(refused("the number", name))?;
         let link = link(&fd, name)?;
-        let mtu = interface::mtu(&fd, name).map_err(refused("the MTU", name))?;
-        let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
-        let mtu = config.mtu_max.map_or(mtu, |most| most.min(mtu));
+        let mtu = mtu(&fd, config)?;
         let ring = ring(&fd, name, config.receive, Frames::Received)?;
         // Without the privilege the buffer is smaller, and the rest of a burst is pushed back.
         let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)
@@ -175,10 +157,11 @@ impl PacketSocket {
         let mut socket = PacketSocket {
             ring,
             fd,
-            changes,
+            changes: Some(changes),
             name: name.to_owned(),
             promiscuous: config.promiscuous,
             grouped: false,
+            adopted: false,
             limits: limits(link, config.offload, mtu),
             pushed_back: false,
             trouble: None,
@@ -203,24 +186,9 @@ impl PacketSocket {
         fanout: Fanout,
         count: usize,
     ) -> Result<Vec<PacketSocket>, PacketError> {
-        let socket = |_| PacketSocket::socket(&config.name);
-        let sockets: Result<Vec<OwnedFd>, _> = (0..count.max(1)).map(socket).collect();
-        PacketSocket::queues_over(sockets?, config, fanout)
-    }
-
-    /// As [`PacketSocket::open_queues`], with a new [`PacketSocket::socket`] for each queue,
-    /// without any privilege.
-    ///
-    /// # Errors
-    /// As [`PacketSocket::open_queues`].
-    pub fn queues_over(
-        sockets: Vec<OwnedFd>,
-        config: &Config,
-        fanout: Fanout,
-    ) -> Result<Vec<PacketSocket>, PacketError> {
         let (mut queues, mut group) = (Vec::<PacketSocket>::new(), 0);
-        for socket in sockets {
-            let mut queue = PacketSocket::over(socket, config)?;
+        for _ in 0..count.max(1) {
+            let mut queue = PacketSocket::open(config)?;
             // The kernel picks an unused group ID for the first one.
             let unique = if queues.is_empty() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
             queue.join(group, fanout.kind() | unique)?;
@@ -240,6 +208,14 @@ impl PacketSocket {
         self.grouped = true;
         Ok(())
     }
+}
+
+/// The largest packet of an interface, or what `config` says if that is less.
+pub(super) fn mtu(fd: &OwnedFd, config: &Config) -> Result<Mtu, PacketError> {
+    let name = config.name.as_str();
+    let mtu = interface::mtu(fd, name).map_err(refused("the MTU", name))?;
+    let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
+    Ok(config.mtu_max.map_or(mtu, |most| most.min(mtu)))
 }
 
 /// The kind of link header of an interface.

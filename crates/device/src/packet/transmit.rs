@@ -1,4 +1,4 @@
-//! Sends a burst by one system call.
+//! Sends a burst by one system call; what another process opened by a call for each frame.
 //!
 //! Called by: `packet.rs`. sendmmsg(2) stops at a frame that is refused and returns how many it
 //! sent; the next call, which begins with that frame, returns the error.
@@ -44,6 +44,21 @@ impl PacketSocket {
         if headers.is_empty() {
             return (0, ended);
         }
+        let result = match self.adopted {
+            true => self.send_each(&headers, frames),
+            false => self.send_together(&headers, frames),
+        };
+        match result {
+            Ok(sent) if sent == headers.len() => (sent, ended),
+            // The next call returns the error of the next frame.
+            Ok(sent) if sent > 0 => (sent, Sent::All),
+            Ok(_) => (0, Sent::Full),
+            Err(errno) => (0, self.not_sent(errno)),
+        }
+    }
+
+    /// Send frames with these headers by one call; returns how many were sent.
+    fn send_together(&self, headers: &[[u8; vnet::LEN]], frames: &[Mbuf]) -> Result<usize, Errno> {
         let parts: ArrayVec<[IoSlice<'_>; 2], BURST> = headers
             .iter()
             .zip(frames)
@@ -56,18 +71,11 @@ impl PacketSocket {
             .zip(&mut controls)
             .map(|(parts, control)| MMsgHdr::new(parts, control))
             .collect();
-        let result = loop {
+        loop {
             match sendmmsg(&self.fd, &mut messages, SendFlags::DONTWAIT) {
                 Err(Errno::INTR) => {}
-                result => break result,
+                result => return result,
             }
-        };
-        match result {
-            Ok(sent) if sent == headers.len() => (sent, ended),
-            // The next call returns the error of the next frame.
-            Ok(sent) if sent > 0 => (sent, Sent::All),
-            Ok(_) => (0, Sent::Full),
-            Err(errno) => (0, self.not_sent(errno)),
         }
     }
 

@@ -21,9 +21,10 @@ use crate::accounts::Accounts;
 const NAME_MAX: usize = 32;
 
 pub(super) fn config(draft: Draft, accounts: &mut Accounts, log: &mut Log<'_>) -> Config {
-    let Draft { mut config, ports, routes, neighbours, gaps, groups, rules, control } = draft;
+    let Draft { mut config, ports, routes, neighbours, gaps, groups, rules, control, user } = draft;
     config.ports = self::ports(&ports, &config, log);
     addresses(&ports, log);
+    config.user = user.and_then(|user| self::user(&user, &config, accounts, log));
     config.groups = policy::check_groups(groups, accounts, log);
     policy::check_rules(&rules, &mut config, log);
     config.control = control.map(|control| policy::check_control(control, &config, log));
@@ -50,6 +51,26 @@ pub(super) fn config(draft: Draft, accounts: &mut Accounts, log: &mut Log<'_>) -
     }
     bound(&config, &ports, log);
     config
+}
+
+/// The number of the user that the process without privileges is to have.
+fn user(
+    name: &At<String>,
+    config: &Config,
+    accounts: &mut Accounts,
+    log: &mut Log<'_>,
+) -> Option<u32> {
+    if !config.separate {
+        let what = "user is of the process without privileges: remove it, or separate = false";
+        log.note(name.at, what);
+    }
+    let uid = accounts.user(&name.value);
+    if uid.is_none() {
+        let name_is = &name.value;
+        let what = format!("there is no user '{name_is}' on this machine: make it, or remove user");
+        log.note(name.at, what);
+    }
+    uid
 }
 
 /// Note a key that is there a second time.

@@ -55,6 +55,8 @@ pub(super) struct Draft {
     pub(super) groups: Vec<GroupDraft>,
     pub(super) rules: Vec<RuleDraft>,
     pub(super) control: Option<ControlDraft>,
+    /// The user of the process without privileges.
+    pub(super) user: Option<At<String>>,
 }
 
 pub(super) struct PortDraft {
@@ -150,8 +152,9 @@ fn draft(table: &DeTable<'_>, log: &mut Log<'_>) -> Draft {
         let listen = metrics.parsed::<SocketAddr>("listen", example, log);
         config.metrics = listen.map(|listen| listen.value);
     }
-    if let Some(privileges) = one(&all, "privileges", "[privileges]", &["separate"], log) {
+    if let Some(privileges) = one(&all, "privileges", "[privileges]", &["separate", "user"], log) {
         config.separate = privileges.flag("separate", log).unwrap_or(config.separate);
+        draft.user = privileges.text("user", log).map(owned);
     }
     limits(&all, config, log);
     switches(&all, config, log);

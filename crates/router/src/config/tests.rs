@@ -122,6 +122,35 @@ fn shards_are_counted_and_what_they_cannot_have_is_refused() {
 }
 
 #[test]
+fn the_worker_may_have_a_user_of_the_machine() {
+    let privileges = |text: &str| format!("[privileges]\n{text}\n");
+    let mut accounts = Accounts::system();
+    let config = Config::parse_with("r.toml", &privileges("user = \"root\""), &mut accounts);
+    let config = config.expect("root is known");
+    assert_eq!((config.user, Config::default().user), (Some(0), None));
+    assert_eq!(crate::plan::needs_restart(&Config::default(), &config), ["[privileges]"]);
+    says(&privileges("user = \"nosuch\""), "2:8", &["no user 'nosuch'", "make it"]);
+    let both = "separate = false\nuser = \"root\"";
+    assert!(wrong(&privileges(both)).iter().any(|text| text.contains("separate = false")));
+}
+
+/// An interface that was deleted and made again is another one, and so is the port.
+#[test]
+fn a_port_that_lost_its_device_is_made_anew() {
+    use crate::plan::{Operation, difference};
+    let config = right(&with_lan("[[route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.254\"\n"));
+    let mut running = config.clone();
+    assert!(difference(&running, &config).is_empty());
+    running.lose_device("lan");
+    let all = difference(&running, &config);
+    let position = |is: fn(&Operation) -> bool| all.iter().position(is);
+    let removed = position(|operation| matches!(operation, Operation::RemovePort(_)));
+    let added = position(|operation| matches!(operation, Operation::AddPort(..)));
+    let routed = position(|operation| matches!(operation, Operation::SetRoute(..)));
+    assert!(removed.is_some() && removed < added && added < routed, "{all:?}");
+}
+
+#[test]
 fn what_is_still_to_come_is_said() {
     says("tap = 1\n", "1:7", &["tap is not available yet", "remove it"]);
 }

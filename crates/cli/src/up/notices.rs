@@ -1,0 +1,119 @@
+//! What a running router says unasked: links that go down and come up, and the first super-segment
+//! that it could not forward, which somebody's offloads made.
+//!
+//! Called by: `engine.rs` at each of its turns, under the stacks' locks. A port that goes down and
+//! up between two turns is not said; a link that flaps is said at most once in [`AGAIN`].
+
+use std::collections::BTreeMap;
+
+use router::config::{DeviceName, Kind, Link};
+use router::live::Live;
+use wirespeed::base::DropReason;
+use wirespeed::{Duration, Instant, Stack};
+
+use super::report::{info, warning};
+
+/// Time between two lines about one port.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What was said last.
+#[derive(Default)]
+pub(super) struct Notices {
+    ports: BTreeMap<String, Said>,
+    has_super_segment: bool,
+}
+
+#[derive(Default)]
+struct Said {
+    /// Why nothing passes; `None`: it is up.
+    trouble: Option<String>,
+    at: Option<Instant>,
+}
+
+impl Notices {
+    /// Was a super-segment said? Nothing rings when one is dropped.
+    pub(super) fn has_super_segment(&self) -> bool {
+        self.has_super_segment
+    }
+
+    /// Say what is new; returns when to look again although nothing happens.
+    pub(super) fn look(&mut self, now: Instant, stacks: &[&mut Stack], live: &Live) -> Instant {
+        let mut again = Instant::NEVER;
+        self.ports.retain(|name, _| live.ports().contains_key(name));
+        for (name, port) in live.ports() {
+            let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));
+            let said = self.ports.entry(name.clone()).or_default();
+            match said.news(now, trouble) {
+                News::None => {}
+                News::Later(at) => again = again.min(at),
+                News::Down(why) => warning(&format!("port {name}: down: {why}")),
+                News::Up => info(&format!("port {name}: up")),
+            }
+        }
+        let dropped = |stack: &&mut Stack| stack.drops().of(DropReason::IpSuperSegment) > 0;
+        if !self.has_super_segment && stacks.iter().any(dropped) {
+            self.has_super_segment = true;
+            warning(&super_segment(live));
+        }
+        again
+    }
+}
+
+enum News {
+    None,
+    Later(Instant),
+    Down(String),
+    Up,
+}
+
+impl Said {
+    fn news(&mut self, now: Instant, trouble: Option<String>) -> News {
+        if trouble.is_some() == self.trouble.is_some() {
+            return News::None;
+        }
+        if let Some(at) = self.at.map(|at| at + AGAIN).filter(|&at| now < at) {
+            return News::Later(at);
+        }
+        self.at = Some(now);
+        self.trouble.clone_from(&trouble);
+        trouble.map_or(News::Up, News::Down)
+    }
+}
+
+/// With the commands for the devices that may have received it.
+fn super_segment(live: &Live) -> String {
+    let command = |link: &Link| match link {
+        Link::Device(DeviceName { kind: Kind::Packet | Kind::Xdp, name }) => {
+            Some(format!("`ethtool -K {name} gro off lro off`"))
+        }
+        Link::Device(DeviceName { kind: Kind::Tap | Kind::Tun, name }) => {
+            Some(format!("`ethtool -K {name} tso off gso off`"))
+        }
+        Link::Vlan { .. } => None,
+    };
+    let ports = live.running().ports.values();
+    let commands: Vec<String> = ports.filter_map(|port| command(&port.link)).collect();
+    format!(
+        "a super-segment came to be forwarded and was dropped (ip_super_segment): turn the \
+         offloads off where it was made, for a veth at its other end: {}",
+        commands.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_flaps_is_said_once_a_second() {
+        let mut said = Said::default();
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        let down = || Some("no carrier".to_owned());
+        assert!(matches!(said.news(at(5), None), News::None), "it begins up");
+        assert!(matches!(said.news(at(10), down()), News::Down(why) if why == "no carrier"));
+        assert!(matches!(said.news(at(20), None), News::Later(when) if when == at(1_010)));
+        assert!(matches!(said.news(at(30), down()), News::None), "as was said");
+        assert!(matches!(said.news(at(1_010), None), News::Up));
+        assert!(matches!(said.news(at(1_500), down()), News::Later(_)));
+    }
+}
