@@ -6,6 +6,8 @@ mod call;
 mod change;
 pub(crate) mod socket;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -107,7 +109,7 @@ pub(crate) struct Kept {
 }
 
 /// The program that answers.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Program {
     pub(crate) pid: u32,
     pub(crate) command: String,
@@ -193,12 +195,30 @@ fn checked(mut answer: Answer) -> Result<Answer> {
     if let Some(error) = answer.error {
         bail!(Refused { refusal: answer.refusal, error });
     }
-    // These texts are shown on terminals.
+    // These texts are shown on terminals; the program may be anybody's.
     if let Some(program) = &mut answer.program {
         program.command = output::plain(&program.command);
+        program.version = output::plain(&program.version);
         program.stacks.iter_mut().for_each(|name| *name = output::plain(name));
     }
+    make_plain(&mut answer.body);
     Ok(answer)
+}
+
+/// Make all texts of a value safe for a terminal, names of fields too.
+fn make_plain(value: &mut Value) {
+    match value {
+        Value::String(text) if !output::is_plain(text) => *text = output::plain(text),
+        Value::Array(all) => all.iter_mut().for_each(make_plain),
+        Value::Object(fields) => {
+            if fields.keys().any(|name| !output::is_plain(name)) {
+                let all = std::mem::take(fields).into_iter();
+                fields.extend(all.map(|(name, value)| (output::plain(&name), value)));
+            }
+            fields.values_mut().for_each(make_plain);
+        }
+        _ => {}
+    }
 }
 
 /// All pages of a section: a list, or a single object.
@@ -254,21 +274,20 @@ pub(crate) fn has_ended(error: &anyhow::Error) -> bool {
     matches!(error, Some(ControlError::Missing { .. } | ControlError::Dead { .. }))
 }
 
-/// The directories to look in, the user's own first.
-fn directories() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
-    let uid = rustix::process::geteuid().as_raw();
-    control::path::directories(runtime.as_deref(), uid)
-}
-
-/// The socket of the command line, or that of the only running program.
+/// The socket of the command line, or that of the only running program of this user or root. A
+/// program of another user, who may have any text shown by it, has to be named: by its socket, or
+/// by its process, which has to be that user's.
 pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
     if let Some(path) = socket {
         return Ok(path.to_owned());
     }
-    let directories = directories();
+    let environment = control::path::Environment::of_process();
+    let directories = environment.directories();
+    let others = environment.directories_of_others();
     if let Some(pid) = pid {
-        let paths = directories.iter().map(|d| control::path::socket(d, pid));
+        let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
+        let of_owner = others.iter().filter(|(_, uid)| Some(*uid) == owner).map(|(path, _)| path);
+        let paths = directories.iter().chain(of_owner).map(|d| control::path::socket(d, pid));
         let found = paths.clone().find(|path| path.symlink_metadata().is_ok());
         let first = || paths.clone().next().unwrap_or_default();
         return found.ok_or_else(|| anyhow!(ControlError::Missing { path: first() }));
@@ -278,8 +297,9 @@ pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
         [(_, path)] => Ok(path.clone()),
         [] => bail!(
             "no wirespeed runs here that could be asked (looked in {}). Start one, for example \
-             `wirespeed ttcp --seconds 60`; for another user's use `sudo`",
-            directories.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ")
+             `wirespeed ttcp --seconds 60`; {}",
+            directories.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", "),
+            of_others(&others)
         ),
         several => {
             let pids: Vec<_> = several.iter().map(|(pid, _)| pid.to_string()).collect();
@@ -288,3 +308,19 @@ pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
         }
     }
 }
+
+/// What to do about programs of other users.
+fn of_others(others: &[(PathBuf, u32)]) -> String {
+    let of_directory = |(directory, uid): &(PathBuf, u32)| {
+        let running = control::path::running(directory);
+        running.into_iter().map(|(pid, _)| format!("{pid} (user {uid})")).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = others.iter().flat_map(of_directory).collect();
+    match all.is_empty() {
+        true => "for another user's use `sudo` and `--pid`".to_owned(),
+        false => format!("other users' are named by --pid: {}", all.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@
 //! Called by: `control_service.rs` and `mailbox.rs`.
 
 use router::users::Users;
-use serde_json::json;
-use wirespeed::{Budget, Stack};
+use serde_json::{Value, json};
+use wirespeed::{Budget, PortId, Stack};
 
 use super::{change, lookup, rows, rules, taps};
 use crate::running::{Answer, Change, Lookup, Refusal, Section};
@@ -58,7 +58,7 @@ fn page(
     (section, cursor): (Section, u64),
     control: &Budget,
 ) -> Answer {
-    let (body, next) = match section {
+    let (mut body, next) = match section {
         Section::Stack => (rows::stack(stack), None),
         Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {
@@ -91,7 +91,17 @@ fn page(
         Section::Limits => (rows::limits(stack.budget(), control), None),
         Section::Switches => (rows::switches(stack), None),
     };
+    name_ports(stack, &mut body);
     Answer { body, next, ..Answer::default() }
+}
+
+/// Where a row has the number of a port, give its name, too.
+fn name_ports(stack: &Stack, body: &mut Value) {
+    for row in body.as_array_mut().into_iter().flatten() {
+        if let Some(port) = row["port"].as_u64().and_then(|port| u16::try_from(port).ok()) {
+            row["dev"] = json!(stack.port_name(PortId(port)));
+        }
+    }
 }
 
 /// The answer when the stack has ended.

@@ -34,7 +34,7 @@ fn connection(t: &mut String, stack: &str, row: &Value) -> std::fmt::Result {
         t,
         "  owner     uid:{} stack:{stack} port:{} age:{}",
         at("uid"),
-        at("port"),
+        if row["dev"].is_null() { at("port") } else { at("dev") },
         number("age_ms").map_or("-".to_owned(), |ms| format!("{:.1}s", ms / 1e3)),
     )?;
     writeln!(

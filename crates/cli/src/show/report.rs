@@ -26,11 +26,11 @@ const COLUMNS: &[(&str, &[&str])] = &[
             "retransmits",
         ],
     ),
-    ("addresses", &["port", "address", "state", "origin", "valid_ms", "preferred_ms"]),
-    ("neighbours", &["port", "address", "mac", "state", "mtu", "confirmed_ms"]),
-    ("routes", &["destination", "via", "port", "mtu", "origin", "expires_ms", "table"]),
+    ("addresses", &["dev", "address", "state", "origin", "valid_ms", "preferred_ms"]),
+    ("neighbours", &["dev", "address", "mac", "state", "mtu", "confirmed_ms"]),
+    ("routes", &["destination", "via", "dev", "mtu", "origin", "expires_ms", "table"]),
     ("fib", &["destination", "via", "dev", "weight", "mtu", "metric", "origin", "table"]),
-    ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
+    ("ports", &["name", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 
 /// As JSON, with a line end.

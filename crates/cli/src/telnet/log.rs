@@ -44,7 +44,7 @@ impl Log {
         {
             let what_to_do = output::what_to_do(&error);
             let path = open.path.display();
-            output::err(&format!(
+            output::err_raw(&format!(
                 "\r\nthe log ends: cannot write to {path}: {error}{what_to_do}\r"
             ));
             self.0 = None;

@@ -282,7 +282,7 @@ impl Talk<'_> {
         if let Some(terminal) = &self.terminal {
             terminal.restore();
         }
-        output::out(&format!("\r\n{PROMPT}"))?;
+        output::as_is(&format!("\r\n{PROMPT}"))?;
         self.commands()
     }
 
@@ -296,7 +296,7 @@ impl Talk<'_> {
             let command = String::from_utf8_lossy(&command).into_owned();
             match prompt::command(&command, &mut self.client, &mut self.escape) {
                 Next::Close => return Ok(Some(End::User)),
-                Next::Again(text) => output::out(&format!("{text}{PROMPT}"))?,
+                Next::Again(text) => output::as_is(&format!("{text}{PROMPT}"))?,
                 Next::Show(text) => return self.resume(Some(&text)),
                 Next::Connection => return self.resume(None),
             }
@@ -312,7 +312,7 @@ impl Talk<'_> {
             terminal.raw().context("cannot set the terminal")?;
             text = text.replace('\n', "\r\n");
         }
-        output::out(&text)?;
+        output::as_is(&text)?;
         let rest = self.prompt.take().unwrap_or_default();
         if rest.is_empty() { Ok(None) } else { self.typed(&rest) }
     }
