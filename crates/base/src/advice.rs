@@ -98,7 +98,7 @@ const DROPS: &[(&[DropReason], &str)] = &[
         "A few are hosts that announce themselves. Many may be an attempt to take over \
             addresses: `wirespeed dump arp or icmp6` shows the sender.",
     ),
-    (&[D::NdTentative, D::NeighbourConflict], DUPLICATE_ADDRESS),
+    (&[D::NdTentative, D::NeighbourConflict, D::NeighbourMovesTooOften], DUPLICATE_ADDRESS),
     (&[D::NdLooped], "The link returns our own frames: look for a loop of switches."),
     (
         &[D::RaNotFromLink, D::RedirectRefused],
@@ -161,6 +161,11 @@ const DROPS: &[(&[DropReason], &str)] = &[
         &[D::IpHopLimit],
         "Nothing for a few: traceroute makes them. Many are a loop of routes: `wirespeed \
             ip route get ADDRESS` here and at the next router.",
+    ),
+    (
+        &[D::IpSourceCheck],
+        "Forged sources, or a path back by another port: `wirespeed dump` shows who sends them. \
+         Where paths differ by direction set `source_check = \"loose\"` for the port.",
     ),
     (
         &[D::IpSuperSegment],
@@ -413,6 +418,11 @@ const COUNTERS: &[(&[Counter], &str)] = &[
     ),
     (&[C::PathMtuLowered], WORKS),
     (&[C::PathMtuDoubted], FORGED),
+    (
+        &[C::RoutesRefused],
+        "A DHCP server or router offers routes that would take packets of other networks: the log \
+         names them. Look whether it is yours.",
+    ),
     (
         &[C::PathBlackHoles],
         "A router or firewall on the path drops ICMP errors: have it let \"packet too \

@@ -94,7 +94,7 @@ pub(crate) fn resolve(
     version: Option<IpVersion>,
     interrupt: &Interrupt,
 ) -> Result<Option<IpAddr>> {
-    let addresses = if let Ok(address) = host.parse::<IpAddr>() {
+    let addresses = if let Some(address) = args.0.address(host)? {
         vec![address]
     } else {
         let (hosts, _) = Hosts::from_text(&text(HOSTS));

@@ -14,7 +14,7 @@ mod hint;
 mod obtained;
 
 pub(crate) use addr::Addr;
-pub(crate) use args::{Args, HEADING};
+pub(crate) use args::{Args, HEADING, with_link};
 pub(crate) use device::{Dev, How, open};
 pub(crate) use hint::Hint;
 
@@ -25,8 +25,8 @@ use std::task::Waker;
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed::{
-    Armed, Cidr, Device, Duration, Instant, IpVersion, MacAddr, PortConfig, PortId, Route, Stack,
-    StackConfig, Switches,
+    Address, Armed, Cidr, Device, Duration, Instant, IpVersion, MacAddr, Origin, PortConfig,
+    PortId, Route, Stack, StackConfig, Switches,
 };
 
 use args::NeighbourMtu;
@@ -109,6 +109,10 @@ impl Outside {
         };
         let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
         stack.set_port_name(port, &dev.name);
+        if !args.is_auto() {
+            // It is refused only at a limit of addresses, which the command line is below.
+            let _ = stack.follow_link_local(port);
+        }
         if let Some(mitigation) = args.mitigation {
             stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
         }
@@ -116,7 +120,7 @@ impl Outside {
             let set = stack.set_neighbour_mtu(port, ip, Some(mtu));
             set.map_err(|why| Usage(format!("--neigh-mtu {ip}: {why}")))?;
         }
-        for &gateway in &args.via {
+        for gateway in args.via.iter().map(|via| via.ip) {
             if args.is_lonely(gateway) {
                 let prefix_len = if gateway.is_ipv4() { 32 } else { 128 };
                 stack.add_route(Route::new(Cidr { addr: gateway, prefix_len }, None, port.0));
@@ -157,10 +161,12 @@ impl Outside {
         Ok((core::mem::replace(&mut self.stack, none), addresses))
     }
 
-    /// Our addresses on the device that can be used now.
+    /// Our addresses on the device that can be used now, without a link-local one that goes with
+    /// an address of the user's.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let all = self.stack.addresses(self.port).iter();
-        all.filter(|address| address.is_usable()).map(|address| address.ip()).collect()
+        let is_auto = self.stack.autoconf(self.port).is_some();
+        let is_shown = |a: &&Address| a.is_usable() && (is_auto || a.origin != Origin::LinkLocal);
+        self.stack.addresses(self.port).iter().filter(is_shown).map(Address::ip).collect()
     }
 
     /// As [`Args::check_host`], with the addresses that were made.

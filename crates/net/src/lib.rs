@@ -16,6 +16,11 @@
 //!
 //! Errors have the kinds that `std` gives on Linux.
 //!
+//! The scope identifier of a `SocketAddrV6` with a link-local address or group is the number of the
+//! port on whose link it is, plus one ([`stack::PortId::scope_id`]); 0 leaves that to the routes.
+//! A static IPv6 address of a port brings no link-local one by itself: `Stack::follow_link_local`
+//! adds it.
+//!
 //! # Features
 //! - `tokio`: tokio's `AsyncRead` and `AsyncWrite`, and a driver with tokio's timer.
 //! - `futures`: `AsyncRead` and `AsyncWrite` of futures-io.

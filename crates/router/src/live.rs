@@ -224,12 +224,16 @@ impl Live {
             }
             Operation::Ask(port, Asks::Dhcp, learns) => self.begin_dhcp(stack, port, *learns)?,
             Operation::RemoveAddress(port, ip) => {
-                stack.remove_address(self.port(port)?.id, *ip);
+                let id = self.port(port)?.id;
+                stack.remove_address(id, *ip);
+                let _ = stack.follow_link_local(id);
             }
             Operation::SetAddress(port, addr, prefix_len) => {
                 let address = Address::fixed(Cidr { addr: *addr, prefix_len: *prefix_len });
-                let added = stack.add_address(self.port(port)?.id, address);
-                added.map_err(|why| why.to_string())?;
+                let id = self.port(port)?.id;
+                stack.add_address(id, address).map_err(|why| why.to_string())?;
+                // Where the user's addresses are as many as may be there is none.
+                let _ = stack.follow_link_local(id);
             }
             // Those of all shards.
             _ => {}

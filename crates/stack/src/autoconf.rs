@@ -23,7 +23,7 @@ use inet::slaac::Identifiers;
 use inet::solicit::Solicit;
 use inet::{Origin, RouteOrigin};
 
-use crate::{PortId, Stack};
+use crate::{AddressError, PortId, Stack};
 
 /// How a port configures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +212,33 @@ impl Stack {
         }
         self.addresses_changed();
         made
+    }
+
+    /// A port with an IPv6 address that the user set has a link-local one too (RFC 4291 section
+    /// 2.1), made of its link address, and one without loses it. To be called after each such
+    /// change. Nothing happens on a port that is autoconfigured, which sees to that itself, that
+    /// has a link-local address of the user's, or whose frames have no link header.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn follow_link_local(&mut self, id: PortId) -> Result<(), AddressError> {
+        let port = self.ports.get(id.0).ok_or(AddressError::NoPort)?;
+        if port.limits.link != LinkKind::Ethernet || self.autoconf.ports.contains_key(&id.0) {
+            return Ok(());
+        }
+        let all = port.addresses.iter().filter(|a| a.ip().is_ipv6());
+        let made = all.clone().find(|a| a.origin == Origin::LinkLocal).map(inet::Address::ip);
+        let is_local = |ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let mut users = all.filter(|a| a.origin != Origin::LinkLocal);
+        let is_needed = users.clone().count() > 0 && !users.any(|a| is_local(a.ip()));
+        match (is_needed, made) {
+            (true, None) => self.add_address(id, slaac::link_local(port.mac)),
+            (false, Some(ip)) => {
+                self.remove_address(id, ip);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Stop configuring a port; the addresses and routes that it got so are removed. `false` if it

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::Usage;
+use crate::{Usage, outside};
 
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
   wirespeed nc --socket /run/wirespeed.sock 192.0.2.7 7007     a connection from the router there
   wirespeed nc -u --socket /run/wirespeed.sock 192.0.2.7 7007  datagrams, one for each line or block
+  wirespeed nc --socket /run/wirespeed.sock fe80::1%lan 7007   by the link of the port called lan
   wirespeed nc -l --socket /run/wirespeed.sock 7007            the first that connects to port 7007
 
 The kernel tells the program which user asks: routes that are not for that user do not exist for the
@@ -57,17 +58,20 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    /// The other end, or with -l ours.
-    pub(super) fn end(&self) -> Result<SocketAddr> {
+    /// The other end, or with -l ours, and its link if one is said.
+    pub(super) fn end(&self) -> Result<(SocketAddr, Option<String>)> {
         let every: IpAddr =
             if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let (address, port) = match self.ends.as_slice() {
-            [port] if self.listen => (Ok(every), port.parse()),
-            [address, port] => (address.parse(), port.parse()),
+            [port] if self.listen => (Ok((every, None)), port.parse()),
+            [address, port] => (outside::with_link(address), port.parse()),
             _ => bail!(Usage("give an ADDRESS and a PORT, as 192.0.2.1 7007".to_owned())),
         };
         match (address, port) {
-            (Ok(address), Ok(port @ 1..)) => Ok(SocketAddr::new(address, port)),
+            (Ok((address, link)), Ok(port @ 1..)) => Ok((SocketAddr::new(address, port), link)),
+            (Err(why), _) if self.ends[0].contains('%') => {
+                bail!(Usage(format!("'{}': {why}", self.ends[0])))
+            }
             _ => bail!(Usage(format!(
                 "'{}' is no address and port: write 192.0.2.1 7007",
                 self.ends.join(" ")

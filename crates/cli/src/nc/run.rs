@@ -27,7 +27,7 @@ const BLOCK: usize = 1_400;
 
 /// Do it.
 pub(super) fn run(args: &Args) -> Result<Outcome> {
-    let end = args.end()?;
+    let (end, link) = args.end()?;
     let interrupt = Interrupt::install()?;
     let any = match end.ip() {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -35,10 +35,10 @@ pub(super) fn run(args: &Args) -> Result<Outcome> {
     };
     let any = SocketAddr::new(any, 0);
     let kind = match (args.udp, args.listen) {
-        (false, false) => Kind::Connect { remote: end },
+        (false, false) => Kind::Connect { remote: end, link },
         (false, true) => Kind::Listen { local: end },
-        (true, true) => Kind::Udp { local: end, peer: None },
-        (true, false) => Kind::Udp { local: any, peer: (!args.unconnected).then_some(end) },
+        (true, true) => Kind::Udp { local: end, peer: None, link: None },
+        (true, false) => Kind::Udp { local: any, peer: (!args.unconnected).then_some(end), link },
     };
     let mut remote = Remote::open(args.socket.as_deref(), args.pid, kind)?;
     let done = match (args.udp, args.listen) {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::device::mitigation::Mitigation;
-use wirespeed::{Cidr, Mtu, check_address};
+use wirespeed::{Cidr, Mtu, PortId, check_address};
 
 use super::Addr;
 use super::device::{Dev, Kind, Tags};
@@ -41,9 +41,9 @@ pub(crate) struct Args {
     /// tool runs, and given back at the end. Ctrl-C ends the wait.
     #[arg(long, value_name = "A/B|auto|dhcp", requires = "dev")]
     pub(crate) addr: Vec<Addr>,
-    /// Gateway to other networks, one a version of IP
+    /// Gateway to other networks, one a version of IP; also fe80::1, or fe80::1%NAME
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
-    pub(crate) via: Vec<IpAddr>,
+    pub(crate) via: Vec<Zoned>,
     /// The largest packet to send to a neighbour whose MTU is not the device's, as 192.0.2.9=1500;
     /// repeatable
     #[arg(long, value_name = "ADDRESS=BYTES", requires = "dev", hide_short_help = true)]
@@ -78,7 +78,68 @@ fn is_like(a: IpAddr, b: IpAddr) -> bool {
     a.is_ipv4() == b.is_ipv4()
 }
 
+/// An address, with the link that it is on if one is said (RFC 4007 section 11): `fe80::1%ws0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Zoned {
+    pub(crate) ip: IpAddr,
+    zone: Option<String>,
+}
+
+impl FromStr for Zoned {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Zoned, Self::Err> {
+        let (ip, zone) = match text.split_once('%') {
+            Some((ip, zone)) => (ip, Some(zone.to_owned())),
+            None => (text, None),
+        };
+        let ip: IpAddr = ip.parse().map_err(|_| "expected an address, as 192.0.2.1 or fe80::1")?;
+        if zone.is_some() && !is_link_local(ip) {
+            return Err("a link, as %ws0, is said behind a link-local address (fe80::) alone");
+        }
+        Ok(Zoned { ip, zone })
+    }
+}
+
+/// An address of another stack's network, and the name of the port on whose link it is.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn with_link(text: &str) -> Result<(IpAddr, Option<String>), &'static str> {
+    text.parse().map(|Zoned { ip, zone }| (ip, zone))
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
 impl Args {
+    /// The address that a text is, on the device's link; `None` for what is no address.
+    ///
+    /// # Errors
+    /// [`Usage`] for one on another link.
+    pub(crate) fn address(&self, text: &str) -> Result<Option<IpAddr>> {
+        if !text.contains('%') {
+            return Ok(text.parse().ok());
+        }
+        let zoned: Zoned = text.parse().map_err(|why| Usage(format!("'{text}': {why}")))?;
+        self.check_zone(&zoned)?;
+        Ok(Some(zoned.ip))
+    }
+
+    /// The device has one link, whose name and number are the device's and 1.
+    fn check_zone(&self, zoned: &Zoned) -> Result<()> {
+        let Some(zone) = &zoned.zone else { return Ok(()) };
+        let name = self.dev.as_ref().map_or("", |dev| dev.name.as_str());
+        if zone != name && *zone != PortId(0).scope_id().to_string() {
+            let ip = zoned.ip;
+            bail!(Usage(format!(
+                "the link of --dev is called {name}, not {zone}: give {ip}%{name}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Check that the options fit together.
     ///
     /// # Errors
@@ -102,7 +163,7 @@ impl Args {
             if let Err(why) = check_address(cidr) {
                 return usage(format!("--addr {cidr}: {why}"));
             }
-            if self.is_lonely(cidr.addr) && !self.via.iter().any(|via| is_like(*via, cidr.addr)) {
+            if self.is_lonely(cidr.addr) && !self.via.iter().any(|via| is_like(via.ip, cidr.addr)) {
                 return usage(format!(
                     "--addr {cidr} is a network without neighbours: give the length of its \
                      network, as in {}/{}, or a gateway by --via",
@@ -111,11 +172,15 @@ impl Args {
                 ));
             }
         }
-        for gateway in &self.via {
+        for via in &self.via {
+            self.check_zone(via)?;
+            let gateway = &via.ip;
             let asks = if gateway.is_ipv6() { Addr::Auto } else { Addr::Dhcp };
             let is_auto = self.addr.contains(&asks);
-            let is_beside =
-                self.is_lonely(*gateway) || self.fixed().any(|cidr| cidr.contains(*gateway));
+            let is_neighbour = |cidr: Cidr| {
+                cidr.contains(*gateway) || (is_link_local(*gateway) && cidr.addr.is_ipv6())
+            };
+            let is_beside = self.is_lonely(*gateway) || self.fixed().any(is_neighbour);
             if !is_auto && !is_beside {
                 return usage(format!(
                     "gateway {gateway} is on none of our networks; give an --addr A/B beside it"

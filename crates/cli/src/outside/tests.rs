@@ -93,3 +93,24 @@ fn what_is_missing_is_asked_for() {
     assert!(args(&["dhcp"], &["192.0.2.1"]).check().is_ok());
     assert!(args(&["dhcp"], &["fe80::1"]).check().is_err(), "dhcp is IPv4");
 }
+
+#[test]
+fn a_link_local_gateway_and_host_are_on_the_devices_link() {
+    let six = ["2001:db8:1::2/64"];
+    for via in ["fe80::1", "fe80::1%ws0", "fe80::1%1"] {
+        assert!(args(&six, &[via]).check().is_ok(), "{via}");
+    }
+    let error = |addr: &[&str], via: &str| {
+        args(addr, &[via]).check().map(|_| ()).expect_err("refused").to_string()
+    };
+    assert!(error(&six, "fe80::1%eth0").contains("fe80::1%ws0"));
+    assert!(error(&["192.0.2.2/24"], "fe80::1").contains("none of our networks"));
+    assert!("192.0.2.1%ws0".parse::<args::Zoned>().is_err());
+    let host = |text: &str| args(&six, &[]).address(text);
+    assert_eq!(host("fe80::1%ws0").ok().flatten(), "fe80::1".parse().ok());
+    assert_eq!(host("fe80::1").ok().flatten(), "fe80::1".parse().ok());
+    assert_eq!(host("fe80.example").ok(), Some(None));
+    for bad in ["fe80::1%eth0", "2001:db8::1%ws0", "example%ws0"] {
+        assert!(host(bad).is_err(), "{bad}");
+    }
+}

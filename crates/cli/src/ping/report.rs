@@ -70,6 +70,8 @@ pub(super) struct Tally {
     pub(super) received: u64,
     duplicates: u64,
     errors: u64,
+    /// Requests that we could not send, among the errors.
+    pub(super) unsent: u64,
     times: Times,
     replies: Vec<Reply>,
 }
@@ -86,6 +88,7 @@ impl Tally {
             received: 0,
             duplicates: 0,
             errors: 0,
+            unsent: 0,
             times: Times::default(),
             replies: Vec::new(),
         }
@@ -110,6 +113,19 @@ impl Tally {
     pub(super) fn sent(&mut self, seq: u16, at: Instant) {
         self.transmitted += 1;
         self.requests.insert(seq, Request { at, answered: false });
+    }
+
+    /// A request could not be sent, for a reason of ours or of the path's.
+    pub(super) fn unsent(&mut self, seq: u16, at: Instant) {
+        self.transmitted += 1;
+        self.requests.insert(seq, Request { at, answered: true });
+        self.errors += 1;
+        self.unsent += 1;
+    }
+
+    /// Was no request sent?
+    pub(super) fn is_empty(&self) -> bool {
+        self.transmitted == 0
     }
 
     /// Requests that have a result.
@@ -264,6 +280,9 @@ mod tests {
         tally.error(address, 3, &trouble(error)).expect("no output");
         assert_eq!((tally.received, tally.duplicates, tally.errors), (2, 1, 1));
         assert_eq!((tally.settled(), tally.loss()), (3, 50.0));
+        tally.unsent(5, at(20));
+        tally.error(address, 5, "late").expect("no output");
+        assert_eq!((tally.transmitted, tally.settled(), tally.errors), (5, 4, 2));
         assert_eq!(tally.times.figures(), [1.0, 2.0, 3.0, 1.0]);
         let text = tally.document(Duration::from_millis(4)).expect("a document");
         let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");

@@ -35,6 +35,7 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     tally.begin()?;
     let started = outside.clock.now();
     let mut asker = Asker { args, address, socket, next: started, sent: 0, ends: Instant::NEVER };
+    let mut ended = Ok(());
     while !interrupt.noted() {
         outside.turn();
         while let Some(event) = outside.stack.next_event() {
@@ -50,10 +51,15 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         if outside.stack.has_input() {
             continue;
         }
-        outside.wait(asker.next.min(asker.ends), [interrupt.descriptor()])?;
+        // The end of the device ends the requests, not what is known of them.
+        if let Err(error) = outside.wait(asker.next.min(asker.ends), [interrupt.descriptor()]) {
+            ended = Err(error);
+            break;
+        }
     }
     tally.end(outside.clock.now().since(started))?;
-    if tally.received == 0 {
+    ended?;
+    if tally.received == 0 && tally.unsent == 0 {
         match outside.trouble() {
             Some(trouble) => output::err(&format!("warning: {trouble}")),
             None => args.outside.hint(address).iter().for_each(|hint| output::err(hint)),
@@ -96,6 +102,12 @@ impl Asker<'_> {
                 // The device is full: the request stays due.
                 return Ok(());
             }
+            // As ping(8): what the path carries, the route or the address may have changed since
+            // the last request, and may change again.
+            Err(error) if self.sent > 0 || matches!(error, UdpError::TooBig(_)) => {
+                tally.unsent(seq, now);
+                output::err(&format!("local error: {}", self.unsendable(error)));
+            }
             Err(error) => bail!(self.unsendable(error)),
         }
         self.sent += 1;
@@ -126,7 +138,7 @@ impl Asker<'_> {
                 format!("{address} is a broadcast address: ask one host")
             }
             UdpError::TooBig(mtu) => format!(
-                "message too long, mtu={}: ask with a smaller -s, or for fragments with -M want",
+                "message too long, mtu={}; ask with a smaller -s, or for fragments with -M want",
                 mtu.bytes()
             ),
             UdpError::Unsendable(reason) => {

@@ -42,12 +42,25 @@ pub(crate) struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// Echo requests to a host.
-    Ping { host: IpAddr },
+    /// Echo requests to a host, which a port's link has if it is link-local.
+    Ping {
+        host: IpAddr,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
+    },
     /// Datagrams, from and to `peer` alone if it is connected.
-    Udp { local: SocketAddr, peer: Option<SocketAddr> },
+    Udp {
+        local: SocketAddr,
+        peer: Option<SocketAddr>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
+    },
     /// A connection.
-    Connect { remote: SocketAddr },
+    Connect {
+        remote: SocketAddr,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
+    },
     /// Connections to this port.
     Listen { local: SocketAddr },
 }

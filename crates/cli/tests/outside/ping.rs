@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use std::process::{Command, Output, Stdio};
-use testbed::{Case, Need, Running};
+use testbed::{Case, Need, Running, ip};
 
 use crate::host::{Host, KERNEL, OURS, TAP, set_up_tap};
 
@@ -13,6 +13,10 @@ pub(crate) const CASES: &[Case] = &[
     ("a_ping_that_cannot_be_tried_exits_with_2", &[], cannot_be_tried),
     ("a_ping_in_json_is_one_document", &[], one_document),
     ("ctrl_c_prints_the_summary", &[], interrupted),
+    ("a_request_that_cannot_be_sent_does_not_end_ping", &[], too_long),
+    ("the_end_of_the_device_prints_the_summary", &[], device_gone),
+    ("a_link_local_host_and_gateway_are_reached", &[], link_local),
+    ("a_link_local_host_is_reached_by_a_routers_port", &[], by_a_router),
 ];
 
 fn the_kernel_pings_us() {
@@ -108,4 +112,109 @@ fn interrupted() {
     let (code, out, err) = ping.end_by(Signal::INT);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("ping statistics"), "{out}");
+}
+
+/// The kernel knows a way on that carries less.
+fn too_long() {
+    set_up_tap();
+    assert!(ip("link add narrow mtu 1300 type veth peer name wide") && ip("link set narrow up"));
+    assert!(ip("addr add 198.51.100.1/24 dev narrow"));
+    std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("our namespace");
+    let output = wirespeed_ping(&[
+        "--via",
+        KERNEL[0],
+        "-c",
+        "4",
+        "-i",
+        "0.3",
+        "-W",
+        "1",
+        "-M",
+        "do",
+        "-s",
+        "1400",
+        "198.51.100.2",
+    ]);
+    let (text, errors) = (text(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert_eq!(output.status.code(), Some(1), "{text}{errors}");
+    assert!(text.contains("4 packets transmitted, 0 received, +"), "{text}");
+    assert!(errors.contains("message too long, mtu=1300"), "{errors}");
+}
+
+fn device_gone() {
+    set_up_tap();
+    let ours = format!("{}/24", OURS[0]);
+    let ping = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+        .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours, "-i", "0.2", KERNEL[0]])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut ping = ping.expect("the program starts");
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    assert!(ip(&format!("link del {TAP}")));
+    let ended = testbed::until(std::time::Duration::from_secs(20), || {
+        ping.try_wait().is_ok_and(|status| status.is_some())
+    });
+    if !ended {
+        ping.kill().expect("our child");
+    }
+    let output = ping.wait_with_output().expect("it has ended");
+    assert!(ended, "it goes on without a device: {output:?}");
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text.contains("ping statistics") && text.contains("rtt min"), "{output:?}");
+}
+
+// RFC 4291 section 2.1, RFC 4007 section 11.
+fn link_local() {
+    set_up_tap();
+    assert!(ip(&format!("addr add fe80::1/64 dev {TAP} nodad")) && ip("link set lo up"));
+    assert!(ip("addr add 2001:db8:2::1/64 dev lo"));
+    std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").expect("our namespace");
+    let zoned = format!("fe80::1%{TAP}");
+    for host in [&["fe80::1"][..], &[&zoned], &["--via", "fe80::1", "2001:db8:2::1"]] {
+        let output = wirespeed_ping(&[&["-c", "2", "-i", "0.2", "-W", "5"], host].concat());
+        assert_eq!(output.status.code(), Some(0), "{host:?}: {output:?}");
+    }
+    let output = wirespeed_ping(&["-c", "1", "fe80::1%eth7"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && error.contains(&zoned), "{error}");
+}
+
+/// A router with a port that is called `lan`.
+fn by_a_router() {
+    set_up_tap();
+    assert!(ip(&format!("addr add fe80::1/64 dev {TAP} nodad")));
+    let dir = std::env::temp_dir().join(format!("ws-link-local-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("room");
+    let (socket, file) = (dir.join("control"), dir.join("router.toml"));
+    let text = format!(
+        "[[port]]\nname = \"lan\"\ndevice = \"tap:{TAP}\"\naddresses = [\"{}/64\"]\n\
+         [groups]\nroot = [\"root\"]\n[control]\nsocket = \"{}\"\ngroups = [\"root\"]\n",
+        OURS[1],
+        socket.display()
+    );
+    std::fs::write(&file, text).expect("room");
+    let wirespeed = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let router = wirespeed(&["up", file.to_str().expect("text")]).spawn().map(Running);
+    let router = router.expect("the program starts");
+    let socket = socket.to_str().expect("text");
+    let ask = |words: &[&str]| {
+        let output = wirespeed(words).args(["--socket", socket]).output();
+        output.expect("the program starts")
+    };
+    let answered = || ask(&["ping", "-c", "1", "-W", "2", "fe80::1%lan"]).status.success();
+    assert!(testbed::until(std::time::Duration::from_secs(20), answered), "no answer");
+    let error = |words: &[&str]| String::from_utf8_lossy(&ask(words).stderr).into_owned();
+    for words in [&["ping", "-c", "1", "fe80::1%lan9"][..], &["nc", "-z", "fe80::1%lan9", "9"]] {
+        assert!(error(words).contains("there is no port 'lan9', but lan"), "{}", error(words));
+    }
+    // The kernel refuses: it was reached.
+    assert!(error(&["nc", "-z", "fe80::1%lan", "9"]).contains("Refused"));
+    assert_eq!(router.end_by(Signal::TERM).0, 0);
+    std::fs::remove_dir_all(&dir).expect("it is ours");
 }

@@ -5,7 +5,7 @@
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use base::{Cidr, Instant, Limit};
+use base::{Cidr, Instant, Limit, MacAddr};
 use inet::slaac::{self, Identifiers, PREFIX_LEN, TRIES_MAX, valid_until};
 use inet::{Address, AddressState, Origin};
 use wire::nd::Prefix;
@@ -32,6 +32,8 @@ impl Autonomous {
     }
 }
 
+const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
+
 /// The address of `ip` in its network of 64 bits, still to be checked.
 pub(super) fn tentative(
     ip: Ipv6Addr,
@@ -48,6 +50,14 @@ pub(super) fn tentative(
     }
 }
 
+/// The link-local address of a link address, beside one that the user set, and like that one not
+/// checked.
+pub(super) fn link_local(mac: MacAddr) -> Address {
+    let addr = IpAddr::V6(slaac::address(LINK_LOCAL, slaac::eui64(mac)));
+    let address = Address::fixed(Cidr { addr, prefix_len: PREFIX_LEN });
+    Address { origin: Origin::LinkLocal, ..address }
+}
+
 /// Is it link-local, and in use?
 fn is_link_local(address: &Address) -> bool {
     address.is_usable() && matches!(address.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local())
@@ -56,7 +66,6 @@ fn is_link_local(address: &Address) -> bool {
 /// Make the next link-local address, or go on with one that the user gave.
 /// RFC 4862 5.3-a.
 pub(super) fn make_link_local(stack: &mut Stack, id: PortId) -> Result<(), AutoconfError> {
-    const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
     if stack.addresses(id).iter().any(is_link_local) {
         router::begin_later(stack, id);
         return Ok(());

@@ -18,7 +18,7 @@ use tcp::{Fate, path};
 use wire::protocol;
 
 use crate::event::Event;
-use crate::{IpSettings, MtuDiscovery, Stack, UdpError, addresses, frag, resolve};
+use crate::{IpSettings, MtuDiscovery, PortId, Stack, UdpError, addresses, frag, resolve};
 
 new_key_type! {
     /// An echo socket.
@@ -55,6 +55,8 @@ struct Socket {
     owner: Owner,
     mark: u32,
     mtu_discovery: MtuDiscovery,
+    /// Of which link-local addresses are.
+    port: Option<PortId>,
     queue: VecDeque<Echo>,
     /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
     /// socket uses it.
@@ -192,7 +194,7 @@ impl Stack {
             }
         };
         let (mtu_discovery, queue) = (MtuDiscovery::default(), VecDeque::new());
-        let socket = Socket { id, owner, mark: 0, mtu_discovery, queue, narrow: None };
+        let socket = Socket { id, owner, mark: 0, mtu_discovery, queue, narrow: None, port: None };
         let handle = self.pings.slots.insert(socket);
         self.pings.by_id.insert(id, handle);
         Ok(handle)
@@ -208,6 +210,20 @@ impl Stack {
         discovery: MtuDiscovery,
     ) -> Result<(), UdpError> {
         self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mtu_discovery = discovery;
+        Ok(())
+    }
+
+    /// Of which port's link the link-local addresses are that it asks; `None` leaves that to the
+    /// routes (RFC 4007 section 6).
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn ping_set_port(
+        &mut self,
+        handle: PingHandle,
+        port: Option<PortId>,
+    ) -> Result<(), UdpError> {
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.port = port;
         Ok(())
     }
 
@@ -242,12 +258,14 @@ impl Stack {
         let settings = IpSettings { mark: socket.mark, ..IpSettings::default() };
         let sender = Sender::Socket { owner: &owner, mark: settings.mark };
         let (narrow, discovery) = (socket.narrow, socket.mtu_discovery);
-        let local = addresses::source(self, SocketAddr::new(remote, 0), sender)?;
+        let to = SocketAddr::new(remote, 0);
+        let to = socket.port.map_or(to, |port| resolve::scoped(to, port.0));
+        let local = addresses::source(self, to, sender)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => protocol::ICMP,
             IpVersion::V6 => protocol::ICMPV6,
         };
-        let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
+        let ends = (SocketAddr::new(local, 0), to);
         let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, settings)
             .map_err(UdpError::Unsendable)?;
         // Nobody should answer (RFC 1122 section 3.2.2.6), and all have to read it.

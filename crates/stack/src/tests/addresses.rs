@@ -132,6 +132,34 @@ fn addresses_that_no_host_has_and_too_many_are_refused() {
     assert_eq!(add(&mut bench.stack, "192.0.2.10/24"), Err(AddressError::LimitReached));
 }
 
+/// RFC 4291 section 2.1.
+#[test]
+fn a_port_with_an_ipv6_address_has_a_link_local_one_too() {
+    let mut bench = bench(IpVersion::V6);
+    let stack = &mut bench.stack;
+    let made = |stack: &Stack| {
+        let all = stack.addresses(PORT).iter().filter(|a| a.origin == Origin::LinkLocal);
+        all.map(Address::ip).collect::<Vec<IpAddr>>()
+    };
+    stack.follow_link_local(PORT).expect("there is room");
+    stack.follow_link_local(PORT).expect("it is there");
+    let [own] = made(stack)[..] else { panic!("{:?}", made(stack)) };
+    let neighbour = SocketAddr::new(ip("fe80::1"), 7);
+    assert_eq!(stack.source_for(neighbour), Some(own), "a neighbour is asked from it");
+    assert_eq!(stack.source_for(SocketAddr::new(bench.theirs, 7)), Some(bench.ours));
+    // The user's own instead of it, and none without an address of the user's.
+    stack.add_address(PORT, Address::fixed(cidr("fe80::9/64"))).expect("added");
+    stack.follow_link_local(PORT).expect("it goes");
+    assert!(made(stack).is_empty());
+    stack.remove_address(PORT, ip("fe80::9"));
+    stack.follow_link_local(PORT).expect("it comes again");
+    assert_eq!(made(stack), [own]);
+    stack.remove_address(PORT, bench.ours);
+    stack.follow_link_local(PORT).expect("it goes");
+    assert!(stack.addresses(PORT).is_empty());
+    assert_eq!(stack.follow_link_local(PortId(9)), Err(AddressError::NoPort));
+}
+
 /// RFC 4007 section 6: the same link-local address may be on two links.
 #[test]
 fn a_scope_identifier_chooses_the_port() {

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use wirespeed::tcp::{Config, State};
 use wirespeed::{
-    CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, Owner, PingHandle, Stack,
-    TcpHandle, UdpError, UdpHandle,
+    CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, Owner, PingHandle, PortId,
+    Stack, TcpHandle, UdpError, UdpHandle,
 };
 
 use crate::ping::trouble;
@@ -57,6 +57,31 @@ pub(super) fn later(call: &Call, body: &Value) -> Option<u32> {
     (!has_come && state == wait.seen).then(|| wait.ms.min(WAIT_MS))
 }
 
+/// The port of a name, as behind the `%` of a link-local address, or of a scope identifier.
+fn port_of(stack: &Stack, link: &str) -> Result<PortId, (Refusal, String)> {
+    let is_it = |id: &PortId| stack.port_name(*id) == link || id.scope_id().to_string() == link;
+    stack.port_ids().into_iter().find(is_it).ok_or_else(|| {
+        let all: Vec<String> = stack.port_ids().into_iter().map(|id| stack.port_name(id)).collect();
+        let why = format!("No such device: there is no port '{link}', but {}", all.join(", "));
+        (Refusal::Wrong, why)
+    })
+}
+
+/// The address with the link that was said.
+fn on_link(
+    stack: &Stack,
+    to: SocketAddr,
+    link: Option<&str>,
+) -> Result<SocketAddr, (Refusal, String)> {
+    match (to, link) {
+        (SocketAddr::V6(mut to), Some(link)) => {
+            to.set_scope_id(port_of(stack, link)?.scope_id());
+            Ok(SocketAddr::V6(to))
+        }
+        _ => Ok(to),
+    }
+}
+
 pub(super) fn open(
     stack: &mut Stack,
     owner: Owner,
@@ -69,12 +94,15 @@ pub(super) fn open(
         if is_free { Ok(()) } else { Err((Refusal::Denied, why.to_owned())) }
     };
     match *kind {
-        Kind::Ping { host } => {
+        Kind::Ping { host, ref link } => {
+            let port = link.as_deref().map(|link| port_of(stack, link)).transpose()?;
             let handle = stack.ping_open(owner).map_err(of_udp)?;
+            stack.ping_set_port(handle, port).map_err(of_udp)?;
             Ok(Handle::Ping(handle, host))
         }
-        Kind::Udp { local, peer } => {
+        Kind::Udp { local, peer, ref link } => {
             may_bind(local)?;
+            let peer = peer.map(|peer| on_link(stack, peer, link.as_deref())).transpose()?;
             let handle = match peer {
                 Some(peer) => stack.udp_bind_connected(local, peer, owner),
                 None => stack.udp_bind(local, owner),
@@ -85,7 +113,8 @@ pub(super) fn open(
             });
             Ok(Handle::Udp(handle?, peer))
         }
-        Kind::Connect { remote } => {
+        Kind::Connect { remote, ref link } => {
+            let remote = on_link(stack, remote, link.as_deref())?;
             let connected = stack.tcp_connect(remote, None, &Config::default(), owner, now);
             connected.map(Handle::Tcp).map_err(of_connect)
         }
