@@ -72,7 +72,7 @@ pub struct Info {
     pub snd_mss_most: usize,
     /// Nagle's algorithm is off.
     pub no_delay: bool,
-    /// A write was cut short, and its program has not been told of room since.
+    /// A write was cut short, and its program was not notified of room since.
     pub write_blocked: bool,
     /// Largest payload received in a segment.
     pub rcv_mss: usize,

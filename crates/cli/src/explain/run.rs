@@ -123,7 +123,7 @@ fn look(client: &mut Client, stack: usize, watched: &mut [Watched]) -> Result<()
             Some(row) => {
                 let look = Look::deserialize(&row["look"]);
                 one.looks.push(look.context(
-                    "the program is of another version of wirespeed and has no looks: start it anew",
+                    "the program is of another version and has no looks: start it anew",
                 )?);
             }
             None => one.has_ended = true,

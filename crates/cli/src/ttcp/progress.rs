@@ -1,9 +1,9 @@
 //! Progress lines like iperf3's: what arrived since the last line, the rate, and retransmissions.
 //! They go to standard error: always if that is a terminal, otherwise if `-i` asks for them.
 //!
-//! Called by: the loops, a few times a second; the report has the intervals. Intervals begin and end
-//! at multiples of `-i` from the beginning, by what was counted right before and behind that time;
-//! the last one ends with the transfer.
+//! Called by: the loops, a few times a second; the report has the intervals. Intervals begin and
+//! end at multiples of `-i` from the beginning, by what was counted right before and behind that
+//! time; the last one ends with the transfer.
 
 use std::io::IsTerminal;
 
