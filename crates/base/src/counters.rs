@@ -105,6 +105,7 @@ counters! {
         "link-level broadcasts to an IP address that is not this port's broadcast address";
     RoutesRefused "routes_refused"
         "routes that a network offered, by DHCP or router advertisements, and that were not taken";
+    Looped "looped" "packets of this host to itself";
     Forwarded "forwarded" "packets forwarded";
     ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
     LinkChanges "link_changes"

@@ -114,6 +114,8 @@ pub struct FlowKey {
 
 const V4: u64 = 4;
 const V6: u64 = 6;
+/// Beside the version.
+const LOOPED: u64 = 1 << 8;
 
 impl FlowKey {
     /// A key that no flow has.
@@ -131,6 +133,13 @@ impl FlowKey {
             (IpAddr::V6(src), IpAddr::V6(dst)) => V6Addrs::of(src, dst).key(ports),
             _ => FlowKey::NONE,
         }
+    }
+
+    /// The key of a flow of a host with itself: no packet from outside has it.
+    #[must_use]
+    pub fn looped(self) -> FlowKey {
+        let [a, b, c, d, e] = self.words;
+        FlowKey { words: [a, b | LOOPED, c, d, e] }
     }
 
     /// Are the addresses those of IPv4?
@@ -191,6 +200,20 @@ impl Eq for FlowKey {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flow_with_oneself_is_another_than_the_same_from_outside() {
+        for ip in [IpAddr::from([192, 0, 2, 1]), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+            let outside = FlowKey::new(ip, 80, ip, 1_024);
+            let looped = outside.looped();
+            assert_ne!(outside, looped);
+            assert_eq!(looped, looped.looped());
+            assert_eq!((looped.local(), looped.remote()), (outside.local(), outside.remote()));
+            assert_eq!(looped.is_v4(), ip.is_ipv4());
+            let secret = KeyedHash::new(1, 2);
+            assert_ne!(looped.hash(&secret), outside.hash(&secret));
+        }
+    }
 
     #[test]
     fn a_key_tells_the_ends_it_was_made_of() {

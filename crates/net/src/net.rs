@@ -232,6 +232,7 @@ impl Inner {
         match local {
             Some(a)
                 if !a.ip().is_unspecified()
+                    && !a.ip().is_loopback()
                     && !self.stack.has_address(a.ip()) =>
             {
                 Err(error::no_address())

@@ -367,3 +367,41 @@ fn connected_datagram_sockets_share_a_port() {
     drop((server, own, clients));
     ends.wait_empty();
 }
+
+/// A stack's own address, and the loopback addresses: in one process, without the device.
+#[test]
+fn a_stack_connects_to_its_own_listener() {
+    let ends = Ends::threads();
+    let net = &ends.server;
+    let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), ends.to.port());
+    for (bound, to) in [
+        (ends.to, ends.to),
+        (at("127.0.0.1"), at("127.0.0.1")),
+        (at("::1"), at("::1")),
+        (at("0.0.0.0"), at("127.0.0.1")),
+        (at("0.0.0.0"), ends.to),
+    ] {
+        let listener = TcpListener::bind(net, bound).unwrap();
+        let mut client = TcpStream::connect(net, to).unwrap();
+        let (mut server, from) = listener.accept().unwrap();
+        assert_eq!(client.local_addr().unwrap(), from);
+        assert_eq!(from.ip(), to.ip());
+        let data = pattern(100_000);
+        let mut back = vec![0; data.len()];
+        thread::scope(|scope| {
+            scope.spawn(|| client.write_all(&data).unwrap());
+            server.read_exact(&mut back).unwrap();
+        });
+        assert!(back == data, "{to}");
+        drop(client);
+        assert_eq!(server.read(&mut [0; 9]).unwrap(), 0, "{to}");
+        let udp = UdpSocket::bind(net, bound).unwrap();
+        let other = UdpSocket::bind(net, SocketAddr::new(to.ip(), 0)).unwrap();
+        other.send_to(b"hello", to).unwrap();
+        let mut into = [0; 9];
+        let (count, from) = udp.recv_from(&mut into).unwrap();
+        assert_eq!((count, from), (5, other.local_addr().unwrap()));
+    }
+    let nobody = TcpStream::connect(net, at("127.0.0.1")).err().unwrap();
+    assert_eq!(nobody.kind(), ErrorKind::ConnectionRefused);
+}

@@ -14,7 +14,7 @@ use inet::{Address, AddressState, NextHop, NoRoute, Route, RouteOrigin, Rule, Ru
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
-use crate::{PortId, Stack, acd, autoconf, groups, rare_timers, tx};
+use crate::{PortId, Stack, acd, autoconf, groups, loopback, rare_timers, tx};
 
 /// Why an address was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,13 +109,17 @@ impl PortId {
     }
 }
 
-/// The next hop of a packet to `remote`: the link that its scope identifier names, or a route.
+/// The next hop of a packet to `remote`: ourselves, the link that its scope identifier names, or a
+/// route.
 pub(crate) fn next_hop(
     stack: &Stack,
     local: Option<IpAddr>,
     remote: SocketAddr,
     sender: Sender<'_>,
 ) -> Result<NextHop, DropReason> {
+    if loopback::is_ours(stack, remote) {
+        return Ok(to_ourselves(remote));
+    }
     let by_route = || stack.routes.lookup(remote.ip(), local, sender).map_err(no_route);
     of_scope(remote).unwrap_or_else(by_route)
 }
@@ -129,8 +133,15 @@ pub(crate) fn next_hop_of_flow(
     flow: u32,
     sender: Sender<'_>,
 ) -> Result<NextHop, DropReason> {
+    if loopback::is_ours(stack, remote) {
+        return Ok(to_ourselves(remote));
+    }
     let found = || stack.routes.lookup_flow(remote.ip(), Some(local), flow, sender);
     of_scope(remote).unwrap_or_else(|| found().map_err(no_route))
+}
+
+fn to_ourselves(remote: SocketAddr) -> NextHop {
+    NextHop { port: loopback::PORT, neighbour: remote.ip(), mtu: None }
 }
 
 /// The next hop on the link that a scope identifier names; `None` if there is no such identifier.
@@ -164,6 +175,9 @@ pub(crate) fn source(
     remote: SocketAddr,
     sender: Sender<'_>,
 ) -> Result<IpAddr, NoSource> {
+    if let Some(own) = loopback::source(stack, remote) {
+        return Ok(own);
+    }
     let hop = next_hop(stack, None, remote, sender).map_err(NoSource::Unreachable)?;
     let port = stack.ports.get(hop.port).ok_or(NoSource::Unreachable(DropReason::TxNoPort))?;
     select::source(port.addresses.iter(), remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)

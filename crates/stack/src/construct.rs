@@ -63,6 +63,7 @@ impl Stack {
             forwarding: forward::Forwarding::default(),
             other_broadcasters: broadcast::OtherBroadcasters::default(),
             refused_routes: learned::RefusedRoutes::default(),
+            loopback: None,
             frags: Fragments::default(),
             groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
@@ -113,7 +114,7 @@ impl Stack {
 
     /// May a socket of ours have this address, and packets of it come back to us?
     pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
-        self.has_address(addr)
+        addr.is_loopback() || self.has_address(addr)
     }
 
     /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For

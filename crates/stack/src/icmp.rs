@@ -277,7 +277,7 @@ pub(crate) fn report_from(
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) -> bool {
-    if is_martian_source(dst) {
+    if is_martian_source(dst) && !dst.is_loopback() {
         return false;
     }
     let core = &mut stack.core;

@@ -98,7 +98,7 @@ impl Stack {
     /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
     /// back, a peer's buffers to return? A driver asks this last before it sleeps.
     pub fn has_input(&self) -> bool {
-        self.core.cx.pool.holds_foreign() || self.ports.has_input()
+        self.core.cx.pool.holds_foreign() || self.ports.has_input() || self.is_looping()
     }
 
     /// Does something wait for room that a device pushed back, or for the gaps of a destination?
@@ -121,6 +121,9 @@ impl Stack {
     /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]. The
     /// time of the last call decides whether frames still come.
     pub fn arm(&mut self, waker: &Waker) -> Armed {
+        if self.is_looping() {
+            return Armed::Ready;
+        }
         match self.ports.arm(waker, self.core.cx.now) {
             known @ (Armed::All | Armed::Until(_)) => known,
             _ if self.core.cx.pool.holds_foreign() => Armed::Ready,

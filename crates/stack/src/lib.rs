@@ -35,6 +35,7 @@ pub mod internals;
 mod learned;
 mod local;
 mod lookup;
+mod loopback;
 mod mtu;
 mod nd;
 mod no_connection;
@@ -170,6 +171,8 @@ pub struct Stack {
     pub(crate) forwarding: forward::Forwarding,
     pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
     pub(crate) refused_routes: learned::RefusedRoutes,
+    /// `None` until something is sent to an address of ours.
+    pub(crate) loopback: Option<Box<loopback::Loopback>>,
     pub(crate) frags: Fragments,
     pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,
@@ -256,6 +259,7 @@ impl Stack {
         for index in 0..self.ports.len() {
             work += rx::bursts(self, index);
         }
+        work += loopback::input(self);
         if self.wheel.is_due(self.core.cx.now) {
             work += self.run_timers();
         }
@@ -298,12 +302,17 @@ impl Stack {
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         rare_timers::check(self);
-        if self.connections.holds_acks {
+        if self.connections.holds_acks || self.is_looping() {
             return self.core.cx.now;
         }
         let timers = self.wheel.next_deadline().min(self.rare_timers.next_deadline());
         let frames = self.release.next_departure().min(self.pace.next_departure());
         timers.min(frames)
+    }
+
+    /// Is there a packet of ours to ourselves?
+    pub(crate) fn is_looping(&self) -> bool {
+        self.loopback.as_ref().is_some_and(|loopback| loopback.has_input())
     }
 
     /// The next thing that a user may want to know; `None` for nothing new.

@@ -26,6 +26,8 @@ pub(crate) struct LocalAddrs {
     anycast: Vec<Ipv6Addr>,
     /// The broadcast addresses of all ports, sorted, if there are several ports.
     broadcasts: Arc<[u32]>,
+    /// What we send to ourselves: from our addresses to our addresses.
+    loops: bool,
 }
 
 #[derive(Clone)]
@@ -99,7 +101,12 @@ impl LocalAddrs {
             }
         }
         anycast.retain(|addr| !v6.contains(addr));
-        LocalAddrs { v4, v6, anycast, broadcasts: Arc::default() }
+        LocalAddrs { v4, v6, anycast, broadcasts: Arc::default(), loops: false }
+    }
+
+    /// Those of the port of packets to ourselves.
+    pub(crate) fn looping(addresses: impl Iterator<Item = Cidr>) -> LocalAddrs {
+        LocalAddrs { loops: true, ..LocalAddrs::new(addresses) }
     }
 
     /// The broadcast addresses of its networks, in every form.
@@ -182,7 +189,9 @@ impl LocalAddrs {
     #[inline]
     pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {
         match addr {
-            IpAddr::V4(a) => self.v4.iter().any(|own| own.addr == a.to_bits()),
+            IpAddr::V4(a) => {
+                self.v4.iter().any(|own| own.addr == a.to_bits()) || self.loops && a.is_loopback()
+            }
             IpAddr::V6(a) => self.v6.contains(&a),
         }
     }
@@ -191,10 +200,11 @@ impl LocalAddrs {
     /// would come back to us, or go to all hosts, of this port's networks or of another's.
     #[inline]
     pub(crate) fn may_send(&self, addr: IpAddr) -> bool {
-        !is_martian_source(addr)
+        let is_of_another = !is_martian_source(addr)
             && !self.is_group(addr)
             && !self.is_ours(addr)
-            && !self.is_any_broadcast(addr)
+            && !self.is_any_broadcast(addr);
+        is_of_another || self.loops && self.is_ours(addr)
     }
 
     /// Is it a broadcast address of any of several ports?

@@ -11,7 +11,7 @@ use inet::neighbour::State;
 use inet::route::{PATHS_MAX, Sender};
 use inet::{NextHop, Route, Rule, select};
 
-use crate::{PortId, Stack, addresses, mtu};
+use crate::{PortId, Stack, addresses, loopback, mtu};
 
 /// Whose packet it is.
 #[derive(Clone, Debug)]
@@ -85,6 +85,9 @@ impl Stack {
         let local = self.ports.iter().find(|port| port.local.is_ours(query.dst));
         if let Some(port) = local {
             return FibResult::Local(port.id);
+        }
+        if query.dst.is_loopback() && query.input.is_none() {
+            return FibResult::Local(PortId(loopback::PORT));
         }
         match self.leaves(query) {
             Ok(found) => FibResult::Leaves(Box::new(found)),

@@ -17,7 +17,7 @@ use crate::local::{for_any_host, for_us, is_anycast};
 use crate::rx::{any_segment, slow_segment};
 use crate::socket::cookies;
 use crate::socket::passive::{self, Iss, Syn};
-use crate::{Stack, bare};
+use crate::{Stack, bare, loopback};
 
 /// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
 /// 3.10.7.1).
@@ -26,6 +26,7 @@ use crate::{Stack, bare};
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
     let (header, seg, options) = any_segment(&m, ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
+    let key = if m.in_port() == loopback::PORT { key.looped() } else { key };
     // RFC 9293 MUST-57.
     if m.has(MbufFlags::LINK_GROUP) || is_anycast(stack, ip.dst(), &m) {
         return Err(DropReason::TcpGroupAddress);

@@ -23,7 +23,7 @@ use crate::forward::Forwarded;
 use crate::local::LocalAddrs;
 use crate::shard::Outbox;
 use crate::taps::Taps;
-use crate::{Armed, TcpHandle, UdpHandle};
+use crate::{Armed, PortConfig, TcpHandle, UdpHandle};
 
 pub(crate) use table::{Ports, admits};
 
@@ -90,6 +90,41 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// A port of a device.
+    pub(crate) fn new(id: PortId, device: Box<dyn Device>, config: &PortConfig) -> Port {
+        let (limits, own_tag) = (device.limits(), device.own_tag());
+        Port {
+            id,
+            device,
+            limits,
+            mac: config.mac,
+            addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
+            local: LocalAddrs::new(config.addresses.iter().copied()),
+            own_tag,
+            tx: Burst::new(),
+            tagged: 0,
+            tx_bytes: 0,
+            taken: 0,
+            held: VecDeque::new(),
+            blocked: Vec::new(),
+            taps: Taps::default(),
+            shown: 0,
+            full_bursts: 0,
+            gone: false,
+            moderation: Moderation::default(),
+            #[cfg(unix)]
+            gathers: false,
+            refused_since: None,
+            asked_for_room: false,
+            found_room: false,
+            outbox: None,
+            forwarded: Forwarded::default(),
+            source_check: SourceCheck::Off,
+            offers: None,
+            name: Box::default(),
+        }
+    }
+
     /// Hand the burst to the device; what it does not take stays, in order.
     #[inline]
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {

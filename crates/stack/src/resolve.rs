@@ -23,8 +23,8 @@ use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
 use crate::{
-    IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, mtu, progress,
-    redirect, reroute, tx,
+    IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, loopback, mtu,
+    progress, redirect, reroute, tx,
 };
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
@@ -87,6 +87,12 @@ fn by_hop(
     protocol: u8,
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
+    if hop.port == loopback::PORT {
+        loopback::ensure(stack);
+    } else if local.ip().is_loopback() {
+        // RFC 1122 section 3.2.1.3: outside a host it must not appear.
+        return Err(DropReason::IpMartianSource);
+    }
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {
@@ -169,7 +175,11 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let egress = route(stack, local, scoped(remote, port), wire::protocol::TCP, &owner, ip);
     let has_policy = stack.routes.has_policy();
     let is_usable = egress.as_ref().is_ok_and(|egress| {
-        egress.port == port || reroute::is_possible(stack, local.ip(), port, egress.port)
+        let is_loop = |port| port == loopback::PORT;
+        egress.port == port
+            || !is_loop(egress.port)
+                && !is_loop(port)
+                && reroute::is_possible(stack, local.ip(), port, egress.port)
     });
     if let Ok(egress) = &egress
         && is_usable

@@ -26,6 +26,7 @@ mod ipv4_options;
 mod ladder;
 mod learned;
 mod loans;
+mod loopback;
 mod mitigation;
 mod mtu;
 mod pace;

@@ -36,6 +36,9 @@ pub(crate) fn flush(stack: &mut Stack) {
     for port in stack.ports.iter_mut() {
         port.flush(&mut stack.core.cx);
     }
+    if let Some(port) = stack.ports.loopback_mut() {
+        port.flush(&mut stack.core.cx);
+    }
 }
 
 /// Let every connection on the dirty list put what it has into its port's burst, which goes to
@@ -339,7 +342,7 @@ pub(crate) fn forget(stack: &mut Stack, handle: TcpHandle) {
 
 /// Connections that a device pushed back get their turn when it has room again.
 pub(crate) fn resume_blocked(stack: &mut Stack) {
-    for port in stack.ports.iter_mut() {
+    for port in stack.ports.iter_mut_and_loopback() {
         if port.blocked.is_empty() || !port.device.tx_ready() {
             continue;
         }

@@ -62,7 +62,7 @@ pub(crate) fn send(
     let options = stack.udp_multicast_options(handle);
     let is_source = |ip: &IpAddr| !ip.is_multicast() && !stack.is_broadcast_to(*ip);
     let bound = local.or(sender.ip.filter(is_source));
-    if bound.is_some_and(|ip| !sender.transparent && !stack.is_own(ip)) {
+    if bound.is_some_and(|ip| !sender.transparent && !stack.has_address(ip)) {
         return Err(UdpError::NoAddress);
     }
     let whose = Sender::Socket { owner: &sender.owner, mark: sender.mark };

@@ -4,21 +4,15 @@
 //! are given again, so that replacing ports for ever takes no memory.
 
 use core::task::Waker;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::Instant;
-use device::mitigation::{Mitigation, Moderation};
-use device::{Burst, Device};
-use inet::Address;
-use inet::route::SourceCheck;
+use device::Device;
+use device::mitigation::Mitigation;
 use mbuf::Pool;
 
 use super::{Port, PortId};
-use crate::forward::Forwarded;
-use crate::local::LocalAddrs;
-use crate::taps::Taps;
-use crate::{Armed, MitigationError, PortConfig, ReplaceError};
+use crate::{Armed, MitigationError, PortConfig, ReplaceError, loopback};
 
 /// All ports, by number.
 #[derive(Default)]
@@ -26,6 +20,8 @@ pub(crate) struct Ports {
     ports: Vec<Option<Port>>,
     /// Why connections failed, by port number; also of ports that are gone, whose sockets may ask.
     failures: Vec<Option<Arc<str>>>,
+    /// The port of packets to ourselves; none of the others, which the lists show.
+    loopback: Option<Box<Port>>,
     epoch: u64,
 }
 
@@ -34,45 +30,27 @@ impl Ports {
         // Numbers go round, so that replacing ports for ever takes no memory.
         let free = self.ports.iter().position(Option::is_none);
         let index = free.unwrap_or(self.ports.len());
-        let number = u16::try_from(index).expect("a machine has no 65,536 devices");
+        let number = u16::try_from(index).ok().filter(|&number| number != loopback::PORT);
+        let number = number.expect("a machine has no 65,535 devices");
         let id = PortId(number);
         if index == self.ports.len() {
             self.ports.push(None);
             self.failures.push(None);
         }
         self.epoch += 1;
-        let (limits, own_tag) = (device.limits(), device.own_tag());
-        self.ports[index] = Some(Port {
-            id,
-            device,
-            limits,
-            mac: config.mac,
-            addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
-            local: LocalAddrs::new(config.addresses.iter().copied()),
-            own_tag,
-            tx: Burst::new(),
-            tagged: 0,
-            tx_bytes: 0,
-            taken: 0,
-            held: VecDeque::new(),
-            blocked: Vec::new(),
-            taps: Taps::default(),
-            shown: 0,
-            full_bursts: 0,
-            gone: false,
-            moderation: Moderation::default(),
-            #[cfg(unix)]
-            gathers: false,
-            refused_since: None,
-            asked_for_room: false,
-            found_room: false,
-            outbox: None,
-            forwarded: Forwarded::default(),
-            source_check: SourceCheck::Off,
-            offers: None,
-            name: Box::default(),
-        });
+        self.ports[index] = Some(Port::new(id, device, config));
         id
+    }
+
+    /// The port of packets to ourselves.
+    pub(crate) fn set_loopback(&mut self, device: Box<dyn Device>) {
+        let mut port = Port::new(PortId(loopback::PORT), device, &PortConfig::default());
+        port.name = "lo".into();
+        self.loopback = Some(Box::new(port));
+    }
+
+    pub(crate) fn loopback_mut(&mut self) -> Option<&mut Port> {
+        self.loopback.as_deref_mut()
     }
 
     /// Another device for a port; what was in its burst is lost.
@@ -145,16 +123,33 @@ impl Ports {
 
     #[inline(always)]
     pub(crate) fn get(&self, id: u16) -> Option<&Port> {
-        self.ports.get(usize::from(id))?.as_ref()
+        match self.ports.get(usize::from(id)) {
+            Some(port) => port.as_ref(),
+            None => self.beyond(id),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beyond(&self, id: u16) -> Option<&Port> {
+        self.loopback.as_deref().filter(|_| id == loopback::PORT)
     }
 
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, id: u16) -> Option<&mut Port> {
-        self.ports.get_mut(usize::from(id))?.as_mut()
+        match self.ports.get_mut(usize::from(id)) {
+            Some(port) => port.as_mut(),
+            None if id == loopback::PORT => self.loopback.as_deref_mut(),
+            None => None,
+        }
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port> {
         self.ports.iter_mut().flatten()
+    }
+
+    pub(crate) fn iter_mut_and_loopback(&mut self) -> impl Iterator<Item = &mut Port> {
+        self.ports.iter_mut().flatten().chain(self.loopback.as_deref_mut())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {

@@ -19,7 +19,7 @@ use crate::connections::Pcb;
 use crate::resolve::{self, Egress};
 use crate::socket::half_open::HalfOpen;
 use crate::socket::listener::{FastOpenListener, Listener};
-use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
+use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, loopback, tx};
 
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,15 +147,18 @@ impl Stack {
         port: u16,
         remote: SocketAddr,
     ) -> Result<SocketAddr, ConnectError> {
+        let is_to_us = loopback::is_ours(self, remote);
         let is_free = |stack: &Stack, port: u16| {
             let key = FlowKey::new(ip, port, remote.ip(), remote.port());
+            let key = if is_to_us { key.looped() } else { key };
             !stack.connections.is_taken(&key, &stack.core.secret)
         };
         let free = if port != 0 {
             is_free(self, port).then_some(port)
         } else {
             // Answers come to the shard that their hash selects.
-            let is_here = |stack: &Stack, port| stack.has_flow(SocketAddr::new(ip, port), remote);
+            let is_here =
+                |stack: &Stack, port| is_to_us || stack.has_flow(SocketAddr::new(ip, port), remote);
             self.ports_to_try().find(|&port| is_free(self, port) && is_here(self, port))
         };
         free.map(|port| SocketAddr::new(ip, port)).ok_or(ConnectError::AddressInUse)
@@ -178,6 +181,7 @@ impl Stack {
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
         let version = IpVersion::of(&remote.ip());
         let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
+        let key = if port_id == loopback::PORT { key.looped() } else { key };
         let hash = key.hash(&self.core.secret);
         let opening = Opening {
             // RFC 9293 MUST-67, SHLD-6.

@@ -115,8 +115,7 @@ fn a_transparent_socket_sends_in_another_hosts_name() {
         assert_eq!(sources(&bench.sent()), [stranger]);
         let ip = IpSettings { transparent: true, ..IpSettings::default() };
         let config = Config::default();
-        let opened =
-            bench.stack.tcp_connect_with(there, Some(from), &config, owner(), ip, NOW);
+        let opened = bench.stack.tcp_connect_with(there, Some(from), &config, owner(), ip, NOW);
         opened.expect("in another host's name");
         assert_eq!(sources(&bench.sent()), [stranger]);
         let listen = ListenConfig { ip, ..ListenConfig::default() };
