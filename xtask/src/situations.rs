@@ -108,12 +108,18 @@ fn hold(
         .output()
         .with_context(|| format!("cannot run {}", file.display()))?;
     let printed = String::from_utf8_lossy(&output.stdout);
-    let line = outcome(&printed, &situation.test)
-        .with_context(|| format!("{krate} {target} has no test {}: mend {TABLE}", situation.test))?;
+    let line = outcome(&printed, &situation.test).with_context(|| {
+        format!("{krate} {target} has no test {}: mend {TABLE}", situation.test)
+    })?;
     if let Some(missing) = line.strip_prefix("ignored") {
         return Ok(Some(missing.trim_start_matches([',', ' ']).to_owned()));
     }
-    ensure!(line == "ok", "{}\n{printed}{}", situation.test, String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        line == "ok",
+        "{}\n{printed}{}",
+        situation.test,
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(None)
 }
 

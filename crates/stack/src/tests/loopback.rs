@@ -122,12 +122,12 @@ fn a_closed_port_of_ours_refuses() {
             let to = SocketAddr::new(to, 81);
             let config = Config::default();
             let client = bench.stack.tcp_connect(to, None, &config, owner(), NOW).expect("us");
-            (0..4).for_each(|_| drop(bench.stack.poll(NOW)));
+            (0..4).for_each(|_| _ = bench.stack.poll(NOW));
             let (_, why) = bench.stack.tcp_state(client).expect("there");
             assert_eq!(why, Some(tcp::Error::Refused), "{to}");
             let udp = bench.stack.udp_bind(SocketAddr::new(any(version), 0), owner()).expect("one");
             bench.stack.udp_send(udp, to, b"hello", NOW).expect("sent");
-            (0..4).for_each(|_| drop(bench.stack.poll(NOW)));
+            (0..4).for_each(|_| _ = bench.stack.poll(NOW));
             assert!(bench.stack.udp_take_error(udp).is_some(), "{to}");
         }
         assert!(bench.sent().is_empty(), "outside");
@@ -159,7 +159,7 @@ fn datagrams_and_echoes_come_back() {
             }
             let ping = bench.stack.ping_open(owner()).expect("one");
             assert_eq!(bench.stack.ping_send(ping, to, 3, b"echo", NOW), Ok(to));
-            (0..4).for_each(|_| drop(bench.stack.poll(NOW)));
+            (0..4).for_each(|_| _ = bench.stack.poll(NOW));
             let echo = bench.stack.ping_receive(ping).expect("it came");
             assert_eq!((echo.from, echo.seq), (to, 3));
             let payload: Result<_, EchoError> = echo.outcome;
