@@ -23,8 +23,24 @@ pub type Seed = (&'static str, String, Vec<u8>);
 
 /// Targets that decode a script, so that any bytes mean something.
 const SCRIPTED: &[&str] = &[
-    "tcb", "predict", "dissect", "dns", "dhcp4", "dhcp6", "group", "autoconf", "forward", "stack",
-    "listener", "control", "capture", "capture_file", "link", "wheel", "release", "filter",
+    "tcb",
+    "predict",
+    "dissect",
+    "dns",
+    "dhcp4",
+    "dhcp6",
+    "group",
+    "autoconf",
+    "forward",
+    "stack",
+    "listener",
+    "control",
+    "capture",
+    "capture_file",
+    "link",
+    "wheel",
+    "release",
+    "filter",
     "telnet",
 ];
 /// Scripts of any bytes for each of them.

@@ -83,7 +83,7 @@ enum Command {
     Packetdrill(packetdrill::Options),
     /// `wirespeed dump` beside tcpdump over a folder of captures: `cargo xtask dump-corpus DIR`
     DumpCorpus(dump_corpus::Options),
-    /// AddressSanitizer, valgrind, loom and Miri over what is unsafe or crosses threads; all, or one
+    /// AddressSanitizer, valgrind, loom, Miri over what is unsafe or crosses threads; all, or one
     Sanitize {
         /// asan, valgrind, loom or miri
         tool: Option<String>,

@@ -1,5 +1,5 @@
-//! `cargo xtask situations`: situations from public bug reports of other stacks and tools, each with
-//! the test of ours that puts us into it.
+//! `cargo xtask situations`: situations from public bug reports of other stacks and tools, each
+//! with the test of ours that puts us into it.
 //!
 //! Called by: people. The table is docs/situations.md, so that it cannot go stale: a row whose test
 //! does not exist fails. `cargo xtask test` runs the same tests among all others.
@@ -101,7 +101,7 @@ fn hold(
     let (krate, target) = &situation.program;
     let file = programs
         .get(&situation.program)
-        .with_context(|| format!("no test program {target} of {krate}: mend {TABLE}"))?;
+        .with_context(|| format!("no test program {target} of {krate}: correct {TABLE}"))?;
     let output = Command::new(file)
         .arg(&situation.test)
         .current_dir(root.join("crates").join(krate))
@@ -109,7 +109,7 @@ fn hold(
         .with_context(|| format!("cannot run {}", file.display()))?;
     let printed = String::from_utf8_lossy(&output.stdout);
     let line = outcome(&printed, &situation.test).with_context(|| {
-        format!("{krate} {target} has no test {}: mend {TABLE}", situation.test)
+        format!("{krate} {target} has no test {}: correct {TABLE}", situation.test)
     })?;
     if let Some(missing) = line.strip_prefix("ignored") {
         return Ok(Some(missing.trim_start_matches([',', ' ']).to_owned()));

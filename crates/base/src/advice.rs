@@ -309,6 +309,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
             C::Forwarded,
             C::GroupDatagramsIn,
             C::GroupLooped,
+            C::Looped,
             C::UdpZeroChecksumIn,
             C::UdpZeroChecksumOut,
         ],

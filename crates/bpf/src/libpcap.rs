@@ -280,8 +280,8 @@ impl Libpcap {
 
     /// A handle for a source; null without memory. libpcap compiles for packets of a file if it has
     /// one: link headers are then in the file's byte order and may have the numbers of other
-    /// systems, and what a file does not say is refused. Ethernet and bare IP have none of that, and
-    /// for them whoever runs the filter answers what the packet does not say.
+    /// systems, and what a file does not say is refused. Ethernet and bare IP have none of that:
+    /// whoever runs the filter answers there what the packet does not say.
     ///
     /// # Safety
     /// `head` outlives the handle.

@@ -15,9 +15,9 @@ use crate::vm;
 /// A validated program, which may run on any packet.
 #[derive(Clone, Debug)]
 pub struct Program {
-    given: Box<[Insn]>,
-    /// The instructions that run: those that were given, with the direction's answer in them.
     insns: Box<[Insn]>,
+    /// The instructions that run: those that were given, with the direction's answer in them.
+    answered: Box<[Insn]>,
     steps: Box<[Step]>,
     goes_back: bool,
     /// For sent packets, if it asks for the direction.
@@ -46,9 +46,9 @@ impl Program {
     fn checked(insns: &[Insn], may_go_back: bool) -> Result<Program, Refusal> {
         let Checked { ops, goes_back, asks_direction } = check(insns, may_go_back)?;
         let alone = |insns: Box<[Insn]>, ops: &[Op], sent| Program {
-            given: insns.clone(),
+            insns: insns.clone(),
             steps: lower(&insns, ops),
-            insns,
+            answered: insns,
             goes_back,
             sent,
         };
@@ -67,7 +67,7 @@ impl Program {
             alone(insns, &ops, sent)
         };
         let sent = answered(SENT, None);
-        Ok(Program { given: insns.into(), ..answered(RECEIVED, Some(Box::new(sent))) })
+        Ok(Program { insns: insns.into(), ..answered(RECEIVED, Some(Box::new(sent))) })
     }
 
     /// Run the interpreter; returns the maximum number of bytes to keep of the packet, 0 for no
@@ -101,17 +101,17 @@ impl Program {
     /// which therefore is 0: libpcap does not say what it is. `None` if there is none, or if jumps
     /// go back.
     pub fn first_unwritten(&self) -> Option<usize> {
-        if self.goes_back { None } else { unwritten(&self.insns, &self.ops()).1 }
+        if self.goes_back { None } else { unwritten(&self.answered, &self.ops()).1 }
     }
 
     /// The words of M that have to be zeros at the beginning, a bit each.
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     pub(crate) fn unwritten(&self) -> u16 {
-        unwritten(&self.insns, &self.ops()).0
+        unwritten(&self.answered, &self.ops()).0
     }
 
     fn ops(&self) -> Vec<Op> {
-        self.insns.iter().filter_map(|insn| insn.op()).collect()
+        self.answered.iter().filter_map(|insn| insn.op()).collect()
     }
 
     /// The constant result, if the program begins with a constant return, as the filter of a tap
@@ -125,12 +125,12 @@ impl Program {
 
     /// The instructions that it was made of.
     pub fn insns(&self) -> &[Insn] {
-        &self.given
+        &self.insns
     }
 
     /// The instructions that run, in which no load asks for the direction.
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     pub(crate) fn answered(&self) -> &[Insn] {
-        &self.insns
+        &self.answered
     }
 }

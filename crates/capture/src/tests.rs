@@ -74,7 +74,7 @@ fn pcap(magic: u32, version: [u16; 2], headers: &[&[u32]]) -> Vec<u8> {
 #[test]
 fn a_file_that_is_no_capture_is_none() {
     for bytes in [&[][..], &[1], &[0; 24], b"GIF89a and more of it, as pictures have"] {
-        let error = Reader::new(bytes).err().expect("it is none");
+        let error = Reader::new(bytes).expect_err("it is none");
         assert!(matches!(error, Error::NotOne | Error::CutOff), "{bytes:?}: {error}");
     }
 }
@@ -97,7 +97,7 @@ fn headers_of_old_programs_are_read() {
     assert_eq!(lens(&pcap(micro, [543, 0], &[turned])), [(20, 60, true)]);
     // Version 2.3 has both; the smaller is what was captured.
     assert_eq!(lens(&pcap(micro, [2, 3], &[usual, turned])), [(20, 60, true); 2]);
-    let other = Reader::new(&pcap(micro, [3, 0], &[])[..]).err().expect("it does not exist");
+    let other = Reader::new(&pcap(micro, [3, 0], &[])[..]).expect_err("it does not exist");
     assert!(other.to_string().contains("version 3 of pcap"), "{other}");
 }
 

@@ -132,7 +132,7 @@ fn another_user_changes_nothing() {
     let running = Running::start("1").ready();
     let beside = running.beside(&["ip"]);
     let folder = beside.get_envs().find_map(|(key, value)| {
-        value.filter(|_| key == "XDG_RUNTIME_DIR").map(std::path::PathBuf::from)
+        value.filter(|_| key == "WIRESPEED_RUNTIME_DIR").map(std::path::PathBuf::from)
     });
     let open = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");

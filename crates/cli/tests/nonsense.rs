@@ -40,7 +40,7 @@ fn directory(name: &str) -> PathBuf {
 /// Run the tool in a directory; `None` if it does not end.
 fn ended(args: &[String], directory: &Path) -> Option<Output> {
     let mut command = program();
-    command.args(args).current_dir(directory).env("XDG_RUNTIME_DIR", directory);
+    command.args(args).current_dir(directory).env("WIRESPEED_RUNTIME_DIR", directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     let begun = Instant::now();

@@ -36,6 +36,9 @@ pub fn directory(runtime: Option<&OsStr>, uid: u32) -> PathBuf {
 pub struct Environment {
     /// XDG_RUNTIME_DIR.
     pub runtime: Option<OsString>,
+    /// WIRESPEED_RUNTIME_DIR, if it is an absolute path: the only directory that is used and
+    /// searched, in the place of all others. Programs in it and outside do not see each other.
+    pub only: Option<PathBuf>,
     /// For temporary files: TMPDIR.
     pub temporary: PathBuf,
     /// The user who asks.
@@ -50,9 +53,16 @@ impl Environment {
     pub fn of_process() -> Environment {
         Environment {
             runtime: std::env::var_os("XDG_RUNTIME_DIR"),
+            only: std::env::var_os("WIRESPEED_RUNTIME_DIR")
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute()),
             temporary: std::env::temp_dir(),
             uid: rustix::process::geteuid().as_raw(),
         }
+    }
+
+    fn in_only(&self) -> Option<PathBuf> {
+        self.only.as_ref().map(|path| path.join("wirespeed"))
     }
 
     fn in_temporary(&self, directory: &Path) -> PathBuf {
@@ -65,6 +75,9 @@ impl Environment {
     /// # Errors
     /// [`ControlError::Directory`] of the first: neither can be had.
     pub fn prepare(&self) -> Result<PathBuf, ControlError> {
+        if let Some(only) = self.in_only() {
+            return prepare(&only).map(|()| only);
+        }
         let first = directory(self.runtime.as_deref(), self.uid);
         let why = match self.prepare_first(&first) {
             Ok(()) => return Ok(first),
@@ -91,6 +104,9 @@ impl Environment {
     /// The directories that this user's tools search: the user's own and root's. Nobody else can
     /// make a socket in any of them.
     pub fn directories(&self) -> Vec<PathBuf> {
+        if let Some(only) = self.in_only() {
+            return vec![only];
+        }
         let mut all = vec![directory(self.runtime.as_deref(), self.uid)];
         all.push(self.in_temporary(&self.temporary));
         all.push(self.in_temporary(Path::new(TEMPORARY)));
@@ -102,6 +118,9 @@ impl Environment {
 
     /// Those of other users, as far as this one may look into them, each with its owner.
     pub fn directories_of_others(&self) -> Vec<(PathBuf, u32)> {
+        if self.only.is_some() {
+            return Vec::new();
+        }
         let children = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
         let of_runtime = children(Path::new("/run/user")).map(|user| user.path().join("wirespeed"));
         let is_ours = |path: &PathBuf| {

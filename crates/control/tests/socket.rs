@@ -353,11 +353,27 @@ fn whoever_is_refused_and_comes_again_is_slowed() {
 }
 
 #[test]
+fn the_only_directory_takes_the_place_of_all_others() {
+    let place = Fixture::new("only");
+    let environment = path::Environment {
+        runtime: Some("/nonexistent/run".into()),
+        only: Some(place.0.clone()),
+        temporary: place.0.clone(),
+        uid: rustix::process::geteuid().as_raw(),
+    };
+    let only = place.0.join("wirespeed");
+    assert_eq!(environment.prepare().expect("there is room"), only);
+    assert_eq!(environment.directories(), [only]);
+    assert!(environment.directories_of_others().is_empty());
+}
+
+#[test]
 fn without_a_run_time_directory_sockets_are_among_temporary_files() {
     let place = Fixture::new("temporary");
     let uid = rustix::process::geteuid().as_raw();
     let of = |runtime: &Path| path::Environment {
         runtime: Some(runtime.as_os_str().to_owned()),
+        only: None,
         temporary: place.0.clone(),
         uid,
     };

@@ -171,8 +171,11 @@ impl Look {
     /// What holds back what we send.
     pub fn of_sending(&self) -> Held {
         let mss = self.segment();
-        // A program that waits for room has more to send, however little of it is queued.
-        if !self.write_blocked && self.unsent < mss {
+        // A program that waits for room has more to send, however little of it is queued. One that
+        // writes as much as the buffer holds is never cut short, and waits all the same.
+        let queued = self.unsent + self.in_flight;
+        let is_full = self.in_flight > 0 && queued + mss > self.send_buffer;
+        if !self.write_blocked && !is_full && self.unsent < mss {
             let is_held = self.unsent > 0 && self.in_flight > 0 && !self.no_delay;
             return if is_held { Held::Nagle } else { Held::Application };
         }

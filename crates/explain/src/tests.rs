@@ -55,6 +55,9 @@ fn each_look_says_what_held_data_back() {
     assert_eq!(sending(&|l| (idle(999)(l), l.no_delay = true).0), Held::Application);
     // A program that waits for room has more to give, however little is queued.
     assert_eq!(sending(&|l| l.unsent = 0), Held::SendBuffer);
+    // One whose writes are as long as the buffer has filled it without being cut short.
+    let fills = |l: &mut Look| (l.write_blocked, l.unsent, l.send_buffer) = (false, 0, 20_000);
+    assert_eq!(sending(&fills), Held::SendBuffer);
     assert_eq!(sending(&|l| l.snd_wnd = 20_500), Held::ReceiveWindow);
     assert_eq!(sending(&|l| l.snd_wnd = 0), Held::ReceiveWindow);
     assert_eq!(sending(&|l| l.cwnd = 20_999), Held::CongestionWindow);
@@ -93,7 +96,7 @@ fn what_the_path_does_tells_its_limits_apart() {
     assert_eq!(limit(|l, _| (full(l), l.rtt_us = 26_000).0), Some(Limit::LinkRate));
     assert_eq!(limit(|l, n| (full(l), l.ecn_reductions = n).0), Some(Limit::LinkRate));
     let lossy = |l: &mut Look, n: u64, in_a_row: u64| {
-        l.cwnd = l.pipe + if n % 2 == 0 { 900 } else { 0 };
+        l.cwnd = l.pipe + if n.is_multiple_of(2) { 900 } else { 0 };
         (l.fast_recoveries, l.retransmits) = (n / 2, n / 2 * in_a_row);
     };
     assert_eq!(limit(|l, n| lossy(l, n, 9)), Some(Limit::Policer));

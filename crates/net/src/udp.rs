@@ -30,7 +30,8 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Bind to an address of the stack. An unspecified one stands for all of them, port 0 for any
-    /// free port. A broadcast address is one to receive at. Several sockets may be bound to the address of a group, which they are still to join.
+    /// free port. A broadcast address is one to receive at. Several sockets may be bound to the
+    /// address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.

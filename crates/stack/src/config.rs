@@ -56,8 +56,8 @@ pub struct IpSettings {
     pub tos: u8,
     /// No field of it: what rules of policy routing select by (Linux's SO_MARK); 0 unless set.
     pub mark: u32,
-    /// The socket's own address need not be one of the stack's (Linux's IP_TRANSPARENT): for proxies
-    /// that answer in another host's name. For the program that has the stack alone.
+    /// The socket's own address need not be one of the stack's (Linux's IP_TRANSPARENT): for
+    /// proxies that answer in another host's name. For the program that has the stack alone.
     pub transparent: bool,
 }
 

@@ -5,7 +5,7 @@
 //! Called by: the `main` of test programs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::needs::{Need, missing_for_all};
@@ -13,6 +13,24 @@ use crate::needs::{Need, missing_for_all};
 /// A case: its name as a sentence, its needs beyond root and TUN, and the function to run. A case
 /// fails by panicking.
 pub type Case<F = fn()> = (&'static str, &'static [Need], F);
+
+/// Where wirespeed's programs have their control sockets, and see no others.
+const RUN_TIME: &str = "WIRESPEED_RUNTIME_DIR";
+
+/// Run this test program again with a run-time folder of its own: what else runs on the machine is
+/// none of its cases' business. A case may have another one for itself.
+fn with_a_run_time_folder() -> ExitCode {
+    let name = format!("wstest-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).expect("room for a folder");
+    let program = std::env::current_exe().expect("it runs");
+    let mut again = Command::new(program);
+    again.args(std::env::args_os().skip(1)).env(RUN_TIME, &folder);
+    let status = again.status().expect("it ran a moment ago");
+    // What a case left open in it goes with it; if it cannot be removed nothing is lost.
+    let _ = std::fs::remove_dir_all(&folder);
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
 
 /// Run each case on its own thread in its own network namespace. An argument that is not an option
 /// selects the cases whose names contain it; `--list` prints the names.
@@ -45,6 +63,9 @@ pub fn run<F>(cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
 }
 
 fn run_lacking<F>(missing: Option<String>, cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
+    if std::env::var_os(RUN_TIME).is_none() {
+        return with_a_run_time_folder();
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let picked = arguments.iter().find(|a| !a.starts_with('-'));
     let cases: Vec<&Case<F>> = cases

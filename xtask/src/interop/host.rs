@@ -68,7 +68,7 @@ impl<'a> Host<'a> {
     pub(super) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace, program]);
-        command.env("XDG_RUNTIME_DIR", self.bench.path("run"));
+        command.env("WIRESPEED_RUNTIME_DIR", self.bench.path("run"));
         command
     }
 

@@ -16,7 +16,7 @@ fn nothing_in_an_answer_reaches_the_terminal() {
     assert!(output::is_plain(&shown), "{shown:?}");
     assert!(shown.contains("wan.20") && shown.contains("]0;title"), "{shown:?}");
     let refused = Answer::refusal(Refusal::Wrong, format!("no {evil}"));
-    let why = checked(refused).err().expect("refused").to_string();
+    let why = checked(refused).expect_err("refused").to_string();
     assert!(output::is_plain(&why), "{why:?}");
 }
 

@@ -7,8 +7,16 @@ use sha2::{Digest, Sha256};
 
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-    command.env_remove("NO_COLOR");
+    command.env_remove("NO_COLOR").env("WIRESPEED_RUNTIME_DIR", run_time());
     command
+}
+
+/// A folder in which nothing runs but what this test program starts.
+fn run_time() -> PathBuf {
+    let folder =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("r{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    folder
 }
 
 pub(crate) fn run(args: &[&str]) -> Output {

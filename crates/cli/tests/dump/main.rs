@@ -85,10 +85,10 @@ fn capture(name: &str, count: &str) -> PathBuf {
 fn a_running_transfer_is_shown_from_outside() {
     for threads in ["1", "2"] {
         let running = Running::start(threads).ready();
-        let output = running.ask(&["dump", "-c", "20", "-v", "--pid", &running.pid()]);
+        let output = running.ask(&["dump", "-c", "300", "-v", "--pid", &running.pid()]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let text = text(&output);
-        assert_eq!(text.matches(": Flags [").count(), 20, "{text}");
+        assert_eq!(text.matches(": Flags [").count(), 300, "{text}");
         // Each line names the port and the direction, as one of tcpdump's `-i any` does.
         assert!(
             text.contains(" sender:0 Out IP ") || text.contains(" receiver:0 Out IP "),

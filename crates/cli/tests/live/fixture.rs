@@ -30,7 +30,7 @@ impl Live {
         std::fs::create_dir_all(&folder).expect("room for a folder");
         let mut program = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
         program.args(["ttcp", "--seconds", "600", "--http", http]).args(options);
-        program.env("XDG_RUNTIME_DIR", &folder).stdout(Stdio::null()).stderr(Stdio::piped());
+        program.env("WIRESPEED_RUNTIME_DIR", &folder).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut running = Running(program.spawn().expect("the program starts"));
         let mut said = BufReader::new(running.0.stderr.take().expect("piped"));
         let mut line = String::new();

@@ -43,7 +43,7 @@ impl Transfer {
             Some(namespace) => namespace.command(program),
             None => Command::new(program),
         };
-        ttcp.arg("ttcp").args(options).env("XDG_RUNTIME_DIR", &folder);
+        ttcp.arg("ttcp").args(options).env("WIRESPEED_RUNTIME_DIR", &folder);
         // Its errors are shown if the test fails.
         ttcp.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
         Transfer { running: Running(ttcp.spawn().expect("it starts")), folder }
@@ -54,7 +54,7 @@ impl Transfer {
         let ask = |seconds: &str| {
             let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
             explain.args(["explain", "--json", "--seconds", seconds]);
-            let output = explain.env("XDG_RUNTIME_DIR", &self.folder).output();
+            let output = explain.env("WIRESPEED_RUNTIME_DIR", &self.folder).output();
             let output = output.expect("the program starts");
             let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -151,7 +151,7 @@ fn our_reader() {
     let world = World::new(CONFIG);
     let mut nc = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
     nc.args(["nc", "-l", "7070", "--pid", &world.worker().to_string()]);
-    nc.env("XDG_RUNTIME_DIR", world.path("run"));
+    nc.env("WIRESPEED_RUNTIME_DIR", world.path("run"));
     // Nobody reads what it prints.
     nc.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let _nc = Running(nc.spawn().expect("it starts"));
@@ -164,7 +164,7 @@ fn our_reader() {
         let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
         explain.args(["explain", "--json", "--seconds", "1", at]);
         explain.args(["--pid", &world.worker().to_string()]);
-        let output = explain.env("XDG_RUNTIME_DIR", world.path("run")).output();
+        let output = explain.env("WIRESPEED_RUNTIME_DIR", world.path("run")).output();
         let document: Value = serde_json::from_slice(&output.expect("it starts").stdout).ok()?;
         Some(document["connections"][0].clone())
     };
@@ -231,7 +231,7 @@ fn wrong() {
     let transfer = Transfer::start(None, &options);
     transfer.explained();
     let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-    explain.args(["explain", "192.0.2.9:1"]).env("XDG_RUNTIME_DIR", &transfer.folder);
+    explain.args(["explain", "192.0.2.9:1"]).env("WIRESPEED_RUNTIME_DIR", &transfer.folder);
     let output = explain.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");

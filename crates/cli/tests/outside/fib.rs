@@ -87,7 +87,7 @@ impl Both {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
         let pid = self.world.worker().to_string();
         command.args(&tool[..1]).args(["--pid", &pid]).args(&tool[1..]).args(words.split(' '));
-        said(command.env("XDG_RUNTIME_DIR", self.world.path("run")))
+        said(command.env("WIRESPEED_RUNTIME_DIR", self.world.path("run")))
     }
 
     /// The same of ip(8).

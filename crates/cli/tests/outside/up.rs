@@ -88,7 +88,7 @@ impl World {
         let mut words = by.split_whitespace().chain([env!("CARGO_BIN_EXE_wirespeed")]);
         let mut command = Command::new(words.next().expect("the program"));
         command.args(words).arg("up").arg(world.file());
-        command.env("XDG_RUNTIME_DIR", world.path("run"));
+        command.env("WIRESPEED_RUNTIME_DIR", world.path("run"));
         more(&mut command);
         let log = std::fs::File::create(world.path("log")).expect("a file");
         let child = command.stdout(Stdio::null()).stderr(log).spawn();
@@ -118,7 +118,7 @@ impl World {
     fn shown(&self, words: &[&str]) -> String {
         let mut show = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
         show.arg("show").args(words).args(["--pid", &self.worker().to_string()]);
-        let shown = show.env("XDG_RUNTIME_DIR", self.path("run")).output();
+        let shown = show.env("WIRESPEED_RUNTIME_DIR", self.path("run")).output();
         let shown = shown.expect("the program starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         text(&shown.stdout) + &text(&shown.stderr)

@@ -127,7 +127,7 @@ fn ttcp_over_the_stack() {
     std::fs::create_dir_all(&folder).expect("room for a folder");
     let mut ttcp = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
     ttcp.args(["ttcp", "-r", "-s", "--dev", "tap:ws0", "--addr", "192.0.2.2/24"]);
-    ttcp.args(["--http", "stack:8095"]).env("XDG_RUNTIME_DIR", &folder);
+    ttcp.args(["--http", "stack:8095"]).env("WIRESPEED_RUNTIME_DIR", &folder);
     ttcp.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut running = Running(ttcp.spawn().expect("it starts"));
     let mut line = String::new();

@@ -89,7 +89,9 @@ fn config(socket: &Path, more: &str) -> String {
         .chain(&[("alt", "ws2", "203.0.113.1")])
         .map(|(name, device, ip)| {
             let of = format!("[[port]]\nname = \"{name}\"\ndevice = \"tap:{device}\"\n");
-            of + &format!("addresses = \"{ip}/24\"\n")
+            // Packets of the far network come by whichever port, and routes of some users are no
+            // routes to where they are from.
+            of + &format!("addresses = \"{ip}/24\"\nsource_check = \"off\"\n")
         })
         .collect();
     format!(

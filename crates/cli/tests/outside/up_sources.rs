@@ -36,9 +36,10 @@ fn config(check: &str, more: &str) -> String {
 fn twin() -> Namespace {
     let twin = Namespace::new().expect("root may");
     for (name, address) in [("wan", "192.0.2.2/24"), ("lan", "198.51.100.1/24")] {
-        assert!(twin.ip(&format!("link add {name} type dummy")));
+        let other = format!("{name}-end");
+        assert!(twin.ip(&format!("link add {name} type veth peer name {other}")));
         assert!(twin.ip(&format!("addr add {address} dev {name}")));
-        assert!(twin.ip(&format!("link set {name} up")));
+        assert!([name, &other].iter().all(|end| twin.ip(&format!("link set {end} up"))));
     }
     assert!(twin.ip(&format!("route add 10.9.0.0/16 via {TO}")));
     set(&twin, "ip_forward=1");

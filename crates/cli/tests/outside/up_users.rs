@@ -53,7 +53,7 @@ fn ip_of(world: Option<&World>, words: &str) -> (i32, String) {
         None => Command::new("ip"),
         Some(world) => {
             let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-            command.env("XDG_RUNTIME_DIR", world.path("run")).arg("ip");
+            command.env("WIRESPEED_RUNTIME_DIR", world.path("run")).arg("ip");
             command
         }
     };

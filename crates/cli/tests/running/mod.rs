@@ -29,7 +29,7 @@ impl Running {
             .arg("ttcp")
             .args(if options.contains(&"--seconds") { &[][..] } else { &["--seconds", "60"] })
             .args(options)
-            .env("XDG_RUNTIME_DIR", &folder)
+            .env("WIRESPEED_RUNTIME_DIR", &folder)
             .stdout(Stdio::null())
             .spawn();
         Running { child: child.expect("the program starts"), folder }
@@ -48,7 +48,7 @@ impl Running {
     /// A command that finds this program.
     pub(crate) fn beside(&self, args: &[&str]) -> Command {
         let mut command = program();
-        command.args(args).env("XDG_RUNTIME_DIR", &self.folder);
+        command.args(args).env("WIRESPEED_RUNTIME_DIR", &self.folder);
         command
     }
 
@@ -59,7 +59,7 @@ impl Running {
     /// Run a script in which `$WIRESPEED` is a command that finds this program.
     pub(crate) fn shell(&self, script: &str) -> Output {
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]).env("XDG_RUNTIME_DIR", &self.folder);
+        shell.args(["-c", script]).env("WIRESPEED_RUNTIME_DIR", &self.folder);
         shell.env("WIRESPEED", env!("CARGO_BIN_EXE_wirespeed")).output().expect("there is a shell")
     }
 

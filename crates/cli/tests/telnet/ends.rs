@@ -201,7 +201,7 @@ fn environment() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("TERM=xterm\r\n") && text.contains("TZ=UTC\r\n"), "{text}");
     assert!(text.contains("PATH=/"), "{text}");
-    for name in ["API_KEY", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "CARGO"] {
+    for name in ["API_KEY", "LD_LIBRARY_PATH", "WIRESPEED_RUNTIME_DIR", "CARGO"] {
         assert!(!text.contains(name), "{name} in {text}");
     }
 }

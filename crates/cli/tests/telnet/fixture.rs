@@ -15,7 +15,7 @@ pub(crate) const PORT: u16 = 2323;
 
 pub(crate) fn wirespeed() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-    command.env("TERM", "xterm").env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
+    command.env("TERM", "xterm").env("WIRESPEED_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

@@ -115,9 +115,9 @@ fn signals() {
     }
 }
 
-/// Type what sends a signal until the program says that it came. Once is not always enough: a shell
-/// that looks for signals and then reads waits for a line in between, and Linux drops what a program
-/// prints between the signal and the flush that goes with it.
+/// Type what sends a signal until the program says that it came. Once is not always enough: a
+/// shell that looks for signals and then reads waits for a line in between, and Linux drops what a
+/// program prints between the signal and the flush that goes with it.
 fn signalled(user: &mut Terminal, keys: &[u8], answer: &str) {
     let begun = Instant::now();
     loop {

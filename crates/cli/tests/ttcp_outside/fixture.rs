@@ -40,7 +40,7 @@ impl Fixture {
     fn command(&self, words: &str) -> Command {
         let mut command = self.namespace.command("sh");
         command.args(["-c", &format!("exec {words}")]);
-        command.env("XDG_RUNTIME_DIR", self.folder.join("run")).current_dir(&self.folder);
+        command.env("WIRESPEED_RUNTIME_DIR", self.folder.join("run")).current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

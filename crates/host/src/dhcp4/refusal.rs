@@ -1,4 +1,4 @@
-//! Why an answer of a server was of no use, in words for whoever has to mend the server.
+//! Why an answer of a server was of no use, in words for those who run the server.
 //!
 //! Called by: `client.rs` and `lease.rs`; programs print it. What a server wrote is shown as plain
 //! text alone. RFC 2131 section 3.1, RFC 2132 section 9.9 (the text of a DHCPNAK).

@@ -135,8 +135,11 @@ impl Export {
     }
 }
 
+/// A name and its inode.
+type Named = (Box<[u8]>, u64);
+
 /// The names of a directory with their inodes, or why it cannot be read.
-fn names(dir: Result<Dir, Errno>) -> Box<dyn Iterator<Item = Result<(Box<[u8]>, u64), Errno>>> {
+fn names(dir: Result<Dir, Errno>) -> Box<dyn Iterator<Item = Result<Named, Errno>>> {
     match dir {
         Err(error) => Box::new(std::iter::once(Err(error))),
         Ok(dir) => Box::new(dir.map(|entry| {

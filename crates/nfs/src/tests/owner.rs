@@ -31,7 +31,8 @@ fn as_nobody(work: impl AsyncFnOnce(&Rig, Nfs, Handle) + Send + 'static, is_read
             set_thread_res_gid(gid, gid, gid).expect("root may");
             set_thread_res_uid(uid, uid, uid).expect("root may");
         }
-        fs::set_permissions(rig.tree().join("secret"), PermissionsExt::from_mode(0)).expect("ours");
+        fs::set_permissions(rig.tree().join("secret"), PermissionsExt::from_mode(0o000))
+            .expect("ours");
         // Its threads are as this one.
         let runtime = tokio::runtime::Runtime::new().expect("threads");
         runtime.block_on(async {

@@ -225,13 +225,16 @@ async fn calls<L: Lender>(
     Ok(())
 }
 
+/// A reply, and its room in the budget.
+type Ready<B> = (Body<B>, Option<Room>);
+
 /// The reply, if there is one, to a call that waits for nothing; `None`: it might wait.
 fn carried_out<L: Lender>(
     servers: &Arc<Servers>,
     message: &Message,
     more: &[&[u8]],
     lender: Option<&L>,
-) -> Option<Option<(Body<L::Buffer>, Option<Room>)>> {
+) -> Option<Option<Ready<L::Buffer>>> {
     let mut bulk = Filled::new(lender);
     let answer = servers.answer_at_once(message, more, &mut bulk)?;
     let body = |answer: Answer| (bulk.into_body(answer.bytes, &servers.replies), answer.room);
