@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use live::Live;
 use router::accounts::Accounts;
-use router::config::Config;
+use router::config::{Config, Link};
 use router::devices::{Granted, Opener};
 use router::links;
 use router::orders::{self, Order, Report};
@@ -83,20 +83,31 @@ impl Opened {
     /// Open those that `config` needs beside those of `running`; says which cannot be opened.
     pub(super) fn by(opener: &mut Opener, running: &Config, config: &Config) -> Opened {
         let mut opened = Opened { granted: Vec::new(), wanted: 0, missing: 0 };
-        // One reason is often that of all.
-        let mut reasons = BTreeMap::<String, Vec<&str>>::new();
+        // One reason is often that of all, but for the names of their interfaces.
+        let mut reasons = BTreeMap::<String, Vec<(&str, String)>>::new();
         let operations = plan::difference(running, config);
         for (name, port) in operations.iter().filter_map(plan::Operation::needs_device) {
             opened.wanted += 1;
             match opener.open(name, port) {
                 Ok(granted) => opened.granted.extend(granted),
-                Err(why) => reasons.entry(why).or_default().push(name),
+                Err(why) => {
+                    let of_all = match &port.link {
+                        Link::Device(device) => why.replace(&device.name, "NAME"),
+                        _ => why.clone(),
+                    };
+                    reasons.entry(of_all).or_default().push((name, why));
+                }
             }
         }
-        for (why, names) in reasons {
-            opened.missing += names.len();
-            let ports = if names.len() == 1 { "port" } else { "ports" };
-            error(&format!("{ports} {}: {why}", names.join(", ")));
+        for (of_all, ports) in reasons {
+            opened.missing += ports.len();
+            match &*ports {
+                [(name, why)] => error(&format!("port {name}: {why}")),
+                several => {
+                    let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
+                    error(&format!("ports {}: {of_all}", names.join(", ")));
+                }
+            }
         }
         opened
     }

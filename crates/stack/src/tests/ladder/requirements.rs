@@ -10,6 +10,7 @@ use base::Cidr;
 use wire::tcp::Flags;
 
 use crate::ConnectError;
+use crate::local::LocalAddrs;
 
 /// Unknown option kinds on data, on a FIN, on a RST; and an MSS where it does not belong.
 /// RFC 9293 MUST-5, MUST-6.
@@ -139,6 +140,7 @@ fn a_local_address_is_chosen_or_named_and_stays() {
     let other = IpAddr::from([192, 0, 2, 77]);
     let port = t.end.stack.ports.get_mut(0).expect("the only one");
     port.addresses.push(inet::Address::fixed(Cidr { addr: other, prefix_len: 24 }));
+    port.local = LocalAddrs::new(port.addresses.iter().map(|address| address.cidr));
     let (ours, remote) = (t.end.addr, SocketAddr::new(t.wire.addr, LISTEN_PORT));
     for (asked, wanted) in [(None, ours), (Some(other), other)] {
         let local = asked.map(|ip| SocketAddr::new(ip, 0));
