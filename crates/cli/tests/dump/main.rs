@@ -100,7 +100,7 @@ fn a_running_transfer_is_shown_from_outside() {
         );
         assert!(text.contains("(correct)") && !text.contains("incorrect"), "{text}");
         let closing = stderr(&output);
-        for line in ["20 packets captured", "packets seen by the filter", "packets dropped"] {
+        for line in ["300 packets captured", "packets seen by the filter", "packets dropped"] {
             assert!(closing.contains(line), "{closing}");
         }
         // More often than the limit on taps, in case taps are left behind.
