@@ -183,6 +183,9 @@ impl Look {
         let cwnd_left = self.cwnd.saturating_sub(self.pipe);
         if window_left < mss && self.snd_wnd <= self.cwnd.max(mss) {
             Held::ReceiveWindow
+        } else if is_full && self.unsent < mss && self.send_buffer <= self.cwnd {
+            // All of the buffer is in flight, and cwnd would let more go.
+            Held::SendBuffer
         } else if cwnd_left < mss || self.recovers && self.unsent < mss {
             Held::CongestionWindow
         } else if window_left < mss {

@@ -119,15 +119,18 @@ impl<'a> Transfer<'a> {
         loop {
             self.outside.turn();
             while self.outside.stack.next_event().is_some() {}
-            if self.tick() || self.outside.clock.now() >= until {
+            if self.interrupted || self.outside.clock.now() >= until {
                 input.stop();
             }
             let before = self.bytes;
             self.write(conn, &mut input)?;
+            // Behind the write: a look between an ACK and the write that it makes room for would
+            // see an empty connection.
+            self.tick();
             if input.is_finished() {
                 break;
             }
-            if self.bytes == before {
+            if self.bytes == before && !self.interrupted {
                 let short = if input.may_wait() { SHORT } else { TICK };
                 self.sleep(short)?;
             }
@@ -329,6 +332,8 @@ impl<'a> Transfer<'a> {
         let now = self.outside.clock.now();
         self.interrupted |= self.interrupt.noted();
         if now >= self.next_tick {
+            // What was written and waits for the end of the turn is on its way for who looks.
+            self.outside.stack.flush();
             self.control.poll(now, &mut [("outside", &mut self.outside.stack)]);
             self.next_tick = now + self.control.look_within(TICK);
             self.observe(now);

@@ -122,6 +122,7 @@ fn signals() {
 fn signalled(user: &mut Terminal, keys: &[u8], answer: &str) {
     let begun = Instant::now();
     loop {
+        std::thread::sleep(Duration::from_millis(200));
         user.types(keys);
         if user.shows_within(answer, Duration::from_secs(1)) {
             return;
