@@ -85,8 +85,11 @@ fn programs(
         let file = PathBuf::from(message["executable"].as_str()?);
         let package = metadata.members().find(|p| p.id == message["package_id"])?;
         let krate = package.name.trim_start_matches("wirespeed-").to_owned();
-        let is_test = message["target"]["kind"][0] == "test";
-        let target = if is_test { message["target"]["name"].as_str()? } else { "lib" };
+        let target = match message["target"]["kind"][0].as_str()? {
+            "test" => message["target"]["name"].as_str()?,
+            "lib" => "lib",
+            _ => return None,
+        };
         Some(((krate, target.to_owned()), file))
     });
     Ok(named.collect())

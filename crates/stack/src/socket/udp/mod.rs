@@ -123,9 +123,9 @@ impl Socket {
 
 impl Stack {
     /// Bind a UDP socket to an address of ours; an unspecified one means every address of ours,
-    /// port 0 any ephemeral port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several may
-    /// be bound to the address of a group, which they are still to join. As on Linux, one may be
-    /// bound to a broadcast address, and takes what was sent to that: what it sends is from an
+    /// port 0 any ephemeral port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several
+    /// may be bound to the address of a group, which they are still to join. As on Linux, one may
+    /// be bound to a broadcast address, and takes what was sent to that: what it sends is from an
     /// address of ours all the same.
     ///
     /// # Errors
