@@ -13,6 +13,8 @@ use std::time::Duration;
 /// A second link to the host on the right.
 pub(super) const SPARE: &str = "[[port]]\nname = \"spare\"\ndevice = \"tap:ws2\"\n\
                                 addresses = [\"203.0.113.1/24\", \"2001:db8:3::1/64\"]\n";
+/// The host on the right answers by the link that it prefers, whichever the packets came by.
+pub(super) const LOOSE: &str = "source_check = \"loose\"\n";
 pub(super) const RIGHT_SPARE: [&str; 6] = [
     "addr add 203.0.113.2/24 dev ws2",
     "addr add 2001:db8:3::2/64 dev ws2 nodad",
@@ -88,7 +90,7 @@ fn received(scene: &Scene<'_>) -> Result<[u64; 2]> {
 }
 
 pub(super) fn cut(bench: &Workbench) -> Result<()> {
-    let config = [WAN, LAN, SPARE].concat()
+    let config = [WAN, LAN, LOOSE, SPARE, LOOSE].concat()
         + &route("10.9.0.0/24", "198.51.100.2", "")
         + &route("10.9.0.0/24", "203.0.113.2", "")
         + &route("2001:db8:9::/64", "2001:db8:2::2", "")
