@@ -70,7 +70,7 @@ fn to(path: &Path) -> io::Result<To> {
     if old.is_none() {
         return Ok(To::Renamed { target: path.to_owned(), old });
     }
-    // Who may not write the file may not replace it either.
+    // A user without the right to write the file may not replace it either.
     File::options().write(true).open(path)?;
     let target = fs::canonicalize(path)?;
     match beside(&target) {

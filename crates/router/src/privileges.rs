@@ -37,7 +37,7 @@ pub fn change_user(wanted: Option<u32>) -> io::Result<u32> {
         Some(uid) => vec![uid],
         None => vec![NUMBERS + pid % 0x1_0000, NUMBERS_16 + pid % NUMBERS_16_COUNT],
     };
-    // Who is not root any more may not do this.
+    // A process that is not root any more may not do this.
     drop_bounding_set();
     let mut last = Errno::EINVAL;
     for uid in candidates {

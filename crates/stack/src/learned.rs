@@ -66,7 +66,7 @@ pub struct RefusedRoute {
     pub port_name: String,
     /// Its destination.
     pub dest: Cidr,
-    /// Who offered it.
+    /// The protocol that offered it.
     pub origin: RouteOrigin,
     /// Why it was not taken.
     pub why: RouteRefusal,

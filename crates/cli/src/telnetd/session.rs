@@ -42,7 +42,7 @@ pub(super) struct Session {
     input: Input,
     program: Option<Program>,
     begins_by: Instant,
-    /// Who has it, as [`owner`] says.
+    /// The address that has it, as [`owner`] says.
     owner: IpAddr,
     /// How long the client may be silent where its silence keeps the session.
     patience: Duration,
@@ -56,8 +56,8 @@ pub(super) struct Session {
     is_late: bool,
 }
 
-/// Who has a session, as the limit for each address counts them: an IPv6 host has 64 bits to draw
-/// its addresses from.
+/// The holder of a session, as the limit for each address counts it: an IPv6 host has 64 bits
+/// to draw its addresses from.
 pub(super) fn owner(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
@@ -125,7 +125,7 @@ impl Session {
         self.is_late
     }
 
-    /// Who has it.
+    /// The address that has it.
     pub(super) fn owner(&self) -> IpAddr {
         self.owner
     }

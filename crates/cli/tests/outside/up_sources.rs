@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] =
 
 /// Where packets go, by the port lan.
 const TO: &str = "198.51.100.2";
-/// Who they are from: on the port that they come by, behind the other, beyond it, and elsewhere,
+/// Their sources: on the port that they come by, behind the other, beyond it, and elsewhere,
 /// where there is a default route and where there is none.
 const SOURCES: [&str; 4] = ["192.0.2.77", "198.51.100.77", "10.9.0.7", "203.0.113.7"];
 const DEFAULT: &str = "[[route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.1\"\n";
