@@ -23,7 +23,7 @@ pub const TRIES_MAX: u8 = 3;
 pub const REACHABLE: Duration = Duration::from_secs(30);
 /// DELAY_FIRST_PROBE_TIME of RFC 4861 section 10.
 pub const DELAY: Duration = Duration::from_secs(5);
-/// The changes of a neighbour's link address that are followed at once, enough for two moves and back.
+/// Changes of a link address that are followed at once: enough for two moves and back.
 pub const MOVES_MAX: u64 = 4;
 /// After those, one more in this time, so that two stations with the same IP address cannot make us
 /// rewrite header templates per frame (Linux: `locktime`, for what is not gratuitous).
