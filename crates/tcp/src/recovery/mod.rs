@@ -61,7 +61,10 @@ impl Tcb {
 
 /// Set or clear [`Tcb::REPAIRING`], which prediction checks.
 fn refresh(tcb: &mut Tcb) {
-    let r = &tcb.recovery;
+    let flight = tcb.in_flight();
+    let r = &mut tcb.recovery;
+    // Nobody knows which bytes duplicate ACKs stand for, but none of those that are lost.
+    r.duplicate_bytes = r.duplicate_bytes.min(flight.saturating_sub(r.lost.bytes()));
     let repairing = r.phase != Phase::Open
         || r.duplicate_acks > 0
         || r.gone_bytes() > 0
