@@ -148,3 +148,20 @@ fn a_piece_that_cannot_be_cut_is_not_sent_again_whole() {
     bench.visit();
     assert!(bench.tcb.info().retransmits > 0, "it goes again when there are buffers");
 }
+
+/// Without SACK, duplicate ACKs stand for segments that nobody can name. When the path carries less
+/// than before, all in flight is lost: none of it has arrived as well.
+#[test]
+fn duplicate_acks_do_not_stand_for_what_is_lost() {
+    let mut bench = open();
+    bench.write(5_000, 0);
+    bench.visit();
+    let again = segment(&bench, Flags::ACK, 0);
+    for _ in 0..2 {
+        bench.segment(&Segment { ack: bench.tcb.snd_una, ..again }, &Options::default());
+    }
+    assert!(bench.tcb.info().sacked_bytes > 0, "they were counted");
+    let now = bench.cx.now;
+    assert!(tcp::path::too_big(&mut bench.tcb, Mss(500), now));
+    bench.check();
+}
