@@ -1,4 +1,4 @@
-//! CUBIC, RFC 9438. Windows in here are in segments, as in the RFC; arguments and results in bytes.
+//! CUBIC, RFC 9438. Windows are in bytes, where the RFC has segments: so the MSS may change.
 //!
 //! Called by: `mod.rs`, outside slow start.
 
@@ -8,7 +8,7 @@ use crate::rare::Clean;
 
 /// Section 4.6: the part of cwnd that remains after a loss.
 const BETA: f64 = 0.7;
-/// Section 5: aggressiveness, in segments per second cubed.
+/// Section 5: aggressiveness, in segments per second cubed; times the MSS, in bytes.
 const C: f64 = 0.4;
 
 /// State of one epoch: from one loss to the next.
@@ -50,30 +50,29 @@ impl Cubic {
         now: Instant,
         srtt: Duration,
     ) -> u64 {
-        let window = cwnd as f64 / mss as f64;
-        let acked = acked as f64 / mss as f64;
+        let (window, acked, mss) = (cwnd as f64, acked as f64, mss as f64);
         let start = *self.epoch_start.get_or_insert_with(|| {
             self.w_est = window;
             if self.w_max < window {
                 self.w_max = window;
             }
-            self.k = ((self.w_max - window) / C).cbrt();
+            self.k = ((self.w_max - window) / (C * mss)).cbrt();
             now
         });
         let start = self.without_pause(start, now, srtt);
         let t = now.since(start).as_secs_f64();
-        let target = self.curve(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
+        let target = self.curve(t + srtt.as_secs_f64(), mss).clamp(window, 1.5 * window);
         // RFC 9438 4.3-a.
         // Figure 4: Reno's slope until the old window is reached again, then one segment a round.
         let alpha =
             if self.w_est < self.cwnd_prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
-        self.w_est += alpha * acked / window;
-        let next = if self.curve(t) < self.w_est {
+        self.w_est += alpha * mss * acked / window;
+        let next = if self.curve(t, mss) < self.w_est {
             self.w_est.max(window)
         } else {
             window + (target - window) / window * acked
         };
-        (next * mss as f64) as u64
+        next as u64
     }
 
     /// Section 5.8: the curve stands still while the application sends less than cwnd admits.
@@ -91,9 +90,9 @@ impl Cubic {
     }
 
     /// Figure 1.
-    fn curve(&self, t: f64) -> f64 {
+    fn curve(&self, t: f64, mss: f64) -> f64 {
         let d = t - self.k;
-        C * d * d * d + self.w_max
+        C * mss * d * d * d + self.w_max
     }
 
     /// Section 4.6 and 4.7: the slow-start threshold after a loss.
@@ -101,7 +100,7 @@ impl Cubic {
     pub(super) fn reduced(&mut self, cwnd: u64, flight_bytes: u64, mss: u64) -> u64 {
         // A window of which less than half was used is not validated (RFC 7661 section 4.4.1).
         let used = if flight_bytes < cwnd / 2 { flight_bytes } else { cwnd };
-        let window = used as f64 / mss as f64;
+        let window = used as f64;
         self.cwnd_prior = window;
         // RFC 9438 4.7-a.
         // Fast convergence: a flow whose window shrinks leaves room for a new one.
@@ -109,6 +108,7 @@ impl Cubic {
         self.epoch_start = None;
         ((flight_bytes as f64 * BETA).round() as u64).max(2 * mss)
     }
+
     /// Section 4.8: after a time-out W_max is forgotten; the curve begins where slow start ends, at
     /// its plateau.
     /// RFC 9438 4.8-a.

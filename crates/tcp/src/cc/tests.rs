@@ -289,3 +289,20 @@ fn a_window_of_a_byte_is_no_reason_to_wait_for_minutes() {
     let rate = cc.pacing_rate(Duration::from_millis(500));
     assert!(rate >= 2 * 1448 * 2, "{rate} bytes a second");
 }
+
+/// A path that carries larger segments again does not enlarge the window: it is counted in bytes.
+#[test]
+fn larger_segments_are_no_larger_window() {
+    let (mut cc, mut now) = (grown(Algorithm::Cubic), Instant::ZERO);
+    cc.set_mss(186);
+    lost(&mut cc, 10 * 186);
+    let rtt = Duration::from_millis(10);
+    for _ in 0..500 {
+        now += Duration::from_millis(1);
+        acked(&mut cc, 186, now, rtt);
+    }
+    let before = cc.cwnd;
+    cc.set_mss(1448);
+    acked(&mut cc, 186, now, rtt);
+    assert!(cc.cwnd <= before + 1448, "{before} bytes became {}", cc.cwnd);
+}
