@@ -42,6 +42,7 @@ mod running;
 #[cfg(target_os = "linux")]
 mod services;
 mod show;
+mod table;
 #[cfg(target_os = "linux")]
 mod telnet;
 #[cfg(target_os = "linux")]

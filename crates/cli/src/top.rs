@@ -3,11 +3,12 @@
 //! Called by: `lib.rs`. `report` draws what `run` has seen.
 //!
 //! Only the first bytes of each frame are looked at. Frames that are lost on the way here are
-//! counted, and the figures are scaled up for them. `--batch` prints the same screens as text, for
-//! use without a terminal.
+//! counted, and the figures are scaled up for them. `--batch` prints the same tables as text, whole,
+//! for use without a terminal.
 
 mod args;
 mod besides;
+mod limits;
 mod port;
 mod report;
 mod run;
@@ -19,17 +20,12 @@ mod view;
 use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 pub(crate) use args::Args;
 
 use crate::{Outcome, Usage, output};
 use run::{Ended, Top};
 use terminal::{Keys, stopped};
-
-/// Columns and lines of a printed screen.
-const BATCH: (u16, u16) = (120, 40);
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
@@ -43,9 +39,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let (mut top, mut source) = Top::new(args)?;
     let ended = if args.batch {
         top.run(args, source.as_mut(), &stop, Keys(None), |interval, view| {
-            let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
-            terminal.draw(|frame| report::draw(frame, interval, view))?;
-            Ok(!output::read_by_someone(&report::text(terminal.backend().buffer()))?)
+            Ok(!output::read_by_someone(&report::text(interval, view))?)
         })
     } else {
         let mut terminal = ratatui::try_init().context("the terminal")?;

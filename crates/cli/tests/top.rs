@@ -26,9 +26,10 @@ fn a_running_transfer_is_shown_screen_after_screen() {
     let process = format!("wirespeed ttcp, process {}", running.pid());
     assert_eq!(text.matches(&process).count(), 3, "{text}");
     let tables = ["Ports", "Sizes", "Protocols", "Drops", "Who talks", "Connections"];
-    for table in tables.map(|name| format!(" {name} ")) {
+    for table in tables.map(|name| format!("{name}\n")) {
         assert_eq!(text.matches(&table).count(), 3, "{table}: {text}");
     }
+    assert!(text.lines().all(|line| line.trim_end() == line), "padded: {text}");
     for shown in ["wake-ups ", "context switches ", "ESTABLISHED", "TCP", "frames/s"] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
@@ -48,6 +49,20 @@ fn a_key_ends_it_and_a_program_that_ends_is_named() {
     running.kill();
     top.shows(&said, TIMEOUT);
     assert!(top.ends(TIMEOUT).is_some_and(|ended| ended.success()), "{}", top.shown());
+}
+
+#[test]
+fn a_connection_is_explained_alone_and_in_text() {
+    let running = Running::start("1").ready();
+    let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
+    top.shows("Connections", TIMEOUT);
+    top.types(b"e");
+    top.shows("limited by", TIMEOUT);
+    top.types(b"q");
+    assert!(top.ends(TIMEOUT).is_some_and(|ended| ended.success()), "{}", top.shown());
+    let output = running.ask(&["top", "--batch", "-n", "8", "-d", "0.5"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(": limited by "), "{text}");
 }
 
 #[test]

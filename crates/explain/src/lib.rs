@@ -8,6 +8,7 @@
 mod evidence;
 mod limit;
 mod look;
+mod recent;
 mod units;
 mod verdict;
 mod words;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use limit::{Held, Limit};
 pub use look::{Look, Surroundings, apart};
+pub use recent::Recent;
 pub use units::{bits, ms};
 pub use verdict::{LOOKS_LEAST, Verdict};
 pub use words::Words;

@@ -47,7 +47,7 @@ fn unknown(v: &Verdict) -> Words {
     }
     Words {
         answer: "cannot tell: no limit holds it for half of the time; they take turns".to_owned(),
-        advice: Some("look longer by --seconds 10, and at the other end".to_owned()),
+        advice: Some("look for longer, and at the other end".to_owned()),
     }
 }
 

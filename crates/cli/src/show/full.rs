@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use explain::bits;
 use serde_json::Value;
 
 use super::report::plain;
@@ -16,18 +17,23 @@ pub(super) fn text(document: &Value) -> String {
             if !t.is_empty() {
                 t.push('\n');
             }
-            // Writing to a String cannot fail.
-            let _ = connection(&mut t, &plain(&stack["name"]), row);
+            connection(&mut t, &plain(&stack["name"]), row);
         }
     }
     t
 }
 
-fn connection(t: &mut String, stack: &str, row: &Value) -> std::fmt::Result {
+/// The block of a connection.
+pub(crate) fn connection(t: &mut String, stack: &str, row: &Value) {
+    // Writing to a String cannot fail.
+    let _ = block(t, stack, row);
+}
+
+fn block(t: &mut String, stack: &str, row: &Value) -> std::fmt::Result {
     let at = |key: &str| plain(&row[key]);
     let number = |key: &str| row[key].as_f64();
     let ms = |key: &str| number(key).map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3));
-    let rate = |key: &str| number(key).map_or("-".to_owned(), |bytes| bits(bytes * 8.0));
+    let rate = |key: &str| number(key).map_or("-".to_owned(), bits);
     let on = |key: &str| if row[key] == true { "on" } else { "off" };
     writeln!(t, "{} - {}  {}", at("local"), at("remote"), at("state"))?;
     writeln!(
@@ -35,7 +41,7 @@ fn connection(t: &mut String, stack: &str, row: &Value) -> std::fmt::Result {
         "  owner     uid:{} stack:{stack} port:{} age:{}",
         at("uid"),
         if row["dev"].is_null() { at("port") } else { at("dev") },
-        number("age_ms").map_or("-".to_owned(), |ms| format!("{:.1}s", ms / 1e3)),
+        number("age_ms").map_or("-".to_owned(), |ms| format!("{:.1} s", ms / 1e3)),
     )?;
     writeln!(
         t,
@@ -135,16 +141,6 @@ fn amounts(t: &mut String, row: &Value) -> std::fmt::Result {
     )
 }
 
-/// `9.41Gbit/s`, in powers of 1000.
-fn bits(bits_per_s: f64) -> String {
-    match bits_per_s {
-        rate if rate >= 1e9 => format!("{:.2}Gbit/s", rate / 1e9),
-        rate if rate >= 1e6 => format!("{:.2}Mbit/s", rate / 1e6),
-        rate if rate >= 1e3 => format!("{:.2}kbit/s", rate / 1e3),
-        rate => format!("{rate:.0}bit/s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -165,11 +161,11 @@ mod tests {
         let text = text(&document);
         for shown in [
             "192.0.2.1:80 - 192.0.2.2:40000  ESTABLISHED\n",
-            "uid:1000 stack:outside port:0 age:12.3s",
+            "uid:1000 stack:outside port:0 age:12.3 s",
             "cubic cwnd:14480 (10 segments) ssthresh:-",
             "wscale:7,8 sack:on timestamps:off",
             "rtt:1.234/0.017 ms minrtt:0.900 ms rto:200.000 ms",
-            "pacing_rate - delivery_rate 10.00Mbit/s",
+            "pacing_rate - delivery_rate 10.00 Mb/s",
             "retransmit in 198 ms\n",
         ] {
             assert!(text.contains(shown), "{shown}: {text}");

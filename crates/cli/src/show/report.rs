@@ -6,7 +6,10 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
+use explain::ms;
 use serde_json::{Map, Value};
+
+use crate::table;
 
 /// The columns of tables; `--json` has all.
 const COLUMNS: &[(&str, &[&str])] = &[
@@ -95,13 +98,24 @@ fn list(t: &mut String, section: &str, rows: &[Value]) {
         Some((_, columns)) => columns.to_vec(),
         None => first.keys().map(String::as_str).collect(),
     };
-    let mut lines = vec![columns.iter().map(|c| (*c).to_owned()).collect::<Vec<_>>()];
-    lines.extend(rows.iter().map(|row| columns.iter().map(|c| plain(&row[*c])).collect()));
-    let width = |n: usize| lines.iter().map(|line| line[n].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).map(|(cell, &w)| format!("{cell:<w$}"));
-        let _ = writeln!(t, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    let head: Vec<String> = columns.iter().map(|column| heading(column)).collect();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let row = |row: &Value| columns.iter().map(|column| cell(column, &row[*column])).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    t.push_str(&table::text(&head, &rows));
+}
+
+/// The name of a column for people: times are in ms, sizes in bytes.
+fn heading(column: &str) -> String {
+    let in_ms = column.strip_suffix("_us").or_else(|| column.strip_suffix("_ms"));
+    let name = column.strip_suffix("_bytes").or(in_ms).unwrap_or(column).replace('_', " ");
+    if in_ms.is_some() { name + " ms" } else { name }
+}
+
+fn cell(column: &str, value: &Value) -> String {
+    match value.as_u64() {
+        Some(us) if column.ends_with("_us") => ms(us),
+        _ => plain(value),
     }
 }
 

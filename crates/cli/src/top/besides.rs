@@ -1,19 +1,25 @@
 //! Figures other than packet counts: an interface's link; a running wirespeed's drops and
-//! connections.
+//! connections, and what limits these.
 //!
 //! Called by: `top.rs`, once per screen.
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::limits::{Id, Limits};
 use super::port::{Interface, Link};
 use super::traffic::Amount;
 use crate::running::{Answer, Contact, Question, Refused, Section};
+use explain::Words;
 use serde_json::Value;
 use wirespeed::control::ControlError;
 
 /// A connection of a running program.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
+    pub(super) id: Id,
+    /// The name of its stack, and the row of `show`, whole.
+    pub(super) stack: String,
+    pub(super) row: Value,
     pub(super) local: String,
     pub(super) remote: String,
     pub(super) state: String,
@@ -31,6 +37,9 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn for_test(local: &str, remote: &str, n: u64) -> Connection {
         Connection {
+            id: Id { stack: 0, number: n },
+            stack: "receiver".to_owned(),
+            row: Value::Null,
             local: local.to_owned(),
             remote: remote.to_owned(),
             state: "ESTABLISHED".to_owned(),
@@ -65,8 +74,16 @@ pub(super) struct Before {
 /// The source of the figures.
 pub(super) enum Besides {
     Interface(Interface),
-    /// A program, and the numbers of its stacks.
-    Process(Box<Contact>, Vec<usize>, Before),
+    Process(Box<OfProcess>),
+}
+
+/// A program.
+pub(super) struct OfProcess {
+    pub(super) contact: Contact,
+    /// The names of its stacks, by number.
+    pub(super) stacks: Vec<String>,
+    pub(super) before: Before,
+    pub(super) limits: Limits,
 }
 
 impl Besides {
@@ -81,14 +98,23 @@ impl Besides {
     /// Drops by name, of all stacks and their devices, and connections, as far as the program
     /// answers.
     pub(super) fn look(&mut self) -> (Vec<Dropped>, Vec<Connection>) {
-        let Besides::Process(contact, stacks, before) = self else { return Default::default() };
+        let Besides::Process(process) = self else { return Default::default() };
         let (mut drops, mut connections) = (BTreeMap::new(), Vec::new());
-        for &stack in stacks.iter() {
-            if of_stack(contact, stack, &mut drops, &mut connections).is_none() {
+        for (stack, name) in process.stacks.iter().enumerate() {
+            let of = (stack, name.as_str());
+            if of_stack(&mut process.contact, of, &mut drops, &mut connections).is_none() {
                 break;
             }
         }
-        before.note(drops, connections)
+        process.before.note(drops, connections)
+    }
+
+    /// What limits the connections that were asked for last; from now on those of `wanted`.
+    pub(super) fn limits(&mut self, wanted: Vec<Id>) -> HashMap<Id, Words> {
+        match self {
+            Besides::Interface(_) => HashMap::new(),
+            Besides::Process(process) => process.limits.of(wanted),
+        }
     }
 }
 
@@ -122,7 +148,7 @@ impl Before {
 /// `None` if the program does not answer: each further question would wait for it again.
 fn of_stack(
     contact: &mut Contact,
-    stack: usize,
+    (stack, name): (usize, &str),
     drops: &mut BTreeMap<String, u64>,
     connections: &mut Vec<Connection>,
 ) -> Option<()> {
@@ -134,7 +160,7 @@ fn of_stack(
         cursor = ports.next.filter(|&next| next > from);
     }
     let first = page(contact, stack, Section::Connections, 0)?;
-    connections.extend(rows(&first.body).map(connection));
+    connections.extend(rows(&first.body).map(|row| connection((stack, name), row)));
     Some(())
 }
 
@@ -167,11 +193,14 @@ fn include(drops: &mut BTreeMap<String, u64>, named: &Value) {
     }
 }
 
-fn connection(row: &Value) -> Connection {
+fn connection((stack, name): (usize, &str), row: &Value) -> Connection {
     let text = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
     let number = |key: &str| row[key].as_u64();
     let sum = |one: &str, other: &str| number(one).unwrap_or(0) + number(other).unwrap_or(0);
     Connection {
+        id: Id { stack, number: number("number").unwrap_or(u64::MAX) },
+        stack: name.to_owned(),
+        row: row.clone(),
         local: text("local"),
         remote: text("remote"),
         state: text("state"),
@@ -207,10 +236,11 @@ mod tests {
     #[test]
     fn what_came_since_the_last_look_is_counted() {
         let row = |acked: u64| {
-            connection(&json!({
+            let row = json!({
                 "local": "a", "remote": "b", "state": "ESTABLISHED", "bytes_acked": acked,
                 "bytes_received": 5, "segments_in": acked / 10, "segments_out": 0, "rtt_us": 0,
-            }))
+            });
+            connection((0, "one"), &row)
         };
         let drops = |n: u64| BTreeMap::from([("tcp_no_socket".to_owned(), n)]);
         let mut before = Before::default();

@@ -1,52 +1,43 @@
 //! The screen of `top`: tables of the last interval's traffic.
 //!
 //! Called by: `top.rs`. The whole screen is drawn each time; rows that do not fit are left out at
-//! the bottom. `small` draws small screens.
+//! the bottom. `small` draws small screens, `listing` has the tables, also as text for `--batch`.
 
 mod cells;
+mod listing;
 mod small;
 
 use ratatui::Frame;
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Wrap};
 
-use super::besides::{Connection, Dropped};
-use super::port::PortState;
+use super::limits::Id;
 use super::run::Interval;
-use super::traffic::{Amount, SIZES};
 use super::view::{KEYS, View};
-use cells::{connections, drops, fitted, known, ports, rtt, short, talker_cells};
+use crate::show;
+use cells::{connections, fitted};
+use listing::Listing;
+pub(super) use listing::text;
 use small::draw_small;
-
-fn table<'a>(
-    title: &'a str,
-    head: &[&'a str],
-    widths: &[u16],
-    rows: Vec<Vec<String>>,
-) -> Table<'a> {
-    let cells = |row: Vec<String>| {
-        Row::new(row.into_iter().zip(widths).map(|(text, &width)| Cell::from(fitted(text, width))))
-    };
-    let head = Row::new(head.iter().map(|name| Cell::from(*name))).style(Style::new().dim());
-    let columns = widths.iter().map(|&width| Constraint::Length(width));
-    Table::new(rows.into_iter().map(cells), columns)
-        .header(head)
-        .block(Block::bordered().title(title))
-}
 
 /// Smaller screens than this are drawn by [`draw_small`].
 const WIDE: (u16, u16) = (104, 32);
 
+/// The connections as they are shown.
+pub(super) fn in_order(interval: &Interval, view: &View) -> Vec<Id> {
+    connections(interval, view).into_iter().map(|connection| connection.id).collect()
+}
+
 /// Draw an interval.
 pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
     let area = frame.area();
-    match (view.help, area.width >= WIDE.0 && area.height >= WIDE.1) {
-        (true, _) => draw_help(frame, view),
-        (false, true) => draw_wide(frame, interval, view),
-        (false, false) => draw_small(frame, interval, view),
+    match (view.help, view.detail, area.width >= WIDE.0 && area.height >= WIDE.1) {
+        (true, _, _) => draw_help(frame, view),
+        (false, Some(id), _) => draw_detail(frame, interval, id),
+        (false, None, true) => draw_wide(frame, interval, view),
+        (false, None, false) => draw_small(frame, interval, view),
     }
 }
 
@@ -67,19 +58,60 @@ fn draw_wide(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
         interval.seconds,
         view.order.name()
     );
-    let lines = vec![Line::from(heading).bold(), Line::from(said(interval))];
+    let lines = vec![Line::from(heading).bold(), Line::from(listing::said(interval))];
     frame.render_widget(Paragraph::new(lines), title);
-    frame.render_widget(port_table(interval, view), top);
+    bordered(frame, Listing::ports(interval, view), &[22, 12, 9, 13, 9, 9, 11, 9], top);
     let [sizes, protocols, talkers] =
         Layout::horizontal([Constraint::Length(30), Constraint::Length(36), Constraint::Min(38)])
             .areas(middle);
-    frame.render_widget(size_table(interval), sizes);
+    bordered(frame, Listing::sizes(interval), &[8, 6, 12], sizes);
     let [protocols, drops] =
         Layout::vertical([Constraint::Length(9), Constraint::Min(3)]).areas(protocols);
-    frame.render_widget(protocol_table(interval), protocols);
-    frame.render_widget(drop_table(interval, view), drops);
-    talker_table(frame, interval, view, talkers);
-    frame.render_widget(connection_table(interval, view, bottom), bottom);
+    bordered(frame, Listing::protocols(interval), &[10, 9, 9], protocols);
+    bordered(frame, Listing::drops(interval, view), &[18, 8, 6], drops);
+    // Border and head take three lines.
+    let room = usize::from(talkers.height.saturating_sub(3));
+    let ends = talkers.width.saturating_sub(22);
+    bordered(frame, Listing::talkers(interval, view, room), &[ends, 9, 8], talkers);
+    let widths = [23, 23, 12, 7, 7, 8, 9, 7];
+    bordered(frame, Listing::connections(interval, view), &widths, bottom);
+}
+
+/// A table with a border; rows that do not fit are left out.
+fn bordered(frame: &mut Frame<'_>, listing: Listing, widths: &[u16], area: Rect) {
+    let cells = |row: Vec<String>| {
+        Row::new(row.into_iter().zip(widths).map(|(text, &width)| Cell::from(fitted(text, width))))
+    };
+    let head = Row::new(listing.head.iter().map(|name| Cell::from(*name)));
+    let columns = widths.iter().map(|&width| Constraint::Length(width));
+    let table = Table::new(listing.rows.into_iter().map(cells), columns)
+        .header(head.style(Style::new().dim()))
+        .block(Block::bordered().title(format!(" {} ", listing.title)));
+    frame.render_widget(table, area);
+}
+
+/// One connection: what limits it, what helps, and its figures.
+fn draw_detail(frame: &mut Frame<'_>, interval: &Interval, id: Id) {
+    let mut lines = Vec::new();
+    match interval.limits.get(&id) {
+        Some(words) => {
+            lines.push(Line::from(words.answer.clone()).bold());
+            lines.extend(words.advice.iter().map(|advice| Line::from(advice.clone())));
+        }
+        None => {
+            lines.push(Line::from("What limits it is known after two seconds of looks.").bold())
+        }
+    }
+    lines.push(Line::from(""));
+    let mut figures = String::new();
+    match interval.connections.iter().find(|connection| connection.id == id) {
+        Some(one) => show::connection(&mut figures, &one.stack, &one.row),
+        None => figures.push_str("It has ended."),
+    }
+    lines.extend(figures.lines().map(|line| Line::from(line.to_owned())));
+    lines.push(Line::from(""));
+    lines.push(Line::from("e goes back, j and k go to other connections").dim());
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), frame.area());
 }
 
 /// The help screen.
@@ -89,129 +121,8 @@ fn draw_help(frame: &mut Frame<'_>, view: &View) {
         Line::from(format!("Tables are ordered by {}.", view.order.name())),
         Line::from(""),
     ];
-    lines.extend(KEYS.iter().map(|(key, what)| Line::from(format!("  {key}   {what}"))));
+    lines.extend(KEYS.iter().map(|(key, what)| Line::from(format!("  {key:<3}  {what}"))));
     frame.render_widget(Paragraph::new(lines), frame.area());
-}
-
-/// A screen's characters as lines, with an empty line at the end.
-pub(super) fn text(buffer: &Buffer) -> String {
-    let mut text = String::new();
-    for y in buffer.area.rows() {
-        let line: String = y.columns().map(|cell| buffer[(cell.x, cell.y)].symbol()).collect();
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text.push('\n');
-    text
-}
-
-/// The line of single figures.
-fn said(interval: &Interval) -> String {
-    let mut frames = format!("{} frames/s", short(interval.passed as f64 / interval.seconds));
-    if interval.looked_at < interval.passed {
-        let share = interval.looked_at as f64 * 100.0 / interval.passed as f64;
-        frames += &format!(", {share:.3} % of them looked at");
-    }
-    let Some((woken_by, counts)) = interval.switches else { return frames };
-    let [woken, switches] =
-        [counts.woken, counts.switches].map(|n| short(n as f64 / interval.seconds));
-    format!("{frames}   {woken_by} {woken}/s   context switches {switches}/s")
-}
-
-fn port_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
-    let row = |port: &PortState| {
-        let [received, sent] = port.amounts;
-        let per_s = |n: u64| short(n as f64 / interval.seconds);
-        let bits = |amount: Amount| short(amount.bytes as f64 * 8.0 / interval.seconds);
-        let share = match port.share(interval.seconds) {
-            _ if port.link.is_down => "down".to_owned(),
-            Some(share) => format!("{share:.1} %"),
-            None => "-".to_owned(),
-        };
-        vec![
-            port.name.clone(),
-            per_s(received.frames),
-            bits(received),
-            per_s(sent.frames),
-            bits(sent),
-            share,
-            port.link.collisions.map_or("-".to_owned(), |n| n.to_string()),
-            port.link.errors.map_or("-".to_owned(), |n| n.to_string()),
-        ]
-    };
-    let head = [
-        "port",
-        "in frames/s",
-        "in b/s",
-        "out frames/s",
-        "out b/s",
-        "of link",
-        "collisions",
-        "errors",
-    ];
-    let rows = ports(interval, view).into_iter().map(row).collect();
-    table(" Ports ", &head, &[22, 12, 9, 13, 9, 9, 11, 9], rows)
-}
-
-fn size_table(interval: &Interval) -> Table<'_> {
-    let all = interval.traffic.sizes.iter().map(|amount| amount.frames).sum::<u64>().max(1);
-    let row = |((_, name), amount): (&(u32, &str), &Amount)| {
-        let share = amount.frames as f64 / all as f64;
-        let bar = "#".repeat((share * 12.0).round() as usize);
-        vec![(*name).to_owned(), format!("{:.0} %", share * 100.0), bar]
-    };
-    let rows = SIZES.iter().zip(&interval.traffic.sizes).map(row).collect();
-    table(" Sizes ", &["bytes", "frames", ""], &[8, 6, 12], rows)
-}
-
-fn protocol_table(interval: &Interval) -> Table<'_> {
-    let row = |(name, amount): (&'static str, Amount)| {
-        vec![
-            name.to_owned(),
-            short(amount.frames as f64 / interval.seconds),
-            short(amount.bytes as f64 * 8.0 / interval.seconds),
-        ]
-    };
-    let rows = interval.traffic.by_protocol().into_iter().map(row).collect();
-    table(" Protocols ", &["name", "frames/s", "b/s"], &[10, 9, 9], rows)
-}
-
-fn drop_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
-    let row = |dropped: &Dropped| {
-        let per_s = short(dropped.now as f64 / interval.seconds);
-        vec![dropped.name.clone(), per_s, short(dropped.total as f64)]
-    };
-    let rows = drops(interval, view).into_iter().map(row).collect();
-    table(" Drops ", &["name", "a second", "so far"], &[18, 8, 6], rows)
-}
-
-fn talker_table(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect) {
-    // Border and head take three lines.
-    let room = usize::from(area.height.saturating_sub(3));
-    let wide = area.width.saturating_sub(22);
-    let head = ["between", "frames/s", "b/s"];
-    let rows = talker_cells(interval, view, room);
-    frame.render_widget(table(" Who talks ", &head, &[wide, 9, 8], rows), area);
-}
-
-fn connection_table<'a>(interval: &'a Interval, view: &View, area: Rect) -> Table<'a> {
-    let row = |c: &Connection| {
-        vec![
-            c.local.clone(),
-            c.remote.clone(),
-            c.state.clone(),
-            short(c.moved.bytes as f64 * 8.0 / interval.seconds),
-            known(c.cwnd),
-            rtt(c),
-            known(c.in_flight),
-            c.retransmits.to_string(),
-        ]
-    };
-    let all = connections(interval, view);
-    let room = usize::from(area.height.saturating_sub(3));
-    let head = ["local", "remote", "state", "b/s", "cwnd", "RTT ms", "in flight", "retrans"];
-    let rows = all.into_iter().take(room).map(row).collect();
-    table(" Connections ", &head, &[23, 23, 12, 7, 7, 8, 9, 7], rows)
 }
 
 #[cfg(test)]

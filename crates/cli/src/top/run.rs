@@ -2,15 +2,19 @@
 //!
 //! Called by: `top.rs`. `traffic` counts packets, `besides` has the rest.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Program};
+use explain::Words;
 
 use super::args::Args;
-use super::besides::{Before, Besides, Connection, Dropped};
+use super::besides::{Before, Besides, Connection, Dropped, OfProcess};
+use super::limits::{AT_A_TIME, Id, Limits};
 use super::port::{Interface, PortState};
+use super::report;
 use super::switches::{Counts, Of};
 use super::terminal::{Keys, Pressed};
 use super::traffic::Traffic;
@@ -36,6 +40,8 @@ pub(super) struct Interval {
     pub(super) traffic: Traffic,
     pub(super) drops: Vec<Dropped>,
     pub(super) connections: Vec<Connection>,
+    /// What limits the first of them.
+    pub(super) limits: HashMap<Id, Words>,
 }
 
 /// What ended it.
@@ -84,7 +90,7 @@ impl Top {
     ) -> Result<Ended> {
         let delay = Duration::from_secs_f64(args.delay);
         let (mut screens, mut looks) = (0, 0_u32);
-        let mut view = View { order: args.sort, help: false };
+        let mut view = View { order: args.sort, ..View::default() };
         let mut shown: Option<Interval> = None;
         while !stop.load(Ordering::Relaxed) {
             let (ended, waits) = match source.next()? {
@@ -99,7 +105,7 @@ impl Top {
             if self.begun.elapsed() >= delay || ended {
                 screens += 1;
                 let enough = args.count.is_some_and(|most| screens >= most);
-                let interval = shown.insert(self.interval(source));
+                let interval = shown.insert(self.interval(source, &view));
                 let asked_to_end = show(interval, &view)?;
                 if ended {
                     return Ok(Ended::Source);
@@ -111,8 +117,8 @@ impl Top {
                 match keys.pressed() {
                     Pressed::End => break,
                     Pressed::Keys(pressed) => {
-                        if view.press(&pressed)
-                            && let Some(interval) = &shown
+                        if let Some(interval) = &shown
+                            && view.press(&pressed, &report::in_order(interval, &view))
                         {
                             show(interval, &view)?;
                         }
@@ -124,7 +130,7 @@ impl Top {
     }
 
     /// The figures since the last interval.
-    fn interval(&mut self, source: &mut dyn Source) -> Interval {
+    fn interval(&mut self, source: &mut dyn Source, view: &View) -> Interval {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
         self.begun = Instant::now();
         let mut traffic = std::mem::take(&mut self.traffic);
@@ -147,7 +153,7 @@ impl Top {
             on_link: traffic.links.get(number).copied().unwrap_or_default(),
             link,
         });
-        Interval {
+        let mut interval = Interval {
             what: self.what.clone(),
             seconds,
             passed: traffic.frames(),
@@ -157,7 +163,11 @@ impl Top {
             traffic,
             drops,
             connections,
-        }
+            limits: HashMap::new(),
+        };
+        let wanted = view.detail.into_iter().chain(report::in_order(&interval, view));
+        interval.limits = self.besides.limits(wanted.take(AT_A_TIME).collect());
+        interval
     }
 }
 
@@ -173,12 +183,13 @@ fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     }
     let path = find(args.socket.as_deref(), args.pid)?;
     let process = Process::attach(path.clone(), None, SNAPLEN, |_, _| Ok(vec![everything]))?;
-    let mut contact = Contact::open(path)?;
+    let mut contact = Contact::open(path.clone())?;
     let program = contact.ask(&Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
     let what = format!("wirespeed {}, process {}", program.command, program.pid);
-    let stacks = (0..program.stacks.len()).collect();
-    let besides = Besides::Process(Box::new(contact), stacks, Before::default());
+    let stacks = program.stacks;
+    let (before, limits) = (Before::default(), Limits::begin(path)?);
+    let besides = Besides::Process(Box::new(OfProcess { contact, stacks, before, limits }));
     let source: Box<dyn Source> = Box::new(process);
     Ok((source, besides, what, Of::Process(program.pid)))
 }

@@ -1,5 +1,12 @@
-use super::cells::talker_rows;
+use explain::Words;
+use std::collections::HashMap;
+
+use super::cells::{short, talker_rows};
+use super::listing::said;
 use super::*;
+use crate::top::besides::{Connection, Dropped};
+use crate::top::port::PortState;
+use crate::top::traffic::Amount;
 use crate::top::traffic::Traffic;
 use crate::top::view::Order;
 
@@ -73,6 +80,7 @@ fn interval() -> Interval {
             dropped("udp_no_socket", 9, 2),
         ],
         connections: (1..=4).map(connection).collect(),
+        limits: HashMap::new(),
     }
 }
 
@@ -81,7 +89,11 @@ fn screen(columns: u16, lines: u16, view: View) -> Vec<String> {
     let backend = ratatui::backend::TestBackend::new(columns, lines);
     let mut terminal = ratatui::Terminal::new(backend).expect("a screen of memory");
     terminal.draw(|frame| draw(frame, &interval(), &view)).expect("it is drawn");
-    text(terminal.backend().buffer()).lines().map(str::to_owned).collect()
+    let buffer = terminal.backend().buffer();
+    let line = |y: ratatui::layout::Rect| {
+        y.columns().map(|cell| buffer[(cell.x, cell.y)].symbol()).collect::<String>()
+    };
+    buffer.area.rows().map(|row| line(row).trim_end().to_owned()).collect()
 }
 
 /// The first line that contains this.
@@ -127,7 +139,7 @@ fn every_table_is_there_where_there_is_room() {
 #[test]
 fn tables_are_in_the_order_that_was_asked_for() {
     let before = |order, one: &str, other: &str| {
-        let lines = screen(120, 40, View { order, help: false });
+        let lines = screen(120, 40, View { order, ..View::default() });
         let (one, other) = (line_of(&lines, one), line_of(&lines, other));
         assert!(one < other, "{order:?}: {lines:#?}");
     };
@@ -143,10 +155,10 @@ fn tables_are_in_the_order_that_was_asked_for() {
 
 #[test]
 fn the_help_names_every_key_on_the_smallest_screen() {
-    let lines = screen(60, 15, View { order: Order::Rtt, help: true });
+    let lines = screen(60, 15, View { order: Order::Rtt, help: true, detail: None });
     line_of(&lines, "ordered by RTT");
     for (key, what) in KEYS {
-        line_of(&lines, &format!("{key}   {what}"));
+        line_of(&lines, &format!("{key:<3}  {what}"));
     }
 }
 
@@ -157,4 +169,42 @@ fn drops_have_rates() {
     let cells: Vec<&str> = line.split_whitespace().collect();
     let at = cells.iter().position(|cell| cell.contains("tcp_checksum")).expect("it is there");
     assert_eq!(cells[at + 1..at + 3], ["5", "7"], "{line}");
+}
+
+fn explained() -> Interval {
+    let mut interval = interval();
+    let words = Words { answer: "limited by the moon".to_owned(), advice: Some("wait".to_owned()) };
+    interval.limits.insert(interval.connections[3].id, words);
+    interval
+}
+
+#[test]
+fn text_has_every_row_and_no_padding() {
+    let text = text(&explained(), &View::default());
+    for shown in ["sender:0", "192.0.2.0 - 192.0.2.1", "udp_no_socket", "192.0.2.1:5001"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.iter().all(|line| line.trim_end() == *line), "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.is_empty()).count(), 1, "{lines:#?}");
+    let last = "192.0.2.1:5004 - 198.51.100.200:40000: limited by the moon";
+    assert_eq!(lines[lines.len() - 2], last);
+}
+
+#[test]
+fn a_connection_alone_begins_with_what_limits_it() {
+    let interval = explained();
+    let shown = |detail: Id| {
+        let backend = ratatui::backend::TestBackend::new(60, 24);
+        let mut terminal = ratatui::Terminal::new(backend).expect("a screen of memory");
+        let view = View { detail: Some(detail), ..View::default() };
+        terminal.draw(|frame| draw(frame, &interval, &view)).expect("it is drawn");
+        terminal.backend().to_string()
+    };
+    let first = shown(interval.connections[3].id);
+    let lines: Vec<&str> = first.lines().collect();
+    assert!(lines[0].contains("limited by the moon") && lines[1].contains("wait"), "{first}");
+    assert!(first.contains("stack:receiver"), "{first}");
+    assert!(shown(interval.connections[0].id).contains("after two seconds"));
+    assert!(shown(Id { stack: 9, number: 9 }).contains("It has ended."));
 }
