@@ -8,6 +8,7 @@
 
 mod args;
 mod besides;
+mod interval;
 mod limits;
 mod port;
 mod report;

@@ -13,22 +13,17 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Wrap};
 
+use super::interval::Interval;
 use super::limits::Id;
-use super::run::Interval;
 use super::view::{KEYS, View};
 use crate::show;
-use cells::{connections, fitted};
+use cells::fitted;
 use listing::Listing;
 pub(super) use listing::text;
 use small::draw_small;
 
 /// Smaller screens than this are drawn by [`draw_small`].
 const WIDE: (u16, u16) = (104, 32);
-
-/// The connections as they are shown.
-pub(super) fn in_order(interval: &Interval, view: &View) -> Vec<Id> {
-    connections(interval, view).into_iter().map(|connection| connection.id).collect()
-}
 
 /// Draw an interval.
 pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval, view: &View) {

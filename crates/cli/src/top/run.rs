@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Program};
-use explain::Words;
 
 use super::args::Args;
-use super::besides::{Before, Besides, Connection, Dropped, OfProcess};
-use super::limits::{AT_A_TIME, Id, Limits};
+use super::besides::{Before, Besides, OfProcess};
+use super::interval::Interval;
+use super::limits::{AT_A_TIME, Limits};
 use super::port::{Interface, PortState};
-use super::report;
 use super::switches::{Counts, Of};
 use super::terminal::{Keys, Pressed};
 use super::traffic::Traffic;
@@ -24,25 +23,6 @@ use crate::running::{Contact, Question, find};
 
 /// Bytes that include addresses and ports, behind two VLAN tags and with IPv6.
 const SNAPLEN: u32 = 96;
-
-/// What a screen shows.
-#[derive(Clone, Debug)]
-pub(super) struct Interval {
-    pub(super) what: String,
-    pub(super) seconds: f64,
-    /// Frames that passed, and those of them that were looked at; the others were lost on the way
-    /// here. All figures are scaled to the frames that passed.
-    pub(super) passed: u64,
-    pub(super) looked_at: u64,
-    /// Context switches in the interval, and the name of what [`Counts::woken`] counts.
-    pub(super) switches: Option<(&'static str, Counts)>,
-    pub(super) ports: Vec<PortState>,
-    pub(super) traffic: Traffic,
-    pub(super) drops: Vec<Dropped>,
-    pub(super) connections: Vec<Connection>,
-    /// What limits the first of them.
-    pub(super) limits: HashMap<Id, Words>,
-}
 
 /// What ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +98,7 @@ impl Top {
                     Pressed::End => break,
                     Pressed::Keys(pressed) => {
                         if let Some(interval) = &shown
-                            && view.press(&pressed, &report::in_order(interval, &view))
+                            && view.press(&pressed, &interval.in_order(&view))
                         {
                             show(interval, &view)?;
                         }
@@ -165,7 +145,7 @@ impl Top {
             connections,
             limits: HashMap::new(),
         };
-        let wanted = view.detail.into_iter().chain(report::in_order(&interval, view));
+        let wanted = view.detail.into_iter().chain(interval.in_order(view));
         interval.limits = self.besides.limits(wanted.take(AT_A_TIME).collect());
         interval
     }

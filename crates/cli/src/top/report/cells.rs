@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 
 use crate::top::besides::{Connection, Dropped};
+use crate::top::interval::Interval;
 use crate::top::port::PortState;
-use crate::top::run::Interval;
 use crate::top::traffic::{Amount, Pair, Traffic};
 use crate::top::view::{Order, View};
 
@@ -83,19 +83,6 @@ pub(super) fn talker_cells(interval: &Interval, view: &View, room: usize) -> Vec
         ]
     };
     talker_rows(&interval.traffic, view, room).into_iter().map(row).collect()
-}
-
-/// Connections in the order of a view.
-pub(super) fn connections<'a>(interval: &'a Interval, view: &View) -> Vec<&'a Connection> {
-    let mut all: Vec<&Connection> = interval.connections.iter().collect();
-    match view.order {
-        Order::Bits => all.sort_by_key(|c| Reverse(c.moved.bytes)),
-        Order::Frames => all.sort_by_key(|c| Reverse(c.moved.frames)),
-        Order::Rtt => all.sort_by_key(|c| Reverse(c.rtt_us)),
-        Order::Retransmits => all.sort_by_key(|c| Reverse(c.retransmits)),
-        Order::Name => all.sort_by(|a, b| (&a.local, &a.remote).cmp(&(&b.local, &b.remote))),
-    }
-    all
 }
 
 /// A figure, or a dash.

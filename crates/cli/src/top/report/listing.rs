@@ -2,11 +2,11 @@
 //!
 //! Called by: `report.rs`, which draws them; `top.rs`, for `--batch`.
 
-use super::cells::{connections, drops, known, ports, rtt, short, talker_cells};
+use super::cells::{drops, known, ports, rtt, short, talker_cells};
 use crate::table;
 use crate::top::besides::{Connection, Dropped};
+use crate::top::interval::Interval;
 use crate::top::port::PortState;
-use crate::top::run::Interval;
 use crate::top::traffic::{Amount, SIZES};
 use crate::top::view::View;
 
@@ -37,7 +37,7 @@ pub(in crate::top) fn text(interval: &Interval, view: &View) -> String {
             false => table::text(listing.head, &listing.rows),
         };
     }
-    for one in connections(interval, view) {
+    for one in interval.connections(view) {
         if let Some(words) = interval.limits.get(&one.id) {
             text += &format!("{} - {}: {}\n", one.local, one.remote, words.answer);
         }
@@ -149,7 +149,7 @@ impl Listing {
         Listing {
             title: "Connections",
             head: &["local", "remote", "state", "b/s", "cwnd", "RTT ms", "in flight", "retrans"],
-            rows: connections(interval, view).into_iter().map(row).collect(),
+            rows: interval.connections(view).into_iter().map(row).collect(),
         }
     }
 }

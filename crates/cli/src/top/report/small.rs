@@ -9,9 +9,9 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
-use super::super::run::Interval;
+use super::super::interval::Interval;
 use super::super::view::View;
-use super::cells::{connections, drops, fitted, known, ports, rtt, short, talker_cells};
+use super::cells::{drops, fitted, known, ports, rtt, short, talker_cells};
 
 /// Maximum lines of tables, heads included; connections get the rest.
 const PORTS: u16 = 3;
@@ -67,7 +67,7 @@ fn port_rows(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect
 }
 
 fn connection_rows(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect) {
-    let rows = connections(interval, view).into_iter().map(|c| {
+    let rows = interval.connections(view).into_iter().map(|c| {
         let per_s = short(c.moved.bytes as f64 * 8.0 / interval.seconds);
         // ss's name: there is no room for the long one.
         let state = if c.state == "ESTABLISHED" { "ESTAB".to_owned() } else { c.state.clone() };
