@@ -9,7 +9,7 @@ use wire::tcp::{Options, Timestamps};
 use crate::marks::{Events, Marks, Todo};
 use crate::path::probe;
 use crate::recovery::sack;
-use crate::recovery::sack::News;
+use crate::recovery::scoreboard::News;
 use crate::recovery::{self, Phase};
 use crate::tcb::Tcb;
 use crate::{Cx, Segment, cc, ecn};

@@ -200,3 +200,6 @@ impl Default for Config {
         }
     }
 }
+
+/// No minimum MSS is lower. Linux's value (CVE-2019-11479), and the default of `Config::mss_min`.
+pub(crate) const MSS_FLOOR: usize = 48;

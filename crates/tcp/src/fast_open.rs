@@ -5,48 +5,19 @@
 //! a connection that uses it. The state is in `RareStats`, so that other connections do not grow.
 //! While a connection opened this way is in SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
 
-use std::sync::Arc;
-
 use mbuf::Mbuf;
 use wire::tcp::{FastOpen, Options};
 
-use crate::marks::{Events, Marks};
-use crate::opening::Opening;
-use crate::output::share_or_copy;
+use crate::marks::Events;
 use crate::receive::text;
-use crate::state::State;
+use crate::stats::Kept;
 use crate::tcb::Tcb;
-use crate::{Config, Cx, Segment, handshake, usrreq};
+use crate::{Cx, Segment, handshake};
+
+pub use crate::stats::Role;
 
 /// Header bytes that a SYN with data leaves for options: the maximum.
 pub const OPTIONS_ROOM: usize = wire::tcp::OPTIONS_LEN_MAX;
-
-/// How a connection takes part in Fast Open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// An ordinary handshake in which we send the peer a cookie.
-    Grants,
-    /// The peer's SYN opened it with a valid cookie.
-    Server,
-    /// Our SYN carries a cookie, or requests one.
-    Client,
-}
-
-/// Fast Open state of one connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
-    role: Role,
-    /// The option in our SYN or SYN-ACK.
-    says: Option<FastOpen>,
-    /// The option in the peer's SYN-ACK.
-    heard: Option<FastOpen>,
-    /// The MSS that the peer offered.
-    peer_mss: u16,
-    /// Payload bytes of the SYN, ours or the peer's.
-    syn_bytes: u32,
-    /// How many of them were accepted.
-    taken_bytes: u32,
-}
 
 /// Result of a SYN that we sent with this option.
 #[derive(Clone, Copy, Debug)]
@@ -65,64 +36,9 @@ pub struct Outcome {
     pub went_again: bool,
 }
 
-fn keep(tcb: &mut Tcb, role: Role, says: Option<FastOpen>) -> &mut Kept {
+pub(crate) fn keep(tcb: &mut Tcb, role: Role, says: Option<FastOpen>) -> &mut Kept {
     let kept = Kept { role, says, heard: None, peer_mss: 0, syn_bytes: 0, taken_bytes: 0 };
     tcb.stats.rare.fast_open.insert(Box::new(kept))
-}
-
-/// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, or a
-/// request for one, or `None` for a peer known to want none. `first` is what fits the SYN; it is
-/// retransmitted automatically if the peer does not accept it.
-pub fn connect(
-    config: &Arc<Config>,
-    opening: &Opening,
-    says: Option<FastOpen>,
-    first: &[u8],
-    cx: &mut Cx,
-) -> Tcb {
-    let mut tcb = usrreq::connect(config, opening, cx);
-    // Have the stack look at the outcome.
-    tcb.marks.set(Marks::EMBRYONIC);
-    keep(&mut tcb, Role::Client, says);
-    let sums = usrreq::sums(&tcb, cx);
-    if !first.is_empty()
-        && tcb.sendq.append(first, 0, (first.len(), 0), sums, &mut cx.pool) == first.len()
-    {
-        let seq = tcb.snd_nxt;
-        if let Some(piece) = tcb.sendq.send_front() {
-            (piece.seq, piece.sent_at) = (seq, cx.now);
-        }
-        tcb.snd_nxt += first.len() as u32;
-        if let Some(kept) = &mut tcb.stats.rare.fast_open {
-            kept.syn_bytes = first.len() as u32;
-        }
-    }
-    tcb
-}
-
-/// Put the option and the data into the first SYN or SYN-ACK. Retransmissions carry neither,
-/// because a middlebox may have dropped the first one for it (RFC 7413 sections 4.1.3 and 4.2.1).
-pub(crate) fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
-    if tcb.syn_goes_again() {
-        return;
-    }
-    let Some(kept) = tcb.stats.rare.fast_open.as_ref() else { return };
-    let client = kept.role == Role::Client;
-    if client && tcb.state != State::SynSent {
-        // Simultaneous open: our SYN is sent again as a SYN-ACK, which carries neither.
-        return;
-    }
-    options.fast_open = kept.says;
-    if !client {
-        return;
-    }
-    let Some(payload) = tcb.sendq.in_flight_mut(0).and_then(|piece| piece.mbuf.as_mut()) else {
-        return;
-    };
-    payload.set_segment_size(0);
-    if let Some(share) = share_or_copy(payload, cx) {
-        cx.pool.free(core::mem::replace(m, share));
-    }
 }
 
 /// The SYN-ACK to our SYN: note the peer's cookie, and how much of our data it acknowledges.

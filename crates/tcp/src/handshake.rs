@@ -9,13 +9,15 @@ use base::{DropReason, Mss, WindowScale};
 use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
+use crate::config::MSS_FLOOR;
 use crate::marks::{Events, Marks, Todo};
 use crate::opening::Opening;
 use crate::receive::paws::Paws;
 use crate::receive::{text, tuning};
+use crate::send_tuning::unit_bytes;
 use crate::state::{Error, State};
-use crate::tcb::Tcb;
-use crate::{Config, Cx, Fate, Segment, ack, ecn, fast_open, path, user_timeout, usrreq};
+use crate::tcb::{Tcb, sums};
+use crate::{Config, Cx, Fate, Segment, ack, ecn, fast_open, path, user_timeout};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +128,6 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
     tcb.snd_wl2 = seg.ack;
 }
 
-/// No minimum MSS is lower. Linux's value (CVE-2019-11479), and the default of `Config::mss_min`.
-pub(crate) const MSS_FLOOR: usize = 48;
 /// The payload left on a link with an MTU of 68 bytes when all our options are sent.
 const MSS_LEAST: usize = 8;
 
@@ -231,7 +231,7 @@ pub(crate) fn ready(tcb: &mut Tcb, syn_lost: bool, cx: &mut Cx) {
     let most = u32::from(tcb.config.super_segments_max).saturating_mul(tcb.snd_mss.bytes() as u32);
     tcb.super_max_bytes = tcb.super_max_bytes.min(most);
     tuning::opened(tcb, cx);
-    tcb.sendq.recut(usrreq::unit_bytes(tcb), usrreq::sums(tcb, cx), &mut cx.pool);
+    tcb.sendq.recut(unit_bytes(tcb), sums(tcb, cx), &mut cx.pool);
 }
 
 fn establish(tcb: &mut Tcb, cx: &mut Cx) {

@@ -9,8 +9,8 @@ mod rare;
 mod run;
 
 pub use fast_path::{FastSegment, fast_path, has_few};
+pub(crate) use rare::has_more;
 pub use rare::hold_back;
-pub(crate) use rare::{has_more, resend, send_part};
 pub use run::{Run, admits_front, admitted, last_payload, others};
 
 use base::{Counter, Duration, Instant, SeqNumber, Switch};

@@ -11,7 +11,7 @@ use mbuf::{Flags, Mbuf};
 use crate::cc::Cc;
 use crate::marks::{Events, Marks};
 use crate::tcb::Tcb;
-use crate::{Cx, usrreq};
+use crate::{Cx, send_tuning};
 
 /// Minimum SRTT for pacing. A shorter round trip cannot be divided by the timer wheel's ticks, and
 /// the queue that one window builds is soon gone.
@@ -150,7 +150,7 @@ fn maxburst_bytes(tcb: &Tcb, rate: u64) -> u64 {
 fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.marks.has(Marks::WRITE_BLOCKED)
         && tcb.sendq.unsent_bytes() <= tcb.config.unsent_limit_bytes as usize / 2
-        && usrreq::write_room(tcb, cx).is_ok_and(|room| room > 0)
+        && send_tuning::write_room(tcb, cx).is_ok_and(|room| room > 0)
     {
         tcb.marks.clear(Marks::WRITE_BLOCKED);
         tcb.events.set(Events::WRITABLE);

@@ -1,4 +1,5 @@
-//! Send buffer auto-tuning: the buffer follows cwnd while memory permits.
+//! How much a write may take, in which units, and send buffer auto-tuning: the buffer follows cwnd
+//! while memory permits.
 //!
 //! Called by: usrreq (how much a write may take) and info. Limit: `send_buffer_bytes`. Decision
 //! 0027.
@@ -7,8 +8,9 @@ use base::Limit;
 use mbuf::Class;
 
 use crate::Cx;
+use crate::marks::Marks;
+use crate::state::{CallError, State};
 use crate::tcb::Tcb;
-use crate::usrreq::unit_bytes;
 
 /// The current send buffer in bytes: three windows plus the unsent limit. Two windows are sent
 /// behind a lost segment until its retransmission is acknowledged, and it takes longer if a queue
@@ -50,4 +52,41 @@ pub(crate) const SMALL_BYTES: usize = Class::K2.stride() / 4;
 pub(crate) fn affordable(tcb: &Tcb, bytes: usize) -> usize {
     let unit = unit_bytes(tcb);
     if unit >= SMALL_BYTES { bytes } else { bytes / SMALL_BYTES * unit }
+}
+
+/// How many bytes a write would take now.
+pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
+    if let Some(error) = tcb.error {
+        return Err(CallError::Failed(error));
+    }
+    let open = matches!(
+        tcb.state,
+        State::SynSent | State::SynReceived | State::Established | State::CloseWait
+    );
+    if !open || tcb.marks.has(Marks::SHUT_WRITE) {
+        return Err(CallError::Closed);
+    }
+    let queued = tcb.sendq.unsent_bytes() + tcb.in_flight() as usize;
+    let least = affordable(tcb, tcb.config.send_buffer_bytes as usize);
+    let buffer = least.saturating_sub(queued);
+    // At least two units, because the last one waits for more data. Also a sixteenth of the window,
+    // so that a writer woken by ACKs is back before everything has been sent.
+    let window = tcb.cc.cwnd.min(u64::from(tcb.snd_wnd)) as usize;
+    let most = affordable(tcb, tcb.config.unsent_limit_bytes as usize);
+    let most = most.max(2 * unit_bytes(tcb)).max(window / 16);
+    let ahead = most.saturating_sub(tcb.sendq.unsent_bytes());
+    let grows = tcb.config.send_buffer_max_bytes > tcb.config.send_buffer_bytes;
+    if buffer < ahead && grows && unit_bytes(tcb) >= SMALL_BYTES {
+        return Ok(send_room(tcb, queued, cx).min(ahead));
+    }
+    Ok(buffer.min(ahead))
+}
+
+/// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole segments.
+/// RFC 9293 SHLD-28.
+#[inline]
+pub fn unit_bytes(tcb: &Tcb) -> usize {
+    let mss = tcb.snd_mss.bytes();
+    let most = tcb.super_max_bytes as usize;
+    if most > mss { most - most % mss } else { mss }
 }

@@ -92,3 +92,14 @@ pub enum Error {
     /// A router on the path prohibits it.
     Prohibited,
 }
+
+/// Why a call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// No room or no data now; an event will report when there is.
+    WouldBlock,
+    /// This side was closed for writing, or was never open.
+    Closed,
+    /// The connection ended.
+    Failed(Error),
+}

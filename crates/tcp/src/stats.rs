@@ -1,8 +1,9 @@
-//! Counters of one connection.
+//! Counters of one connection, and what Fast Open keeps of it.
 //!
 //! Called by: tcb, which holds them; the files that count; info. Plain data.
 
 use base::SeqNumber;
+use wire::tcp::FastOpen;
 
 use crate::rare::{Clean, Rare};
 
@@ -20,7 +21,7 @@ pub(crate) struct Stats {
 #[derive(Clone, Debug)]
 pub(crate) struct RareStats {
     /// Not a counter, but as rare, so it takes no pointer of its own in each connection.
-    pub(crate) fast_open: Option<Box<crate::fast_open::Kept>>,
+    pub(crate) fast_open: Option<Box<Kept>>,
     /// Maximum bytes in flight in this round, and the round's end; only for
     /// [`crate::Config::growth_when_half_used`].
     pub(crate) used_bytes: u32,
@@ -51,4 +52,31 @@ impl Clean for RareStats {
         ce_marks: 0,
         ecn_reductions: 0,
     };
+}
+
+/// How a connection takes part in Fast Open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An ordinary handshake in which we send the peer a cookie.
+    Grants,
+    /// The peer's SYN opened it with a valid cookie.
+    Server,
+    /// Our SYN carries a cookie, or requests one.
+    Client,
+}
+
+/// Fast Open state of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) role: Role,
+    /// The option in our SYN or SYN-ACK.
+    pub(crate) says: Option<FastOpen>,
+    /// The option in the peer's SYN-ACK.
+    pub(crate) heard: Option<FastOpen>,
+    /// The MSS that the peer offered.
+    pub(crate) peer_mss: u16,
+    /// Payload bytes of the SYN, ours or the peer's.
+    pub(crate) syn_bytes: u32,
+    /// How many of them were accepted.
+    pub(crate) taken_bytes: u32,
 }

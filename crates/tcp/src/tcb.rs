@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use base::{DropReason, Instant, Mss, PerSecond, SeqNumber, Switch, WindowScale};
 use mbuf::SockBuf;
-use wire::checksum::Sum;
+use wire::checksum::{Ladder, Sum};
 
 use crate::cc::Cc;
+use crate::config::MSS_FLOOR;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
-use crate::handshake::MSS_FLOOR;
 use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::opening::Opening;
 use crate::pacing::Pacing;
@@ -382,4 +382,11 @@ impl Tcb {
     pub(crate) fn nobody_reads(&self) -> Option<DropReason> {
         self.marks.has(Marks::ORPHAN).then_some(DropReason::TcpAfterClose)
     }
+}
+
+/// How checksums are computed while copying, and whether in the same pass as the copy; `None` if a
+/// device finishes checksums.
+#[inline]
+pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
+    tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }

@@ -9,9 +9,9 @@ use mbuf::Mbuf;
 use wire::tcp::{Flags, Header, set_urgent};
 
 use crate::marks::{Events, Marks, Todo};
-use crate::state::State;
+use crate::state::{CallError, State};
 use crate::tcb::Tcb;
-use crate::usrreq::{self, CallError};
+use crate::usrreq;
 use crate::{Cx, Segment};
 
 /// Queue one byte and mark it as the last urgent byte. From now on every segment before its end

@@ -7,30 +7,25 @@ mod read;
 
 use std::sync::Arc;
 
-use base::{Instant, Switch};
+use base::Instant;
 use mbuf::Mbuf;
-use wire::checksum::{Ladder, Sum};
+use wire::checksum::Sum;
+use wire::tcp::FastOpen;
 
 use crate::marks::{Events, Marks, Todo};
 use crate::opening::Opening;
 use crate::receive::tuning;
+use crate::send_tuning::{SMALL_BYTES, write_room};
 use crate::sendq::Piece;
 use crate::state::{Error, State};
+use crate::stats::Role;
 use crate::tcb::Tcb;
-use crate::{Config, Cx, handshake, send_tuning};
+use crate::{Config, Cx, fast_open, handshake};
 
+pub use crate::send_tuning::unit_bytes;
+pub use crate::state::CallError;
+pub use crate::tcb::sums;
 pub use read::{is_one_buffer, peek, read, read_alone, read_in_place, read_mbuf};
-
-/// Why a call was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallError {
-    /// No room or no data now; an event will report when there is.
-    WouldBlock,
-    /// This side was closed for writing, or was never open.
-    Closed,
-    /// The connection ended.
-    Failed(Error),
-}
 
 /// Active open, RFC 9293 section 3.10.1: a connection in SYN-SENT.
 pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
@@ -38,6 +33,36 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
     tcb.marks.set(Marks::ACTIVE);
     tcb.state = State::SynSent;
     handshake::send_syn(&mut tcb, cx);
+    tcb
+}
+
+/// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, or a
+/// request for one, or `None` for a peer known to want none. `first` is what fits the SYN; it is
+/// retransmitted automatically if the peer does not accept it.
+pub fn connect_fast_open(
+    config: &Arc<Config>,
+    opening: &Opening,
+    says: Option<FastOpen>,
+    first: &[u8],
+    cx: &mut Cx,
+) -> Tcb {
+    let mut tcb = connect(config, opening, cx);
+    // Have the stack look at the outcome.
+    tcb.marks.set(Marks::EMBRYONIC);
+    fast_open::keep(&mut tcb, Role::Client, says);
+    let sums = sums(&tcb, cx);
+    if !first.is_empty()
+        && tcb.sendq.append(first, 0, (first.len(), 0), sums, &mut cx.pool) == first.len()
+    {
+        let seq = tcb.snd_nxt;
+        if let Some(piece) = tcb.sendq.send_front() {
+            (piece.seq, piece.sent_at) = (seq, cx.now);
+        }
+        tcb.snd_nxt += first.len() as u32;
+        if let Some(kept) = &mut tcb.stats.rare.fast_open {
+            kept.syn_bytes = first.len() as u32;
+        }
+    }
     tcb
 }
 
@@ -148,54 +173,10 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx) -> Result<usize, CallError> {
 fn has_room(tcb: &Tcb, len: usize) -> bool {
     let ahead = tcb.sendq.unsent_bytes() + len;
     tcb.state == State::Established
-        && tcb.snd_mss.bytes() >= send_tuning::SMALL_BYTES
+        && tcb.snd_mss.bytes() >= SMALL_BYTES
         && !tcb.marks.has(Marks::SHUT_WRITE)
         && ahead <= tcb.config.unsent_limit_bytes as usize
         && ahead + tcb.in_flight() as usize <= tcb.config.send_buffer_bytes as usize
-}
-
-/// How many bytes a write would take now.
-pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
-    if let Some(error) = tcb.error {
-        return Err(CallError::Failed(error));
-    }
-    let open = matches!(
-        tcb.state,
-        State::SynSent | State::SynReceived | State::Established | State::CloseWait
-    );
-    if !open || tcb.marks.has(Marks::SHUT_WRITE) {
-        return Err(CallError::Closed);
-    }
-    let queued = tcb.sendq.unsent_bytes() + tcb.in_flight() as usize;
-    let least = send_tuning::affordable(tcb, tcb.config.send_buffer_bytes as usize);
-    let buffer = least.saturating_sub(queued);
-    // At least two units, because the last one waits for more data. Also a sixteenth of the window,
-    // so that a writer woken by ACKs is back before everything has been sent.
-    let window = tcb.cc.cwnd.min(u64::from(tcb.snd_wnd)) as usize;
-    let most = send_tuning::affordable(tcb, tcb.config.unsent_limit_bytes as usize);
-    let most = most.max(2 * unit_bytes(tcb)).max(window / 16);
-    let ahead = most.saturating_sub(tcb.sendq.unsent_bytes());
-    let grows = tcb.config.send_buffer_max_bytes > tcb.config.send_buffer_bytes;
-    if buffer < ahead && grows && unit_bytes(tcb) >= send_tuning::SMALL_BYTES {
-        return Ok(send_tuning::send_room(tcb, queued, cx).min(ahead));
-    }
-    Ok(buffer.min(ahead))
-}
-
-/// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole segments.
-/// RFC 9293 SHLD-28.
-#[inline]
-pub fn unit_bytes(tcb: &Tcb) -> usize {
-    let mss = tcb.snd_mss.bytes();
-    let most = tcb.super_max_bytes as usize;
-    if most > mss { most - most % mss } else { mss }
-}
-
-/// How checksums are computed while copying, and whether in the same pass as the copy; `None` if a
-/// device finishes checksums.
-#[inline]
-pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
-    tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 
 /// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4). Turning it off sends what it held

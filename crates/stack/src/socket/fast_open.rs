@@ -312,13 +312,16 @@ impl Stack {
                     let path = opening.path.map_or(Mss(u16::MAX), |(mss, _)| mss);
                     let most = opening.link_mss.0.min(path.0).min(config.mss_max).min(mss);
                     let fits = first.len().min(usize::from(most).saturating_sub(OPTIONS_ROOM));
-                    let tcb = fast_open::connect(&config, opening, option, &first[..fits], cx);
+                    let tcb =
+                        usrreq::connect_fast_open(&config, opening, option, &first[..fits], cx);
                     // Nothing, if there was no buffer for it.
                     carried = tcb.fast_open_outcome().map_or(0, |o| o.syn_bytes as usize);
                     tcb
                 }
                 None if pauses => tcp::usrreq::connect(&config, opening, cx),
-                None => fast_open::connect(&config, opening, Some(FastOpen::REQUEST), &[], cx),
+                None => {
+                    usrreq::connect_fast_open(&config, opening, Some(FastOpen::REQUEST), &[], cx)
+                }
             })
             .map_err(ConnectError::Unreachable)?;
         let counters = &mut self.core.cx.counters;

@@ -12,11 +12,12 @@ use super::{Run, ack_went_out, ask_later, data, finish, send_front, share_or_cop
 use crate::header::write_header;
 use crate::marks::{EcnBits, Marks, Todo};
 use crate::path::probe;
-use crate::recovery::tlp;
+use crate::recovery::scoreboard::Probe;
 use crate::sendq::Piece;
 use crate::state::State;
+use crate::stats::Role;
 use crate::tcb::Tcb;
-use crate::{Cx, ecn, fast_open, pacing, path, recovery, user_timeout};
+use crate::{Cx, ecn, pacing, path, recovery, user_timeout};
 
 /// A segment with a departure time, made as if that were the current time. `None` if there is
 /// nothing to send, or not yet.
@@ -86,7 +87,7 @@ pub(super) fn retransmit(
 
 /// Retransmit `seq..end`, or the part of it in the piece that holds `seq`. Without a buffer to cut
 /// that piece nothing is sent: whole, it may be larger than a segment is now.
-pub(crate) fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx) -> Option<Mbuf> {
+fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let index = tcb.sendq.find(seq);
     let index = tcb.sendq.cut(index, seq, &mut cx.pool)?;
@@ -129,7 +130,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
         return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
     }
     if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::TAIL) == Todo::TAIL {
-        return tlp::send(tcb, cx);
+        return send_tail_probe(tcb, cx);
     }
     let m = cx.pool.alloc(0)?;
     if tcb.todo.has(Todo::RST) {
@@ -171,7 +172,7 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
         user_timeout_s: user_timeout::advertised_s(tcb),
         ..Options::default()
     };
-    fast_open::first_syn(tcb, &mut m, &mut options, cx);
+    first_syn(tcb, &mut m, &mut options, cx);
     let flags = if answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
     let flags = flags | ecn::setup_flags(tcb, answer);
     // RFC 7323 2.2-c.
@@ -259,11 +260,59 @@ pub(super) fn part_of_front(
 
 /// Send at most `send` bytes of the first unsent mbuf.
 #[cold]
-pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx) -> Option<Mbuf> {
+fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx) -> Option<Mbuf> {
     let len = tcb.sendq.front().map_or(0, |front| front.len);
     if send < len && !tcb.sendq.cut_front(send, &mut cx.pool) {
         return None;
     }
     let last = tcb.sendq.unsent_count() == 1;
     send_front(tcb, last, cx)
+}
+
+/// Put the option and the data into the first SYN or SYN-ACK. Retransmissions carry neither,
+/// because a middlebox may have dropped the first one for it (RFC 7413 sections 4.1.3 and 4.2.1).
+fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
+    if tcb.syn_goes_again() {
+        return;
+    }
+    let Some(kept) = tcb.stats.rare.fast_open.as_ref() else { return };
+    let client = kept.role == Role::Client;
+    if client && tcb.state != State::SynSent {
+        // Simultaneous open: our SYN is sent again as a SYN-ACK, which carries neither.
+        return;
+    }
+    options.fast_open = kept.says;
+    if !client {
+        return;
+    }
+    let Some(payload) = tcb.sendq.in_flight_mut(0).and_then(|piece| piece.mbuf.as_mut()) else {
+        return;
+    };
+    payload.set_segment_size(0);
+    if let Some(share) = share_or_copy(payload, cx) {
+        cx.pool.free(core::mem::replace(m, share));
+    }
+}
+
+/// Send the tail loss probe: the next new segment if the peer's window admits one, else the last one again.
+/// RFC 8985 7.3-b, 7.3-c.
+#[cold]
+pub(super) fn send_tail_probe(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
+    tcb.todo.clear(Todo::TAIL);
+    tcb.recovery.probe.as_ref()?;
+    let mss = tcb.snd_mss.bytes() as u32;
+    let window = (tcb.snd_una + tcb.snd_wnd).since(tcb.snd_nxt).max(0) as u32;
+    let next = tcb.sendq.front().map_or(0, |front| front.len.min(mss));
+    let repeats = next == 0 || next > window || tcb.marks.has(Marks::FIN_SENT);
+    let probe = if repeats {
+        let last = tcb.sendq.sent_count().checked_sub(1)?;
+        let (seq, end) = tcb.sendq.in_flight(last).map(|p| (p.seq, p.end()))?;
+        let from = if end.since(seq) as u32 > mss { end - mss } else { seq };
+        resend(tcb, from, end, cx)
+    } else {
+        send_part(tcb, next, cx)
+    };
+    let (end, sent_at) = (tcb.snd_nxt, cx.now);
+    tcb.recovery.probe = probe.is_some().then_some(Probe { end, repeats, sent_at });
+    probe
 }

@@ -10,8 +10,8 @@ use base::{Counter, Instant, SeqNumber};
 use crate::marks::{Marks, Todo};
 use crate::path::{self, LIFE};
 use crate::sendq::Piece;
-use crate::tcb::Tcb;
-use crate::{Cx, MtuProbing, usrreq};
+use crate::tcb::{Tcb, sums};
+use crate::{Cx, MtuProbing};
 
 /// A probe must gain at least this many bytes, so the search ends within 16 bytes of what arrives
 /// (Linux: 8).
@@ -60,7 +60,7 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx) -> 
         // ACKs of small segments free small amounts, and the next small segment would take each.
         return if tcb.in_flight() > 0 { Step::Wait } else { Step::None };
     }
-    let sums = usrreq::sums(tcb, cx);
+    let sums = sums(tcb, cx);
     if tcb.sendq.join_front(size as usize, sums, &mut cx.pool) { Step::Send } else { Step::None }
 }
 

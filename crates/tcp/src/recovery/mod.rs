@@ -2,9 +2,10 @@
 //! recovery with SACK (RACK, RFC 8985; RFC 6675) and without (RFC 6582), and the retransmission
 //! time-out (RFC 6298, RFC 5681).
 //!
-//! Called by: ack, sack, timer, path, output. scoreboard holds the state, rack finds losses, undo
+//! Called by: ack, sack, timer, path, output. scoreboard holds the state, loss finds losses, undo
 //! finds spurious ones, prr computes cwnd.
 
+mod loss;
 pub(crate) mod prr;
 pub(crate) mod rack;
 pub(crate) mod ranges;
@@ -20,11 +21,11 @@ use crate::path::probe;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, ecn, pacing};
+use loss::mark_lost;
 use prr::{AckReport, Prr};
-use rack::{DUPLICATE_THRESHOLD, mark_lost};
-use sack::News;
+use rack::DUPLICATE_THRESHOLD;
+use scoreboard::{Evidence, Frto, News};
 pub(crate) use scoreboard::{Phase, Resent};
-use undo::{Evidence, Frto};
 
 impl Tcb {
     /// Bytes that are estimated to be in the network: "pipe" of RFC 6675.
@@ -116,7 +117,7 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     let lost_before = tcb.recovery.lost.bytes();
     let mut delivered = news.delivered;
     if with_sack {
-        rack::detect(tcb, cx);
+        loss::detect(tcb, cx);
     } else {
         delivered += count_duplicates(tcb, news);
     }

@@ -4,40 +4,14 @@
 //! Called by: ack. Each byte is processed once, when it is first reported, however often blocks
 //! repeat it. What we report ourselves is in receive/blocks.rs.
 
-use base::{Duration, Instant, Limit, SeqNumber};
+use base::{Instant, Limit, SeqNumber};
 use wire::tcp::{SackBlocks, Timestamps};
 
 use crate::marks::Marks;
-use crate::recovery::ranges::Range;
+use crate::recovery::scoreboard::News;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, path, recovery};
-
-/// The news of one ACK.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct News {
-    /// Bytes by which SND.UNA advanced.
-    pub(crate) acked: u32,
-    /// Bytes newly known to have arrived.
-    pub(crate) delivered: u32,
-    /// When the newest delivered segment that was sent only once was sent.
-    pub(crate) sent_at: Option<Instant>,
-    /// The peer reports this range as a duplicate (D-SACK, RFC 2883).
-    pub(crate) duplicate: Option<Range>,
-    /// Bytes at SND.UNA that had been retransmitted, but whose original transmission arrived.
-    pub(crate) original_bytes: u32,
-    /// Data sent before a time-out, and not retransmitted since, has arrived.
-    pub(crate) from_before: bool,
-    /// A duplicate ACK: it repeats the last one, without data or a window change.
-    pub(crate) repeats: bool,
-}
-
-impl News {
-    /// Round trip of the newest segment that was sent only once.
-    pub(crate) fn rtt(&self, now: Instant) -> Option<Duration> {
-        self.sent_at.map(|sent_at| now.since(sent_at))
-    }
-}
 
 /// Enter the blocks of an ACK up to `ack`. A block outside what is in flight is invalid, or a
 /// D-SACK.

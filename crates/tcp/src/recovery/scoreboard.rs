@@ -1,19 +1,17 @@
 //! The scoreboard: which bytes in flight the peer holds, which are lost, which were retransmitted;
-//! and the state of a recovery episode.
+//! the news of an ACK; and the state of a recovery episode.
 //!
 //! Called by: tcb, which holds it; recovery and the files beside it, which change it; ack, output
 //! and info, which read it. Plain data. RFC 6675, RFC 6582, RFC 8985.
 
 use std::collections::VecDeque;
 
-use base::{Instant, SeqNumber};
+use base::{Duration, Instant, SeqNumber};
 
 use crate::rare::Clean;
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::Rack;
 use crate::recovery::ranges::{Range, Ranges};
-use crate::recovery::tlp::Probe;
-use crate::recovery::undo::Evidence;
 
 /// The kind of recovery in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,5 +117,95 @@ impl Recovery {
     /// Bytes in flight that have arrived, in any order.
     pub(crate) fn arrived_bytes(&self) -> u32 {
         self.sacked.bytes() + self.duplicate_bytes
+    }
+}
+
+/// A tail loss probe in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// Just past its last byte ("TLP.end_seq").
+    pub(crate) end: SeqNumber,
+    /// It is a retransmission, not new data.
+    pub(crate) repeats: bool,
+    pub(crate) sent_at: Instant,
+}
+
+/// Evidence about the losses of an episode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evidence {
+    /// cwnd was reduced, and that can be undone.
+    pub(crate) reduced: bool,
+    /// SND.UNA at that time.
+    pub(crate) from: SeqNumber,
+    /// Bytes retransmitted since.
+    pub(crate) resent: u32,
+    /// How many of them an echoed timestamp shows to have arrived at the first transmission.
+    pub(crate) by_echo: u32,
+    /// For how many of them a D-SACK reports that both transmissions arrived.
+    pub(crate) by_duplicate: u32,
+    /// State of F-RTO.
+    pub(crate) frto: Frto,
+}
+
+/// RFC 5682 section 3: is a time-out genuine?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frto {
+    /// Not active.
+    Off,
+    /// The first segment was retransmitted; the next ACK decides.
+    First,
+    /// That ACK advanced SND.UNA: send new data instead of further retransmissions.
+    NewData,
+}
+
+impl Evidence {
+    pub(crate) const NONE: Evidence = Evidence {
+        reduced: false,
+        from: SeqNumber(0),
+        resent: 0,
+        by_echo: 0,
+        by_duplicate: 0,
+        frto: Frto::Off,
+    };
+
+    /// cwnd has just been reduced.
+    pub(crate) fn begin(una: SeqNumber) -> Evidence {
+        Evidence { reduced: true, from: una, ..Evidence::NONE }
+    }
+
+    /// Count retransmitted bytes.
+    pub(crate) fn resent(&mut self, bytes: u32) {
+        self.resent = self.resent.saturating_add(bytes);
+    }
+
+    /// Bytes retransmitted in this episode.
+    pub(crate) fn resent_bytes(&self) -> u32 {
+        self.resent
+    }
+}
+
+/// The news of one ACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Bytes by which SND.UNA advanced.
+    pub(crate) acked: u32,
+    /// Bytes newly known to have arrived.
+    pub(crate) delivered: u32,
+    /// When the newest delivered segment that was sent only once was sent.
+    pub(crate) sent_at: Option<Instant>,
+    /// The peer reports this range as a duplicate (D-SACK, RFC 2883).
+    pub(crate) duplicate: Option<Range>,
+    /// Bytes at SND.UNA that had been retransmitted, but whose original transmission arrived.
+    pub(crate) original_bytes: u32,
+    /// Data sent before a time-out, and not retransmitted since, has arrived.
+    pub(crate) from_before: bool,
+    /// A duplicate ACK: it repeats the last one, without data or a window change.
+    pub(crate) repeats: bool,
+}
+
+impl News {
+    /// Round trip of the newest segment that was sent only once.
+    pub(crate) fn rtt(&self, now: Instant) -> Option<Duration> {
+        self.sent_at.map(|sent_at| now.since(sent_at))
     }
 }

@@ -4,67 +4,12 @@
 //! Called by: recovery. Eifel detection by timestamps (RFC 3522), D-SACK (RFC 2883, RFC 3708), and
 //! F-RTO (RFC 5682) after a time-out without timestamps.
 
-use base::{SeqNumber, Switch};
+use base::Switch;
 
 use crate::Cx;
 use crate::marks::Marks;
-use crate::recovery::sack::News;
-use crate::recovery::scoreboard::Phase;
+use crate::recovery::scoreboard::{Frto, News, Phase};
 use crate::tcb::Tcb;
-
-/// Evidence about the losses of an episode.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Evidence {
-    /// cwnd was reduced, and that can be undone.
-    reduced: bool,
-    /// SND.UNA at that time.
-    from: SeqNumber,
-    /// Bytes retransmitted since.
-    resent: u32,
-    /// How many of them an echoed timestamp shows to have arrived at the first transmission.
-    by_echo: u32,
-    /// For how many of them a D-SACK reports that both transmissions arrived.
-    by_duplicate: u32,
-    /// State of F-RTO.
-    pub(crate) frto: Frto,
-}
-
-/// RFC 5682 section 3: is a time-out genuine?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frto {
-    /// Not active.
-    Off,
-    /// The first segment was retransmitted; the next ACK decides.
-    First,
-    /// That ACK advanced SND.UNA: send new data instead of further retransmissions.
-    NewData,
-}
-
-impl Evidence {
-    pub(crate) const NONE: Evidence = Evidence {
-        reduced: false,
-        from: SeqNumber(0),
-        resent: 0,
-        by_echo: 0,
-        by_duplicate: 0,
-        frto: Frto::Off,
-    };
-
-    /// cwnd has just been reduced.
-    pub(crate) fn begin(una: SeqNumber) -> Evidence {
-        Evidence { reduced: true, from: una, ..Evidence::NONE }
-    }
-
-    /// Count retransmitted bytes.
-    pub(crate) fn resent(&mut self, bytes: u32) {
-        self.resent = self.resent.saturating_add(bytes);
-    }
-
-    /// Bytes retransmitted in this episode.
-    pub(crate) fn resent_bytes(&self) -> u32 {
-        self.resent
-    }
-}
 
 /// Evaluate an ACK; `true` if all of the episode's retransmissions were spurious.
 pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx) -> bool {

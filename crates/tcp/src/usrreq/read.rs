@@ -4,10 +4,9 @@
 
 use mbuf::Mbuf;
 
-use super::CallError;
 use crate::marks::{Marks, Todo};
 use crate::receive::tuning;
-use crate::state::State;
+use crate::state::{CallError, State};
 use crate::tcb::Tcb;
 use crate::{Cx, urgent};
 
