@@ -6,7 +6,7 @@
 use std::io::BufRead;
 
 use crate::input::{Input, Order};
-use crate::{Error, NAME_BYTES_MAX};
+use crate::packet::{Error, NAME_BYTES_MAX};
 
 /// The type of a section header, the same in both byte orders.
 pub(crate) const SECTION_BYTES: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, ErrorKind, Read};
 
-use crate::Error;
+use crate::packet::Error;
 
 /// A file, read from front to back.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 use std::io::BufRead;
 
 use crate::input::{Input, Order};
-use crate::{Error, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet};
+use crate::packet::{Error, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet};
 
 const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;

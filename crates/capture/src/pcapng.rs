@@ -12,7 +12,9 @@ use std::io::BufRead;
 use crate::block::{self, Body, padded};
 use crate::clock::Clock;
 use crate::input::{Input, Order};
-use crate::{Direction, Error, INTERFACES_MAX, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet};
+use crate::packet::{
+    Direction, Error, INTERFACES_MAX, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet,
+};
 
 /// A block's type and its two lengths, in bytes.
 const AROUND: u32 = 12;

@@ -22,12 +22,26 @@ use tokio::sync::mpsc::Sender;
 
 use super::carrier::Carrier;
 use super::explained::Explained;
-use super::{Error, Program, Wanted};
+use super::{Error, Wanted};
 
 /// Connections that the page shows.
 const SHOWN: usize = 50;
 /// Time between two samples.
 const EVERY: Duration = Duration::from_millis(250);
+
+/// Whose stacks are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The command that serves, as `ttcp`.
+    pub command: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Prints what went wrong while it serves.
+    pub complain: fn(&str),
+    /// It starts no more threads, and gives up its right to open anything, after
+    /// [`super::Live::serve`].
+    pub locks_down: bool,
+}
 
 /// How many look at the page; set by its thread.
 pub(super) struct Watched {

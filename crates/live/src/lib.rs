@@ -32,7 +32,7 @@ use tokio::sync::mpsc::channel;
 
 pub use address::Http;
 pub use error::Error;
-pub use feed::Feed;
+pub use feed::{Feed, Program};
 pub use sample::{Wanted, looks, sample};
 
 use access::Token;
@@ -48,20 +48,6 @@ const SAMPLES: usize = 2;
 const ACCEPTED: usize = 4;
 
 const NO_ADDRESS: &str = "--http: the listener has no address";
-
-/// Whose stacks are shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Program {
-    /// The command that serves, as `ttcp`.
-    pub command: &'static str,
-    /// Its version.
-    pub version: &'static str,
-    /// Prints what went wrong while it serves.
-    pub complain: fn(&str),
-    /// It starts no more threads, and gives up its right to open anything, after
-    /// [`Live::serve`].
-    pub locks_down: bool,
-}
 
 /// A page that is not served yet.
 pub struct Live {

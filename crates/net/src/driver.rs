@@ -19,6 +19,7 @@ use stack::Armed;
 
 use crate::Net;
 use crate::bell::{Descriptor, LOOK_INTERVAL, ThreadBell};
+use crate::driver_state::Watch;
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
 
@@ -30,21 +31,6 @@ pub(crate) enum Turn {
     Sleep(Instant, Option<Descriptor>),
     /// The driver ends.
     Done,
-}
-
-/// The result of [`Inner::watch`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Watch {
-    /// There is work: poll again at once.
-    Ready,
-    /// Sleep: all devices wake the sleeper, or have descriptors to wait on.
-    Sleep,
-    /// Sleep, but poll again after [`LOOK_INTERVAL`].
-    Look,
-    /// Sleep until this time, and ignore descriptors: frames are coalesced.
-    Until(Instant),
-    /// Sleep until this time or until another port's descriptor is ready: frames are coalesced.
-    UntilOrDescriptor(Instant),
 }
 
 impl Inner {

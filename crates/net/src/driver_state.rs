@@ -30,3 +30,18 @@ pub(crate) struct DriverState {
     /// The last handle was dropped: the driver ends with the last connection.
     pub(crate) abandoned: bool,
 }
+
+/// The result of [`crate::inner::Inner::watch`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// There is work: poll again at once.
+    Ready,
+    /// Sleep: all devices wake the sleeper, or have descriptors to wait on.
+    Sleep,
+    /// Sleep, but poll again after [`crate::bell::LOOK_INTERVAL`].
+    Look,
+    /// Sleep until this time, and ignore descriptors: frames are coalesced.
+    Until(Instant),
+    /// Sleep until this time or until another port's descriptor is ready: frames are coalesced.
+    UntilOrDescriptor(Instant),
+}

@@ -15,15 +15,18 @@ use std::sync::{Mutex, MutexGuard};
 
 use arrayvec::ArrayVec;
 use base::{Instant, Owner};
+use host::dns::{Config, Hosts, Resolver};
 use slotmap::SecondaryMap;
 use stack::shard::Turns;
 use stack::{Event, ListenerHandle, Stack, TcpHandle, UdpHandle};
 use tcp::Events;
 
-use crate::dns::{self, Resolver};
 use crate::driver_state::DriverState;
 use crate::error;
 use crate::waiting::{Readiness, Socket, WaitQueue};
+
+/// Sets the resolver's secret apart from what else the stack's seed determines.
+pub(crate) const RESOLVER: u64 = 53;
 
 /// A stack that threads and tasks share.
 pub(crate) struct Shared {
@@ -68,9 +71,9 @@ impl Shared {
         turns: Option<Box<Turns>>,
         epoch: std::time::Instant,
     ) -> Shared {
-        let secret = stack.derived_secret(dns::PURPOSE);
+        let secret = stack.derived_secret(RESOLVER);
         let inner = Inner {
-            resolver: Resolver::new(dns::Config::default(), dns::Hosts::default(), secret),
+            resolver: Resolver::new(Config::default(), Hosts::default(), secret),
             stack,
             turns,
             tcp: SecondaryMap::new(),

@@ -14,7 +14,7 @@ use base::Instant;
 
 use crate::bell::LOOK_INTERVAL;
 use crate::bell::ThreadBell;
-use crate::driver::Watch;
+use crate::driver_state::Watch;
 use crate::inner::{Inner, Shared};
 use crate::waiting::Readiness;
 

@@ -12,6 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// No burst runs.
 const IDLE: u64 = u64::MAX;
 
+/// What readers may still hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Freed {
+    Node(u32),
+    Lone(u32),
+    Group(u32),
+    Buckets(u32),
+}
+
 /// The present epoch, and the readers.
 #[derive(Default)]
 pub(super) struct Epochs {

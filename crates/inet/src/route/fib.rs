@@ -8,10 +8,11 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::arena::zeroed;
+use super::epoch::Freed;
 use super::group::{GroupIndex, Path, Registry};
 use super::shared::Shared;
 use super::trie::{NARROW, Prefix, SHORT, WIDE, leaf};
-use super::update::{Allocator, Freed, Update, leaf_of};
+use super::update::{Allocator, Update, leaf_of};
 use super::view::{Reader, View};
 use super::{MAIN_TABLE, RETIRED_MAX};
 

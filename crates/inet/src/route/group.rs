@@ -13,9 +13,7 @@ use base::Mtu;
 use super::NextHop;
 use super::arena::{Arena, Indices};
 use super::ecmp::{self, BUCKETS, Share};
-use super::epoch::{Epochs, Retired};
-use super::reverse::Leads;
-use super::update::Freed;
+use super::epoch::{Epochs, Freed, Retired};
 
 /// A next-hop group, as a lookup finds it. It stands for the same next hops while the burst of the
 /// lookup lasts; [`GroupIndex::index`] is the place of its counters in an array of the caller's.
@@ -80,6 +78,17 @@ const RESTRICTIONS: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Hop(NextHop),
+    /// Not everybody may use it: the RIB knows who.
+    Restricted,
+    /// No route.
+    Nothing,
+}
+
+/// Does a group lead by a port?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    /// One of its next hops is behind the port, or none is.
+    Known(bool),
     /// Not everybody may use it: the RIB knows who.
     Restricted,
     /// No route.

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 
 use super::access::FOR_SOME_USERS;
 use super::access::NOT_FOR_TRANSIT;
-use super::group::GroupIndex;
+use super::group::{GroupIndex, Leads};
 use super::rib::Known;
 use super::rule::{Action, Rule};
 use super::{MAIN_TABLE, PATHS_MAX, Route, Routes, Sender, View};
@@ -53,17 +53,6 @@ impl FromStr for SourceCheck {
     fn from_str(text: &str) -> Result<SourceCheck, ()> {
         SourceCheck::ALL.iter().find(|(name, _)| *name == text).map(|(_, check)| *check).ok_or(())
     }
-}
-
-/// Does a group lead by a port?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leads {
-    /// One of its next hops is behind the port, or none is.
-    Known(bool),
-    /// Not everybody may use it: the RIB knows who.
-    Restricted,
-    /// No route.
-    Nothing,
 }
 
 impl View<'_> {

@@ -8,19 +8,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::arena::Indices;
-use super::epoch::{Epochs, Retired};
+use super::epoch::{Epochs, Freed, Retired};
 use super::trie::{
     LONE, Lone, NODE, NODE_SLOTS, Nodes, Prefix, STRIDE, Slot, bits, depth, leaf, mask,
 };
-
-/// What readers may still hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Freed {
-    Node(u32),
-    Lone(u32),
-    Group(u32),
-    Buckets(u32),
-}
 
 /// The writer's record of nodes and lone prefixes.
 #[derive(Debug)]

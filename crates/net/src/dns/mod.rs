@@ -17,14 +17,11 @@ pub use host::dns::{
     Config, Counts, Families, Hosts, Lookup, LookupError, NameError, Note, PORT, Resolver, limits,
 };
 
-use crate::inner::{Inner, Shared};
+use crate::inner::{Inner, RESOLVER, Shared};
 use crate::wait::{Alarm, wait};
 use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, TcpStream};
 pub use over_stack::StackLookup;
-
-/// Sets the resolver's secret apart from what else the stack's seed determines.
-pub(crate) const PURPOSE: u64 = 53;
 
 /// What a look at a lookup finds.
 pub(crate) enum Step {
@@ -93,7 +90,7 @@ impl Net {
         let mut call = self.shared().call()?;
         // Each resolver has a secret of its own, so that ids do not repeat.
         let drawn = call.stack.ports_to_try().next().unwrap_or(0);
-        let [a, b] = call.stack.derived_secret(PURPOSE + (u64::from(drawn) << 32));
+        let [a, b] = call.stack.derived_secret(RESOLVER + (u64::from(drawn) << 32));
         call.resolver = Resolver::new(config, hosts, [a, b ^ call.stack.now().as_nanos()]);
         Ok(())
     }

@@ -13,6 +13,7 @@ use base::{Budget, Counter, Duration, Instant, KeyedHash, Limit, Mss, Owner};
 use mbuf::Mbuf;
 use tcp::State;
 use tcp::fast_open::{self, OPTIONS_ROOM, Outcome, Role};
+use tcp::usrreq;
 use wire::tcp::FastOpen;
 
 use crate::event::Event;
