@@ -34,8 +34,6 @@ impl Device for Delayed {
             mtu: Mtu::ETHERNET,
             max_frame: 1522,
             max_segments: 1,
-            min_first_segment: 0,
-            alignment: 1,
             tx_depth: usize::MAX,
             offloads: Offloads::default(),
         }

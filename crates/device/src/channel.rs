@@ -118,8 +118,6 @@ pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
         mtu: config.mtu,
         max_frame: config.mtu.bytes() + link_header,
         max_segments: 1,
-        min_first_segment: 0,
-        alignment: 1,
         tx_depth: config.depth,
         offloads: Offloads::default(),
     };

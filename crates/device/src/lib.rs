@@ -52,8 +52,7 @@
 //! - Loss, duplication and corruption may happen. With [`Offloads::rx_checksum`] the stack trusts
 //!   frames that the device flags [`mbuf::Flags::CSUM_VERIFIED`] and does not verify them again.
 //! - The stack respects `max_frame`, and `max_segments`, which is at least 1. Every frame is one
-//!   segment at any address today: `min_first_segment` and `alignment` are for later devices, and
-//!   no stack reads them yet.
+//!   segment, at any address.
 //! - The device need not filter frames for other stations, nor join group addresses.
 //! - The MTU does not change while the device is in use.
 
@@ -138,10 +137,6 @@ pub struct Limits {
     pub max_frame: usize,
     /// The most segments of memory that one frame may consist of; 1: contiguous.
     pub max_segments: usize,
-    /// The first segment holds at least this many bytes, or the whole frame; 0: no requirement.
-    pub min_first_segment: usize,
-    /// A frame's address must be a multiple of this; 1: no requirement.
-    pub alignment: usize,
     /// Frames that the transmit queue holds.
     pub tx_depth: usize,
     /// What it does instead of the stack.

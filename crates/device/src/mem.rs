@@ -68,8 +68,6 @@ impl Config {
             mtu: self.mtu,
             max_frame: self.mtu.bytes() + link_header,
             max_segments: 1,
-            min_first_segment: 0,
-            alignment: 1,
             tx_depth: self.depth,
             offloads: self.offloads,
         }

@@ -307,8 +307,6 @@ fn limits(link: LinkKind, offload: bool, mtu: Mtu) -> Limits {
         mtu,
         max_frame: mtu.bytes() + link_header,
         max_segments: 1,
-        min_first_segment: 0,
-        alignment: 1,
         tx_depth: DEPTH,
         offloads,
     }

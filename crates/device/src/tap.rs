@@ -278,8 +278,6 @@ fn limits(link: LinkKind, vnet: bool, mtu: Mtu) -> Limits {
         mtu,
         max_frame: mtu.bytes() + link_header,
         max_segments: 1,
-        min_first_segment: 0,
-        alignment: 1,
         tx_depth: DEPTH,
         offloads,
     }

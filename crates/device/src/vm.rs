@@ -58,8 +58,6 @@ fn limits(mtu: Mtu) -> Limits {
         // An Ethernet header with two tags.
         max_frame: mtu.bytes() + 14 + 8,
         max_segments: 1,
-        min_first_segment: 0,
-        alignment: 1,
         tx_depth: DEPTH,
         offloads: Offloads::default(),
     }

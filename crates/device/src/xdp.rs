@@ -369,8 +369,6 @@ fn limits(mtu: Mtu) -> Limits {
         // An Ethernet header with one tag; the kernel refuses a second one on a full packet.
         max_frame: mtu.bytes() + 14 + 4,
         max_segments: 1,
-        min_first_segment: 0,
-        alignment: 1,
         tx_depth: TRANSMIT as usize,
         offloads: Offloads::default(),
     }

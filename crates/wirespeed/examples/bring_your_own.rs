@@ -22,8 +22,6 @@ impl Device for Tunnel {
             mtu: Mtu::new(1_400).expect("68 or more"), // the datagram fits 1,500 bytes
             max_frame: 1_400,
             max_segments: 1, // contiguous, anywhere in memory
-            min_first_segment: 0,
-            alignment: 1,
             tx_depth: 64,
             offloads: Offloads::default(), // the stack computes checksums
         }

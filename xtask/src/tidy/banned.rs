@@ -49,12 +49,7 @@ const ASYNC: &[&str] = &[
 const PROGRAMS: &[&str] = &["cli", "bench", "examples", "xtask", "lab", "fuzz", "testbed"];
 
 const BANS: &[(&str, Scope, &str)] = &[
-    ("todo!", All, "write it, or leave it out"),
-    ("unimplemented!", All, "write it, or leave it out"),
-    ("dbg!", All, "remove it; use a counter, the trace or a test"),
     ("#[allow(dead_code)]", All, "remove the dead code; what waits for its caller comes with it"),
-    ("static mut", All, "pass the state in"),
-    ("thread_rng", All, "draw from a generator with a seed that was passed in"),
     ("Instant::now", Deterministic, "take `now: base::Instant` as an argument"),
     ("SystemTime", Deterministic, "take `base::WallTime` as an argument"),
     ("thread::sleep", Deterministic, "return the deadline; the driver waits"),

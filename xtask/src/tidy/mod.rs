@@ -6,7 +6,6 @@
 mod banned;
 mod columns;
 mod exceptions;
-mod functions;
 mod heads;
 mod imports;
 mod licences;
@@ -79,7 +78,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("imports", imports::check),
     ("unsafe", unsafe_code::check),
     ("sizes", sizes::check),
-    ("functions", functions::check),
     ("columns", columns::check),
     ("banned", banned::check),
     ("words", words::check),

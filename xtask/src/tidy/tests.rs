@@ -61,7 +61,7 @@ fn scrub_leaves_identifiers_that_end_in_r() {
 fn words_are_whole() {
     assert!(has_word("let v: Vec<u8>", "Vec"));
     assert!(!has_word("let v: ArrayVec<u8>", "Vec"));
-    assert!(!has_word("my_todo!()", "todo!"));
+    assert!(!has_word("my_print!()", "print!"));
     assert!(has_word("x.unwrap()", ".unwrap()"));
 }
 
@@ -132,16 +132,6 @@ fn sizes_warn_then_fail() {
 }
 
 #[test]
-fn a_function_of_71_lines_is_too_long_and_of_70_is_not() {
-    let function =
-        |lines: usize| format!("pub(crate) fn f() {{\n{}}}\n", "    a;\n".repeat(lines - 2));
-    let (fits, long) = (function(70), function(71));
-    let findings = functions::check(&project(&[("a/a.rs", &fits), ("a/b.rs", &long)]));
-    assert_eq!(found(&findings), ["1 f"]);
-    assert_eq!(findings[0].path, "a/b.rs");
-}
-
-#[test]
 fn columns_count_comments_but_not_addresses() {
     let long = format!("// {}\n// https://{}\n", "x".repeat(98), "x".repeat(98));
     assert_eq!(found(&columns::check(&project(&[("a/a.rs", &long)]))), ["1 columns"]);
@@ -163,12 +153,7 @@ fn banned_items_are_found_where_they_are_banned() {
 #[test]
 fn every_ban_can_fail() {
     let cases = [
-        "todo!()",
-        "unimplemented!()",
-        "dbg!(x)",
         "#[allow(dead_code)]",
-        "static mut A: u8 = 0;",
-        "rand::thread_rng()",
         "SystemTime::now()",
         "std::thread::sleep(d)",
         "getrandom::fill(b)",
@@ -195,7 +180,7 @@ fn every_ban_can_fail() {
         let findings = banned::check(&project(&[("crates/tcp/src/lib.rs", case)]));
         assert_eq!(findings.len(), 1, "{case}: {findings:?}");
     }
-    let named = "a: HashMap<u8, u8, FoldHasher>,\n// todo!()\n";
+    let named = "a: HashMap<u8, u8, FoldHasher>,\n// print!()\n";
     assert!(banned::check(&project(&[("crates/tcp/src/lib.rs", named)])).is_empty());
 }
 
@@ -344,12 +329,11 @@ fn async_begins_in_net() {
 #[test]
 fn exceptions_cover_one_key_of_one_file_and_do_not_outlive_their_use() {
     let finding = |path: &str| Finding::new(path, 1, "f", String::new(), "");
-    let entry =
-        |path| Exception { check: "functions", path, key: "f", reason: "a table, not code" };
+    let entry = |path| Exception { check: "columns", path, key: "f", reason: "a table, not code" };
     let table = [entry("a.rs"), entry("gone.rs")];
     let mut used = Vec::new();
     let left =
-        exceptions::apply("functions", vec![finding("a.rs"), finding("b.rs")], &table, &mut used);
+        exceptions::apply("columns", vec![finding("a.rs"), finding("b.rs")], &table, &mut used);
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].path, "b.rs");
     assert_eq!(exceptions::apply("banned", vec![finding("a.rs")], &table, &mut used).len(), 1);

@@ -57,8 +57,6 @@ impl End {
             mtu,
             max_frame: mtu.bytes().max(tso_max_bytes),
             max_segments: 1,
-            min_first_segment: 0,
-            alignment: 1,
             tx_depth: DEPTH,
             offloads: Offloads { tso_max_bytes, ..Offloads::default() },
         };

@@ -129,8 +129,6 @@ impl Config {
             // An Ethernet header with two tags.
             max_frame: self.mtu.bytes() + 14 + 8,
             max_segments: 1,
-            min_first_segment: 0,
-            alignment: 1,
             tx_depth: self.tx_ring,
             offloads: Offloads::default(),
         }
