@@ -5,10 +5,12 @@
 //! transfer.
 
 mod args;
+mod connect;
 mod data;
 mod ends;
 mod errors;
 mod file;
+mod flow;
 mod host;
 mod one_thread;
 mod plan;
@@ -17,6 +19,7 @@ mod report;
 mod role;
 mod run;
 mod stream;
+mod tcp;
 mod two_threads;
 mod udp;
 pub(crate) mod values;
@@ -84,8 +87,8 @@ fn with_a_host(
     let Some(ended) = ended else {
         return Ok(true);
     };
-    let run::WithAHost { role, moved, outside } = ended;
-    let found = Found { plan, role, moved: &moved, stack: &outside.stack, wrapped: &wrapped };
+    let run::WithAHost { moved, outside } = ended;
+    let found = Found { plan, moved: &moved, stack: &outside.stack, wrapped: &wrapped };
     if args.json {
         output::out(&found.json(outside.mtu())?)?;
     } else {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 34] = [
         (&[], "Usage"),
         (&["tcp"], "ttcp"),
         (&["ttcp", "--mtu", "67"], "68..=65535"),
@@ -32,6 +32,19 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["ttcp", "-t", "192.0.2.1"], "--dev tap:NAME"),
         (&["ttcp", "-r"], "--dev tap:NAME"),
         (&["ttcp", "--checksum", "maybe"], "on, off"),
+        (&["ttcp", "-P", "0"], "1..=128"),
+        (&["ttcp", "-P", "129"], "1..=128"),
+        (&["ttcp", "-R", "--bidir"], "cannot be used with"),
+        (&["ttcp", "--file", "x", "-P", "2"], "leave -P and --bidir out"),
+        (&["ttcp", "--file", "x", "--bidir"], "leave -P and --bidir out"),
+        (&["ttcp", "-u", "-R"], "leave one of them out"),
+        (&["ttcp", "-u", "-P", "2", "-p", "65535"], "a lower --port"),
+        (&["ttcp", "-r", "--bytes", "1K"], "to the other end"),
+        (&["ttcp", "-t", "192.0.2.1", "-R", "--seconds", "1"], "to the other end"),
+        (&["ttcp", "-t", "192.0.2.1", "-P", "2"], "add -s"),
+        (&["ttcp", "-r", "-P", "2"], "add -s"),
+        (&["ttcp", "-t", "192.0.2.1", "-R", "--json"], "to throw it away"),
+        (&["ttcp", "-t", "192.0.2.1", "--bidir", "--bytes", "1K", "--json"], "to throw it away"),
     ];
     for (args, says) in cases {
         let output = run(args);

@@ -1,5 +1,5 @@
 //! Transfers in memory arrive whole: files at all MTUs and IP versions, threads, loans,
-//! super-segments, UDP.
+//! super-segments, UDP; either way, both ways and on many connections at once.
 
 mod common;
 
@@ -182,4 +182,130 @@ fn datagrams_are_sent_in_segments_and_the_report_says_how() {
     // Segments are whole packets: what leaves in fragments goes one by one.
     let large = json(&["-u", "--bytes", "1M", "-l", "8K", "--segments"]);
     assert_eq!((of(&large, "segments"), &large["datagrams"]["fragmented"]), (1, &true.into()));
+}
+
+/// The settings of a transfer both ways or on many connections, and what it must have moved each
+/// way.
+const SHAPES: [(&[&str], &[&str], u64); 8] = [
+    (&[], &["tx"], 1),
+    (&["-R"], &["rx"], 1),
+    (&["--bidir"], &["tx", "rx"], 1),
+    (&["-P", "3"], &["tx"], 3),
+    (&["-P", "128"], &["tx"], 128),
+    (&["-R", "-P", "3"], &["rx"], 3),
+    (&["--bidir", "-P", "3"], &["tx", "rx"], 3),
+    (&["--bidir", "-P", "128", "--super"], &["tx", "rx"], 128),
+];
+
+/// Every flow moved its share, and the sums are those of the flows.
+fn check_flows(found: &Value, directions: &[&str], parallel: u64, bytes: u64) {
+    let streams = found["streams"].as_array().expect("a list");
+    assert_eq!(streams.len() as u64, directions.len() as u64 * parallel, "{found}");
+    let mut flows = streams.iter();
+    for direction in directions {
+        for n in 0..parallel {
+            let flow = flows.next().expect("it was counted");
+            assert_eq!(
+                (&flow["direction"], &flow["stream"]),
+                (&(*direction).into(), &(n + 1).into())
+            );
+            let share = bytes / parallel + u64::from(n < bytes % parallel);
+            assert_eq!(flow["bytes_sent"], share, "{direction} {n}: {found}");
+            assert_eq!(flow["bytes_received"], share, "{direction} {n}: {found}");
+        }
+        let sum = &found["sum"][*direction];
+        assert_eq!((&sum["bytes_sent"], &sum["bytes_received"]), (&bytes.into(), &bytes.into()));
+        assert!(sum["bits_per_second"].as_f64() > Some(0.0), "{found}");
+    }
+    assert_eq!(found["sum"].as_object().map(serde_json::Map::len), Some(directions.len()));
+    let all = bytes * directions.len() as u64;
+    assert_eq!((&found["bytes"], &found["bytes_sent"]), (&all.into(), &all.into()));
+    assert_eq!(found["settings"]["parallel"], parallel);
+}
+
+#[test]
+fn every_direction_on_every_connection_moves_its_share() {
+    // Neither a multiple of the connections nor of a segment.
+    let bytes = 8_000_003;
+    for (args, directions, parallel) in SHAPES {
+        for more in [&["--threads", "1"][..], &["--threads", "2"], &["--loan", "-6"]] {
+            let found = json(&[&["--bytes", "8000003"], args, more].concat());
+            check_flows(&found, directions, parallel, bytes);
+        }
+    }
+    // Connections that have nothing to move end, too.
+    let found = json(&["--bytes", "2", "-P", "5", "--bidir", "--threads", "2"]);
+    check_flows(&found, &["tx", "rx"], 5, 2);
+}
+
+#[test]
+fn a_file_goes_to_who_connects() {
+    for threads in ["1", "2"] {
+        move_file(&format!("reverse{threads}"), (2 << 20) + 17, &["-R", "--threads", threads]);
+    }
+}
+
+#[test]
+fn a_time_ends_both_directions_of_all_connections_which_all_moved_something() {
+    for threads in ["1", "2"] {
+        let args = ["--seconds", "0.5", "-i", "0.1", "--bidir", "-P", "4", "--threads", threads];
+        let output = run(&[&["ttcp", "--json"], &args[..]].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+        let streams = found["streams"].as_array().expect("a list");
+        assert_eq!(streams.len(), 8);
+        let moved = |of: &Value| -> u64 {
+            let intervals = of["intervals"].as_array().expect("a list");
+            intervals.iter().map(|one| one["bytes"].as_u64().expect("a count")).sum()
+        };
+        for flow in streams {
+            assert!(flow["bytes_received"].as_u64() > Some(0), "{flow}");
+            assert_eq!(flow["bytes_sent"], flow["bytes_received"]);
+            assert_eq!(flow["bytes_received"], moved(flow), "its intervals are all of it: {flow}");
+        }
+        for direction in ["tx", "rx"] {
+            let sum = &found["sum"][direction];
+            assert_eq!(sum["bytes_received"], moved(sum), "{direction}: {found}");
+        }
+        assert_eq!(found["bytes"], moved(&found));
+        let lines = stderr(&output);
+        for line in ["[  1][TX] ", "[  4][RX] ", "[SUM][TX] ", "[SUM][RX] "] {
+            assert!(lines.contains(line), "{line}: {lines}");
+        }
+    }
+}
+
+#[test]
+fn the_report_has_a_line_for_each_of_several_flows() {
+    let text = |args: &[&str]| {
+        let output = run(&[&["ttcp", "--bytes", "1M"], args].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let alone = text(&[]);
+    assert!(!alone.contains('['), "{alone}");
+    let both = text(&["--bidir"]);
+    assert!(both.contains("both directions") && both.contains("ttcp-t: 2097152 bytes"), "{both}");
+    assert!(both.contains("[  1][TX] ") && both.contains("[  1][RX] "), "{both}");
+    assert!(!both.contains("SUM"), "a direction of one flow is its own sum: {both}");
+    let many = text(&["-P", "3"]);
+    assert!(many.contains("3 connections") && many.contains("[  3] "), "{many}");
+    assert!(many.contains("[SUM] ") && many.contains("ttcp-r: 1048576 bytes"), "{many}");
+}
+
+#[test]
+fn datagrams_go_both_ways_and_between_many_sockets() {
+    for (args, flows) in [
+        (&["--bidir"][..], 2),
+        (&["-P", "5"], 5),
+        (&["-P", "128", "-p", "65408"], 128),
+        (&["--bidir", "-P", "3", "-6", "--segments"], 6),
+        (&["--bidir", "-P", "3", "--threads", "2"], 6),
+    ] {
+        let found = json(&[&["-u", "--bytes", "3M", "-l", "1000"], args].concat());
+        let of = |key: &str| found["datagrams"][key].as_u64().expect("a count");
+        assert_eq!(of("received") + of("lost"), of("sent"), "{args:?}: {found}");
+        assert_eq!(found["streams"].as_array().map(Vec::len), Some(flows), "{args:?}");
+        assert!(found["settings"]["threads"] == 2 || of("lost") == 0, "{args:?}: {found}");
+    }
 }

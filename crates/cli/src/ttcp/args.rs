@@ -26,6 +26,8 @@ Rates are in powers of 1000.
 Two stacks in memory for 3 seconds, then a file, hashed at both ends:
   wirespeed ttcp
   wirespeed ttcp --file big.iso --threads 2
+Eight connections at once, both ways on each:
+  wirespeed ttcp -P 8 --bidir
 Over a TAP, to and from this machine's kernel (any TCP may be at the other end):
   wirespeed ttcp -t 192.0.2.1 --dev tap:ws0 --addr 192.0.2.2/24 -s --seconds 10
   wirespeed ttcp -r --dev tap:ws0 --addr 192.0.2.2/24 -s")]
@@ -79,6 +81,26 @@ pub(crate) struct Args {
     /// IPv6; of the host after -t, an address of it
     #[arg(short = '6', help_heading = PROTOCOL)]
     pub(super) v6: bool,
+    /// The other direction: who connects receives
+    ///
+    /// In memory data goes from the stack that listens to the one that connects. Over a device -t
+    /// connects and receives, as -r does otherwise, and -r accepts and sends.
+    #[arg(short = 'R', long, conflicts_with = "bidir", help_heading = PROTOCOL)]
+    pub(super) reverse: bool,
+    /// Both directions at once, on the same connection
+    ///
+    /// iperf3 uses two connections for that. Bytes and seconds are those of each direction, and
+    /// the transfer ends when both have. Over a device they are those of what we send; without -s
+    /// standard input goes out and standard output gets what comes in.
+    #[arg(long, help_heading = PROTOCOL)]
+    pub(super) bidir: bool,
+    /// Connections at once, 1 to 128
+    ///
+    /// Bytes are those of all together. Data moves once all are there. Of datagrams, pairs of
+    /// sockets: the ports are --port and those behind it.
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, help_heading = PROTOCOL,
+          value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub(super) parallel: u8,
     /// Port to send to
     #[arg(short = 'p', long, default_value_t = 5001, help_heading = PROTOCOL,
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -140,8 +162,8 @@ pub(crate) struct Args {
     /// Receive over --dev from the first host that connects
     ///
     /// Into --file if that is given, else to standard output.
-    #[arg(short = 'r', conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
-    #[arg(conflicts_with_all = ["bytes", "seconds", "writes"], help_heading = DEVICE)]
+    #[arg(short = 'r', conflicts_with_all = ["udp", "threads", "loan", "super_segments"],
+          help_heading = DEVICE)]
     pub(super) receive: bool,
     /// A pattern out, nothing in: no standard input and output
     ///

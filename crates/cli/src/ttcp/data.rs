@@ -7,6 +7,8 @@
 //! the first 4 MB. That finds lost, repeated and swapped segments at almost no cost. Files are
 //! hashed instead, outside the measured time.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use wirespeed::{Mbuf, Stack};
 
@@ -20,8 +22,8 @@ const SAMPLE: usize = 4096;
 const SAMPLE_EVERY: u64 = 4 << 20;
 const PATTERN_READ_BYTES: usize = 128 << 10;
 
-/// The block, followed by its first `look` bytes, so that a comparison need not wrap.
-fn block(look: usize) -> Vec<u8> {
+/// The block, followed by its first `look` bytes, so that a comparison or a write need not wrap.
+pub(super) fn block(look: usize) -> Arc<[u8]> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes: Vec<u8> = (0..PERIOD)
         .map(|_| {
@@ -34,19 +36,19 @@ fn block(look: usize) -> Vec<u8> {
     for i in 0..look {
         bytes.push(bytes[i]);
     }
-    bytes
+    bytes.into()
 }
 
 /// The data to send.
 pub(super) enum Source {
-    Pattern { block: Vec<u8>, at: usize, left: u64 },
+    Pattern { block: Arc<[u8]>, at: usize, left: u64 },
     File(Box<Reader>),
 }
 
 impl Source {
-    /// `limit` bytes of pattern, peeked up to `unit` bytes at a time.
-    pub(super) fn pattern(limit: u64, unit: usize) -> Source {
-        Source::Pattern { block: block(unit), at: 0, left: limit }
+    /// `limit` bytes of pattern, peeked up to as many bytes at a time as `block` was made for.
+    pub(super) fn pattern(limit: u64, block: Arc<[u8]>) -> Source {
+        Source::Pattern { block, at: 0, left: limit }
     }
 
     /// The next bytes, up to `most`; empty at the end, or until [`Source::refill`].
@@ -191,7 +193,7 @@ impl Sink {
 
 /// Compares received data with the pattern.
 pub(super) struct Checker {
-    block: Vec<u8>,
+    block: Arc<[u8]>,
     position: u64,
     /// `position` modulo `PERIOD`.
     at: usize,
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_checker_takes_the_stream_and_refuses_a_shift_of_one_byte() {
-        let mut source = Source::pattern(1_000_000, 7000);
+        let mut source = Source::pattern(1_000_000, block(7000));
         let mut checker = Checker::new();
         while !source.finished() {
             let n = source.peek(7000).len();
@@ -284,12 +286,12 @@ mod tests {
         }
         assert_eq!(checker.position, 1_000_000);
         let mut checker = Checker::new();
-        assert!(checker.check(&Source::pattern(100, 100).peek(100)[1..]).is_err());
+        assert!(checker.check(&Source::pattern(100, block(100)).peek(100)[1..]).is_err());
     }
 
     #[test]
     fn the_checker_finds_a_wrong_byte_at_the_end_of_any_read() {
-        let mut source = Source::pattern(u64::MAX, 1000);
+        let mut source = Source::pattern(u64::MAX, block(1000));
         let mut checker = Checker::new();
         for _ in 0..100 {
             assert!(checker.check(source.peek(1000)).is_ok());

@@ -1,21 +1,20 @@
-//! The two ends of a transfer in memory, each a stack with one connection, driven in turns: the
-//! sender polls, then writes until less is taken than was given; the receiver polls, then reads
-//! until nothing is left.
+//! The two sides of a transfer in memory: each is a stack with an end of every connection, driven
+//! in turns. A turn polls, writes until less is taken than was given, and reads until nothing is
+//! left.
 //!
-//! Called by: the loops (`one_thread`, `two_threads`).
+//! Called by: the loops (`one_thread`, `two_threads`); `connect.rs` makes the sides.
 
-use anyhow::{Context, Result, anyhow, bail};
-use wirespeed::device::{Doorbell, mem};
-use wirespeed::pair::{End, end};
+use anyhow::Result;
+use wirespeed::device::Doorbell;
+use wirespeed::pair::End;
 use wirespeed::tcp::Info;
-use wirespeed::{
-    CallError, Counter, Duration, Event, Instant, ListenConfig, Loan, Owner, TcpHandle,
-};
+use wirespeed::{Instant, TcpHandle};
 
 use super::data::{Sink, Source};
-use super::file::{Hashed, Reader};
-use super::plan::{Goal, Plan};
-use super::udp;
+use super::{tcp, udp};
+
+/// Connections whose state a stalled transfer tells.
+const TOLD_MAX: usize = 4;
 
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,373 +23,274 @@ pub(super) enum Turn {
     Worked,
     /// There was nothing to do.
     Idle,
-    /// This end is done, and the other end knows.
+    /// This side is done, and the other one knows.
     Done,
 }
 
-/// The sending end.
-pub(super) struct Sender {
+/// A stack and its ends of the connections. The first side sends; the second one does, too, if data
+/// moves both ways.
+pub(super) struct Side {
     pub(super) end: End,
     pub(super) bell: Doorbell,
-    pub(super) sending: Sending,
+    pub(super) streams: Vec<Stream>,
+    /// Which of them is first in the next turn: it finds most room at the device.
+    first: usize,
+}
+
+/// An end of a connection, or a UDP socket.
+pub(super) struct Stream {
+    pub(super) send: Option<Sending>,
+    pub(super) receive: Option<Receiving>,
+    /// Of TCP, until this end lets go of it.
+    pub(super) conn: Option<TcpHandle>,
+    /// The connection's statistics when this end let go.
+    last_info: Option<Info>,
+}
+
+/// What an end sends.
+pub(super) struct Sending {
+    pub(super) by: Sender,
     pub(super) source: Source,
     pub(super) bytes: u64,
     pub(super) calls: u64,
-    /// The connection's statistics at the last look; the connection may be gone at the end.
-    pub(super) info: Option<Info>,
+    /// All was written, and has left if it is UDP.
+    is_done: bool,
 }
 
-pub(super) enum Sending {
-    Tcp(TcpSender),
+pub(super) enum Sender {
+    Tcp(tcp::Sender),
     Udp(udp::Sender),
 }
 
-/// The receiving end.
-pub(super) struct Receiver {
-    pub(super) end: End,
-    pub(super) bell: Doorbell,
-    pub(super) receiving: Receiving,
+/// What an end receives.
+pub(super) struct Receiving {
+    pub(super) by: Receiver,
     pub(super) sink: Sink,
     pub(super) bytes: u64,
     pub(super) calls: u64,
-    /// All data has arrived: the transfer is over, and the connection is being closed.
-    pub(super) finished: bool,
+    /// When everything had arrived.
+    pub(super) finished_at: Option<Instant>,
 }
 
-pub(super) enum Receiving {
-    Tcp(TcpReceiver),
+pub(super) enum Receiver {
+    Tcp(tcp::Receiver),
     Udp(udp::Receiver),
 }
 
-/// Both ends, connected.
-pub(super) fn connected(plan: &Plan) -> Result<(Sender, Receiver)> {
-    let mut source = match &plan.goal {
-        Goal::Bytes(bytes) => Source::pattern(*bytes, plan.length),
-        Goal::Seconds(_) => Source::pattern(u64::MAX, plan.length),
-        Goal::File(path) => Source::File(Box::new(Reader::open(path)?)),
-    };
-    if let Goal::Seconds(0.0) = plan.goal {
-        source.stop();
+impl Side {
+    pub(super) fn new(end: End, bell: Doorbell, streams: Vec<Stream>) -> Side {
+        Side { end, bell, streams, first: 0 }
     }
-    let mut seed = [0; 16];
-    getrandom::fill(&mut seed).context("the system gives no random seed")?;
-    let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-    let pair = plan.pair([half(0), half(8)]);
-    let (bell, other_bell) = (Doorbell::new(), Doorbell::new());
-    let (left, right) = mem::pair_with(&pair.wire, bell.clone(), other_bell.clone());
-    let (mut left, mut right) = (end(&pair, left, 1), end(&pair, right, 2));
-    let (sending, receiving) = if plan.udp {
-        let (sending, receiving) = udp::bound(plan, &mut left, &mut right)?;
-        (Sending::Udp(sending), Receiving::Udp(receiving))
-    } else {
-        let (sending, receiving) = connect(plan, &mut left, &mut right)?;
-        (Sending::Tcp(sending), Receiving::Tcp(receiving))
-    };
-    let sink = match plan.goal {
-        Goal::File(_) => Sink::File(Box::new(Hashed::new())),
-        _ => Sink::pattern(),
-    };
-    let sender = Sender { end: left, bell, sending, source, bytes: 0, calls: 0, info: None };
-    let receiver = Receiver {
-        end: right,
-        bell: other_bell,
-        receiving,
-        sink,
-        bytes: 0,
-        calls: 0,
-        finished: false,
-    };
-    Ok((sender, receiver))
-}
 
-/// Do the handshake in a few nanoseconds of simulated time; the run's clock begins after it.
-fn connect(plan: &Plan, left: &mut End, right: &mut End) -> Result<(TcpSender, TcpReceiver)> {
-    let to = (right.addr, plan.port).into();
-    let listen = ListenConfig { tcp: plan.tcp, ..ListenConfig::default() };
-    let listener = right
-        .stack
-        .tcp_listen(to, listen)
-        .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", plan.port))?;
-    let now = |us| Instant::ZERO + Duration::from_nanos(us);
-    let conn = left
-        .stack
-        .tcp_connect(to, None, &plan.tcp, Owner::program(), now(1))
-        .map_err(|e| anyhow!("cannot connect to {to}: {e:?}"))?;
-    for turn in 2..100 {
-        left.stack.poll(now(turn));
-        right.stack.poll(now(turn));
-        while let Some(event) = right.stack.next_event() {
-            if let Event::Accept(_) = event
-                && let Some(accepted) = right.stack.tcp_accept(listener)
-            {
-                right.stack.tcp_unlisten(listener);
-                let (unit, loan) = (plan.length, plan.loan);
-                let sender = TcpSender { conn, unit, loan, held: None, shut: false };
-                return Ok((sender, TcpReceiver { conn: accepted, loan }));
-            }
-        }
-    }
-    let drops = left.stack.drops().nonzero().chain(right.stack.drops().nonzero());
-    let dropped: Vec<_> = drops.map(|(reason, n)| format!("{n} {}", reason.name())).collect();
-    bail!("the two stacks did not connect with these switches; dropped: {}", dropped.join(", "))
-}
-
-impl Sender {
-    /// Poll and write.
+    /// Poll, write and read. `peer_has_sent`, which was so before the turn, ends datagrams: if
+    /// there is nothing to do then, no more come.
     #[inline]
-    pub(super) fn turn(&mut self, now: Instant) -> Result<Turn> {
+    pub(super) fn turn(&mut self, now: Instant, peer_has_sent: bool) -> Result<Turn> {
         let polled = self.end.stack.poll(now);
         while self.end.stack.next_event().is_some() {}
-        let before = self.bytes;
-        let done = match &mut self.sending {
-            Sending::Tcp(tcp) => {
-                let was_shut = tcp.shut;
-                let (bytes, calls) = tcp.write(&mut self.end, &mut self.source)?;
-                self.bytes += bytes;
-                self.calls += calls;
-                if tcp.shut && !was_shut {
-                    self.info = self.end.stack.tcp_info(tcp.conn);
-                }
-                tcp.is_done(&self.end)
-            }
-            Sending::Udp(udp) => {
-                let (bytes, calls) = udp.send(&mut self.end, &mut self.source, now)?;
-                self.bytes += bytes;
-                self.calls += calls;
-                self.source.finished() && udp::all_left(&self.end)
-            }
-        };
+        let mut worked = polled > 0;
+        let (behind, ahead) = self.streams.split_at_mut(self.first);
+        for stream in ahead.iter_mut().chain(behind) {
+            worked |= stream.turn(&mut self.end, now)?;
+        }
+        self.first = (self.first + 1) % self.streams.len().max(1);
         self.end.stack.flush();
-        Ok(if done {
+        if !worked && peer_has_sent {
+            worked = self.end_datagrams(now);
+        }
+        Ok(if self.is_over() {
             Turn::Done
-        } else if polled > 0 || self.bytes > before {
+        } else if worked {
             Turn::Worked
         } else {
             Turn::Idle
         })
     }
 
-    /// The connection's statistics, or the last ones before it ended.
-    pub(super) fn info(&mut self) -> Option<Info> {
-        let Sending::Tcp(tcp) = &self.sending else { return None };
-        self.info = self.end.stack.tcp_info(tcp.conn).or(self.info);
-        self.info
+    /// All datagrams have arrived that ever will; was that new?
+    fn end_datagrams(&mut self, now: Instant) -> bool {
+        let is_open = |r: &&mut Receiving| r.finished_at.is_none() && r.is_udp();
+        let receives = self.streams.iter_mut().filter_map(|stream| stream.receive.as_mut());
+        receives.filter(is_open).map(|receive| receive.finished_at = Some(now)).count() > 0
     }
 
-    /// Segments retransmitted.
-    pub(super) fn retransmits(&self) -> u64 {
-        self.end.stack.counters().of(Counter::TcpRetransmits)
+    fn is_over(&self) -> bool {
+        let is_over = |s: &Stream| s.conn.is_none() && s.has_sent() && s.has_received();
+        self.streams.iter().all(is_over) && self.end.stack.connection_count() == 0
+    }
+
+    /// Was everything sent, if anything is sent at all?
+    pub(super) fn has_sent(&self) -> bool {
+        self.streams.iter().all(Stream::has_sent)
+    }
+
+    /// Has everything arrived, if anything is received at all?
+    pub(super) fn has_received(&self) -> bool {
+        self.streams.iter().all(Stream::has_received)
+    }
+
+    pub(super) fn sends(&self) -> bool {
+        self.streams.iter().any(|stream| stream.send.is_some())
+    }
+
+    /// End what is sent here.
+    pub(super) fn stop(&mut self) {
+        self.streams.iter_mut().flat_map(|s| &mut s.send).for_each(|send| send.source.stop());
+    }
+
+    /// Is a file to be read or hashed before it goes on?
+    #[inline]
+    pub(super) fn awaits_file(&self) -> bool {
+        self.streams.iter().any(|stream| {
+            stream.send.as_ref().is_some_and(|send| send.source.is_dry())
+                || stream.receive.as_ref().is_some_and(|receive| receive.sink.is_full())
+        })
+    }
+
+    /// Read and hash what is sent, and hash what was received; takes time.
+    pub(super) fn attend_files(&mut self) -> Result<()> {
+        for stream in &mut self.streams {
+            if let Some(receive) = &mut stream.receive {
+                receive.sink.drain(&mut self.end.stack);
+            }
+            if let Some(send) = &mut stream.send
+                && send.source.is_dry()
+            {
+                send.source.refill()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes sent and received.
+    pub(super) fn moved(&self) -> u64 {
+        let moved = |s: &Stream| {
+            s.send.as_ref().map_or(0, |send| send.bytes)
+                + s.receive.as_ref().map_or(0, |receive| receive.bytes)
+        };
+        self.streams.iter().map(moved).sum()
     }
 
     /// For the error message of a stalled transfer.
     pub(super) fn state(&self) -> String {
-        match &self.sending {
-            Sending::Tcp(tcp) => format!("{:?}", self.end.stack.tcp_info(tcp.conn)),
-            Sending::Udp(_) => format!("{} datagrams sent", self.calls),
-        }
+        let stack = &self.end.stack;
+        let open = self.streams.iter().filter(|s| !s.has_sent() || !s.has_received());
+        let states = open.take(TOLD_MAX).map(|stream| match stream.conn {
+            Some(conn) => format!("{:?}", stack.tcp_info(conn)),
+            None => "datagrams".to_owned(),
+        });
+        let states: Vec<String> = states.collect();
+        format!("{} bytes moved; {}", self.moved(), states.join("; "))
     }
 }
 
-impl Receiver {
-    /// Poll and read.
+impl Stream {
+    pub(super) fn new(
+        conn: Option<TcpHandle>,
+        send: Option<Sending>,
+        receive: Option<Receiving>,
+    ) -> Stream {
+        Stream { send, receive, conn, last_info: None }
+    }
+
+    /// Write and read; did anything move?
     #[inline]
-    pub(super) fn turn(&mut self, now: Instant) -> Result<Turn> {
-        let polled = self.end.stack.poll(now);
-        while self.end.stack.next_event().is_some() {}
-        if self.finished {
-            let done = self.end.stack.connection_count() == 0 || self.is_udp();
-            return Ok(if done {
-                Turn::Done
-            } else if polled > 0 {
-                Turn::Worked
-            } else {
-                Turn::Idle
-            });
+    fn turn(&mut self, end: &mut End, now: Instant) -> Result<bool> {
+        let mut worked = false;
+        if let Some(send) = &mut self.send
+            && !send.is_done
+        {
+            worked |= send.turn(end, now)?;
         }
-        let before = self.bytes;
-        match &mut self.receiving {
-            Receiving::Tcp(tcp) => {
-                let (bytes, calls, eof) = tcp.read(&mut self.end, &mut self.sink)?;
+        if let Some(receive) = &mut self.receive
+            && receive.finished_at.is_none()
+        {
+            worked |= receive.turn(end, now)?;
+        }
+        if let Some(conn) = self.conn
+            && self.has_sent()
+            && self.peer_has_ended(end, conn)
+        {
+            self.last_info = end.stack.tcp_info(conn);
+            end.stack.tcp_close(conn);
+            self.conn = None;
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    fn peer_has_ended(&self, end: &End, conn: TcpHandle) -> bool {
+        match &self.receive {
+            Some(receive) => receive.finished_at.is_some(),
+            None => end.stack.tcp_readable(conn).is_none_or(|(_, closed)| closed),
+        }
+    }
+
+    fn has_sent(&self) -> bool {
+        self.send.as_ref().is_none_or(|send| send.is_done)
+    }
+
+    fn has_received(&self) -> bool {
+        self.receive.as_ref().is_none_or(|receive| receive.finished_at.is_some())
+    }
+
+    /// The connection's statistics, or the last ones before it ended.
+    pub(super) fn info(&self, end: &End) -> Option<Info> {
+        self.conn.and_then(|conn| end.stack.tcp_info(conn)).or(self.last_info)
+    }
+
+    /// Segments that this end has retransmitted.
+    pub(super) fn retransmits(&self, end: &End) -> u64 {
+        self.info(end).map_or(0, |info| u64::from(info.retransmits))
+    }
+}
+
+impl Sending {
+    pub(super) fn new(by: Sender, source: Source) -> Sending {
+        Sending { by, source, bytes: 0, calls: 0, is_done: false }
+    }
+
+    #[inline]
+    fn turn(&mut self, end: &mut End, now: Instant) -> Result<bool> {
+        let (bytes, calls) = match &mut self.by {
+            Sender::Tcp(tcp) => tcp.write(end, &mut self.source)?,
+            Sender::Udp(udp) => udp.send(end, &mut self.source, now)?,
+        };
+        self.bytes += bytes;
+        self.calls += calls;
+        self.is_done = match &self.by {
+            Sender::Tcp(tcp) => tcp.shut,
+            Sender::Udp(_) => self.source.finished() && udp::all_left(end),
+        };
+        Ok(bytes > 0 || self.is_done)
+    }
+}
+
+impl Receiving {
+    pub(super) fn new(by: Receiver, sink: Sink) -> Receiving {
+        Receiving { by, sink, bytes: 0, calls: 0, finished_at: None }
+    }
+
+    #[inline]
+    fn turn(&mut self, end: &mut End, now: Instant) -> Result<bool> {
+        match &mut self.by {
+            Receiver::Tcp(tcp) => {
+                let (bytes, calls, eof) = tcp.read(end, &mut self.sink)?;
                 self.bytes += bytes;
                 self.calls += calls;
-                if eof {
-                    self.end.stack.tcp_close(tcp.conn);
-                    self.finished = true;
-                }
+                self.finished_at = eof.then_some(now);
+                Ok(bytes > 0 || eof)
             }
-            Receiving::Udp(udp) => {
-                let datagrams = udp.receive(&mut self.end)?;
+            Receiver::Udp(udp) => {
+                let datagrams = udp.receive(end)?;
                 self.bytes += datagrams * udp.length as u64;
                 self.calls += datagrams;
+                Ok(datagrams > 0)
             }
         }
-        self.end.stack.flush();
-        let worked = polled > 0 || self.bytes > before || self.finished;
-        Ok(if worked { Turn::Worked } else { Turn::Idle })
     }
 
-    pub(super) fn is_udp(&self) -> bool {
-        matches!(self.receiving, Receiving::Udp(_))
-    }
-
-    /// Hash the received data.
-    pub(super) fn drain(&mut self) {
-        self.sink.drain(&mut self.end.stack);
-    }
-
-    /// For the error message of a stalled transfer.
-    pub(super) fn state(&self) -> String {
-        match &self.receiving {
-            Receiving::Tcp(tcp) => format!("{:?}", self.end.stack.tcp_info(tcp.conn)),
-            Receiving::Udp(_) => format!("{} datagrams received", self.calls),
-        }
-    }
-}
-
-/// The sending end of a TCP connection.
-pub(super) struct TcpSender {
-    pub(super) conn: TcpHandle,
-    unit: usize,
-    loan: bool,
-    /// A filled buffer that the stack did not take yet.
-    held: Option<Loan>,
-    shut: bool,
-}
-
-impl TcpSender {
-    /// Write until less is taken than was given; returns bytes and calls.
-    #[inline]
-    fn write(&mut self, end: &mut End, source: &mut Source) -> Result<(u64, u64)> {
-        let (mut bytes, mut calls) = (0, 0);
-        if self.loan {
-            (bytes, calls) = self.write_loaned(end, source)?;
-        } else {
-            loop {
-                let data = source.peek(self.unit);
-                if data.is_empty() {
-                    break;
-                }
-                let given = data.len();
-                let taken = match end.stack.tcp_write(self.conn, data) {
-                    Ok(n) => n,
-                    Err(CallError::WouldBlock) => break,
-                    Err(error) => bail!("the sending end failed: {error:?}"),
-                };
-                source.advance(taken);
-                bytes += taken as u64;
-                calls += 1;
-                if taken < given {
-                    break;
-                }
-            }
-        }
-        if source.finished() && !self.shut && self.held.is_none() {
-            self.shut = true;
-            end.stack.tcp_shutdown_write(self.conn);
-        }
-        Ok((bytes, calls))
-    }
-
-    /// The same with buffers loaned by the stack, filled here.
-    fn write_loaned(&mut self, end: &mut End, source: &mut Source) -> Result<(u64, u64)> {
-        let (mut bytes, mut calls) = (0, 0);
-        loop {
-            let (loan, n) = match self.held.take() {
-                Some(loan) => (loan, 0),
-                None => {
-                    let Some(mut loan) = end.stack.tcp_loan(self.conn) else { break };
-                    let n = loan.append(source.peek(loan.room().min(self.unit)));
-                    if n == 0 {
-                        break;
-                    }
-                    (loan, n)
-                }
-            };
-            source.advance(n);
-            let len = loan.bytes().len() as u64;
-            match end.stack.tcp_write_loan(self.conn, loan) {
-                Ok(()) => {}
-                Err((CallError::WouldBlock, loan)) => {
-                    self.held = Some(loan);
-                    break;
-                }
-                Err((error, _)) => bail!("the sending end failed: {error:?}"),
-            }
-            bytes += len;
-            calls += 1;
-        }
-        Ok((bytes, calls))
-    }
-
-    /// Has the other end read everything and closed?
-    #[inline]
-    fn is_done(&self, end: &End) -> bool {
-        self.shut && end.stack.tcp_readable(self.conn).is_none_or(|(_, closed)| closed)
-    }
-}
-
-/// The receiving end of a TCP connection.
-pub(super) struct TcpReceiver {
-    pub(super) conn: TcpHandle,
-    loan: bool,
-}
-
-impl TcpReceiver {
-    /// Read until nothing is left; returns bytes, calls, and whether the end was reached.
-    #[inline]
-    fn read(&self, end: &mut End, sink: &mut Sink) -> Result<(u64, u64, bool)> {
-        let (mut bytes, mut calls) = (0, 0);
-        if self.loan {
-            return self.read_loaned(end, sink);
-        }
-        loop {
-            let room = sink.room();
-            let wanted = room.len();
-            let n = match end.stack.tcp_read(self.conn, room) {
-                Ok(0) if wanted > 0 => return Ok((bytes, calls, true)),
-                Ok(n) => n,
-                Err(CallError::WouldBlock) => break,
-                Err(error) => bail!("the receiving end failed: {error:?}"),
-            };
-            sink.filled(n)?;
-            bytes += n as u64;
-            calls += 1;
-            if n < wanted || sink.is_full() {
-                break;
-            }
-        }
-        Ok((bytes, calls, false))
-    }
-
-    /// The same without copying. A pattern is compared in the stack's buffers; buffers of a file
-    /// are kept to be hashed later.
-    fn read_loaned(&self, end: &mut End, sink: &mut Sink) -> Result<(u64, u64, bool)> {
-        let (mut bytes, mut calls) = (0, 0);
-        if let Sink::Pattern { checker, .. } = sink {
-            let mut checked = Ok(());
-            let look = |piece: &[u8]| {
-                calls += 1;
-                if checked.is_ok() {
-                    checked = checker.check(piece);
-                }
-            };
-            return match end.stack.tcp_read_in_place(self.conn, look) {
-                Ok(n) => checked.map(|()| (n as u64, calls, n == 0)),
-                Err(CallError::WouldBlock) => Ok((0, 0, false)),
-                Err(error) => bail!("the receiving end failed: {error:?}"),
-            };
-        }
-        while !sink.is_full() {
-            let m = match end.stack.tcp_read_mbuf(self.conn) {
-                Ok(Some(m)) => m,
-                Ok(None) => return Ok((bytes, calls, true)),
-                Err(CallError::WouldBlock) => break,
-                Err(error) => bail!("the receiving end failed: {error:?}"),
-            };
-            bytes += m.len() as u64;
-            calls += 1;
-            sink.took(m, &mut end.stack)?;
-        }
-        Ok((bytes, calls, false))
+    fn is_udp(&self) -> bool {
+        matches!(self.by, Receiver::Udp(_))
     }
 }

@@ -1,48 +1,44 @@
-//! `ttcp -t HOST` and `ttcp -r` over a device: one connection, with any TCP at the other end,
-//! because the data is a plain byte stream. One thread polls, moves data, and sleeps in poll(2).
+//! `ttcp -t HOST` and `ttcp -r` over a device: connections with any TCP at the other end, because
+//! the data is a plain byte stream. One thread polls, moves data, and sleeps in poll(2).
 //!
 //! Called by: `run.rs`.
 
-use std::net::{IpAddr, SocketAddr};
+mod connection;
+
+use std::net::SocketAddr;
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::base::addr::unspecified;
-use wirespeed::tcp::{Error, Info, State};
-use wirespeed::{
-    CallError, Counter, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle,
-};
+use wirespeed::tcp::{Error, State};
+use wirespeed::{Duration, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
 
+use super::data::block;
 use super::errors::{NoAnswer, sentence, unreachable};
+use super::flow::{Direction, Flow, Label};
 use super::one_thread::TICK;
 use super::plan::{Goal, Plan};
-use super::progress::{Interval, Progress};
+use super::progress::{Count, Progress};
 use super::role::Role;
-use super::stream::{Input, Output};
 use crate::clock::{Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
 use crate::outside::Outside;
+pub(super) use connection::Tally;
+use connection::{Connection, LINGER, Load};
 
 /// Keepalive probes. The user timeout is divided into one part more than that: the first probe
 /// follows one silent part, and the last has one part to be answered in.
 const KEEPALIVE_PROBES: u8 = 3;
-/// How long the peer may take to close after it has acknowledged everything.
-const LINGER: Duration = Duration::from_secs(2);
-/// Bytes moved before the stack is polled again.
-const TURN_BYTES: usize = 256 << 10;
 /// Sleep while something other than the device may become ready: standard input, frames held by a
 /// fault.
 const SHORT: Duration = Duration::from_millis(1);
 
 /// The result of a transfer.
 pub(super) struct Moved {
-    pub(super) bytes: u64,
-    pub(super) calls: u64,
+    pub(super) flows: Vec<Flow>,
+    pub(super) sent: Tally,
+    pub(super) received: Tally,
     pub(super) lap: Lap,
     pub(super) interrupted: bool,
-    pub(super) sha256: Option<String>,
-    pub(super) intervals: Vec<Interval>,
-    /// The connection's last statistics.
-    pub(super) info: Option<Info>,
 }
 
 /// A transfer in progress.
@@ -53,11 +49,10 @@ pub(super) struct Transfer<'a> {
     control: ControlService,
     next_tick: Instant,
     interrupted: bool,
-    bytes: u64,
-    calls: u64,
     progress: Progress,
-    conn: Option<TcpHandle>,
-    info: Option<Info>,
+    /// Once all are there.
+    connections: Vec<Connection>,
+    began: Instant,
 }
 
 impl<'a> Transfer<'a> {
@@ -66,203 +61,171 @@ impl<'a> Transfer<'a> {
         plan: &'a Plan,
         interrupt: &'a Interrupt,
     ) -> Transfer<'a> {
-        let next_tick = Instant::ZERO;
         Transfer {
             outside,
             plan,
             interrupt,
             control,
-            next_tick,
+            next_tick: Instant::ZERO,
             interrupted: false,
-            bytes: 0,
-            calls: 0,
-            progress: Progress::new(plan),
-            conn: None,
-            info: None,
+            // Who receives does not know.
+            progress: Progress::new(plan, plan.bytes().filter(|_| plan.sends())),
+            connections: Vec::new(),
+            began: Instant::ZERO,
         }
     }
 
     /// Move everything.
     pub(super) fn run(&mut self, role: Role) -> Result<Moved> {
-        let ended = match role {
-            Role::Transmit(host) => self.transmit(host),
-            Role::Receive => self.receive(),
-        };
+        let ended = self.transfer(role);
         let clock = self.outside.clock;
-        let retransmits = self.outside.stack.counters().of(Counter::TcpRetransmits);
-        self.progress.at(clock.now(), self.bytes, retransmits);
+        self.progress.at(clock.now(), self.counts());
         self.control.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
+        let (sent, received) = (self.total(|c| &c.sent), self.total(|c| &c.received));
         // An error says how many bytes were moved before.
-        let far = |error: anyhow::Error| match self.bytes {
+        let far = |error: anyhow::Error| match sent.bytes + received.bytes {
             0 => error,
             bytes => error.context(format!("after {bytes} bytes")),
         };
-        let (lap, sha256) = ended.map_err(far)?;
-        let (bytes, calls, interrupted) = (self.bytes, self.calls, self.interrupted);
-        let (intervals, info) = (self.progress.intervals(), self.info);
-        Ok(Moved { bytes, calls, lap, interrupted, sha256, intervals, info })
+        let lap = ended.map_err(far)?;
+        let flows = self.flows(lap);
+        Ok(Moved { flows, sent, received, lap, interrupted: self.interrupted })
     }
 
-    fn transmit(&mut self, host: IpAddr) -> Result<(Lap, Option<String>)> {
-        let mut input = Input::open(self.plan)?;
-        let Some(conn) = self.connect(SocketAddr::new(host, self.plan.port))? else {
-            return Ok((Lap::default(), None));
+    fn transfer(&mut self, role: Role) -> Result<Lap> {
+        let block = block(self.plan.length);
+        let load = |n| Load::open(self.plan, n, &block);
+        // Before anything is sent: a file may not open.
+        let loads = (0..self.plan.parallel).map(load).collect::<Result<Vec<Load>>>()?;
+        let conns = match role {
+            Role::Connect(host) => self.connect(SocketAddr::new(host, self.plan.port))?,
+            Role::Accept => self.accept()?,
         };
+        let Some(conns) = conns else { return Ok(Lap::default()) };
+        let pairs = conns.into_iter().zip(loads);
+        self.connections = pairs.map(|(c, load)| Connection::new(c, load, self.plan)).collect();
         let watch = Stopwatch::start(self.outside.clock);
+        self.began = self.outside.clock.now();
+        self.progress.at(self.began, self.counts());
         // Standard input is sent to its end, as long as that takes.
         let until = match self.plan.goal {
             Goal::Seconds(s) if self.plan.sources => {
-                self.outside.clock.now() + Duration::from_nanos((s * 1e9) as u64)
+                self.began + Duration::from_nanos((s * 1e9) as u64)
             }
             _ => Instant::NEVER,
         };
-        loop {
-            self.outside.turn();
-            while self.outside.stack.next_event().is_some() {}
-            if self.interrupted || self.outside.clock.now() >= until {
-                input.stop();
+        let mut room = vec![0; self.plan.length.max(64 << 10)];
+        while !self.connections.iter().all(Connection::is_over) {
+            let mut worked = self.poll() > 0;
+            let stops = self.interrupted || self.outside.clock.now() >= until;
+            for connection in &mut self.connections {
+                if stops {
+                    connection.stop();
+                }
+                worked |= connection.turn(&mut self.outside, &mut room, self.interrupted)?;
             }
-            let before = self.bytes;
-            self.write(conn, &mut input)?;
-            // Behind the write: a look between an ACK and the write that it makes room for would
+            // Behind the writes: a look between an ACK and the write that it makes room for would
             // see an empty connection.
             self.tick();
-            if input.is_finished() {
-                break;
-            }
-            if self.bytes == before && !self.interrupted {
-                let short = if input.may_wait() { SHORT } else { TICK };
-                self.sleep(short)?;
-            }
-        }
-        self.outside.stack.tcp_shutdown_write(conn);
-        self.finish(conn)?;
-        Ok((watch.lap(), input.sha256()))
-    }
-
-    /// Write until no more is taken, at most [`TURN_BYTES`].
-    fn write(&mut self, conn: TcpHandle, input: &mut Input) -> Result<()> {
-        let mut turn = 0;
-        while turn < TURN_BYTES {
-            let data = input.peek(self.plan.length)?;
-            let given = data.len();
-            if given == 0 {
-                return Ok(());
-            }
-            let taken = match self.outside.stack.tcp_write(conn, data) {
-                Ok(taken) => taken,
-                Err(CallError::WouldBlock) => return Ok(()),
-                Err(error) => bail!(self.failed(error)),
-            };
-            input.advance(taken);
-            turn += taken;
-            self.bytes += taken as u64;
-            self.calls += 1;
-            if taken < given {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Wait until the peer has acknowledged everything, and has closed or had time for that.
-    fn finish(&mut self, conn: TcpHandle) -> Result<()> {
-        let (mut sent_at, mut stop_at) = (None, None);
-        let mut room = vec![0; 16 << 10];
-        loop {
-            let worked = self.outside.turn();
-            while self.outside.stack.next_event().is_some() {}
-            // Discard what the peer sends back, so that its window stays open.
-            let end = match self.outside.stack.tcp_read(conn, &mut room) {
-                Ok(n) => n == 0,
-                Err(CallError::WouldBlock) => false,
-                Err(error) => bail!(self.failed(error)),
-            };
-            let now = self.outside.clock.now();
-            let sent = self.outside.stack.tcp_is_sent(conn);
-            let since = *sent_at.get_or_insert(now);
-            if !sent {
-                sent_at = None;
-            }
-            // After Ctrl-C, counted bytes are still delivered if that takes no longer than
-            // [`LINGER`].
-            let stop_at = match self.tick() {
-                true => *stop_at.get_or_insert(now + LINGER),
-                false => Instant::NEVER,
-            };
-            if sent && (end || self.interrupted || now.since(since) > LINGER) {
-                break;
-            }
-            if now >= stop_at {
-                self.outside.stack.tcp_abort(conn);
-                break;
-            }
-            if worked == 0 {
-                self.sleep(TICK)?;
-            }
-        }
-        self.observe(self.outside.clock.now());
-        self.outside.stack.tcp_close(conn);
-        self.outside.turn();
-        self.outside.stack.flush();
-        Ok(())
-    }
-
-    fn receive(&mut self) -> Result<(Lap, Option<String>)> {
-        let mut output = Output::open(self.plan)?;
-        let Some(conn) = self.accept()? else { return Ok((Lap::default(), None)) };
-        let watch = Stopwatch::start(self.outside.clock);
-        let mut room = vec![0; self.plan.length.max(64 << 10)];
-        'transfer: loop {
-            let worked = self.outside.turn();
-            while self.outside.stack.next_event().is_some() {}
-            if self.tick() {
-                break;
-            }
-            let (mut turn, mut dry) = (0, false);
-            while turn < TURN_BYTES && !dry {
-                match self.outside.stack.tcp_read(conn, &mut room) {
-                    Ok(0) => break 'transfer,
-                    Ok(n) => {
-                        output.write(&room[..n])?;
-                        turn += n;
-                        self.bytes += n as u64;
-                        self.calls += 1;
-                    }
-                    Err(CallError::WouldBlock) => dry = true,
-                    Err(error) => bail!(self.failed(error)),
-                }
-            }
-            if dry && worked == 0 {
-                self.sleep(TICK)?;
+            if !worked {
+                let may_wait = self.connections.iter().any(Connection::may_wait);
+                self.sleep(if may_wait { SHORT } else { TICK })?;
             }
         }
         let lap = watch.lap();
-        let sha256 = output.close()?;
-        self.observe(self.outside.clock.now());
-        self.outside.stack.tcp_close(conn);
+        self.leave();
+        Ok(lap)
+    }
+
+    /// Let the last segments go: of connections on which the peer ends what it sends, until they
+    /// are gone.
+    fn leave(&mut self) {
         let gone = self.outside.clock.now() + LINGER;
-        while self.outside.stack.connection_count() > 0 && self.outside.clock.now() < gone {
+        self.outside.turn();
+        while self.plan.receives()
+            && self.outside.stack.connection_count() > 0
+            && self.outside.clock.now() < gone
+        {
             if self.outside.turn() == 0 && self.sleep(TICK).is_err() {
                 break;
             }
         }
         self.outside.stack.flush();
-        Ok((lap, sha256))
     }
 
-    /// Connect to the host; `None` if interrupted before the handshake ended.
-    fn connect(&mut self, to: SocketAddr) -> Result<Option<TcpHandle>> {
+    /// Poll the stack; returns the amount of work.
+    fn poll(&mut self) -> usize {
+        let worked = self.outside.turn();
+        while self.outside.stack.next_event().is_some() {}
+        worked
+    }
+
+    /// What all connections moved together one way. Only a single one has a hash.
+    fn total(&self, of: impl Fn(&Connection) -> &Tally) -> Tally {
+        let add = |all: Tally, one: Tally| Tally {
+            bytes: all.bytes + one.bytes,
+            calls: all.calls + one.calls,
+            ..one
+        };
+        self.connections.iter().map(|connection| of(connection).clone()).fold(Tally::default(), add)
+    }
+
+    /// A flow's end of its connection.
+    fn tally(&self, label: Label) -> Option<(&Connection, &Tally)> {
+        let connection = self.connections.get(label.stream? - 1)?;
+        Some(match label.direction {
+            Direction::Tx => (connection, &connection.sent),
+            Direction::Rx => (connection, &connection.received),
+        })
+    }
+
+    /// What the flows have moved, in the order of [`Plan::labels`].
+    fn counts(&self) -> Vec<Count> {
+        let count = |label| {
+            self.tally(label).map_or(Count::default(), |(connection, tally)| Count {
+                bytes: tally.bytes,
+                retransmits: connection.info.map_or(0, |info| u64::from(info.retransmits)),
+            })
+        };
+        self.plan.labels().map(count).collect()
+    }
+
+    /// The figures of each flow.
+    fn flows(&mut self, lap: Lap) -> Vec<Flow> {
+        let intervals = self.progress.intervals();
+        let is_alone = intervals.len() == 1;
+        let flow = |(label, intervals): (Label, _)| {
+            let (info, bytes, ended_at) = match self.tally(label) {
+                Some((connection, tally)) => (connection.info, tally.bytes, tally.ended_at),
+                None => (None, 0, None),
+            };
+            let sends = label.direction == Direction::Tx;
+            let since = |at: Instant| at.since(self.began).as_secs_f64();
+            Flow {
+                label,
+                sent: sends.then_some(bytes),
+                received: (!sends).then_some(bytes),
+                seconds: ended_at.filter(|_| !is_alone).map_or(lap.wall_s, since),
+                info,
+                retransmits: info.filter(|_| sends).map(|info| u64::from(info.retransmits)),
+                intervals,
+            }
+        };
+        self.plan.labels().zip(intervals).map(flow).collect()
+    }
+
+    /// Connect to the host; `None` if interrupted before the last handshake ended.
+    fn connect(&mut self, to: SocketAddr) -> Result<Option<Vec<TcpHandle>>> {
         let now = self.outside.clock.now();
         let config = self.config();
-        let conn = self
-            .outside
-            .stack
-            .tcp_connect(to, None, &config, Owner::program(), now)
-            .map_err(|e| anyhow!("cannot connect to {to}: {}", unreachable(e)))?;
-        loop {
-            let worked = self.outside.turn();
-            while self.outside.stack.next_event().is_some() {}
+        let open = |_| {
+            let opened = self.outside.stack.tcp_connect(to, None, &config, Owner::program(), now);
+            opened.map_err(|e| anyhow!("cannot connect to {to}: {}", unreachable(e)))
+        };
+        let conns = (0..self.plan.parallel).map(open).collect::<Result<Vec<_>>>()?;
+        let mut open = 0;
+        while let Some(&conn) = conns.get(open) {
+            let worked = self.poll();
             match self.outside.stack.tcp_state(conn) {
                 Some((State::SynSent | State::SynReceived, _)) => {}
                 Some((_, Some(error))) => {
@@ -274,22 +237,23 @@ impl<'a> Transfer<'a> {
                 }
                 None => bail!("cannot connect to {to}: the connection is gone"),
                 Some(_) => {
-                    self.conn = Some(conn);
-                    return Ok(Some(conn));
+                    open += 1;
+                    continue;
                 }
             }
             if self.tick() {
-                self.outside.stack.tcp_abort(conn);
+                conns.iter().for_each(|&conn| self.outside.stack.tcp_abort(conn));
                 return Ok(None);
             }
             if worked == 0 {
                 self.sleep(TICK)?;
             }
         }
+        Ok(Some(conns))
     }
 
-    /// Accept the first connection; `None` if interrupted before.
-    fn accept(&mut self) -> Result<Option<TcpHandle>> {
+    /// Accept the first connections; `None` if interrupted before they were there.
+    fn accept(&mut self) -> Result<Option<Vec<TcpHandle>>> {
         let at = SocketAddr::new(unspecified(IpVersion::V4), self.plan.port);
         let listen = ListenConfig { tcp: self.config(), ..ListenConfig::default() };
         let listener = self
@@ -297,18 +261,20 @@ impl<'a> Transfer<'a> {
             .stack
             .tcp_listen(at, listen)
             .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", self.plan.port))?;
+        let mut conns = Vec::new();
         loop {
-            let worked = self.outside.turn();
-            while let Some(event) = self.outside.stack.next_event() {
-                if let Event::Accept(_) = event
-                    && let Some(conn) = self.outside.stack.tcp_accept(listener)
-                {
-                    self.outside.stack.tcp_unlisten(listener);
-                    self.conn = Some(conn);
-                    return Ok(Some(conn));
-                }
+            let worked = self.poll();
+            while conns.len() < self.plan.parallel
+                && let Some(conn) = self.outside.stack.tcp_accept(listener)
+            {
+                conns.push(conn);
+            }
+            if conns.len() == self.plan.parallel {
+                self.outside.stack.tcp_unlisten(listener);
+                return Ok(Some(conns));
             }
             if self.tick() {
+                conns.iter().for_each(|&conn| self.outside.stack.tcp_abort(conn));
                 return Ok(None);
             }
             if worked == 0 {
@@ -341,13 +307,12 @@ impl<'a> Transfer<'a> {
         self.interrupted
     }
 
-    /// Note the connection's statistics, for progress lines and the report.
+    /// Note the connections' statistics, for progress lines and the report.
     fn observe(&mut self, now: Instant) {
-        let Some(conn) = self.conn else { return };
-        let stack = &self.outside.stack;
-        self.info = stack.tcp_info(conn).or(self.info);
-        let retransmits = stack.counters().of(Counter::TcpRetransmits);
-        self.progress.at(now, self.bytes, retransmits);
+        if !self.connections.is_empty() {
+            self.connections.iter_mut().for_each(|connection| connection.observe(&self.outside));
+            self.progress.at(now, self.counts());
+        }
     }
 
     fn sleep(&mut self, most: Duration) -> Result<()> {
@@ -357,17 +322,5 @@ impl<'a> Transfer<'a> {
         // Only the first Ctrl-C ends a sleep; its descriptor stays readable.
         let interrupt = (!self.interrupted).then(|| self.interrupt.descriptor());
         self.outside.wait(until, interrupt).map(drop)
-    }
-
-    /// Why a call failed, with the device's own error.
-    fn failed(&self, error: CallError) -> String {
-        let why = match error {
-            CallError::Failed(error) => sentence(error),
-            _ => "the connection is closed",
-        };
-        match self.outside.trouble() {
-            Some(trouble) => format!("{why}; {trouble}"),
-            None => why.to_owned(),
-        }
     }
 }

@@ -1,17 +1,17 @@
 //! Runs both stacks on one thread, in turns: the shortest path for a byte.
 //!
 //! Called by: `run.rs`. The clock is read once a turn. One turn in eight is also timed in its
-//! middle, to divide the thread's CPU time between the ends.
+//! middle, to divide the thread's CPU time between the sides.
 
 use std::time::Duration as Span;
 
 use anyhow::{Result, bail};
 use wirespeed::{Duration, Instant};
 
-use super::ends::{Receiver, Sender, Turn};
+use super::ends::{Side, Turn};
 use super::plan::{Goal, Plan};
-use super::progress::Progress;
-use super::report::memory::{Cpu, Measured};
+use super::progress::{Count, Progress};
+use super::report::memory::{Measured, Times};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
 
@@ -31,12 +31,9 @@ struct Ticks {
     moved_at: Instant,
 }
 
-/// Time of sampled turns in nanoseconds, by end.
+/// Time of sampled turns in nanoseconds, by side.
 #[derive(Default)]
-struct Split {
-    sender_ns: u64,
-    receiver_ns: u64,
-}
+struct Split([u64; 2]);
 
 /// When sending ends, if the goal is a time.
 pub(super) fn deadline(plan: &Plan, now: Instant) -> Instant {
@@ -49,106 +46,124 @@ pub(super) fn deadline(plan: &Plan, now: Instant) -> Instant {
 /// Move everything.
 pub(super) fn run(
     plan: &Plan,
-    (mut sender, mut receiver): (Sender, Receiver),
+    mut sides: [Side; 2],
     interrupt: &Interrupt,
     mut control: ControlService,
 ) -> Result<Measured> {
     let pinned = clock::pin(clock::cores(1).first().copied());
-    let mut progress = Progress::new(plan);
+    let mut progress = Progress::new(plan, plan.bytes());
     let clock = Clock::start();
-    let ended =
-        turns(plan, (&mut sender, &mut receiver), interrupt, (&mut progress, &mut control), clock);
-    let measured = ended.map(|Ended { lap, share, interrupted }| {
-        receiver.drain();
-        let (received, retransmits) = (receiver.bytes, sender.retransmits());
-        let cpu = Cpu { sender_s: lap.cpu_s * share, receiver_s: lap.cpu_s * (1.0 - share) };
-        let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
-        (measured.transfer_s, measured.pinned, measured.interrupted) =
-            (lap.counted_s, pinned, interrupted);
-        progress.at(clock.now(), received, retransmits);
-        measured.intervals = progress.intervals();
-        measured
+    let ended = turns(plan, &mut sides, interrupt, (&mut progress, &mut control), clock);
+    let measured = ended.and_then(|Ended { began, lap, share, interrupted }| {
+        sides.iter_mut().try_for_each(Side::attend_files)?;
+        progress.at(clock.now(), counts(plan, &sides));
+        let cpu_s = [lap.cpu_s * share, lap.cpu_s * (1.0 - share)];
+        let times = Times { began: [began; 2], lap, cpu_s, transfer_s: lap.counted_s };
+        let mut measured = Measured::new(plan, &mut sides, times, progress.intervals());
+        (measured.pinned, measured.interrupted) = (pinned, interrupted);
+        Ok(measured)
     });
-    let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
-    control.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
+    let [left, right] = &mut sides;
+    let [name, other_name] = plan.stack_names();
+    let stacks = (&mut left.end.stack, &mut right.end.stack);
+    control.finish(|| clock.now(), &mut [(name, stacks.0), (other_name, stacks.1)]);
     measured
+}
+
+/// What the flows have moved, in the order of [`Plan::labels`].
+fn counts(plan: &Plan, [left, right]: &[Side; 2]) -> Vec<Count> {
+    let count = |(from, to): (&Side, &Side), n: usize| Count {
+        bytes: to.streams[n].receive.as_ref().map_or(0, |receive| receive.bytes),
+        retransmits: from.streams[n].retransmits(&from.end),
+    };
+    let directions = [(left, right), (right, left)].into_iter().take(plan.directions.len());
+    directions.flat_map(|way| (0..plan.parallel).map(move |n| count(way, n))).collect()
 }
 
 /// The result of the turns.
 struct Ended {
+    began: Instant,
     lap: Lap,
-    /// The sender's share of the CPU time, 0 to 1.
+    /// The first side's share of the CPU time, 0 to 1.
     share: f64,
     interrupted: bool,
 }
 
 fn turns(
     plan: &Plan,
-    (sender, receiver): (&mut Sender, &mut Receiver),
+    sides: &mut [Side; 2],
     interrupt: &Interrupt,
     (progress, control): (&mut Progress, &mut ControlService),
     clock: Clock,
 ) -> Result<Ended> {
     let mut watch = Stopwatch::start(clock);
-    let start = clock.now();
+    let began = clock.now();
     let mut ticks =
-        Ticks { next: start, deadline: deadline(plan, start), moved: 0, moved_at: start };
+        Ticks { next: began, deadline: deadline(plan, began), moved: 0, moved_at: began };
     let (mut split, mut lap, mut interrupted) = (Split::default(), None, false);
     for turn in 0_u64.. {
         let now = clock.now();
         if now >= ticks.next {
             interrupted |= interrupt.noted();
             if interrupted || now >= ticks.deadline {
-                sender.source.stop();
+                sides.iter_mut().for_each(Side::stop);
             }
-            ticks.look(now, sender, receiver)?;
-            watch.beside(|| progress.at(now, receiver.bytes, sender.retransmits()));
-            let mut stacks =
-                [("sender", &mut sender.end.stack), ("receiver", &mut receiver.end.stack)];
-            if control.is_watched() {
-                // Copying packets for a client counts as time of the transfer.
-                control.poll(now, &mut stacks);
-            } else {
-                watch.beside(|| control.poll(now, &mut stacks));
-            }
+            ticks.look(now, sides)?;
+            watch.beside(|| progress.at(now, counts(plan, sides)));
+            tell(plan, sides, control, now, &mut watch);
             ticks.next = ticks.next.min(now + control.look_within(TICK));
         }
-        let sent = sender.turn(now)?;
+        let [left, right] = &mut *sides;
+        let here = left.turn(now, right.has_sent())?;
         let middle = turn.is_multiple_of(SPLIT_EVERY).then(|| clock.now());
-        let received = receiver.turn(now)?;
+        let there = right.turn(now, left.has_sent())?;
         if let Some(middle) = middle {
-            split.sender_ns += middle.since(now).as_nanos();
-            split.receiver_ns += clock.now().since(middle).as_nanos();
+            split.0[0] += middle.since(now).as_nanos();
+            split.0[1] += clock.now().since(middle).as_nanos();
         }
-        receiver.finished |= receiver.is_udp() && sent == Turn::Done && received == Turn::Idle;
-        if receiver.finished && lap.is_none() {
+        if lap.is_none() && left.has_received() && right.has_received() {
             lap = Some(watch.lap());
         }
-        if sent == Turn::Done && received == Turn::Done {
+        if here == Turn::Done && there == Turn::Done {
             break;
         }
-        if sender.source.is_dry() || receiver.sink.is_full() {
-            watch.beside(|| {
-                receiver.drain();
-                if sender.source.is_dry() { sender.source.refill() } else { Ok(()) }
-            })?;
-        }
-        if sent != Turn::Worked && received == Turn::Idle {
-            nap(sender, receiver, clock, &mut watch);
+        if sides.iter().any(Side::awaits_file) {
+            watch.beside(|| sides.iter_mut().try_for_each(Side::attend_files))?;
+        } else if here != Turn::Worked && there != Turn::Worked {
+            nap(sides, clock, &mut watch);
         }
     }
     let lap = lap.unwrap_or_else(|| watch.lap());
-    Ok(Ended { lap, share: split.sender_share(), interrupted })
+    Ok(Ended { began, lap, share: split.share(), interrupted })
+}
+
+/// Answer who asks about the stacks.
+fn tell(
+    plan: &Plan,
+    [left, right]: &mut [Side; 2],
+    control: &mut ControlService,
+    now: Instant,
+    watch: &mut Stopwatch,
+) {
+    let [name, other_name] = plan.stack_names();
+    let mut stacks = [(name, &mut left.end.stack), (other_name, &mut right.end.stack)];
+    if control.is_watched() {
+        // Copying packets for a client counts as time of the transfer.
+        control.poll(now, &mut stacks);
+    } else {
+        watch.beside(|| control.poll(now, &mut stacks));
+    }
 }
 
 impl Ticks {
     /// Fail if nothing moves; set the time of the next check.
-    fn look(&mut self, now: Instant, sender: &Sender, receiver: &Receiver) -> Result<()> {
-        let moved = sender.bytes + receiver.bytes + u64::from(receiver.finished);
+    fn look(&mut self, now: Instant, sides: &[Side; 2]) -> Result<()> {
+        let is_new = |side: &Side| side.moved() + u64::from(side.has_received());
+        let moved = sides.iter().map(is_new).sum();
         if moved != self.moved {
             (self.moved, self.moved_at) = (moved, now);
         } else if now.since(self.moved_at) > STALL {
-            bail!(stalled(&sender.state(), &receiver.state()));
+            bail!(stalled(sides));
         }
         let next = now + TICK;
         self.next = if self.deadline > now { next.min(self.deadline) } else { next };
@@ -157,25 +172,27 @@ impl Ticks {
 }
 
 /// The error message when nothing moved for [`STALL`].
-pub(super) fn stalled(sender: &str, receiver: &str) -> String {
+pub(super) fn stalled([left, right]: &[Side; 2]) -> String {
     let seconds = STALL.as_secs_f64();
     format!(
         "nothing moved for {seconds} seconds; please report this with the two lines below\n\
-         sender: {sender}\nreceiver: {receiver}"
+         left: {}\nright: {}",
+        left.state(),
+        right.state()
     )
 }
 
 impl Split {
-    /// The sender's share of the sampled time, 0 to 1.
-    fn sender_share(&self) -> f64 {
-        let all = self.sender_ns + self.receiver_ns;
-        if all == 0 { 0.5 } else { self.sender_ns as f64 / all as f64 }
+    /// The first side's share of the sampled time, 0 to 1.
+    fn share(&self) -> f64 {
+        let [left, right] = self.0;
+        if left + right == 0 { 0.5 } else { left as f64 / (left + right) as f64 }
     }
 }
 
-/// Neither end has work before a timer: sleep until then.
-fn nap(sender: &Sender, receiver: &Receiver, clock: Clock, watch: &mut Stopwatch) {
-    let (left, right) = (&sender.end.stack, &receiver.end.stack);
+/// Neither side has work before a timer: sleep until then.
+fn nap([left, right]: &[Side; 2], clock: Clock, watch: &mut Stopwatch) {
+    let (left, right) = (&left.end.stack, &right.end.stack);
     if left.has_input() || right.has_input() {
         return;
     }

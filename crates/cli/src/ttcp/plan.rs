@@ -11,6 +11,7 @@ use wirespeed::tcp::Config;
 use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches};
 
 use super::args::{self, Args, Format, OnOff};
+use super::flow::{Direction, Label};
 use super::values::Faults;
 use crate::Usage;
 use crate::dump::FileId;
@@ -45,6 +46,10 @@ pub(super) struct Plan {
     pub(super) length: usize,
     pub(super) port: u16,
     pub(super) version: IpVersion,
+    /// What moves: of two stacks as the one sees it that connects, over a device as we see it.
+    pub(super) directions: &'static [Direction],
+    /// Connections, or pairs of UDP sockets.
+    pub(super) parallel: usize,
     pub(super) udp: bool,
     pub(super) threads: u8,
     pub(super) loan: bool,
@@ -73,17 +78,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(args: &Args) -> Result<Plan> {
-        let outside = args.transmit.is_some() || args.receive;
-        if args.outside.dev.is_some() && !outside {
-            bail!(Usage("--dev is for -t HOST and -r: say which".to_owned()));
-        }
-        if args.receive && args.json && !args.source_sink && args.file.is_none() {
-            bail!(Usage(
-                "-r writes what it receives to standard output, where --json writes too: add \
-                 --file PATH, or -s to throw it away"
-                    .to_owned()
-            ));
-        }
+        let directions = directions(args);
+        combined(args, directions)?;
         if let (Some(file), Some(capture)) = (&args.file, &args.capture)
             && FileId::is_same(file, capture)
         {
@@ -112,6 +108,8 @@ impl Plan {
             length,
             port: args.port,
             version,
+            directions,
+            parallel: usize::from(args.parallel),
             udp: args.udp,
             threads: args.threads,
             loan: args.loan,
@@ -125,7 +123,7 @@ impl Plan {
             mtu_discovery: args.hint.discovery(),
             format: args.format,
             interval: args.interval.map(|s| Duration::from_nanos((s * 1e9) as u64)),
-            sources: args.source_sink || args.seconds.is_some(),
+            sources: sources(args),
             fault: args.fault,
             user_timeout: Duration::from_nanos(
                 (args.user_timeout.unwrap_or(USER_TIMEOUT_S) * 1e9) as u64,
@@ -178,7 +176,17 @@ impl Plan {
         }
     }
 
-    /// Bytes to move, if known beforehand.
+    /// Do we send? In memory one of the stacks does.
+    pub(super) fn sends(&self) -> bool {
+        self.directions.contains(&Direction::Tx)
+    }
+
+    /// Do we receive?
+    pub(super) fn receives(&self) -> bool {
+        self.directions.contains(&Direction::Rx)
+    }
+
+    /// Bytes that the one who sends moves, if known beforehand.
     pub(super) fn bytes(&self) -> Option<u64> {
         match &self.goal {
             Goal::Bytes(bytes) => Some(*bytes),
@@ -186,6 +194,79 @@ impl Plan {
             Goal::File(path) => std::fs::metadata(path).ok().map(|m| m.len()),
         }
     }
+
+    /// All that moves one way: the connections of the first direction, then of the second.
+    pub(super) fn labels(&self) -> impl Iterator<Item = Label> + use<> {
+        let connections = 1..=self.parallel;
+        self.directions.iter().flat_map(move |&direction| {
+            connections.clone().map(move |n| Label { stream: Some(n), direction })
+        })
+    }
+
+    /// The names of two stacks in memory.
+    pub(super) fn stack_names(&self) -> [&'static str; 2] {
+        // With both directions each sends and receives.
+        if self.directions.len() > 1 { ["client", "server"] } else { ["sender", "receiver"] }
+    }
+
+    /// The port of pair `n` of UDP sockets.
+    pub(super) fn udp_port(&self, n: usize) -> u16 {
+        self.port.saturating_add(n as u16)
+    }
+
+    /// Bytes of a pattern on connection `n`, counted from 0: all have the same, and the first ones
+    /// what is left over.
+    pub(super) fn share(&self, bytes: u64, n: usize) -> u64 {
+        let parallel = self.parallel as u64;
+        bytes / parallel + u64::from((n as u64) < bytes % parallel)
+    }
+}
+
+/// What moves, of two stacks as the one sees it that connects, over a device as we see it.
+fn directions(args: &Args) -> &'static [Direction] {
+    match (args.bidir, args.reverse != args.receive) {
+        (true, _) => &[Direction::Tx, Direction::Rx],
+        (false, false) => &[Direction::Tx],
+        (false, true) => &[Direction::Rx],
+    }
+}
+
+/// Is there neither standard input nor output?
+fn sources(args: &Args) -> bool {
+    args.source_sink || args.seconds.is_some()
+}
+
+/// Options that have a meaning, but not together.
+fn combined(args: &Args, directions: &[Direction]) -> Result<()> {
+    let outside = args.transmit.is_some() || args.receive;
+    let (many, file) = (args.parallel > 1, args.file.is_some());
+    let how_much = args.bytes.is_some() || args.seconds.is_some() || args.writes.is_some();
+    let receives = directions.contains(&Direction::Rx);
+    let last_port = u32::from(args.port) + u32::from(args.parallel) - 1;
+    let what = if args.outside.dev.is_some() && !outside {
+        "--dev is for -t HOST and -r: say which"
+    } else if file && (many || args.bidir) {
+        "--file moves one file one way on one connection: leave -P and --bidir out"
+    } else if args.udp && args.reverse {
+        "-R turns connections around, and -u has none: leave one of them out"
+    } else if args.udp && last_port > u32::from(u16::MAX) {
+        "-P takes a port for each pair of UDP sockets: give a lower --port"
+    } else if outside && directions == [Direction::Rx] && how_much {
+        "who sends says how much: give --bytes, --seconds and -n to the other end. This one \
+         receives until that closes"
+    } else if outside
+        && many
+        && !sources(args)
+        && (receives || args.bytes.or(args.writes).is_none())
+    {
+        "-P: connections cannot share standard input and output: add -s"
+    } else if outside && receives && args.json && !sources(args) && !file {
+        "what is received goes to standard output, where --json writes too: add --file PATH, or \
+         -s to throw it away"
+    } else {
+        return Ok(());
+    };
+    bail!(Usage(what.to_owned()))
 }
 
 fn length(args: &Args, version: IpVersion) -> Result<usize> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wirespeed::tcp::Info;
 
 /// `a / b`, or 0 where nothing was measured.
-fn ratio(a: f64, b: f64) -> f64 {
+pub(super) fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
@@ -43,7 +43,7 @@ fn round_trip(info: Option<&Info>) -> Option<String> {
 }
 
 /// The same as JSON.
-fn round_trip_json(info: Option<&Info>) -> Value {
+pub(super) fn round_trip_json(info: Option<&Info>) -> Value {
     match info.filter(|info| info.srtt.as_nanos() > 0) {
         None => Value::Null,
         Some(info) => json!({

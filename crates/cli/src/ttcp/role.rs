@@ -1,6 +1,6 @@
-//! To a host, or from one.
+//! Who connects.
 //!
-//! Called by: `ttcp.rs`, `run.rs` and the reports.
+//! Called by: `ttcp.rs` and `run.rs`.
 
 use std::net::IpAddr;
 
@@ -12,15 +12,15 @@ use crate::clock::Interrupt;
 use crate::names;
 use crate::outside::Outside;
 
-/// The direction of the transfer.
+/// What we do for a connection with a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    Transmit(IpAddr),
-    Receive,
+    Connect(IpAddr),
+    Accept,
 }
 
 impl Role {
-    /// Does the command line ask for a transfer to or from a host?
+    /// Does the command line ask for a transfer with a host?
     pub(super) fn is_asked_for(args: &Args) -> bool {
         args.transmit.is_some() || args.receive
     }
@@ -34,7 +34,7 @@ impl Role {
         outside: &mut Outside,
         interrupt: &Interrupt,
     ) -> Result<Option<Role>> {
-        let Some(host) = &args.transmit else { return Ok(Some(Role::Receive)) };
+        let Some(host) = &args.transmit else { return Ok(Some(Role::Accept)) };
         let options = (&args.outside, &args.names);
         let version = match (args.v4, args.v6) {
             (true, _) => Some(IpVersion::V4),
@@ -42,6 +42,6 @@ impl Role {
             _ => None,
         };
         let address = names::resolve(outside, options, host, version, interrupt)?;
-        Ok(address.map(Role::Transmit))
+        Ok(address.map(Role::Connect))
     }
 }

@@ -11,7 +11,7 @@ use super::plan::Plan;
 use super::report::memory::Measured;
 use super::role::Role;
 use super::wrap::Wrapped;
-use super::{ends, host, one_thread, two_threads};
+use super::{connect, host, one_thread, two_threads};
 use crate::clock::Interrupt;
 use crate::control_service::ControlService;
 use crate::outside::{self, Outside, Settings};
@@ -23,18 +23,17 @@ pub(super) fn in_memory(
     interrupt: &Interrupt,
     live: Option<Live>,
 ) -> Result<Measured> {
-    let (sender, receiver) = ends::connected(plan)?;
+    let sides = connect::connected(plan)?;
     let control = control(live)?;
     if plan.threads == 2 {
-        two_threads::run(plan, (sender, receiver), interrupt, control)
+        two_threads::run(plan, sides, interrupt, control)
     } else {
-        one_thread::run(plan, (sender, receiver), interrupt, control)
+        one_thread::run(plan, sides, interrupt, control)
     }
 }
 
 /// A transfer to or from a host that has ended.
 pub(super) struct WithAHost {
-    pub(super) role: Role,
     pub(super) moved: host::Moved,
     pub(super) outside: Outside,
 }
@@ -63,7 +62,7 @@ pub(super) fn with_a_host(
     let Some(role) = Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
     let mut transfer = host::Transfer::new((outside, control(live)?), plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
-    Ok(Some(WithAHost { role, moved, outside: transfer.outside }))
+    Ok(Some(WithAHost { moved, outside: transfer.outside }))
 }
 
 /// The control socket, and the live page if it is asked for. Opened when all that a command line
@@ -79,7 +78,7 @@ fn control(live: Option<Live>) -> Result<ControlService> {
 
 /// Add what to try if the host did not answer.
 fn hinted(error: Error, role: Role, outside: &outside::Args) -> Error {
-    let Role::Transmit(host) = role else { return error };
+    let Role::Connect(host) = role else { return error };
     match outside.hint(host) {
         Some(hint) if error.is::<NoAnswer>() => anyhow!("{error:#}. {hint}"),
         _ => error,

@@ -1,11 +1,12 @@
 //! The data of a transfer with a host. Sent: a file, standard input or a pattern. Received: into a
 //! file, to standard output, or discarded. Files and streams are hashed on the way.
 //!
-//! Called by: `host.rs`.
+//! Called by: `host/connection.rs`.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,13 +39,13 @@ pub(super) struct Stream {
 }
 
 impl Input {
-    pub(super) fn open(plan: &Plan) -> Result<Input> {
+    /// What connection `n` sends; `block` is that of patterns.
+    pub(super) fn open(plan: &Plan, n: usize, block: &Arc<[u8]>) -> Result<Input> {
+        let pattern = |bytes| Ok(Input::Pattern(Source::pattern(bytes, block.clone())));
         let (file, name, waits) = match &plan.goal {
             Goal::File(path) => (File::open(path), path.display().to_string(), false),
-            Goal::Bytes(bytes) => return Ok(Input::Pattern(Source::pattern(*bytes, plan.length))),
-            Goal::Seconds(_) if plan.sources => {
-                return Ok(Input::Pattern(Source::pattern(u64::MAX, plan.length)));
-            }
+            Goal::Bytes(bytes) => return pattern(plan.share(*bytes, n)),
+            Goal::Seconds(_) if plan.sources => return pattern(u64::MAX),
             Goal::Seconds(_) => (as_file(&std::io::stdin()), "standard input".to_owned(), true),
         };
         let file = file.with_context(|| format!("cannot open {name}"))?;

@@ -1,4 +1,4 @@
-//! Runs each stack on its own thread, each on its own core. An idle end spins briefly, then sleeps
+//! Runs each side on its own thread, each on its own core. An idle side spins briefly, then sleeps
 //! until its doorbell rings or a timer is due.
 //!
 //! Called by: `run.rs`. The main thread shows progress, watches Ctrl-C, answers `show` (the threads
@@ -15,11 +15,11 @@ use anyhow::{Result, anyhow, bail};
 use wirespeed::device::Doorbell;
 use wirespeed::{Duration, Instant, Stack};
 
-use super::ends::{Receiver, Sender, Turn};
+use super::ends::{Side, Turn};
 use super::one_thread::{STALL, TICK, deadline, stalled};
 use super::plan::Plan;
-use super::progress::Progress;
-use super::report::memory::{Cpu, Measured};
+use super::progress::{Count, Progress};
+use super::report::memory::{Measured, Times};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::control_service::{ControlService, Mailbox};
 
@@ -31,19 +31,33 @@ struct Shared {
     start: Barrier,
     /// Stop sending.
     stop: AtomicBool,
-    /// End at once: nothing moves, or the other end failed.
+    /// End at once: nothing moves, or the other thread failed.
     abort: AtomicBool,
-    sender_done: AtomicBool,
+    /// In the order of [`Plan::labels`].
+    flows: Vec<Moved>,
+    seats: [Seat; 2],
+}
+
+/// What a flow has moved.
+#[derive(Default)]
+struct Moved {
     sent: AtomicU64,
     received: AtomicU64,
     retransmits: AtomicU64,
-    bells: [Doorbell; 2],
-    mailboxes: [Mailbox; 2],
+}
+
+/// What concerns one thread.
+struct Seat {
+    bell: Doorbell,
+    mailbox: Mailbox,
+    /// All that it sends has left.
+    has_sent: AtomicBool,
 }
 
 /// The result of a thread; no lap if it was aborted.
-struct Finished<T> {
-    end: T,
+struct Finished {
+    side: Side,
+    began: Instant,
     lap: Option<Lap>,
     pinned: bool,
 }
@@ -51,117 +65,156 @@ struct Finished<T> {
 /// Move everything.
 pub(super) fn run(
     plan: &Plan,
-    (sender, receiver): (Sender, Receiver),
+    sides: [Side; 2],
     interrupt: &Interrupt,
     control: ControlService,
 ) -> Result<Measured> {
     let cores = clock::cores(2);
     // Unpinned if there is only one core: the system places two threads better.
     let core = |n: usize| (cores.len() == 2).then(|| cores[n]);
-    let shared = Shared {
-        clock: Clock::start(),
-        start: Barrier::new(2),
-        stop: AtomicBool::new(false),
-        abort: AtomicBool::new(false),
-        sender_done: AtomicBool::new(false),
-        sent: AtomicU64::new(0),
-        received: AtomicU64::new(0),
-        retransmits: AtomicU64::new(0),
-        bells: [sender.bell.clone(), receiver.bell.clone()],
-        mailboxes: [Mailbox::new(sender.bell.clone()), Mailbox::new(receiver.bell.clone())],
-    };
-    let mut progress = Progress::new(plan);
+    let shared = Shared::new(plan, &sides);
+    let mut progress = Progress::new(plan, plan.bytes());
+    progress.at(shared.clock.now(), shared.counts());
     let (news, done) = channel::<()>();
-    let (sender, receiver, mut control) = thread::scope(|scope| {
-        let other_news = news.clone();
+    let (finished, mut control) = thread::scope(|scope| {
         let (shared, core) = (&shared, &core);
-        let sending = scope.spawn(move || {
-            let _news = news;
-            shared.guard(0, || send(plan, sender, shared, core(0)))
+        let mut number = 0..;
+        let threads = sides.map(|side| {
+            let (news, n) = (news.clone(), number.next().unwrap_or(0));
+            scope.spawn(move || {
+                let _news = news;
+                shared.guard(n, || drive(plan, (side, n), shared, core(n)))
+            })
         });
-        let receiving = scope.spawn(move || {
-            let _news = other_news;
-            shared.guard(1, || receive(receiver, shared, core(1)))
-        });
-        let control = attend(shared, control, (&mut progress, interrupt), |tick| {
+        drop(news);
+        let control = attend(plan, shared, control, (&mut progress, interrupt), |tick| {
             done.recv_timeout(Span::from(tick)) == Err(RecvTimeoutError::Timeout)
         });
-        (sending.join(), receiving.join(), control)
+        (threads.map(thread::ScopedJoinHandle::join), control)
     });
     let panicked = |_| anyhow!("a thread of the transfer panicked");
-    let (sender, receiver) = (sender.map_err(panicked)?, receiver.map_err(panicked)?);
-    let (mut sender, mut receiver) = match (sender, receiver) {
-        (Ok(sender), Ok(receiver)) => (sender, receiver),
+    let [left, right] = finished.map(|joined| joined.map_err(panicked));
+    let (left, right) = (left?, right?);
+    let (left, right) = match (left, right) {
+        (Ok(left), Ok(right)) => (left, right),
         (Err(error), _) | (_, Err(error)) => return Err(error),
     };
-    let stacks = (&mut sender.end.end.stack, &mut receiver.end.end.stack);
-    control.finish(|| shared.clock.now(), &mut [("sender", stacks.0), ("receiver", stacks.1)]);
-    let (Some(sent), Some(received)) = (sender.lap, receiver.lap) else {
-        bail!(stalled(&sender.end.state(), &receiver.end.state()));
+    let (laps, began) = ([left.lap, right.lap], [left.began, right.began]);
+    let pinned = left.pinned && right.pinned;
+    let mut sides = [left.side, right.side];
+    let [left, right] = &mut sides;
+    let [name, other_name] = plan.stack_names();
+    let stacks = (&mut left.end.stack, &mut right.end.stack);
+    control.finish(|| shared.clock.now(), &mut [(name, stacks.0), (other_name, stacks.1)]);
+    let [Some(here), Some(there)] = laps else { bail!(stalled(&sides)) };
+    sides.iter_mut().try_for_each(Side::attend_files)?;
+    // Who receives knows when everything has arrived.
+    let lap = if plan.directions.len() > 1 && here.wall_s > there.wall_s { here } else { there };
+    // With files the sides wait for each other's hashing, so the busier one determines the time.
+    let transfer_s = match plan.file() {
+        Some(_) => here.busy_s.max(there.busy_s),
+        None => lap.wall_s,
     };
-    receiver.end.drain();
-    let cpu = Cpu { sender_s: sent.cpu_s, receiver_s: received.cpu_s };
-    let mut measured = Measured::new(&mut sender.end, &mut receiver.end, received, cpu);
-    // With files the ends wait for each other's hashing, so the busier end determines the time.
-    measured.transfer_s = match plan.file() {
-        Some(_) => sent.busy_s.max(received.busy_s),
-        None => received.wall_s,
-    };
-    measured.pinned = sender.pinned && receiver.pinned;
-    measured.interrupted = interrupt.noted();
-    measured.intervals = progress.intervals();
+    let times = Times { began, lap, cpu_s: [here.cpu_s, there.cpu_s], transfer_s };
+    let mut measured = Measured::new(plan, &mut sides, times, progress.intervals());
+    (measured.pinned, measured.interrupted) = (pinned, interrupt.noted());
     Ok(measured)
 }
 
 /// The work of the main thread during the transfer.
 fn attend(
+    plan: &Plan,
     shared: &Shared,
     mut control: ControlService,
     (progress, interrupt): (&mut Progress, &Interrupt),
     mut running: impl FnMut(Duration) -> bool,
 ) -> ControlService {
+    let [name, other_name] = plan.stack_names();
+    let [left, right] = &shared.seats;
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
     while running(control.look_within(TICK)) {
-        let sent = shared.sent.load(Ordering::Relaxed);
-        let received = shared.note(progress);
+        let now = shared.clock.now();
+        progress.at(now, shared.counts());
         if interrupt.noted() {
             shared.stop.store(true, Ordering::Relaxed);
             shared.ring();
         }
-        let now = shared.clock.now();
-        let [sender, receiver] = &shared.mailboxes;
-        control.poll_mailboxes(now, &[("sender", sender), ("receiver", receiver)]);
-        if sent + received != moved {
-            (moved, moved_at) = (sent + received, now);
+        control.poll_mailboxes(now, &[(name, &left.mailbox), (other_name, &right.mailbox)]);
+        let counted = shared.moved();
+        if counted != moved {
+            (moved, moved_at) = (counted, now);
         } else if now.since(moved_at) > STALL {
             shared.abort.store(true, Ordering::Relaxed);
             shared.ring();
             return control;
         }
     }
-    shared.note(progress);
+    progress.at(shared.clock.now(), shared.counts());
     control
 }
 
 impl Shared {
-    /// Note for the progress lines what has arrived; returns that.
-    fn note(&self, progress: &mut Progress) -> u64 {
-        let received = self.received.load(Ordering::Relaxed);
-        let retransmits = self.retransmits.load(Ordering::Relaxed);
-        progress.at(self.clock.now(), received, retransmits);
-        received
-    }
-
-    fn ring(&self) {
-        for bell in &self.bells {
-            bell.ring();
+    fn new(plan: &Plan, sides: &[Side; 2]) -> Shared {
+        let seat = |side: &Side| Seat {
+            bell: side.bell.clone(),
+            mailbox: Mailbox::new(side.bell.clone()),
+            has_sent: AtomicBool::new(false),
+        };
+        Shared {
+            clock: Clock::start(),
+            start: Barrier::new(2),
+            stop: AtomicBool::new(false),
+            abort: AtomicBool::new(false),
+            flows: plan.labels().map(|_| Moved::default()).collect(),
+            seats: [seat(&sides[0]), seat(&sides[1])],
         }
     }
 
-    /// Run one end; if it fails, abort the other.
-    fn guard<T>(&self, number: usize, end: impl FnOnce() -> Result<T>) -> Result<T> {
-        let result = end();
-        self.mailboxes[number].close();
+    /// Tell the other threads what side `n` has moved.
+    fn publish(&self, n: usize, side: &Side) {
+        let streams = side.streams.len();
+        for (at, stream) in side.streams.iter().enumerate() {
+            if let (Some(send), Some(flow)) = (&stream.send, self.flows.get(n * streams + at)) {
+                flow.sent.store(send.bytes, Ordering::Relaxed);
+                flow.retransmits.store(stream.retransmits(&side.end), Ordering::Relaxed);
+            }
+            let flow = self.flows.get((1 - n) * streams + at);
+            if let (Some(receive), Some(flow)) = (&stream.receive, flow) {
+                flow.received.store(receive.bytes, Ordering::Relaxed);
+            }
+        }
+        if side.has_sent() && !self.seats[n].has_sent.swap(true, Ordering::Release) {
+            self.seats[1 - n].bell.ring();
+        }
+    }
+
+    /// For the progress lines: what has arrived.
+    fn counts(&self) -> Vec<Count> {
+        let count = |flow: &Moved| Count {
+            bytes: flow.received.load(Ordering::Relaxed),
+            retransmits: flow.retransmits.load(Ordering::Relaxed),
+        };
+        self.flows.iter().map(count).collect()
+    }
+
+    /// Bytes sent and received.
+    fn moved(&self) -> u64 {
+        let moved = |flow: &Moved| {
+            flow.sent.load(Ordering::Relaxed) + flow.received.load(Ordering::Relaxed)
+        };
+        self.flows.iter().map(moved).sum()
+    }
+
+    fn ring(&self) {
+        for seat in &self.seats {
+            seat.bell.ring();
+        }
+    }
+
+    /// Run one thread; if it fails, abort the other.
+    fn guard<T>(&self, n: usize, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let result = run();
+        self.seats[n].mailbox.close();
         if result.is_err() {
             self.abort.store(true, Ordering::Relaxed);
             self.ring();
@@ -199,90 +252,53 @@ impl Shared {
     }
 }
 
-/// The sending thread.
-fn send(
+/// The thread of side `n`.
+fn drive(
     plan: &Plan,
-    mut sender: Sender,
+    (mut side, n): (Side, usize),
     shared: &Shared,
     core: Option<usize>,
-) -> Result<Finished<Sender>> {
+) -> Result<Finished> {
     let pinned = clock::pin(core);
+    let (mine, other) = (&shared.seats[n], &shared.seats[1 - n]);
     shared.start.wait();
     let mut watch = Stopwatch::start(shared.clock);
-    let until = deadline(plan, shared.clock.now());
-    let mut next_tick = Instant::ZERO;
-    loop {
-        let now = shared.clock.now();
-        if now >= next_tick || shared.mailboxes[0].is_asked() {
-            next_tick = (now + TICK).min(if until > now { until } else { Instant::NEVER });
-            shared.sent.store(sender.bytes, Ordering::Relaxed);
-            shared.retransmits.store(sender.retransmits(), Ordering::Relaxed);
-            if shared.stop.load(Ordering::Relaxed) || now >= until {
-                sender.source.stop();
-            }
-            if shared.aborted() {
-                return Ok(Finished { end: sender, lap: None, pinned });
-            }
-            shared.mailboxes[0].serve(&mut sender.end.stack);
-        }
-        match sender.turn(now)? {
-            Turn::Done => break,
-            Turn::Worked => {}
-            Turn::Idle if sender.source.is_dry() => {}
-            Turn::Idle => shared.wait(&sender.end.stack, &sender.bell, &mut watch, || {
-                shared.clock.now() >= next_tick || shared.mailboxes[0].is_asked()
-            }),
-        }
-        if sender.source.is_dry() {
-            watch.beside(|| sender.source.refill())?;
-        }
-    }
-    let lap = watch.lap();
-    shared.sender_done.store(true, Ordering::Release);
-    shared.ring();
-    Ok(Finished { end: sender, lap: Some(lap), pinned })
-}
-
-/// The receiving thread.
-fn receive(
-    mut receiver: Receiver,
-    shared: &Shared,
-    core: Option<usize>,
-) -> Result<Finished<Receiver>> {
-    let pinned = clock::pin(core);
-    shared.start.wait();
-    let mut watch = Stopwatch::start(shared.clock);
+    let began = shared.clock.now();
+    let until = deadline(plan, began);
     let (mut next_tick, mut lap) = (Instant::ZERO, None);
     loop {
         let now = shared.clock.now();
-        if now >= next_tick || shared.mailboxes[1].is_asked() {
-            next_tick = now + TICK;
-            shared.received.store(receiver.bytes, Ordering::Relaxed);
-            if shared.aborted() {
-                return Ok(Finished { end: receiver, lap: None, pinned });
+        if now >= next_tick || mine.mailbox.is_asked() {
+            next_tick = (now + TICK).min(if until > now { until } else { Instant::NEVER });
+            shared.publish(n, &side);
+            if shared.stop.load(Ordering::Relaxed) || now >= until {
+                side.stop();
             }
-            shared.mailboxes[1].serve(&mut receiver.end.stack);
+            if shared.aborted() {
+                return Ok(Finished { side, began, lap: None, pinned });
+            }
+            mine.mailbox.serve(&mut side.end.stack);
         }
         // Loaded before the turn, so that an idle turn has seen everything that was sent.
-        let all_sent = shared.sender_done.load(Ordering::Acquire);
-        let turn = receiver.turn(now)?;
-        receiver.finished |= receiver.is_udp() && all_sent && turn == Turn::Idle;
-        if receiver.finished && lap.is_none() {
+        let peer_has_sent = other.has_sent.load(Ordering::Acquire);
+        let turn = side.turn(now, peer_has_sent)?;
+        if lap.is_none() && (turn == Turn::Done || !side.sends() && side.has_received()) {
             lap = Some(watch.lap());
         }
-        match turn {
-            Turn::Done => {
-                shared.received.store(receiver.bytes, Ordering::Relaxed);
-                return Ok(Finished { end: receiver, lap, pinned });
-            }
-            Turn::Worked => {}
-            Turn::Idle => shared.wait(&receiver.end.stack, &receiver.bell, &mut watch, || {
-                shared.mailboxes[1].is_asked()
-                    || receiver.is_udp() && shared.sender_done.load(Ordering::Acquire)
-            }),
+        if side.has_sent() && !mine.has_sent.load(Ordering::Relaxed) || turn == Turn::Done {
+            shared.publish(n, &side);
         }
-        if receiver.sink.is_full() {
-            watch.beside(|| receiver.drain());
+        if turn == Turn::Done {
+            return Ok(Finished { side, began, lap, pinned });
+        }
+        if side.awaits_file() {
+            watch.beside(|| side.attend_files())?;
+        } else if turn == Turn::Idle {
+            shared.wait(&side.end.stack, &side.bell, &mut watch, || {
+                shared.clock.now() >= next_tick
+                    || mine.mailbox.is_asked()
+                    || !peer_has_sent && other.has_sent.load(Ordering::Acquire)
+            });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The two ends of a UDP transfer (RFC 768). Nothing is retransmitted; lost datagrams are counted.
+//! The ends of a UDP transfer (RFC 768). Nothing is retransmitted; lost datagrams are counted.
 //!
 //! Called by: `ends.rs`, a turn at a time.
 //!
@@ -7,9 +7,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::pair::End;
-use wirespeed::{
-    Cidr, Counter, Instant, Mtu, MtuDiscovery, Owner, UdpError, UdpHandle, UdpOptions,
-};
+use wirespeed::{Counter, Instant, Mtu, MtuDiscovery, Owner, UdpError, UdpHandle, UdpOptions};
 
 use crate::Usage;
 
@@ -53,30 +51,15 @@ pub(super) struct Receiver {
     pub(super) out_of_order: u64,
 }
 
-/// A socket at each end.
-pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sender, Receiver)> {
-    let to = (right.addr, plan.port).into();
-    let bind = |end: &mut End| {
-        end.stack
-            .udp_bind((end.addr, plan.port).into(), Owner::program())
-            .map_err(|e| anyhow!("cannot bind UDP port {}: {e:?}", plan.port))
-    };
-    if let Some(gap) = plan.gap {
-        left.stack.set_burst_gap(Cidr::host(right.addr), Some(gap))?;
-    }
-    let socket = bind(left)?;
-    let used = used(plan, left, socket, to)?;
-    let payload: Vec<u8> = (0..plan.length).map(|i| (i * 31 + 7) as u8).collect();
-    let receiver = Receiver {
-        socket: bind(right)?,
-        length: plan.length,
-        expected: payload.clone(),
-        next: 0,
-        received: 0,
-        out_of_order: 0,
-    };
-    let payload = payload.repeat(used.per_call);
-    Ok((Sender { socket, to, length: plan.length, payload, number: 0, used }, receiver))
+/// A socket at an end.
+pub(super) fn bind(port: u16, end: &mut End) -> Result<UdpHandle> {
+    let bound = end.stack.udp_bind((end.addr, port).into(), Owner::program());
+    bound.map_err(|e| anyhow!("cannot bind UDP port {port}: {e:?}"))
+}
+
+/// The bytes of a datagram behind its number, and before that is written.
+fn datagram(plan: &Plan) -> Vec<u8> {
+    (0..plan.length).map(|i| (i * 31 + 7) as u8).collect()
 }
 
 /// Ask the stack what the path carries, and decide how datagrams are handed over.
@@ -109,6 +92,19 @@ pub(super) fn all_left(end: &End) -> bool {
 }
 
 impl Sender {
+    /// # Errors
+    /// Those of [`used`].
+    pub(super) fn new(
+        plan: &Plan,
+        end: &mut End,
+        socket: UdpHandle,
+        to: core::net::SocketAddr,
+    ) -> Result<Sender> {
+        let used = used(plan, end, socket, to)?;
+        let payload = datagram(plan).repeat(used.per_call);
+        Ok(Sender { socket, to, length: plan.length, payload, number: 0, used })
+    }
+
     /// Send until the device pushes back or the turn is over; returns bytes and datagrams. Only the
     /// byte count of `source` matters; a rest smaller than a datagram makes one more.
     #[inline]
@@ -165,6 +161,11 @@ impl Sender {
 }
 
 impl Receiver {
+    pub(super) fn new(plan: &Plan, socket: UdpHandle) -> Receiver {
+        let (length, expected) = (plan.length, datagram(plan));
+        Receiver { socket, length, expected, next: 0, received: 0, out_of_order: 0 }
+    }
+
     /// Receive all pending datagrams; returns how many.
     #[inline]
     pub(super) fn receive(&mut self, end: &mut End) -> Result<u64> {

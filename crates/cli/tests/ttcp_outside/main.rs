@@ -11,6 +11,8 @@ mod dhcp;
 #[cfg(target_os = "linux")]
 mod dhcp6;
 #[cfg(target_os = "linux")]
+mod directions;
+#[cfg(target_os = "linux")]
 mod fixture;
 #[cfg(target_os = "linux")]
 mod names;
@@ -21,8 +23,15 @@ mod trouble;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    let cases =
-        [cases::CASES, dhcp::CASES, dhcp6::CASES, names::CASES, streams::CASES, trouble::CASES];
+    let cases = [
+        cases::CASES,
+        dhcp::CASES,
+        dhcp6::CASES,
+        directions::CASES,
+        names::CASES,
+        streams::CASES,
+        trouble::CASES,
+    ];
     testbed::run(&cases, |case| case(&fixture::Fixture::new()))
 }
 

@@ -12,32 +12,34 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
 use wirespeed::tcp::Info;
-use wirespeed::{Counter, IpVersion, Stack, Switch};
+use wirespeed::{Counter, Instant, IpVersion, Stack, Switch};
 
-use super::super::ends::{Receiver, Receiving, Sender, Sending};
+use super::super::ends::{Receiver, Receiving, Sender, Sending, Side};
+use super::super::flow::{self, Direction, Flow};
 use super::super::plan::{Goal, Plan};
 use super::super::progress::Interval;
 use super::super::udp::Used;
 use super::{lengths, ratio, round_trip};
 use crate::clock::Lap;
 
-/// CPU time of each end in seconds.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::ttcp) struct Cpu {
-    pub(in crate::ttcp) sender_s: f64,
-    pub(in crate::ttcp) receiver_s: f64,
+/// When a transfer began, by side, and what it took, in seconds.
+pub(in crate::ttcp) struct Times {
+    pub(in crate::ttcp) began: [Instant; 2],
+    /// Of the side that had everything last.
+    pub(in crate::ttcp) lap: Lap,
+    pub(in crate::ttcp) cpu_s: [f64; 2],
+    pub(in crate::ttcp) transfer_s: f64,
 }
 
 /// Figures of a transfer.
 pub(in crate::ttcp) struct Measured {
-    pub(in crate::ttcp) transfer_s: f64,
     pub(in crate::ttcp) pinned: bool,
     pub(in crate::ttcp) interrupted: bool,
-    pub(in crate::ttcp) intervals: Vec<Interval>,
-    /// The statistics of the sender's connection.
-    info: Option<Info>,
+    transfer_s: f64,
+    flows: Vec<Flow>,
     lap: Lap,
-    cpu: Cpu,
+    /// CPU time of each side.
+    cpu_s: [f64; 2],
     sent: u64,
     received: u64,
     writes: u64,
@@ -55,48 +57,60 @@ pub(in crate::ttcp) struct Measured {
 }
 
 impl Measured {
-    /// Collect the figures of both ends.
+    /// Collect the figures of both sides; `intervals` are those of the flows.
     pub(in crate::ttcp) fn new(
-        sender: &mut Sender,
-        receiver: &mut Receiver,
-        lap: Lap,
-        cpu: Cpu,
+        plan: &Plan,
+        sides: &mut [Side; 2],
+        times: Times,
+        intervals: Vec<Vec<Interval>>,
     ) -> Measured {
-        let info = sender.info();
-        let (left, right) = (&sender.end.stack, &receiver.end.stack);
+        let flows = flows(plan, sides, &times, intervals);
+        let [left, right] = [&sides[0], &sides[1]].map(|side| &side.end.stack);
         let both = |counter| left.counters().of(counter) + right.counters().of(counter);
-        let (wakes, other) = (sender.bell.wakeups(), receiver.bell.wakeups());
-        let (segments, out_of_order) = match &receiver.receiving {
-            Receiving::Tcp(_) => (right.counters().of(Counter::TcpSegmentsIn), 0),
-            Receiving::Udp(udp) => (receiver.calls, udp.out_of_order),
-        };
+        let [wakes, other] = [&sides[0], &sides[1]].map(|side| side.bell.wakeups());
         let tcp_in = both(Counter::TcpSegmentsIn);
         let fraction = both(Counter::TcpPredicted) as f64 / tcp_in as f64;
-        Measured {
-            transfer_s: lap.counted_s,
+        let reads = receiving(sides).map(|receive| receive.calls).sum();
+        let receives = |side: &&Side| side.streams.iter().any(|stream| stream.receive.is_some());
+        let segments_in = |side: &Side| side.end.stack.counters().of(Counter::TcpSegmentsIn);
+        let disorder = |receive: &Receiving| match &receive.by {
+            Receiver::Tcp(_) => 0,
+            Receiver::Udp(udp) => udp.out_of_order,
+        };
+        let mut measured = Measured {
             pinned: false,
             interrupted: false,
-            intervals: Vec::new(),
-            info,
-            lap,
-            cpu,
-            sent: sender.bytes,
-            received: receiver.bytes,
-            writes: sender.calls,
-            reads: receiver.calls,
-            segments,
+            transfer_s: times.transfer_s,
+            flows,
+            lap: times.lap,
+            cpu_s: times.cpu_s,
+            sent: sending(sides).map(|send| send.bytes).sum(),
+            received: receiving(sides).map(|receive| receive.bytes).sum(),
+            writes: sending(sides).map(|send| send.calls).sum(),
+            reads,
+            segments: match plan.udp {
+                true => reads,
+                false => sides.iter().filter(receives).map(segments_in).sum(),
+            },
             predicted_fraction: (tcp_in > 0).then_some(fraction),
             retransmits: both(Counter::TcpRetransmits),
             drops: drops(left, right),
             counters: Counter::ALL.iter().map(|&c| (c.name(), both(c))).collect(),
             wakeups: (wakes.0 + other.0, wakes.1 + other.1),
-            sha256: (sender.source.sha256(), receiver.sink.sha256()),
-            out_of_order,
-            udp: match &sender.sending {
-                Sending::Udp(udp) => Some(udp.used),
-                Sending::Tcp(_) => None,
-            },
+            sha256: (None, None),
+            out_of_order: receiving(sides).map(disorder).sum(),
+            udp: used(sides),
+        };
+        // A file goes one way on one connection.
+        for stream in sides.iter_mut().flat_map(|side| &mut side.streams) {
+            if let Some(send) = &mut stream.send {
+                measured.sha256.0 = send.source.sha256();
+            }
+            if let Some(receive) = &mut stream.receive {
+                measured.sha256.1 = receive.sink.sha256();
+            }
         }
+        measured
     }
 
     /// Check that everything that was sent arrived unchanged.
@@ -104,7 +118,8 @@ impl Measured {
         if plan.udp {
             return Ok(());
         }
-        if self.sent != self.received || self.sha256.0 != self.sha256.1 {
+        let is_whole = |flow: &Flow| flow.sent == flow.received;
+        if !self.flows.iter().all(is_whole) || self.sha256.0 != self.sha256.1 {
             bail!(
                 "the data did not arrive whole: {} bytes were sent, {} received, SHA-256 {}",
                 self.sent,
@@ -115,17 +130,71 @@ impl Measured {
         Ok(())
     }
 
+    fn cpu_s(&self) -> f64 {
+        self.cpu_s.iter().sum()
+    }
+
+    fn info(&self) -> Option<&Info> {
+        self.flows.first().and_then(|flow| flow.info.as_ref())
+    }
+
     fn gbit_per_s(&self) -> f64 {
         ratio(self.received as f64 * 8.0 / 1e9, self.transfer_s)
     }
 
     fn gbit_per_cpu_s(&self) -> f64 {
-        ratio(self.received as f64 * 8.0 / 1e9, self.cpu.sender_s + self.cpu.receiver_s)
+        ratio(self.received as f64 * 8.0 / 1e9, self.cpu_s())
     }
 
     fn ns_per_segment(&self) -> f64 {
-        ratio((self.cpu.sender_s + self.cpu.receiver_s) * 1e9, self.segments as f64)
+        ratio(self.cpu_s() * 1e9, self.segments as f64)
     }
+}
+
+fn sending(sides: &[Side; 2]) -> impl Iterator<Item = &Sending> {
+    sides.iter().flat_map(|side| &side.streams).filter_map(|stream| stream.send.as_ref())
+}
+
+fn receiving(sides: &[Side; 2]) -> impl Iterator<Item = &Receiving> {
+    sides.iter().flat_map(|side| &side.streams).filter_map(|stream| stream.receive.as_ref())
+}
+
+/// How datagrams were sent, and in how many calls all together.
+fn used(sides: &[Side; 2]) -> Option<Used> {
+    let used = sending(sides).filter_map(|send| match &send.by {
+        Sender::Udp(udp) => Some(udp.used),
+        Sender::Tcp(_) => None,
+    });
+    used.reduce(|all, one| Used { calls: all.calls + one.calls, ..all })
+}
+
+/// The figures of each flow, in the order of [`Plan::labels`].
+fn flows(
+    plan: &Plan,
+    sides: &[Side; 2],
+    times: &Times,
+    intervals: Vec<Vec<Interval>>,
+) -> Vec<Flow> {
+    let is_alone = intervals.len() == 1;
+    let flow = |(n, (label, intervals))| {
+        let (from, stream): (usize, usize) = (n / plan.parallel, n % plan.parallel);
+        let (sender, receiver) = (&sides[from], &sides[1 - from].streams[stream]);
+        let receive = receiver.receive.as_ref();
+        let finished_at = receive.and_then(|receive| receive.finished_at);
+        let info = sender.streams[stream].info(&sender.end);
+        let since = |at: Instant| at.since(times.began[1 - from]).as_secs_f64();
+        Flow {
+            label,
+            sent: sender.streams[stream].send.as_ref().map(|send| send.bytes),
+            received: receive.map(|receive| receive.bytes),
+            // With a file there is a single flow, and files do not count.
+            seconds: finished_at.filter(|_| !is_alone).map_or(times.transfer_s, since),
+            info,
+            retransmits: info.map(|info| u64::from(info.retransmits)),
+            intervals,
+        }
+    };
+    plan.labels().zip(intervals).enumerate().map(flow).collect()
 }
 
 fn drops(left: &Stack, right: &Stack) -> BTreeMap<&'static str, u64> {
@@ -142,6 +211,7 @@ pub(in crate::ttcp) fn text(plan: &Plan, m: &Measured) -> String {
     // Writing to a String cannot fail.
     let _ = headline(&mut t, plan, m);
     let _ = figures(&mut t, plan, m);
+    t += &flow::text(&m.flows);
     let _ = closing(&mut t, plan, m);
     t
 }
@@ -155,7 +225,13 @@ fn headline(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     };
     let version = if plan.version == IpVersion::V4 { "IPv4" } else { "IPv6" };
     let protocol = if plan.udp { "UDP" } else { "TCP" };
+    let connections = format!(", {} connections", plan.parallel);
+    let sockets = format!(", {} pairs of sockets", plan.parallel);
+    let is_both = plan.directions.len() > 1;
     let extras: String = [
+        (plan.parallel > 1, if plan.udp { sockets.as_str() } else { connections.as_str() }),
+        (is_both, ", both directions"),
+        (!is_both && plan.directions == [Direction::Rx], ", to the stack that connects"),
         (plan.loan, ", loaned buffers"),
         (plan.super_segments, ", super-segments"),
         (!plan.checksum(), ", no checksums"),
@@ -188,10 +264,11 @@ fn headline(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
 }
 
 fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
-    let share = 100.0 * ratio(m.cpu.sender_s, m.cpu.sender_s + m.cpu.receiver_s);
+    let share = 100.0 * ratio(m.cpu_s[0], m.cpu_s());
+    let [name, other] = plan.stack_names();
     writeln!(
         t,
-        "  goodput   {:.2} Gb/s; {:.2} Gb per CPU-second (sender {share:.0} %, receiver {:.0} %)",
+        "  goodput   {:.2} Gb/s; {:.2} Gb per CPU-second ({name} {share:.0} %, {other} {:.0} %)",
         m.gbit_per_s(),
         m.gbit_per_cpu_s(),
         100.0 - share,
@@ -207,7 +284,7 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     } else {
         let predicted = m.predicted_fraction.unwrap_or(0.0) * 100.0;
         writeln!(t, ", {predicted:.2} % predicted, {} retransmits", m.retransmits)?;
-        if let Some(rtt) = round_trip(m.info.as_ref()) {
+        if let Some(rtt) = round_trip(m.info()) {
             writeln!(t, "  RTT       {rtt}")?;
         }
         writeln!(t, "  unit      {}", plan.write_unit_text())?;

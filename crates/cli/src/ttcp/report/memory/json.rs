@@ -10,6 +10,7 @@ use serde_json::Value;
 use wirespeed::{IpVersion, Switch};
 
 use super::{Measured, is_fragmented};
+use crate::ttcp::flow;
 use crate::ttcp::plan::Plan;
 use crate::ttcp::progress::Interval;
 use crate::ttcp::report::round_trip_json;
@@ -29,7 +30,9 @@ struct Document<'a> {
     predicted_fraction: Option<f64>,
     retransmits: u64,
     rtt: Value,
-    intervals: &'a [Interval],
+    intervals: Vec<Interval>,
+    streams: Value,
+    sum: Value,
     drops: &'a BTreeMap<&'static str, u64>,
     cpu_s_sender: f64,
     cpu_s_receiver: f64,
@@ -72,6 +75,7 @@ struct Time<'a> {
 struct Settings<'a> {
     protocol: &'a str,
     ip_version: u8,
+    parallel: usize,
     threads: u8,
     pinned: bool,
     length: usize,
@@ -101,6 +105,7 @@ fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
     Settings {
         protocol: if plan.udp { "udp" } else { "tcp" },
         ip_version: if plan.version == IpVersion::V4 { 4 } else { 6 },
+        parallel: plan.parallel,
         threads: plan.threads,
         pinned: m.pinned,
         length: plan.length,
@@ -130,6 +135,7 @@ pub(in crate::ttcp) fn document(plan: &Plan, m: &Measured) -> Result<String> {
         path_mtu: used.path_mtu.bytes(),
         fragmented: is_fragmented(plan, &used),
     });
+    let (streams, sum) = flow::json(&m.flows);
     let document = Document {
         tool: "ttcp",
         version: env!("CARGO_PKG_VERSION"),
@@ -143,11 +149,13 @@ pub(in crate::ttcp) fn document(plan: &Plan, m: &Measured) -> Result<String> {
         checksum: plan.checksum(),
         predicted_fraction: m.predicted_fraction,
         retransmits: m.retransmits,
-        rtt: round_trip_json(m.info.as_ref()),
-        intervals: &m.intervals,
+        rtt: round_trip_json(m.info()),
+        intervals: flow::intervals(&m.flows),
+        streams,
+        sum,
         drops: &m.drops,
-        cpu_s_sender: m.cpu.sender_s,
-        cpu_s_receiver: m.cpu.receiver_s,
+        cpu_s_sender: m.cpu_s[0],
+        cpu_s_receiver: m.cpu_s[1],
         sha256_sent: &m.sha256.0,
         sha256_received: &m.sha256.1,
         writes: m.writes,
