@@ -1,5 +1,5 @@
-//! All checks of the project: `cargo xtask test | tidy | bench | dump-corpus | fuzz | icount |
-//! interop | mutants | packetdrill | picture | rfc | sanitize | sim | situations`.
+//! All checks of the project: `cargo xtask test | tidy | bench | dump-corpus | fuzz | house |
+//! icount | interop | mutants | packetdrill | picture | rfc | sanitize | sim | situations`.
 //!
 //! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
 //! metadata` and the output of programs. Exit status: 0 success, 1 a failure, 2 a wrong command
@@ -10,6 +10,7 @@ mod cargo;
 mod dump_corpus;
 mod fuzz;
 mod guard;
+mod house;
 mod icount;
 mod interop;
 mod mutants;
@@ -48,6 +49,8 @@ enum Command {
     },
     /// The project's own rules, checked over its sources
     Tidy,
+    /// The size of the project's files, and which of them import each other in circles
+    House,
     /// Make README's pictures again, from a run of its commands
     Picture,
     /// Build and run a benchmark: `cargo xtask bench core --json --quick`
@@ -149,6 +152,7 @@ fn run(command: Command) -> Result<u8> {
     match command {
         Command::Test { install } => close(|tally| test::run(&root, install, tally)),
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
+        Command::House => house::run(&root),
         Command::Picture => picture::run(&root).map(|()| 0),
         Command::Bench { args } => bench::run(&root, &args),
         Command::Sim { args } => sim::run(&root, &args),

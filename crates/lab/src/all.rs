@@ -20,9 +20,10 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::envelope::{Envelope, VERSION};
+use crate::experiments::{EXPERIMENTS, Experiment, run_one};
 use crate::keep::Kept;
 use crate::options::One;
-use crate::{EXPERIMENTS, Error, Experiment, Finished, Machine, run_one, table};
+use crate::{Error, Finished, Machine, table};
 use ended::{End, Ended};
 
 pub(crate) const ABOUT: &str = "Every experiment, on one page with plots, or in one document";

@@ -4,6 +4,7 @@
 //! fetches the Debian packages first. The registry is `suites.rs`.
 
 mod attacks;
+mod case;
 mod devices;
 mod dump;
 mod guest;
@@ -24,26 +25,11 @@ mod workbench;
 use crate::report::{Tally, Usage, step};
 use crate::{cargo, process};
 use anyhow::{Result, bail};
+pub(crate) use case::{Case, Soak, Suite};
 pub(crate) use needs::{Need, OF_TESTS};
 use std::path::Path;
 use std::process::Command;
 pub(crate) use workbench::Workbench;
-
-/// One test against another program.
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
-    pub(crate) needs: &'static [Need],
-    /// An error is a failure; its text gives the observed and the expected result.
-    pub(crate) run: fn(&Workbench) -> Result<()>,
-}
-
-/// Cases that belong together: `cargo xtask interop NAME`.
-pub(crate) struct Suite {
-    pub(crate) name: &'static str,
-    pub(crate) cases: &'static [Case],
-    /// Run only when named: it takes minutes.
-    pub(crate) apart: bool,
-}
 
 /// What a run is asked for beside its suites.
 #[derive(Clone, Copy, Default)]
@@ -53,15 +39,6 @@ pub(crate) struct Asked<'a> {
     /// Install what is missing first.
     pub(crate) install: bool,
     pub(crate) soak: Soak,
-}
-
-/// Of cases that do at random what may happen to a program, for as long as one wishes.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Soak {
-    /// How long; `None`: ten minutes.
-    pub(crate) seconds: Option<u64>,
-    /// It determines all that happens; `None`: another one each time, which is printed.
-    pub(crate) seed: Option<u64>,
 }
 
 /// The suite of that name and those called NAME-SOMETHING, or all that need not be named. One that

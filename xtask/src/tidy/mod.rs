@@ -4,8 +4,10 @@
 //! exception is a line in `exceptions.rs` with its reason.
 
 mod banned;
+mod circles;
 mod columns;
 mod exceptions;
+mod finding;
 mod heads;
 mod imports;
 mod licences;
@@ -23,59 +25,15 @@ use crate::cargo::Metadata;
 use crate::report::{Tally, step};
 use crate::tree::Tree;
 use anyhow::Result;
-use source::Source;
+use finding::{Finding, Project};
 use std::path::Path;
-
-/// The input of a check.
-pub(crate) struct Project {
-    tree: Tree,
-    sources: Vec<Source>,
-    metadata: Metadata,
-}
-
-impl Project {
-    fn new(tree: Tree, metadata: Metadata) -> Project {
-        let sources = tree.ending(".rs").map(|(path, text)| Source::new(path, text)).collect();
-        Project { tree, sources, metadata }
-    }
-}
-
-/// A place where a rule is broken.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    path: String,
-    line: usize,
-    /// What exceptions name: a function, a pattern, a package.
-    key: String,
-    what: String,
-    remedy: String,
-    /// A warning is printed but does not fail.
-    warning: bool,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, key: &str, what: String, remedy: &str) -> Finding {
-        let (path, key, remedy) = (path.to_owned(), key.to_owned(), remedy.to_owned());
-        Finding { path, line, key, what, remedy, warning: false }
-    }
-
-    fn warned(self) -> Finding {
-        Finding { warning: true, ..self }
-    }
-}
-
-impl std::fmt::Display for Finding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = if self.warning { "warning: " } else { "" };
-        write!(f, "{}:{}: {kind}{}; {}", self.path, self.line, self.what, self.remedy)
-    }
-}
 
 type Check = fn(&Project) -> Vec<Finding>;
 
 /// Every check, with the name that exceptions use.
 const CHECKS: &[(&str, Check)] = &[
     ("imports", imports::check),
+    ("circles", circles::check),
     ("unsafe", unsafe_code::check),
     ("sizes", sizes::check),
     ("columns", columns::check),

@@ -3,7 +3,7 @@
 //! Checksums can be verified where no device is to finish them: our programs run with `--offload
 //! off`, and then the kernel finishes its own before it gives a frame to the TAP.
 
-use super::{LIMIT, sysctl, until};
+use super::steps::{LIMIT, sysctl, until};
 use crate::interop::Workbench;
 use crate::interop::host::{Host, Running};
 use crate::interop::outside::shown;

@@ -1,7 +1,8 @@
 //! A lease of dnsmasq: its address, router, name server and search list are used, it is renewed
 //! while the program runs, and given back at its end. RFC 2131, RFC 2132.
 
-use super::{Capture, LIMIT, arrived, ours, sink, until};
+use super::capture::Capture;
+use super::steps::{LIMIT, arrived, ours, sink, until};
 use crate::interop::Workbench;
 use crate::interop::host::{Host, Running};
 use crate::interop::outside::shown;

@@ -1,7 +1,8 @@
 //! Datagrams of 64 KB to the echo service and back, in fragments both ways. RFC 791 section 3.2,
 //! RFC 8200 section 4.5.
 
-use super::{Capture, LIMIT, arrived, ours, show, with_control};
+use super::capture::Capture;
+use super::steps::{LIMIT, arrived, ours, show, with_control};
 use crate::interop::Workbench;
 use crate::interop::host::Host;
 use anyhow::{Context, Result, ensure};

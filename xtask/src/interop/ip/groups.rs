@@ -2,8 +2,9 @@
 //! a datagram to the group arrives, and an address of the kernel's is not taken. RFC 3376,
 //! RFC 3810, RFC 5227, RFC 4862 section 5.4.
 
+use super::capture::Capture;
 use super::links::{beside, bridged};
-use super::{Capture, LIMIT, arrived, until};
+use super::steps::{LIMIT, arrived, until};
 use crate::interop::Workbench;
 use crate::interop::host::Host;
 use crate::interop::outside::shown;

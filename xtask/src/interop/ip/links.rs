@@ -1,7 +1,8 @@
 //! A second host behind our router, or beside us on the same wire: redirects (RFC 792, RFC 4861
 //! section 8), path MTU discovery (RFC 1191, RFC 8201), and an MTU for each neighbour.
 
-use super::{Capture, LIMIT, arrived, counter, ours, sink, sysctl, until};
+use super::capture::Capture;
+use super::steps::{LIMIT, arrived, counter, ours, sink, sysctl, until};
 use crate::interop::Workbench;
 use crate::interop::host::Host;
 use crate::interop::outside::shown;

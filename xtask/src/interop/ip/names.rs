@@ -1,7 +1,8 @@
 //! Names that dnsmasq knows: addresses of both versions, aliases of aliases, and an answer that is
 //! too long for a datagram. RFC 1035, RFC 3596, RFC 7766.
 
-use super::{Capture, LIMIT, arrived, ours, sink, until};
+use super::capture::Capture;
+use super::steps::{LIMIT, arrived, ours, sink, until};
 use crate::interop::Workbench;
 use crate::interop::host::{Host, Running};
 use anyhow::{Context, Result, ensure};

@@ -1,7 +1,8 @@
 //! The neighbours of a running `services`, and us as a neighbour of the kernel's: ARP (RFC 826) and
 //! neighbour unreachability detection (RFC 4861 section 7.3), which we use for IPv4 as well.
 
-use super::{Capture, LIMIT, ours, show, until, with_control};
+use super::capture::Capture;
+use super::steps::{LIMIT, ours, show, until, with_control};
 use crate::interop::Workbench;
 use crate::interop::host::{Host, Running};
 use anyhow::{Context, Result, ensure};

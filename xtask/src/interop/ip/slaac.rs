@@ -1,7 +1,8 @@
 //! Addresses and gateway by router advertisements: radvd is the router, and the server is not on
 //! the link. RFC 4861, RFC 4862.
 
-use super::{Capture, LIMIT, arrived, ours, sink, sysctl, until};
+use super::capture::Capture;
+use super::steps::{LIMIT, arrived, ours, sink, sysctl, until};
 use crate::interop::Workbench;
 use crate::interop::host::Host;
 use crate::interop::outside::shown;

@@ -1,0 +1,33 @@
+//! A case, a suite of cases, and what a soak is asked for.
+//!
+//! Called by: every suite. Plain data.
+
+use anyhow::Result;
+
+use super::needs::Need;
+use super::workbench::Workbench;
+
+/// One test against another program.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) needs: &'static [Need],
+    /// An error is a failure; its text gives the observed and the expected result.
+    pub(crate) run: fn(&Workbench) -> Result<()>,
+}
+
+/// Cases that belong together: `cargo xtask interop NAME`.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    pub(crate) cases: &'static [Case],
+    /// Run only when named: it takes minutes.
+    pub(crate) apart: bool,
+}
+
+/// Of cases that do at random what may happen to a program, for as long as one wishes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Soak {
+    /// How long; `None`: ten minutes.
+    pub(crate) seconds: Option<u64>,
+    /// It determines all that happens; `None`: another one each time, which is printed.
+    pub(crate) seed: Option<u64>,
+}
