@@ -143,3 +143,6 @@ impl core::fmt::Display for V6 {
         write!(f, "{}", self.0)
     }
 }
+
+/// Source and destination of a frame, if it has them.
+pub(crate) type Ends<'a> = Option<(Mac<'a>, Mac<'a>)>;

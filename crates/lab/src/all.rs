@@ -20,11 +20,11 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::envelope::{Envelope, VERSION};
-use crate::experiments::{EXPERIMENTS, Experiment, run_one};
+use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::keep::Kept;
 use crate::options::One;
 use crate::{Error, Finished, Machine, table};
-use ended::{End, Ended};
+use ended::{End, Ended, rounded};
 
 pub(crate) const ABOUT: &str = "Every experiment, on one page with plots, or in one document";
 
@@ -163,14 +163,15 @@ fn run_each(options: &Options, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Ve
 
 /// One experiment; a defect of it is not the end of the others.
 fn measured(one: &One, stopped: &(dyn Fn() -> bool + Sync)) -> End {
-    match catch_unwind(AssertUnwindSafe(|| run_one(one, stopped))) {
+    match catch_unwind(AssertUnwindSafe(|| one.run(stopped))) {
         Ok(Ok((report, envelope))) => End::Done(Box::new((report, envelope))),
         Ok(Err((error, envelope))) => End::Failed(error.to_string(), envelope),
         Err(_) => {
             let what = "the experiment panicked: a defect. Please report what is above on standard \
                         error";
             let envelope = Envelope {
-                experiment: one.experiment,
+                lab: one.experiment.name,
+                question: one.experiment.question,
                 machine: Machine::now(),
                 seconds: 0.0,
                 interrupted: stopped(),
@@ -246,9 +247,4 @@ impl All {
         let rule = format!("\n{}\n\n", "-".repeat(96));
         texts.collect::<Vec<_>>().join(&rule)
     }
-}
-
-/// Seconds, to the millisecond.
-fn rounded(seconds: f64) -> f64 {
-    (seconds * 1000.0).round() / 1000.0
 }

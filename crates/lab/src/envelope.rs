@@ -2,12 +2,14 @@
 //!
 //! Called by: the lab, which fills it in; the code that prints a report.
 
-use crate::{Experiment, Machine, noise};
+use crate::{Machine, noise};
 
 /// The facts about a run.
 pub struct Envelope {
-    /// The experiment.
-    pub experiment: &'static Experiment,
+    /// The experiment's name.
+    pub lab: &'static str,
+    /// What it answers.
+    pub question: &'static str,
     /// The machine, and how quiet it was at the start.
     pub machine: Machine,
     /// Wall time of the run.
@@ -20,7 +22,7 @@ impl Envelope {
     /// The warning about a noisy machine, for an experiment that depends on it.
     pub(crate) fn warning(&self) -> Option<String> {
         let warning = self.machine.warning();
-        warning.filter(|_| !noise::is_virtual(self.experiment.name))
+        warning.filter(|_| !noise::is_virtual(self.lab))
     }
 }
 

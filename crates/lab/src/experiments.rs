@@ -1,12 +1,9 @@
-//! The registry of experiments, and a run of one of them.
+//! The registry of experiments.
 //!
 //! Called by: `lib.rs`, `all.rs`, and `options.rs` for the command line.
 
 use clap::{ArgMatches, Command};
 
-use crate::envelope::Envelope;
-use crate::machine::Machine;
-use crate::options::One;
 use crate::report::Report;
 use crate::run::{Error, Run};
 use crate::{
@@ -184,24 +181,3 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: knee::run,
     },
 ];
-
-/// Run one experiment; its report, and the facts about the run.
-pub(crate) fn run_one(
-    one: &One,
-    stopped: &(dyn Fn() -> bool + Sync),
-) -> Result<(Report, Envelope), (Error, Box<Envelope>)> {
-    let machine = Machine::now();
-    let run = Run { common: &one.common, stopped };
-    let begun = std::time::Instant::now();
-    let report = (one.experiment.run)(&one.matches, &run);
-    let envelope = Envelope {
-        experiment: one.experiment,
-        machine,
-        seconds: begun.elapsed().as_secs_f64(),
-        interrupted: run.is_stopped(),
-    };
-    match report {
-        Ok(report) => Ok((report, envelope)),
-        Err(error) => Err((error, Box::new(envelope))),
-    }
-}

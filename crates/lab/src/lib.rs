@@ -50,15 +50,14 @@ mod tests;
 mod wan;
 
 pub use envelope::Envelope;
-use experiments::run_one;
 pub use experiments::{EXPERIMENTS, Experiment};
 pub use machine::Machine;
 pub use noise::Noise;
-pub use options::{Args, Common};
+pub use options::Args;
 use options::{Asked, One};
 pub use plot::{Dots, Lines, Panel, Plot, Point, Series, Strip};
 pub use report::{Column, Format, Report, Span};
-pub use run::{Error, Finished, Run};
+pub use run::{Common, Error, Finished, Run};
 
 /// Do what the command line asks for; `stopped` is polled to end early.
 ///
@@ -86,7 +85,7 @@ fn perform_one(one: &One, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finishe
     let common = &one.common;
     let mut plot = common.plot.as_deref().map(keep::Kept::plot).transpose()?;
     let mut out = common.out.as_deref().map(keep::Kept::open).transpose()?;
-    let (report, envelope) = run_one(one, stopped).map_err(|(error, _)| error)?;
+    let (report, envelope) = one.run(stopped).map_err(|(error, _)| error)?;
     let document = report.document(&envelope);
     let (mut remarks, mut trouble) = (Vec::new(), None);
     let mut write = |kept: &mut Option<keep::Kept>, text: &dyn Fn() -> Result<String, Error>| {

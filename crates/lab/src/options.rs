@@ -3,13 +3,13 @@
 //!
 //! Called by: clap, for `wirespeed lab`.
 
-use std::path::PathBuf;
-
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
-use crate::{EXPERIMENTS, Error, Experiment, all, compare};
+use crate::experiments::{EXPERIMENTS, Experiment};
+use crate::run::{Common, Run};
+use crate::{Envelope, Error, Machine, Report, all, compare};
 
 /// The ids of options in [`Common`] that not every experiment uses. An experiment refuses those
 /// that it does not use, because they would not change its figures.
@@ -18,51 +18,6 @@ pub(crate) const SOME: [&str; 3] = ["seeds", "first_seed", "jobs"];
 /// The subcommands that are no experiments.
 const ALL: &str = "all";
 const COMPARE: &str = "compare";
-
-/// Options of all experiments, and those of several.
-#[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Every experiment")]
-pub struct Common {
-    /// A look, not a result: less of everything, under 20 s
-    #[arg(long)]
-    pub quick: bool,
-    /// How often each thing is measured, each time with another seed
-    #[arg(long, value_name = "N", help_heading = "Some experiments",
-          value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub seeds: Option<u64>,
-    /// The first seed
-    #[arg(long, value_name = "S", default_value_t = 1, help_heading = "Some experiments",
-          value_parser = clap::value_parser!(u64).range(..=1 << 53))]
-    pub first_seed: u64,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
-    /// Write that document to a file, whatever standard output shows
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Draw the result into FILE.svg
-    #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
-    /// Threads [default: one for each processor]
-    #[arg(long, value_name = "N", help_heading = "Some experiments",
-          value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub jobs: Option<u16>,
-}
-
-impl Common {
-    /// The range of `usual` seeds, or `quick` with `--quick`, unless the command line gives a
-    /// number.
-    pub fn seeds(&self, usual: u64, quick: u64) -> std::ops::Range<u64> {
-        let seeds = self.seeds.unwrap_or(if self.quick { quick } else { usual });
-        self.first_seed..self.first_seed + seeds
-    }
-
-    /// Number of threads.
-    pub fn jobs(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or_else(processors, usize::from)
-    }
-}
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -98,6 +53,28 @@ impl Args {
 }
 
 impl One {
+    /// Run it; its report, and the facts about the run.
+    pub(crate) fn run(
+        &self,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(Report, Envelope), (Error, Box<Envelope>)> {
+        let machine = Machine::now();
+        let run = Run { common: &self.common, stopped };
+        let begun = std::time::Instant::now();
+        let report = (self.experiment.run)(&self.matches, &run);
+        let envelope = Envelope {
+            lab: self.experiment.name,
+            question: self.experiment.question,
+            machine,
+            seconds: begun.elapsed().as_secs_f64(),
+            interrupted: run.is_stopped(),
+        };
+        match report {
+            Ok(report) => Ok((report, envelope)),
+            Err(error) => Err((error, Box::new(envelope))),
+        }
+    }
+
     /// An experiment with these words as its command line.
     pub(crate) fn parsed(
         experiment: &'static Experiment,

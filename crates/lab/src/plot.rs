@@ -26,7 +26,7 @@ impl Plot {
     /// The plot as the text of an SVG file.
     pub(crate) fn svg(&self, envelope: &Envelope) -> Result<String, Error> {
         let stopped = if envelope.interrupted { " · stopped before its end" } else { "" };
-        let name = envelope.experiment.name;
+        let name = envelope.lab;
         let foot = format!("wirespeed {VERSION} · wirespeed lab {name}{stopped}");
         match self {
             Plot::Dots(dots) => dots.svg(&foot),

@@ -119,8 +119,8 @@ impl Report {
             .map(|column| (column.key.to_owned(), json!(column.unit)))
             .collect();
         json!({
-            "lab": envelope.experiment.name,
-            "question": envelope.experiment.question,
+            "lab": envelope.lab,
+            "question": envelope.question,
             "version": VERSION,
             "machine": envelope.machine,
             "settings": self.settings,

@@ -1,8 +1,8 @@
 //! What an experiment gets, what it gives, and why it has no result.
 //!
-//! Called by: every experiment. Plain data.
+//! Called by: every experiment; clap, for the options of all of them. Plain data.
 
-use crate::options::Common;
+use std::path::PathBuf;
 
 /// Why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
@@ -40,4 +40,49 @@ pub struct Finished {
     pub interrupted: bool,
     /// A file could not be written; the text is complete nevertheless.
     pub trouble: Option<Error>,
+}
+
+/// Options of all experiments, and those of several.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Every experiment")]
+pub struct Common {
+    /// A look, not a result: less of everything, under 20 s
+    #[arg(long)]
+    pub quick: bool,
+    /// How often each thing is measured, each time with another seed
+    #[arg(long, value_name = "N", help_heading = "Some experiments",
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: Option<u64>,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1, help_heading = "Some experiments",
+          value_parser = clap::value_parser!(u64).range(..=1 << 53))]
+    pub first_seed: u64,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write that document to a file, whatever standard output shows
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Draw the result into FILE.svg
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Threads [default: one for each processor]
+    #[arg(long, value_name = "N", help_heading = "Some experiments",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+}
+
+impl Common {
+    /// The range of `usual` seeds, or `quick` with `--quick`, unless the command line gives a
+    /// number.
+    pub fn seeds(&self, usual: u64, quick: u64) -> std::ops::Range<u64> {
+        let seeds = self.seeds.unwrap_or(if self.quick { quick } else { usual });
+        self.first_seed..self.first_seed + seeds
+    }
+
+    /// Number of threads.
+    pub fn jobs(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(processors, usize::from)
+    }
 }

@@ -17,7 +17,7 @@ const WIDTH: usize = 96;
 pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
     let (machine, mut text) = (&envelope.machine, String::new());
     // Writing into a string cannot fail.
-    let asked = format!("lab {}: {}", envelope.experiment.name, envelope.experiment.question);
+    let asked = format!("lab {}: {}", envelope.lab, envelope.question);
     let _ = writeln!(text, "{}", wrapped(&asked));
     let ran = format!(
         "wirespeed {VERSION}, {} · {} · took {:.1} s",

@@ -2,7 +2,7 @@
 //!
 //! Called by: `link`, and tunnels that carry frames.
 
-use super::{llc, tag};
+use super::llc;
 use crate::data::{Cut, Data, Mac};
 use crate::names::ethertype_name;
 use crate::print::{Printer, put};
@@ -99,4 +99,10 @@ fn kind_text(p: &mut Printer, kind: u16) {
         false => put!(p, "ethertype {} (0x{kind:04x})", ethertype_name(kind, "Unknown")),
         true => p.out.push_str(&ethertype_name(kind, "Unknown Ethertype (0x{04x})")),
     }
+}
+
+/// A VLAN tag (IEEE 802.1Q).
+pub(super) fn tag(p: &mut Printer, tag: u16) {
+    let eligible = if tag & 0x1000 != 0 { ", DEI" } else { "" };
+    put!(p, "vlan {}, p {}{eligible}, ", tag & 0xfff, tag >> 13);
 }

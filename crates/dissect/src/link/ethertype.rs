@@ -2,8 +2,8 @@
 //!
 //! Called by: link layers, and tunnels whose content has an Ethertype.
 
-use super::{Ends, ppp, pppoe};
-use crate::data::{Cut, Data};
+use super::{ppp, pppoe};
+use crate::data::{Cut, Data, Ends};
 use crate::print::Printer;
 use crate::{local, net};
 

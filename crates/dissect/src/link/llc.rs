@@ -2,8 +2,8 @@
 //!
 //! Called by: link layers whose frames have no type.
 
-use super::{Ends, ethernet, ethertype};
-use crate::data::{Cut, Data};
+use super::{ethernet, ethertype};
+use crate::data::{Cut, Data, Ends};
 use crate::names::{BRIDGED_PIDS, CISCO_PIDS, ETHERTYPES, OUIS, SAPS};
 use crate::net;
 use crate::print::{Printer, put};

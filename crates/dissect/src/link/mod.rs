@@ -13,17 +13,14 @@ mod ppp;
 mod pppoe;
 mod sll;
 
-use crate::data::{Cut, Data, Mac};
+use crate::data::{Cut, Data};
 use crate::net;
-use crate::print::{Printer, put};
+use crate::print::Printer;
 
 pub(crate) use ether::print as ethernet;
 pub(crate) use ethertype::print as ethertype;
 pub(crate) use frame_relay::{NLPIDS, dlci_text};
 pub(crate) use ppp::print as ppp;
-
-/// Source and destination of a frame, if it has them.
-pub(crate) type Ends<'a> = Option<(Mac<'a>, Mac<'a>)>;
 
 /// Is this link type (LINKTYPE_) decoded?
 #[must_use]
@@ -58,10 +55,4 @@ pub(crate) fn print(p: &mut Printer, link: u32, data: Data<'_>) -> Result<usize,
             Ok(0)
         }
     }
-}
-
-/// A VLAN tag (IEEE 802.1Q).
-fn tag(p: &mut Printer, tag: u16) {
-    let eligible = if tag & 0x1000 != 0 { ", DEI" } else { "" };
-    put!(p, "vlan {}, p {}{eligible}, ", tag & 0xfff, tag >> 13);
 }

@@ -3,8 +3,8 @@
 //!
 //! Called by: `link`.
 
-use super::ether::LENGTH_MAX;
-use super::{ethertype, llc, tag};
+use super::ether::{LENGTH_MAX, tag};
+use super::{ethertype, llc};
 use crate::data::{Cut, Data};
 use crate::names::{ETHERTYPES, ethertype_name};
 use crate::print::{Printer, put};

@@ -4,7 +4,6 @@
 
 use serde_json::{Value, json};
 
-use super::rounded;
 use crate::Experiment;
 use crate::envelope::{Envelope, VERSION};
 use crate::report::Report;
@@ -119,4 +118,9 @@ impl Ended {
             },
         })
     }
+}
+
+/// Seconds, to the millisecond.
+pub(crate) fn rounded(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
 }

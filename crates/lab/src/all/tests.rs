@@ -25,7 +25,13 @@ fn all(ended: Vec<Ended>) -> All {
 }
 
 fn envelope(experiment: &'static Experiment) -> Envelope {
-    Envelope { experiment, machine: Machine::now(), seconds: 0.5, interrupted: false }
+    Envelope {
+        lab: experiment.name,
+        question: experiment.question,
+        machine: Machine::now(),
+        seconds: 0.5,
+        interrupted: false,
+    }
 }
 
 fn ended(at: usize, end: impl FnOnce(&'static Experiment) -> End) -> Ended {

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::{Error, Run};
 use measured::{Case, Measured};
-use round::{Costs, round};
+use round::{Costs, failed, round};
 use work::{SIZES, Work};
 
 pub use work::Role;
@@ -124,11 +124,6 @@ fn measure(
     }
     measured.lost = sampling.map_or(0, |(sampler, _)| sampler.lost());
     Ok(measured)
-}
-
-/// The profiler says what helps.
-fn failed(error: profile::Error) -> Error {
-    Error::Failed(error.to_string())
 }
 
 /// A sampler of this thread, and its code.

@@ -110,7 +110,7 @@ fn read(folder: &Path, exe: &Path, sizes: &[usize]) -> Result<Vec<Counted>, Erro
     let failed = |what: &str| Error::Failed(format!("{what}; please report this line"));
     let packets = fs::read_to_string(folder.join("packets")).unwrap_or_default();
     let mut packets = packets.lines().map(|line| line.parse().unwrap_or(0.0));
-    let code = Code::of(None).map_err(super::failed)?;
+    let code = Code::of(None).map_err(|error| failed(&error.to_string()))?;
     let exe = exe.to_string_lossy();
     let mut all = Vec::new();
     for role in Role::ALL {

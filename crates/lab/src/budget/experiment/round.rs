@@ -11,7 +11,6 @@ use std::time::{Duration, Instant as Clock};
 use profile::{Code, Event, Sampler, Stage};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::failed;
 use super::work::{Role, Work};
 use crate::Error;
 
@@ -111,6 +110,11 @@ fn spent(marks: &[(u64, Option<Role>)], role: Option<Role>) -> Option<f64> {
     let kept = &parts[..parts.partition_point(|&ns| ns <= most)];
     let mean = kept.iter().sum::<u64>() as f64 / kept.len().max(1) as f64;
     Some(mean * parts.len() as f64)
+}
+
+/// The profiler says what helps.
+pub(super) fn failed(error: profile::Error) -> Error {
+    Error::Failed(error.to_string())
 }
 
 #[cfg(test)]
