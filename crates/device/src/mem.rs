@@ -12,7 +12,7 @@ mod gather;
 mod transmit;
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 use core::time::Duration;
 use std::sync::Arc;
@@ -26,6 +26,11 @@ use crate::{Burst, Device, Doorbell, Limits, Offloads};
 
 /// While more frames wait, tell the peer that there is room after this many bursts.
 const BURSTS_PER_ROOM_NEWS: u8 = 4;
+
+/// The states of an end.
+const UP: u8 = 0;
+const NO_CARRIER: u8 = 1;
+const GONE: u8 = 2;
 
 /// The settings of both directions of a [`pair`].
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +94,8 @@ struct Line<T>(T);
 /// Fields that rarely change: the other end reads them once per burst, from its own cache.
 #[derive(Default)]
 struct Rare {
-    gone: AtomicBool,
+    /// [`UP`], [`NO_CARRIER`] or [`GONE`].
+    state: AtomicU8,
     wants_room: AtomicBool,
     /// The wake threshold: this many frames, or `wake_bytes` bytes.
     wake_frames: AtomicU32,
@@ -129,6 +135,18 @@ impl core::fmt::Display for PeerGone {
 }
 
 impl core::error::Error for PeerGone {}
+
+/// The failure while the link has no carrier.
+#[derive(Debug)]
+struct NoCarrier;
+
+impl core::fmt::Display for NoCarrier {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the wire in memory has no carrier. Turn it on by set_carrier")
+    }
+}
+
+impl core::error::Error for NoCarrier {}
 
 /// Make a link: what one end sends, the other receives, in order.
 ///
@@ -185,11 +203,28 @@ impl Mem {
         }
         self.bell.arm();
         let room = self.pushed_back_bytes > 0 && self.tx_ready();
-        if self.rx_ready() || room || !self.link_up() || ready() {
+        if self.rx_ready() || room || self.peer_state() == GONE || ready() {
             self.bell.disarm();
         } else {
             self.bell.sleep(timeout);
         }
+    }
+
+    /// Take the link's carrier away, or give it back: without one neither end's link is up, and
+    /// frames that either sends are freed as undeliverable. Neither end is gone.
+    pub fn set_carrier(&self, on: bool) {
+        let (from, to) = if on { (NO_CARRIER, UP) } else { (UP, NO_CARRIER) };
+        for end in [&self.here, &self.peer] {
+            // An end that is gone stays so.
+            let _ =
+                end.rare.0.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        self.peer_bell.ring();
+    }
+
+    #[inline]
+    fn peer_state(&self) -> u8 {
+        self.peer.rare.0.state.load(Ordering::Acquire)
     }
 
     /// The doorbell that wakes this end. Other threads that have work for it ring it; the end then
@@ -208,7 +243,7 @@ impl Mem {
         self.refused
     }
 
-    /// Frames freed because the other end was gone.
+    /// Frames freed because the other end was gone, or the link had no carrier.
     pub fn undeliverable(&self) -> u64 {
         self.undeliverable
     }
@@ -309,16 +344,20 @@ impl Device for Mem {
 
     #[inline]
     fn link_up(&self) -> bool {
-        !self.peer.rare.0.gone.load(Ordering::Acquire)
+        self.peer_state() == UP
     }
 
     /// True once the peer is gone and everything it sent is received.
     fn is_gone(&self) -> bool {
-        !self.link_up() && self.rx.is_empty()
+        self.peer_state() == GONE && self.rx.is_empty()
     }
 
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        if self.link_up() { None } else { Some(&PeerGone) }
+        match self.peer_state() {
+            UP => None,
+            NO_CARRIER => Some(&NoCarrier),
+            _ => Some(&PeerGone),
+        }
     }
 
     /// Arms also when the peer is gone: nothing will come from it.
@@ -349,7 +388,7 @@ impl Device for Mem {
 impl Drop for Mem {
     /// Frees what was not received; the peer can still receive what this end sent.
     fn drop(&mut self) {
-        self.here.rare.0.gone.store(true, Ordering::Release);
+        self.here.rare.0.state.store(GONE, Ordering::Release);
         while self.rx.pop().is_ok() {}
         self.peer_bell.ring();
     }

@@ -315,3 +315,27 @@ fn a_queue_is_as_deep_as_its_frames_and_its_bytes_allow() {
     assert_eq!(depth(100, 0), 1, "one frame alone always passes");
     assert!(mem::pair(&Config::default()).0.rx_depth() >= 512, "every level, by default");
 }
+
+#[test]
+fn without_a_carrier_nothing_passes_and_nobody_is_gone() {
+    let (mut a, mut b) = mem::pair(&Config::default());
+    let mut pool = pool();
+    a.set_carrier(false);
+    for end in [&mut a, &mut b] {
+        let mut burst = Burst::from_iter([frame(&mut pool, 1, 60)]);
+        assert!(!end.link_up() && !end.is_gone());
+        assert_eq!(end.tx_burst(&mut pool, &mut burst), 1);
+        assert_eq!(end.undeliverable(), 1);
+        assert!(end.failure().is_some_and(|why| why.to_string().contains("no carrier")));
+    }
+    assert!(!a.rx_ready() && !b.rx_ready() && pool.outstanding() == 0);
+    b.set_carrier(true);
+    let mut burst = Burst::from_iter([frame(&mut pool, 7, 60)]);
+    assert!(a.link_up() && a.failure().is_none() && a.tx_burst(&mut pool, &mut burst) == 1);
+    assert!(b.rx_burst(&mut pool, &mut burst) == 1 && number(&burst[0]) == 7);
+    burst.drain(..).for_each(|frame| pool.free(frame));
+    drop(a);
+    b.set_carrier(false);
+    b.set_carrier(true);
+    assert!(b.is_gone(), "who is gone stays so");
+}

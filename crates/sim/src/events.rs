@@ -171,6 +171,10 @@ impl World {
                 self.hosts[host].release_buffers();
                 host
             }
+            ScheduledEvent::Unplug(host) => {
+                self.hosts[host].attachments.iter().for_each(|port| port.wire.set_carrier(false));
+                return;
+            }
             ScheduledEvent::Recover(loss) => {
                 for lane in &mut self.lanes {
                     let recovered = Settings { loss, ..lane.model.settings().recovered() };

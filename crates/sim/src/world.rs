@@ -94,6 +94,8 @@ pub enum ScheduledEvent {
     Exhaust(usize),
     /// It gets them back.
     Release(usize),
+    /// The links of a host's ports lose their carrier, for good.
+    Unplug(usize),
     /// Every link loses its impairments from now on, except this loss.
     Recover(Loss),
 }

@@ -211,6 +211,15 @@ impl Stack {
         }
     }
 
+    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is of now: a device
+    /// that nobody asks knows of a cut link only by frames that it could not send. Costs a system
+    /// call a port.
+    pub fn check_links(&mut self) {
+        for port in self.ports.iter_mut() {
+            port.device.check_link();
+        }
+    }
+
     /// Ports; begin with `cursor` 0. At most `most` rows, one at least.
     pub fn ports_page(&self, cursor: u64, most: usize) -> Page<PortRow> {
         let now = self.core.cx.now;

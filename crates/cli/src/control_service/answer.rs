@@ -33,6 +33,13 @@ pub(super) enum Wanted {
 /// Answer a request; called by the thread that owns the stack. `control` has the limits of the
 /// control socket.
 pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Budget) -> Answer {
+    let shows_links = matches!(
+        wanted,
+        Wanted::Page(Section::Ports, _) | Wanted::Connections(_) | Wanted::Sample(_)
+    );
+    if shows_links {
+        stack.check_links();
+    }
     match wanted {
         Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
         Wanted::Connections(numbers) => {
