@@ -51,12 +51,29 @@ impl<'a> Evidence<'a> {
         grew as f64 / self.looks.len().saturating_sub(1).max(1) as f64
     }
 
-    /// How many times the 10th part of a hundred the 90th is, while nothing is repaired.
-    pub(crate) fn spread(&self, of: impl Fn(&Look) -> u64) -> f64 {
-        let mut all: Vec<u64> = self.looks.iter().filter(|l| !l.recovers).map(of).collect();
+    /// What a tenth of the looks do not exceed.
+    pub(crate) fn low(&self, of: impl Fn(&Look) -> u64) -> u64 {
+        let mut all: Vec<u64> = self.looks.iter().map(of).collect();
         all.sort_unstable();
-        let at = |part: usize| all.get(all.len() * part / 10).copied().unwrap_or(0);
-        at(9) as f64 / at(1).max(1) as f64
+        all[all.len() / 10]
+    }
+
+    /// How unevenly losses come: the standard deviation of the data that is acknowledged from one
+    /// episode of repair to the next, over its mean. 0 is a clock, about 1 is chance. `None` with
+    /// fewer than five episodes, whose gaps are often even by chance.
+    pub(crate) fn unevenness(&self) -> Option<f64> {
+        let mut places = Vec::new();
+        for pair in self.looks.windows(2) {
+            let count = pair[1].episodes().saturating_sub(pair[0].episodes());
+            let acked = pair[1].acked.saturating_sub(pair[0].acked) as f64;
+            // Where between two looks they came is not known: evenly.
+            let place = |n| pair[0].acked as f64 + acked * n as f64 / (count + 1) as f64;
+            places.extend((1..=count).map(place));
+        }
+        let gaps: Vec<f64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        (gaps.len() >= 4 && mean > 0.0).then(|| square.sqrt() / mean)
     }
 
     /// The second half of the looks.

@@ -163,6 +163,11 @@ impl Look {
         }
     }
 
+    /// Losses that were repaired, each with what was lost beside it.
+    pub(crate) fn episodes(&self) -> u64 {
+        self.fast_recoveries.saturating_add(self.timeouts)
+    }
+
     /// The payload of a full segment, never 0.
     pub(crate) fn segment(&self) -> u64 {
         self.mss.max(1)

@@ -94,21 +94,32 @@ fn what_the_path_does_tells_its_limits_apart() {
     assert_eq!(limit(|l, _| full(l)), Some(Limit::CongestionWindow));
     assert_eq!(limit(|l, _| (full(l), l.rtt_us = 91_000).0), Some(Limit::Queue));
     assert_eq!(limit(|l, _| (full(l), l.rtt_us = 26_000).0), Some(Limit::LinkRate));
+    // A shortest round trip of whole milliseconds may be one too short.
+    let round_trips = |least: u64, now: u64| {
+        limit(move |l, _| (full(l), (l.min_rtt_us, l.rtt_us) = (least, now)).1)
+    };
+    assert_eq!(round_trips(9_001, 9_999), Some(Limit::LinkRate));
+    assert_eq!(round_trips(9_000, 9_999), Some(Limit::CongestionWindow));
     assert_eq!(limit(|l, n| (full(l), l.ecn_reductions = n).0), Some(Limit::LinkRate));
     let lossy = |l: &mut Look, n: u64, in_a_row: u64| {
         l.cwnd = l.pipe + if n.is_multiple_of(2) { 900 } else { 0 };
         (l.fast_recoveries, l.retransmits) = (n / 2, n / 2 * in_a_row);
     };
     assert_eq!(limit(|l, n| lossy(l, n, 9)), Some(Limit::Policer));
+    // One at a time, but after the same amount of data each time.
+    assert_eq!(limit(|l, n| (lossy(l, n, 1), l.fast_recoveries = n / 3).0), Some(Limit::Policer));
     let varied = |l: &mut Look, n: u64| {
-        lossy(l, n, 1);
-        (l.pipe, l.in_flight) = (8000 + n % 5 * 4000, 8000 + n % 5 * 4000);
-        l.cwnd = l.pipe;
+        full(l);
+        l.fast_recoveries = [1, 2, 6, 7, 15, 16].iter().filter(|&&at| at <= n).count() as u64;
+        l.retransmits = l.fast_recoveries;
     };
     let lost = verdict(varied);
     assert_eq!(lost.limit, Some(Limit::Loss));
     assert!(Words::of(&lost).advice.is_some_and(|advice| advice.contains("--cc bbr")));
     assert_eq!(limit(|l, n| (varied(l, n), l.undone = n / 2).0), Some(Limit::Reordering));
+    // A few losses have no rhythm.
+    assert_eq!(limit(|l, n| varied(l, n / 4)), Some(Limit::Loss));
+    assert_eq!(limit(|l, n| (varied(l, n / 4), l.retransmits *= 2).0), Some(Limit::Policer));
     // A queue counts, though single looks say that windows and pacing have room.
     assert_eq!(limit(|l, _| l.rtt_us = 91_000), Some(Limit::Queue));
     assert_eq!(limit(|l, n| (l.rtt_us, l.pushed_back) = (91_000, n)), Some(Limit::Device));
@@ -131,7 +142,9 @@ fn a_standstill_has_a_reason() {
     assert_eq!(limit(|l, n| (dead(l, n), narrow(l, n)).1), Some(Limit::DeadPath));
     assert_eq!(limit(|l, n| (narrow(l, n), l.timeouts = n / 5).1), Some(Limit::PathMtu));
     assert_eq!(limit(|l, n| (dead(l, n), l.link_down = true).1), Some(Limit::LinkDown));
-    assert_eq!(limit(|l, _| l.state = "SYN-SENT".to_owned()), Some(Limit::NotConnected));
+    let connects = |l: &mut Look| l.state = "SYN-SENT".to_owned();
+    assert_eq!(limit(|l, _| connects(l)), Some(Limit::NotConnected));
+    assert_eq!(limit(|l, _| (connects(l), l.link_down = true).1), Some(Limit::LinkDown));
     let still = |l: &mut Look, _| {
         (l.in_flight, l.pipe, l.unsent, l.acked, l.write_blocked) = (0, 0, 0, 7, false);
     };
@@ -147,6 +160,12 @@ fn windows_say_who_closes_them() {
     assert_eq!(window(|_| 20_000), Some(Limit::ReceiveWindow));
     assert_eq!(window(|n| n % 4 * 6_000), Some(Limit::PeerReader));
     assert_eq!(window(|_| 1_500), Some(Limit::SillyWindow));
+    // The peer's host delays ACKs while its program does not read: that is no queue.
+    let delayed = |of: fn(u64) -> u64| {
+        limit(move |l, n| (l.snd_wnd, l.in_flight, l.rtt_us) = (of(n), of(n), 60_000))
+    };
+    assert_eq!(delayed(|n| 8_000 + n % 4 * 6_000), Some(Limit::PeerReader));
+    assert_eq!(delayed(|_| 20_000), Some(Limit::Queue));
     let receives = |l: &mut Look, n: u64, rate: u64| {
         (l.acked, l.received, l.in_flight, l.unsent) = (0, n * rate, 0, 0);
     };

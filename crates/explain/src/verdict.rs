@@ -14,22 +14,28 @@ pub const LOOKS_LEAST: usize = 8;
 const MOST: f64 = 0.5;
 /// A thread that uses this much of a core has no more to give.
 const BUSY: f64 = 0.9;
-/// A window that falls to the first part of its largest, or is half of the time below the second,
-/// is one that a slow reader closes.
-const CLOSED: (f64, f64) = (0.25, 0.6);
+/// A window that is at most this part of its largest in a tenth of the later looks is one that a
+/// slow reader closes. A program that keeps up leaves no more in the buffer than came since.
+const CLOSED: f64 = 0.6;
 /// Time-outs in a row after which a path counts as dead.
 const SILENT: u64 = 2;
 /// The part of the looks that sees Nagle's algorithm wait, if the peer answers each write.
 const NAGLE: f64 = 0.3;
 /// A queue adds at least this part of the shortest round trip, and so many microseconds.
 const QUEUE: (f64, u64) = (0.08, 400);
+/// Timestamps count milliseconds: a shortest round trip that they measured is up to one too short
+/// (RFC 7323 section 5.4), and then a whole number of them.
+const TICK_US: u64 = 1000;
 /// A queue that takes this much longer than the path is the trouble itself.
 const BLOAT: f64 = 1.5;
 /// A policer drops at least this many segments in a row; a path that loses at random fewer.
-const POLICED: f64 = 3.0;
-/// Or it lets cwnd grow to the same size each time: its 90th part of a hundred is at most so many
-/// times its 10th. Random losses come at any size.
-const EVEN: f64 = 1.55;
+/// The second is for up to four episodes, which have no rhythm: a path that loses so little rarely
+/// loses two segments of one window.
+const POLICED: (f64, f64) = (3.0, 1.5);
+/// Or it drops whenever cwnd has grown to the same size, and so each time after the same amount of
+/// data: it varies by this part of the mean, by the second if there are no more than so many looks
+/// for each loss, which tell less precisely when it was. Random losses vary by all of the mean.
+const EVEN: (f64, f64, u64) = (0.25, 0.5, 4);
 /// A window that is full of at least this many segments measures the queue, not delayed ACKs.
 const TRAIN: u64 = 8;
 /// A receiver whose window is used to this part once a round trip is limited by it.
@@ -114,11 +120,12 @@ fn silent_us(seen: &Evidence<'_>) -> u64 {
 
 fn limit(seen: &Evidence<'_>, sends: bool, shares: &[(Held, f64)]) -> Option<Limit> {
     let last = seen.last;
-    if matches!(last.state.as_str(), "SYN-SENT" | "SYN-RECEIVED") {
-        return Some(Limit::NotConnected);
-    }
+    // A cut link explains a peer that does not answer, and time-outs.
     if last.link_down {
         return Some(Limit::LinkDown);
+    }
+    if matches!(last.state.as_str(), "SYN-SENT" | "SYN-RECEIVED") {
+        return Some(Limit::NotConnected);
     }
     if has_narrowed(seen) {
         return Some(Limit::PathMtu);
@@ -166,8 +173,12 @@ fn of_sending(seen: &Evidence<'_>, shares: &[(Held, f64)]) -> Option<Limit> {
     // A larger buffer or window would make the queue longer, and nothing faster.
     let is_train = seen.median(|l| l.in_flight) >= TRAIN * seen.last.segment();
     let is_bloated = held != Held::Application && is_train && queue(seen).is_longer_than_the_path();
+    // A slow reader closes its window, which no queue does; that its host delays ACKs meanwhile, as
+    // Linux does where the window cannot move, is no queue either.
+    let is_closed = || of_window(seen) == Limit::PeerReader;
     Some(match held {
         _ if (is_path || is_bloated) && seen.intervals(|l| l.pushed_back) >= MOST => Limit::Device,
+        Held::ReceiveWindow if is_closed() => Limit::PeerReader,
         _ if is_bloated && !is_path => Limit::Queue,
         Held::Application => Limit::Application,
         Held::SendBuffer => Limit::SendBuffer,
@@ -184,7 +195,8 @@ struct Queue {
 
 fn queue(seen: &Evidence<'_>) -> Queue {
     let (rtt, shortest_us) = (seen.median(|l| l.rtt_us), seen.median(|l| l.min_rtt_us));
-    Queue { us: rtt.saturating_sub(shortest_us), shortest_us }
+    let cut_off = if shortest_us.is_multiple_of(TICK_US) { TICK_US } else { 0 };
+    Queue { us: rtt.saturating_sub(shortest_us + cut_off), shortest_us }
 }
 
 impl Queue {
@@ -198,11 +210,11 @@ impl Queue {
 }
 
 fn of_window(seen: &Evidence<'_>) -> Limit {
-    let (least, most) = seen.window();
-    let late = seen.late().median(|l| l.snd_wnd);
+    let (_, most) = seen.window();
+    let low = seen.late().low(|l| l.snd_wnd);
     if most < 2 * seen.last.mss_most.max(seen.last.mss) && most > 0 {
         Limit::SillyWindow
-    } else if least as f64 <= CLOSED.0 * most as f64 || late as f64 <= CLOSED.1 * most as f64 {
+    } else if low as f64 <= CLOSED * most as f64 {
         Limit::PeerReader
     } else {
         Limit::ReceiveWindow
@@ -212,7 +224,7 @@ fn of_window(seen: &Evidence<'_>) -> Limit {
 /// What of the path holds back a sender whose congestion control has the say. `waits`: most looks
 /// say that congestion control would have let data go.
 fn of_path(seen: &Evidence<'_>, waits: bool) -> Limit {
-    let episodes = seen.grew(|l| l.fast_recoveries) + seen.grew(|l| l.timeouts);
+    let episodes = seen.grew(Look::episodes);
     let losses = seen.grew(|l| l.retransmits);
     let queue = queue(seen);
     let undone = seen.grew(|l| l.undone);
@@ -226,7 +238,12 @@ fn of_path(seen: &Evidence<'_>, waits: bool) -> Limit {
         Limit::LinkRate
     } else if losses > 0 {
         let in_a_row = losses as f64 / episodes.max(1) as f64;
-        let is_policed = in_a_row >= POLICED || seen.spread(|l| l.cwnd) <= EVEN;
+        let is_precise = seen.looks.len() as u64 > EVEN.2 * episodes;
+        let even = if is_precise { EVEN.0 } else { EVEN.1 };
+        let is_policed = match seen.unevenness() {
+            None => in_a_row >= POLICED.1,
+            Some(uneven) => in_a_row >= POLICED.0 || uneven <= even,
+        };
         if is_policed { Limit::Policer } else { Limit::Loss }
     } else if waits {
         Limit::Device

@@ -133,6 +133,12 @@ fn of_window(limit: Limit, v: &Verdict) -> (String, String) {
     let (u, (least, most)) = (&v.usual, v.window);
     let larger = "a larger receive buffer at the peer's end (SO_RCVBUF; -b of ttcp)".to_owned();
     match limit {
+        Limit::PeerReader if most == 0 => (
+            "stopped by the receive window: the peer's program does not read, and its window is \
+             closed"
+                .to_owned(),
+            "look at the program that reads at the peer's end".to_owned(),
+        ),
         Limit::PeerReader => (
             format!(
                 "limited by the receive window: the peer's program reads more slowly than the data \

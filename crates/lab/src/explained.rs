@@ -3,9 +3,12 @@
 //!
 //! Called by: the lab. `situations` is the table: what limits a connection, and the ranges that the
 //! parameters are drawn from by seed. `world` runs one in virtual time and looks at it. The verdict
-//! gets nothing but the looks.
+//! gets nothing but the looks. With `--over wire`, `over_wire` has the table, and all is as in use:
+//! processes, devices, and the program `wirespeed explain`.
 
 mod draw;
+#[cfg(target_os = "linux")]
+mod over_wire;
 mod paths;
 mod programs;
 mod situations;
@@ -20,10 +23,25 @@ use serde_json::{Value, json};
 use crate::report::{Column, Format, Report, column, missing};
 use crate::{Error, Run};
 pub(crate) use situations::SITUATIONS;
-use situations::Situation;
+use situations::{Drawn, Situation};
 
 /// Draws of a situation, usually and with `--quick`.
 const DRAWS: (u64, u64) = (20, 2);
+/// The same over the wire, where a draw takes ten seconds or more.
+const DRAWS_OVER_WIRE: (u64, u64) = (20, 1);
+/// Draws over the wire that run at a time, for each processor: they wait most of the time.
+const AT_A_TIME: usize = 4;
+
+/// What carries the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Over {
+    /// The simulator, in virtual time.
+    #[default]
+    Sim,
+    /// `wirespeed wire` between ttcp and the kernel, in real time; needs root.
+    #[cfg(target_os = "linux")]
+    Wire,
+}
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,6 +49,9 @@ pub(crate) struct Options {
     /// Only these situations, by their names as the table prints them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     situation: Vec<String>,
+    /// What carries the packets
+    #[arg(long, value_enum, default_value_t)]
+    over: Over,
 }
 
 const COLUMNS: &[Column] = &[
@@ -48,17 +69,20 @@ struct Said {
     limit: Option<Limit>,
     words: String,
     seed: u64,
+    /// The longest time that the wire was away.
+    pause_ms: Option<f64>,
 }
 
 impl Options {
     fn situations(&self) -> Result<Vec<&'static Situation>, Error> {
+        let all = self.over.situations();
         if self.situation.is_empty() {
-            return Ok(SITUATIONS.iter().collect());
+            return Ok(all.iter().collect());
         }
         let of = |name: &String| {
-            let found = SITUATIONS.iter().find(|situation| situation.name == name);
+            let found = all.iter().find(|situation| situation.name == name);
             found.ok_or_else(|| {
-                let names: Vec<&str> = SITUATIONS.iter().map(|s| s.name).collect();
+                let names: Vec<&str> = all.iter().map(|s| s.name).collect();
                 Error::Usage(format!("there is no situation '{name}', but {}", names.join(", ")))
             })
         };
@@ -66,18 +90,62 @@ impl Options {
     }
 }
 
+impl Over {
+    fn situations(self) -> &'static [Situation] {
+        match self {
+            Over::Sim => SITUATIONS,
+            #[cfg(target_os = "linux")]
+            Over::Wire => over_wire::SITUATIONS,
+        }
+    }
+
+    fn draws(self) -> (u64, u64) {
+        if self == Over::Sim { DRAWS } else { DRAWS_OVER_WIRE }
+    }
+
+    fn name(self) -> &'static str {
+        if self == Over::Sim { "sim" } else { "wire" }
+    }
+
+    fn note(self) -> &'static str {
+        match self {
+            Over::Sim => {
+                "Each draw is a world in virtual time with parameters from the ranges of its \
+                 situation (`ranges` in the document); explain gets looks as the control socket \
+                 gives them, 20 a second, and nothing else."
+            }
+            #[cfg(target_os = "linux")]
+            Over::Wire => {
+                "Each draw is a transfer in real time between ttcp and the kernel over wirespeed \
+                 wire, with parameters from the ranges of its situation (`ranges` in the \
+                 document), and what `wirespeed explain` said of it. Draws in which the wire was \
+                 away for more than 50 ms were repeated, three times at most."
+            }
+        }
+    }
+
+    /// Threads, unless the command line gives a number.
+    fn jobs(self, run: &Run<'_>) -> usize {
+        match run.common.jobs {
+            None if self != Over::Sim => AT_A_TIME * run.common.jobs(),
+            _ => run.common.jobs(),
+        }
+    }
+}
+
 /// Draw each situation, and compare.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let situations = options.situations()?;
-    let seeds = run.common.seeds(DRAWS.0, DRAWS.1);
+    let (usual, quick) = options.over.draws();
+    let seeds = run.common.seeds(usual, quick);
     let runs: Vec<(&Situation, u64)> =
         seeds.clone().flat_map(|seed| situations.iter().map(move |&one| (one, seed))).collect();
-    let said = run.each(&runs, |&(situation, seed), stop| {
+    let said = run.each_on(options.over.jobs(run), &runs, |&(situation, seed), stop| {
         if stop() {
             return Ok(None);
         }
-        said_of(situation, seed).map(Some)
+        said_of(situation, seed, stop)
     })?;
     let of = |situation: &Situation| -> Vec<&Said> {
         let all = runs.iter().zip(&said).filter(|((one, _), _)| one.name == situation.name);
@@ -85,17 +153,13 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     };
     let rows: Vec<Vec<Value>> = situations.iter().map(|one| row(one, &of(one))).collect();
     let unmeasured = situations.iter().filter(|one| of(one).is_empty()).count();
-    let mut notes = vec![
-        "Each draw is a world in virtual time with parameters from the ranges of its situation \
-         (`ranges` in the document); explain gets looks as the control socket gives them, 20 a \
-         second, and nothing else."
-            .to_owned(),
-    ];
+    let mut notes = vec![options.over.note().to_owned()];
     notes.extend(missing(unmeasured, situations.len(), "situations"));
     let samples =
         runs.iter().zip(&said).filter_map(|((one, _), said)| Some(sample(one, said.as_ref()?)));
     Ok(Report {
         settings: json!({
+            "over": options.over.name(),
             "first_seed": seeds.start,
             "seeds": seeds.end - seeds.start,
             "situations": situations.len(),
@@ -111,17 +175,39 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     })
 }
 
-/// What explain says of a draw.
-fn said_of(situation: &Situation, seed: u64) -> Result<Said, Error> {
-    let looks = world::looks(situation, seed).map_err(|what| {
-        Error::Failed(format!(
-            "{}; seed {seed}: {what}. This is a defect of the stack: please report this line",
-            situation.name
-        ))
-    })?;
-    let verdict = Verdict::of(&looks);
-    let words = verdict.as_ref().map_or_else(String::new, |verdict| Words::of(verdict).answer);
-    Ok(Said { limit: verdict.and_then(|verdict| verdict.limit), words, seed })
+/// What explain says of a draw; `None` if it was stopped.
+fn said_of(
+    situation: &Situation,
+    seed: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Said>, Error> {
+    let of = |what: &str| format!("{}; seed {seed}: {what}", situation.name);
+    match situation.draw {
+        Drawn::World(draw) => {
+            let looks = world::looks(draw, seed).map_err(|what| {
+                let what = of(&what.to_string());
+                Error::Failed(format!(
+                    "{what}. This is a defect of the stack: please report this line"
+                ))
+            })?;
+            let verdict = Verdict::of(&looks);
+            let words = verdict.as_ref().map_or_else(String::new, |v| Words::of(v).answer);
+            let limit = verdict.and_then(|verdict| verdict.limit);
+            Ok(Some(Said { limit, words, seed, pause_ms: None }))
+        }
+        #[cfg(target_os = "linux")]
+        Drawn::Wired(draw) => {
+            let wired = draw(&mut draw::Draw::new(seed));
+            let heard = over_wire::said(&wired, seed, stop);
+            let heard = heard.map_err(|error| Error::Failed(of(&error.to_string())))?;
+            Ok(heard.map(|over_wire::Heard { limit, words, pause_ms }| Said {
+                limit,
+                words,
+                seed,
+                pause_ms,
+            }))
+        }
+    }
 }
 
 fn name(limit: Option<Limit>) -> &'static str {
@@ -157,6 +243,7 @@ fn sample(situation: &Situation, said: &Said) -> Value {
         "said": name(said.limit),
         "is_right": said.limit == Some(situation.limit),
         "words": said.words,
+        "pause_ms": said.pause_ms,
     })
 }
 

@@ -22,6 +22,19 @@ impl Run<'_> {
         runs: &[T],
         work: impl Fn(&T, &(dyn Fn() -> bool + Sync)) -> Result<Option<R>, Error> + Sync,
     ) -> Result<Vec<Option<R>>, Error> {
+        self.each_on(self.common.jobs(), runs, work)
+    }
+
+    /// The same on so many threads.
+    ///
+    /// # Errors
+    /// As [`Run::each`].
+    pub(crate) fn each_on<T: Sync, R: Send>(
+        &self,
+        jobs: usize,
+        runs: &[T],
+        work: impl Fn(&T, &(dyn Fn() -> bool + Sync)) -> Result<Option<R>, Error> + Sync,
+    ) -> Result<Vec<Option<R>>, Error> {
         let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let stop = || self.is_stopped() || failed.load(Ordering::Relaxed) > 0;
         let take = || {
@@ -33,7 +46,7 @@ impl Run<'_> {
         let mut progress = Progress::new(runs.len());
         let mut trouble = None;
         thread::scope(|scope| {
-            for _ in 0..self.common.jobs().min(runs.len()) {
+            for _ in 0..jobs.min(runs.len()) {
                 let (sender, work, take, stop) = (sender.clone(), &work, &take, &stop);
                 scope.spawn(move || {
                     while let Some(index) = take() {

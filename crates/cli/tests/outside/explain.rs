@@ -3,12 +3,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use testbed::{Case, Namespace, Running, ip, until};
 
@@ -23,6 +25,9 @@ pub(crate) const CASES: &[Case] = &[
     ("a_slow_path_is_explained_by_the_congestion_window_or_pacing", &[], slow_path),
     ("a_full_send_buffer_is_explained", &[], send_buffer),
     ("a_path_that_loses_packets_is_explained", &[], lossy_path),
+    ("a_port_that_lost_its_carrier_is_explained", &[], without_carrier),
+    ("situations_over_a_wire_are_named", &[], over_wire),
+    ("situations_over_a_wire_leave_nothing_after_ctrl_c", &[], interrupted),
     ("explain_says_what_is_wrong", &[], wrong),
 ];
 
@@ -49,26 +54,33 @@ impl Transfer {
         Transfer { running: Running(ttcp.spawn().expect("it starts")), folder }
     }
 
-    /// What `explain` says, once there is a connection.
-    fn explained(&self) -> Value {
-        let ask = |seconds: &str| {
-            let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
-            explain.args(["explain", "--json", "--seconds", seconds]);
-            let output = explain.env("WIRESPEED_RUNTIME_DIR", &self.folder).output();
-            let output = output.expect("the program starts");
-            let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            (document["connections"][0].clone(), said)
-        };
+    /// What `explain` says, and its errors.
+    fn ask(&self, seconds: &str) -> (Value, String) {
+        let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+        explain.args(["explain", "--json", "--seconds", seconds]);
+        let output = explain.env("WIRESPEED_RUNTIME_DIR", &self.folder).output();
+        let output = output.expect("the program starts");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (document["connections"][0].clone(), said)
+    }
+
+    /// Wait until bytes move.
+    fn moves(&self) {
         let mut last = Default::default();
         let moves = until(TIMEOUT, || {
-            last = ask("0.5");
+            last = self.ask("0.5");
             last.0["bytes_per_s"].as_f64() > Some(0.0)
         });
         assert!(moves, "{last:?}");
+    }
+
+    /// What `explain` says, once there is a connection.
+    fn explained(&self) -> Value {
+        self.moves();
         // What happens at first is not what is asked.
         thread::sleep(Duration::from_secs(2));
-        ask("3").0
+        self.ask("3").0
     }
 }
 
@@ -213,6 +225,70 @@ fn lossy_path() {
     let said = over_a_wire(&["--delay", "10ms", "--loss", "1%"], None, &[]);
     assert_eq!(said["limit"], "loss", "{said}");
     assert!(said["advice"].as_str().is_some_and(|advice| advice.contains("--cc bbr")), "{said}");
+}
+
+fn without_carrier() {
+    assert!(ip("link add va type veth peer name vb"));
+    assert!(ip("addr add 192.0.2.1/24 dev vb") && ip("link set va up") && ip("link set vb up"));
+    sink("192.0.2.1:5001".parse().expect("an address"), None, everything);
+    let over = ["-t", "192.0.2.1", "--dev", "packet:va", "--addr", "192.0.2.2/24"];
+    let transfer = Transfer::start(None, &[&over[..], &["-s", "--seconds", "60"]].concat());
+    transfer.moves();
+    // The interface stays up, and takes frames all the same.
+    assert!(ip("link set vb down"));
+    let mut said = Value::Null;
+    let is_found = until(TIMEOUT, || {
+        said = transfer.ask("0.5").0;
+        said["limit"] == "link-down"
+    });
+    assert!(is_found, "{said}");
+    let mut show = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    show.args(["show", "ports", "--json"]).env("WIRESPEED_RUNTIME_DIR", &transfer.folder);
+    let shown = String::from_utf8(show.output().expect("it starts").stdout).expect("text");
+    assert!(shown.contains("'va' has no carrier"), "{shown}");
+    assert!(ip("link set vb up"));
+    let is_gone = || transfer.ask("0.5").0["limit"] != "link-down";
+    assert!(until(TIMEOUT, is_gone));
+}
+
+fn over_wire() {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    lab.args(["lab", "explain", "--over", "wire", "--seeds", "1", "--json"]);
+    let output = lab.args(["--situation", "send-buffer,link-down"]).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert_eq!(document["settings"]["over"], "wire");
+    let rows = document["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["share"] == 1.0), "{}", document["samples"]);
+}
+
+/// Other processes of a process group.
+fn others_of(group: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").expect("it is mounted").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_of = |pid: &u32| {
+        // What has ended meanwhile is in no group.
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        *pid != group && behind_name.split(' ').nth(3) == Some(&group.to_string())
+    };
+    pids.filter(is_of).collect()
+}
+
+fn interrupted() {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    lab.args(["lab", "explain", "--over", "wire", "--seeds", "1", "--situation", "idle"]);
+    lab.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let lab = Running(lab.spawn().expect("it starts"));
+    let group = lab.0.id();
+    // `wire` and `ttcp`.
+    assert!(until(TIMEOUT, || others_of(group).len() >= 2));
+    let (code, out, err) = lab.end_by(Signal::INT);
+    assert_eq!(code, 130, "{err}");
+    assert!(out.contains("Stopped before its end"), "{out}");
+    assert!(others_of(group).is_empty());
 }
 
 fn wrong() {

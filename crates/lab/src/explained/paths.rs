@@ -49,6 +49,22 @@ pub(super) fn dead(d: &mut Draw) -> Setup {
     setup
 }
 
+/// At either end, and before the first SYN in every fifth draw.
+pub(super) fn unplugged(d: &mut Draw) -> Setup {
+    let setup = bottleneck(d.ms(1, 100), rate(d, 5.0, 100.0), 1.0);
+    let (at, at_acceptor) = (d.ms(1000, 4000), d.range(0, 1) == 1);
+    let (at, at_acceptor) = match d.range(0, 4) {
+        0 => (Duration::ZERO, false),
+        _ => (at, at_acceptor),
+    };
+    let from = at + Duration::from_secs(1);
+    Setup { unplugged: Some(at), from, at_acceptor, ..setup }
+}
+
+pub(super) fn lossy_to_us(d: &mut Draw) -> Setup {
+    Setup { at_acceptor: true, ..loss(d) }
+}
+
 pub(super) fn black_hole(d: &mut Draw) -> Setup {
     let mut setup = setup(d.ms(5, 100));
     let (mtu, at) = (d.range(1240, 1440) as usize, d.ms(1000, 3000));

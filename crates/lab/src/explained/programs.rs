@@ -42,6 +42,7 @@ pub(super) fn setup(round_trip: Duration) -> Setup {
         scripts: (writer(), reader()),
         costs: (Cost::default(), Cost::default()),
         hook: None,
+        unplugged: None,
         from: Duration::from_secs(3),
         length: Duration::from_secs(5),
         at_acceptor: false,
@@ -86,9 +87,11 @@ pub(super) fn one_request(d: &mut Draw) -> Setup {
 }
 
 pub(super) fn nagle(d: &mut Draw) -> Setup {
-    let mut setup = setup(Duration::from_micros(d.range(200, 10_000)));
+    let round_trip_us = d.range(400, 10_000);
+    let mut setup = setup(Duration::from_micros(round_trip_us));
     let [head, body, answer] = [0; 3].map(|_| d.range(50, 600));
-    let gap = Duration::from_micros(d.range(100, 1000));
+    // A second write that comes behind the ACK of the first does not wait.
+    let gap = Duration::from_micros(d.range(100, (round_trip_us / 2).min(1000)));
     let steps = 0..STEPS as u64 / 4;
     let asks = steps.clone().flat_map(|n| {
         let read = Write::AwaitRead((n + 1) * answer);
@@ -118,10 +121,24 @@ pub(super) fn send_buffer(d: &mut Draw) -> Setup {
     setup
 }
 
+/// The time between two reads of which a round trip takes a quarter of the buffer at most. Windows
+/// are half of it: a faster reader is no more the limit than the buffer.
+pub(super) fn quarter_of(
+    buffer: u64,
+    round_trip: Duration,
+    bytes: u64,
+    every: Duration,
+) -> Duration {
+    every.max(Duration::from_nanos(4 * round_trip.as_nanos() * bytes / buffer.max(1)))
+}
+
 pub(super) fn slow_reader(d: &mut Draw) -> Setup {
-    let mut setup = setup(d.ms(1, 40));
-    receive(&mut setup.config.1, d.magnitude(64e3, 512e3) as u64);
+    let round_trip = d.ms(1, 40);
+    let mut setup = setup(round_trip);
+    let buffer = d.magnitude(64e3, 512e3) as u64;
+    receive(&mut setup.config.1, buffer);
     let (bytes, every) = (d.magnitude(4e3, 32e3) as u64, d.ms(20, 100));
+    let every = quarter_of(buffer, round_trip, bytes, every);
     setup.scripts.1.reads = again(&[Read::Bytes(bytes), Read::Stop(every)]);
     setup
 }

@@ -1,11 +1,14 @@
-//! The table of situations: each with its limit, the ranges of its parameters, and how it is made.
+//! The table of situations in virtual time: each with its limit, the ranges of its parameters, and
+//! how it is made.
 //!
 //! Called by: `explained.rs`. `programs` makes those whose limit is a program or a buffer, `paths`
-//! those whose limit is between the ends.
+//! those whose limit is between the ends. `over_wire` has a table for real time.
 
 use explain::Limit;
 
 use super::draw::Draw;
+#[cfg(target_os = "linux")]
+use super::over_wire::Wired;
 use super::world::Setup;
 use super::{paths, programs};
 
@@ -18,7 +21,17 @@ pub(crate) struct Situation {
     /// What its parameters are drawn from, in words.
     pub(super) ranges: &'static str,
     /// Draws one.
-    pub(super) draw: fn(&mut Draw) -> Setup,
+    pub(super) draw: Drawn,
+}
+
+/// What a situation is made of.
+#[derive(Clone, Copy)]
+pub(crate) enum Drawn {
+    /// A world in virtual time.
+    World(fn(&mut Draw) -> Setup),
+    /// Processes over `wirespeed wire`.
+    #[cfg(target_os = "linux")]
+    Wired(fn(&mut Draw) -> Wired),
 }
 
 const fn situation(
@@ -27,7 +40,7 @@ const fn situation(
     ranges: &'static str,
     draw: fn(&mut Draw) -> Setup,
 ) -> Situation {
-    Situation { name, limit, ranges, draw }
+    Situation { name, limit, ranges, draw: Drawn::World(draw) }
 }
 
 /// All of them.
@@ -54,7 +67,8 @@ pub(crate) const SITUATIONS: &[Situation] = &[
     situation(
         "slow-reader-at-the-peer",
         Limit::PeerReader,
-        "RTT 1-40 ms; receive buffer 64-512 kB; reads of 4-32 kB, each 20-100 ms",
+        "RTT 1-40 ms; receive buffer 64-512 kB; reads of 4-32 kB, each 20-100 ms, at most a \
+         quarter of the buffer a round trip",
         programs::slow_reader,
     ),
     situation(
@@ -78,7 +92,8 @@ pub(crate) const SITUATIONS: &[Situation] = &[
     situation(
         "nagle-and-delayed-ack",
         Limit::Nagle,
-        "RTT 0.2-10 ms; requests in two writes of 50-600 bytes, 0.1-1 ms apart",
+        "RTT 0.4-10 ms; requests in two writes of 50-600 bytes, from 0.1 ms to half a round trip \
+         and 1 ms at most apart",
         programs::nagle,
     ),
     situation(
@@ -90,7 +105,8 @@ pub(crate) const SITUATIONS: &[Situation] = &[
     situation(
         "our-slow-reader",
         Limit::OurReader,
-        "at the receiver; RTT 1-40 ms; buffer 64-512 kB; reads of 4-32 kB, each 20-100 ms",
+        "at the receiver; RTT 1-40 ms; buffer 64-512 kB; reads of 4-32 kB, each 20-100 ms, at most \
+         a quarter of the buffer a round trip",
         programs::our_reader,
     ),
     situation(
@@ -118,6 +134,13 @@ pub(crate) const SITUATIONS: &[Situation] = &[
         paths::dead,
     ),
     situation(
+        "link-down",
+        Limit::LinkDown,
+        "RTT 1-100 ms; 5-100 Mb/s; our port, at either end, loses its carrier after 1-4 s, or \
+         before the first SYN",
+        paths::unplugged,
+    ),
+    situation(
         "path-mtu-black-hole",
         Limit::PathMtu,
         "RTT 5-100 ms; from 1-3 s on packets of more than 1240-1440 bytes vanish",
@@ -128,6 +151,12 @@ pub(crate) const SITUATIONS: &[Situation] = &[
         Limit::Loss,
         "RTT 20-100 ms; 200-1000 Mb/s; 0.3-3 % of the data is lost at random; CUBIC",
         paths::loss,
+    ),
+    situation(
+        "loss-on-the-way-to-us",
+        Limit::Path,
+        "at the receiver; RTT 20-100 ms; 200-1000 Mb/s; 0.3-3 % of the data is lost at random",
+        paths::lossy_to_us,
     ),
     situation(
         "policer",

@@ -7,12 +7,11 @@ use device::mitigation::Threshold;
 use explain::{Look, Surroundings};
 use link::Settings;
 use sim::app::Script;
-use sim::{Cost, FlowSettings, Hook, HostSettings, PortSettings, Violation, World};
+use sim::{Cost, FlowSettings, Hook, HostSettings, PortSettings, ScheduledEvent, Violation, World};
 use stack::StackConfig;
 use tcp::Config;
 
 use super::draw::Draw;
-use super::situations::Situation;
 
 /// A situation with its parameters.
 pub(super) struct Setup {
@@ -24,6 +23,8 @@ pub(super) struct Setup {
     pub(super) costs: (Cost, Cost),
     /// Drops segments from the host that connects.
     pub(super) hook: Option<Hook>,
+    /// When the port of the host that is explained loses its carrier.
+    pub(super) unplugged: Option<Duration>,
     /// When the looks begin, and for how long.
     pub(super) from: Duration,
     pub(super) length: Duration,
@@ -32,8 +33,8 @@ pub(super) struct Setup {
 }
 
 /// The looks at a draw.
-pub(super) fn looks(situation: &Situation, seed: u64) -> Result<Vec<Look>, Violation> {
-    let setup = (situation.draw)(&mut Draw::new(seed));
+pub(super) fn looks(draw: fn(&mut Draw) -> Setup, seed: u64) -> Result<Vec<Look>, Violation> {
+    let setup = draw(&mut Draw::new(seed));
     let mut world = World::new(seed, false, None);
     for (number, cost) in [(0, setup.costs.0), (1, setup.costs.1)] {
         let mut stack = StackConfig::new([seed, number]);
@@ -59,6 +60,9 @@ pub(super) fn looks(situation: &Situation, seed: u64) -> Result<Vec<Look>, Viola
     let added = world.add_flow(flow);
     debug_assert!(added.is_ok(), "a new stack has every port free");
     let host = usize::from(setup.at_acceptor);
+    if let Some(at) = setup.unplugged {
+        world.schedule(Instant::ZERO + at, ScheduledEvent::Unplug(host));
+    }
     let (mut looks, mut now) = (Vec::new(), Instant::ZERO + setup.from);
     let end = now + setup.length;
     while now <= end {
