@@ -25,14 +25,9 @@ pub(super) fn lengths(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.2} {}", UNITS[unit]) }
 }
 
-/// `9.41 Gb/s`, `12.3 Mb/s`: bits a second.
+/// `9.41 Gb/s`, `12.30 Mb/s`: bits a second.
 pub(super) fn rate(bits_per_s: f64) -> String {
-    let (value, unit) = match bits_per_s {
-        bits if bits >= 1e9 => (bits / 1e9, "Gb/s"),
-        bits if bits >= 1e6 => (bits / 1e6, "Mb/s"),
-        bits => (bits / 1e3, "kb/s"),
-    };
-    format!("{value:.2} {unit}")
+    explain::bits(bits_per_s / 8.0)
 }
 
 /// `0.212 ms smoothed, 0.015 ms variation`; `None` before the first measurement.
