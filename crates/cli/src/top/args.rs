@@ -9,8 +9,8 @@ use super::view::Order;
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Keys: ? for help; b, f, r, t and n order tables by bits, frames, round \
-                        trip, retransmissions and\nname, s by the next of these; e says what limits \
-                        a connection, j and k go to others; q ends it.")]
+                        trip, retransmissions and\nname, s by the next of these; e says what \
+                        limits a connection, j and k go to others; q ends it.")]
 pub(crate) struct Args {
     /// An interface of this machine
     #[arg(short, value_name = "NAME", conflicts_with_all = ["pid", "socket"])]

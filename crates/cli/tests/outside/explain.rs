@@ -31,6 +31,9 @@ pub(crate) const CASES: &[Case] = &[
     ("explain_says_what_is_wrong", &[], wrong),
 ];
 
+/// How long a machine may be busy with other things; transfers last a little longer.
+const QUIET: Duration = Duration::from_secs(50);
+
 /// A transfer, and the folder of its control socket.
 struct Transfer {
     running: Running,
@@ -75,12 +78,19 @@ impl Transfer {
         assert!(moves, "{last:?}");
     }
 
-    /// What `explain` says, once there is a connection.
-    fn explained(&self) -> Value {
+    /// What `explain` says once it names one of these limits. A machine that is busy with other
+    /// things is a limit too, for a while.
+    fn explained(&self, limits: &[&str]) -> Value {
         self.moves();
         // What happens at first is not what is asked.
         thread::sleep(Duration::from_secs(2));
-        self.ask("3").0
+        let mut said = Value::Null;
+        let is_named = until(QUIET, || {
+            said = self.ask("3").0;
+            said["limit"].as_str().is_some_and(|limit| limits.contains(&limit))
+        });
+        assert!(is_named, "not of {limits:?}: {said}");
+        said
     }
 }
 
@@ -140,8 +150,7 @@ fn slow_writer() {
             thread::sleep(Duration::from_millis(20));
         }
     });
-    let said = transfer.explained();
-    assert_eq!(said["limit"], "application", "{said}");
+    transfer.explained(&["application"]);
     drop(transfer);
     writes.join().expect("no panic");
 }
@@ -153,8 +162,7 @@ fn slow_reader() {
         stream.read(&mut [0; 20_000]).is_ok_and(|count| count > 0)
     });
     let options = [&OVER_TAP[..], &["-s", "--seconds", "60"]].concat();
-    let said = Transfer::start(None, &options).explained();
-    assert_eq!(said["limit"], "peer-reader", "{said}");
+    let said = Transfer::start(None, &options).explained(&["peer-reader"]);
     let words = said["words"].as_str().expect("text");
     assert!(words.contains("the peer's program reads more slowly"), "{words}");
 }
@@ -188,42 +196,37 @@ fn our_reader() {
     assert!(is_found, "{said}");
 }
 
-/// A transfer of ours to the kernel over a wire.
-fn over_a_wire(wire: &[&str], window: Option<usize>, options: &[&str]) -> Value {
+/// A transfer of ours to the kernel over a wire, which has one of these limits.
+fn over_a_wire(wire: &[&str], window: Option<usize>, options: &[&str], limits: &[&str]) -> Value {
     let joined = joined(wire);
     let at = "10.9.0.2:5001".parse().expect("an address");
     joined.hosts[1].inside(|| sink(at, window, everything)).expect("no panic");
     let over = ["-t", "10.9.0.2", "--dev", "packet:w0", "--addr", "10.9.0.3/24", "-s"];
     let options = [&over[..], &["--seconds", "60"], options].concat();
-    Transfer::start(Some(&joined.hosts[0]), &options).explained()
+    Transfer::start(Some(&joined.hosts[0]), &options).explained(limits)
 }
 
 fn small_window() {
-    let said = over_a_wire(&["--delay", "20ms"], Some(8192), &[]);
-    assert_eq!(said["limit"], "receive-window", "{said}");
+    let said = over_a_wire(&["--delay", "20ms"], Some(8192), &[], &["receive-window"]);
     let words = said["words"].as_str().expect("text");
     assert!(words.contains("the peer's window is"), "{words}");
 }
 
 fn slow_path() {
     let wire = ["--rate", "10Mbit", "--delay", "10ms", "--queue", "50000"];
-    let said = over_a_wire(&wire, None, &[]);
     // The queue of two round trips is full or not, when it is looked at.
-    assert!(said["limit"] == "queue" || said["limit"] == "link-rate", "{said}");
+    let said = over_a_wire(&wire, None, &[], &["queue", "link-rate"]);
     let rate = said["bytes_per_s"].as_f64().map(|bytes| bytes * 8.0);
     assert!(rate > Some(3e6) && rate < Some(11e6), "{said}");
-    let said = over_a_wire(&wire, None, &["--cc", "bbr"]);
-    assert_eq!(said["limit"], "pacing", "{said}");
+    over_a_wire(&wire, None, &["--cc", "bbr"], &["pacing"]);
 }
 
 fn send_buffer() {
-    let said = over_a_wire(&["--delay", "10ms"], None, &["-b", "16K"]);
-    assert_eq!(said["limit"], "send-buffer", "{said}");
+    over_a_wire(&["--delay", "10ms"], None, &["-b", "16K"], &["send-buffer"]);
 }
 
 fn lossy_path() {
-    let said = over_a_wire(&["--delay", "10ms", "--loss", "1%"], None, &[]);
-    assert_eq!(said["limit"], "loss", "{said}");
+    let said = over_a_wire(&["--delay", "10ms", "--loss", "1%"], None, &[], &["loss"]);
     assert!(said["advice"].as_str().is_some_and(|advice| advice.contains("--cc bbr")), "{said}");
 }
 
@@ -254,14 +257,20 @@ fn without_carrier() {
 fn over_wire() {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
     lab.args(["lab", "explain", "--over", "wire", "--seeds", "1", "--json"]);
-    let output = lab.args(["--situation", "send-buffer,link-down"]).output();
-    let output = output.expect("it starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
-    assert_eq!(document["settings"]["over"], "wire");
-    let rows = document["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 2);
-    assert!(rows.iter().all(|row| row["share"] == 1.0), "{}", document["samples"]);
+    lab.args(["--situation", "send-buffer,link-down"]);
+    let mut samples = Value::Null;
+    // A machine that is busy with other things may be the limit, for a while.
+    let are_named = until(QUIET, || {
+        let output = lab.output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        assert_eq!(document["settings"]["over"], "wire");
+        let rows = document["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 2);
+        samples = document["samples"].clone();
+        rows.iter().all(|row| row["share"] == 1.0)
+    });
+    assert!(are_named, "{samples}");
 }
 
 /// Other processes of a process group.

@@ -294,7 +294,8 @@ fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
     }
 }
 
-/// Send the tail loss probe: the next new segment if the peer's window admits one, else the last one again.
+/// Send the tail loss probe: the next new segment if the peer's window admits one, else the last
+/// one again.
 /// RFC 8985 7.3-b, 7.3-c.
 #[cold]
 pub(super) fn send_tail_probe(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
