@@ -14,8 +14,7 @@ use wirespeed::{Cidr, Duration, Instant, ListenConfig, Owner, TcpHandle, UdpHand
 use super::data::{Sink, Source, block};
 use super::ends::{Receiver, Receiving, Sender, Sending, Side, Stream};
 use super::file::{Hashed, Reader};
-use super::flow::Direction;
-use super::plan::{Goal, Plan};
+use super::plan::{Direction, Goal, Plan};
 use super::{tcp, udp};
 
 #[derive(Clone, Copy)]

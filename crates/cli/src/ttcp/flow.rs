@@ -1,44 +1,15 @@
 //! A flow is what one connection moves one way. Its figures, those of all flows of a direction
 //! together, and how both are printed.
 //!
-//! Called by: the loops make [`Flow`]s of what they moved; `progress` and the reports print them.
+//! Called by: `host.rs` and `report/memory.rs` make [`Flow`]s of what was moved; the reports print
+//! them.
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wirespeed::tcp::Info;
 
+use super::plan::{Direction, Label};
 use super::progress::{Interval, line, sum_of};
 use super::report::{ratio, round_trip_json};
-
-/// Where bytes go, as the end sees it that is named: over a device ours, of two stacks in memory
-/// the one that connects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Direction {
-    Tx,
-    Rx,
-}
-
-/// The name of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label {
-    /// Its connection, counted from 1; `None` for all of the direction.
-    pub(super) stream: Option<usize>,
-    pub(super) direction: Direction,
-}
-
-impl Label {
-    /// `[  1]`, `[SUM]`, and with two directions `[  1][TX]`.
-    pub(super) fn text(self, has_both: bool) -> String {
-        let stream = self.stream.map_or("SUM".to_owned(), |n| format!("{n:3}"));
-        let direction = match (has_both, self.direction) {
-            (false, _) => "",
-            (true, Direction::Tx) => "[TX]",
-            (true, Direction::Rx) => "[RX]",
-        };
-        format!("[{stream}]{direction}")
-    }
-}
 
 /// The figures of a flow. Over a device one end is ours, and what only the other one knows is
 /// `None`.

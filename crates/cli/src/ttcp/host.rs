@@ -14,9 +14,9 @@ use wirespeed::{Duration, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
 
 use super::data::block;
 use super::errors::{NoAnswer, sentence, unreachable};
-use super::flow::{Direction, Flow, Label};
+use super::flow::Flow;
 use super::one_thread::TICK;
-use super::plan::{Goal, Plan};
+use super::plan::{Direction, Goal, Label, Plan};
 use super::progress::{Count, Progress};
 use super::role::Role;
 use crate::clock::{Interrupt, Lap, Stopwatch};

@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 use wirespeed::device::{Offloads, mem};
 use wirespeed::pair::PairConfig;
 use wirespeed::tcp::Config;
 use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches};
 
 use super::args::{self, Args, Format, OnOff};
-use super::flow::{Direction, Label};
 use super::values::Faults;
 use crate::Usage;
 use crate::dump::FileId;
@@ -35,6 +35,36 @@ pub(super) enum Goal {
     Bytes(u64),
     Seconds(f64),
     File(PathBuf),
+}
+
+/// Where bytes go, as the end sees it that is named: over a device ours, of two stacks in memory
+/// the one that connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Direction {
+    Tx,
+    Rx,
+}
+
+/// The name of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label {
+    /// Its connection, counted from 1; `None` for all of the direction.
+    pub(super) stream: Option<usize>,
+    pub(super) direction: Direction,
+}
+
+impl Label {
+    /// `[  1]`, `[SUM]`, and with two directions `[  1][TX]`.
+    pub(super) fn text(self, has_both: bool) -> String {
+        let stream = self.stream.map_or("SUM".to_owned(), |n| format!("{n:3}"));
+        let direction = match (has_both, self.direction) {
+            (false, _) => "",
+            (true, Direction::Tx) => "[TX]",
+            (true, Direction::Rx) => "[RX]",
+        };
+        format!("[{stream}]{direction}")
+    }
 }
 
 /// The settings of a transfer.

@@ -11,8 +11,7 @@ use std::io::IsTerminal;
 use serde::Serialize;
 use wirespeed::{Duration, Instant};
 
-use super::flow::{Direction, Label};
-use super::plan::Plan;
+use super::plan::{Direction, Label, Plan};
 use super::report::{self, lengths};
 use crate::output;
 

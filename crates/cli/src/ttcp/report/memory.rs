@@ -15,8 +15,8 @@ use wirespeed::tcp::Info;
 use wirespeed::{Counter, Instant, IpVersion, Stack, Switch};
 
 use super::super::ends::{Receiver, Receiving, Sender, Sending, Side};
-use super::super::flow::{self, Direction, Flow};
-use super::super::plan::{Goal, Plan};
+use super::super::flow::{self, Flow};
+use super::super::plan::{Direction, Goal, Plan};
 use super::super::progress::Interval;
 use super::super::udp::Used;
 use super::{lengths, ratio, round_trip};
