@@ -87,7 +87,7 @@ fn all_of(pool: &mut Pool, len: usize) -> Vec<crate::Mbuf> {
 
 #[test]
 fn memory_moves_between_sizes_of_buffers() {
-    const LIMIT: usize = 8 << 20;
+    const LIMIT: usize = if cfg!(miri) { 2 << 20 } else { 8 << 20 };
     let mut pool = Pool::new(LIMIT);
     for len in [60_000, 1_500, 60_000, 3_000, 1, 16_000] {
         let held = all_of(&mut pool, len);
@@ -102,7 +102,7 @@ fn memory_moves_between_sizes_of_buffers() {
 /// Each slab is partly in use, so none is freed; but small requests get large buffers.
 #[test]
 fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
-    let mut pool = Pool::new(4 << 20);
+    let mut pool = Pool::new(if cfg!(miri) { 2 << 20 } else { 4 << 20 });
     let mut large = all_of(&mut pool, 60_000);
     let kept: Vec<_> = (0..large.len() / 4).map(|i| large.remove(3 * i)).collect();
     let free = large.len();
@@ -118,7 +118,8 @@ fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
 #[test]
 fn whole_free_slabs_are_looked_for_rarely() {
     let mut attempts = crate::reclaim::Attempts::default();
-    let walks = (0..100_000).filter(|_| attempts.admit(500)).count();
+    let walks =
+        (0..if cfg!(miri) { 5_000 } else { 100_000 }).filter(|_| attempts.admit(500)).count();
     assert!((2..=100).contains(&walks), "{walks}");
     assert!(attempts.admit(400), "a hundred have come home");
     assert!(!attempts.admit(399));
