@@ -314,7 +314,7 @@ fn wrong() {
     sink("192.0.2.1:5001".parse().expect("an address"), None, everything);
     let options = [&OVER_TAP[..], &["-s", "--seconds", "60"]].concat();
     let transfer = Transfer::start(None, &options);
-    transfer.explained();
+    transfer.moves();
     let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
     explain.args(["explain", "192.0.2.9:1"]).env("WIRESPEED_RUNTIME_DIR", &transfer.folder);
     let output = explain.output().expect("it starts");
