@@ -259,7 +259,9 @@ impl Stack {
         for index in 0..self.ports.len() {
             work += rx::bursts(self, index);
         }
-        work += loopback::input(self);
+        if self.loopback.is_some() {
+            work += loopback::input(self);
+        }
         if self.wheel.is_due(self.core.cx.now) {
             work += self.run_timers();
         }
@@ -311,6 +313,7 @@ impl Stack {
     }
 
     /// Is there a packet of ours to ourselves?
+    #[inline(always)]
     pub(crate) fn is_looping(&self) -> bool {
         self.loopback.as_ref().is_some_and(|loopback| loopback.has_input())
     }

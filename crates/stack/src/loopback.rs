@@ -95,6 +95,8 @@ fn learn_addresses(stack: &mut Stack) -> u64 {
 }
 
 /// Take in a burst of what came back; how many frames that were.
+#[cold]
+#[inline(never)]
 pub(crate) fn input(stack: &mut Stack) -> usize {
     let Some(mut loopback) = stack.loopback.take() else { return 0 };
     let mut frames = Burst::new();

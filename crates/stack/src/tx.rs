@@ -36,6 +36,15 @@ pub(crate) fn flush(stack: &mut Stack) {
     for port in stack.ports.iter_mut() {
         port.flush(&mut stack.core.cx);
     }
+    if stack.loopback.is_some() {
+        flush_loopback(stack);
+    }
+}
+
+/// A function of its own, so that the loop above has the only copy of what it calls.
+#[cold]
+#[inline(never)]
+fn flush_loopback(stack: &mut Stack) {
     if let Some(port) = stack.ports.loopback_mut() {
         port.flush(&mut stack.core.cx);
     }

@@ -139,8 +139,7 @@ impl Ports {
     pub(crate) fn get_mut(&mut self, id: u16) -> Option<&mut Port> {
         match self.ports.get_mut(usize::from(id)) {
             Some(port) => port.as_mut(),
-            None if id == loopback::PORT => self.loopback.as_deref_mut(),
-            None => None,
+            None => beyond_mut(&mut self.loopback, id),
         }
     }
 
@@ -211,4 +210,10 @@ pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), Mitigati
         return Err(MitigationError::TooShallow { depth, least });
     }
     Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn beyond_mut(port: &mut Option<Box<Port>>, id: u16) -> Option<&mut Port> {
+    port.as_deref_mut().filter(|_| id == loopback::PORT)
 }
