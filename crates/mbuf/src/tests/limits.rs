@@ -86,8 +86,9 @@ fn all_of(pool: &mut Pool, len: usize) -> Vec<crate::Mbuf> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "an interpreter takes an hour for megabytes of buffers")]
 fn memory_moves_between_sizes_of_buffers() {
-    const LIMIT: usize = if cfg!(miri) { 2 << 20 } else { 8 << 20 };
+    const LIMIT: usize = 8 << 20;
     let mut pool = Pool::new(LIMIT);
     for len in [60_000, 1_500, 60_000, 3_000, 1, 16_000] {
         let held = all_of(&mut pool, len);
@@ -101,8 +102,9 @@ fn memory_moves_between_sizes_of_buffers() {
 
 /// Each slab is partly in use, so none is freed; but small requests get large buffers.
 #[test]
+#[cfg_attr(miri, ignore = "an interpreter takes an hour for megabytes of buffers")]
 fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
-    let mut pool = Pool::new(if cfg!(miri) { 2 << 20 } else { 4 << 20 });
+    let mut pool = Pool::new(4 << 20);
     let mut large = all_of(&mut pool, 60_000);
     let kept: Vec<_> = (0..large.len() / 4).map(|i| large.remove(3 * i)).collect();
     let free = large.len();
