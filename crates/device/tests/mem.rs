@@ -166,7 +166,13 @@ fn a_lost_peer_is_seen_and_nothing_leaks() {
 /// push back often. After a lost wake-up the test does not end.
 #[test]
 fn two_threads_move_a_million_frames() {
-    let total: u64 = if FEW { 20_000 } else { 500_000 };
+    let total: u64 = if cfg!(miri) {
+        300
+    } else if FEW {
+        20_000
+    } else {
+        500_000
+    };
     let config = Config { depth: 100, depth_bytes: 20_000, ..Config::default() };
     let (a, b) = mem::pair(&config);
     let run = move |mut end: mem::Mem| {
