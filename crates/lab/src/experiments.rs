@@ -164,9 +164,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "explain",
         summary: "Connections whose limit is known, and what explain says of them",
-        question: "Of connections that are limited on purpose, each in another way and with \
-                   parameters drawn by seed, how many does explain name right, by what it sees in \
-                   real use?",
+        question: "How many connections does explain name right that are limited on purpose, each \
+                   in another way and with parameters drawn by seed, by what it sees in real use?",
         takes: &["seeds", "first_seed", "jobs"],
         options: <explained::Options as clap::Args>::augment_args,
         run: explained::run,

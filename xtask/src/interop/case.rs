@@ -23,7 +23,7 @@ pub(crate) struct Suite {
     pub(crate) apart: bool,
 }
 
-/// Of cases that do at random what may happen to a program, for as long as one wishes.
+/// How long a soak lasts, and its seed: its cases do at random what may happen to a program.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Soak {
     /// How long; `None`: ten minutes.

@@ -68,7 +68,7 @@ impl<'a> Transfer<'a> {
             control,
             next_tick: Instant::ZERO,
             interrupted: false,
-            // Who receives does not know.
+            // A receiver does not know how much comes.
             progress: Progress::new(plan, plan.bytes().filter(|_| plan.sends())),
             connections: Vec::new(),
             began: Instant::ZERO,

@@ -1,4 +1,4 @@
-//! Who connects.
+//! The role of each end: it connects, or it accepts.
 //!
 //! Called by: `ttcp.rs` and `run.rs`.
 

@@ -108,7 +108,7 @@ pub(super) fn run(
     control.finish(|| shared.clock.now(), &mut [(name, stacks.0), (other_name, stacks.1)]);
     let [Some(here), Some(there)] = laps else { bail!(stalled(&sides)) };
     sides.iter_mut().try_for_each(Side::attend_files)?;
-    // Who receives knows when everything has arrived.
+    // The receiver knows when everything has arrived.
     let lap = if plan.directions.len() > 1 && here.wall_s > there.wall_s { here } else { there };
     // With files the sides wait for each other's hashing, so the busier one determines the time.
     let transfer_s = match plan.file() {

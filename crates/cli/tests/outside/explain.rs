@@ -278,7 +278,7 @@ fn others_of(group: u32) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").expect("it is mounted").flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_of = |pid: &u32| {
-        // What has ended meanwhile is in no group.
+        // A process that has ended meanwhile is in no group.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         *pid != group && behind_name.split(' ').nth(3) == Some(&group.to_string())

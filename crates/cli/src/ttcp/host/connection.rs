@@ -154,7 +154,7 @@ impl Connection {
         Ok(turn > 0 || self.is_shut)
     }
 
-    /// Read until nothing is left, at most [`TURN_BYTES`]. Who only sends discards at its end what
+    /// Read until nothing is left, at most [`TURN_BYTES`]. An end that only sends discards what
     /// the peer sends back, so that the peer's window stays open.
     fn read(&mut self, outside: &mut Outside, room: &mut [u8]) -> Result<bool> {
         let discards = self.load.output.is_none();
