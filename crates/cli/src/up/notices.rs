@@ -2,7 +2,8 @@
 //! that it could not forward, which somebody's offloads made.
 //!
 //! Called by: `engine.rs` at each of its turns, under the stacks' locks. A port that goes down and
-//! up between two turns is not said; a link that flaps is said at most once in [`AGAIN`].
+//! up between two turns is not said; a link that flaps is said at most once in [`AGAIN`]. A port
+//! that stays down for another reason is said again.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +69,7 @@ enum News {
 
 impl Said {
     fn news(&mut self, now: Instant, trouble: Option<String>) -> News {
-        if trouble.is_some() == self.trouble.is_some() {
+        if trouble == self.trouble {
             return News::None;
         }
         if let Some(at) = self.at.map(|at| at + AGAIN).filter(|&at| now < at) {
@@ -115,5 +116,19 @@ mod tests {
         assert!(matches!(said.news(at(30), down()), News::None), "as was said");
         assert!(matches!(said.news(at(1_010), None), News::Up));
         assert!(matches!(said.news(at(1_500), down()), News::Later(_)));
+    }
+
+    /// An interface that is deleted goes down first, and may be seen in between.
+    #[test]
+    fn another_reason_is_said_too() {
+        let mut said = Said::default();
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        let trouble = |why: &str| Some(why.to_owned());
+        assert!(matches!(said.news(at(10), trouble("is down")), News::Down(_)));
+        assert!(matches!(said.news(at(11), trouble("is gone")), News::Later(_)));
+        assert!(
+            matches!(said.news(at(1_010), trouble("is gone")), News::Down(why) if why == "is gone")
+        );
+        assert!(matches!(said.news(at(3_000), trouble("is gone")), News::None));
     }
 }
