@@ -1,60 +1,52 @@
 //! The configuration of a router: what the file says, read and checked. An invalid file gives no
 //! configuration but a list of [`Problem`]s, each with its line, its column and what to write.
 //!
-//! Called by: `wirespeed up`. `read` takes the file apart, `section` reads the keys of a table,
-//! `check` compares entries with each other, `policy` reads and checks groups and rules, `place`
-//! finds lines and columns. Limits: [`BYTES_MAX`], [`SHARDS_MAX`].
-//! docs/decisions/0078-configuration-by-difference.md.
+//! Called by: `wirespeed up`. Each section has a file with all that there is to say about its keys:
+//! how they are read, their defaults, what is wrong with them, how the log names them, how they
+//! take effect. Here are the keys of the router as a whole. Limit: [`BYTES_MAX`].
+//! docs/decisions/0078-configuration-by-difference.md, 0128-a-key-is-said-once.md.
 
-mod check;
-mod place;
-mod policy;
-mod read;
-mod section;
+pub(crate) mod daemon;
+mod file;
+pub(crate) mod group;
+pub(crate) mod hosts;
+mod link;
+pub(crate) mod port;
+pub(crate) mod route;
+pub(crate) mod rule;
+pub(crate) mod setting;
 #[cfg(test)]
 mod tests;
 
-use core::net::{IpAddr, SocketAddr};
-use core::num::NonZeroU8;
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Cidr, Duration, Limit, LinkKind, MacAddr, Mtu, Switch};
-use device::mitigation::Mitigation;
-use stack::route::SourceCheck;
+use base::{Duration, Limit, Switch};
+use stack::route::TABLES_MAX;
+use toml::de::DeTable;
 
 use crate::accounts::Accounts;
+use file::{Log, Section};
 
-pub use place::{Problem, Problems};
-pub use policy::{Control, For, GROUPS_MAX, Members, Rule, masked};
+pub use daemon::{Control, Daemon, SHARDS_MAX};
+pub use file::{Problem, Problems};
+pub use group::{GROUPS_MAX, Members};
+pub use hosts::{Neighbour, NeighbourKey};
+pub use link::{DeviceName, Kind, Link};
+pub use port::{Asks, Port};
+pub use route::{For, RouteKey, RouteTo};
+pub use rule::{Rule, masked};
+pub use setting::{Change, Prefix, Setting, cidr, prefix};
 
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// The most shards: no machine of today has more queues at a port that are worth it.
-pub const SHARDS_MAX: usize = 64;
-
-/// A network, ordered: address without host bits, prefix length.
-pub type Prefix = (IpAddr, u8);
-
 /// What a router is to be. Equal values are equal routers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Are packets for others forwarded?
-    pub forwarding: bool,
-    /// Are directed broadcasts (RFC 2644) forwarded?
-    pub directed_broadcasts: bool,
-    /// How long queued output may take to leave at the end.
-    pub drain: Duration,
-    /// Where `/metrics` and `/healthz` are served, on a socket of the kernel.
-    pub metrics: Option<SocketAddr>,
-    /// Does a process without privileges run the stack?
-    pub separate: bool,
-    /// The number of that process's user; `None`: one who owns nothing.
-    pub user: Option<u32>,
-    /// Stacks that share the packets, each on a thread of its own.
-    pub shards: usize,
-    /// Limits that are not at their defaults; they count from the start of the program.
-    pub limits: BTreeMap<&'static str, usize>,
+    /// What the stacks do as a whole.
+    pub router: Router,
+    /// What the program goes by that runs them.
+    pub daemon: Daemon,
     /// Switches that are not at their defaults.
     pub switches: BTreeMap<&'static str, bool>,
     /// The ports by name.
@@ -65,165 +57,82 @@ pub struct Config {
     pub groups: BTreeMap<String, Members>,
     /// The rules by priority.
     pub rules: BTreeMap<u32, Rule>,
-    /// Where other users than root may open sockets in the router, and which.
-    pub control: Option<Control>,
     /// What is known of neighbours, by port and address.
-    pub neighbours: BTreeMap<(String, IpAddr), Neighbour>,
+    pub neighbours: BTreeMap<NeighbourKey, Neighbour>,
     /// The least time between two frames to each host of a network.
     pub gaps: BTreeMap<Prefix, Duration>,
 }
 
-impl Default for Config {
-    /// A router without ports.
-    fn default() -> Config {
-        Config {
-            forwarding: true,
-            directed_broadcasts: false,
-            drain: Duration::from_secs(5),
-            metrics: None,
-            separate: true,
-            user: None,
-            shards: 1,
-            limits: BTreeMap::new(),
-            switches: BTreeMap::new(),
-            ports: BTreeMap::new(),
-            routes: BTreeMap::new(),
-            groups: BTreeMap::new(),
-            rules: BTreeMap::new(),
-            control: None,
-            neighbours: BTreeMap::new(),
-            gaps: BTreeMap::new(),
-        }
+/// What the stacks do as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Are packets for others forwarded?
+    pub forwarding: bool,
+    /// Are directed broadcasts (RFC 2644) forwarded?
+    pub directed_broadcasts: bool,
+}
+
+impl Default for Router {
+    fn default() -> Router {
+        Router { forwarding: true, directed_broadcasts: false }
     }
 }
 
-/// A port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// What its frames pass through.
-    pub link: Link,
-    /// Our link address; `None`: one of the device's or a random one.
-    pub mac: Option<MacAddr>,
-    /// The largest packet; `None`: what the device has.
-    pub mtu: Option<Mtu>,
-    /// Addresses, each with the length of its network's prefix.
-    pub addresses: BTreeMap<IpAddr, u8>,
-    /// Addresses that come by themselves.
-    pub asks: BTreeSet<Asks>,
-    /// Take routes to more than everywhere that servers and routers there offer: DHCP's option 121,
-    /// RFC 4191. Unless set, only a host does.
-    pub learn_routes: bool,
-    /// How often frames wake us.
-    pub mitigation: Option<Mitigation>,
-    /// What the sources of packets that come by it have to be (RFC 3704).
-    pub source_check: SourceCheck,
+/// A key of the router as a whole.
+pub(crate) struct Whole {
+    pub(crate) setting: Setting<Router, ()>,
+    /// Does this value end something? Then it takes effect before everything else; otherwise after
+    /// everything else, in reverse order.
+    pub(crate) ends: fn(&Router) -> bool,
 }
 
-/// How a port gets addresses by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asks {
-    /// IPv6 addresses as routers advertise (RFC 4862).
-    Auto,
-    /// An IPv4 address from a DHCP server (RFC 2131).
-    Dhcp,
-}
-
-/// What a port's frames pass through.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// A device of this machine.
-    Device(DeviceName),
-    /// A VLAN of another port.
-    Vlan {
-        /// The port whose frames have tags.
-        parent: String,
-        /// 1 to 4094.
-        id: u16,
+/// What the stacks take as a whole; those of all shards follow the first one.
+pub(crate) static WHOLE: [Whole; 2] = [
+    Whole {
+        setting: Setting {
+            read: |router, file| {
+                router.forwarding = file.flag("forwarding").unwrap_or(router.forwarding);
+            },
+            is_same: |router, other| router.forwarding == other.forwarding,
+            copy: |router, from| router.forwarding = from.forwarding,
+            words: |router| format!("forwarding {}", on(router.forwarding)),
+            carry_out: |router, (), stacks| {
+                setting::first(stacks).set_forwarding(router.forwarding);
+                Ok(())
+            },
+        },
+        ends: |router| !router.forwarding,
     },
-}
+    Whole {
+        setting: Setting {
+            read: |router, file| {
+                let read = file.flag("directed_broadcasts");
+                router.directed_broadcasts = read.unwrap_or(router.directed_broadcasts);
+            },
+            is_same: |router, other| router.directed_broadcasts == other.directed_broadcasts,
+            copy: |router, from| router.directed_broadcasts = from.directed_broadcasts,
+            words: |router| format!("directed broadcasts {}", on(router.directed_broadcasts)),
+            carry_out: |router, (), stacks| {
+                setting::first(stacks).set_directed_broadcasts(router.directed_broadcasts);
+                Ok(())
+            },
+        },
+        ends: |router| !router.directed_broadcasts,
+    },
+];
 
-/// A device by kind and name, as in `tap:ws0`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeviceName {
-    /// What it is.
-    pub kind: Kind,
-    /// The interface's name, at most 15 bytes.
-    pub name: String,
-}
-
-/// The kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A TAP: Ethernet frames from and to the kernel.
-    Tap,
-    /// A TUN: IP packets from and to the kernel.
-    Tun,
-    /// A packet socket on an interface, beside the kernel.
-    Packet,
-    /// An AF_XDP socket on an interface, instead of the kernel.
-    Xdp,
-}
-
-/// What tells a route from others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RouteKey {
-    /// The destination.
-    pub to: Prefix,
-    /// The port to send on.
-    pub port: String,
-    /// The gateway; `None`: the destination is on the link.
-    pub via: Option<IpAddr>,
-    /// The table that it is in.
-    pub table: u32,
-}
-
-/// The rest of a route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouteTo {
-    /// The largest packet to send by it.
-    pub mtu: Option<Mtu>,
-    /// Its part of the packets, if others lead to the network too (ECMP); else `None`.
-    pub weight: Option<NonZeroU8>,
-    /// The users that it is for; `None`: everybody.
-    pub users: Option<For>,
-    /// Forwarded packets skip it.
-    pub no_forward: bool,
-    /// Of several to one network those with the lowest are used, the others while the links of all
-    /// of these are down.
-    pub metric: u32,
-}
-
-/// What is known of a neighbour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Neighbour {
-    /// Its link address; `None`: it is asked for.
-    pub mac: Option<MacAddr>,
-    /// The largest packet to send to it; `None`: what the port takes.
-    pub mtu: Option<Mtu>,
-}
-
-impl Kind {
-    /// All kinds, with the text before the colon.
-    pub const ALL: [(&'static str, Kind); 4] =
-        [("tap", Kind::Tap), ("tun", Kind::Tun), ("packet", Kind::Packet), ("xdp", Kind::Xdp)];
-
-    /// What its frames begin with.
-    pub fn link(self) -> LinkKind {
-        if self == Kind::Tun { LinkKind::Ip } else { LinkKind::Ethernet }
-    }
-
-    fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-}
-
-impl core::fmt::Display for DeviceName {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}:{}", self.kind.name(), self.name)
-    }
+/// As the log has it.
+pub(crate) fn on(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 impl Config {
+    /// A host without ports, which a router is before its first configuration.
+    pub fn host() -> Config {
+        let router = Router { forwarding: false, ..Router::default() };
+        Config { router, ..Config::default() }
+    }
+
     /// Read a configuration that names no accounts of this machine; `file` is its name in messages.
     ///
     /// # Errors
@@ -237,23 +146,75 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`].
     pub fn parse_with(file: &str, text: &str, accounts: &mut Accounts) -> Result<Config, Problems> {
-        read::config(file, text, accounts)
-    }
-
-    /// The limits of a stack with this configuration.
-    pub fn budget(&self) -> base::Budget {
-        let mut budget = base::Budget::default();
-        for &limit in Limit::ALL {
-            if let Some(&value) = self.limits.get(limit.name()) {
-                budget.set(limit, value);
+        let (log, mut config) = (Log::new(file, text), Config::default());
+        if text.len() > BYTES_MAX {
+            log.note(0, format!("the file is longer than {BYTES_MAX} bytes: remove some of it"));
+            return log.end(config);
+        }
+        match DeTable::parse(text) {
+            Ok(table) => {
+                let file = Section::new(table.get_ref(), 0, "the file", &log);
+                config = Config::read(&file, accounts);
+            }
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                log.note(at, format!("{}: see https://toml.io for the syntax", error.message()));
             }
         }
-        budget
+        log.end(config)
+    }
+
+    /// Each section knows those that were read before it.
+    fn read(file: &Section<'_>, accounts: &mut Accounts) -> Config {
+        let mut router = Router::default();
+        WHOLE.iter().for_each(|whole| (whole.setting.read)(&mut router, file));
+        let mut daemon = Daemon::read(file, accounts);
+        let switches = switches(file);
+        let ports = port::read(file, &daemon, router.forwarding);
+        let groups = group::read(file, accounts);
+        daemon.control = group::control(file, &groups);
+        let routes = route::read(file, &ports, &groups);
+        let rules = rule::read(file, &ports, &groups);
+        let neighbours = hosts::neighbours(file, &ports);
+        let gaps = hosts::gaps(file, daemon.shards);
+        let config =
+            Config { router, daemon, switches, ports, routes, groups, rules, neighbours, gaps };
+        config.bound(file.log);
+        config
+    }
+
+    /// The tables have room for the file.
+    fn bound(&self, log: &Log<'_>) {
+        let with_mtu = self.neighbours.values().filter(|neighbour| neighbour.mtu.is_some());
+        let counts = [
+            (Limit::BurstGaps, self.gaps.len(), "gaps"),
+            (Limit::Routes, self.routes.len(), "routes"),
+            (Limit::Rules, self.rules.len(), "rules"),
+            (Limit::NeighbourMtus, with_mtu.count(), "neighbours with an MTU"),
+        ];
+        for (limit, count, what) in counts {
+            if count > self.daemon.limit(limit) {
+                let name = limit.name();
+                log.note(0, format!("there are {count} {what}: raise {name} under [limits]"));
+            }
+        }
+        let tables: BTreeSet<u32> = self.routes.keys().map(|key| key.table).collect();
+        if tables.len() >= TABLES_MAX {
+            log.note(0, format!("routes are in more than {} tables: use fewer", TABLES_MAX - 1));
+        }
     }
 
     /// What a switch is to be.
     pub fn is_on(&self, switch: Switch) -> bool {
         self.switches.get(switch.name()).copied().unwrap_or_else(|| switch.default_on())
+    }
+
+    /// Let a switch be so.
+    pub(crate) fn turn(&mut self, switch: Switch, on: bool) {
+        match on == switch.default_on() {
+            true => drop(self.switches.remove(switch.name())),
+            false => drop(self.switches.insert(switch.name(), on)),
+        }
     }
 
     /// The device of a port is gone: the difference to a configuration that has the port makes it
@@ -264,20 +225,21 @@ impl Config {
         }
     }
 
-    /// Does a port have VLANs?
-    pub fn is_trunk(&self, port: &str) -> bool {
-        let of = |p: &Port| matches!(&p.link, Link::Vlan { parent, .. } if parent == port);
-        self.ports.values().any(of)
+    /// The ports that have VLANs.
+    pub fn trunks(&self) -> BTreeSet<&str> {
+        let links = self.ports.values().map(|port| &port.link);
+        let parents = links.filter_map(|link| match link {
+            Link::Vlan { parent, .. } => Some(parent.as_str()),
+            Link::Device(_) => None,
+        });
+        parents.collect()
     }
 }
 
-/// The network of an address.
-pub fn prefix(cidr: Cidr) -> Prefix {
-    let network = cidr.network();
-    (network.addr, network.prefix_len)
-}
-
-/// The same as an address with a length.
-pub fn cidr((addr, prefix_len): Prefix) -> Cidr {
-    Cidr { addr, prefix_len }
+/// `[switches]`.
+fn switches(file: &Section<'_>) -> BTreeMap<&'static str, bool> {
+    let Some(section) = file.one("switches", "[switches]") else { return BTreeMap::new() };
+    let read = Switch::ALL.iter().map(|switch| (switch, section.flag(switch.name())));
+    let other = read.filter(|(switch, on)| on.is_some_and(|on| on != switch.default_on()));
+    other.filter_map(|(switch, on)| Some((switch.name(), on?))).collect()
 }

@@ -15,8 +15,8 @@ use device::{Device, Limits};
 use rustix::net::netdevice::name_to_index;
 use serde::{Deserialize, Serialize};
 
+use crate::applied::Opened;
 use crate::config::{Config, DeviceName, Kind, Link, Port};
-use crate::live::Opened;
 
 /// What a descriptor is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,10 +6,10 @@
 #![cfg(target_os = "linux")]
 
 pub mod accounts;
+pub mod applied;
 pub mod config;
 pub mod devices;
 pub mod links;
-pub mod live;
 pub mod metrics;
 pub mod orders;
 pub mod plan;

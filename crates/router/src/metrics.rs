@@ -12,7 +12,7 @@ use device::counted::DirectionTotals;
 use stack::Stack;
 use stack::snapshot::{PortRow, Snapshot};
 
-use crate::live::Live;
+use crate::applied::Applied;
 
 /// What the program knows besides the stack.
 #[derive(Clone, Debug, Default)]
@@ -69,15 +69,15 @@ impl Text {
 }
 
 /// `/metrics`.
-pub fn page(stacks: &[&mut Stack], live: &Live, program: &Program) -> Page {
+pub fn page(stacks: &[&mut Stack], applied: &Applied, program: &Program) -> Page {
     let mut text = Text::default();
     text.head("build_info", "gauge", "The program; its value is 1.");
     text.value("build_info", &[("version", &program.version)], 1);
     self::program(&mut text, program);
     whole(&mut text, stacks);
-    ports(&mut text, stacks, live);
+    ports(&mut text, stacks, applied);
     if let Some(first) = stacks.first() {
-        neighbours(&mut text, first, live);
+        neighbours(&mut text, first, applied);
     }
     text.head("drops_total", "counter", "Packets dropped, by reason.");
     let mut drops = Drops::default();
@@ -131,9 +131,9 @@ fn whole(text: &mut Text, stacks: &[&mut Stack]) {
 type OfDirection = fn(&DirectionTotals) -> u64;
 type OfPort = fn(&PortRow) -> u64;
 
-fn ports(text: &mut Text, stacks: &[&mut Stack], live: &Live) {
+fn ports(text: &mut Text, stacks: &[&mut Stack], applied: &Applied) {
     let rows = rows(stacks);
-    let named: Vec<(&str, &PortRow, [DirectionTotals; 2])> = live
+    let named: Vec<(&str, &PortRow, [DirectionTotals; 2])> = applied
         .ports()
         .iter()
         .filter_map(|(name, port)| {
@@ -191,10 +191,10 @@ fn rows(stacks: &[&mut Stack]) -> Vec<PortRow> {
 
 /// Neighbours by port and state, as the first shard knows them. The table is bounded by limit
 /// `neighbours`.
-fn neighbours(text: &mut Text, stack: &Stack, live: &Live) {
+fn neighbours(text: &mut Text, stack: &Stack, applied: &Applied) {
     let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for row in stack.neighbours_page(0, usize::MAX).rows {
-        let port = live.ports().iter().find(|(_, port)| port.id == row.port);
+        let port = applied.ports().iter().find(|(_, port)| port.id == row.port);
         let port = port.map_or("", |(name, _)| name.as_str());
         *counts.entry((port, row.state.name())).or_default() += 1;
     }
@@ -232,9 +232,9 @@ fn meaning(counter: Counter) -> &'static str {
 }
 
 /// `/healthz`: 200 if all of the configuration took effect and frames can pass all ports.
-pub fn health(stacks: &[&mut Stack], live: &Live, program: &Program) -> Page {
+pub fn health(stacks: &[&mut Stack], applied: &Applied, program: &Program) -> Page {
     let mut troubles = program.failures.clone();
-    for (name, port) in live.ports() {
+    for (name, port) in applied.ports() {
         let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));
         troubles.extend(trouble.map(|why| format!("port {name}: {why}")));
     }

@@ -1,192 +1,250 @@
 //! What changes when another configuration takes effect: the difference of two, as operations in an
 //! order in which each is possible and nothing is forwarded that neither configuration forwards.
 //!
-//! Called by: `live.rs` carries the operations out; the process that opens devices asks which ports
-//! need one. What is the same in both gives no operation: its connections go on.
+//! Called by: `applied.rs` makes the plan and carries it out; the process that opens devices asks
+//! which ports need one ([`opens`]). What is the same in both gives no operation: its connections
+//! go on. An operation names the section that it is about, whose file knows the rest.
 
-mod note;
-mod text;
-
-use core::net::IpAddr;
+use core::fmt;
+use std::collections::BTreeSet;
 
 use base::{Duration, Switch};
-use device::mitigation::Mitigation;
-use stack::route::SourceCheck;
 
+use crate::applied::ports::{Open, State, Step};
+use crate::config::port::SETTINGS;
+use crate::config::setting::{Stacks, first, removed, set};
 use crate::config::{
-    Asks, Config, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule,
+    Change, Config, Link, Members, Neighbour, NeighbourKey, Port, Prefix, RouteKey, RouteTo,
+    Router, Rule, Setting, WHOLE, Whole, group, hosts, on, route, rule,
 };
 
 /// One step.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Forward packets for others, or stop.
-    Forwarding(bool),
-    /// Forward directed broadcasts, or stop.
-    DirectedBroadcasts(bool),
+    /// Take the value of a key of the router as a whole from this one.
+    Router(&'static Setting<Router, ()>, Router),
     /// Turn a switch.
     Switch(Switch, bool),
-    /// No gap to a network any more.
-    RemoveGap(Prefix),
+    /// A port, and what belongs to it alone.
+    Port(String, Step),
+    /// What is known of a neighbour.
+    Neighbour(NeighbourKey, Change<Neighbour>),
+    /// A group of users.
+    Group(String, Change<Members>),
+    /// A rule; it is removed and added to be another one.
+    Rule(u32, Change<Rule>),
+    /// A route.
+    Route(RouteKey, Change<RouteTo>),
     /// A gap to a network.
-    SetGap(Prefix, Duration),
-    /// Remove a group of users.
-    RemoveGroup(String),
-    /// Add a group of users, or change who is in it.
-    SetGroup(String, Members),
-    /// Remove a rule.
-    RemoveRule(u32, Rule),
-    /// Add a rule.
-    AddRule(u32, Rule),
-    /// Remove a route.
-    RemoveRoute(RouteKey),
-    /// Add a route, or change it.
-    SetRoute(RouteKey, RouteTo),
-    /// Forget what was said about a neighbour.
-    RemoveNeighbour(String, IpAddr, Neighbour),
-    /// What is known of a neighbour: new, and before.
-    SetNeighbour(String, IpAddr, Neighbour, Neighbour),
-    /// Ask for addresses no more.
-    StopAsking(String, Asks),
-    /// Ask for addresses, and take routes to more than everywhere with them, or not.
-    Ask(String, Asks, bool),
-    /// Remove an address of ours.
-    RemoveAddress(String, IpAddr),
-    /// Add an address with its prefix length, or change the length.
-    SetAddress(String, IpAddr, u8),
-    /// Remove a port, with all that belongs to it.
-    RemovePort(String),
-    /// Add a port, without what belongs to it.
-    AddPort(String, Port),
-    /// Give a port another device, or the same one with another MTU or with VLANs.
-    ReplaceDevice(String, Port),
-    /// Set the interrupt mitigation of a port.
-    SetMitigation(String, Option<Mitigation>),
-    /// Check the sources of what comes by a port otherwise. A new port has its own from the start.
-    SetSourceCheck(String, SourceCheck),
+    Gap(Prefix, Change<Duration>),
+}
+
+impl Operation {
+    /// Carry it out; `open` returns the device of a port.
+    ///
+    /// # Errors
+    /// Why it was not, and what to do.
+    pub(crate) fn carry_out(
+        &self,
+        state: &mut State,
+        stacks: Stacks<'_, '_>,
+        open: Open<'_>,
+    ) -> Result<(), String> {
+        match self {
+            Operation::Router(setting, to) => (setting.carry_out)(to, (), stacks),
+            Operation::Switch(switch, on) => {
+                first(stacks).set_switch(*switch, *on);
+                Ok(())
+            }
+            Operation::Port(name, step) => step.carry_out(name, state, stacks, open),
+            Operation::Neighbour(key, to) => hosts::set_neighbour(key, to, state, stacks),
+            Operation::Group(name, to) => {
+                group::carry_out(name, to, state);
+                Ok(())
+            }
+            Operation::Rule(priority, to) => rule::carry_out(*priority, to, state, stacks),
+            Operation::Route(key, to) => route::carry_out(key, to, state, stacks),
+            Operation::Gap(net, to) => hosts::set_gap(*net, to, stacks),
+        }
+    }
+
+    /// Note in `running` that it was carried out.
+    pub(crate) fn note(&self, running: &mut Config) {
+        match self {
+            Operation::Router(setting, to) => (setting.copy)(&mut running.router, to),
+            Operation::Switch(switch, on) => running.turn(*switch, *on),
+            Operation::Port(name, step) => {
+                step.note(name, &mut running.ports);
+                if let Step::Remove = step {
+                    running.routes.retain(|key, _| key.port != *name);
+                    running.neighbours.retain(|(port, _), _| port != name);
+                }
+            }
+            Operation::Neighbour(key, to) => to.note(&mut running.neighbours, key),
+            Operation::Group(name, to) => to.note(&mut running.groups, name),
+            Operation::Rule(priority, to) => to.note(&mut running.rules, priority),
+            Operation::Route(key, to) => to.note(&mut running.routes, key),
+            Operation::Gap(net, to) => to.note(&mut running.gaps, net),
+        }
+    }
+}
+
+/// As the log has it.
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Operation::Router(setting, to) => (setting.words)(to),
+            Operation::Switch(switch, to) => format!("switch {} {}", switch.name(), on(*to)),
+            Operation::Port(name, step) => step.words(name),
+            Operation::Neighbour(key, to) => hosts::neighbour_words(key, to.now.as_ref()),
+            Operation::Group(name, to) => group::words(name, to.now.as_ref()),
+            Operation::Rule(priority, to) => rule::words(*priority, to.now.as_ref()),
+            Operation::Route(key, to) => route::words(key, to.now.as_ref()),
+            Operation::Gap(net, to) => hosts::gap_words(*net, to.now.as_ref()),
+        })
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The operations that make `old` into `new`.
 pub fn difference(old: &Config, new: &Config) -> Vec<Operation> {
-    let mut plan = Plan { old, new, all: Vec::new() };
-    plan.stop();
+    let mut plan = Plan { old, new, fates: Fates::of(old, new), all: Vec::new() };
+    plan.whole(WHOLE.iter().filter(|whole| (whole.ends)(&new.router)));
     plan.remove();
     plan.ports();
     plan.add();
-    plan.start();
+    plan.whole(WHOLE.iter().rev().filter(|whole| !(whole.ends)(&new.router)));
     plan.all
 }
 
-/// The settings that differ and count from the start of the program only.
-pub fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let socket = |config: &Config| config.control.as_ref().map(|control| control.socket.clone());
-    let all = [
-        ("[limits]", old.limits != new.limits),
-        ("[privileges]", (old.separate, old.user) != (new.separate, new.user)),
-        ("socket of [control]", socket(old) != socket(new)),
-        ("shards", old.shards != new.shards),
-    ];
-    all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+/// The ports of `new` for which the difference to `old` needs a device of this machine opened.
+pub fn opens<'a>(old: &Config, new: &'a Config) -> Vec<(&'a str, &'a Port)> {
+    let fates = Fates::of(old, new);
+    let ports = new.ports.iter().filter(|(name, port)| {
+        matches!(port.link, Link::Device(_)) && fates.of_port(name) != Fate::Stays
+    });
+    ports.map(|(name, port)| (name.as_str(), port)).collect()
+}
+
+/// What becomes of a port of the new configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is added, perhaps in the place of one that is removed.
+    Added,
+    /// It stays, but gets its device anew.
+    Reopened,
+    Stays,
+}
+
+/// The ports that stay, by name, and of these those that get their devices anew; those of the new
+/// configuration that have VLANs.
+#[derive(Default)]
+struct Fates<'a> {
+    stay: BTreeSet<&'a str>,
+    reopened: BTreeSet<&'a str>,
+    trunks: BTreeSet<&'a str>,
+}
+
+impl<'a> Fates<'a> {
+    fn of(old: &Config, new: &'a Config) -> Fates<'a> {
+        let trunks_before = old.trunks();
+        let mut fates = Fates { trunks: new.trunks(), ..Fates::default() };
+        // Those with devices first: a VLAN shares the fate of its parent.
+        for is_vlan in [false, true] {
+            for (name, port) in new.ports.iter().filter(|(_, port)| port.is_vlan() == is_vlan) {
+                let Some(before) = old.ports.get(name) else { continue };
+                let name = name.as_str();
+                let (stays, reopened) = match &port.link {
+                    Link::Vlan { parent, .. } => {
+                        let parent = fates.of_port(parent);
+                        (parent != Fate::Added, parent == Fate::Reopened)
+                    }
+                    Link::Device(_) => {
+                        (true, fates.trunks.contains(name) && !trunks_before.contains(name))
+                    }
+                };
+                if !stays || (&before.link, before.mac) != (&port.link, port.mac) {
+                    continue;
+                }
+                fates.stay.insert(name);
+                if reopened || before.mtu != port.mtu {
+                    fates.reopened.insert(name);
+                }
+            }
+        }
+        fates
+    }
+
+    fn of_port(&self, name: &str) -> Fate {
+        match (self.stay.contains(name), self.reopened.contains(name)) {
+            (false, _) => Fate::Added,
+            (true, true) => Fate::Reopened,
+            (true, false) => Fate::Stays,
+        }
+    }
 }
 
 struct Plan<'a> {
     old: &'a Config,
     new: &'a Config,
+    fates: Fates<'a>,
     all: Vec<Operation>,
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
     /// What is no longer forwarded is not forwarded while the rest changes.
-    fn stop(&mut self) {
-        if self.old.forwarding && !self.new.forwarding {
-            self.all.push(Operation::Forwarding(false));
-        }
-        if self.old.directed_broadcasts && !self.new.directed_broadcasts {
-            self.all.push(Operation::DirectedBroadcasts(false));
-        }
+    fn whole(&mut self, keys: impl Iterator<Item = &'static Whole>) {
+        let (old, new) = (&self.old.router, &self.new.router);
+        let differ = keys.map(|key| &key.setting).filter(|setting| !(setting.is_same)(old, new));
+        self.all.extend(differ.map(|setting| Operation::Router(setting, *new)));
     }
 
-    fn start(&mut self) {
-        if !self.old.directed_broadcasts && self.new.directed_broadcasts {
-            self.all.push(Operation::DirectedBroadcasts(true));
-        }
-        if !self.old.forwarding && self.new.forwarding {
-            self.all.push(Operation::Forwarding(true));
-        }
-    }
-
-    /// Does the port stay, perhaps with another device? Else it is removed, and perhaps made anew.
-    fn stays(&self, name: &str) -> bool {
-        let (Some(old), Some(new)) = (self.old.ports.get(name), self.new.ports.get(name)) else {
-            return false;
-        };
-        let parent_stays = match &new.link {
-            Link::Vlan { parent, .. } => self.stays(parent),
-            Link::Device(_) => true,
-        };
-        old.link == new.link && old.mac == new.mac && parent_stays
-    }
-
-    /// Does a port that stays need its device anew?
-    fn is_replaced(&self, name: &str) -> bool {
-        let (Some(old), Some(new)) = (self.old.ports.get(name), self.new.ports.get(name)) else {
-            return false;
-        };
-        let with_parent = match &new.link {
-            Link::Vlan { parent, .. } => self.is_replaced(parent),
-            Link::Device(_) => self.new.is_trunk(name) && !self.old.is_trunk(name),
-        };
-        self.stays(name) && (old.mtu != new.mtu || with_parent)
+    fn stays(&self, port: &str) -> bool {
+        self.fates.stay.contains(port)
     }
 
     /// Is a rule the same in both? One for a port is another one if the port is.
-    fn keeps_rule(&self, priority: u32) -> bool {
-        let (old, new) = (self.old.rules.get(&priority), self.new.rules.get(&priority));
-        let keeps_port = |rule: &Rule| rule.in_port.as_ref().is_none_or(|name| self.stays(name));
-        old == new && old.is_some_and(keeps_port)
+    fn keeps(&self, priority: u32, rule: &Rule) -> bool {
+        self.new.rules.get(&priority) == Some(rule)
+            && rule.in_port.as_ref().is_none_or(|port| self.stays(port))
     }
 
-    /// Is a route the same in both?
-    fn keeps_route(&self, key: &RouteKey) -> bool {
-        self.stays(&key.port) && self.old.routes.get(key) == self.new.routes.get(key)
+    fn push<K, T>(&mut self, changes: Vec<(K, T)>, operation: impl Fn(K, T) -> Operation) {
+        self.all.extend(changes.into_iter().map(|(key, change)| operation(key, change)));
+    }
+
+    fn step(&mut self, port: &str, steps: impl IntoIterator<Item = Step>) {
+        self.all.extend(steps.into_iter().map(|step| Operation::Port(port.to_owned(), step)));
     }
 
     /// What is in `old` alone. What belongs to a port that is removed goes with it.
     fn remove(&mut self) {
         let (old, new) = (self.old, self.new);
-        for (priority, rule) in &old.rules {
-            if !self.keeps_rule(*priority) {
-                self.all.push(Operation::RemoveRule(*priority, rule.clone()));
-            }
-        }
-        for to in old.gaps.keys().filter(|to| !new.gaps.contains_key(*to)) {
-            self.all.push(Operation::RemoveGap(*to));
-        }
-        for key in old.routes.keys() {
-            if self.stays(&key.port) && !new.routes.contains_key(key) {
-                self.all.push(Operation::RemoveRoute(key.clone()));
-            }
-        }
-        for (key @ (port, ip), was) in &old.neighbours {
-            if self.stays(port) && !new.neighbours.contains_key(key) {
-                self.all.push(Operation::RemoveNeighbour(port.clone(), *ip, *was));
-            }
-        }
+        self.push(removed(&old.rules, |at, rule| self.keeps(*at, rule)), Operation::Rule);
+        self.push(removed(&old.gaps, |to, _| new.gaps.contains_key(to)), Operation::Gap);
+        let routes =
+            removed(&old.routes, |key, _| !self.stays(&key.port) || new.routes.contains_key(key));
+        self.push(routes, Operation::Route);
+        let neighbours = removed(&old.neighbours, |key, _| {
+            !self.stays(&key.0) || new.neighbours.contains_key(key)
+        });
+        self.push(neighbours, Operation::Neighbour);
         for (name, port) in &old.ports {
             let Some(next) = new.ports.get(name).filter(|_| self.stays(name)) else { continue };
-            let is_other = port.learn_routes != next.learn_routes;
-            for asks in port.asks.iter().filter(|asks| is_other || !next.asks.contains(asks)) {
-                self.all.push(Operation::StopAsking(name.clone(), *asks));
-            }
-            for ip in port.addresses.keys().filter(|ip| !next.addresses.contains_key(*ip)) {
-                self.all.push(Operation::RemoveAddress(name.clone(), *ip));
-            }
+            let asks = removed(&port.asks, |asks, learns| next.asks.get(asks) == Some(learns));
+            self.step(name, asks.into_iter().map(|(asks, change)| Step::Ask(asks, change)));
+            let gone = removed(&port.addresses, |ip, _| next.addresses.contains_key(ip));
+            self.step(name, gone.into_iter().map(|(ip, change)| Step::Address(ip, change)));
         }
         // VLANs before the ports that they are on.
         for is_vlan in [true, false] {
-            for (name, port) in &old.ports {
-                if matches!(port.link, Link::Vlan { .. }) == is_vlan && !self.stays(name) {
-                    self.all.push(Operation::RemovePort(name.clone()));
+            for (name, _) in old.ports.iter().filter(|(_, port)| port.is_vlan() == is_vlan) {
+                if !self.stays(name) {
+                    self.step(name, [Step::Remove]);
                 }
             }
         }
@@ -194,15 +252,14 @@ impl Plan<'_> {
 
     /// Ports come and change, those with devices before their VLANs.
     fn ports(&mut self) {
+        let new = self.new;
         for is_vlan in [false, true] {
-            for (name, port) in &self.new.ports {
-                if matches!(port.link, Link::Vlan { .. }) != is_vlan {
-                    continue;
-                }
-                if !self.stays(name) {
-                    self.all.push(Operation::AddPort(name.clone(), port.clone()));
-                } else if self.is_replaced(name) {
-                    self.all.push(Operation::ReplaceDevice(name.clone(), port.clone()));
+            for (name, port) in new.ports.iter().filter(|(_, port)| port.is_vlan() == is_vlan) {
+                let is_trunk = self.fates.trunks.contains(name.as_str());
+                match self.fates.of_port(name) {
+                    Fate::Added => self.step(name, [Step::Add(port.clone(), is_trunk)]),
+                    Fate::Reopened => self.step(name, [Step::Reopen(port.clone(), is_trunk)]),
+                    Fate::Stays => {}
                 }
             }
         }
@@ -217,72 +274,29 @@ impl Plan<'_> {
             }
         }
         for (name, port) in &new.ports {
-            let before = old.ports.get(name).filter(|_| self.stays(name));
-            if before.and_then(|before| before.mitigation) != port.mitigation {
-                self.all.push(Operation::SetMitigation(name.clone(), port.mitigation));
-            }
-            if before.is_some_and(|before| before.source_check != port.source_check) {
-                self.all.push(Operation::SetSourceCheck(name.clone(), port.source_check));
-            }
-            for (ip, len) in &port.addresses {
-                if before.and_then(|before| before.addresses.get(ip)) != Some(len) {
-                    self.all.push(Operation::SetAddress(name.clone(), *ip, *len));
-                }
-            }
-            for asks in &port.asks {
-                let asks_so = |before: &Port| {
-                    before.asks.contains(asks) && before.learn_routes == port.learn_routes
-                };
-                if !before.is_some_and(asks_so) {
-                    let learns = port.learn_routes;
-                    self.all.push(Operation::Ask(name.clone(), *asks, learns));
-                }
-            }
+            let bare = port.bare();
+            let before = old.ports.get(name).filter(|_| self.stays(name)).unwrap_or(&bare);
+            let differ = SETTINGS.iter().filter(|setting| !(setting.is_same)(before, port));
+            self.step(name, differ.map(|setting| Step::Set(setting, port.clone())));
+            let addresses = set(&port.addresses, |ip| before.addresses.get(ip));
+            self.step(name, addresses.into_iter().map(|(ip, change)| Step::Address(ip, change)));
+            let asks = set(&port.asks, |asks| {
+                // What differs was removed.
+                before.asks.get(asks).filter(|learns| port.asks.get(asks) == Some(learns))
+            });
+            self.step(name, asks.into_iter().map(|(asks, change)| Step::Ask(asks, change)));
         }
-        for (key @ (port, ip), value) in &new.neighbours {
-            let before = old.neighbours.get(key).filter(|_| self.stays(port));
-            if before != Some(value) {
-                let before = before.copied().unwrap_or_default();
-                self.all.push(Operation::SetNeighbour(port.clone(), *ip, *value, before));
-            }
-        }
-        for (name, members) in &new.groups {
-            if old.groups.get(name) != Some(members) {
-                self.all.push(Operation::SetGroup(name.clone(), members.clone()));
-            }
-        }
-        for (priority, rule) in &new.rules {
-            if !self.keeps_rule(*priority) {
-                self.all.push(Operation::AddRule(*priority, rule.clone()));
-            }
-        }
-        for (key, route) in &new.routes {
-            if !self.keeps_route(key) {
-                self.all.push(Operation::SetRoute(key.clone(), route.clone()));
-            }
-        }
+        let neighbours =
+            set(&new.neighbours, |key| old.neighbours.get(key).filter(|_| self.stays(&key.0)));
+        self.push(neighbours, Operation::Neighbour);
+        self.push(set(&new.groups, |name| old.groups.get(name)), Operation::Group);
+        let rules = set(&new.rules, |at| old.rules.get(at).filter(|rule| self.keeps(*at, rule)));
+        self.push(rules, Operation::Rule);
+        let routes = set(&new.routes, |key| old.routes.get(key).filter(|_| self.stays(&key.port)));
+        self.push(routes, Operation::Route);
         // Nothing names them any more.
-        for name in old.groups.keys().filter(|name| !new.groups.contains_key(*name)) {
-            self.all.push(Operation::RemoveGroup(name.clone()));
-        }
-        for (to, gap) in &new.gaps {
-            if old.gaps.get(to) != Some(gap) {
-                self.all.push(Operation::SetGap(*to, *gap));
-            }
-        }
-    }
-}
-
-impl Operation {
-    /// The port for which a device of this machine has to be opened.
-    pub fn needs_device(&self) -> Option<(&str, &Port)> {
-        match self {
-            Operation::AddPort(name, port) | Operation::ReplaceDevice(name, port)
-                if matches!(port.link, Link::Device(_)) =>
-            {
-                Some((name, port))
-            }
-            _ => None,
-        }
+        let unnamed = removed(&old.groups, |name, _| new.groups.contains_key(name));
+        self.push(unnamed, Operation::Group);
+        self.push(set(&new.gaps, |to| old.gaps.get(to)), Operation::Gap);
     }
 }

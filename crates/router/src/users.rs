@@ -1,6 +1,6 @@
 //! Who is in which group of `[groups]`, and the number that the stack knows a group by.
 //!
-//! Called by: `live.rs` when groups change; the control service, which makes owners of sockets.
+//! Called by: `group.rs` when groups change; the control service, which makes owners of sockets.
 //! A group that is removed and added again has another number, so that sockets opened before are
 //! not in it. docs/decisions/0084.
 

@@ -13,28 +13,30 @@ use proptest::prelude::*;
 use stack::route::{Access, Action, SourceCheck};
 use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
+use wirespeed_router::applied::{Applied, Opened};
 use wirespeed_router::config::{
-    Config, DeviceName, For, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule,
+    Config, DeviceName, For, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo,
+    Router, Rule,
 };
-use wirespeed_router::live::{Live, Opened};
+use wirespeed_router::plan;
 
 /// A stack with a router, and the other ends of its devices.
 struct World {
     stack: Stack,
-    live: Live,
+    applied: Applied,
     ends: Vec<mem::Mem>,
 }
 
 impl World {
     fn new() -> World {
         let stack = Stack::new(StackConfig::new([3, 5]));
-        World { stack, live: Live::default(), ends: Vec::new() }
+        World { stack, applied: Applied::default(), ends: Vec::new() }
     }
 
     /// Let a configuration take effect; returns the ports whose device was opened.
     fn apply(&mut self, config: &Config) -> Vec<String> {
         let (mut opened, ends) = (Vec::new(), &mut self.ends);
-        let all = self.live.apply(&mut [&mut self.stack], config, |name, port| {
+        let all = self.applied.apply(&mut [&mut self.stack], config, |name, port| {
             opened.push(name.to_owned());
             let mtu = port.mtu.unwrap_or(Mtu::ETHERNET);
             let (ours, theirs) = mem::pair(&mem::Config { mtu, ..mem::Config::default() });
@@ -50,12 +52,13 @@ impl World {
     }
 
     fn name(&self, id: u16) -> &str {
-        let found = self.live.ports().iter().find(|(_, port)| port.id.0 == id);
+        let found = self.applied.ports().iter().find(|(_, port)| port.id.0 == id);
         found.map(|(name, _)| name.as_str()).expect("a port of the router")
     }
 
     fn groups(&self, numbers: &[u32]) -> Vec<&str> {
-        let name = |&number: &u32| self.live.users().name(number).expect("a group of the router");
+        let name =
+            |&number: &u32| self.applied.users().name(number).expect("a group of the router");
         numbers.iter().map(name).collect()
     }
 
@@ -63,7 +66,7 @@ impl World {
     fn shown(&self) -> Vec<String> {
         let stack = &self.stack;
         let mut lines = vec![format!("forwarding {}", stack.forwarding())];
-        for (name, port) in self.live.ports() {
+        for (name, port) in self.applied.ports() {
             let rows = stack.ports_page(0, usize::MAX).rows;
             let row = rows.iter().find(|row| row.id == port.id).expect("it is in the stack");
             let mitigation = stack.mitigation(port.id).map(|(setting, _)| setting);
@@ -92,7 +95,7 @@ impl World {
             lines.push(format!("rule {number} {priority} {from:?} {port:?} {group:?} {action:?}"));
         }
         for uid in 0..3 {
-            let owner = self.live.users().owner(&Owner { uid, groups: [].into() });
+            let owner = self.applied.users().owner(&Owner { uid, groups: [].into() });
             lines.push(format!("user {uid} {:?}", self.groups(&owner.groups)));
         }
         for row in stack.neighbours_page(0, usize::MAX).rows {
@@ -101,7 +104,7 @@ impl World {
                 lines.push(format!("{ip} {mac:?} {}", self.name(port.0)));
             }
         }
-        for (name, port) in self.live.ports() {
+        for (name, port) in self.applied.ports() {
             for ip in NEIGHBOURS {
                 lines.push(format!("{name} {ip} {:?}", stack.neighbour_mtu(port.id, ip)));
             }
@@ -147,8 +150,7 @@ prop_compose! {
             mac: mac.map(|last| MacAddr([2, 1, 0, 0, number as u8, last])),
             mtu: mtu.map(|n| Mtu::new(if is_vlan { 1300 } else { 1400 } + n).expect("in range")),
             addresses: addresses.into_iter().map(address).collect(),
-            asks: Default::default(),
-            learn_routes: false,
+            asks: BTreeMap::new(),
             mitigation: mitigation.and_then(|text| text.parse().ok()),
             source_check: SourceCheck::ALL[check].1,
         }
@@ -191,9 +193,8 @@ prop_compose! {
         gaps in btree_set((0_usize..2, 1_u64..3), 0..2),
         rack: bool,
     ) -> Config {
-        let mut config = Config {
-            ports, forwarding, directed_broadcasts: broadcasts, ..Config::default()
-        };
+        let router = Router { forwarding, directed_broadcasts: broadcasts };
+        let mut config = Config { router, ports, ..Config::default() };
         let is_there = |port: usize| config.ports.contains_key(NAMES[port]);
         for name in groups.into_iter().map(|n| GROUPS[n].to_owned()) {
             config.groups.insert(name, Members { uids: [members].into(), ..Members::default() });
@@ -251,21 +252,25 @@ proptest! {
     fn the_difference_makes_the_second_of_the_first(a in configs(), b in configs()) {
         let (mut changed, mut new) = (World::new(), World::new());
         changed.apply(&a);
-        prop_assert_eq!(changed.live.running(), &a);
+        prop_assert_eq!(changed.applied.running(), &a);
         let ids: BTreeMap<String, _> =
-            changed.live.ports().iter().map(|(name, port)| (name.clone(), port.id)).collect();
+            changed.applied.ports().iter().map(|(name, port)| (name.clone(), port.id)).collect();
+        let needed = plan::opens(&a, &b);
+        let needed: Vec<String> = needed.into_iter().map(|(name, _)| name.to_owned()).collect();
         let opened = changed.apply(&b);
+        prop_assert_eq!(&opened, &needed);
         new.apply(&b);
-        prop_assert_eq!(changed.live.running(), &b);
+        prop_assert_eq!(changed.applied.running(), &b);
         prop_assert_eq!(changed.shown(), new.shown());
         // The same again changes nothing.
         prop_assert!(changed.apply(&b).is_empty());
         // Who is the same in both is not touched.
         for (name, port) in &b.ports {
-            if a.ports.get(name) == Some(port) && a.is_trunk(name) == b.is_trunk(name)
+            let is_trunk = |config: &Config| config.trunks().contains(&**name);
+            if a.ports.get(name) == Some(port) && is_trunk(&a) == is_trunk(&b)
                 && matches!(port.link, Link::Device(_))
             {
-                prop_assert_eq!(changed.live.ports()[name].id, ids[name]);
+                prop_assert_eq!(changed.applied.ports()[name].id, ids[name]);
                 prop_assert!(!opened.contains(name), "{name} was opened anew");
             }
         }
@@ -279,7 +284,7 @@ fn what_fails_is_tried_again() {
                 [[port]]\nname = \"b\"\ndevice = \"tap:b\"\n";
     let config = Config::parse("r.toml", text).expect("valid");
     let mut world = World::new();
-    let all = world.live.apply(&mut [&mut world.stack], &config, |name, _| {
+    let all = world.applied.apply(&mut [&mut world.stack], &config, |name, _| {
         let (ours, theirs) = mem::pair(&mem::Config::default());
         world.ends.push(theirs);
         match name {
@@ -293,8 +298,8 @@ fn what_fails_is_tried_again() {
         .collect();
     assert_eq!(failed.len(), 2, "{failed:?}");
     assert!(failed[0].contains("no such device") && failed[1].contains("192.0.2.1"), "{failed:?}");
-    assert!(world.live.ports().contains_key("b") && world.stack.forwarding());
+    assert!(world.applied.ports().contains_key("b") && world.stack.forwarding());
     assert_eq!(world.apply(&config), ["a"]);
-    assert_eq!(world.live.running(), &config);
+    assert_eq!(world.applied.running(), &config);
     assert!(world.stack.has_address(v4(192, 0, 2, 1)));
 }

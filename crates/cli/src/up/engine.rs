@@ -7,12 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration as Span, Instant as Monotone};
 
-use ::live::texts::{self, Texts};
 use anyhow::{Context, Result};
+use live::Live;
+use live::texts::{self, Texts};
+use router::applied::{self, Applied};
 use router::config::Config;
 use router::devices;
 use router::links;
-use router::live::{self, Live};
 use router::metrics::{self, Program};
 use router::orders::Report;
 use rustix::event::PollFlags;
@@ -50,7 +51,7 @@ pub(super) struct Engine {
     drivers: Vec<DriverThread>,
     /// As `show` has them.
     names: Vec<String>,
-    live: Live,
+    applied: Applied,
     control: ControlService,
     /// Rung when there is news of the sockets of clients, or of DHCP's.
     alarm: Alarm,
@@ -71,13 +72,14 @@ impl Engine {
     /// it is to be served; `sockets` are for control.
     pub(super) fn begin(
         config: &Config,
-        page: Option<::live::Live>,
+        page: Option<Live>,
         sockets: Vec<ControlSocket>,
     ) -> Result<Engine> {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-        let of = StackConfig { budget: config.budget(), ..StackConfig::new([half(0), half(8)]) };
+        let of =
+            StackConfig { budget: config.daemon.budget(), ..StackConfig::new([half(0), half(8)]) };
         let mut control = ControlService::new("up");
         control.open_sockets();
         let mut closed = None;
@@ -87,17 +89,17 @@ impl Engine {
                 None => closed = why,
             }
         }
-        if config.shards > 1 {
+        if config.daemon.shards > 1 {
             control.have_shards();
         }
-        let started = match config.shards {
+        let started = match config.daemon.shards {
             1 => Net::spawn_thread(Stack::new(of)).map(|(net, driver)| (net.into(), vec![driver])),
             count => Shards::spawn_threads(Shard::group(&of, count), &[]),
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
         if let Some(page) = page {
-            let locks_down = config.separate;
-            let program = ::live::Program { locks_down, ..crate::http::program("up") };
+            let locks_down = config.daemon.separate;
+            let program = live::Program { locks_down, ..crate::http::program("up") };
             control.feed(page.serve(program, Some(&shards))?);
         }
         let alarm = Alarm::new().context("cannot make an event descriptor")?;
@@ -109,14 +111,14 @@ impl Engine {
         let names = (0..shards.nets().len()).map(name).collect();
         let version = env!("WIRESPEED_VERSION").to_owned();
         let program = Program { version, ..Program::default() };
-        let live = Live::default();
+        let applied = Applied::default();
         let (link_news, due) = (None, Instant::ZERO);
         let texts = Texts::start()?;
         Ok(Engine {
             shards,
             drivers,
             names,
-            live,
+            applied,
             control,
             alarm,
             link_news,
@@ -135,16 +137,16 @@ impl Engine {
         mut granted: Granted,
         lost: &[String],
     ) -> Result<Report> {
-        let live = &mut self.live;
-        lost.iter().for_each(|port| live.lose_device(port));
+        let applied = &mut self.applied;
+        lost.iter().for_each(|port| applied.lose_device(port));
         let done = self.shards.with_stacks(|stacks| {
             let count = stacks.len();
-            live.apply(stacks, config, |name, port| {
+            applied.apply(stacks, config, |name, port| {
                 devices::adopt(port, granted.remove(name).unwrap_or_default(), count)
             })
         })?;
-        let users = self.live.users();
-        let admitted = config.control.iter().flat_map(|control| &control.groups);
+        let users = self.applied.users();
+        let admitted = config.daemon.control.iter().flat_map(|control| &control.groups);
         self.control.set_users(users, admitted.filter_map(|name| users.number(name)));
         let mut failed = report::operations(&done);
         let carried_out = done.len() - failed.len();
@@ -153,7 +155,7 @@ impl Engine {
         self.program.failed += u64::from(!failed.is_empty());
         self.program.failures.clone_from(&failed);
         self.due = Instant::ZERO;
-        let absent = self.live.absent(config);
+        let absent = self.applied.absent(config);
         Ok(Report { carried_out, failed, absent }.cut())
     }
 
@@ -200,15 +202,15 @@ impl Engine {
         self.alarm.silence();
         let has_link_news =
             self.link_news.as_ref().is_some_and(|news| links::was_rung(news.as_fd()));
-        let Engine { live, control, texts, notices, program, names, .. } = self;
+        let Engine { applied, control, texts, notices, program, names, .. } = self;
         let hears_of_links = self.link_news.is_some();
         self.due = self.shards.with_stacks(|stacks| {
             let now = stacks[0].now();
             if has_link_news {
                 stacks[0].look_at_links();
             }
-            let dhcp = live.turn_dhcp(stacks[0], |port, change| {
-                report::info(&format!("port {port}: {}", live::dhcp_news(change)));
+            let dhcp = applied.turn_dhcp(stacks[0], |port, change| {
+                report::info(&format!("port {port}: {}", applied::dhcp_news(change)));
             });
             while let Some(refused) = stacks[0].take_refused_route() {
                 report::warning(&refused.to_string());
@@ -217,12 +219,12 @@ impl Engine {
             program.refused = texts.refused();
             texts.turn(|path| {
                 let metrics::Page { status, kind, text } = match path {
-                    texts::Path::Metrics => metrics::page(stacks, live, program),
-                    texts::Path::Health => metrics::health(stacks, live, program),
+                    texts::Path::Metrics => metrics::page(stacks, applied, program),
+                    texts::Path::Health => metrics::health(stacks, applied, program),
                 };
                 texts::Text { status, kind, text }
             });
-            let mut again = notices.look(now, stacks, live);
+            let mut again = notices.look(now, stacks, applied);
             if !hears_of_links || !notices.has_super_segment() {
                 again = again.min(now + LOOK_AGAIN);
             }
@@ -238,8 +240,8 @@ impl Engine {
     pub(super) fn end(mut self, patience: Duration) -> Result<()> {
         self.texts.serve_at(None);
         self.control.end_feed();
-        let live = &mut self.live;
-        self.shards.with_stacks(|stacks| live.stop(stacks[0]))?;
+        let applied = &mut self.applied;
+        self.shards.with_stacks(|stacks| applied.stop(stacks[0]))?;
         let until = Monotone::now() + Span::from(patience);
         let waits = |stack: &mut Stack| {
             stack.flush();

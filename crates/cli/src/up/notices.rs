@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use router::applied::Applied;
 use router::config::{DeviceName, Kind, Link};
-use router::live::Live;
 use wirespeed::base::DropReason;
 use wirespeed::{Duration, Instant, Stack};
 
@@ -38,10 +38,15 @@ impl Notices {
     }
 
     /// Say what is new; returns when to look again although nothing happens.
-    pub(super) fn look(&mut self, now: Instant, stacks: &[&mut Stack], live: &Live) -> Instant {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        stacks: &[&mut Stack],
+        applied: &Applied,
+    ) -> Instant {
         let mut again = Instant::NEVER;
-        self.ports.retain(|name, _| live.ports().contains_key(name));
-        for (name, port) in live.ports() {
+        self.ports.retain(|name, _| applied.ports().contains_key(name));
+        for (name, port) in applied.ports() {
             let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));
             let said = self.ports.entry(name.clone()).or_default();
             match said.news(now, trouble) {
@@ -54,7 +59,7 @@ impl Notices {
         let dropped = |stack: &&mut Stack| stack.drops().of(DropReason::IpSuperSegment) > 0;
         if !self.has_super_segment && stacks.iter().any(dropped) {
             self.has_super_segment = true;
-            warning(&super_segment(live));
+            warning(&super_segment(applied));
         }
         again
     }
@@ -82,7 +87,7 @@ impl Said {
 }
 
 /// With the commands for the devices that may have received it.
-fn super_segment(live: &Live) -> String {
+fn super_segment(applied: &Applied) -> String {
     let command = |link: &Link| match link {
         Link::Device(DeviceName { kind: Kind::Packet | Kind::Xdp, name }) => {
             Some(format!("`ethtool -K {name} gro off lro off`"))
@@ -92,7 +97,7 @@ fn super_segment(live: &Live) -> String {
         }
         Link::Vlan { .. } => None,
     };
-    let ports = live.running().ports.values();
+    let ports = applied.running().ports.values();
     let commands: Vec<String> = ports.filter_map(|port| command(&port.link)).collect();
     format!(
         "a super-segment came to be forwarded and was dropped (ip_super_segment): turn the \

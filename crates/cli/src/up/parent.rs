@@ -51,7 +51,7 @@ pub(super) enum Worker {
 }
 
 pub(super) fn start(orders: OwnedFd, config: &Config) -> Result<Worker> {
-    if !config.separate {
+    if !config.daemon.separate {
         let run = move || worker::run(&orders, Privileges::Kept);
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(run);
         return Ok(Worker::Thread(thread.context("cannot start a thread")?));
@@ -59,7 +59,7 @@ pub(super) fn start(orders: OwnedFd, config: &Config) -> Result<Worker> {
     let program = std::env::current_exe().context("the program's own file is not found")?;
     let mut command = Command::new(program);
     command.args(["up", "--worker"]).stdin(Stdio::from(orders));
-    match (rustix::process::geteuid().is_root(), config.user) {
+    match (rustix::process::geteuid().is_root(), config.daemon.user) {
         (true, user) => {
             let user = user.map_or(WorkerUser::OfItsOwn, WorkerUser::Of);
             command.args(["--worker-user", &user.text()]);
@@ -85,8 +85,7 @@ impl Opened {
         let mut opened = Opened { granted: Vec::new(), wanted: 0, missing: 0 };
         // One reason is often that of all, but for the names of their interfaces.
         let mut reasons = BTreeMap::<String, Vec<(&str, String)>>::new();
-        let operations = plan::difference(running, config);
-        for (name, port) in operations.iter().filter_map(plan::Operation::needs_device) {
+        for (name, port) in plan::opens(running, config) {
             opened.wanted += 1;
             match opener.open(name, port) {
                 Ok(granted) => opened.granted.extend(granted),
@@ -174,7 +173,7 @@ impl Parent {
         self.running = config;
         // What failed is to be tried again with the next configuration.
         self.running.ports.retain(|name, _| !report.absent.contains(name));
-        self.running.metrics = served.ok().flatten();
+        self.running.daemon.metrics = served.ok().flatten();
         Ok(report)
     }
 
@@ -183,15 +182,15 @@ impl Parent {
     /// # Errors
     /// The worker is gone.
     fn metrics(&mut self, config: &Config) -> Result<Result<Option<SocketAddr>, String>> {
-        if self.running.metrics == config.metrics {
-            return Ok(Ok(config.metrics));
+        if self.running.daemon.metrics == config.daemon.metrics {
+            return Ok(Ok(config.daemon.metrics));
         }
-        if self.running.metrics.is_some() {
+        if self.running.daemon.metrics.is_some() {
             // The old socket may be in the new one's place.
             orders::send(self.orders.as_fd(), &Order::Metrics, None)?;
             self.ask(&Order::Ping, None)?;
         }
-        let Some(at) = config.metrics else { return Ok(Ok(None)) };
+        let Some(at) = config.daemon.metrics else { return Ok(Ok(None)) };
         match TcpListener::bind(at) {
             Ok(listener) => {
                 orders::send(self.orders.as_fd(), &Order::Metrics, Some(listener.as_fd()))?;
@@ -230,7 +229,7 @@ impl Parent {
             let order = Order::Control { path, for_users: false, why: None };
             orders::send(self.orders.as_fd(), &order, Some(listener.as_fd()))?;
         }
-        let Some(control) = &config.control else { return Ok(()) };
+        let Some(control) = &config.daemon.control else { return Ok(()) };
         let path = PathBuf::from(&control.socket);
         let listener = Server::listener(&path);
         let opened = listener.and_then(|socket| open_to_all(&path).map(|()| socket));
@@ -308,7 +307,7 @@ impl Parent {
         tell(&[NotifyState::Stopping]);
         // If it is gone already, that is found out now.
         let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
-        let status = self.wait(Duration::from(self.running.drain) + END)?;
+        let status = self.wait(Duration::from(self.running.daemon.drain) + END)?;
         self.exit(status)
     }
 
@@ -348,7 +347,7 @@ impl Parent {
 
     /// The worker's exit status as ours.
     fn exit(self, status: Option<ExitStatus>) -> Result<Outcome> {
-        sweep(self.running.control.as_ref().map(|control| Path::new(&control.socket)));
+        sweep(self.running.daemon.control.as_ref().map(|control| Path::new(&control.socket)));
         let status = match (self.worker, status) {
             (Worker::Thread(thread), _) if thread.is_finished() => {
                 let ended = thread.join().map_err(|_| anyhow!("the router's thread panicked"))?;

@@ -2,7 +2,7 @@
 //!
 //! Called by: all of `up`, in both processes. Source: sd-daemon(3), "Logging prefixes".
 
-use router::live::Done;
+use router::applied::Done;
 
 use crate::output;
 

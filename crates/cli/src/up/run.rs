@@ -18,7 +18,6 @@ use router::accounts::Accounts;
 use router::config::{BYTES_MAX, Config};
 use router::devices::Opener;
 use router::orders::{self, Order};
-use router::plan;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -68,8 +67,8 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
     let live = http.map(Live::bind).transpose()?;
     let reload = caught(&[SIGHUP])?;
     let end = caught(&[SIGTERM, SIGINT])?;
-    let running = Config { forwarding: false, ..Config::default() };
-    let mut opener = Opener::new(config.shards);
+    let running = Config::host();
+    let mut opener = Opener::new(config.daemon.shards);
     let opened = Opened::by(&mut opener, &running, &config);
     if opened.is_none_of_any() {
         // Nothing was begun.
@@ -84,7 +83,7 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
         parent.live(live)?;
         info(&live.says());
     }
-    let (has_ports, forwarding) = (!config.ports.is_empty(), config.forwarding);
+    let (has_ports, forwarding) = (!config.ports.is_empty(), config.router.forwarding);
     let source = Source { file: name, text, accounts };
     let began = parent.apply(source, config, opened, Vec::new());
     match began {
@@ -155,8 +154,8 @@ fn watch(
 /// Say so if there are more shards than cores, which take turns then.
 fn crowded(config: &Config) {
     let cores = std::thread::available_parallelism().map_or(usize::MAX, NonZeroUsize::get);
-    if config.shards > cores {
-        let shards = config.shards;
+    if config.daemon.shards > cores {
+        let shards = config.daemon.shards;
         warning(&format!("shards = {shards} on {cores} cores: more than one each is no faster"));
     }
 }
@@ -164,7 +163,7 @@ fn crowded(config: &Config) {
 /// What is at the path of the socket for other users and no socket. A socket there is one of a
 /// router that runs, or is replaced.
 fn in_the_way(config: &Config) -> Option<ControlError> {
-    let path = Path::new(&config.control.as_ref()?.socket);
+    let path = Path::new(&config.daemon.control.as_ref()?.socket);
     match path::vacancy(path) {
         Err(why @ (ControlError::InTheWay { .. } | ControlError::PathTooLong { .. })) => Some(why),
         Err(why @ ControlError::Directory { .. }) => {
@@ -233,7 +232,7 @@ fn reread(parent: &mut Parent, file: &Path) -> Result<()> {
             return Ok(());
         }
     };
-    for section in plan::needs_restart(&parent.running, &config) {
+    for section in parent.running.daemon.needs_restart(&config.daemon) {
         warning(&format!("{section} counts from the start of the program: start it again"));
     }
     let opened = Opened::by(&mut parent.opener, &parent.running, &config);

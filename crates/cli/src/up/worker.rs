@@ -57,7 +57,7 @@ pub(super) fn main(user: Option<WorkerUser>) -> Result<Outcome> {
 /// Carry out orders until the last one, or until nobody gives any.
 pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
-    let (mut drain, mut live) = (Config::default().drain, None);
+    let (mut drain, mut live) = (Config::default().daemon.drain, None);
     let mut control = Vec::new();
     loop {
         if wait(orders.as_fd(), engine.as_ref())? {
@@ -76,7 +76,7 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
                 }
                 (Order::Apply { file, lost }, Some(fd)) => {
                     let config = read(&file, fd)?;
-                    drain = config.drain;
+                    drain = config.daemon.drain;
                     let is_first = engine.is_none();
                     let engine = match &mut engine {
                         Some(engine) => engine,

@@ -2,6 +2,11 @@
 
 use stack::route::{Action, MAIN_TABLE};
 
+use base::MacAddr;
+use base::Mtu;
+use core::net::IpAddr;
+use stack::route::SourceCheck;
+
 use super::*;
 use crate::accounts::Accounts;
 
@@ -41,8 +46,8 @@ fn the_example_is_valid() {
     let text = include_str!("../../../../examples/router.toml");
     let config = Config::parse_with("r.toml", text, &mut Accounts::system());
     let config = config.unwrap_or_else(|problems| panic!("{problems}"));
-    assert!(config.ports.len() >= 3 && config.is_trunk("lan") && !config.is_trunk("wan"));
-    assert!(!config.routes.is_empty() && config.metrics.is_some());
+    assert!(config.ports.len() >= 3 && config.trunks() == ["lan"].into());
+    assert!(!config.routes.is_empty() && config.daemon.metrics.is_some());
 }
 
 #[test]
@@ -58,7 +63,7 @@ fn a_port_has_what_it_is_given() {
     assert_eq!(port.mitigation, "3".parse().ok());
     let route = config.routes.first_key_value().expect("a route");
     assert_eq!(route.0.port, "lan", "the port of the gateway's network");
-    assert_eq!(config.budget().of(Limit::MbufBytes), 1_000_000);
+    assert_eq!(config.daemon.budget().of(Limit::MbufBytes), 1_000_000);
     assert!(!config.is_on(Switch::Rack) && config.is_on(Switch::Pacing));
 }
 
@@ -111,8 +116,26 @@ fn unknown_names_are_refused_with_the_nearest() {
 }
 
 #[test]
+fn every_section_refuses_what_nobody_asks_for() {
+    let sections = ["[limits]", "[switches]", "[privileges]", "[metrics]", "[control]"];
+    let lists = ["[[port]]", "[[route]]", "[[rule]]", "[[neighbour]]", "[[gap]]"];
+    for section in sections.into_iter().chain(lists) {
+        let all = wrong(&format!("{section}\nxyzzy = 1\n"));
+        let said = format!("r.toml:2:1: there is no key of {section} 'xyzzy': ");
+        assert!(all.iter().any(|text| text.starts_with(&said)), "{all:#?}");
+        // What is missing hides nothing, and no known key is taken for an unknown one.
+        let known: Vec<_> = all.iter().filter(|text| text.contains("no key of")).collect();
+        assert_eq!(known.len(), 1, "{all:#?}");
+    }
+    let all = wrong("[[port]]\nmtu = 1\nmac = \"x\"\nlearn_routes = 3\n[[gap]]\nto = 3\n");
+    let places: Vec<&str> = all.iter().filter_map(|text| text.split(": ").next()).collect();
+    let seven = ["1:1", "1:1", "2:7", "3:7", "4:16", "5:1", "6:6"].map(|at| format!("r.toml:{at}"));
+    assert_eq!(places, seven, "{all:#?}");
+}
+
+#[test]
 fn shards_are_counted_and_what_they_cannot_have_is_refused() {
-    assert_eq!((right("").shards, right("shards = 2\n").shards), (1, 2));
+    assert_eq!((right("").daemon.shards, right("shards = 2\n").daemon.shards), (1, 2));
     for wrong in ["shards = 0\n", "shards = 65\n", "shards = \"2\"\n", "shards = -1\n"] {
         says(wrong, "1:10", &["a whole number from 1 to 64"]);
     }
@@ -127,8 +150,8 @@ fn the_worker_may_have_a_user_of_the_machine() {
     let mut accounts = Accounts::system();
     let config = Config::parse_with("r.toml", &privileges("user = \"root\""), &mut accounts);
     let config = config.expect("root is known");
-    assert_eq!((config.user, Config::default().user), (Some(0), None));
-    assert_eq!(crate::plan::needs_restart(&Config::default(), &config), ["[privileges]"]);
+    assert_eq!((config.daemon.user, Config::default().daemon.user), (Some(0), None));
+    assert_eq!(Daemon::default().needs_restart(&config.daemon), ["[privileges]"]);
     says(&privileges("user = \"nosuch\""), "2:8", &["no user 'nosuch'", "make it"]);
     let both = "separate = false\nuser = \"root\"";
     assert!(wrong(&privileges(both)).iter().any(|text| text.contains("separate = false")));
@@ -137,6 +160,7 @@ fn the_worker_may_have_a_user_of_the_machine() {
 /// An interface that was deleted and made again is another one, and so is the port.
 #[test]
 fn a_port_that_lost_its_device_is_made_anew() {
+    use crate::applied::Step;
     use crate::plan::{Operation, difference};
     let config = right(&with_lan("[[route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.254\"\n"));
     let mut running = config.clone();
@@ -144,15 +168,10 @@ fn a_port_that_lost_its_device_is_made_anew() {
     running.lose_device("lan");
     let all = difference(&running, &config);
     let position = |is: fn(&Operation) -> bool| all.iter().position(is);
-    let removed = position(|operation| matches!(operation, Operation::RemovePort(_)));
-    let added = position(|operation| matches!(operation, Operation::AddPort(..)));
-    let routed = position(|operation| matches!(operation, Operation::SetRoute(..)));
+    let removed = position(|operation| matches!(operation, Operation::Port(_, Step::Remove)));
+    let added = position(|operation| matches!(operation, Operation::Port(_, Step::Add(..))));
+    let routed = position(|operation| matches!(operation, Operation::Route(..)));
     assert!(removed.is_some() && removed < added && added < routed, "{all:?}");
-}
-
-#[test]
-fn what_is_still_to_come_is_said() {
-    says("tap = 1\n", "1:7", &["tap is not available yet", "remove it"]);
 }
 
 #[test]
@@ -363,7 +382,7 @@ fn other_users_have_a_socket_by_their_groups() {
     let socket = "socket = \"/run/w.sock\"\n";
     let config = right(&control(&format!("{socket}groups = [\"staff\"]\n")));
     let wanted = Control { socket: "/run/w.sock".to_owned(), groups: ["staff".to_owned()].into() };
-    assert_eq!(config.control, Some(wanted));
+    assert_eq!(config.daemon.control, Some(wanted));
     says(&control(socket), "4:1", &["[control] has no groups"]);
     says(&control("socket = \"w.sock\"\ngroups = []\n"), "5:10", &["a path from / on"]);
     says(&control(&format!("{socket}groups = \"staf\"\n")), "6:10", &["did you mean 'staff'?"]);

@@ -1,0 +1,118 @@
+//! What has taken effect: the router's ports by name, and the configuration that runs.
+//!
+//! Called by: the worker of `wirespeed up`, under the stacks' locks, at the start and whenever a
+//! configuration takes effect. An operation that fails is reported, the others are carried out;
+//! what failed is part of the difference to the next configuration, and so it is tried again.
+
+pub(crate) mod ports;
+
+use std::collections::BTreeMap;
+
+use base::Instant;
+use net::dhcp;
+use stack::Stack;
+
+pub use crate::config::setting::Stacks;
+pub use ports::{AppliedPort, Opened, Step, dhcp_news};
+
+use crate::config::{Config, Port};
+use crate::plan::{self, Operation};
+use crate::users::Users;
+use ports::State;
+
+/// What became of an operation.
+#[derive(Debug)]
+pub struct Done {
+    /// What was to be done.
+    pub operation: Operation,
+    /// Why it was not, and what to do.
+    pub result: Result<(), String>,
+}
+
+/// What has taken effect.
+pub struct Applied {
+    state: State,
+    running: Config,
+}
+
+impl Default for Applied {
+    fn default() -> Applied {
+        Applied { state: State::default(), running: Config::host() }
+    }
+}
+
+impl Applied {
+    /// The configuration that runs, without what failed.
+    pub fn running(&self) -> &Config {
+        &self.running
+    }
+
+    /// The ports of `wanted` that are not there, or have another link.
+    pub fn absent(&self, wanted: &Config) -> Vec<String> {
+        let link = |port: &Port| (port.link.clone(), port.mac, port.mtu);
+        let differs = |(name, port): &(&String, &Port)| {
+            self.running.ports.get(*name).map(link) != Some(link(port))
+        };
+        wanted.ports.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The device of a port is gone, and comes anew with the next configuration.
+    pub fn lose_device(&mut self, port: &str) {
+        self.running.lose_device(port);
+    }
+
+    /// The ports by name.
+    pub fn ports(&self) -> &BTreeMap<String, AppliedPort> {
+        &self.state.ports
+    }
+
+    /// The groups of users.
+    pub fn users(&self) -> &Users {
+        &self.state.users
+    }
+
+    /// Make the stacks what `wanted` says. `open` returns the device of a port. If no port can be
+    /// added and none is there, nothing else is done either.
+    pub fn apply(
+        &mut self,
+        stacks: Stacks<'_, '_>,
+        wanted: &Config,
+        mut open: impl FnMut(&str, &Port) -> Result<Opened, String>,
+    ) -> Vec<Done> {
+        let mut all = Vec::new();
+        let mut has_none = false;
+        for operation in plan::difference(&self.running, wanted) {
+            let is_port = matches!(operation, Operation::Port(_, Step::Add(..)));
+            if has_none && !is_port {
+                break;
+            }
+            let result = operation.carry_out(&mut self.state, stacks, &mut open);
+            if result.is_ok() {
+                operation.note(&mut self.running);
+            }
+            has_none = is_port && self.state.ports.is_empty();
+            all.push(Done { operation, result });
+        }
+        stacks.iter_mut().for_each(|stack| stack.flush());
+        self.running.daemon.clone_from(&wanted.daemon);
+        all
+    }
+
+    /// Let the DHCP clients read and send; `say` is told what changed. Returns when to call again.
+    pub fn turn_dhcp(
+        &mut self,
+        stack: &mut Stack,
+        say: impl FnMut(&str, &dhcp::Change),
+    ) -> Instant {
+        self.state.turn_dhcp(stack, say)
+    }
+
+    /// Nothing is to be forwarded or asked for any more: the program ends.
+    pub fn stop(&mut self, stack: &mut Stack) {
+        stack.set_forwarding(false);
+        for port in self.state.ports.values_mut() {
+            port.stop_dhcp(stack);
+        }
+        stack.flush();
+    }
+}

@@ -1,0 +1,129 @@
+//! What the program goes by that runs the stacks: shards, privileges, limits, metrics, the control
+//! socket. None of it is an operation on a stack: it counts once a configuration takes effect, or
+//! from the next start of the program ([`Daemon::needs_restart`]).
+//!
+//! Called by: `config.rs`; `group.rs` reads `[control]`, whose keys name groups.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Budget, Duration, Limit};
+
+use super::file::Section;
+use crate::accounts::Accounts;
+
+/// The most shards: no machine of today has more queues at a port that are worth it.
+pub const SHARDS_MAX: usize = 64;
+
+/// The longest wait for queued output at the end.
+const DRAIN_MAX_S: usize = 300;
+
+/// What the program goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Daemon {
+    /// How long queued output may take to leave at the end.
+    pub drain: Duration,
+    /// Stacks that share the packets, each on a thread of its own.
+    pub shards: usize,
+    /// Where `/metrics` and `/healthz` are served, on a socket of the kernel.
+    pub metrics: Option<SocketAddr>,
+    /// Does a process without privileges run the stack?
+    pub separate: bool,
+    /// The number of that process's user; `None`: one who owns nothing.
+    pub user: Option<u32>,
+    /// Limits that the file has; they count from the start of the program.
+    pub limits: BTreeMap<&'static str, usize>,
+    /// Where other users than root may open sockets in the router, and which.
+    pub control: Option<Control>,
+}
+
+/// The control socket for other users than root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Its path.
+    pub socket: String,
+    /// Members of these groups may open sockets.
+    pub groups: BTreeSet<String>,
+}
+
+impl Default for Daemon {
+    fn default() -> Daemon {
+        Daemon {
+            drain: Duration::from_secs(5),
+            shards: 1,
+            metrics: None,
+            separate: true,
+            user: None,
+            limits: BTreeMap::new(),
+            control: None,
+        }
+    }
+}
+
+impl Daemon {
+    /// All but `[control]`.
+    pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Daemon {
+        let mut daemon = Daemon::default();
+        if let Some(seconds) = file.number("drain_seconds", 0..=DRAIN_MAX_S) {
+            daemon.drain = Duration::from_secs(seconds);
+        }
+        if let Some(metrics) = file.one("metrics", "[metrics]") {
+            let example = "127.0.0.1:9464";
+            metrics.needed("listen", &format!("\"{example}\""));
+            daemon.metrics = metrics.parsed("listen", example);
+        }
+        if let Some(privileges) = file.one("privileges", "[privileges]") {
+            daemon.separate = privileges.flag("separate").unwrap_or(daemon.separate);
+            daemon.user = user(&privileges, daemon.separate, accounts);
+        }
+        if let Some(limits) = file.one("limits", "[limits]") {
+            for name in Limit::ALL.iter().map(|limit| limit.name()) {
+                let value = limits.number(name, 0..=isize::MAX as usize);
+                daemon.limits.extend(value.map(|value| (name, value)));
+            }
+        }
+        daemon.shards = file.number("shards", 1..=SHARDS_MAX).unwrap_or(daemon.shards);
+        daemon
+    }
+
+    /// The limits of a stack.
+    pub fn budget(&self) -> Budget {
+        let mut budget = Budget::default();
+        for &limit in Limit::ALL {
+            budget.set(limit, self.limit(limit));
+        }
+        budget
+    }
+
+    /// The value of a limit.
+    pub(super) fn limit(&self, limit: Limit) -> usize {
+        self.limits.get(limit.name()).copied().unwrap_or_else(|| limit.default_value())
+    }
+
+    /// What differs in another configuration and counts from the start of the program only.
+    pub fn needs_restart(&self, other: &Daemon) -> Vec<&'static str> {
+        let socket = |of: &Daemon| of.control.as_ref().map(|control| control.socket.clone());
+        let all = [
+            ("[limits]", self.limits != other.limits),
+            ("[privileges]", (self.separate, self.user) != (other.separate, other.user)),
+            ("socket of [control]", socket(self) != socket(other)),
+            ("shards", self.shards != other.shards),
+        ];
+        all.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
+/// The number of the user that the process without privileges is to have.
+fn user(privileges: &Section<'_>, separate: bool, accounts: &mut Accounts) -> Option<u32> {
+    let name = privileges.text("user")?;
+    if !separate {
+        let what = "user is of the process without privileges: remove it, or separate = false";
+        privileges.note("user", what);
+    }
+    let uid = accounts.user(name);
+    if uid.is_none() {
+        let what = format!("there is no user '{name}' on this machine: make it, or remove user");
+        privileges.note("user", what);
+    }
+    uid
+}
