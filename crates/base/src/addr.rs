@@ -74,6 +74,35 @@ impl fmt::Display for MacAddr {
     }
 }
 
+/// Six bytes in hexadecimal, of one digit or two, with colons.
+impl FromStr for MacAddr {
+    type Err = InvalidMac;
+
+    fn from_str(text: &str) -> Result<MacAddr, InvalidMac> {
+        let (mut bytes, mut parts) = ([0; 6], text.split(':'));
+        for byte in &mut bytes {
+            let part = parts.next().ok_or(InvalidMac)?;
+            let is_short =
+                matches!(part.len(), 1 | 2) && part.bytes().all(|b| b.is_ascii_hexdigit());
+            let read = u8::from_str_radix(part, 16).ok().filter(|_| is_short);
+            *byte = read.ok_or(InvalidMac)?;
+        }
+        if parts.next().is_some() { Err(InvalidMac) } else { Ok(MacAddr(bytes)) }
+    }
+}
+
+/// The text is no link address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidMac;
+
+impl fmt::Display for InvalidMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a link address has six bytes, as 02:0:0:0:0:1")
+    }
+}
+
+impl core::error::Error for InvalidMac {}
+
 impl fmt::Debug for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -16,7 +16,7 @@ pub mod switches;
 pub mod time;
 pub mod units;
 
-pub use addr::{Cidr, IpVersion, LinkKind, MacAddr};
+pub use addr::{Cidr, InvalidMac, IpVersion, LinkKind, MacAddr};
 pub use budget::{Budget, Limit, PerSecond};
 pub use counters::{Counter, Counters};
 pub use drops::{DropReason, Drops};

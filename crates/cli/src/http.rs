@@ -2,7 +2,7 @@
 //!
 //! Called by: clap for `ttcp` and `up`; their loops, with what they are.
 
-use live::{Http, Program};
+use live::{Http, Whose};
 
 use crate::output;
 
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 /// What the page says of a tool.
-pub(crate) fn program(command: &'static str) -> Program {
-    let version = env!("WIRESPEED_VERSION");
-    Program { command, version, complain: output::err, locks_down: false }
+pub(crate) fn whose(command: &str) -> Whose {
+    let version = env!("WIRESPEED_VERSION").to_owned();
+    Whose { command: command.to_owned(), version, complain: output::err, locks_down: false }
 }

@@ -7,12 +7,10 @@
 //! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
 //! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such
 //! a stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
-//! running program (`running`) and the answers (`control_service`), where the page of a running
-//! program is (`http`), printing (`output`).
+//! running program (`running`), where the page of a running program is (`http`), printing (`output`).
 
 mod args;
 mod clock;
-mod control_service;
 mod dump;
 mod explain;
 mod http;
@@ -72,6 +70,10 @@ pub fn command() -> clap::Command {
 
 /// Run the command line of this process.
 pub fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = router::daemon::worker(env!("WIRESPEED_VERSION")) {
+        return code;
+    }
     if std::env::args_os().len() <= 1 {
         output::err(args::FIRST.trim_end());
         return outcome::exit_code(Ok(Outcome::Exit(2)));
@@ -96,7 +98,7 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         #[cfg(target_os = "linux")]
         Tool::Services(args) => services::main(args),
         #[cfg(target_os = "linux")]
-        Tool::Up(args) => up::main(args),
+        Tool::Up(args) => Ok(Outcome::As(up::main(args))),
         #[cfg(target_os = "linux")]
         Tool::Wire(args) => wire::main(args),
         Tool::Rpcinfo(args) => rpcinfo::main(args),

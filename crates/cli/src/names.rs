@@ -13,9 +13,9 @@ use wirespeed::net::dns::{
     Config, Families, Hosts, LookupError, PORT, Resolver, StackLookup, limits,
 };
 
+use crate::Usage;
 use crate::clock::Interrupt;
 use crate::outside::{self, Outside};
-use crate::{Usage, output};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const HOSTS: &str = "/etc/hosts";
@@ -113,7 +113,10 @@ pub(crate) fn resolve(
     let ours = |address: &&IpAddr| own.iter().any(|ip| ip.is_ipv4() == address.is_ipv4());
     let Some(&address) = wanted.iter().find(ours).or(wanted.first()) else {
         let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
-        bail!("'{}' has no address of {version}: ask without that option", output::plain(host));
+        bail!(
+            "'{}' has no address of {version}: ask without that option",
+            wirespeed::control::text::plain(host)
+        );
     };
     args.0.check_host(address)?;
     outside.check_host(address)?;

@@ -19,8 +19,8 @@ use wirespeed::tcp::{Config, Error};
 use wirespeed::{CallError, Duration, Instant, ListenConfig, ListenerHandle, TcpHandle};
 
 use crate::clock::{Clock, Interrupt};
-use crate::control_service::ControlService;
 use crate::outside::{self, Outside};
+use observe::Service;
 
 /// A peer that is silent for so long is asked whether it is there (RFC 9293 section 3.8.4).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(600);
@@ -37,7 +37,7 @@ pub(crate) struct Network {
 
 struct Stacked {
     outside: Box<Outside>,
-    control: ControlService,
+    control: Service,
     name: &'static str,
     next_look: Instant,
     has_worked: bool,
@@ -74,7 +74,7 @@ impl Network {
         if args.dev.is_none() {
             return Ok(Some(Network { stack: None, clock: Clock::start() }));
         }
-        let control = ControlService::open(name);
+        let control = Service::open(name).allow_changes();
         let Some(outside) = Outside::open(args, interrupt)? else { return Ok(None) };
         let clock = outside.clock;
         let (outside, next_look) = (Box::new(outside), Instant::ZERO);

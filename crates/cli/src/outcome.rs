@@ -21,6 +21,8 @@ pub(crate) enum Outcome {
     Interrupted,
     /// A tool's own exit code.
     Exit(u8),
+    /// The same of what knows its own.
+    As(ExitCode),
 }
 
 /// An invalid command line: what is wrong and what to do instead.
@@ -41,6 +43,7 @@ pub(crate) fn exit_code(result: Result<Outcome>) -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Exit(code)) => ExitCode::from(code),
+        Ok(Outcome::As(code)) => code,
         Err(error) if error.is::<Usage>() => {
             output::err(&format!("error: {error}\n\nFor more information, try '--help'."));
             ExitCode::from(2)

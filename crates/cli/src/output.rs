@@ -5,10 +5,10 @@
 //! tabulator goes to either: a terminal would obey it. Raw bytes, and what a tool itself tells a
 //! terminal, go by [`as_is`] and [`written`].
 
-use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use wirespeed::control::text::lines;
 
 /// Write a whole result to standard output.
 pub(crate) fn out(text: &str) -> Result<()> {
@@ -61,34 +61,6 @@ pub(crate) fn what_to_do_to_read(error: &io::Error) -> &'static str {
     }
 }
 
-/// Text from another program, made safe for a terminal: control characters are replaced.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-/// Is nothing in it to be replaced?
-pub(crate) fn is_plain(text: &str) -> bool {
-    !text.chars().any(is_obeyed)
-}
-
-/// Does a terminal obey this character? Control characters of both sets, and those that turn the
-/// direction of writing (Unicode Standard Annex 9).
-fn is_obeyed(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Lines of text, safe for a terminal.
-fn lines(text: &str) -> Cow<'_, str> {
-    let is_wrong = |c: char| is_obeyed(c) && c != '\n' && c != '\t';
-    match text.chars().any(is_wrong) {
-        false => Cow::Borrowed(text),
-        true => {
-            let safe = |c| if is_wrong(c) { char::REPLACEMENT_CHARACTER } else { c };
-            Cow::Owned(text.chars().map(safe).collect())
-        }
-    }
-}
-
 /// Write a message to standard error; a failure cannot be reported.
 pub(crate) fn err(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", lines(text));
@@ -98,21 +70,4 @@ pub(crate) fn err(text: &str) {
 #[cfg(target_os = "linux")]
 pub(crate) fn err_raw(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_replaced() {
-        assert_eq!(lines("a\tb\nü\n"), "a\tb\nü\n");
-        assert_eq!(
-            lines("\x1b]0;x\x07 \r \u{9b}2J \u{202e}\n"),
-            "\u{fffd}]0;x\u{fffd} \u{fffd} \
-                    \u{fffd}2J \u{fffd}\n"
-        );
-        assert_eq!(plain("a\nb"), "a\u{fffd}b");
-        assert!(is_plain("wan.20") && !is_plain("\x1b"));
-    }
 }

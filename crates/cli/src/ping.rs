@@ -11,7 +11,6 @@ mod within;
 use anyhow::Result;
 
 pub(crate) use args::Args;
-pub(crate) use report::trouble;
 
 use crate::{Outcome, Usage, output};
 

@@ -1,9 +1,7 @@
-//! Requests to running programs: their control sockets, the questions and the answers.
+//! Requests to running programs: which one is asked, and what comes of it.
 //!
-//! Called by: `show`, `dump`, `top`, `explain` and `ip` ask; `control_service.rs` answers.
+//! Called by: `show`, `dump`, `top`, `explain`, `ip`, `nc` and `ping`; `observe` answers.
 
-mod call;
-mod change;
 pub(crate) mod socket;
 
 use std::fs;
@@ -12,160 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wirespeed::control::protocol::{Answer, Question, Refusal, Section};
+use wirespeed::control::text::{is_plain, plain};
 use wirespeed::control::{self, Client, ControlError};
 
-use crate::{Usage, output};
-
-pub(crate) use call::{Call, Kind};
-pub(crate) use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
+use crate::Usage;
 
 /// How long a program may take to answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The sections that `show` knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Section {
-    Stack,
-    Ports,
-    Connections,
-    Sockets,
-    #[value(alias = "addr")]
-    Addresses,
-    #[value(alias = "neigh")]
-    Neighbours,
-    #[value(alias = "route")]
-    Routes,
-    #[value(alias = "rule")]
-    Rules,
-    Groups,
-    Frag,
-    Drops,
-    Counters,
-    Limits,
-    Switches,
-}
-
-/// A question about the program, or about one of its stacks; `Section` asks for a page.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Question {
-    Program,
-    Section {
-        stack: usize,
-        section: Section,
-        cursor: u64,
-    },
-    /// The connections with these numbers, which are in order: rows of the section.
-    Connections {
-        stack: usize,
-        numbers: Vec<u64>,
-    },
-    /// Tap a port, with a filter's instructions: code, jt, jf, k.
-    Tap {
-        stack: usize,
-        port: u16,
-        insns: Vec<(u16, u8, u8, u32)>,
-        snaplen: u32,
-    },
-    /// The packets that a tap has kept since the last question.
-    Kept {
-        stack: usize,
-        tap: u64,
-    },
-    /// Remove a tap.
-    Untap {
-        stack: usize,
-        tap: u64,
-    },
-    /// What the FIB says of a packet.
-    Lookup {
-        stack: usize,
-        lookup: Lookup,
-    },
-    /// Change routes, neighbours or addresses.
-    Change {
-        stack: usize,
-        changes: Vec<Change>,
-    },
-    /// A call of a socket in the stack, as the user that the kernel says the client is.
-    Socket {
-        stack: usize,
-        call: Call,
-    },
-}
-
-/// A tap's packets: [`Answer::body`] of [`Question::Kept`].
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    /// The bytes of a buffer in base64, for [`bpf::records`]; empty if there are no packets.
-    pub(crate) records: String,
-    pub(crate) seen: u64,
-    pub(crate) matched: u64,
-    pub(crate) dropped: u64,
-}
-
-/// The program that answers.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Program {
-    pub(crate) pid: u32,
-    pub(crate) command: String,
-    pub(crate) version: String,
-    pub(crate) stacks: Vec<String>,
-    /// The stacks are shards of one host, the first of which speaks for it.
-    #[serde(default)]
-    pub(crate) shards: bool,
-}
-
-/// A page, or why there is none. The last page has no `next`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Answer {
-    pub(crate) program: Option<Program>,
-    pub(crate) body: Value,
-    pub(crate) next: Option<u64>,
-    pub(crate) error: Option<String>,
-    /// What the error means for a client that goes on asking.
-    #[serde(default)]
-    pub(crate) refusal: Refusal,
-    /// There is nothing to say yet: the question may wait for so many milliseconds.
-    #[serde(skip)]
-    pub(crate) later_ms: Option<u32>,
-}
-
-impl Answer {
-    /// An answer with an error.
-    pub(crate) fn refusal(refusal: Refusal, error: String) -> Answer {
-        Answer { error: Some(error), refusal, ..Answer::default() }
-    }
-}
-
-/// Why a question was refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Refusal {
-    /// The question is invalid.
-    #[default]
-    Wrong,
-    /// Not now; ask again.
-    Busy,
-    /// There is no such tap: perhaps its lease has expired.
-    Lapsed,
-    /// The stack has ended, or the port is gone.
-    Gone,
-    /// A limit is reached.
-    Full,
-    /// What is to be added is there.
-    Exists,
-    /// What is to be changed or removed is not there.
-    Missing,
-    /// Another user's program is not changed.
-    Denied,
-    /// It cannot be sent: no route, none for this user, no address.
-    Unreachable,
-}
 
 /// The error of a program that refused a question.
 #[derive(Debug)]
@@ -176,7 +29,7 @@ pub(crate) struct Refused {
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the program answers: {}", output::plain(&self.error))
+        write!(f, "the program answers: {}", plain(&self.error))
     }
 }
 
@@ -197,9 +50,9 @@ fn checked(mut answer: Answer) -> Result<Answer> {
     }
     // These texts are shown on terminals; the program may be anybody's.
     if let Some(program) = &mut answer.program {
-        program.command = output::plain(&program.command);
-        program.version = output::plain(&program.version);
-        program.stacks.iter_mut().for_each(|name| *name = output::plain(name));
+        program.command = plain(&program.command);
+        program.version = plain(&program.version);
+        program.stacks.iter_mut().for_each(|name| *name = plain(name));
     }
     make_plain(&mut answer.body);
     Ok(answer)
@@ -208,12 +61,12 @@ fn checked(mut answer: Answer) -> Result<Answer> {
 /// Make all texts of a value safe for a terminal, names of fields too.
 fn make_plain(value: &mut Value) {
     match value {
-        Value::String(text) if !output::is_plain(text) => *text = output::plain(text),
+        Value::String(text) if !is_plain(text) => *text = plain(text),
         Value::Array(all) => all.iter_mut().for_each(make_plain),
         Value::Object(fields) => {
-            if fields.keys().any(|name| !output::is_plain(name)) {
+            if fields.keys().any(|name| !is_plain(name)) {
                 let all = std::mem::take(fields).into_iter();
-                fields.extend(all.map(|(name, value)| (output::plain(&name), value)));
+                fields.extend(all.map(|(name, value)| (plain(&name), value)));
             }
             fields.values_mut().for_each(make_plain);
         }

@@ -16,14 +16,14 @@ use anyhow::Result;
 pub(crate) use args::Args;
 
 use crate::clock::Interrupt;
-use crate::control_service::ControlService;
 use crate::{Outcome, output};
+use observe::Service;
 use run::Server;
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
-    let mut control = ControlService::open("services");
+    let mut control = Service::open("services").allow_changes();
     let Some(mut server) = Server::open(args, &interrupt)? else { return Ok(Outcome::Done) };
     output::out(report::BEGIN)?;
     let ended = run::serve(&mut server, &mut control, &interrupt);

@@ -47,7 +47,10 @@ fn connected(
         output::err(&format!("Trying {}...", at.ip()));
         match network.connect(at, interrupt) {
             Ok(Some(connection)) => {
-                output::err(&format!("Connected to {}.", output::plain(&args.host)));
+                output::err(&format!(
+                    "Connected to {}.",
+                    wirespeed::control::text::plain(&args.host)
+                ));
                 return Ok(Some(connection));
             }
             Ok(None) => return Ok(None),

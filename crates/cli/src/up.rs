@@ -1,30 +1,38 @@
-//! `wirespeed up CONFIG.toml`: a router. A process with privileges opens devices and watches over a
-//! second one, which runs the stack without any.
+//! `wirespeed up CONFIG.toml`: a router. All of it is the crate `router`'s.
 //!
-//! Called by: `lib.rs`. `run` is the first process, `parent` what it holds, `worker` the second,
-//! `engine` the router in it,
-//! `notices` what it says unasked. docs/router.md; docs/decisions/0079-privileges.md.
+//! Called by: `lib.rs`.
 
-mod args;
-mod engine;
-mod notices;
-mod parent;
-mod report;
-mod run;
-mod worker;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::Result;
+use router::Daemon;
 
-pub(crate) use args::Args;
+/// The options.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+  sudo wirespeed up router.toml             run it
+  wirespeed up --check router.toml          look whether the file is valid; --check alone needs no
+                                            privileges
+  kill -HUP PID                             let the changed file take effect: what is the same in it
+                                            is not touched, and an invalid file changes nothing
+  kill -TERM PID                            send what is queued, and end
+  wirespeed show routes                     and neigh, addr, ports, drops, limits ... of the router
 
-use crate::Outcome;
+A file to begin with is examples/router.toml, and docs/router.md explains it; dist/wirespeed.service
+starts it with the machine.")]
+pub(crate) struct Args {
+    /// The configuration
+    #[arg(value_name = "CONFIG.toml")]
+    config: PathBuf,
+    #[command(flatten)]
+    live: crate::http::Args,
+    /// Say what is wrong with the configuration, and end
+    #[arg(long)]
+    check: bool,
+}
 
 /// Run it, or check a configuration.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    match (&args.config, args.worker) {
-        (_, true) => worker::main(args.worker_user),
-        (Some(file), _) if args.check => run::check(file),
-        (Some(file), _) => run::up(file, args.live.http),
-        (None, _) => anyhow::bail!(crate::Usage("give the configuration's file".to_owned())),
-    }
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let daemon = Daemon::new(&args.config).version(env!("WIRESPEED_VERSION"));
+    if args.check { daemon.check() } else { daemon.page(args.live.http).run() }
 }

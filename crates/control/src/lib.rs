@@ -28,10 +28,14 @@ pub mod frame;
 mod pace;
 pub mod path;
 mod peer;
+pub mod protocol;
 mod server;
+pub mod text;
+mod users;
 
 pub use client::Client;
 pub use error::ControlError;
 pub use frame::{Message, VERSION};
 pub use peer::{Groups, Peer};
 pub use server::{Reply, Server, open_to_all, own_user_and_root};
+pub use users::{Members, Users};

@@ -30,12 +30,12 @@ const SHOWN: usize = 50;
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Whose stacks are shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Program {
+#[derive(Clone, Debug)]
+pub struct Whose {
     /// The command that serves, as `ttcp`.
-    pub command: &'static str,
+    pub command: String,
     /// Its version.
-    pub version: &'static str,
+    pub version: String,
     /// Prints what went wrong while it serves.
     pub complain: fn(&str),
     /// It starts no more threads, and gives up its right to open anything, after
@@ -75,7 +75,7 @@ impl Watched {
 
 /// Where the samples are made.
 pub struct Feed {
-    program: Program,
+    whose: Whose,
     watched: Arc<Watched>,
     samples: Sender<Value>,
     due: Instant,
@@ -107,9 +107,9 @@ struct Seen {
 }
 
 impl Feed {
-    pub(super) fn new(program: Program, watched: Arc<Watched>, samples: Sender<Value>) -> Feed {
+    pub(super) fn new(whose: Whose, watched: Arc<Watched>, samples: Sender<Value>) -> Feed {
         let (due, stacks, explained) = (Instant::ZERO, Vec::new(), Explained::default());
-        Feed { program, watched, samples, due, stacks, explained, carrier: None }
+        Feed { whose, watched, samples, due, stacks, explained, carrier: None }
     }
 
     /// The page's connections are the stack's, and this carries them.
@@ -185,8 +185,8 @@ impl Feed {
         let sample = json!({
             "program": {
                 "pid": std::process::id(),
-                "command": self.program.command,
-                "version": self.program.version,
+                "command": self.whose.command,
+                "version": self.whose.version,
             },
             "at_ms": now.as_nanos() as f64 / 1e6,
             "stacks": stacks,
@@ -287,9 +287,13 @@ mod tests {
     fn the_busiest_of_many_connections_are_shown() {
         let watched = Arc::new(Watched::new().expect("a descriptor"));
         let (samples, mut taken) = tokio::sync::mpsc::channel(100);
-        let program =
-            Program { command: "test", version: "0", complain: |_| {}, locks_down: false };
-        let mut feed = Feed::new(program, watched.clone(), samples);
+        let whose = Whose {
+            command: "test".to_owned(),
+            version: "0".to_owned(),
+            complain: |_| {},
+            locks_down: false,
+        };
+        let mut feed = Feed::new(whose, watched.clone(), samples);
         let names = ["one".to_owned()];
         let at = |n: u64| Instant::from_nanos(n * 250_000_000 + 1);
         feed.turn(at(0), &names, &mut |_, _| panic!("nobody looks"));

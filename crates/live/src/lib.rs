@@ -32,7 +32,7 @@ use tokio::sync::mpsc::channel;
 
 pub use address::Http;
 pub use error::Error;
-pub use feed::{Feed, Program};
+pub use feed::{Feed, Whose};
 pub use sample::{Wanted, looks, sample};
 
 use access::Token;
@@ -131,16 +131,17 @@ impl Live {
     ///
     /// # Errors
     /// The system has no thread or no descriptor left; the stacks have no such port.
-    pub fn serve(self, program: Program, shards: Option<&Shards>) -> Result<Feed, Error> {
+    pub fn serve(self, whose: Whose, shards: Option<&Shards>) -> Result<Feed, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::of("--http: the page has no thread"))?;
         let watched = Arc::new(Watched::new()?);
         let (samples, taken) = channel(SAMPLES);
-        let mut feed = Feed::new(program, watched.clone(), samples);
+        let (complain, locks_down) = (whose.complain, whose.locks_down);
+        let mut feed = Feed::new(whose, watched.clone(), samples);
         let listener = match (self.http, shards) {
             (Http::Stack(port), None) => {
                 let (accepted, connections) = channel(ACCEPTED);
-                feed.carry_by(Carrier::new(port, accepted, program.complain));
+                feed.carry_by(Carrier::new(port, accepted, complain));
                 Listener::Carried(connections)
             }
             _ => self.listener(&runtime, shards)?,
@@ -164,7 +165,7 @@ impl Live {
             }
         };
         thread.spawn(run).map_err(Error::of("--http: cannot start the page's thread"))?;
-        let budget = match program.locks_down {
+        let budget = match locks_down {
             false => Budget::start(watched.clone()),
             true => Budget::prepare(watched.clone(), &is_begun),
         };

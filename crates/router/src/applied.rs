@@ -17,7 +17,7 @@ pub use ports::{AppliedPort, Opened, Step, dhcp_news};
 
 use crate::config::{Config, Port};
 use crate::plan::{self, Operation};
-use crate::users::Users;
+use control::Users;
 use ports::State;
 
 /// What became of an operation.

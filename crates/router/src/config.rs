@@ -27,9 +27,10 @@ use toml::de::DeTable;
 use crate::accounts::Accounts;
 use file::{Log, Section};
 
+pub use control::Members;
 pub use daemon::{Control, Daemon, SHARDS_MAX};
 pub use file::{Problem, Problems};
-pub use group::{GROUPS_MAX, Members};
+pub use group::GROUPS_MAX;
 pub use hosts::{Neighbour, NeighbourKey};
 pub use link::{DeviceName, Kind, Link};
 pub use port::{Asks, Port};

@@ -109,10 +109,27 @@
 #![doc = include_str!("../examples/bring_your_own.rs")]
 //! ```
 //!
-//! # 8. Query a running program
-//! With the feature `control` (Linux), a program answers queries at a socket between its other
-//! work. The program defines the queries and answers. The kernel, not the client, identifies the
-//! client's user and groups, so that the program can decide whom to answer.
+//! # 8. Be seen
+//! With the feature `observe` (Linux), one line has a program seen by `wirespeed show`, `top`,
+//! `dump`, `explain` and a browser: by its own user and root, and nobody changes anything unless
+//! `allow_changes` is called. It is seen until what the line returned is dropped.
+//! ```
+//! # #[cfg(all(feature = "observe", feature = "mem", target_os = "linux"))] {
+//! # use wirespeed::net::Net;
+//! # use wirespeed::pair::{PairConfig, pair};
+//! # let (end, _other) = pair(&PairConfig::new([1, 2]));
+//! # let (net, _driver) = Net::spawn_thread(end.stack)?;
+//! let _seen = wirespeed::observe::Observer::new("my-program").page("127.0.0.1:0")?.start(net)?;
+//! # }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//! `examples/src/bin/seen.rs` is a whole program. One that polls its stack by hand calls
+//! `wirespeed::observe::Service::poll` between two turns.
+//!
+//! # 9. Answer questions of your own
+//! The socket is of use without that, too (feature `control`): the program defines questions and
+//! answers. The kernel, not the client, identifies the client's user and groups, so that the
+//! program can decide whom to answer.
 //! ```
 //! # #[cfg(all(feature = "control", target_os = "linux"))] {
 //! use std::time::Duration;

@@ -72,8 +72,10 @@
 //!   one end of [`device::channel`].
 //! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`).
 //! - `tokio`, `futures`: the traits of these crates for the sockets.
-//! - `control`: a socket over which other programs query this program's stacks, as `wirespeed show`
-//!   does (Linux; on other systems it adds nothing).
+//! - `observe`: this program is seen by `wirespeed show`, `top` and the other tools, and by a
+//!   browser; `control` is the socket that they ask over, alone (Linux; on other systems they add
+//!   nothing).
+//! - `router`: what `wirespeed up` is, in a program of yours (Linux).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
@@ -111,6 +113,12 @@ pub use device::Device;
 /// The control socket, on which a program answers questions about its stack, and the client side.
 #[cfg(all(feature = "control", target_os = "linux"))]
 pub use control;
+/// Being seen by the tools and by a browser.
+#[cfg(all(feature = "observe", target_os = "linux"))]
+pub use observe;
+/// Being a router.
+#[cfg(all(feature = "router", target_os = "linux"))]
+pub use router;
 #[cfg(feature = "net")]
 pub mod guide;
 /// Sockets for programs; start with [`guide`].

@@ -19,6 +19,9 @@ const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device"
 const SIMULATED: &[&str] =
     &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device", "stack", "link"];
 
+const OBSERVE: &[&str] =
+    &["base", "bpf", "tcp", "device", "stack", "net", "control", "explain", "live"];
+
 /// Folder under crates/ (or at the root), and the crates it may import.
 const LAW: &[(&str, May)] = &[
     ("base", Only(&[])),
@@ -41,10 +44,11 @@ const LAW: &[(&str, May)] = &[
     ("nfs", Only(&["base", "rpc"])),
     ("telnet", Only(&["base"])),
     ("host", Only(&["base"])),
-    ("router", Only(&["base", "device", "stack", "net"])),
+    ("router", Only(&["base", "control", "device", "live", "net", "observe", "stack"])),
     ("page", Only(&[])),
     ("explain", Only(&["base", "tcp", "stack"])),
     ("live", Only(&["base", "tcp", "net", "stack", "page", "profile", "explain"])),
+    ("observe", Only(OBSERVE)),
     ("profile", Only(&[])),
     ("wirespeed", Everything),
     ("lab", Everything),

@@ -12,7 +12,8 @@ use wirespeed::control::Client;
 
 use super::args::{Args, Which};
 use crate::Usage;
-use crate::running::{Question, Refused, Section, TIMEOUT, ask, find, whole};
+use crate::running::{Refused, TIMEOUT, ask, find, whole};
+use wirespeed::control::protocol::{Question, Section};
 
 /// The most connections at a time.
 const AT_A_TIME: usize = 8;
@@ -56,8 +57,8 @@ pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
     let explained = watched.into_iter().filter_map(|one| {
         Some(Explained {
             stack: stacks.get(one.stack)?.clone(),
-            local: crate::output::plain(one.local.as_str()?),
-            remote: crate::output::plain(one.remote.as_str()?),
+            local: wirespeed::control::text::plain(one.local.as_str()?),
+            remote: wirespeed::control::text::plain(one.remote.as_str()?),
             verdict: Verdict::of(&one.looks)?,
             has_ended: one.has_ended,
         })

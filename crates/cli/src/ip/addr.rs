@@ -11,7 +11,7 @@ use super::args::Args;
 use super::link;
 use super::run::{Asked, text, verb};
 use super::words::{Words, garbage, prefix, unknown, usage};
-use crate::running::{Change, Object, Section, Verb};
+use wirespeed::control::protocol::{Change, Object, Section, Verb};
 
 const COMMANDS: [&str; 8] = ["list", "show", "lst", "add", "change", "replace", "delete", "flush"];
 /// For ever, in the JSON of ip(8).

@@ -12,7 +12,7 @@ use super::args::Args;
 use super::line::line;
 use super::run::{Asked, text};
 use super::words::{Words, garbage, usage};
-use crate::running::Lookup;
+use wirespeed::control::protocol::Lookup;
 
 /// Look it up, and show it with the keys of `ip -j route get`.
 pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<String> {

@@ -34,7 +34,7 @@ pub(super) fn line(row: &Value) -> String {
     for key in ["include", "exclude"] {
         if let Some(names) = row[key].as_array() {
             let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-            line += &format!("{key} {} ", crate::output::plain(&names.join(",")));
+            line += &format!("{key} {} ", wirespeed::control::text::plain(&names.join(",")));
         }
     }
     if row["no_forward"] == true {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::args::Args;
 use super::run::{Asked, text, verb};
 use super::words::{Words, garbage, prefix, unknown, usage};
-use crate::control_service::change::mac_of;
-use crate::running::{Change, Object, Section, Verb};
+use wirespeed::MacAddr;
+use wirespeed::control::protocol::{Change, Object, Section, Verb};
 
 const COMMANDS: [&str; 9] =
     ["list", "show", "lst", "add", "change", "replace", "delete", "flush", "get"];
@@ -120,7 +120,7 @@ fn changed(asked: &Asked, verb: Verb, words: &mut Words) -> Result<Change> {
             "dev" => port = Some(asked.port(words.value("dev")?)?),
             "lladdr" => {
                 let value = words.value("lladdr")?;
-                if mac_of(value).is_none() {
+                if value.parse::<MacAddr>().is_err() {
                     return usage(&format!(
                         "\"{value}\" is invalid lladdr: six bytes, as 02:0:0:0:0:1"
                     ));

@@ -13,7 +13,7 @@ use super::get;
 use super::line::line;
 use super::run::{Asked, text, verb};
 use super::words::{Words, garbage, prefix, table, unknown, usage};
-use crate::running::{Change, Hop, Object, RouteSpec, Section, Verb};
+use wirespeed::control::protocol::{Change, Hop, Object, RouteSpec, Section, Verb};
 
 const COMMANDS: [&str; 10] =
     ["list", "show", "lst", "get", "add", "change", "chg", "replace", "delete", "flush"];

@@ -10,7 +10,7 @@ use wirespeed::{Cidr, MAIN_PRIORITY, MAIN_TABLE};
 use super::args::Args;
 use super::run::{Asked, text, verb};
 use super::words::{Words, garbage, prefix, table, unknown, usage};
-use crate::running::{Change, Object, RuleSpec, Section, Verb};
+use wirespeed::control::protocol::{Change, Object, RuleSpec, Section, Verb};
 
 const COMMANDS: [&str; 5] = ["list", "show", "lst", "add", "delete"];
 const ACTIONS: [&str; 3] = ["unreachable", "prohibit", "blackhole"];

@@ -8,7 +8,8 @@ use wirespeed::control::Client;
 
 use super::args::Args;
 use super::words::usage;
-use crate::running::{CHANGES_MAX, Change, Lookup, Question, Section, TIMEOUT, ask, find, whole};
+use crate::running::{TIMEOUT, ask, find, whole};
+use wirespeed::control::protocol::{CHANGES_MAX, Change, Lookup, Question, Section};
 
 /// A stack of a running program.
 pub(super) struct Asked {
@@ -82,8 +83,8 @@ impl Asked {
 }
 
 /// The verb of a command that changes something.
-pub(super) fn verb(command: &str) -> Option<crate::running::Verb> {
-    use crate::running::Verb;
+pub(super) fn verb(command: &str) -> Option<wirespeed::control::protocol::Verb> {
+    use wirespeed::control::protocol::Verb;
     Some(match command {
         "add" => Verb::Add,
         "replace" => Verb::Replace,
@@ -95,5 +96,5 @@ pub(super) fn verb(command: &str) -> Option<crate::running::Verb> {
 
 /// A key's text.
 pub(super) fn text(row: &Value, key: &str) -> String {
-    crate::output::plain(row[key].as_str().unwrap_or_default())
+    wirespeed::control::text::plain(row[key].as_str().unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use wirespeed::{Cidr, MAIN_TABLE};
 
 use crate::Usage;
-use crate::output::plain;
+use wirespeed::control::text::plain;
 
 /// The words that are left.
 pub(crate) struct Words<'a>(std::slice::Iter<'a, String>);

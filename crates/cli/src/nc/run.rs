@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::args::Args;
+use crate::Outcome;
 use crate::clock::Interrupt;
-use crate::running::Kind;
 use crate::running::socket::{Remote, bytes};
-use crate::{Outcome, output};
+use wirespeed::control::protocol::Kind;
 
 /// How long an answer of the program may wait for something to come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ fn accept(listener: &mut Remote, interrupt: &Interrupt) -> Result<Option<u64>> {
 
 fn trouble(came: &Value) -> Result<()> {
     match came["error"].as_str() {
-        Some(why) => bail!("{}", output::plain(why)),
+        Some(why) => bail!("{}", wirespeed::control::text::plain(why)),
         None => Ok(()),
     }
 }

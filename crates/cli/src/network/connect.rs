@@ -15,8 +15,8 @@ use wirespeed::{CallError, Instant, IpVersion, Owner, TcpHandle};
 
 use super::{Connection, Network, Stacked, config, io_error, prepared};
 use crate::clock::Interrupt;
+use crate::names;
 use crate::outside;
-use crate::{names, output};
 
 impl Network {
     /// The addresses of a host, of one version of IP if asked for. `None` after Ctrl-C.
@@ -34,7 +34,7 @@ impl Network {
             let address = names::resolve(outside, args, host, version, interrupt)?;
             return Ok(address.map(|address| vec![SocketAddr::new(address, port)]));
         }
-        let host = output::plain(host);
+        let host = wirespeed::control::text::plain(host);
         let all = (host.as_str(), port).to_socket_addrs();
         let all = all.with_context(|| {
             format!("the system knows no address of '{host}': is the name right? `getent hosts`")

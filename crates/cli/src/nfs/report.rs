@@ -9,7 +9,7 @@ use ::nfs::limits::PATIENCE;
 use ::nfs::proto::{Attributes, Kind};
 use jiff::Timestamp;
 
-use crate::output::plain;
+use wirespeed::control::text::plain;
 
 /// A line of `ls`.
 pub(super) fn line(name: &[u8], of: Option<&Attributes>, long: bool) -> String {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
-use wirespeed::{Duration, EchoError, Instant, Unreachable};
+use wirespeed::{Duration, Instant};
 
 use crate::output;
 
@@ -31,21 +31,6 @@ struct Reply {
     bytes: usize,
     time_ms: Option<f64>,
     duplicate: bool,
-}
-
-/// What an ICMP error says, in ping's words.
-pub(crate) fn trouble(error: EchoError) -> String {
-    match error {
-        EchoError::Unreachable(Unreachable::Net) => "Destination Net Unreachable".to_owned(),
-        EchoError::Unreachable(Unreachable::Host) => "Destination Host Unreachable".to_owned(),
-        EchoError::Unreachable(Unreachable::Port) => "Destination Port Unreachable".to_owned(),
-        EchoError::Unreachable(Unreachable::Protocol) => {
-            "Destination Protocol Unreachable".to_owned()
-        }
-        EchoError::Unreachable(Unreachable::Prohibited) => "Packet filtered".to_owned(),
-        EchoError::TooBig(mtu) => format!("Frag needed and DF set (mtu = {mtu})"),
-        EchoError::TimeExceeded => "Time to live exceeded".to_owned(),
-    }
 }
 
 /// Sums over round trips, in milliseconds.
@@ -170,7 +155,7 @@ impl Tally {
         ))
     }
 
-    /// An ICMP error arrived instead of a reply; `what` as [`trouble`] has it.
+    /// An ICMP error arrived instead of a reply; `what` as [`wirespeed::EchoError`] says it.
     pub(super) fn error(&mut self, from: IpAddr, seq: u16, what: &str) -> Result<()> {
         if let Some(request) = self.requests.get_mut(&seq)
             && !core::mem::replace(&mut request.answered, true)
@@ -261,6 +246,8 @@ fn shown(ms: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wirespeed::{EchoError, Unreachable};
+
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -276,8 +263,8 @@ mod tests {
         tally.reply(address, 1, 64, 56, at(12)).expect("no output");
         tally.reply(address, 2, 64, 56, at(13)).expect("no output");
         let error = EchoError::Unreachable(Unreachable::Host);
-        tally.error(address, 3, &trouble(error)).expect("no output");
-        tally.error(address, 3, &trouble(error)).expect("no output");
+        tally.error(address, 3, &error.to_string()).expect("no output");
+        tally.error(address, 3, &error.to_string()).expect("no output");
         assert_eq!((tally.received, tally.duplicates, tally.errors), (2, 1, 1));
         assert_eq!((tally.settled(), tally.loss()), (3, 50.0));
         tally.unsent(5, at(20));

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use wirespeed::{DropReason, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
 
 use super::args::Args;
-use super::report::{Tally, trouble};
+use super::report::Tally;
 use crate::clock::Interrupt;
 use crate::outside::Outside;
 use crate::{names, output};
@@ -157,7 +157,7 @@ fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<
                 tally.reply(echo.from, echo.seq, echo.ttl, payload.len(), echo.at)?;
                 outside.stack.give_back(payload);
             }
-            Err(error) => tally.error(echo.from, echo.seq, &trouble(error))?,
+            Err(error) => tally.error(echo.from, echo.seq, &error.to_string())?,
         }
     }
     Ok(())

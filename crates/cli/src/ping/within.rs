@@ -11,9 +11,10 @@ use wirespeed::Instant;
 use super::args::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
+use crate::running::Refused;
 use crate::running::socket::Remote;
-use crate::running::{Kind, Refused};
 use crate::{Usage, output, outside};
+use wirespeed::control::protocol::Kind;
 
 /// How long an answer of the program may wait for an echo to come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -83,7 +84,8 @@ fn receive(remote: &mut Remote, interrupt: &Interrupt, due: Duration) -> Result<
 fn hear(came: &Value, tally: &mut Tally) -> Result<()> {
     for echo in came["echoes"].as_array().into_iter().flatten() {
         let number = |key: &str| echo[key].as_u64().unwrap_or(0);
-        let text = |key: &str| output::plain(echo[key].as_str().unwrap_or_default());
+        let text =
+            |key: &str| wirespeed::control::text::plain(echo[key].as_str().unwrap_or_default());
         let Ok(from) = text("from").parse() else { continue };
         let seq = number("seq") as u16;
         match echo["error"].is_string() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rpc::portmap::{Mapping, Rpcb, TCP, UDP};
 
 use super::names::Names;
-use crate::output::plain;
+use wirespeed::control::text::plain;
 
 /// The list of version 2.
 pub(super) fn ports(list: &[Mapping], names: &Names) -> String {

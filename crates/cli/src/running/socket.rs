@@ -1,6 +1,6 @@
 //! Sockets of a running stack, as another program opens and uses them.
 //!
-//! Called by: `nc` and `ping`; `control_service/sockets.rs` answers.
+//! Called by: `nc` and `ping`; `observe` answers.
 
 use core::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,8 +18,8 @@ use wirespeed::control::Client;
 
 use crate::clock::Interrupt;
 
-use super::call::{Call, Kind, Wait};
-use super::{Question, TIMEOUT, ask, checked, find};
+use super::{TIMEOUT, ask, checked, find};
+use wirespeed::control::protocol::{Call, Kind, Question, Wait};
 
 /// A socket in a running stack.
 pub(crate) struct Remote {

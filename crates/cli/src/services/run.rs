@@ -11,9 +11,9 @@ use super::report::Moved;
 use super::tcp::Connections;
 use super::udp::Datagrams;
 use crate::clock::Interrupt;
-use crate::control_service::ControlService;
 use crate::on_off::OnOff;
 use crate::outside::{Outside, Settings};
+use observe::Service;
 
 /// How often the control socket is polled while the loop does not sleep.
 const TICK: Duration = Duration::from_millis(50);
@@ -28,7 +28,7 @@ pub(super) struct Server {
 /// Serve until Ctrl-C, or until the device is gone.
 pub(super) fn serve(
     server: &mut Server,
-    control: &mut ControlService,
+    control: &mut Service,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let mut next_look = Instant::ZERO;

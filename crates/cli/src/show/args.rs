@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use super::fib::Wanted;
 use super::filter::Filter;
 use crate::Usage;
-use crate::running::Section;
+use wirespeed::control::protocol::Section;
 
 /// How long a look at the budget takes, in seconds, unless told otherwise.
 const SECONDS: f64 = 5.0;
@@ -93,12 +94,15 @@ impl ValueEnum for What {
         ALL
     }
 
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+    fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
-            What::Section(section) => section.to_possible_value(),
-            What::Tcp => Some(clap::builder::PossibleValue::new("tcp")),
-            What::Fib => Some(clap::builder::PossibleValue::new("fib")),
-            What::Budget => Some(clap::builder::PossibleValue::new("budget")),
+            What::Section(section) => {
+                let (name, short) = section.names();
+                Some(PossibleValue::new(name).aliases(short))
+            }
+            What::Tcp => Some(PossibleValue::new("tcp")),
+            What::Fib => Some(PossibleValue::new("fib")),
+            What::Budget => Some(PossibleValue::new("budget")),
         }
     }
 }
@@ -110,7 +114,7 @@ impl Args {
             Some(What::Section(section)) => vec![section],
             Some(What::Tcp) => vec![Section::Connections],
             Some(What::Fib | What::Budget) => Vec::new(),
-            None => Section::value_variants().to_vec(),
+            None => Section::ALL.to_vec(),
         }
     }
 

@@ -14,10 +14,11 @@ use wirespeed::control::Client;
 
 use super::report::plain;
 use crate::clock::Interrupt;
-use crate::running::{Program, Section, whole};
+use crate::running::whole;
+use wirespeed::control::protocol::{About, Section};
 
 /// Look at the program for so long, or until Ctrl-C.
-pub(super) fn ask(client: &mut Client, program: &Program, seconds: f64) -> Result<Value> {
+pub(super) fn ask(client: &mut Client, program: &About, seconds: f64) -> Result<Value> {
     let interrupt = Interrupt::install()?;
     let length = Duration::from_secs_f64(seconds);
     let before = packets(client, program)?;
@@ -29,7 +30,7 @@ pub(super) fn ask(client: &mut Client, program: &Program, seconds: f64) -> Resul
 
 /// Frames received or sent so far, whichever are more: to a program with both ends, or a router,
 /// each packet is both.
-fn packets(client: &mut Client, program: &Program) -> Result<u64> {
+fn packets(client: &mut Client, program: &About) -> Result<u64> {
     let (mut received, mut sent) = (0, 0);
     for stack in 0..program.stacks.len() {
         let counters = whole(client, stack, Section::Counters)?;

@@ -11,7 +11,8 @@ use wirespeed::control::Client;
 use super::report::plain;
 use crate::Usage;
 use crate::ip::{Words, lookup};
-use crate::running::{Question, Section, ask, whole};
+use crate::running::{ask, whole};
+use wirespeed::control::protocol::{Question, Section};
 
 /// What of the FIB: all of it, or the words of a lookup.
 pub(super) enum Wanted<'a> {
@@ -26,7 +27,7 @@ impl Wanted<'_> {
             [] => Ok(Wanted::All),
             [first, words @ ..] if first == "lookup" => Ok(Wanted::Lookup(words)),
             [first, ..] => {
-                let first = crate::output::plain(first);
+                let first = wirespeed::control::text::plain(first);
                 let why = format!("'{first}' is not known: `show fib`, or `show fib lookup ADDR`");
                 bail!(Usage(why))
             }
@@ -61,7 +62,7 @@ pub(super) fn ask_stack(
 fn number(ports: &[Value], name: &str) -> Result<u16> {
     let port = ports.iter().find(|port| port["name"] == name);
     let number = port.and_then(|port| port["port"].as_u64()?.try_into().ok());
-    let name = crate::output::plain(name);
+    let name = wirespeed::control::text::plain(name);
     let why = || format!("there is no port '{name}': `wirespeed show ports` has their names");
     Ok(number.ok_or_else(|| Usage(why()))?)
 }

@@ -1,12 +1,11 @@
 //! Asks for the program, then for each section of each of its stacks, and makes one document.
 //!
-//! Called by: `show.rs`. The running program answers (`control_service.rs`).
+//! Called by: `show.rs`. The running program answers (`observe`).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
@@ -14,7 +13,8 @@ use super::args::Args;
 use super::filter::Filter;
 use super::{budget, fib};
 use crate::Usage;
-use crate::running::{Program, Question, Section, TIMEOUT, ask, find, whole};
+use crate::running::{TIMEOUT, ask, find, whole};
+use wirespeed::control::protocol::{About, Question, Section};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
 const LOOKS_APART: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ pub(super) fn document(args: &Args) -> Result<Value> {
     Ok(document)
 }
 
-fn about(program: &Program) -> Value {
+fn about(program: &About) -> Value {
     json!({ "pid": program.pid, "command": program.command, "version": program.version })
 }
 
@@ -138,7 +138,7 @@ fn delivery(rows: &mut Value, later: &Value, passed: Duration) {
 }
 
 fn name_of(section: Section) -> String {
-    section.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+    section.names().0.to_owned()
 }
 
 #[cfg(test)]

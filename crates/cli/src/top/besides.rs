@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use super::limits::{Id, Limits};
 use super::port::{Interface, Link};
 use super::traffic::Amount;
-use crate::running::{Answer, Contact, Question, Refused, Section};
+use crate::running::{Contact, Refused};
 use explain::Words;
 use serde_json::Value;
 use wirespeed::control::ControlError;
+use wirespeed::control::protocol::{Answer, Question, Section};
 
 /// A connection of a running program.
 #[derive(Clone, Debug)]

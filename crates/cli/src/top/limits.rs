@@ -13,7 +13,8 @@ use anyhow::Result;
 use explain::{Look, Recent, Words};
 use serde::Deserialize;
 
-use crate::running::{Contact, Question, Refused, has_ended};
+use crate::running::{Contact, Refused, has_ended};
+use wirespeed::control::protocol::Question;
 
 /// The most connections that are looked at.
 pub(super) const AT_A_TIME: usize = 8;

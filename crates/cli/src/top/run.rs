@@ -19,7 +19,8 @@ use super::terminal::{Keys, Pressed};
 use super::traffic::Traffic;
 use super::view::View;
 use crate::dump::{Next, Process, Source};
-use crate::running::{Contact, Question, find};
+use crate::running::{Contact, find};
+use wirespeed::control::protocol::Question;
 
 /// Bytes that include addresses and ports, behind two VLAN tags and with IPv6.
 const SNAPLEN: u32 = 96;

@@ -9,7 +9,6 @@ use trace::limits::CONNECTIONS_MAX;
 use trace::{Connection, Direction, Marks, NAMES, Skips};
 
 use super::run::Read;
-use crate::output;
 
 /// The columns of counts: the head and the mark.
 const COUNTS: [(&str, Marks); 8] = [
@@ -58,7 +57,9 @@ fn ms(ns: u64) -> String {
 pub(super) fn title(read: &Read, connection: &Connection) -> String {
     let (client, server) = (connection.client(), connection.server());
     match read.interface(connection) {
-        Some(interface) => format!("{client} > {server}, {}", output::plain(interface)),
+        Some(interface) => {
+            format!("{client} > {server}, {}", wirespeed::control::text::plain(interface))
+        }
         None => format!("{client} > {server}"),
     }
 }
@@ -143,7 +144,7 @@ pub(super) fn remarks(read: &Read, most: usize) -> Vec<String> {
         );
     }
     if let Some(damage) = &read.damage {
-        remarks.push(output::plain(&format!("{damage:#}.")));
+        remarks.push(wirespeed::control::text::plain(&format!("{damage:#}.")));
     }
     if read.interrupted {
         remarks.push("Stopped before the end of the file.".to_owned());
@@ -155,7 +156,7 @@ pub(super) fn remarks(read: &Read, most: usize) -> Vec<String> {
 pub(super) fn summary(read: &Read) -> String {
     format!(
         "{}: {}, {}",
-        output::plain(&read.file),
+        wirespeed::control::text::plain(&read.file),
         counted(read.trace.packets(), "packet", "packets"),
         counted(read.trace.connections().len() as u64, "TCP connection", "TCP connections")
     )

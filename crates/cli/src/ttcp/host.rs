@@ -20,10 +20,10 @@ use super::plan::{Direction, Goal, Label, Plan};
 use super::progress::{Count, Progress};
 use super::role::Role;
 use crate::clock::{Interrupt, Lap, Stopwatch};
-use crate::control_service::ControlService;
 use crate::outside::Outside;
 pub(super) use connection::Tally;
 use connection::{Connection, LINGER, Load};
+use observe::Service;
 
 /// Keepalive probes. The user timeout is divided into one part more than that: the first probe
 /// follows one silent part, and the last has one part to be answered in.
@@ -46,7 +46,7 @@ pub(super) struct Transfer<'a> {
     pub(super) outside: Outside,
     plan: &'a Plan,
     interrupt: &'a Interrupt,
-    control: ControlService,
+    control: Service,
     next_tick: Instant,
     interrupted: bool,
     progress: Progress,
@@ -57,7 +57,7 @@ pub(super) struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     pub(super) fn new(
-        (outside, control): (Outside, ControlService),
+        (outside, control): (Outside, Service),
         plan: &'a Plan,
         interrupt: &'a Interrupt,
     ) -> Transfer<'a> {

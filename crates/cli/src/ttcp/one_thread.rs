@@ -13,7 +13,7 @@ use super::plan::{Goal, Plan};
 use super::progress::{Count, Progress};
 use super::report::memory::{Measured, Times};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
-use crate::control_service::ControlService;
+use observe::Service;
 
 /// Time between checks of Ctrl-C, progress and stalls.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ pub(super) fn run(
     plan: &Plan,
     mut sides: [Side; 2],
     interrupt: &Interrupt,
-    mut control: ControlService,
+    mut control: Service,
 ) -> Result<Measured> {
     let pinned = clock::pin(clock::cores(1).first().copied());
     let mut progress = Progress::new(plan, plan.bytes());
@@ -93,7 +93,7 @@ fn turns(
     plan: &Plan,
     sides: &mut [Side; 2],
     interrupt: &Interrupt,
-    (progress, control): (&mut Progress, &mut ControlService),
+    (progress, control): (&mut Progress, &mut Service),
     clock: Clock,
 ) -> Result<Ended> {
     let mut watch = Stopwatch::start(clock);
@@ -141,7 +141,7 @@ fn turns(
 fn tell(
     plan: &Plan,
     [left, right]: &mut [Side; 2],
-    control: &mut ControlService,
+    control: &mut Service,
     now: Instant,
     watch: &mut Stopwatch,
 ) {

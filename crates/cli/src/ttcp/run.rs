@@ -13,9 +13,9 @@ use super::role::Role;
 use super::wrap::Wrapped;
 use super::{connect, host, one_thread, two_threads};
 use crate::clock::Interrupt;
-use crate::control_service::ControlService;
 use crate::outside::{self, Outside, Settings};
 use crate::{http, output};
+use observe::Service;
 
 /// Between two stacks in memory.
 pub(super) fn in_memory(
@@ -67,11 +67,11 @@ pub(super) fn with_a_host(
 
 /// The control socket, and the live page if it is asked for. Opened when all that a command line
 /// can have wrong was said, so that nothing is left behind.
-fn control(live: Option<Live>) -> Result<ControlService> {
-    let mut control = ControlService::open("ttcp");
+fn control(live: Option<Live>) -> Result<Service> {
+    let mut control = Service::open("ttcp").allow_changes();
     if let Some(live) = live {
         output::err(&live.says());
-        control.feed(live.serve(http::program("ttcp"), None)?);
+        control.feed(live.serve(http::whose("ttcp"), None)?);
     }
     Ok(control)
 }

@@ -21,7 +21,7 @@ use super::plan::Plan;
 use super::progress::{Count, Progress};
 use super::report::memory::{Measured, Times};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
-use crate::control_service::{ControlService, Mailbox};
+use observe::{Mailbox, Service};
 
 /// Looks at an empty ring before going to sleep: about the cost of a wake-up.
 const LOOKS: u32 = 200;
@@ -67,7 +67,7 @@ pub(super) fn run(
     plan: &Plan,
     sides: [Side; 2],
     interrupt: &Interrupt,
-    control: ControlService,
+    control: Service,
 ) -> Result<Measured> {
     let cores = clock::cores(2);
     // Unpinned if there is only one core: the system places two threads better.
@@ -125,10 +125,10 @@ pub(super) fn run(
 fn attend(
     plan: &Plan,
     shared: &Shared,
-    mut control: ControlService,
+    mut control: Service,
     (progress, interrupt): (&mut Progress, &Interrupt),
     mut running: impl FnMut(Duration) -> bool,
-) -> ControlService {
+) -> Service {
     let [name, other_name] = plan.stack_names();
     let [left, right] = &shared.seats;
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());

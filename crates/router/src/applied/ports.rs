@@ -16,7 +16,7 @@ use stack::{Address, AutoConfig, PortConfig, PortId, Stack, shard};
 use crate::config::port::SETTINGS;
 use crate::config::setting::{Change, Setting, Stacks, first};
 use crate::config::{Asks, Link, Port};
-use crate::users::Users;
+use control::Users;
 
 /// Sets the DHCP client's secret apart from what else the stack's seed determines.
 const PURPOSE: u64 = 68;

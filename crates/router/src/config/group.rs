@@ -5,8 +5,9 @@
 //! Called by: `config.rs`, and those whose keys name groups. Limits: [`GROUPS_MAX`].
 //! docs/decisions/0084-users-of-a-router.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use control::Members;
 use toml::de::DeValue;
 
 use super::daemon::Control;
@@ -21,15 +22,6 @@ pub const GROUPS_MAX: usize = 1_024;
 const NAME_MAX: usize = 32;
 /// The longest path of a socket (unix(7)).
 const PATH_MAX: usize = 107;
-
-/// Who is in a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Members {
-    /// These users.
-    pub uids: BTreeSet<u32>,
-    /// Users of these groups of the machine.
-    pub gids: BTreeSet<u32>,
-}
 
 /// Groups by name.
 pub(super) type Groups = BTreeMap<String, Members>;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, IpVersion, Limit, Mtu, Owner};
@@ -48,6 +49,23 @@ pub enum EchoError {
     TooBig(usize),
     /// It went in circles.
     TimeExceeded,
+}
+
+/// In ping's words, as iputils has them.
+impl fmt::Display for EchoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EchoError::Unreachable(Unreachable::Net) => "Destination Net Unreachable",
+            EchoError::Unreachable(Unreachable::Host) => "Destination Host Unreachable",
+            EchoError::Unreachable(Unreachable::Port) => "Destination Port Unreachable",
+            EchoError::Unreachable(Unreachable::Protocol) => "Destination Protocol Unreachable",
+            EchoError::Unreachable(Unreachable::Prohibited) => "Packet filtered",
+            EchoError::TooBig(mtu) => {
+                return write!(f, "Frag needed and DF set (mtu = {mtu})");
+            }
+            EchoError::TimeExceeded => "Time to live exceeded",
+        })
+    }
 }
 
 struct Socket {

@@ -19,9 +19,10 @@ use super::queue::Queue;
 use super::source::{Next, Source};
 use super::write::{Counted, Port};
 use crate::clock::now_ns;
-use crate::output::plain;
-use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, has_ended};
+use crate::running::{Contact, Refused, has_ended};
 use crate::{Usage, output};
+use wirespeed::control::protocol::{Kept, Question, Refusal, Section};
+use wirespeed::control::text::plain;
 
 /// Failed requests in a row, each after the time that an answer may take, before giving up.
 const TRIES: u32 = 6;

@@ -31,7 +31,7 @@ use super::names::{Names, Rotation};
 use super::packet::{Direction, Link, Packet};
 use super::source::FileId;
 use crate::Usage;
-use crate::output::{plain, what_to_do};
+use crate::output::what_to_do;
 
 /// The unit of `-C`, as in tcpdump.
 const MILLION: u64 = 1_000_000;
@@ -49,7 +49,7 @@ pub(crate) struct Port {
 impl Port {
     /// A port whose name is what lines call it.
     pub(crate) fn new(name: String, link: Link) -> Port {
-        Port { label: plain(&name), name, link }
+        Port { label: wirespeed::control::text::plain(&name), name, link }
     }
 }
 

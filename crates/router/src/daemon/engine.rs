@@ -8,23 +8,23 @@ use std::path::PathBuf;
 use std::time::{Duration as Span, Instant as Monotone};
 
 use anyhow::{Context, Result};
-use live::Live;
+use base::{Duration, Instant};
+use device::Alarm;
 use live::texts::{self, Texts};
-use router::applied::{self, Applied};
-use router::config::Config;
-use router::devices;
-use router::links;
-use router::metrics::{self, Program};
-use router::orders::Report;
+use live::{Live, Whose};
+use net::{DriverThread, Net, Shards};
+use observe::Service;
 use rustix::event::PollFlags;
-use wirespeed::device::Alarm;
-use wirespeed::net::{DriverThread, Net, Shards};
-use wirespeed::shard::Shard;
-use wirespeed::{Duration, Instant, Stack, StackConfig};
+use stack::shard::Shard;
+use stack::{Stack, StackConfig};
 
 use super::notices::Notices;
 use super::report;
-use crate::control_service::ControlService;
+use crate::applied::{self, Applied};
+use crate::config::Config;
+use crate::metrics::{self, Program};
+use crate::orders::Report;
+use crate::{devices, links};
 
 /// How often the control socket is looked at while it has something to do.
 const TICK: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ pub(super) struct Engine {
     /// As `show` has them.
     names: Vec<String>,
     applied: Applied,
-    control: ControlService,
+    control: Service,
     /// Rung when there is news of the sockets of clients, or of DHCP's.
     alarm: Alarm,
     /// Rung when the kernel has news of links; without it the stacks look for themselves.
@@ -74,13 +74,14 @@ impl Engine {
         config: &Config,
         page: Option<Live>,
         sockets: Vec<ControlSocket>,
+        version: &str,
     ) -> Result<Engine> {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
         let of =
             StackConfig { budget: config.daemon.budget(), ..StackConfig::new([half(0), half(8)]) };
-        let mut control = ControlService::new("up");
+        let mut control = Service::new("up").allow_changes();
         control.open_sockets();
         let mut closed = None;
         for ControlSocket { listener, path, for_users, why } in sockets {
@@ -99,8 +100,13 @@ impl Engine {
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
         if let Some(page) = page {
             let locks_down = config.daemon.separate;
-            let program = live::Program { locks_down, ..crate::http::program("up") };
-            control.feed(page.serve(program, Some(&shards))?);
+            let whose = Whose {
+                command: "up".to_owned(),
+                version: version.to_owned(),
+                complain: report::warning,
+                locks_down,
+            };
+            control.feed(page.serve(whose, Some(&shards))?);
         }
         let alarm = Alarm::new().context("cannot make an event descriptor")?;
         shards.nets().iter().try_for_each(|net| net.wake_for_polled(alarm.waker().clone()))?;
@@ -109,8 +115,7 @@ impl Engine {
             number => format!("router.{number}"),
         };
         let names = (0..shards.nets().len()).map(name).collect();
-        let version = env!("WIRESPEED_VERSION").to_owned();
-        let program = Program { version, ..Program::default() };
+        let program = Program { version: version.to_owned(), ..Program::default() };
         let applied = Applied::default();
         let (link_news, due) = (None, Instant::ZERO);
         let texts = Texts::start()?;

@@ -1,14 +1,15 @@
 //! Answers that the thread of a stack gives: a page of a section, a tap's packets, a lookup, a
 //! sample for the live page; and the changes that it carries out.
 //!
-//! Called by: `control_service.rs` and `mailbox.rs`.
+//! Called by: `service.rs` and `mailbox.rs`.
 
-use router::users::Users;
+use base::Budget;
+use control::Users;
 use serde_json::{Value, json};
-use wirespeed::{Budget, PortId, Stack};
+use stack::{PortId, Stack};
 
 use super::{change, lookup, rows, rules, taps};
-use crate::running::{Answer, Change, Lookup, Refusal, Section};
+use control::protocol::{Answer, Change, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
 const PAGE_ROWS: usize = 500;

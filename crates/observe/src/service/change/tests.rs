@@ -1,7 +1,7 @@
 //! Changes of a stack: each verb when the thing is there and when it is not, and lies.
 
-use wirespeed::device::mem;
-use wirespeed::{PortConfig, StackConfig};
+use device::mem;
+use stack::{PortConfig, StackConfig};
 
 use super::*;
 
@@ -107,8 +107,8 @@ fn routes_that_cannot_be_are_refused_and_change_nothing() {
 
 #[test]
 fn a_full_table_takes_no_part_of_a_route() {
-    let mut budget = wirespeed::Budget::default();
-    budget.set(wirespeed::Limit::Routes, 2);
+    let mut budget = base::Budget::default();
+    budget.set(base::Limit::Routes, 2);
     let mut stack = stack_with(StackConfig { budget, ..StackConfig::new([1, 2]) });
     let hop = |last: u8| Hop { via: Some([192, 0, 2, last].into()), port: None, weight: Some(1) };
     let shared = RouteSpec { hops: vec![hop(2), hop(3)], ..spec("10.0.0.0/8", None, 0) };

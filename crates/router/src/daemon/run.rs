@@ -1,7 +1,7 @@
-//! The first process of `up`: it reads the configuration, opens devices, and watches over the
+//! The first process of the daemon: it reads the configuration, opens devices, and watches over the
 //! worker. It takes no frame and no request: whoever subverts the worker meets nobody here.
 //!
-//! Called by: `up.rs`; `parent.rs` has what it holds. Signals: SIGHUP reads the configuration
+//! Called by: `daemon.rs`; `parent.rs` has what it holds. Signals: SIGHUP reads the configuration
 //! again, SIGTERM and SIGINT end it. If the worker ends by itself, so does this process, with its
 //! exit status.
 
@@ -12,59 +12,60 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
+use crate::accounts::Accounts;
+use crate::config::{BYTES_MAX, Config};
+use crate::devices::Opener;
+use crate::orders::{self, Order};
 use anyhow::{Context, Result, anyhow, bail};
-use live::{Http, Live};
-use router::accounts::Accounts;
-use router::config::{BYTES_MAX, Config};
-use router::devices::Opener;
-use router::orders::{self, Order};
+use control::{ControlError, path};
+use live::Live;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
-use wirespeed::control::{ControlError, path};
 
+use super::Daemon;
 use super::parent::{Opened, Parent, Source, start, tell};
 use super::report::{error, info, summary, warning};
-use crate::{Outcome, Usage, output};
 
 /// Look whether a file is valid.
-pub(super) fn check(file: &Path) -> Result<Outcome> {
-    let (name, text) = read(file).map_err(usage)?;
+pub(super) fn check(file: &Path) -> Result<u8> {
+    let (name, text) = read(file).map_err(unreadable)?;
     match Config::parse_with(&name, &text, &mut Accounts::system()) {
         Ok(config) => {
             if let Some(why) = in_the_way(&config) {
-                output::err(&format!("{name}: {why}"));
-                return Ok(Outcome::Exit(1));
+                error(&format!("{name}: {why}"));
+                return Ok(1);
             }
-            output::out(&summary(&name, &config))?;
+            print!("{}", summary(&name, &config));
             crowded(&config);
-            Ok(Outcome::Done)
+            Ok(0)
         }
         Err(problems) => {
-            output::err(&problems.to_string());
-            Ok(Outcome::Exit(1))
+            error(&problems.to_string());
+            Ok(1)
         }
     }
 }
 
 /// Run a router.
-pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
-    let (name, text) = read(file).map_err(usage)?;
+pub(super) fn up(daemon: &Daemon) -> Result<u8> {
+    let file = &*daemon.file;
+    let (name, text) = read(file).map_err(unreadable)?;
     let mut accounts = Accounts::system();
     let config = match Config::parse_with(&name, &text, &mut accounts) {
         Ok(config) => config,
         Err(problems) => {
             error(&problems.to_string());
             // Nothing was begun.
-            return Ok(Outcome::Exit(2));
+            return Ok(2);
         }
     };
     crowded(&config);
     if let Some(why) = in_the_way(&config) {
         error(&format!("{name}: {why}"));
-        return Ok(Outcome::Exit(2));
+        return Ok(2);
     }
-    let live = http.map(Live::bind).transpose()?;
+    let live = daemon.page.map(Live::bind).transpose()?;
     let reload = caught(&[SIGHUP])?;
     let end = caught(&[SIGTERM, SIGINT])?;
     let running = Config::host();
@@ -73,10 +74,10 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
     if opened.is_none_of_any() {
         // Nothing was begun.
         without_ports();
-        return Ok(Outcome::Exit(1));
+        return Ok(1);
     }
     let (ours, theirs) = orders::pair().context("cannot make a pair of sockets")?;
-    let worker = start(theirs, &config)?;
+    let worker = start(theirs, &config, &daemon.version)?;
     let mut parent = Parent::new(ours, worker, opener, running);
     parent.pass_control(&config)?;
     if let Some(live) = &live {
@@ -91,7 +92,7 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
             // Devices that the worker opens itself.
             without_ports();
             parent.stop()?;
-            return Ok(Outcome::Exit(1));
+            return Ok(1);
         }
         Ok(report) if report.failed.is_empty() => {}
         Ok(report) => warning(&format!("{} settings failed: see above", report.failed.len())),
@@ -107,12 +108,7 @@ pub(super) fn up(file: &Path, http: Option<Http>) -> Result<Outcome> {
 }
 
 /// Watch over the worker, read the configuration again when asked to, and end.
-fn watch(
-    mut parent: Parent,
-    file: &Path,
-    mut reload: &UnixStream,
-    end: &UnixStream,
-) -> Result<Outcome> {
+fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStream) -> Result<u8> {
     let watchdog = sd_notify::watchdog_enabled().map(|within| within / 2);
     let mut next_ping = watchdog.map(|within| Instant::now() + within);
     loop {
@@ -184,9 +180,20 @@ fn caught(signals: &[i32]) -> Result<UnixStream> {
     Ok(ours)
 }
 
-/// A file that cannot be read is a wrong command line.
-fn usage(why: anyhow::Error) -> anyhow::Error {
-    anyhow!(Usage(format!("{why:#}")))
+/// The configuration cannot be read: nothing was begun.
+#[derive(Debug)]
+pub(super) struct Unreadable(String);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+fn unreadable(why: anyhow::Error) -> anyhow::Error {
+    anyhow!(Unreadable(format!("{why:#}")))
 }
 
 /// A configuration's text, and how messages name it.

@@ -1,6 +1,6 @@
-//! The second process of `up`: it runs the stack, without privileges, and does what it is ordered.
+//! The second process of the daemon: it runs the stack, without privileges, and does what it is ordered.
 //!
-//! Called by: `up.rs` in the process that `run.rs` starts, with orders by standard input; or on a
+//! Called by: `daemon.rs` in the process that `run.rs` starts, with orders by standard input; or on a
 //! thread of the first process if the configuration says `separate = false`.
 
 use std::fs::File;
@@ -8,20 +8,18 @@ use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::accounts::Accounts;
+use crate::config::{BYTES_MAX, Config};
+use crate::orders::{self, Order, Report};
+use crate::privileges;
 use anyhow::{Context, Result, bail};
 use live::Live;
-use router::accounts::Accounts;
-use router::config::{BYTES_MAX, Config};
-use router::orders::{self, Order, Report};
-use router::privileges;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::args::WorkerUser;
 use super::engine::{ControlSocket, Engine, Granted};
 use super::report;
-use crate::Outcome;
 
 /// What the process does with its privileges.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,30 +30,34 @@ pub(super) enum Privileges {
     Kept,
 }
 
+/// The program's first argument if it is to be the worker. The second is whom it has to be.
+pub(super) const ARGUMENT: &str = "--router-worker";
+/// A user who owns nothing, instead of a user's number.
+pub(super) const OF_ITS_OWN: &str = "own";
+
 /// The process; `user` is whom it has to be, if the first one may change that.
-pub(super) fn main(user: Option<WorkerUser>) -> Result<Outcome> {
+pub(super) fn main(user: Option<&str>, version: &str) -> Result<()> {
     // The first process tells us when to end; a terminal's Ctrl-C is for both.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
     if let Some(user) = user {
         let wanted = match user {
-            WorkerUser::Of(uid) => Some(uid),
-            WorkerUser::OfItsOwn => None,
+            OF_ITS_OWN => None,
+            uid => Some(uid.parse().context("the worker's user is no number")?),
         };
         privileges::change_user(wanted).context(
-            "cannot be another user: give `wirespeed up` the capabilities CAP_SETUID and \
+            "cannot be another user: give the router the capabilities CAP_SETUID and \
              CAP_SETGID, or write user = \"root\" under [privileges]",
         )?;
     }
     privileges::drop_capabilities().context("cannot drop capabilities")?;
     let orders = std::io::stdin().as_fd().try_clone_to_owned().context("there are no orders")?;
-    run(&orders, Privileges::Dropped)?;
-    Ok(Outcome::Done)
+    run(&orders, Privileges::Dropped, version)
 }
 
 /// Carry out orders until the last one, or until nobody gives any.
-pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
+pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
     let (mut drain, mut live) = (Config::default().daemon.drain, None);
     let mut control = Vec::new();
@@ -82,7 +84,7 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges) -> Result<()> {
                         Some(engine) => engine,
                         none => {
                             let sockets = std::mem::take(&mut control);
-                            none.insert(Engine::begin(&config, live.take(), sockets)?)
+                            none.insert(Engine::begin(&config, live.take(), sockets, version)?)
                         }
                     };
                     if is_first && privileges == Privileges::Dropped {

@@ -1,25 +1,26 @@
 //! A request mailbox: the control service's thread puts a question here, wakes the thread that owns
 //! the stack and waits for its answer. Only that thread may touch the stack.
 //!
-//! Called by: `control_service.rs` asks; the threads of `ttcp --threads 2` serve, and close the
+//! Called by: `service.rs` asks; the threads of `ttcp --threads 2` serve, and close the
 //! mailbox when they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use router::users::Users;
-use wirespeed::device::Doorbell;
-use wirespeed::{Budget, Stack};
+use base::Budget;
+use control::Users;
+use device::Doorbell;
+use stack::Stack;
 
 use super::answer::{self, Wanted};
-use crate::running::{Answer, Refusal};
+use control::protocol::{Answer, Refusal};
 
 /// How long an answer may take: many ticks.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Holds one question at a time.
-pub(crate) struct Mailbox {
+pub struct Mailbox {
     /// The owner checks this before it takes the lock.
     asked: AtomicBool,
     slot: Mutex<Slot>,
@@ -39,18 +40,18 @@ struct Slot {
 
 impl Mailbox {
     /// For a thread that sleeps on `bell`.
-    pub(crate) fn new(bell: Doorbell) -> Mailbox {
+    pub fn new(bell: Doorbell) -> Mailbox {
         let (asked, slot, answered) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
         Mailbox { asked, slot, answered, bell }
     }
 
     /// Does a question wait for the owner?
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// Answer a waiting question; called by the owner.
-    pub(crate) fn serve(&self, stack: &mut Stack) {
+    pub fn serve(&self, stack: &mut Stack) {
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
         }
@@ -62,7 +63,7 @@ impl Mailbox {
     }
 
     /// No more questions; called by the owner before it ends.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.slot().is_closed = true;
         self.answered.notify_one();
     }
@@ -112,10 +113,10 @@ fn closed(number: usize, wanted: &Wanted) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use wirespeed::StackConfig;
+    use stack::StackConfig;
 
     use super::*;
-    use crate::running::Section;
+    use control::protocol::Section;
 
     #[test]
     fn an_answer_is_not_lost_when_its_owner_ends_before_it_is_read() {

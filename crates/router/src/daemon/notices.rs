@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use router::applied::Applied;
-use router::config::{DeviceName, Kind, Link};
-use wirespeed::base::DropReason;
-use wirespeed::{Duration, Instant, Stack};
+use crate::applied::Applied;
+use crate::config::{DeviceName, Kind, Link};
+use base::{DropReason, Duration, Instant};
+use stack::Stack;
 
 use super::report::{info, warning};
 

@@ -4,14 +4,13 @@
 
 use core::net::IpAddr;
 
-use router::users::Users;
+use base::{Budget, Counter, DropReason, Instant, Limit, LinkKind, Switch};
+use control::Users;
 use serde_json::{Value, json};
-use wirespeed::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
-use wirespeed::tcp::Repair;
-use wirespeed::{
-    Access, Address, Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind,
-    Route, Stack, Switch,
-};
+use stack::route::Access;
+use stack::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
+use stack::{Address, FilterMode, GroupRow, Route, Stack};
+use tcp::info::Repair;
 
 use super::rules;
 
@@ -200,7 +199,7 @@ pub(super) fn neighbour(row: &NeighbourRow) -> Value {
         "mac": row.mac.map(|mac| mac.to_string()),
         "state": row.state.name(),
         "mtu": row.mtu.bytes(),
-        "confirmed_ms": row.confirmed.map(wirespeed::Duration::as_millis),
+        "confirmed_ms": row.confirmed.map(base::Duration::as_millis),
     })
 }
 
@@ -220,7 +219,7 @@ pub(super) fn route(r: &Route, users: &Users, now: Instant) -> Value {
         "via": r.via.map(|via| via.to_string()),
         "port": r.port,
         "table": r.table,
-        "mtu": r.mtu.map(wirespeed::Mtu::bytes),
+        "mtu": r.mtu.map(base::Mtu::bytes),
         "metric": r.metric,
         "weight": r.weight,
         "origin": r.origin.name(),
@@ -243,7 +242,7 @@ pub(super) fn group(g: &GroupRow) -> Value {
         "sockets": g.sockets,
         "solicited_node": g.is_solicited_node,
         "protocol": g.protocol,
-        "report_in_ms": g.report_in.map(wirespeed::Duration::as_millis),
+        "report_in_ms": g.report_in.map(base::Duration::as_millis),
     })
 }
 
@@ -256,7 +255,7 @@ pub(super) fn fragments(stack: &Stack) -> Value {
         "fragments_held": held.fragments,
         "bytes_held": held.bytes,
         "sources": held.sources,
-        "next_timeout_ms": held.next_timeout.map(wirespeed::Duration::as_millis),
+        "next_timeout_ms": held.next_timeout.map(base::Duration::as_millis),
     });
     let counters = [
         Counter::FragmentsIn,

@@ -1,14 +1,14 @@
 //! Leases of the taps that clients asked for: a tap is removed when its packets are not collected.
 //!
-//! Called by: `control_service.rs`. The number of taps and the time between two requests are
+//! Called by: `service.rs`. The number of taps and the time between two requests are
 //! bounded.
 
-use wirespeed::base::Limit;
-use wirespeed::{Budget, Duration, Instant};
+use base::Limit;
+use base::{Budget, Duration, Instant};
 
 use super::answer;
 use super::taps::Wanted;
-use crate::running::{Answer, Refusal};
+use control::protocol::{Answer, Refusal};
 
 /// A client that does not ask for this long is gone.
 const LEASE: Duration = Duration::from_secs(10);

@@ -3,11 +3,13 @@
 //! Called by: `answer.rs` for rows, `change.rs` for changes, on the thread that owns the stack.
 //! Groups have names where the configuration names them, else they are numbers. Limit: `rules`.
 
-use router::users::Users;
+use base::Cidr;
+use control::Users;
 use serde_json::{Value, json};
-use wirespeed::{Action, Cidr, MAIN_PRIORITY, PortId, Rule, RuleError, Stack};
+use stack::route::{Action, MAIN_PRIORITY, Rule, RuleError};
+use stack::{PortId, Stack};
 
-use crate::running::{Refusal, RuleSpec, Verb};
+use control::protocol::{Refusal, RuleSpec, Verb};
 
 /// A group's name.
 pub(super) fn group(number: u32, users: &Users) -> String {
@@ -86,7 +88,7 @@ pub(super) fn number(name: &str, users: &Users) -> Result<u32, (Refusal, String)
 /// The rule without its priority.
 fn rule(stack: &Stack, users: &Users, spec: &RuleSpec) -> Result<Rule, (Refusal, String)> {
     let action = match (spec.action.as_deref(), spec.table) {
-        (None, table) => Action::Table(table.unwrap_or(wirespeed::MAIN_TABLE)),
+        (None, table) => Action::Table(table.unwrap_or(stack::route::MAIN_TABLE)),
         (Some("unreachable"), _) => Action::Unreachable,
         (Some("prohibit"), _) => Action::Prohibit,
         (Some("blackhole"), _) => Action::Blackhole,

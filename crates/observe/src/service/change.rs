@@ -1,6 +1,6 @@
 //! Changes of a stack that a client of the control socket asks for: checked, then carried out.
 //!
-//! Called by: `answer.rs`, on the thread that owns the stack. `control_service.rs` has asked who
+//! Called by: `answer.rs`, on the thread that owns the stack. `service.rs` has asked who
 //! the client is. The texts begin with the kernel's words for the error, as `ip` prints them.
 //! Limits: `routes`, `neighbours`, `addresses`, [`CHANGES_MAX`].
 
@@ -9,15 +9,16 @@ use core::num::NonZeroU8;
 
 use std::sync::Arc;
 
-use router::users::Users;
+use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu, Owner};
+use control::Users;
 use serde_json::json;
-use wirespeed::{
-    Access, Address, AddressError, AddressState, Cidr, Duration, FibQuery, FibResult, GROUPS_MAX,
-    Instant, LinkKind, MacAddr, Mtu, Owner, PATHS_MAX, PortId, Route, Stack, is_destination,
+use stack::route::{Access, GROUPS_MAX, PATHS_MAX};
+use stack::{
+    Address, AddressError, AddressState, FibQuery, FibResult, PortId, Route, Stack, is_destination,
 };
 
 use super::rules;
-use crate::running::{Answer, CHANGES_MAX, Change, Hop, Object, Refusal, RouteSpec, Verb};
+use control::protocol::{Answer, CHANGES_MAX, Change, Hop, Object, Refusal, RouteSpec, Verb};
 
 type Done = Result<(), (Refusal, String)>;
 
@@ -277,7 +278,8 @@ fn neighbour(
     if stack.device(port).is_some_and(|device| device.limits().link == LinkKind::Ip) {
         return invalid("Invalid argument: this port's link has no link addresses".to_owned());
     }
-    let Some(mac) = mac.and_then(mac_of).filter(|mac| !mac.is_group()) else {
+    let Some(mac) = mac.and_then(|mac| mac.parse::<MacAddr>().ok()).filter(|mac| !mac.is_group())
+    else {
         return invalid("No link layer address given: give a host's by lladdr".to_owned());
     };
     if ip.is_multicast() || ip.is_unspecified() {
@@ -289,16 +291,6 @@ fn neighbour(
     let why = "No buffer space available: there are as many neighbours as the limit `neighbours`; \
                delete some, or raise the limit";
     Err((Refusal::Full, why.to_owned()))
-}
-
-/// A link address of six bytes in hexadecimal, with colons.
-pub(crate) fn mac_of(text: &str) -> Option<MacAddr> {
-    let byte = |part: &str| {
-        let is_short = matches!(part.len(), 1 | 2) && part.bytes().all(|b| b.is_ascii_hexdigit());
-        u8::from_str_radix(part, 16).ok().filter(|_| is_short)
-    };
-    let bytes: Option<Vec<u8>> = text.split(':').take(7).map(byte).collect();
-    bytes?.try_into().ok().map(MacAddr)
 }
 
 fn address(

@@ -5,17 +5,17 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use base::Owner;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use wirespeed::tcp::{Config, State};
-use wirespeed::{
-    CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, Owner, PingHandle, PortId,
-    Stack, TcpHandle, UdpError, UdpHandle,
+use stack::{
+    CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, PingHandle, PortId, Stack,
+    TcpHandle, UdpError, UdpHandle,
 };
+use tcp::{Config, State};
 
-use crate::ping::trouble;
-use crate::running::{Call, Kind, Refusal};
+use control::protocol::{Call, Kind, Refusal};
 
 /// An answer waits so long at most: less than a client waits for one.
 const WAIT_MS: u32 = 2_000;
@@ -188,7 +188,7 @@ pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Value {
                         row["bytes"] = json!(payload.len());
                         stack.give_back(payload);
                     }
-                    Err(why) => row["error"] = json!(trouble(why)),
+                    Err(why) => row["error"] = json!(why.to_string()),
                 }
                 echoes.push(row);
             }

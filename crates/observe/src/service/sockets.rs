@@ -1,22 +1,23 @@
 //! Sockets of the stack that clients of the control socket open and use, each owned by the user
 //! that the kernel says the client is. Routes that are not for that user do not exist for them.
 //!
-//! Called by: `control_service.rs`, on the thread that owns the stack. A socket belongs to the
+//! Called by: `service.rs`, on the thread that owns the stack. A socket belongs to the
 //! connection that it was opened over, and is closed with it, of TCP by a RST; so it is if its user
 //! comes to be in other groups. Limits: `control_sockets`, `control_user_sockets`.
 //! docs/decisions/0084.
 
 mod calls;
 
-use router::users::Users;
+use base::Limit;
+use base::{Budget, Owner};
+use control::Peer;
+use control::Users;
 use serde_json::{Value, json};
-use wirespeed::base::Limit;
-use wirespeed::control::Peer;
-use wirespeed::{Budget, ListenerHandle, Owner, Stack};
+use stack::{ListenerHandle, Stack};
 
 use calls::{BATCH, Done, Handle, close, later, open, receive, send};
 
-use crate::running::{Answer, Call, Kind, Refusal};
+use control::protocol::{Answer, Call, Kind, Refusal};
 
 /// A client: which control socket, and who the kernel says is there.
 pub(super) type Client<'a> = (usize, &'a Peer);

@@ -2,14 +2,16 @@
 //!
 //! Called by: `answer.rs`, on the thread that owns the stack. Each tap's buffers are bounded.
 
+use std::time::SystemTime;
+
+use base::{Instant, WallTime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Filter, Insn, Program, Settings, Tap};
 use serde_json::json;
-use wirespeed::{Instant, PortId, Stack, TapId, WallTime};
+use stack::{PortId, Stack, TapId};
 
-use crate::clock::since_1970;
-use crate::running::{Answer, Kept, Refusal};
+use control::protocol::{Answer, Kept, Refusal};
 
 /// Bytes of a tap's buffer: in base64 it has to fit into a frame of the control socket, 1 MB.
 const BUFFER_BYTES: usize = 640 << 10;
@@ -31,7 +33,8 @@ pub(super) enum Wanted {
 
 /// The time of day.
 pub(super) fn wall_now() -> WallTime {
-    WallTime(u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX))
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallTime(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Called by the thread that owns the stack.

@@ -2,12 +2,13 @@
 //!
 //! Called by: `answer.rs`, on the thread that owns the stack.
 
-use router::users::Users;
+use base::{Mtu, Owner};
+use control::Users;
 use serde_json::{Value, json};
-use wirespeed::{FibFound, FibQuery, FibResult, Mtu, Owner, PortId, Route, Stack};
+use stack::{FibFound, FibQuery, FibResult, PortId, Route, Stack};
 
 use super::{rows, rules};
-use crate::running::{Answer, Lookup, Refusal};
+use control::protocol::{Answer, Lookup, Refusal};
 
 /// Called by the thread that owns the stack.
 pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {

@@ -1,14 +1,15 @@
-//! The control service of a running program: it answers `show`, `dump` and `top`, and changes what
-//! `ip` asks for, between the turns of the stacks.
+//! The service of a running program: it answers `show`, `dump` and `top`, and changes what `ip` asks
+//! for if the program allows it, between the turns of the stacks.
 //!
-//! Called by: the programs' loops, every 50 ms or when one of its descriptors is ready. `answer`
+//! Called by: programs' loops, every 50 ms or when one of its descriptors is ready, and
+//! `observer.rs` for programs whose stacks have threads of their own. `answer`
 //! answers on the thread that owns a stack; `mailbox` asks another thread; `leases` keeps the taps
 //! of clients; `sockets` opens sockets for them. A program that cannot make its socket runs without
 //! the service. A second socket is for other users than root and the program's own: they may open
 //! sockets, and nothing else.
 
 mod answer;
-pub(crate) mod change;
+mod change;
 mod leases;
 mod lookup;
 mod mailbox;
@@ -21,16 +22,17 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
+use base::Limit;
+use base::{Budget, Duration, Instant};
+use control::Users;
+use control::{ControlError, Message, Reply, Server};
 use live::Feed;
-use router::users::Users;
 use rustix::event::PollFlags;
-use wirespeed::base::Limit;
-use wirespeed::control::{self, ControlError, Message, Reply, Server};
-use wirespeed::{Budget, Duration, Instant, Stack};
+use stack::Stack;
 
-use crate::running::{Answer, Call, Program, Question, Refusal};
+use control::protocol::{About, Answer, CONNECTIONS_MAX, Call, Question, Refusal};
 
-pub(crate) use mailbox::Mailbox;
+pub use mailbox::Mailbox;
 
 use answer::Wanted;
 use leases::Leases;
@@ -49,25 +51,28 @@ const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 const SOCKETS_ONLY: &str = "Operation not permitted: other users than root and the program's own \
                             open sockets by `nc` and `ping`, and ask nothing else; use `sudo`";
 
+const NO_CHANGES: &str = "Operation not permitted: the program only shows what it has; one that \
+                          calls `allow_changes` can be changed";
+
 /// Where the loop takes all events of the stack for its own.
 const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for others; \
                           `wirespeed up` does";
-
-/// The most connections of a question that names them.
-pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 /// The most clients of the socket for other users.
 const USERS_CLIENTS: usize = 64;
 
 /// The control sockets, if there are any, and what clients have in the stacks.
-pub(crate) struct ControlService {
+pub struct Service {
     /// Ours, and that of other users; either may be absent.
     servers: Vec<Server>,
     /// Which of them is for other users.
     for_users: Option<usize>,
     /// Clients may open sockets in the stacks.
     opens_sockets: bool,
-    command: &'static str,
+    /// What the program calls itself.
+    command: String,
+    /// Clients may change what the stacks have.
+    is_changeable: bool,
     /// The stacks are shards of one host.
     has_shards: bool,
     leases: Leases,
@@ -76,26 +81,33 @@ pub(crate) struct ControlService {
     feed: Option<Feed>,
 }
 
-impl ControlService {
-    /// Serve in the user's directory, if possible.
-    pub(crate) fn open(command: &'static str) -> ControlService {
-        let serve = || {
-            let path = socket_path(std::process::id())?;
-            let (budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
-            Server::bind(&path, budget, groups, control::own_user_and_root)
-        };
-        ControlService { servers: serve().into_iter().collect(), ..ControlService::new(command) }
+impl Service {
+    /// Serve in the user's directory, if possible. `command` is what the program calls itself.
+    pub fn open(command: &str) -> Service {
+        Service::bound(command).unwrap_or_else(|_| Service::new(command))
+    }
+
+    /// Serve in the user's directory.
+    ///
+    /// # Errors
+    /// There is no directory that is the user's alone, or no socket can be made in it.
+    pub fn bound(command: &str) -> Result<Service, ControlError> {
+        let path = socket_path(std::process::id())?;
+        let (budget, groups) = (Budget::default(), device::peer_groups);
+        let server = Server::bind(&path, budget, groups, control::own_user_and_root)?;
+        Ok(Service { servers: vec![server], ..Service::new(command) })
     }
 
     /// Serve nobody yet.
-    pub(crate) fn new(command: &'static str) -> ControlService {
+    pub fn new(command: &str) -> Service {
         let servers = Vec::new();
         let (leases, sockets) = (Leases::default(), Sockets::default());
-        ControlService {
+        Service {
             servers,
             for_users: None,
             opens_sockets: false,
-            command,
+            command: command.to_owned(),
+            is_changeable: false,
             has_shards: false,
             leases,
             sockets,
@@ -103,30 +115,36 @@ impl ControlService {
         }
     }
 
+    /// Let this user's clients and root change routes, rules, neighbours and addresses.
+    #[must_use]
+    pub fn allow_changes(self) -> Service {
+        Service { is_changeable: true, ..self }
+    }
+
     /// Give samples of the stacks to the live page.
-    pub(crate) fn feed(&mut self, feed: Feed) {
+    pub fn feed(&mut self, feed: Feed) {
         self.feed = Some(feed);
     }
 
     /// No more samples: the live page ends.
-    pub(crate) fn end_feed(&mut self) {
+    pub fn end_feed(&mut self) {
         self.feed = None;
     }
 
     /// The stacks are shards of one host, the first of which speaks for it.
-    pub(crate) fn have_shards(&mut self) {
+    pub fn have_shards(&mut self) {
         self.has_shards = true;
     }
 
     /// Open sockets in the stacks for clients; their events come with the stacks' own.
-    pub(crate) fn open_sockets(&mut self) {
+    pub fn open_sockets(&mut self) {
         self.opens_sockets = true;
     }
 
     /// Serve at a socket that another process has made. Of one for other users, nobody but root
-    /// and the program's own is admitted before [`ControlService::set_users`].
-    pub(crate) fn serve_at(&mut self, listener: OwnedFd, path: &Path, for_users: bool) {
-        let (mut budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
+    /// and the program's own is admitted before [`Service::set_users`].
+    pub fn serve_at(&mut self, listener: OwnedFd, path: &Path, for_users: bool) {
+        let (mut budget, groups) = (Budget::default(), device::peer_groups);
         if for_users {
             budget.set(Limit::ControlClients, USERS_CLIENTS);
             self.for_users = Some(self.servers.len());
@@ -137,7 +155,7 @@ impl ControlService {
 
     /// The groups of users that there are, and those whose members the socket for other users
     /// admits.
-    pub(crate) fn set_users(&mut self, users: &Users, admitted: impl Iterator<Item = u32>) {
+    pub fn set_users(&mut self, users: &Users, admitted: impl Iterator<Item = u32>) {
         let admitted: Vec<u32> = admitted.collect();
         if let Some(server) = self.for_users.and_then(|at| self.servers.get_mut(at)) {
             let (users, admitted) = (users.clone(), admitted.clone());
@@ -150,7 +168,7 @@ impl ControlService {
     }
 
     /// When to poll again, for a loop that polls every `tick`.
-    pub(crate) fn look_within(&self, tick: Duration) -> Duration {
+    pub fn look_within(&self, tick: Duration) -> Duration {
         if self.servers.iter().any(Server::is_answering) {
             tick.min(ANSWERING)
         } else if self.is_watched() || self.feed.as_ref().is_some_and(Feed::is_carrying) {
@@ -161,30 +179,26 @@ impl ControlService {
     }
 
     /// For poll(2): ready when a client connects, asks, or can take more of an answer.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+    pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let feed = self.feed.iter().map(|feed| (feed.descriptor(), PollFlags::IN));
         self.servers.iter().flat_map(Server::descriptors).chain(feed)
     }
 
-    /// When [`ControlService::poll`] has to be called even without a request: to close an idle
+    /// When [`Service::poll`] has to be called even without a request: to close an idle
     /// client, to remove a tap whose packets are not collected, or for a sample of the live page.
-    pub(crate) fn next_deadline(&self) -> Instant {
+    pub fn next_deadline(&self) -> Instant {
         let clients = self.servers.iter().map(Server::next_deadline).min();
         let feed = self.feed.as_ref().map_or(Instant::NEVER, Feed::next_deadline);
         clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline()).min(feed)
     }
 
     /// Does a client have a tap?
-    pub(crate) fn is_watched(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
         !self.leases.is_empty()
     }
 
     /// Before the program ends: give clients with taps time to collect the last packets.
-    pub(crate) fn finish(
-        &mut self,
-        clock: impl Fn() -> Instant,
-        stacks: &mut [(&str, &mut Stack)],
-    ) {
+    pub fn finish(&mut self, clock: impl Fn() -> Instant, stacks: &mut [(&str, &mut Stack)]) {
         let began = clock();
         self.leases.begin_last();
         while !self.leases.have_all() {
@@ -199,7 +213,7 @@ impl ControlService {
     }
 
     /// Answer requests about `stacks`; never waits.
-    pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
+    pub fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut sockets = std::mem::take(&mut self.sockets);
         let opens_sockets = self.opens_sockets;
@@ -225,7 +239,7 @@ impl ControlService {
 
     /// The same for stacks of other threads, which serve at their mailboxes; waits for their
     /// answers.
-    pub(crate) fn poll_mailboxes(&mut self, now: Instant, mailboxes: &[(&str, &Mailbox)]) {
+    pub fn poll_mailboxes(&mut self, now: Instant, mailboxes: &[(&str, &Mailbox)]) {
         let names: Vec<_> = mailboxes.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, asked, control| match (mailboxes.get(number), asked) {
             (Some((_, mailbox)), Asked::Of(wanted)) => mailbox.ask(number, wanted, control),
@@ -240,10 +254,11 @@ impl ControlService {
         names: &[String],
         mut of: impl FnMut(usize, Asked<'_>, &mut Budget) -> Answer,
     ) {
-        let (command, has_shards) = (self.command, self.has_shards);
+        let (has_shards, is_changeable) = (self.has_shards, self.is_changeable);
         for (number, server) in self.servers.iter_mut().enumerate() {
             let leases = &mut self.leases;
-            let mut asking = Asking { command, names, has_shards, leases, now };
+            let command = &self.command;
+            let mut asking = Asking { command, names, has_shards, is_changeable, leases, now };
             // Answers count hits of limits while the server counts its own.
             let mut control = server.budget().clone();
             let before = control.clone();
@@ -283,7 +298,7 @@ impl ControlService {
 ///
 /// # Errors
 /// [`ControlError`]: the directory cannot be had.
-pub(crate) fn socket_path(pid: u32) -> Result<PathBuf, ControlError> {
+pub fn socket_path(pid: u32) -> Result<PathBuf, ControlError> {
     let directory = control::path::Environment::of_process().prepare()?;
     control::path::sweep(&directory);
     Ok(control::path::socket(&directory, pid))
@@ -298,9 +313,10 @@ enum Asked<'a> {
 
 /// What an answer needs beside the stack.
 struct Asking<'a> {
-    command: &'static str,
+    command: &'a str,
     names: &'a [String],
     has_shards: bool,
+    is_changeable: bool,
     leases: &'a mut Leases,
     now: Instant,
 }
@@ -363,7 +379,10 @@ impl Asking<'_> {
             Question::Kept { stack, tap: id } => tap(stack, taps::Wanted::Kept(id)),
             Question::Untap { stack, tap: id } => tap(stack, taps::Wanted::Remove(id)),
             Question::Lookup { stack, lookup } => Ok((stack, Wanted::Lookup(lookup))),
-            Question::Change { stack, changes } => Ok((stack, Wanted::Change(changes))),
+            Question::Change { stack, changes } if self.is_changeable => {
+                Ok((stack, Wanted::Change(changes)))
+            }
+            Question::Change { .. } => Err((Refusal::Denied, NO_CHANGES.to_owned())),
             Question::Program | Question::Socket { .. } => {
                 Err((Refusal::Wrong, "the question is not for a stack".to_owned()))
             }
@@ -376,7 +395,7 @@ fn message(answer: &Answer) -> Message {
 }
 
 fn program(command: &str, names: &[String], shards: bool) -> Answer {
-    let program = Program {
+    let program = About {
         pid: std::process::id(),
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,4 +1,4 @@
-//! What the first process of `up` holds: the orders' socket, the worker that carries them out, the
+//! What the first process of the daemon holds: the orders' socket, the worker that carries them out, the
 //! devices that it opened for it, and what the worker was told last.
 //!
 //! Called by: `run.rs`. A worker that does not answer in time counts as gone.
@@ -13,24 +13,22 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::accounts::Accounts;
+use crate::config::{Config, Link};
+use crate::devices::{Granted, Opener};
+use crate::links;
+use crate::orders::{self, Order, Report};
+use crate::plan;
 use anyhow::{Context, Result, anyhow, bail};
 use live::Live;
-use router::accounts::Accounts;
-use router::config::{Config, Link};
-use router::devices::{Granted, Opener};
-use router::links;
-use router::orders::{self, Order, Report};
-use router::plan;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sd_notify::NotifyState;
 
-use wirespeed::control::{Server, open_to_all};
+use control::{Server, open_to_all};
+use observe::socket_path;
 
-use super::args::WorkerUser;
 use super::report::{error, info, warning};
 use super::worker::{self, Privileges};
-use crate::Outcome;
-use crate::control_service::socket_path;
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -50,19 +48,19 @@ pub(super) enum Worker {
     Thread(JoinHandle<Result<()>>),
 }
 
-pub(super) fn start(orders: OwnedFd, config: &Config) -> Result<Worker> {
+pub(super) fn start(orders: OwnedFd, config: &Config, version: &str) -> Result<Worker> {
     if !config.daemon.separate {
-        let run = move || worker::run(&orders, Privileges::Kept);
+        let version = version.to_owned();
+        let run = move || worker::run(&orders, Privileges::Kept, &version);
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(run);
         return Ok(Worker::Thread(thread.context("cannot start a thread")?));
     }
     let program = std::env::current_exe().context("the program's own file is not found")?;
     let mut command = Command::new(program);
-    command.args(["up", "--worker"]).stdin(Stdio::from(orders));
+    command.arg(worker::ARGUMENT).stdin(Stdio::from(orders));
     match (rustix::process::geteuid().is_root(), config.daemon.user) {
         (true, user) => {
-            let user = user.map_or(WorkerUser::OfItsOwn, WorkerUser::Of);
-            command.args(["--worker-user", &user.text()]);
+            command.arg(user.map_or(worker::OF_ITS_OWN.to_owned(), |uid| uid.to_string()));
         }
         (false, Some(_)) => bail!("only root can give the worker another user: remove user"),
         (false, None) => {}
@@ -303,7 +301,7 @@ impl Parent {
     }
 
     /// SIGTERM: let the worker finish, and end.
-    pub(super) fn stop(mut self) -> Result<Outcome> {
+    pub(super) fn stop(mut self) -> Result<u8> {
         tell(&[NotifyState::Stopping]);
         // If it is gone already, that is found out now.
         let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
@@ -312,14 +310,11 @@ impl Parent {
     }
 
     /// The worker is gone, or of no use any more.
-    pub(super) fn ended(mut self, why: &anyhow::Error) -> Result<Outcome> {
+    pub(super) fn ended(mut self, why: &anyhow::Error) -> Result<u8> {
         error(&format!("{why:#}"));
         tell(&[NotifyState::Stopping]);
         let status = self.wait(Duration::from_secs(1))?;
-        match self.exit(status)? {
-            Outcome::Done => Ok(Outcome::Exit(1)),
-            other => Ok(other),
-        }
+        Ok(self.exit(status)?.max(1))
     }
 
     /// Wait for the worker's end; a process that does not end is killed.
@@ -346,12 +341,12 @@ impl Parent {
     }
 
     /// The worker's exit status as ours.
-    fn exit(self, status: Option<ExitStatus>) -> Result<Outcome> {
+    fn exit(self, status: Option<ExitStatus>) -> Result<u8> {
         sweep(self.running.daemon.control.as_ref().map(|control| Path::new(&control.socket)));
         let status = match (self.worker, status) {
             (Worker::Thread(thread), _) if thread.is_finished() => {
                 let ended = thread.join().map_err(|_| anyhow!("the router's thread panicked"))?;
-                return ended.map(|()| Outcome::Done);
+                return ended.map(|()| 0);
             }
             (Worker::Thread(_), _) => bail!("the router's thread does not end"),
             (Worker::Process(_), status) => status.context("the worker was not found")?,
@@ -359,14 +354,14 @@ impl Parent {
         if let Some(signal) = status.signal() {
             error(&format!("the worker was ended by signal {signal}"));
             // As shells have it.
-            return Ok(Outcome::Exit(u8::try_from(128 + signal).unwrap_or(1)));
+            return Ok(u8::try_from(128 + signal).unwrap_or(1));
         }
         match status.code() {
-            Some(0) => Ok(Outcome::Done),
+            Some(0) => Ok(0),
             code => {
                 let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
                 error(&format!("the worker ended with exit status {code}"));
-                Ok(Outcome::Exit(code))
+                Ok(code)
             }
         }
     }
@@ -374,7 +369,7 @@ impl Parent {
 
 /// The worker cannot remove the files of its control sockets.
 fn sweep(for_users: Option<&Path>) {
-    use wirespeed::control::path;
+    use control::path;
     if let Some(socket) = for_users {
         path::remove_dead(socket);
     }

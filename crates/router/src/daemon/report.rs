@@ -1,10 +1,12 @@
-//! What `up` prints: lines of a log on standard error, with priorities if journald reads them.
+//! What the daemon prints: lines of a log on standard error, with priorities if journald reads them.
 //!
-//! Called by: all of `up`, in both processes. Source: sd-daemon(3), "Logging prefixes".
+//! Called by: all of the daemon, in both processes. Source: sd-daemon(3), "Logging prefixes".
 
-use router::applied::Done;
+use std::io::{self, Write};
 
-use crate::output;
+use crate::applied::Done;
+
+use control::text::lines;
 
 /// A priority of syslog.
 #[derive(Clone, Copy)]
@@ -19,10 +21,15 @@ pub(super) fn log(priority: Priority, text: &str) {
     let is_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     for line in text.lines() {
         match is_journal {
-            true => output::err(&format!("<{}>{line}", priority as u8)),
-            false => output::err(line),
+            true => print(&format!("<{}>{line}", priority as u8)),
+            false => print(line),
         }
     }
+}
+
+/// A failure cannot be reported.
+fn print(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", lines(line));
 }
 
 pub(super) fn info(text: &str) {
@@ -54,7 +61,7 @@ pub(super) fn operations(all: &[Done]) -> Vec<String> {
 }
 
 /// What a valid file has.
-pub(super) fn summary(file: &str, config: &router::config::Config) -> String {
+pub(super) fn summary(file: &str, config: &crate::config::Config) -> String {
     let count = |n: usize, one: &str| match n {
         1 => format!("1 {one}"),
         n => format!("{n} {one}s"),

@@ -1,7 +1,7 @@
-//! What another program asks of the sockets of a running stack.
+//! What a client asks of sockets in a running stack.
 //!
-//! Called by: `socket.rs` asks, `control_service/sockets.rs` answers and trusts nothing in it:
-//! whose a socket is does not come from here but from the kernel.
+//! Called by: `nc` and `ping` ask, `observe` answers and trusts nothing in it: whose a socket is
+//! does not come from here but from the kernel.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -10,39 +10,58 @@ use serde::{Deserialize, Serialize};
 /// What is asked of the stack; a socket is named by the number that [`Call::Open`] gave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Call {
+pub enum Call {
     /// Open one: `{ "socket": N }`.
     Open(Kind),
-    /// Send data in base64, as a datagram, an echo request with a sequence number, or bytes of a
-    /// stream: `{ "sent": BYTES, "at_ns": T }`. `to` is for those that are not connected.
-    Send { socket: u64, to: Option<SocketAddr>, seq: u16, data: String },
+    /// Send data as a datagram, an echo request, or bytes of a stream:
+    /// `{ "sent": BYTES, "at_ns": T }`.
+    Send {
+        /// By this socket.
+        socket: u64,
+        /// To this host, if the socket is not connected.
+        to: Option<SocketAddr>,
+        /// The number of an echo request.
+        seq: u16,
+        /// In base64.
+        data: String,
+    },
     /// What came since: `data` with what belongs to it; of TCP `state` and `eof`, too. If nothing
     /// did, the answer may wait.
     Receive {
+        /// By this socket.
         socket: u64,
+        /// How long.
         #[serde(default)]
         wait: Option<Wait>,
     },
     /// No more will be sent by a connection.
-    Shutdown { socket: u64 },
+    Shutdown {
+        /// This one.
+        socket: u64,
+    },
     /// Close it.
-    Close { socket: u64 },
+    Close {
+        /// This one.
+        socket: u64,
+    },
 }
 
 /// How long an answer may wait for something to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wait {
-    pub(crate) ms: u32,
+pub struct Wait {
+    /// In milliseconds.
+    pub ms: u32,
     /// The state of the connection that the client knows: another one is news. Empty for others.
     #[serde(default)]
-    pub(crate) seen: String,
+    pub seen: String,
 }
 
-/// A kind of socket.
+/// A kind of socket. A `link` is the port of a link-local address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// Echo requests to a host, which a port's link has if it is link-local.
+#[expect(missing_docs, reason = "addresses, as bind(2) and connect(2) have them")]
+pub enum Kind {
+    /// Echo requests to a host.
     Ping {
         host: IpAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]

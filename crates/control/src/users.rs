@@ -1,14 +1,21 @@
 //! Who is in which group of `[groups]`, and the number that the stack knows a group by.
 //!
-//! Called by: `group.rs` when groups change; the control service, which makes owners of sockets.
+//! Called by: the router when groups change; `observe`, which makes owners of sockets.
 //! A group that is removed and added again has another number, so that sockets opened before are
 //! not in it. docs/decisions/0084.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Owner;
 
-use crate::config::Members;
+/// Who is in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// These users.
+    pub uids: BTreeSet<u32>,
+    /// Users of these groups of the machine.
+    pub gids: BTreeSet<u32>,
+}
 
 /// The groups that there are.
 #[derive(Clone, Debug, Default)]

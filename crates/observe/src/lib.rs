@@ -1,0 +1,21 @@
+//! A program's stacks are seen by `wirespeed show`, `top`, `dump`, `explain` and `ip`, and by a
+//! browser.
+//!
+//! Called by: programs. One whose stacks have threads of their own starts an [`Observer`], in one
+//! line; one that polls its stack by hand calls [`Service::poll`] between two turns. Only the
+//! program's own user and root are answered, and changes are refused unless the program allows
+//! them. docs/live.md has the page, [`control`] the socket.
+//!
+//! ```no_run
+//! # use net::Net;
+//! # fn started(net: &Net) -> std::io::Result<()> {
+//! let _seen = observe::Observer::new("my-program").start(net)?;
+//! # Ok(()) }
+//! ```
+#![cfg(target_os = "linux")]
+
+mod observer;
+mod service;
+
+pub use observer::{Observer, Seen};
+pub use service::{Mailbox, Service, socket_path};

@@ -1,0 +1,83 @@
+//! A router that runs: a process with privileges opens devices and watches over a second one, which
+//! runs the stack without any.
+//!
+//! Called by: `wirespeed up`, and any program that is to be a router. `run` is the first process,
+//! `parent` what it holds, `worker` the second, `engine` the router in it, `notices` what it says
+//! unasked. Its log goes to standard error. docs/router.md; docs/decisions/0079-privileges.md.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     router::Daemon::new("router.toml").run()
+//! }
+//! ```
+
+mod engine;
+mod notices;
+mod parent;
+mod report;
+mod run;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use live::Http;
+
+/// A router of this configuration.
+pub struct Daemon {
+    file: PathBuf,
+    page: Option<Http>,
+    version: String,
+}
+
+impl Daemon {
+    /// The file is in TOML; docs/router.md explains it.
+    pub fn new(file: impl Into<PathBuf>) -> Daemon {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Daemon { file: file.into(), page: None, version }
+    }
+
+    /// Show a page to browsers.
+    #[must_use]
+    pub fn page(self, page: Option<Http>) -> Daemon {
+        Daemon { page, ..self }
+    }
+
+    /// The version that metrics and the page say.
+    #[must_use]
+    pub fn version(self, version: &str) -> Daemon {
+        Daemon { version: version.to_owned(), ..self }
+    }
+
+    /// Run it until SIGTERM or SIGINT; SIGHUP reads the file again. To have its worker it starts
+    /// this program once more, so call it before the program does anything else; one that has to
+    /// do something before calls [`worker`] first.
+    ///
+    /// The exit code is 0 after a signal, 1 if it failed, 2 if the file is wrong and nothing was
+    /// begun, and the worker's if that ended by itself.
+    pub fn run(self) -> ExitCode {
+        worker(&self.version).unwrap_or_else(|| exit(run::up(&self)))
+    }
+
+    /// Only look whether the file is valid, which needs no privileges: 0 if it is, else 1, or 2 if
+    /// it cannot be read.
+    pub fn check(&self) -> ExitCode {
+        exit(run::check(&self.file))
+    }
+}
+
+/// Is this process the worker of a router that this program runs? Then it is that until it ends:
+/// the program ends with this code.
+pub fn worker(version: &str) -> Option<ExitCode> {
+    let mut args = std::env::args().skip(1);
+    let is_worker = args.next().is_some_and(|first| first == worker::ARGUMENT);
+    is_worker.then(|| exit(worker::main(args.next().as_deref(), version).map(|()| 0)))
+}
+
+fn exit(ended: Result<u8>) -> ExitCode {
+    ExitCode::from(ended.unwrap_or_else(|why| {
+        report::error(&format!("error: {why:#}"));
+        if why.is::<run::Unreadable>() { 2 } else { 1 }
+    }))
+}
