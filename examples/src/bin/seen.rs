@@ -3,6 +3,7 @@
 
 use std::io::{Result, Write, copy, sink};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use wirespeed::net::{Net, blocking};
 use wirespeed::observe::Observer;
@@ -22,5 +23,6 @@ fn main() -> Result<()> {
     let mut to = blocking::TcpStream::connect(&client, at)?;
     loop {
         to.write_all(&[0; 65_536])?;
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -64,11 +64,11 @@ fn tools() {
     let runtime = Runtime::new("seen");
     let (_running, _) = seen(&runtime);
     let connections = || runtime.text(&["show", "connections"]);
-    assert!(until(PATIENCE, || connections().contains("established")), "{}", connections());
+    assert!(until(PATIENCE, || connections().contains("ESTABLISHED")), "{}", connections());
     let stack = runtime.text(&["show", "stack"]);
     assert!(stack.contains("seen"), "{stack}");
     let top = runtime.text(&["top", "--batch", "--count", "1"]);
-    assert!(top.contains("established"), "{top}");
+    assert!(top.contains("ESTABLISHED"), "{top}");
     let explained = runtime.text(&["explain", "--seconds", "2"]);
     assert!(explained.contains("limited by"), "{explained}");
     // It allows no change.
@@ -80,6 +80,7 @@ fn tools() {
 fn browser() {
     let runtime = Runtime::new("page");
     let (_running, url) = seen(&runtime);
+    assert!(ip("link set lo up"));
     let mut browser = Browser::start();
     browser.open(&url);
     let is_live = "document.getElementById('status').textContent === 'live'";
