@@ -9,9 +9,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, PidfdFlags, ioctl_tiocsctty, pidfd_open, setsid};
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
+};
 
 use super::pty::Pty;
 use crate::Usage;
@@ -117,11 +121,21 @@ impl Program {
     }
 }
 
+/// A program that ignores a signal hands that down to what it starts: a daemon that a script put
+/// into the background ignores SIGINT and SIGQUIT, and no key of a user would end anything.
+const OF_USERS: [i32; 11] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGCHLD,
+];
+
 /// Lead a session on the terminal that standard input is, and become the program.
 pub(super) fn become_program(program: &[OsString]) -> anyhow::Error {
     let begin = || -> Result<OsString> {
         setsid().context("this is for telnetd to call")?;
         ioctl_tiocsctty(io::stdin()).context("standard input is no terminal")?;
+        for signal in OF_USERS {
+            // What is caught is as at first in the next program (execve(2)).
+            signal_hook::flag::register(signal, Arc::default()).context("no signals")?;
+        }
         program.first().cloned().context("no program")
     };
     match begin() {

@@ -1,10 +1,11 @@
 //! Lines, characters, and what a program does to its terminal.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use testbed::Case;
 
-use crate::fixture::{TIMEOUT, client, daemon, edits_lines};
+use crate::fixture::{TIMEOUT, client, daemon, daemon_by, edits_lines, wirespeed};
 use crate::terminal::Terminal;
 
 pub(crate) const CASES: &[Case] = &[
@@ -102,7 +103,13 @@ fn signals() {
     let script = "trap 'i=$((i+1)); sleep 0.1; echo int-$i' INT; \
                   trap 'q=$((q+1)); sleep 0.1; echo quit-$q' QUIT; \
                   echo ready; while :; do read a && echo got-$a; done";
-    let _daemon = daemon(&[], &["sh", "-c", script]);
+    // As a script does to what it puts into the background.
+    let ignores = "trap '' HUP INT QUIT TSTP; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    let wirespeed = wirespeed();
+    command.envs(wirespeed.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.args(["-c", ignores]).arg(wirespeed.get_program());
+    let _daemon = daemon_by(command, &[], &["sh", "-c", script]);
     for options in [&[][..], &["--no-linemode"]] {
         let mut user = client(options);
         user.shows("ready", TIMEOUT);
