@@ -7,7 +7,8 @@
 //! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
 //! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such
 //! a stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
-//! running program (`running`), where the page of a running program is (`http`), printing (`output`).
+//! running program (`running`), where the page of a running program is (`http`), printing
+//! (`output`).
 
 mod args;
 mod clock;

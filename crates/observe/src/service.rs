@@ -1,5 +1,5 @@
-//! The service of a running program: it answers `show`, `dump` and `top`, and changes what `ip` asks
-//! for if the program allows it, between the turns of the stacks.
+//! The service of a running program: it answers `show`, `dump` and `top`, and changes what `ip`
+//! asks for if the program allows it, between the turns of the stacks.
 //!
 //! Called by: programs' loops, every 50 ms or when one of its descriptors is ready, and
 //! `observer.rs` for programs whose stacks have threads of their own. `answer`

@@ -44,7 +44,7 @@ const LAW: &[(&str, May)] = &[
     ("nfs", Only(&["base", "rpc"])),
     ("telnet", Only(&["base"])),
     ("host", Only(&["base"])),
-    ("router", Only(&["base", "control", "device", "live", "net", "observe", "stack"])),
+    ("router", Only(&["base", "device", "stack", "net", "control", "observe", "live"])),
     ("page", Only(&[])),
     ("explain", Only(&["base", "tcp", "stack"])),
     ("live", Only(&["base", "tcp", "net", "stack", "page", "profile", "explain"])),

@@ -1,5 +1,5 @@
-//! What the first process of the daemon holds: the orders' socket, the worker that carries them out, the
-//! devices that it opened for it, and what the worker was told last.
+//! What the first process of the daemon holds: the orders' socket, the worker that carries them
+//! out, the devices that it opened for it, and what the worker was told last.
 //!
 //! Called by: `run.rs`. A worker that does not answer in time counts as gone.
 

@@ -1,12 +1,14 @@
-//! What the daemon prints: lines of a log on standard error, with priorities if journald reads them.
+//! What the daemon prints: lines of a log on standard error, with priorities if journald reads
+//! them.
 //!
 //! Called by: all of the daemon, in both processes. Source: sd-daemon(3), "Logging prefixes".
 
 use std::io::{self, Write};
 
-use crate::applied::Done;
-
+use anyhow::{Context, Result};
 use control::text::lines;
+
+use crate::applied::Done;
 
 /// A priority of syslog.
 #[derive(Clone, Copy)]
@@ -24,6 +26,16 @@ pub(super) fn log(priority: Priority, text: &str) {
             true => print(&format!("<{}>{line}", priority as u8)),
             false => print(line),
         }
+    }
+}
+
+/// Write a result to standard output. A reader that has gone away is no failure.
+pub(super) fn out(text: &str) -> Result<()> {
+    match io::stdout().lock().write_all(lines(text).as_bytes()) {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            Err(why).context("cannot write to standard output: look at the disk by `df -h`")
+        }
+        _ => Ok(()),
     }
 }
 

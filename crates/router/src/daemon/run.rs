@@ -25,7 +25,7 @@ use signal_hook::low_level::pipe;
 
 use super::Daemon;
 use super::parent::{Opened, Parent, Source, start, tell};
-use super::report::{error, info, summary, warning};
+use super::report::{error, info, out, summary, warning};
 
 /// Look whether a file is valid.
 pub(super) fn check(file: &Path) -> Result<u8> {
@@ -36,7 +36,7 @@ pub(super) fn check(file: &Path) -> Result<u8> {
                 error(&format!("{name}: {why}"));
                 return Ok(1);
             }
-            print!("{}", summary(&name, &config));
+            out(&summary(&name, &config))?;
             crowded(&config);
             Ok(0)
         }

@@ -1,7 +1,8 @@
-//! The second process of the daemon: it runs the stack, without privileges, and does what it is ordered.
+//! The second process of the daemon: it runs the stack, without privileges, and does what it is
+//! ordered.
 //!
-//! Called by: `daemon.rs` in the process that `run.rs` starts, with orders by standard input; or on a
-//! thread of the first process if the configuration says `separate = false`.
+//! Called by: `daemon.rs` in the process that `run.rs` starts, with orders by standard input; or on
+//! a thread of the first process if the configuration says `separate = false`.
 
 use std::fs::File;
 use std::io::{Read, Seek};
