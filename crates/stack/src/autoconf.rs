@@ -1,29 +1,30 @@
-//! A port that makes itself IPv6 addresses and finds its routers.
+//! A port that makes itself IPv6 addresses and finds its routers: what it keeps.
 //!
-//! Called by: programs, with [`Stack::autoconfigure`]; `nd.rs` with what routers and others say;
-//! `addresses::expire` when something is due. RFC 4862, RFC 4861 sections 6.3 and 8. The parts:
-//! `dad.rs` checks addresses for duplicates, also those of programs; `router.rs` solicits routers
-//! and hears them; `slaac.rs` makes addresses of their prefixes, `temporary.rs` those that change;
-//! `redirect.rs` follows redirects.
+//! Called by: the files of this folder. `dad.rs` checks addresses for duplicates, also those of
+//! programs; `router.rs` solicits routers and hears them; `slaac.rs` makes addresses of their
+//! prefixes; `redirect.rs` follows redirects; `calls.rs` is what
+//! programs ask for. RFC 4862, RFC 4861 sections 6.3 and 8.
 
+mod calls;
 pub(crate) mod dad;
 pub(crate) mod redirect;
 pub(crate) mod router;
 mod slaac;
-mod temporary;
 
 use core::fmt;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
 
-use base::{Instant, KeyedHash, LinkKind, Mtu, PerSecond};
-use inet::dad::Dad;
+use base::{Duration, Instant, KeyedHash, Mtu, PerSecond};
+use inet::dad::{DELAY_MAX, Dad};
+use inet::neighbour::Key;
 use inet::router::{Router, Routers};
-use inet::slaac::Identifiers;
+use inet::slaac::{Identifiers, REGENERATE_BEFORE, TRIES_MAX};
 use inet::solicit::Solicit;
-use inet::{Origin, RouteOrigin};
 
-use crate::{AddressError, PortId, Stack};
+pub(crate) use calls::expire;
+
+use crate::handles::PortId;
 
 /// How a port configures itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,17 +131,32 @@ struct PortConf {
     /// `None` before there is a link-local address, and once a router answered.
     solicit: Option<Solicit>,
     routers: Routers,
-    prefixes: Vec<slaac::Autonomous>,
+    prefixes: Vec<Autonomous>,
     /// Advertisements of strangers and of routers that are known: a flood of the former does not
     /// keep the latter from being renewed.
     heard: [PerSecond; 2],
 }
 
 impl Autoconf {
-    /// When [`expire`] has something to do.
+    /// When `calls::expire` has something to do.
     pub(crate) fn next_deadline(&self) -> Instant {
         let ports = self.ports.values().map(PortConf::next_deadline);
         ports.fold(self.dad.next_deadline(), Instant::min)
+    }
+
+    /// A random number.
+    fn draw(&mut self, secret: &KeyedHash) -> u64 {
+        const TAG: u64 = u64::from_be_bytes(*b"autoconf");
+        self.draws += 1;
+        secret.hash([TAG, self.draws])
+    }
+
+    /// Begin to check an address that was added as tentative; it must be looked ahead afterwards.
+    /// RFC 4862 5.4-a, 5.4.2-b.
+    pub(crate) fn begin_dad(&mut self, key: Key, now: Instant, secret: &KeyedHash) {
+        let delay = self.draw(secret) % DELAY_MAX.as_nanos();
+        let [_, _, nonce @ ..] = self.draw(secret).to_be_bytes();
+        self.dad.begin(key, now + Duration::from_nanos(delay), nonce);
     }
 
     fn port(&mut self, id: PortId) -> Option<&mut PortConf> {
@@ -155,135 +171,94 @@ impl Autoconf {
 }
 
 impl PortConf {
+    /// The port has a link-local address: solicit routers from `at` on.
+    fn solicit_from(&mut self, at: Instant) {
+        if self.progress == Progress::Checking {
+            self.progress = Progress::Soliciting;
+            self.solicit = Some(Solicit::starting(at));
+        }
+    }
+
     fn next_deadline(&self) -> Instant {
         let solicit = self.solicit.map_or(Instant::NEVER, |solicit| solicit.due());
-        let prefixes = self.prefixes.iter().map(slaac::Autonomous::next_deadline);
+        let prefixes = self.prefixes.iter().map(Autonomous::next_deadline);
         prefixes.fold(solicit.min(self.routers.next_deadline()), Instant::min)
     }
 }
 
-/// A random number.
-fn draw(stack: &mut Stack) -> u64 {
-    const TAG: u64 = u64::from_be_bytes(*b"autoconf");
-    stack.autoconf.draws += 1;
-    stack.core.secret.hash([TAG, stack.autoconf.draws])
+/// A prefix that a port has addresses of.
+struct Autonomous {
+    /// Of 64 bits, the others zero.
+    prefix: Ipv6Addr,
+    /// Until when addresses of it are preferred, and valid.
+    preferred_until: Instant,
+    valid_until: Instant,
+    /// Identifiers that turned out to be another host's.
+    duplicates: u8,
+    temporaries: Temporaries,
 }
 
-/// Act on what is due, of addresses that are being checked and of ports that configure themselves.
-pub(crate) fn expire(stack: &mut Stack) {
-    dad::expire(stack);
-    let now = stack.core.cx.now;
-    let due = |(&id, conf): (&u16, &PortConf)| (conf.next_deadline() <= now).then_some(PortId(id));
-    let ports: Vec<PortId> = stack.autoconf.ports.iter().filter_map(due).collect();
-    for id in ports {
-        router::expire(stack, id);
-        slaac::expire(stack, id);
+impl Autonomous {
+    fn next_deadline(&self) -> Instant {
+        self.valid_until.min(self.temporaries.regenerate_at())
     }
 }
 
-impl Stack {
-    /// Have a port make itself a link-local address, find its routers, and make itself addresses of
-    /// their prefixes, each checked for duplicates before it is used (RFC 4862). What there is can
-    /// be seen by [`Stack::addresses`] and [`Stack::autoconf`]. Anew if it was running.
-    ///
-    /// # Errors
-    /// [`AutoconfError`].
-    pub fn autoconfigure(&mut self, id: PortId, config: AutoConfig) -> Result<(), AutoconfError> {
-        let port = self.ports.get(id.0).ok_or(AutoconfError::NoPort)?;
-        if port.limits.link != LinkKind::Ethernet {
-            return Err(AutoconfError::NoLinkLayer);
-        }
-        self.stop_autoconf(id);
-        let secret = config.secret.map_or(self.core.secret, |[k0, k1]| KeyedHash::new(k0, k1));
-        let conf = PortConf {
-            config,
-            secret,
-            progress: Progress::Checking,
-            duplicates: 0,
-            solicit: None,
-            routers: Routers::default(),
-            prefixes: Vec::new(),
-            heard: [PerSecond::default(); 2],
-        };
-        self.autoconf.ports.insert(id.0, conf);
-        let made = slaac::make_link_local(self, id);
-        if made.is_err() {
-            self.autoconf.forget_port(id);
-        }
-        self.addresses_changed();
-        made
+/// The temporary addresses of a prefix.
+struct Temporaries {
+    /// Each with the latest time until which it may be preferred, and valid.
+    made: Vec<(Ipv6Addr, (Instant, Instant))>,
+    /// When the next is to be made.
+    regenerate_at: Instant,
+    /// Identifiers in a row that turned out to be another host's.
+    duplicates: u8,
+}
+
+impl Default for Temporaries {
+    fn default() -> Temporaries {
+        Temporaries { made: Vec::new(), regenerate_at: Instant::NEVER, duplicates: 0 }
+    }
+}
+
+impl Temporaries {
+    fn regenerate_at(&self) -> Instant {
+        self.regenerate_at
     }
 
-    /// A port with an IPv6 address that the user set has a link-local one too (RFC 4291 section
-    /// 2.1), made of its link address, and one without loses it. To be called after each such
-    /// change. Nothing happens on a port that is autoconfigured, which sees to that itself, that
-    /// has a link-local address of the user's, or whose frames have no link header.
-    ///
-    /// # Errors
-    /// [`AddressError`].
-    pub fn follow_link_local(&mut self, id: PortId) -> Result<(), AddressError> {
-        let port = self.ports.get(id.0).ok_or(AddressError::NoPort)?;
-        if port.limits.link != LinkKind::Ethernet || self.autoconf.ports.contains_key(&id.0) {
-            return Ok(());
-        }
-        let all = port.addresses.iter().filter(|a| a.ip().is_ipv6());
-        let made = all.clone().find(|a| a.origin == Origin::LinkLocal).map(inet::Address::ip);
-        let is_local = |ip| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-        let mut users = all.filter(|a| a.origin != Origin::LinkLocal);
-        let is_needed = users.clone().count() > 0 && !users.any(|a| is_local(a.ip()));
-        match (is_needed, made) {
-            (true, None) => self.add_address(id, slaac::link_local(port.mac)),
-            (false, Some(ip)) => {
-                self.remove_address(id, ip);
-                Ok(())
-            }
-            _ => Ok(()),
+    /// The latest time until which an address may be preferred, and valid.
+    fn most(&self, ip: Ipv6Addr) -> (Instant, Instant) {
+        let found = self.made.iter().find(|(made, _)| *made == ip);
+        found.map_or((Instant::ZERO, Instant::ZERO), |(_, most)| *most)
+    }
+
+    /// Lifetimes changed: `preferred_until` has them.
+    fn reschedule(&mut self, preferred_until: impl Fn(Ipv6Addr) -> Option<Instant>) {
+        self.made.retain(|(ip, _)| preferred_until(*ip).is_some());
+        let last = self.made.last().and_then(|(ip, _)| preferred_until(*ip));
+        if let Some(until) = last {
+            self.regenerate_at = before(until);
         }
     }
 
-    /// Stop configuring a port; the addresses and routes that it got so are removed. `false` if it
-    /// was not autoconfigured.
-    pub fn stop_autoconf(&mut self, id: PortId) -> bool {
-        if self.autoconf.ports.remove(&id.0).is_none() {
-            return false;
-        }
-        let own = |origin| matches!(origin, Origin::LinkLocal | Origin::Stable | Origin::Temporary);
-        let own = |a: &&inet::Address| own(a.origin) && a.ip().is_ipv6();
-        let addresses: Vec<IpAddr> =
-            self.addresses(id).iter().filter(own).map(|a| a.ip()).collect();
-        for ip in addresses {
-            self.remove_address(id, ip);
-        }
-        self.routes.remove(|r| r.origin == RouteOrigin::Advertised && r.port == id.0);
-        self.neighbours.forget_times(id.0);
-        self.addresses_changed();
-        true
+    /// An address passed.
+    fn passed(&mut self) {
+        self.duplicates = 0;
     }
 
-    /// What autoconfiguration knows of a port; `None` if it is not autoconfigured.
-    pub fn autoconf(&self, id: PortId) -> Option<AutoconfStatus> {
-        let conf = self.autoconf.ports.get(&id.0)?;
-        let (managed, other) = conf.routers.managed_other;
-        Some(AutoconfStatus {
-            progress: conf.progress,
-            routers: conf.routers.list().to_vec(),
-            hop_limit: conf.routers.hop_limit,
-            mtu: conf.routers.mtu,
-            managed,
-            other,
-        })
+    /// An address is another host's. `true` if a further one may be tried.
+    /// RFC 8981 3.4-d.
+    fn duplicate(&mut self, ip: Ipv6Addr) -> bool {
+        self.made.retain(|(made, _)| *made != ip);
+        self.duplicates += 1;
+        self.regenerate_at = Instant::NEVER;
+        self.duplicates < TRIES_MAX
     }
+}
 
-    /// The name servers that routers of a port advertise (RFC 8106); a link-local one is on the
-    /// port's link.
-    pub fn dns_servers(&self, id: PortId) -> Vec<Ipv6Addr> {
-        let conf = self.autoconf.ports.get(&id.0);
-        conf.map(|conf| conf.routers.servers().collect()).unwrap_or_default()
-    }
-
-    /// The search domains that routers of a port advertise (RFC 8106).
-    pub fn dns_search(&self, id: PortId) -> Vec<String> {
-        let conf = self.autoconf.ports.get(&id.0);
-        conf.map(|conf| conf.routers.domains().map(str::to_owned).collect()).unwrap_or_default()
+/// So long before an address is deprecated, the next is made.
+fn before(until: Instant) -> Instant {
+    match until {
+        Instant::NEVER => Instant::NEVER,
+        until => Instant::ZERO + until.since(Instant::ZERO).saturating_sub(REGENERATE_BEFORE),
     }
 }

@@ -1,6 +1,6 @@
 //! Segments of connections that have no Tcb: resets, answers from TIME-WAIT and of cookies.
 //!
-//! Called by: `no_connection.rs`, `socket/forward.rs`, `socket/cookies.rs`.
+//! Called by: `rx.rs`, `no_connection.rs`, `socket/forward.rs`, `socket/cookies.rs`.
 //! RFC 9293 section 3.10.7. Limit: `resets_per_second`; counter: `tcp_resets_out`.
 
 use core::net::SocketAddr;
@@ -11,8 +11,11 @@ use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{protocol, tcp as wire_tcp};
 
+use crate::config::IpSettings;
 use crate::connections::TimeWaitEntry;
-use crate::{IpSettings, Stack, resolve};
+use crate::resolve;
+use crate::resolving::Egress;
+use crate::stack::Stack;
 
 /// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
 /// segment's drop has the same name either way: what was not answered is a hit of the limit.
@@ -91,7 +94,7 @@ fn segment(
 /// The named reason: no buffer, or the error of the egress.
 pub(crate) fn segment_over(
     stack: &mut Stack,
-    egress: &resolve::Egress,
+    egress: &Egress,
     (local, remote): (SocketAddr, SocketAddr),
     bare: &Bare,
 ) -> Result<(), DropReason> {

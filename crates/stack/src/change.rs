@@ -1,47 +1,24 @@
-//! Ports that come, go and are replaced while the stack runs, and what becomes of connections whose
-//! device is gone: they fail with the device's reason at once, not after a time-out.
+//! Ports that come, go, are replaced and watched while the stack runs, and what becomes of
+//! connections whose device is gone: they fail with the device's reason at once, not after a
+//! time-out.
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 
-use core::fmt;
 use std::sync::Arc;
 
-use base::{Counter, DropReason, IpVersion, Mss};
+use base::{Counter, DropReason, IpVersion, Mss, WallTime};
+use bpf::Tap;
 use device::Device;
 use inet::{Route, RouteOrigin};
-use tcp::{path, usrreq};
+use tcp::path;
 
-use crate::socket::passive;
-use crate::{
-    MitigationError, PortConfig, PortId, Stack, TcpHandle, addresses, groups, mtu, port, reroute,
-    resolve, tx,
-};
-
-/// Why a port keeps the device that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplaceError {
-    /// There is no such port.
-    NoPort,
-    /// The new device's link is of another kind, where the port's addresses mean nothing.
-    OtherLink,
-    /// The new device does not suit the port's interrupt mitigation.
-    Mitigation(MitigationError),
-}
-
-impl fmt::Display for ReplaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReplaceError::NoPort => f.write_str("there is no such port: add one"),
-            ReplaceError::OtherLink => f.write_str(
-                "the new device's link is of another kind than the port's: remove the port and \
-                 add a new one",
-            ),
-            ReplaceError::Mitigation(why) => write!(f, "of the new device {why}"),
-        }
-    }
-}
-
-impl core::error::Error for ReplaceError {}
+use crate::config::PortConfig;
+use crate::handles::{PortId, TcpHandle};
+use crate::next_hop::{next_hop, scoped};
+use crate::port::{self, ReplaceError};
+use crate::stack::Stack;
+use crate::taps::TapId;
+use crate::{groups, neighbours, reroute, tx};
 
 impl Stack {
     /// Add a port; its addresses' networks become routes. Returns its number, which may have been
@@ -72,7 +49,7 @@ impl Stack {
         self.autoconf.forget_port(id);
         self.refused_routes.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
-        resolve::act(self);
+        neighbours::act(self);
         self.addresses_changed();
         Some(device)
     }
@@ -207,7 +184,7 @@ impl Stack {
         }
         self.routes.forget_port(id.0);
         for handle in self.connections.of_port(id.0) {
-            resolve::refresh(self, handle);
+            reroute::refresh(self, handle);
             if self.connections.get(handle).is_some_and(|pcb| pcb.port == id.0) {
                 self.fail_connection(handle);
             }
@@ -226,33 +203,6 @@ impl Stack {
         tx::output(self);
     }
 
-    /// An address is ours no more: what its connections would send is from nobody.
-    #[cold]
-    pub(crate) fn fail_connections_from(&mut self, id: PortId, ip: core::net::IpAddr) {
-        self.ports.note_failure(id, Arc::from("its address was removed, or is no longer valid"));
-        for handle in self.connections_from(id, |from| from == ip) {
-            self.fail_connection_of(id, handle);
-        }
-    }
-
-    /// One from an address of this port, where the reason is noted, whatever port it goes by.
-    fn fail_connection_of(&mut self, id: PortId, handle: TcpHandle) {
-        if let Some(pcb) = self.connections.get_mut(handle)
-            && pcb.port != id.0
-        {
-            reroute::go(self, handle, id.0);
-        }
-        self.fail_connection(handle);
-    }
-
-    fn fail_connection(&mut self, handle: TcpHandle) {
-        let Some(pcb) = self.connections.get_mut(handle) else { return };
-        pcb.blocked = false;
-        usrreq::lose_network(&mut pcb.tcb, &mut self.core.cx);
-        self.connections.mark_dirty(handle);
-        passive::handshake_progress(self, handle);
-    }
-
     /// A port's frames are smaller from now on. Segments in flight that would not fit any more are
     /// sent again in parts, as for a path that turned out to be narrower.
     #[cold]
@@ -269,10 +219,10 @@ impl Stack {
             let (owner, mark) = (pcb.owner.clone(), pcb.mark);
             let sender = inet::Sender::Socket { owner: &owner, mark };
             let (src, version) = (pcb.key.local().ip(), IpVersion::of(&remote.ip()));
-            let remote = resolve::scoped(remote, id.0);
-            let hop = addresses::next_hop(self, Some(src), remote, sender).ok();
+            let remote = scoped(remote, id.0);
+            let hop = next_hop(self, Some(src), remote, sender).ok();
             let hop = hop.filter(|hop| hop.port == id.0);
-            let link = hop.and_then(|hop| mtu::of_hop(self, &hop));
+            let link = hop.and_then(|hop| self.neighbour_mtus.of_hop(&self.ports, &hop));
             // Without a route there is the port.
             let link = link.or_else(|| Some(self.ports.get(id.0)?.limits.mtu));
             let Some((mtu, pcb)) = link.zip(self.connections.get_mut(handle)) else { continue };
@@ -282,5 +232,26 @@ impl Stack {
             }
             self.connections.mark_dirty(handle);
         }
+    }
+
+    /// Watch a port; `wall` is the time of day at the time that the stack was last told. `None` if
+    /// there is no such port.
+    pub fn add_tap(&mut self, port: PortId, tap: Tap, wall: WallTime) -> Option<TapId> {
+        let wall_ahead_ns = wall.0.wrapping_sub(self.now().as_nanos());
+        let port = self.ports.get_mut(port.0)?;
+        let id = TapId::of_number(self.next_tap);
+        self.next_tap += 1;
+        port.taps.add(id, tap, wall_ahead_ns);
+        Some(id)
+    }
+
+    /// A tap, to be read; `None` if it was removed, or its port was.
+    pub fn tap(&mut self, id: TapId) -> Option<&mut Tap> {
+        self.ports.iter_mut().find_map(|port| port.taps.get_mut(id))
+    }
+
+    /// Watch no more; the tap with what it holds.
+    pub fn remove_tap(&mut self, id: TapId) -> Option<Tap> {
+        self.ports.iter_mut().find_map(|port| port.taps.remove(id))
     }
 }

@@ -1,4 +1,4 @@
-//! What a stack and its ports are made with.
+//! What a stack, its ports and its sockets are made with.
 
 use base::{Budget, Cidr, MacAddr, Switches};
 use wire::checksum::Ladder;
@@ -66,6 +66,20 @@ impl Default for IpSettings {
     fn default() -> IpSettings {
         IpSettings { ttl: 64, tos: 0, mark: 0, transparent: false }
     }
+}
+
+/// What becomes of a datagram that is larger than the path is known to carry (Linux's
+/// IP_MTU_DISCOVER). Packets that are not fragments always forbid routers to fragment them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MtuDiscovery {
+    /// It leaves in fragments (IP_PMTUDISC_WANT).
+    #[default]
+    Want,
+    /// It is refused with [`crate::UdpError::TooBig`] (IP_PMTUDISC_DO).
+    Do,
+    /// It is sent whole, whatever is known of the path, if the port sends packets of its size: to
+    /// find out what the path carries (IP_PMTUDISC_PROBE, RFC 8899).
+    Probe,
 }
 
 /// Settings of a port.

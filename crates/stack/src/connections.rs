@@ -1,7 +1,7 @@
 //! The table of connections: by handle for users, by addresses and ports for segments, with the
 //! flow cache in front; and the records of those in TIME-WAIT.
 //!
-//! Called by: `rx.rs`, `tx.rs`, `open.rs`, `socket.rs`. The table's hash is keyed: strangers choose
+//! Called by: `rx.rs`, `tx.rs`, the files of `socket/`. The table's hash is keyed: strangers choose
 //! the keys.
 
 use std::collections::VecDeque;
@@ -11,16 +11,11 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Budget, Counter, Counters, Instant, KeyedHash, Limit, Owner, Switch, Switches};
 use hashbrown::HashTable;
 use inet::{FlowKey, HeaderTemplate};
-use slotmap::{SlotMap, new_key_type};
+use slotmap::SlotMap;
 use tcp::{Tcb, TimeWait, Todo};
 
-use crate::ListenerHandle;
 use crate::flow_cache::FlowCache;
-
-new_key_type! {
-    /// A connection. Never means another one after its end.
-    pub struct TcpHandle;
-}
+use crate::handles::{ListenerHandle, TcpHandle};
 
 /// One connection as the stack keeps it.
 pub(crate) struct Pcb {

@@ -15,7 +15,8 @@ use inet::ip_input::{Part, ipv6_within};
 use mbuf::Mbuf;
 use wire::{icmpv6, ipv6, protocol};
 
-use crate::{Stack, icmp};
+use crate::icmp;
+use crate::stack::Stack;
 
 /// The IPv6 packet in `m` from `at` on, whose header may have others behind it.
 ///

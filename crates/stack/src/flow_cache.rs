@@ -8,7 +8,7 @@
 use inet::FlowKey;
 use slotmap::Key;
 
-use crate::TcpHandle;
+use crate::handles::TcpHandle;
 
 /// Sets of two: 4,096 flows in 96 KB. Full to a quarter, one flow in fifty has no place.
 const SETS: usize = 2048;

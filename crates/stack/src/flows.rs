@@ -5,15 +5,9 @@
 //! apart: it is a guess that the comparison of headers confirms. A frame that is not plain TCP may
 //! concern any flow (an ICMP error, a packet with options): no link leads past one.
 
-use base::{Counter, Switch};
 use device::{BURST, Burst};
 use mbuf::Mbuf;
-use tcp::predict;
 use wire::{ipv4, protocol};
-
-use crate::follow::Behind;
-use crate::rx::{self, Intake};
-use crate::{Stack, TcpHandle};
 
 /// Frames by a hash of their ports; flows that share a bucket are told apart when it is walked.
 const BUCKETS: usize = 64;
@@ -97,55 +91,6 @@ impl Flows {
         }
         None
     }
-}
-
-/// A burst in which flows alternate, last frame first: a leader's followers are found where they
-/// are. They are taken before others that came earlier, which can tell no difference: each touches
-/// its own connection alone. Returns how many bytes they were.
-#[inline(never)]
-pub(crate) fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
-    let (mut frames, count) = stack.flows.link(burst, intake.link.header_len());
-    let (mut bytes, mut found) = (0, 0);
-    for place in 0..count {
-        let Some(m) = frames[place].take() else { continue };
-        let leads = intake.following && stack.flows.next(place).is_some();
-        bytes += m.len() as u64;
-        rx::one(stack, intake, leads, m);
-        if let Some(handle) = stack.leader.handle.take() {
-            let (more, their_bytes) = followers_behind(stack, handle, place, &mut frames, burst);
-            bytes += their_bytes;
-            found += more;
-        }
-    }
-    stack.flows.found(found);
-    bytes
-}
-
-/// The segments behind a leader that have its headers, as `rx::followers`: the leader stood at
-/// `place`, and they are taken from where they stand, by way of `taken`, which is empty. How many,
-/// and their bytes.
-#[inline(always)]
-fn followers_behind(
-    stack: &mut Stack,
-    handle: TcpHandle,
-    place: usize,
-    frames: &mut Frames,
-    taken: &mut Burst,
-) -> (usize, u64) {
-    let (core, leader) = (&mut stack.core, &stack.leader);
-    let Some(pcb) = stack.connections.get_mut(handle) else { return (0, 0) };
-    let (next, most) = predict::expects(&pcb.tcb, leader.len);
-    let verify = core.cx.switches.on(Switch::ChecksumRx);
-    let behind = Behind { flows: &stack.flows, place, most, verify };
-    leader.gather(frames, behind, core.cx.ladder, next.0, taken);
-    let count = taken.len();
-    if count > 0 {
-        core.cx.counters.add(Counter::TcpSegmentsIn, count as u64);
-        let alike = taken.drain(..);
-        predict::accept_alike(&mut pcb.tcb, alike, leader.at.payload, leader.len, &mut core.cx);
-        stack.connections.mark_dirty(handle);
-    }
-    (count, count as u64 * leader.frame_len as u64)
 }
 
 /// Both ports of a frame that is plain TCP, as they stand in it.

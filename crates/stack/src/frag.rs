@@ -11,7 +11,7 @@ use core::net::IpAddr;
 
 use base::{Counter, DropReason};
 use inet::Ip;
-use inet::flow::Addrs;
+use inet::flow::{Addrs, V4Addrs, V6Addrs};
 use inet::frag::{Datagram, Joined, Key, Refused, TIMEOUT};
 use inet::icmp::Report;
 use inet::ip_input::{Part, ipv4_made};
@@ -20,13 +20,21 @@ use tcp::Fate;
 use wire::checksum::Sum;
 use wire::{icmpv6, ipv4, ipv6, protocol, udp};
 
-use crate::{Stack, extension, icmp, local, rx, shard};
+use crate::for_us::{for_any_host, for_us_or_group};
+use crate::stack::Stack;
+use crate::{extension, icmp, shard};
 
 /// While less is held, buffers of others are held as they are: a datagram of 64 KB that arrives
 /// without a gap is copied once, when it is complete.
 const LENT_BYTES: usize = 128 << 10;
 
-/// A fragment; `at` is where its IP header begins.
+/// A datagram that is whole again, and begins with its IP header.
+pub(crate) enum Whole {
+    V4(Ip<V4Addrs>, Mbuf),
+    V6(Ip<V6Addrs>, Mbuf),
+}
+
+/// A fragment; `at` is where its IP header begins. The last one of a datagram returns that.
 /// RFC 1122 3.3.2-c.
 #[inline(never)]
 pub(crate) fn input<A: Addrs>(
@@ -35,13 +43,13 @@ pub(crate) fn input<A: Addrs>(
     part: Part,
     mut m: Mbuf,
     at: usize,
-) -> Fate {
+) -> Result<Option<Whole>, DropReason> {
     let key = Key::of(&ip, &part, m.in_port());
     // The one before it was for us, then.
     if !stack.frags.is_newest(&key) {
-        match local::for_us_or_group(stack, &ip, &m) {
+        match for_us_or_group(stack, &ip, &m) {
             Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {
-                local::for_any_host(stack, &ip, &m)?;
+                for_any_host(stack, &ip, &m)?;
             }
             other => other?,
         }
@@ -59,7 +67,7 @@ pub(crate) fn input<A: Addrs>(
     let core = &mut stack.core;
     let (budget, drops) = (&mut core.cx.budget, &mut core.drops);
     match stack.frags.insert(key, (&ip, part), m, core.cx.now, budget, drops) {
-        Ok(None) => Ok(()),
+        Ok(None) => Ok(None),
         Ok(Some(datagram)) => complete(stack, datagram),
         Err(Refused { reason, report }) => {
             if let Some((problem, m)) = report {
@@ -80,7 +88,7 @@ fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {
 
 /// All fragments of a datagram are there.
 #[inline(always)]
-fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
+fn complete(stack: &mut Stack, datagram: Datagram) -> Result<Option<Whole>, DropReason> {
     let core = &mut stack.core;
     let count = datagram.len() as u64;
     let joined =
@@ -95,15 +103,13 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
     if m.as_slice().first().is_some_and(|b| b >> 4 == 4) {
         let ip = ipv4_made(m.as_slice())?;
         note_checksum(&ip, &mut m, sum);
-        let Some(m) = to_its_shard(stack, m) else { return Ok(()) };
-        return rx::transport(stack, ip, m, 0);
+        return Ok(to_its_shard(stack, m).map(|m| Whole::V4(ip, m)));
     }
     match extension::walk(stack, &m, 0)? {
         (ip, None) => {
             refuse_nd(&ip, &m, 0)?;
             note_checksum(&ip, &mut m, sum);
-            let Some(m) = to_its_shard(stack, m) else { return Ok(()) };
-            rx::transport(stack, ip, m, 0)
+            Ok(to_its_shard(stack, m).map(|m| Whole::V6(ip, m)))
         }
         // Fragments of a fragment: nobody has a use for them.
         (_, Some(_)) => Err(DropReason::Ipv6ExtensionHeader),

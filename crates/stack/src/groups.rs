@@ -1,35 +1,36 @@
-//! Multicast groups: which of them each port receives, and the IGMP and MLD messages that say so.
+//! Multicast groups: which of them each port receives, and which sockets have joined.
 //!
-//! Called by: `Stack::poll` when a message is due, `local.rs` for each packet to a group,
-//! `addresses.rs` when addresses change. `membership.rs` is what sockets join, `input.rs` what
-//! arrives, `output.rs` what sockets send to groups. The state machines are `inet::group`. RFC
-//! 1112, RFC 3376, RFC 3810, RFC 4291 section 2.8. Limits: `groups_per_port`,
-//! `memberships_per_socket`, `sources_per_group`, `group_reports_per_second`.
+//! Called by: `for_us.rs` for each packet to a group; the other files of this folder: `reports.rs`
+//! sends the messages that are due, `membership.rs` is what sockets join, `input.rs` what arrives,
+//! `output.rs` what sockets send to groups. The state machines are `inet::group`. RFC 1112, RFC
+//! 3376, RFC 3810, RFC 4291 section 2.8. Limits: `groups_per_port`, `memberships_per_socket`,
+//! `sources_per_group`, `group_reports_per_second`.
 
 mod input;
 mod membership;
 mod output;
+mod reports;
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Counter, Duration, Instant, IpVersion, KeyedHash, Limit, LinkKind, PerSecond};
+use base::{Duration, Instant, IpVersion, KeyedHash, LinkKind, PerSecond};
 use inet::group::{self, Filter, Host};
 use inet::nd::solicited_node;
 use slotmap::SecondaryMap;
 
 pub(crate) use input::{deliver, is_mld, message};
-pub use membership::{GroupError, MulticastOptions, SourceChange};
+pub use membership::{GroupError, SourceChange};
 pub(crate) use output::send;
+pub(crate) use reports::{addresses_changed, expire, rejoin};
 
+use crate::handles::{PortId, UdpHandle};
 use crate::port::Port;
-use crate::socket::udp::UdpHandle;
-use crate::{PortId, Stack, tx};
 
 /// What all ports receive, and what all sockets have joined.
 pub(crate) struct Groups {
     ports: BTreeMap<u16, PortGroups>,
-    sockets: SecondaryMap<UdpHandle, membership::SocketGroups>,
+    sockets: SecondaryMap<UdpHandle, SocketGroups>,
     /// Who has joined a group on a port.
     members: BTreeMap<(u16, IpAddr), Vec<UdpHandle>>,
     /// Sockets that are bound to a group's address and a UDP port, which they share.
@@ -82,7 +83,19 @@ impl Groups {
         }
     }
 
-    /// When [`expire`] has something to do.
+    /// Is any socket bound to a group's address at this UDP port?
+    pub(crate) fn has_port(&self, udp_port: u16) -> bool {
+        let lowest = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+        let first = self.bound.range((udp_port, lowest)..).next();
+        first.is_some_and(|(&(port, _), _)| port == udp_port)
+    }
+
+    /// A socket is bound to a group's address: it shares that and the UDP port with others.
+    pub(crate) fn bind(&mut self, handle: UdpHandle, group: IpAddr, udp_port: u16) {
+        self.bound.entry((udp_port, group)).or_default().push(handle);
+    }
+
+    /// When `reports::expire` has something to do.
     #[inline(always)]
     pub(crate) fn next_deadline(&self) -> Instant {
         // NEVER is later than any time to wait for.
@@ -112,6 +125,11 @@ impl Groups {
         group::is_all_nodes(group)
             || self.ports.get(&port.id.0).is_some_and(|p| p.host(group).filter(group).is_some())
             || nodes_of(port).any(|node| node == group)
+    }
+
+    /// How a socket sends to groups; the defaults if it is closed.
+    fn options(&self, handle: UdpHandle) -> MulticastOptions {
+        self.sockets.get(handle).map(|socket| socket.options).unwrap_or_default()
     }
 
     /// Has a socket joined the group on this port?
@@ -146,6 +164,62 @@ impl Groups {
     }
 }
 
+/// How a socket sends to groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MulticastOptions {
+    /// TTL or hop limit (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS); with 0 nothing leaves the host.
+    pub hops: u8,
+    /// Sockets of this host that have joined get a copy (IP_MULTICAST_LOOP), the sender included.
+    pub loops: bool,
+    /// The port to send by (IP_MULTICAST_IF); `None`: by the scope identifier, the bound address,
+    /// the routes, or the only port.
+    pub port: Option<PortId>,
+}
+
+impl Default for MulticastOptions {
+    /// RFC 1112 6.1-a, RFC 1112 6.1-b.
+    fn default() -> MulticastOptions {
+        MulticastOptions { hops: 1, loops: true, port: None }
+    }
+}
+
+/// The memberships and options of a socket.
+#[derive(Default)]
+struct SocketGroups {
+    joined: Vec<Membership>,
+    options: MulticastOptions,
+}
+
+struct Membership {
+    port: u16,
+    group: IpAddr,
+    filter: Filter,
+}
+
+impl SocketGroups {
+    fn filter(&self, port: u16, group: IpAddr) -> Option<&Filter> {
+        let found = self.joined.iter().find(|m| m.group == group && m.port == port)?;
+        Some(&found.filter)
+    }
+
+    fn forget_port(&mut self, port: u16) {
+        self.joined.retain(|membership| membership.port != port);
+    }
+
+    /// The filter is this from now on; one that takes nothing ends the membership.
+    fn set(&mut self, port: u16, group: IpAddr, filter: Filter) {
+        let at = self.joined.iter().position(|m| m.group == group && m.port == port);
+        match at {
+            Some(at) if filter.is_nothing() => {
+                self.joined.swap_remove(at);
+            }
+            Some(at) => self.joined[at].filter = filter,
+            None if filter.is_nothing() => {}
+            None => self.joined.push(Membership { port, group, filter }),
+        }
+    }
+}
+
 /// The solicited-node groups of a port's addresses, of those too that are still tentative: who
 /// detects a duplicate has to hear of it (RFC 4862 section 5.4.2).
 fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
@@ -155,107 +229,6 @@ fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
         IpAddr::V6(a) => Some(IpAddr::V6(solicited_node(a))),
         IpAddr::V4(_) => None,
     })
-}
-
-/// The addresses of a port have changed, and with them its solicited-node groups.
-/// RFC 3810 6-b.
-pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
-    let Stack { ports, groups, core, rare_timers, .. } = stack;
-    let Some(port) = ports.get(id.0).filter(|_| groups.reports_nodes) else { return };
-    let nodes: BTreeSet<IpAddr> = nodes_of(port).collect();
-    let known = groups.ports.get(&id.0).map(|p| p.nodes.clone()).unwrap_or_default();
-    if nodes == known {
-        return;
-    }
-    let changed: Vec<IpAddr> = nodes.symmetric_difference(&known).copied().collect();
-    groups.port_mut(id.0).nodes = nodes;
-    let most = core.cx.budget.of(Limit::SourcesPerGroup);
-    for group in changed {
-        groups.refresh(id.0, group, most, core.cx.now);
-    }
-    rare_timers.note(groups.next_deadline());
-}
-
-/// A port has another device: the routers of its link are to hear of its groups.
-#[cold]
-pub(crate) fn rejoin(stack: &mut Stack, id: PortId) {
-    let Some(groups) = stack.groups.ports.get_mut(&id.0) else { return };
-    groups.v4.rejoin(stack.core.cx.now);
-    groups.v6.rejoin(stack.core.cx.now);
-    stack.groups.look_ahead();
-    stack.rare_timers.note(stack.groups.next_deadline());
-}
-
-/// Send the messages that are due, as many as a second may have.
-#[cold]
-pub(crate) fn expire(stack: &mut Stack) {
-    let ids: Vec<u16> = stack.groups.ports.keys().copied().collect();
-    let both = |id| [(id, IpVersion::V4), (id, IpVersion::V6)];
-    // Beyond the limit all wait for the next second.
-    let _ = ids.into_iter().flat_map(both).all(|(id, version)| reports(stack, id, version));
-    stack.groups.look_ahead();
-}
-
-/// Those of one port and version; `false` at the limit.
-fn reports(stack: &mut Stack, id: u16, version: IpVersion) -> bool {
-    let now = stack.core.cx.now;
-    while let Some(groups) = stack.groups.ports.get_mut(&id) {
-        let host = groups.host_mut(version);
-        host.expire(now);
-        if host.next_deadline() > now {
-            break;
-        }
-        let budget = &mut stack.core.cx.budget;
-        if !stack.groups.reports.admits(Limit::GroupReportsPerSecond, now, budget) {
-            let second = Duration::from_secs(1).as_nanos();
-            let next = (now.as_nanos() / second).saturating_add(1).saturating_mul(second);
-            stack.groups.not_before = Instant::from_nanos(next);
-            return false;
-        }
-        report(stack, id, version);
-    }
-    true
-}
-
-/// Send one message.
-/// RFC 3376 4.2.13-a, RFC 3810 5.2.13-a.
-fn report(stack: &mut Stack, id: u16, version: IpVersion) {
-    let Some(groups) = stack.groups.ports.get_mut(&id) else { return };
-    let Some(port) = stack.ports.get(id) else {
-        stack.groups.ports.remove(&id);
-        return;
-    };
-    let src = source(port, version);
-    let room = port.limits.mtu.bytes().min(ROOM_MAX).saturating_sub(group::PACKET_HEADERS_MAX);
-    let host = groups.host_mut(version);
-    let Some(message) = host.next_message(src, room) else { return };
-    let frame = group::packet(port.limits.link, port.mac, src, &message);
-    let core = &mut stack.core;
-    match frame.and_then(|frame| core.cx.pool.copy_of(&frame)) {
-        Some(frame) => {
-            core.cx.counters.add(Counter::GroupReportsOut, 1);
-            tx::put(stack, id, frame);
-        }
-        None => core.drops.count(base::DropReason::MbufExhausted),
-    }
-}
-
-/// Bytes of the largest report, headers included: no fragments, whatever the MTU.
-const ROOM_MAX: usize = 1_500;
-
-/// The source of messages: link-local over IPv6; unspecified while there is none.
-fn source(port: &Port, version: IpVersion) -> IpAddr {
-    let usable = port.addresses.iter().filter(|address| address.is_usable());
-    let mut ours = usable.map(inet::Address::ip);
-    match version {
-        IpVersion::V4 => {
-            ours.find(IpAddr::is_ipv4).unwrap_or(core::net::Ipv4Addr::UNSPECIFIED.into())
-        }
-        IpVersion::V6 => {
-            let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
-            ours.find(link_local).unwrap_or(core::net::Ipv6Addr::UNSPECIFIED.into())
-        }
-    }
 }
 
 /// A group that a port receives, as it is shown.
@@ -275,37 +248,4 @@ pub struct GroupRow {
     pub protocol: &'static str,
     /// Until the next message about it; `None` if none is to be sent.
     pub report_in: Option<Duration>,
-}
-
-impl Stack {
-    /// The groups that ports receive, of those that are joined; all nodes and, on ports that do
-    /// not report them, solicited nodes are not listed.
-    pub(crate) fn group_rows(&self) -> impl Iterator<Item = GroupRow> {
-        let now = self.core.cx.now;
-        self.groups.ports.iter().flat_map(move |(&id, on)| {
-            on.v4.rows().chain(on.v6.rows()).map(move |row| GroupRow {
-                port: PortId(id),
-                group: row.group,
-                sockets: self.groups.members.get(&(id, row.group)).map_or(0, Vec::len),
-                is_solicited_node: on.nodes.contains(&row.group),
-                protocol: protocol(on.host(row.group), row.group, now),
-                report_in: (row.report_at != Instant::NEVER).then(|| row.report_at.since(now)),
-                filter: row.filter,
-            })
-        })
-    }
-}
-
-fn protocol(host: &Host, group: IpAddr, now: Instant) -> &'static str {
-    use wire::group::Version::{V1, V2, V3};
-    if !group::is_reported(group) {
-        return "none";
-    }
-    match (group.is_ipv4(), host.speaks(now)) {
-        (true, V1) => "igmpv1",
-        (true, V2) => "igmpv2",
-        (true, V3) => "igmpv3",
-        (false, V1 | V2) => "mldv1",
-        (false, V3) => "mldv2",
-    }
 }

@@ -1,9 +1,9 @@
 //! ICMP between the layers: errors that arrive find the connection or socket they are about, and
 //! packets without a receiver here draw one.
 //!
-//! Called by: `rx.rs`; `resolve.rs` when a next hop does not answer. Everything in a message is a
-//! stranger's word: a TCP segment has to be in flight, a path's size plausible, and what is sent in
-//! answer is rate-limited. RFC 792, RFC 4443, RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 5927.
+//! Called by: `rx.rs`; `neighbours.rs` when a next hop does not answer. Everything in a message is
+//! a stranger's word: a TCP segment has to be in flight, a path's size plausible, and what is sent
+//! in answer is rate-limited. RFC 792, RFC 4443, RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 5927.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -19,23 +19,19 @@ use tcp::Fate;
 use tcp::path;
 use wire::{ipv4, protocol};
 
+use crate::config::IpSettings;
+use crate::for_us::{self, is_anycast};
+use crate::next_hop::scoped;
 use crate::port::Port;
-use crate::socket::{passive, ping, udp};
-use crate::{IpSettings, Stack, frag, local, redirect, resolve};
-
-/// Who reports an error.
-#[derive(Clone, Copy)]
-pub(crate) struct Source {
-    /// A router or the destination; our own address if the error is our own finding.
-    pub(crate) from: IpAddr,
-    /// The message's type and code; `None` if there was none.
-    pub(crate) icmp: Option<(u8, u8)>,
-}
+use crate::socket::passive::handshake_progress;
+use crate::socket::udp::errors::{Source, about_datagram};
+use crate::stack::Stack;
+use crate::{frag, redirect, resolve};
 
 /// Is a message, all that is left of `m`, for an address of the port, or an error about a
 /// connection that goes by the port from another address of ours?
 pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    match local::for_us(stack, ip, m) {
+    match for_us::for_us(stack, ip, m) {
         Err(DropReason::IpNotForUs) if is_about_rerouted(stack, ip, m) => Ok(()),
         other => other,
     }
@@ -57,7 +53,11 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     }
     match icmp::icmp_input(ip, m.as_slice())? {
         Message::EchoRequest => echo_reply(stack, ip, &m),
-        Message::EchoReply { id, seq } => ping::reply(stack, ip, (id, seq), m),
+        Message::EchoReply { id, seq } => {
+            let event = stack.pings.reply(ip, (id, seq), m, &mut stack.core.cx)?;
+            stack.ready.extend(event);
+            Ok(())
+        }
         Message::Redirect { gateway } => {
             let quoted = quoted_of_ours(stack, ip, &m)?;
             redirect::input(stack, (m.in_port(), ip.src()), gateway, &quoted)
@@ -125,8 +125,12 @@ fn error_about(
 ) -> Fate {
     match quoted.protocol {
         protocol::TCP => about_segment(stack, quoted, reported),
-        protocol::UDP => udp::errors::about_datagram(stack, quoted, reported, source),
-        protocol::ICMP | protocol::ICMPV6 => ping::failed(stack, quoted, reported, source.from),
+        protocol::UDP => about_datagram(stack, quoted, reported, source),
+        protocol::ICMP | protocol::ICMPV6 => {
+            let event = stack.pings.failed(quoted, reported, source.from, &mut stack.core.cx)?;
+            stack.ready.extend(event);
+            Ok(())
+        }
         _ => Err(DropReason::IcmpErrorNoMatch),
     }
 }
@@ -175,7 +179,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) ->
         ErrorKind::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
     }
     if embryonic {
-        passive::handshake_progress(stack, handle);
+        handshake_progress(stack, handle);
     }
     stack.connections.mark_dirty(handle);
     Ok(())
@@ -258,7 +262,7 @@ pub(crate) fn report(
 /// The address that an answer to a packet is from, which was to `dst`: that, unless it is an
 /// anycast address (RFC 4443 section 2.2).
 fn unicast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> IpAddr {
-    if !local::is_anycast(stack, dst, m) {
+    if !is_anycast(stack, dst, m) {
         return dst;
     }
     let addresses = stack.ports.get(m.in_port()).map_or(&[][..], |port| &port.addresses);
@@ -301,7 +305,7 @@ pub(crate) fn report_from(
         IpVersion::V4 => (protocol::ICMP, transit::quoted_v4(packet)),
         IpVersion::V6 => (protocol::ICMPV6, transit::quoted_v6(packet)),
     };
-    let remote = resolve::scoped(SocketAddr::new(dst, 0), in_port);
+    let remote = scoped(SocketAddr::new(dst, 0), in_port);
     let ends = (SocketAddr::new(src, 0), remote);
     let sent = resolve::route_of_error(stack, ends, protocol, flow.unwrap_or_default())
         .and_then(|egress| resolve::send(stack, &egress, answer));
@@ -322,7 +326,7 @@ fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result
         return Err(DropReason::IcmpRateLimited);
     }
     let local = SocketAddr::new(unicast(stack, ip.dst(), request), 0);
-    let remote = resolve::scoped(SocketAddr::new(ip.src(), 0), request.in_port());
+    let remote = scoped(SocketAddr::new(ip.src(), 0), request.in_port());
     let owner = Owner::program();
     let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
     let most = stack.path_mtus.mtu(ip.src(), egress.mtu, stack.core.cx.now);

@@ -7,7 +7,7 @@ use base::Instant;
 use mbuf::{Mbuf, Pool};
 use slotmap::{Key, KeyData};
 
-use crate::TcpHandle;
+use crate::handles::TcpHandle;
 
 /// The timer wheel, with numbers in the place of connections.
 #[derive(Default)]

@@ -1,20 +1,21 @@
 //! Routes that a network offers by DHCP or router advertisements: which of them are taken.
 //!
-//! Called by: `autoconf/router.rs`, and `net` for the routes and the network of a lease. Who can
-//! answer on one link could otherwise draw packets to it that are for the networks of another port
-//! ("TunnelVision", CVE-2024-3661). A default route may be learnt from anybody; any other must not
-//! touch another port's network, a static route or a range for special purposes. RFC 3442, RFC
-//! 4191, RFC 6890. Decision: docs/decisions/0113-learned-routes.md. Limit: `refused_routes`.
-//! Counter: `routes_refused`.
+//! Called by: `autoconf/router.rs`, and `routes.rs` for programs, such as `net` with the routes and
+//! the network of a lease. Who can answer on one link could otherwise draw packets to it that are
+//! for the networks of another port ("TunnelVision", CVE-2024-3661). A default route may be learnt
+//! from anybody; any other must not touch another port's network, a static route or a range for
+//! special purposes. RFC 3442, RFC 4191, RFC 6890. Decision: docs/decisions/0113-learned-routes.md.
+//! Limit: `refused_routes`. Counter: `routes_refused`.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::VecDeque;
 
 use base::{Cidr, Counter, Limit};
-use inet::{Route, RouteOrigin};
+use inet::{Route, RouteOrigin, Routes};
 
-use crate::{PortId, Stack};
+use crate::handles::PortId;
+use crate::port::Ports;
 
 /// No network of this version is larger: a route that is takes packets of many.
 const PREFIX_LEN_MIN: (u8, u8) = (8, 16);
@@ -103,16 +104,61 @@ pub(crate) struct RefusedRoutes {
     news: VecDeque<RefusedRoute>,
 }
 
+/// What a network offers at a port.
+#[derive(Clone, Copy)]
+pub(crate) struct Offer {
+    pub(crate) port: PortId,
+    pub(crate) dest: Cidr,
+    /// It is the network of the link itself, which a static route by a neighbour there may well
+    /// contain.
+    pub(crate) is_network: bool,
+    pub(crate) origin: RouteOrigin,
+    /// The port takes more than default routes.
+    pub(crate) is_wanted: bool,
+}
+
 impl RefusedRoutes {
     pub(crate) fn forget_port(&mut self, id: PortId) {
         self.known.retain(|(port, _)| *port != id);
         self.news.retain(|refused| refused.port != id);
     }
+
+    /// The next that was not told yet.
+    pub(crate) fn take(&mut self) -> Option<RefusedRoute> {
+        self.news.pop_front()
+    }
+
+    /// May a route be learnt?
+    pub(crate) fn admits(
+        &mut self,
+        offer: Offer,
+        (routes, ports): (&Routes, &Ports),
+        cx: &mut tcp::Cx,
+    ) -> bool {
+        let Offer { port, is_network, origin, .. } = offer;
+        let dest = offer.dest.network();
+        let why = match judge(port, dest, is_network, (routes, ports)) {
+            Err(why) => why,
+            Ok(()) if dest.prefix_len == 0 || is_network || offer.is_wanted => return true,
+            Ok(()) => RouteRefusal::NotWanted,
+        };
+        let is_new = !self.known.contains(&(port, dest));
+        if is_new && cx.budget.admits(Limit::RefusedRoutes, self.known.len()) {
+            cx.counters.add(Counter::RoutesRefused, 1);
+            let port_name = name(ports, port);
+            self.known.push((port, dest));
+            self.news.push_back(RefusedRoute { port, port_name, dest, origin, why });
+        }
+        false
+    }
 }
 
-/// May a route be learnt? `is_network`: it is that of the link itself, which a static route by a
-/// neighbour there may well contain.
-fn judge(stack: &Stack, id: PortId, dest: Cidr, is_network: bool) -> Result<(), RouteRefusal> {
+fn judge(
+    id: PortId,
+    dest: Cidr,
+    is_network: bool,
+    (routes, ports): (&Routes, &Ports),
+) -> Result<(), RouteRefusal> {
     if dest.prefix_len == 0 {
         return Ok(());
     }
@@ -126,64 +172,17 @@ fn judge(stack: &Stack, id: PortId, dest: Cidr, is_network: bool) -> Result<(), 
         let is_static = route.origin == RouteOrigin::Static && !is_network;
         route.dest.prefix_len > 0 && (is_elsewhere || is_static)
     };
-    match stack.routes.overlapping(dest, is_protected) {
+    match routes.overlapping(dest, is_protected) {
         None => Ok(()),
         Some(route) => {
-            let (other, port) = (route.dest, name(stack, PortId(route.port)));
+            let (other, port) = (route.dest, name(ports, PortId(route.port)));
             Err(RouteRefusal::Touches { other, port })
         }
     }
 }
 
 /// As people call it, or its number.
-fn name(stack: &Stack, id: PortId) -> String {
-    let name = stack.ports.get(id.0).map_or("", |port| &port.name);
+fn name(ports: &Ports, id: PortId) -> String {
+    let name = ports.get(id.0).map_or("", |port| &port.name);
     if name.is_empty() { id.0.to_string() } else { name.to_owned() }
-}
-
-/// As [`Stack::admits_route`]; `is_wanted`: the port takes more than default routes.
-pub(crate) fn admits(
-    stack: &mut Stack,
-    id: PortId,
-    (dest, is_network): (Cidr, bool),
-    origin: RouteOrigin,
-    is_wanted: bool,
-) -> bool {
-    let dest = dest.network();
-    let why = match judge(stack, id, dest, is_network) {
-        Err(why) => why,
-        Ok(()) if dest.prefix_len == 0 || is_network || is_wanted => return true,
-        Ok(()) => RouteRefusal::NotWanted,
-    };
-    let (known, budget) = (stack.refused_routes.known.len(), &mut stack.core.cx.budget);
-    let is_new = !stack.refused_routes.known.contains(&(id, dest));
-    if is_new && budget.admits(Limit::RefusedRoutes, known) {
-        stack.core.cx.counters.add(Counter::RoutesRefused, 1);
-        let port_name = name(stack, id);
-        stack.refused_routes.known.push((id, dest));
-        let refused = RefusedRoute { port: id, port_name, dest, origin, why };
-        stack.refused_routes.news.push_back(refused);
-    }
-    false
-}
-
-impl Stack {
-    /// May a route to `dest` be taken that a network offers at a port? A default route may; any
-    /// other must not touch another port's network, a static route or a range for special
-    /// purposes. `is_network`: it is the network of an address that was given there. What is
-    /// refused can be had once by [`Stack::take_refused_route`].
-    pub fn admits_route(
-        &mut self,
-        id: PortId,
-        dest: Cidr,
-        is_network: bool,
-        origin: RouteOrigin,
-    ) -> bool {
-        admits(self, id, (dest, is_network), origin, true)
-    }
-
-    /// A route that a network offered and that was not taken, to be told: each once.
-    pub fn take_refused_route(&mut self) -> Option<RefusedRoute> {
-        self.refused_routes.news.pop_front()
-    }
 }

@@ -1,20 +1,17 @@
-//! A port's addresses, as packets ask for them: each version by itself, IPv4 in words.
+//! A port's addresses, as packets ask for them: each version by itself, IPv4 in words; and the
+//! neighbours whose broadcast address differs from ours, by name.
 //!
-//! Called by: `rx.rs` for each datagram and each segment of no connection, so that it is short. RFC
-//! 1122 section 3.2.1.3.
+//! Called by: `for_us.rs` for each datagram and each segment of no connection, so that it is short.
+//! RFC 1122 sections 3.2.1.3 and 3.3.6. Limit: `other_broadcasters`.
 
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use base::{Cidr, DropReason};
-use inet::Ip;
-use inet::flow::Addrs;
+use base::{Budget, Cidr, Duration, Instant, Limit, MacAddr};
 use inet::ip_input::is_martian_source;
-use mbuf::Mbuf;
-use tcp::Fate;
-use wire::protocol;
 
-use crate::{Stack, UdpHandle};
+use crate::handles::PortId;
 
 /// What of a port's addresses a packet's own are compared with.
 #[derive(Clone, Default)]
@@ -209,7 +206,7 @@ impl LocalAddrs {
 
     /// Is it a broadcast address of any of several ports?
     #[inline]
-    fn is_any_broadcast(&self, addr: IpAddr) -> bool {
+    pub(crate) fn is_any_broadcast(&self, addr: IpAddr) -> bool {
         let IpAddr::V4(addr) = addr else { return false };
         !self.broadcasts.is_empty() && self.broadcasts.binary_search(&addr.to_bits()).is_ok()
     }
@@ -233,27 +230,6 @@ impl LocalAddrs {
     }
 }
 
-/// Is a packet addressed to this host, by an address that a host can have?
-/// RFC 9293 MUST-63.
-/// RFC 1122 3.2.1.3-a, 3.2.1.3-b.
-pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    match stack.ports.get(m.in_port()) {
-        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
-        Some(port) if port.local.is_ours(ip.dst()) => Ok(()),
-        _ if is_anycast(stack, ip.dst(), m) => Ok(()),
-        _ => Err(DropReason::IpNotForUs),
-    }
-}
-
-/// Is the destination of a packet a subnet-router anycast address of the port that it came by, on a
-/// router?
-/// RFC 4291 2.6.1-a.
-#[cold]
-pub(crate) fn is_anycast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> bool {
-    let is_of = |port: &crate::port::Port| port.local.is_anycast(dst);
-    stack.forwarding.on && stack.ports.get(m.in_port()).is_some_and(is_of)
-}
-
 /// The subnet-router anycast address of a network; none of a link-local one, nor of one of two
 /// addresses or one (RFC 6164 section 5).
 fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
@@ -263,60 +239,76 @@ fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
     }
 }
 
-/// As [`for_us`], or addressed to a group that the port receives or to all on a link: RFC 1122
-/// section 4.1.3.6.
-pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
-    if port.local.is_ours(ip.dst()) {
-        return if port.local.may_send(ip.src()) {
-            Ok(())
+/// From one [`crate::Event::OtherBroadcast`] to the next.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A neighbour that broadcasts to another address than its port does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherBroadcaster {
+    /// Where it was heard.
+    pub port: PortId,
+    /// Its link address.
+    pub mac: MacAddr,
+    /// Its IP address, as its last broadcast said.
+    pub source: Ipv4Addr,
+    /// What it broadcast to last.
+    pub destination: Ipv4Addr,
+    /// What the port broadcasts to; `None` if it has no network with a broadcast address.
+    pub ours: Option<Ipv4Addr>,
+    /// How the two differ.
+    pub form: BroadcastForm,
+    /// Its broadcasts of this kind since it was first heard.
+    pub count: u64,
+    /// When the last of them came.
+    pub last_at: Instant,
+}
+
+impl fmt::Display for OtherBroadcaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OtherBroadcaster { mac, source, destination, .. } = self;
+        write!(f, "{source} ({mac}) broadcasts to {destination}, ")?;
+        match self.ours {
+            Some(ours) => write!(f, "this port to {ours}: set both to the same address"),
+            None => f.write_str("but its port has no broadcast address: check the prefix length"),
+        }
+    }
+}
+
+/// Those that were heard.
+#[derive(Default)]
+pub(crate) struct OtherBroadcasters {
+    rows: Vec<OtherBroadcaster>,
+    noticed_at: Option<Instant>,
+}
+
+impl OtherBroadcasters {
+    /// The first broadcast of this kind from a neighbour, or one more: `true` if it is time for an
+    /// event.
+    pub(crate) fn note(&mut self, heard: OtherBroadcaster, budget: &mut Budget) -> bool {
+        let now = heard.last_at;
+        let known = |row: &&mut OtherBroadcaster| row.port == heard.port && row.mac == heard.mac;
+        if let Some(row) = self.rows.iter_mut().find(known) {
+            let OtherBroadcaster { source, destination, form, .. } = heard;
+            (row.source, row.destination, row.form, row.last_at) = (source, destination, form, now);
+            row.count += 1;
         } else {
-            Err(DropReason::IpMartianSource)
-        };
-    }
-    // RFC 1112 7.2-b, 7.2-d.
-    match port.local.is_group(ip.dst()) {
-        // From a broadcast address an answer would go to all.
-        true if is_martian_source(ip.src())
-            || port.local.is_group(ip.src())
-            || port.local.is_any_broadcast(ip.src()) =>
-        {
-            Err(DropReason::IpMartianSource)
+            if !budget.admits(Limit::OtherBroadcasters, self.rows.len()) {
+                let oldest = self.rows.iter().enumerate().min_by_key(|(_, row)| row.last_at);
+                let Some((oldest, _)) = oldest else { return false };
+                self.rows.remove(oldest);
+            }
+            self.rows.push(heard);
         }
-        true if ip.dst().is_multicast() && !stack.groups.are_received(port, ip.dst()) => {
-            Err(DropReason::GroupNotJoined)
+        let is_due = self.noticed_at.is_none_or(|at| now.since(at) >= NOTICE_INTERVAL);
+        if is_due {
+            self.noticed_at = Some(now);
         }
-        true => Ok(()),
-        false => for_us(stack, ip, m),
+        is_due
     }
-}
 
-/// The socket that waits for this on a port without an address: the answer of a DHCP server to the
-/// address that it offers. `udp` is what the IP packet carries. RFC 2131 section 4.1.
-#[cold]
-pub(crate) fn offer<A: Addrs>(
-    stack: &Stack,
-    ip: &Ip<A>,
-    in_port: u16,
-    udp: &[u8],
-) -> Option<UdpHandle> {
-    let port = stack.ports.get(in_port)?;
-    let handle = port.offers?;
-    let &[_, _, a, b, ..] = udp else { return None };
-    let sender = stack.udp.sender(handle)?;
-    let is_it = ip.protocol == protocol::UDP
-        && ip.src().is_ipv4()
-        && sender.port == u16::from_be_bytes([a, b])
-        && port.local.may_send(ip.src());
-    is_it.then_some(handle)
-}
-
-/// Is a packet from and to addresses that a host can have, ours or not?
-pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    match stack.ports.get(m.in_port()) {
-        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
-        Some(port) if port.local.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
-        _ => Ok(()),
+    /// All of them, longest known first.
+    pub(crate) fn rows(&self) -> &[OtherBroadcaster] {
+        &self.rows
     }
 }
 

@@ -1,20 +1,21 @@
 //! How large a packet may be: what a port receives is one number, what it sends to each neighbour
-//! may be another, up to 65,535 bytes.
+//! may be another, up to 65,535 bytes; and what was learnt of the paths behind them, by
+//! destination.
 //!
 //! Called by: `resolve::route` for every connection and datagram, `frag/output.rs` for what waited
-//! for a link address, programs. What is learnt of the path behind the neighbour is in
-//! `path_mtu.rs`. RFC 1122 section 3.3.2 (EMTU_R, EMTU_S), RFC 8200 section 5. Limit:
-//! `neighbour_mtus`.
+//! for a link address; `reroute.rs`, which learns. RFC 1122 section 3.3.2 (EMTU_R, EMTU_S), RFC
+//! 8200 section 5, RFC 1191 sections 5 and 6.3. Limits: `neighbour_mtus`, `path_mtus`.
 
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Limit, Mtu};
+use base::{Budget, Duration, Instant, Limit, Mtu};
+use inet::NextHop;
 use inet::neighbour::Key;
-use inet::{NextHop, Sender};
+use tcp::path;
 
-use crate::{PortId, Stack, addresses};
+use crate::port::Ports;
 
 /// Why the MTU of a neighbour was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,82 +58,116 @@ impl NeighbourMtus {
         if self.entries.is_empty() { None } else { self.entries.get(key).copied() }
     }
 
+    /// The largest packet that leaves by `hop`: the least of what the port, the route and the
+    /// neighbour take. `None` if the port is gone.
+    pub(crate) fn of_hop(&self, ports: &Ports, hop: &NextHop) -> Option<Mtu> {
+        let port = ports.get(hop.port)?;
+        let neighbour = self.get(&(hop.port, hop.neighbour));
+        // A route from the network may name less than an IPv6 link can have.
+        let least = if hop.neighbour.is_ipv4() { Mtu::MIN_V4 } else { Mtu::MIN_V6 };
+        let route = hop.mtu.map_or(Mtu::MAX, |mtu| mtu.max(least));
+        Some(port.limits.mtu.min(route).min(neighbour.unwrap_or(Mtu::MAX)))
+    }
+
+    /// Set, or forget.
+    ///
+    /// # Errors
+    /// [`MtuError::LimitReached`].
+    pub(crate) fn set(
+        &mut self,
+        key: Key,
+        mtu: Option<Mtu>,
+        budget: &mut Budget,
+    ) -> Result<(), MtuError> {
+        let Some(mtu) = mtu else {
+            self.entries.remove(&key);
+            return Ok(());
+        };
+        let used = self.entries.len();
+        if !self.entries.contains_key(&key) && !budget.admits(Limit::NeighbourMtus, used) {
+            return Err(MtuError::LimitReached);
+        }
+        self.entries.insert(key, mtu);
+        Ok(())
+    }
+
     pub(crate) fn forget_port(&mut self, port: u16) {
         self.entries.retain(|&(p, _), _| p != port);
     }
 }
 
-/// The largest packet that leaves by `hop`: the least of what the port, the route and the neighbour
-/// take. `None` if the port is gone.
-pub(crate) fn of_hop(stack: &Stack, hop: &NextHop) -> Option<Mtu> {
-    let port = stack.ports.get(hop.port)?;
-    let neighbour = stack.neighbour_mtus.get(&(hop.port, hop.neighbour));
-    // A route from the network may name less than an IPv6 link can have.
-    let least = if hop.neighbour.is_ipv4() { Mtu::MIN_V4 } else { Mtu::MIN_V6 };
-    let route = hop.mtu.map_or(Mtu::MAX, |mtu| mtu.max(least));
-    Some(port.limits.mtu.min(route).min(neighbour.unwrap_or(Mtu::MAX)))
+/// Paths change: so long a small MTU is taken for granted, then a larger one may be tried. RFC 1191
+/// section 6.3 and RFC 8201 section 4 advise 10 minutes.
+const LIFE: Duration = path::LIFE;
+
+#[derive(Clone, Copy)]
+struct Known {
+    mtu: Mtu,
+    expires: Instant,
 }
 
-/// [`of_hop`] for a packet whose neighbour is known, from `src` to `dst`.
-pub(crate) fn of_neighbour(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: IpAddr) -> Mtu {
-    let remote = SocketAddr::new(dst, 0);
-    let hop = addresses::next_hop(stack, Some(src), remote, Sender::Program).ok();
-    let mtu = match hop.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour)) {
-        Some(hop) => hop.mtu,
-        // Its sender may have another route than the program has.
-        None if stack.routes.has_policy() => stack.routes.mtu_over(dst, port, neighbour),
-        None => None,
-    };
-    let hop = NextHop { port, neighbour, mtu };
-    of_hop(stack, &hop).unwrap_or(Mtu::MIN_V4)
+/// The paths whose MTU was learnt.
+#[derive(Default)]
+pub(crate) struct PathMtus {
+    // Strangers choose the keys: a tree has no bad ones.
+    entries: BTreeMap<IpAddr, Known>,
+    /// The same in the order of their ends.
+    order: BTreeSet<(Instant, IpAddr)>,
+    changes: u64,
 }
 
-impl Stack {
-    /// Set the largest packet to send to a neighbour: its own MTU, where hosts with several share a
-    /// link; `None` for what the port takes. It bounds packets that the neighbour forwards, too,
-    /// and needs no link address yet. Open connections follow. What the port receives, and offers
-    /// to receive, does not change.
-    ///
-    /// # Errors
-    /// [`MtuError`].
-    pub fn set_neighbour_mtu(
-        &mut self,
-        port: PortId,
-        ip: IpAddr,
-        mtu: Option<Mtu>,
-    ) -> Result<(), MtuError> {
-        if self.ports.get(port.0).is_none() {
-            return Err(MtuError::NoPort);
-        }
-        if ip.is_ipv6() && mtu.is_some_and(|mtu| mtu < Mtu::MIN_V6) {
-            return Err(MtuError::BelowMinimum);
-        }
-        let key = (port.0, ip);
-        let entries = &mut self.neighbour_mtus.entries;
-        if let Some(mtu) = mtu {
-            let budget = &mut self.core.cx.budget;
-            if !entries.contains_key(&key) && !budget.admits(Limit::NeighbourMtus, entries.len()) {
-                return Err(MtuError::LimitReached);
-            }
-            entries.insert(key, mtu);
-        } else {
-            entries.remove(&key);
-        }
-        self.path_mtus.note_change();
-        Ok(())
+impl PathMtus {
+    /// How often anything became known. What was looked up before a change is to be looked up anew.
+    #[inline(always)]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
-    /// The largest packet that is sent to a neighbour, as far as port and neighbour are concerned;
-    /// `None` if there is no such port.
-    pub fn neighbour_mtu(&self, port: PortId, ip: IpAddr) -> Option<Mtu> {
-        of_hop(self, &NextHop { port: port.0, neighbour: ip, mtu: None })
+    /// Addresses or routes changed: paths may be other ones.
+    pub(crate) fn note_change(&mut self) {
+        self.changes += 1;
     }
 
-    /// The largest packet that is sent to `remote` now: the least of what the port, the route, the
-    /// neighbour and the path take. `None` if nothing can be sent there.
-    pub fn mtu_towards(&self, remote: SocketAddr) -> Option<Mtu> {
-        let hop = addresses::next_hop(self, None, remote, Sender::Program).ok()?;
-        let link = of_hop(self, &hop)?;
-        Some(self.path_mtus.mtu(remote.ip(), link, self.core.cx.now))
+    /// Destinations in it.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        debug_assert_eq!(self.entries.len(), self.order.len());
+        self.entries.len()
+    }
+
+    /// The largest packet to send to `dst` over a link of `link`.
+    pub(crate) fn mtu(&self, dst: IpAddr, link: Mtu, now: Instant) -> Mtu {
+        self.known(dst, now).map_or(link, |(mtu, _)| mtu.min(link))
+    }
+
+    /// What is known of the path to `dst`, and until when.
+    pub(crate) fn known(&self, dst: IpAddr, now: Instant) -> Option<(Mtu, Instant)> {
+        let entry = self.entries.get(&dst).filter(|entry| entry.expires > now)?;
+        Some((entry.mtu, entry.expires))
+    }
+
+    /// The path to `dst` carries `mtu` bytes and no more, as far as is known. At the limit the
+    /// oldest entry goes: its path is learnt again if it is used.
+    pub(crate) fn learn(&mut self, dst: IpAddr, mtu: Mtu, now: Instant, budget: &mut Budget) {
+        self.forget_old(now);
+        if let Some(known) = self.entries.remove(&dst) {
+            self.order.remove(&(known.expires, dst));
+        } else if !budget.admits(Limit::PathMtus, self.entries.len()) {
+            let Some((_, oldest)) = self.order.pop_first() else { return };
+            self.entries.remove(&oldest);
+        }
+        let expires = now + LIFE;
+        self.entries.insert(dst, Known { mtu, expires });
+        self.order.insert((expires, dst));
+        self.changes += 1;
+    }
+
+    fn forget_old(&mut self, now: Instant) {
+        while let Some(&(expires, dst)) = self.order.first()
+            && expires <= now
+        {
+            self.order.pop_first();
+            self.entries.remove(&dst);
+        }
     }
 }

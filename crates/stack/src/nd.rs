@@ -6,10 +6,10 @@
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use base::{Counter, DropReason, LinkKind, MacAddr};
+use base::{Counter, DropReason, LinkKind};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
-use inet::neighbour::{Advertisement, Key, Learnt, group_mac};
+use inet::neighbour::{Learnt, group_mac};
 use inet::{HeaderTemplate, Ip, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
@@ -17,8 +17,9 @@ use wire::nd::{ADVERTISEMENT, Header, Kind, REDIRECT, ROUTER_ADVERTISEMENT, SOLI
 use wire::{icmpv6, protocol};
 
 use crate::port::Port;
-use crate::resolve::Egress;
-use crate::{Stack, autoconf, resolve};
+use crate::resolving::Egress;
+use crate::stack::Stack;
+use crate::{autoconf, neighbours, resolve};
 
 /// A neighbour discovery message, all that is left of `m`.
 #[cold]
@@ -38,13 +39,16 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if port.local.is_ours(ip.src()) {
         return Err(DropReason::NdLooped);
     }
-    match message.first() {
+    let fate = match message.first() {
         Some(&(SOLICITATION | ADVERTISEMENT)) => neighbour(stack, ip, m, (src, dst)),
         Some(&ROUTER_ADVERTISEMENT) => autoconf::router::input(stack, ip, m),
         Some(&REDIRECT) => autoconf::redirect::input(stack, ip, m),
         // Router solicitations: we are none.
         _ => Err(DropReason::IcmpUnhandled),
-    }
+    };
+    // Routers say link addresses, too.
+    neighbours::act(stack);
+    fate
 }
 
 /// A neighbour solicitation or advertisement.
@@ -79,30 +83,24 @@ fn neighbour<A: Addrs>(
         }
         _ => resolve::learn(stack, m.in_port(), &heard),
     };
+    neighbours::act(stack);
     if stack.is_follower() {
         // A copy: the first shard answers, and counts what is of no use.
         return Ok(());
     }
     if let Some(IpAddr::V6(ours)) = heard.asked {
-        resolve::may_answer(stack)?;
+        neighbours::may_answer(stack)?;
         advertise(stack, m.in_port(), ours, &heard)?;
         stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
     } else if heard.conflict {
         return Err(DropReason::NeighbourConflict);
     } else if learnt != Learnt::Used {
-        return Err(resolve::not_learnt(learnt, DropReason::NdUnsolicited));
+        return Err(neighbours::not_learnt(learnt, DropReason::NdUnsolicited));
     } else if matches!(header.kind, Kind::Advertisement { router: false, .. }) {
         autoconf::router::is_no_router(stack, key);
     }
     stack.core.cx.counters.add(Counter::NdIn, 1);
     Ok(())
-}
-
-/// What a router says of a link address, its own or another's.
-pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertisement) {
-    let core = &mut stack.core;
-    stack.neighbours.learn(key, mac, how, core.cx.now, &mut core.cx.budget);
-    resolve::act(stack);
 }
 
 /// Advertise `ours` to the sender of a solicitation, or to all nodes if that was `::` (RFC 4861,

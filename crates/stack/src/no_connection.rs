@@ -1,10 +1,11 @@
-//! A TCP segment of no connection: for a TIME-WAIT record, a listener, or neither.
+//! A TCP segment of no connection: for a TIME-WAIT record, a listener, or neither. A SYN for a
+//! listener becomes a connection in SYN-RECEIVED, or a cookie.
 //!
-//! Called by: `rx.rs`, which found no connection for it. RFC 9293 section 3.10.7.1.
+//! Called by: `rx.rs`, which found no connection for it. RFC 9293 section 3.10.7, RFC 4987.
 
 use core::net::SocketAddr;
 
-use base::{DropReason, Owner};
+use base::{DropReason, Limit, Owner, Switch};
 use inet::Ip;
 use inet::flow::Addrs;
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -13,20 +14,26 @@ use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::tcp::{Flags, Header};
 
-use crate::local::{for_any_host, for_us, is_anycast};
-use crate::rx::{any_segment, slow_segment};
-use crate::socket::cookies;
-use crate::socket::passive::{self, Iss, Syn};
-use crate::{Stack, bare, loopback};
+use crate::bare;
+use crate::for_us::{for_any_host, for_us, is_anycast};
+use crate::handles::{ListenerHandle, TcpHandle};
+use crate::port::LOOPBACK;
+use crate::socket::listener::{Iss, Syn};
+use crate::socket::{cookies, forward, passive};
+use crate::stack::Stack;
 
 /// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
-/// 3.10.7.1).
+/// 3.10.7.1). If it brings a cookie, it comes back with the connection that it is for now.
 #[cold]
 #[inline(never)]
-pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
-    let (header, seg, options) = any_segment(&m, ip.is_ce())?;
+pub(crate) fn input<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    mut m: Mbuf,
+) -> Result<Option<(TcpHandle, Mbuf)>, DropReason> {
+    let (header, seg, options) = Segment::parse(m.as_slice(), ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
-    let key = if m.in_port() == loopback::PORT { key.looped() } else { key };
+    let key = if m.in_port() == LOOPBACK { key.looped() } else { key };
     // RFC 9293 MUST-57.
     if m.has(MbufFlags::LINK_GROUP) || is_anycast(stack, ip.dst(), &m) {
         return Err(DropReason::TcpGroupAddress);
@@ -55,51 +62,73 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate
         }
     }
     if stack.listeners.takes_anything() {
-        for_any_host(stack, &ip, &m)?;
+        for_any_host(stack, ip, &m)?;
     } else {
-        for_us(stack, &ip, &m)?;
+        for_us(stack, ip, &m)?;
     }
     let Some(listener) = stack.listeners.find(ip.dst(), header.dst_port) else {
         if seg.flags.contains(Flags::RST) {
             return Err(DropReason::TcpNoSocketRst);
         }
-        reset(stack, &ip, &header, &seg, (&Owner::program(), 0));
+        bare::reset(stack, ends(ip, &header), &seg, (&Owner::program(), 0));
         return Err(DropReason::TcpNoSocket);
     };
     match handshake::listen(&seg) {
         Listen::Ignore(reason) => Err(reason),
         Listen::Reset(reason) => {
-            let ends = ends(&ip, &header);
+            let ends = ends(ip, &header);
             if let Some(handle) = cookies::redeem(stack, listener, ends, &seg)? {
-                return slow_segment(stack, handle, ip, m);
+                return Ok(Some((handle, m)));
             }
             let whose = stack.listeners.get(listener).map(|l| (l.owner.clone(), l.ip.mark));
             if let Some((owner, mark)) = whose {
-                reset(stack, &ip, &header, &seg, (&owner, mark));
+                bare::reset(stack, ends, &seg, (&owner, mark));
             }
             Err(reason)
         }
         Listen::Open => {
-            let (local, remote) = ends(&ip, &header);
+            let (local, remote) = ends(ip, &header);
             let iss = after.map_or(Iss::Any, Iss::Behind);
             m.trim_front(header.header_len);
-            passive::passive_open(stack, &Syn { listener, local, remote, seg, options, iss }, m)
+            passive_open(stack, &Syn { listener, local, remote, seg, options, iss }, m)?;
+            Ok(None)
         }
     }
 }
 
 /// Our end and the other's.
-fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
+pub(crate) fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(ip.dst(), header.dst_port), SocketAddr::new(ip.src(), header.src_port))
 }
 
-/// Reset a segment without connection or listener, RFC 9293 section 3.10.7.1.
-pub(crate) fn reset<A: Addrs>(
-    stack: &mut Stack,
-    ip: &Ip<A>,
-    header: &Header,
-    seg: &Segment,
-    whose: (&Owner, u32),
-) {
-    bare::reset(stack, ends(ip, header), seg, whose);
+/// A SYN with payload `m` for a listener: a connection in SYN-RECEIVED, if limits admit one; a
+/// cookie, if not.
+fn passive_open(stack: &mut Stack, syn: &Syn, m: Mbuf) -> Fate {
+    let Some(listener) = stack.listeners.get_mut(syn.listener) else {
+        return Err(DropReason::TcpNoSocket);
+    };
+    if listener.inspect {
+        return forward::hold(stack, syn);
+    }
+    if stack.core.cx.switches.on(Switch::SynCookies) && wants_cookie(stack, syn.listener) {
+        return cookies::offer_in_time(stack, syn);
+    }
+    passive::make_room(stack, syn.listener)?;
+    let handle = passive::complete_open(stack, syn)?;
+    if syn.options.fast_open.is_some() || !m.is_empty() {
+        passive::answer_fast_open(stack, syn, handle, m);
+    }
+    Ok(())
+}
+
+/// Is it for a cookie: are there as many half-open connections as may be, of the listener, of all?
+/// Where those that wait to be accepted fill half of the backlog, the program is what is slow, and
+/// a cookie would promise what is not there: a SYN that is dropped comes again.
+fn wants_cookie(stack: &Stack, handle: ListenerHandle) -> bool {
+    let of_all = stack.listeners.half_open.count();
+    let Some(listener) = stack.listeners.get(handle) else { return false };
+    let waiting = listener.accepted.len();
+    2 * waiting < listener.backlog
+        && (waiting + listener.half_open.count() >= listener.backlog
+            || of_all >= stack.core.cx.budget.of(Limit::HalfOpen))
 }

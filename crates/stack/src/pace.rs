@@ -1,11 +1,11 @@
 //! Gaps between the frames to one destination, for receivers that lose frames which come one right
 //! behind the other.
 //!
-//! Called by: `tx.rs` and `frag/output.rs` for each finished frame of a destination with a gap,
-//! `udp.rs` and `ping.rs` before they send, `tx::output` when a frame's time has come. Limits:
-//! `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and `ip_too_big` when
-//! the link's MTU was lowered while a frame waited. TCP paces itself and does not come here.
-//! Decision 0068 says what a gap is.
+//! Called by: whoever has a finished frame, but for connections; `frag/output.rs` for the fragments
+//! of a datagram, UDP and echo sockets before they send, `tx::output` when a frame's time has come.
+//! Limits: `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and
+//! `ip_too_big` when the link's MTU was lowered while a frame waited. TCP paces itself and does not
+//! come here. Decision 0068 says what a gap is.
 
 mod queues;
 
@@ -20,7 +20,9 @@ pub use queues::GapError;
 pub(crate) use queues::Pace;
 use queues::{Full, Key};
 
-use crate::{Stack, UdpError, addresses, mtu, resolve};
+use crate::next_hop::{next_hop, scoped};
+use crate::socket::udp::UdpError;
+use crate::stack::Stack;
 
 /// The longest gap. What is longer would keep buffers for minutes.
 pub const GAP_MAX: Duration = Duration::from_secs(1);
@@ -51,25 +53,36 @@ impl Stack {
     pub fn burst_gap(&self, dst: IpAddr) -> Option<Duration> {
         self.pace.gap(dst)
     }
+}
 
-    /// May a socket send another datagram to `dst` by this port?
-    ///
-    /// # Errors
-    /// [`UdpError::WouldBlock`]; [`DropReason::TxGapFull`] if frames are on the way to as many
-    /// other destinations with a gap as limit `gap_destinations` admits.
-    pub(crate) fn check_room(&mut self, port_id: u16, dst: IpAddr) -> Result<(), UdpError> {
-        let cx = &mut self.core.cx;
-        if !self.pace.is_on() || self.pace.gap(dst).is_none() {
-            let has_room = self.ports.get_mut(port_id).is_some_and(|port| port.has_room(cx));
-            return if has_room { Ok(()) } else { Err(UdpError::WouldBlock) };
-        }
-        match self.pace.admit((port_id, dst), cx.now, &mut cx.budget) {
-            Ok(()) => Ok(()),
-            Err(Full::Table) => Err(UdpError::Unsendable(DropReason::TxGapFull)),
-            Err(Full::Queue) => {
-                self.pace.await_room((port_id, dst));
-                Err(UdpError::WouldBlock)
-            }
+/// Put a finished frame into its port's burst, after the gap that its destination has.
+pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
+    let frame = match stack.pace.is_on() {
+        true => take(stack, port_id, frame),
+        false => Some(frame),
+    };
+    if let Some(frame) = frame {
+        stack.ports.put(port_id, frame, &mut stack.core);
+    }
+}
+
+/// May a socket send another datagram to `dst` by this port?
+///
+/// # Errors
+/// [`UdpError::WouldBlock`]; [`DropReason::TxGapFull`] if frames are on the way to as many
+/// other destinations with a gap as limit `gap_destinations` admits.
+pub(crate) fn check_room(stack: &mut Stack, port_id: u16, dst: IpAddr) -> Result<(), UdpError> {
+    let cx = &mut stack.core.cx;
+    if !stack.pace.is_on() || stack.pace.gap(dst).is_none() {
+        let has_room = stack.ports.get_mut(port_id).is_some_and(|port| port.has_room(cx));
+        return if has_room { Ok(()) } else { Err(UdpError::WouldBlock) };
+    }
+    match stack.pace.admit((port_id, dst), cx.now, &mut cx.budget) {
+        Ok(()) => Ok(()),
+        Err(Full::Table) => Err(UdpError::Unsendable(DropReason::TxGapFull)),
+        Err(Full::Queue) => {
+            stack.pace.await_room((port_id, dst));
+            Err(UdpError::WouldBlock)
         }
     }
 }
@@ -95,7 +108,7 @@ pub(crate) fn enqueue(
 
 /// A finished frame; it comes back if its destination has no gap.
 #[cold]
-pub(crate) fn take(stack: &mut Stack, port_id: u16, frame: Mbuf) -> Option<Mbuf> {
+fn take(stack: &mut Stack, port_id: u16, frame: Mbuf) -> Option<Mbuf> {
     let link = stack.ports.get(port_id).map(|port| port.limits.link);
     let dst = link.and_then(|link| destination(link, frame.as_slice()));
     let Some((dst, gap)) = dst.and_then(|dst| Some((dst, stack.pace.gap(dst)?))) else {
@@ -129,10 +142,12 @@ fn destination(link: LinkKind, frame: &[u8]) -> Option<IpAddr> {
 /// A frame that was made before a link's MTU changed may be larger than the link takes now.
 fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
     let Some(port) = stack.ports.get(port_id) else { return true };
-    let remote = resolve::scoped(SocketAddr::new(dst, 0), port_id);
-    let hop = addresses::next_hop(stack, None, remote, inet::Sender::Program).ok();
+    let remote = scoped(SocketAddr::new(dst, 0), port_id);
+    let hop = next_hop(stack, None, remote, inet::Sender::Program).ok();
     let hop = hop.filter(|hop| hop.port == port_id);
-    let link = hop.and_then(|hop| mtu::of_hop(stack, &hop)).unwrap_or(port.limits.mtu);
+    let link = hop
+        .and_then(|hop| stack.neighbour_mtus.of_hop(&stack.ports, &hop))
+        .unwrap_or(port.limits.mtu);
     frame.len() <= port.limits.link.header_len() + link.bytes()
 }
 

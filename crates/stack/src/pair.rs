@@ -12,7 +12,10 @@ use std::sync::Arc;
 use base::{Cidr, Instant, IpVersion, LinkKind, MacAddr};
 use device::{mem, nic};
 
-use crate::{Armed, PortConfig, PortId, Stack, StackConfig};
+use crate::config::{PortConfig, StackConfig};
+use crate::handles::PortId;
+use crate::port::Armed;
+use crate::stack::Stack;
 
 /// What the two ends are like.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 //!
 //! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
 
+mod armed;
 mod table;
 
 use core::ops::DerefMut;
@@ -19,13 +20,15 @@ use inet::route::SourceCheck;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
 
-use crate::forward::Forwarded;
+use crate::config::PortConfig;
+use crate::handles::{PortId, TcpHandle, UdpHandle};
 use crate::local::LocalAddrs;
 use crate::shard::Outbox;
 use crate::taps::Taps;
-use crate::{Armed, PortConfig, TcpHandle, UdpHandle};
 
-pub(crate) use table::{Ports, admits};
+pub use armed::{Armed, Awaited, MitigationError};
+pub use table::ReplaceError;
+pub(crate) use table::{LOOPBACK, Ports, admits};
 
 /// A device that takes nothing for longer is not merely full.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -33,9 +36,14 @@ const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// Full bursts in a row that say that a device brings more than is taken: some queues hold as many.
 const OVERRUN: u32 = 3;
 
-/// The number of a port; that of a removed one may be given again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PortId(pub u16);
+/// What was forwarded by a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forwarded {
+    /// Packets that came by it and were forwarded.
+    pub packets_in: u64,
+    /// Packets that were forwarded to a next hop there, those that wait for its address included.
+    pub packets_out: u64,
+}
 
 /// One port.
 pub(crate) struct Port {
@@ -126,8 +134,14 @@ impl Port {
     }
 
     /// Hand the burst to the device; what it does not take stays, in order.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
+        self.flush_here(cx)
+    }
+
+    /// [`Port::flush`] for the end of a turn, where a call of each idle port would cost more.
+    #[inline(always)]
+    fn flush_here(&mut self, cx: &mut Cx) -> bool {
         if self.tx.is_empty() {
             return true;
         }
@@ -344,11 +358,11 @@ impl Port {
 
     /// What its descriptor, if it has one, is slept at for.
     #[cfg(unix)]
-    pub(crate) fn awaited(&self) -> crate::Awaited {
+    pub(crate) fn awaited(&self) -> Awaited {
         match (self.gathers, self.is_pushed_back()) {
-            (true, _) => crate::Awaited::Nothing,
-            (false, false) => crate::Awaited::Frames,
-            (false, true) => crate::Awaited::FramesAndRoom,
+            (true, _) => Awaited::Nothing,
+            (false, false) => Awaited::Frames,
+            (false, true) => Awaited::FramesAndRoom,
         }
     }
 
@@ -374,6 +388,12 @@ impl Port {
     /// What was pushed back is a connection that has more, or finished frames (UDP's).
     pub(crate) fn is_pushed_back(&self) -> bool {
         !self.blocked.is_empty() || !self.tx.is_empty()
+    }
+
+    /// Its addresses changed: packets are compared with the new ones from now on.
+    pub(crate) fn refresh_local(&mut self) {
+        let usable = self.addresses.iter().filter(|a| a.is_usable()).map(|a| a.cidr);
+        self.local = LocalAddrs::new(usable).with_broadcasts_of(&self.local);
     }
 
     /// The MSS to offer.

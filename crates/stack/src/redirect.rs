@@ -1,7 +1,7 @@
 //! Redirects: a gateway names a better first hop for a destination, which gets a route of its own
 //! for ten minutes.
 //!
-//! Called by: `icmp.rs` with a redirect, `resolve.rs` when a gateway does not answer. Anybody on
+//! Called by: `icmp.rs` with a redirect, `neighbours.rs` when a gateway does not answer. Anybody on
 //! the link can forge one, so it has to come from the first hop in use, quote a packet that we may
 //! just have sent there, and name a neighbour. RFC 792, RFC 1122 sections 3.2.2.2 and 3.3.1.2.
 //! Limits: `redirects`, `path_changes_per_second`; drop reason: `redirect_refused`.
@@ -15,7 +15,8 @@ use inet::{FlowKey, NextHop, Route, RouteOrigin, Sender};
 use tcp::Fate;
 use wire::protocol;
 
-use crate::{Stack, resolve};
+use crate::next_hop::is_on_link;
+use crate::stack::Stack;
 
 /// So long a redirect is followed. RFC 1122 section 3.3.1.3 leaves it open; Linux forgets routes of
 /// its kind after as long.
@@ -63,7 +64,7 @@ pub(crate) fn input(
 /// Is it another host on one of our networks there?
 /// RFC 1122 3.2.2.2-c.
 fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
-    resolve::is_on_link(stack, port, gateway)
+    is_on_link(stack, port, gateway)
         && stack.ports.get(port).is_some_and(|port| port.local.may_send(gateway))
 }
 

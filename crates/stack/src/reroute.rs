@@ -1,19 +1,100 @@
-//! Connections that follow their routes: if the route to the other end is over another port now,
-//! segments leave there, from the address that they were from before.
+//! Connections whose way may have changed: their route, their neighbour, what their path carries.
+//! If the route to the other end is over another port now, segments leave there, from the address
+//! that they were from before.
 //!
-//! Called by: `resolve.rs`, before a connection whose route may have changed sends; `change.rs`,
-//! when a port is removed. RFC 1122 sections 3.3.1.4 (another gateway where one failed) and 3.3.4.2
-//! (the weak model: an address is the host's, whatever port a packet uses). RFC 4007 section 9:
-//! link-local addresses stay on their link. Counter: `tcp_rerouted`.
+//! Called by: `tx.rs`, before such a connection sends; `change.rs`, when a port is removed. Of a
+//! path only TCP is believed: who tells has to know a sequence number in flight, or has seen large
+//! segments vanish and small ones arrive. RFC 1122 sections 3.3.1.4 (another gateway where one
+//! failed) and 3.3.4.2 (the weak model: an address is the host's, whatever port a packet uses). RFC
+//! 4007 section 9: link-local addresses stay on their link. RFC 1191, RFC 8201, RFC 4821 section 5.
+//! Counters: `tcp_rerouted`, `path_mtu_lowered`.
 
 use core::net::IpAddr;
 
+use base::{Counter, IpVersion, Mss};
 use device::Offloads;
+use inet::neighbour::Key;
 use inet::select::is_link_scoped;
-use tcp::Todo;
+use tcp::{Todo, path};
+use wire::protocol;
 
+use crate::config::IpSettings;
 use crate::connections::Pcb;
-use crate::{PortId, Stack, TcpHandle};
+use crate::handles::TcpHandle;
+use crate::next_hop::scoped;
+use crate::port::LOOPBACK;
+use crate::resolve;
+use crate::stack::Stack;
+
+/// A connection whose template may be out of date is about to send: find its neighbour again.
+/// `false` if it has to wait, because it never had a link address.
+#[cold]
+#[inline(never)]
+pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
+    let Some(pcb) = stack.connections.get(handle) else { return false };
+    if !pcb.is_resolved && pcb.tcb.state == tcp::State::Closed {
+        // It never sent anything: there is nothing to send now either.
+        return false;
+    }
+    let (local, remote, owner, port) =
+        (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
+    let (tos, ttl) = pcb.template.tos_ttl();
+    let ip = IpSettings { tos, ttl, mark: pcb.mark, ..IpSettings::default() };
+    // Read before the solicitation: an answer that it draws counts as a change.
+    let changes = stack.changes();
+    let egress = resolve::route(stack, local, scoped(remote, port), protocol::TCP, &owner, ip);
+    let has_policy = stack.routes.has_policy();
+    let is_usable = egress.as_ref().is_ok_and(|egress| {
+        let is_loop = |port| port == LOOPBACK;
+        egress.port == port
+            || !is_loop(egress.port)
+                && !is_loop(port)
+                && is_possible(stack, local.ip(), port, egress.port)
+    });
+    if let Ok(egress) = &egress
+        && is_usable
+        && egress.port != port
+    {
+        go(stack, handle, egress.port);
+        stack.core.cx.counters.add(Counter::TcpRerouted, 1);
+    }
+    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
+    match egress {
+        Ok(egress) if is_usable => {
+            let mss = Mss::for_mtu(egress.mtu, IpVersion::of(&remote.ip()));
+            if path::link_carries(&mut pcb.tcb, mss, stack.core.cx.now) {
+                stack.core.cx.counters.add(Counter::PathMtuLowered, 1);
+            }
+            if egress.is_complete {
+                pcb.template = egress.template;
+                pcb.is_resolved = true;
+            } else {
+                // The address that it has may be of a gateway that its owner may use no longer.
+                pcb.is_resolved &= !has_policy;
+                if !core::mem::replace(&mut pcb.waiting, true) {
+                    wait(stack, (egress.port, egress.neighbour), handle);
+                }
+            }
+        }
+        // It stays where it is; nothing leaves by the old route if another is not for its owner.
+        Ok(_) => pcb.is_resolved = !has_policy,
+        Err(_) => pcb.is_resolved &= !has_policy,
+    }
+    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
+    // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.
+    pcb.seen = if pcb.is_resolved { changes } else { Pcb::NEVER_SEEN };
+    pcb.is_resolved
+}
+
+fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
+    let connections = &stack.connections;
+    let list = stack.resolving.waiting.entry(key).or_default();
+    // Handles of connections that ended while they waited are still in the list.
+    if list.len() > 2 * connections.len() + 16 {
+        list.retain(|&handle| connections.get(handle).is_some());
+    }
+    list.push(handle);
+}
 
 /// Does a device finish all that one with other offloads would have finished? Segments that wait
 /// for it are made already.
@@ -22,7 +103,7 @@ pub(crate) fn suffices(new: &Offloads, old: &Offloads) -> bool {
 }
 
 /// May a connection from `local` go by the port `to` from now on? One that may not stays.
-pub(crate) fn is_possible(stack: &Stack, local: IpAddr, from: u16, to: u16) -> bool {
+fn is_possible(stack: &Stack, local: IpAddr, from: u16, to: u16) -> bool {
     let offloads = |port| Some(&stack.ports.get(port)?.limits.offloads);
     let Some((new, old)) = offloads(to).zip(offloads(from)) else { return false };
     !is_link_scoped(local) && suffices(new, old)
@@ -42,20 +123,33 @@ pub(crate) fn go(stack: &mut Stack, handle: TcpHandle, to: u16) {
     }
 }
 
-impl Stack {
-    /// The connections from an address of a port, whatever port they go by.
-    #[cold]
-    pub(crate) fn connections_from(
-        &self,
-        id: PortId,
-        is_it: impl Fn(IpAddr) -> bool,
-    ) -> Vec<TcpHandle> {
-        let elsewhere = |ip| self.ports.iter().any(|p| p.id != id && p.local.is_ours(ip));
-        let is_from = |pcb: &Pcb| {
-            let ip = pcb.key.local().ip();
-            pcb.in_table && is_it(ip) && (pcb.port == id.0 || !is_link_scoped(ip) && !elsewhere(ip))
-        };
-        let all = self.connections.iter();
-        all.filter(|(_, pcb)| is_from(pcb)).map(|(handle, _)| handle).collect()
+/// A connection looks up its path, of which something may have become known since it last did.
+#[cold]
+pub(crate) fn refresh_path_mtu(stack: &mut Stack, handle: TcpHandle) {
+    let core = &mut stack.core;
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    let remote = pcb.key.remote().ip();
+    let Some((mtu, _)) = stack.path_mtus.known(remote, core.cx.now) else { return };
+    let mss = Mss::for_mtu(mtu, IpVersion::of(&remote));
+    if path::learnt(&mut pcb.tcb, mss, core.cx.now) {
+        core.cx.counters.add(Counter::PathMtuLowered, 1);
+    }
+}
+
+/// A connection found out by itself what its path carries: tell the others.
+#[cold]
+#[inline(never)]
+pub(crate) fn found_path_mtu(stack: &mut Stack, handle: TcpHandle) {
+    let core = &mut stack.core;
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    let Some((mss, is_worse)) = path::take_news(&mut pcb.tcb) else { return };
+    let remote = pcb.key.remote().ip();
+    let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
+    let known = stack.path_mtus.known(remote, core.cx.now).map(|(known, _)| known);
+    // A path that nothing is known of is taken to carry what the port does: the peer may want less.
+    let is_news =
+        if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
+    if is_news {
+        stack.path_mtus.learn(remote, mtu, core.cx.now, &mut core.cx.budget);
     }
 }

@@ -1,55 +1,37 @@
 //! Next-hop resolution: joins routes and neighbours, sends solicitations, and keeps what waits for
-//! a link address. `arp.rs` and `nd.rs` have what is received.
+//! a link address.
 //!
-//! Called by: `tx.rs` for every new header template, `rx.rs` for what arrives, `Stack::poll` when a
-//! neighbour is due. A connection that never had a link address waits, marked, its segments
-//! unmade; other packets are in the neighbour's pending queue, finished but for six bytes.
-//! RFC 826, RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1.
-
-use std::collections::BTreeMap;
+//! Called by: `reroute.rs` for every new header template, and whoever sends a packet of its own.
+//! What is received is in `arp.rs` and `nd.rs`, what becomes of those that waited in
+//! `neighbours.rs`. A connection that never had a link address waits, marked, its segments unmade;
+//! other packets are in the neighbour's pending queue, finished but for six bytes. RFC 826, RFC
+//! 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1, RFC 3927 section 2.5.
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, IpVersion, Limit, LinkKind, MacAddr, Mss, Mtu, PerSecond};
+use base::{Counter, DropReason, Limit, LinkKind, MacAddr, Owner};
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, Learnt, group_mac};
-use inet::select::is_link_scoped;
 use inet::{HeaderTemplate, NextHop, Sender, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{arp, ether, protocol};
 
+use crate::config::IpSettings;
 use crate::connections::Pcb;
-use crate::port::Port;
-use crate::socket::passive;
-use crate::{
-    IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, loopback, mtu,
-    progress, redirect, reroute, tx,
-};
+use crate::loopback::Loopback;
+use crate::next_hop::{is_on_link, next_hop, next_hop_of_flow, scoped};
+use crate::pace;
+use crate::port::{LOOPBACK, Port};
+use crate::resolving::{Egress, Note, Outcome};
+use crate::stack::Stack;
 
-/// Waiting connections, and the rate limits of solicitations and advertisements.
-#[derive(Default)]
-pub(crate) struct Resolving {
-    waiting: BTreeMap<Key, Vec<TcpHandle>>,
-    solicitations: PerSecond,
-    advertisements: PerSecond,
-    /// Neighbours that fail now did not answer; at other times their entries were evicted.
-    is_expiring: bool,
-}
+/// Connections that are looked at when a DELAY begins. If none of them goes over the neighbour, it
+/// is solicited as without connections.
+const LOOKED_AT_MAX: usize = 1_024;
 
-/// How packets of one kind leave: by which port, to which neighbour, under which headers.
-#[derive(Clone)]
-pub(crate) struct Egress {
-    pub(crate) port: u16,
-    pub(crate) neighbour: IpAddr,
-    /// The largest packet that port, route and neighbour take; the path may take less.
-    pub(crate) mtu: Mtu,
-    pub(crate) template: HeaderTemplate,
-    /// The template has the neighbour's link address; else packets go to the pending queue.
-    pub(crate) is_complete: bool,
-    /// The destination is an IPv4 broadcast address.
-    pub(crate) is_broadcast: bool,
-}
+/// Of those, connections over one neighbour that are noted.
+const NOTED_MAX: usize = 32;
 
 /// The headers for packets from `local` to `remote`, and the port they leave by.
 pub(crate) fn route(
@@ -57,7 +39,7 @@ pub(crate) fn route(
     local: SocketAddr,
     remote: SocketAddr,
     protocol: u8,
-    owner: &base::Owner,
+    owner: &Owner,
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
     if remote.ip().is_unspecified() {
@@ -65,7 +47,7 @@ pub(crate) fn route(
         return Err(DropReason::IpMartianDestination);
     }
     let sender = Sender::Socket { owner, mark: settings.mark };
-    let hop = addresses::next_hop(stack, Some(local.ip()), remote, sender)?;
+    let hop = next_hop(stack, Some(local.ip()), remote, sender)?;
     by_hop(stack, hop, (local, remote), protocol, settings)
 }
 
@@ -76,7 +58,7 @@ pub(crate) fn route_of_error(
     protocol: u8,
     flow: u32,
 ) -> Result<Egress, DropReason> {
-    let hop = addresses::next_hop_of_flow(stack, local.ip(), remote, flow, Sender::Program)?;
+    let hop = next_hop_of_flow(stack, local.ip(), remote, flow, Sender::Program)?;
     by_hop(stack, hop, (local, remote), protocol, IpSettings::default())
 }
 
@@ -87,8 +69,11 @@ fn by_hop(
     protocol: u8,
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
-    if hop.port == loopback::PORT {
-        loopback::ensure(stack);
+    if hop.port == LOOPBACK {
+        if stack.loopback.is_none() {
+            let epoch = stack.flow_epoch();
+            stack.loopback = Some(Box::new(Loopback::make(&mut stack.ports, epoch)));
+        }
     } else if local.ip().is_loopback() {
         // RFC 1122 section 3.2.1.3: outside a host it must not appear.
         return Err(DropReason::IpMartianSource);
@@ -103,7 +88,7 @@ fn by_hop(
     let mac = found.unwrap_or_default();
     let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
     let is_broadcast = matches!(remote.ip(), IpAddr::V4(dst) if port.local.is_broadcast(dst));
-    let mtu = mtu::of_hop(stack, &hop).ok_or(DropReason::TxNoPort)?;
+    let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
     let (port, is_complete) = (hop.port, found.is_some());
     Ok(Egress { port, neighbour: hop.neighbour, mtu, template, is_complete, is_broadcast })
 }
@@ -129,7 +114,11 @@ pub(crate) fn link_address(
     }
     let core = &mut stack.core;
     let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
-    act(stack);
+    ask(stack);
+    if !stack.resolving.outcomes.is_empty() {
+        // The next turn carries them out.
+        stack.rare_timers.note(stack.core.cx.now);
+    }
     match found {
         Found::Known(mac) => Ok(Some(mac)),
         Found::Pending => Ok(None),
@@ -145,7 +134,7 @@ pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate
         return Err(reason);
     }
     if egress.is_complete {
-        tx::put(stack, egress.port, packet);
+        pace::put(stack, egress.port, packet);
         return Ok(());
     }
     let key = (egress.port, egress.neighbour);
@@ -156,154 +145,44 @@ pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate
     Ok(())
 }
 
-/// A connection whose template may be out of date is about to send: find its neighbour again.
-/// `false` if it has to wait, because it never had a link address.
-#[cold]
-#[inline(never)]
-pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
-    let Some(pcb) = stack.connections.get(handle) else { return false };
-    if !pcb.is_resolved && pcb.tcb.state == tcp::State::Closed {
-        // It never sent anything: there is nothing to send now either.
-        return false;
-    }
-    let (local, remote, owner, port) =
-        (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
-    let (tos, ttl) = pcb.template.tos_ttl();
-    let ip = IpSettings { tos, ttl, mark: pcb.mark, ..IpSettings::default() };
-    // Read before the solicitation: an answer that it draws counts as a change.
-    let changes = stack.changes();
-    let egress = route(stack, local, scoped(remote, port), wire::protocol::TCP, &owner, ip);
-    let has_policy = stack.routes.has_policy();
-    let is_usable = egress.as_ref().is_ok_and(|egress| {
-        let is_loop = |port| port == loopback::PORT;
-        egress.port == port
-            || !is_loop(egress.port)
-                && !is_loop(port)
-                && reroute::is_possible(stack, local.ip(), port, egress.port)
-    });
-    if let Ok(egress) = &egress
-        && is_usable
-        && egress.port != port
-    {
-        reroute::go(stack, handle, egress.port);
-        stack.core.cx.counters.add(Counter::TcpRerouted, 1);
-    }
-    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
-    match egress {
-        Ok(egress) if is_usable => {
-            let mss = Mss::for_mtu(egress.mtu, IpVersion::of(&remote.ip()));
-            if tcp::path::link_carries(&mut pcb.tcb, mss, stack.core.cx.now) {
-                stack.core.cx.counters.add(Counter::PathMtuLowered, 1);
-            }
-            if egress.is_complete {
-                pcb.template = egress.template;
-                pcb.is_resolved = true;
-            } else {
-                // The address that it has may be of a gateway that its owner may use no longer.
-                pcb.is_resolved &= !has_policy;
-                if !core::mem::replace(&mut pcb.waiting, true) {
-                    wait(stack, (egress.port, egress.neighbour), handle);
-                }
-            }
-        }
-        // It stays where it is; nothing leaves by the old route if another is not for its owner.
-        Ok(_) => pcb.is_resolved = !has_policy,
-        Err(_) => pcb.is_resolved &= !has_policy,
-    }
-    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
-    // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.
-    pcb.seen = if pcb.is_resolved { changes } else { Pcb::NEVER_SEEN };
-    pcb.is_resolved
-}
-
-/// A link-local address with the link that it is on; flows are looked up without it.
-pub(crate) fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
-    match remote {
-        SocketAddr::V6(mut to) if is_link_scoped(remote.ip()) => {
-            to.set_scope_id(PortId(port).scope_id());
-            SocketAddr::V6(to)
-        }
-        other => other,
-    }
-}
-
-fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
-    let connections = &stack.connections;
-    let list = stack.resolving.waiting.entry(key).or_default();
-    // Handles of connections that ended while they waited are still in the list.
-    if list.len() > 2 * connections.len() + 16 {
-        list.retain(|&handle| connections.get(handle).is_some());
-    }
-    list.push(handle);
-}
-
-/// Handle expired timers of neighbours.
-#[cold]
-pub(crate) fn expire(stack: &mut Stack) {
-    let Stack { neighbours, progress, connections, .. } = stack;
-    neighbours.expire(stack.core.cx.now, |key| progress.is_made(key, connections));
-    stack.resolving.is_expiring = true;
-    act(stack);
-    stack.resolving.is_expiring = false;
-}
-
-/// Carry out the actions of the neighbour table.
-pub(crate) fn act(stack: &mut Stack) {
+/// Carry out what the neighbour table wants done that is a question, or a note of who is asked.
+/// Outcomes concern those who send, in whose middle this is: they wait for `neighbours::act`.
+pub(crate) fn ask(stack: &mut Stack) {
     while let Some(action) = stack.neighbours.next_action() {
         match action {
             Action::Solicit(key, to) => solicit(stack, key, to),
+            Action::Delayed(key) => note_progress(stack, key),
             Action::Resolved(key, mac, pending) => {
-                autoconf::router::set_silent(stack, key, false);
-                for mut frame in pending {
-                    if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
-                        dst.copy_from_slice(&mac.0);
-                    }
-                    frag::output::put(stack, key, frame);
-                }
-                for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
-                    if let Some(pcb) = stack.connections.get_mut(handle) {
-                        pcb.waiting = false;
-                        stack.connections.mark_dirty(handle);
-                    }
-                }
+                stack.resolving.outcomes.push_back(Outcome::Resolved(key, mac, pending));
             }
-            Action::Delayed(key) => progress::begin(stack, key),
-            Action::Failed(key, pending) => failed(stack, key, pending),
+            Action::Failed(key, pending) => {
+                stack.resolving.outcomes.push_back(Outcome::Failed(key, pending));
+            }
         }
     }
     // Whatever set a deadline has its actions carried out next.
     stack.rare_timers.note(stack.neighbours.next_deadline());
 }
 
-/// `key` does not answer: drop its pending queue, and report it to the senders and to connections.
+/// The DELAY of `key` begins.
 #[cold]
-fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>) {
-    stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
-    redirect::forget_gateway(stack, key);
-    stack.progress.forget(key);
-    for frame in pending {
-        stack.core.drops.count(DropReason::IpNoNeighbour);
-        icmp::host_unreachable(
-            stack,
-            frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default(),
-        );
-        forward::unreachable(stack, &frame);
-        stack.core.cx.pool.free(frame);
+fn note_progress(stack: &mut Stack, key: Key) {
+    let looked_at = stack.connections.iter().take(LOOKED_AT_MAX);
+    let there = looked_at.filter(|(_, pcb)| pcb.in_table && goes_over(stack, pcb, key));
+    let noted = there.map(|(handle, pcb)| (handle, pcb.tcb.progress())).take(NOTED_MAX);
+    let notes: Vec<Note> = noted.collect();
+    stack.progress.note(key, notes);
+}
+
+/// Do a connection's segments go to this neighbour?
+fn goes_over(stack: &Stack, pcb: &Pcb, (port, neighbour): Key) -> bool {
+    let remote = pcb.key.remote();
+    if pcb.port != port || remote.is_ipv4() != neighbour.is_ipv4() {
+        return false;
     }
-    for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
-        let Some(pcb) = stack.connections.get_mut(handle) else { continue };
-        pcb.waiting = false;
-        let embryonic = pcb.tcb.is_embryonic();
-        tcp::path::host_unreachable(&mut pcb.tcb);
-        if embryonic {
-            passive::handshake_progress(stack, handle);
-        }
-        stack.connections.mark_dirty(handle);
-    }
-    if stack.resolving.is_expiring {
-        autoconf::redirect::forget_target(stack, key);
-        autoconf::router::set_silent(stack, key, true);
-    }
+    let (src, remote) = (pcb.key.local().ip(), scoped(remote, port));
+    let hop = next_hop(stack, Some(src), remote, pcb.sender());
+    hop.is_ok_and(|hop| (hop.port, hop.neighbour) == (port, neighbour))
 }
 
 /// # Errors
@@ -334,7 +213,7 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {
             let asked = (MacAddr::default(), target);
             let bytes = nd::arp_output(arp::Operation::Request, (mac, source), asked);
-            crate::arp::send(stack, port_id, to.unwrap_or(MacAddr::BROADCAST), &bytes)
+            send_arp(stack, port_id, to.unwrap_or(MacAddr::BROADCAST), &bytes)
         }
         (IpAddr::V6(source), IpAddr::V6(target)) => {
             let group = nd::solicited_node(target);
@@ -365,17 +244,8 @@ pub(crate) fn send_nd(
     // Hop limit 255: no router lets that through (RFC 4861 section 7.1).
     let fields = Fields { src, dst, protocol: protocol::ICMPV6, tos: 0, ttl: 255 };
     HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
-    tx::put(stack, port_id, m);
+    pace::put(stack, port_id, m);
     Ok(())
-}
-
-pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
-    let core = &mut stack.core;
-    let limit = Limit::AdvertisementsPerSecond;
-    match stack.resolving.advertisements.admits(limit, core.cx.now, &mut core.cx.budget) {
-        true => Ok(()),
-        false => Err(DropReason::NeighbourRateLimited),
-    }
 }
 
 /// Give what was heard to the table, if the neighbour can be on this link at all.
@@ -392,22 +262,28 @@ pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learn
     let core = &mut stack.core;
     let learnt =
         stack.neighbours.learn((port_id, ip), mac, advertisement, core.cx.now, &mut core.cx.budget);
-    act(stack);
+    ask(stack);
     learnt
 }
 
-/// The name of an advertisement's end that was not used; `useless` if nobody had asked.
-pub(crate) fn not_learnt(learnt: Learnt, useless: DropReason) -> DropReason {
-    if learnt == Learnt::TooOften { DropReason::NeighbourMovesTooOften } else { useless }
+/// Send an ARP packet; from a link-local address by broadcast, so that conflicts are noticed.
+/// RFC 3927 2.5-a.
+pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
+    let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
+    let is_link_local = arp::Header::parse(packet).is_ok_and(|h| h.sender_ip.is_link_local());
+    let dst = if is_link_local { MacAddr::BROADCAST } else { dst };
+    let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
+    let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
+    ether::Header { dst, src, ethertype: ether::ARP }.emit(header);
+    pace::put(stack, port_id, m);
+    Ok(())
 }
 
-/// Is it on a network of the port, by an address of ours or by what routers say, or a link-local
-/// address, which always is?
-pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
-    let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
-    let Some(port) = stack.ports.get(port_id).filter(|_| !link_local) else { return link_local };
-    port.addresses.iter().any(|a| a.implies_network() && a.cidr.contains(ip))
-        || stack.routes.is_on_link(port_id, ip)
+/// What a router says of a link address, its own or another's.
+pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertisement) {
+    let core = &mut stack.core;
+    stack.neighbours.learn(key, mac, how, core.cx.now, &mut core.cx.budget);
+    ask(stack);
 }
 
 impl Port {

@@ -1,31 +1,35 @@
 //! The receive path, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
 //!
 //! Called by: `Stack::poll`. This file keeps the mbuf; each layer looks at it and returns what
-//! comes next, or the named reason to drop it. What is to be sent in answer waits until the burst
-//! is through (`tx.rs`): one ACK for a burst, one wake-up for a reader.
+//! comes next, or the named reason to drop it. What is not plain is told apart in `unusual.rs`.
+//! What is to be sent in answer waits until the burst is through (`tx.rs`): one ACK for a burst,
+//! one wake-up for a reader.
+
+mod unusual;
 
 use base::{Counter, DropReason, LinkKind, MacAddr, Switch};
-use device::{BURST, Burst, vlan};
+use device::{BURST, Burst};
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
-use inet::icmp::Unreachable;
-use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_plain};
+use inet::ip_input::{ipv4_plain, ipv6_plain};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::predict;
 use tcp::{Fate, Segment};
-use wire::checksum::{Ladder, Sum};
-use wire::icmpv6::is_neighbour_discovery;
+use wire::checksum::Sum;
 use wire::protocol;
-use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
+use wire::tcp::{Flags, HEADER_LEN, Header, timestamps_only};
 
-use crate::follow::{self, At};
-use crate::local::for_us;
-use crate::socket::{passive, udp};
-use crate::{
-    Stack, TcpHandle, arp, broadcast, extension, flows, forward, frag, groups, icmp, nd,
-    no_connection, tx,
-};
+use crate::flows::Frames;
+use crate::follow::{self, At, Behind, bytepass_sum};
+use crate::forward::Received;
+use crate::handles::TcpHandle;
+use crate::socket::passive::handshake_progress;
+use crate::stack::Stack;
+use crate::{arp, bare, forward, no_connection, tx};
+
+pub(crate) use unusual::looped;
+use unusual::{other_ipv4, other_ipv6, priority_tagged, transport};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -46,16 +50,6 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
     total
 }
 
-/// What came in a burst.
-pub(crate) struct Received {
-    /// Frames.
-    pub(crate) count: usize,
-    /// Bytes of those that are with forwarding already.
-    pub(crate) bytes: u64,
-    /// The port's link.
-    pub(crate) link: (LinkKind, MacAddr),
-}
-
 /// Receive a burst of a port of a host; `None` if there is nothing.
 #[inline(always)]
 fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
@@ -68,10 +62,20 @@ fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Receiv
     Some(Received { count, bytes: 0, link: (port.limits.link, port.mac) })
 }
 
+/// The same of a router's port: what is for this host is left.
+#[inline(always)]
+fn receive_of_router(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
+    let received = forward::receive(stack, port_id, frames);
+    if !stack.forwarding.to_host.is_empty() {
+        unusual::to_other_ports(stack, port_id);
+    }
+    received
+}
+
 fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let mut frames = Burst::new();
     let received = match stack.forwarding.on {
-        true => forward::receive(stack, port_id, &mut frames),
+        true => receive_of_router(stack, port_id, &mut frames),
         false => receive(stack, port_id, &mut frames),
     };
     let Some(Received { count, mut bytes, link }) = received else { return 0 };
@@ -90,7 +94,7 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
             apart = false;
             if stack.flows.are_worth_it() {
                 frames.push(m);
-                bytes += flows::alternating(stack, &intake, &mut frames);
+                bytes += alternating(stack, &intake, &mut frames);
                 break;
             }
         }
@@ -110,17 +114,17 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
 }
 
 /// How a burst is taken in.
-pub(crate) struct Intake {
+struct Intake {
     port: u16,
-    pub(crate) link: LinkKind,
+    link: LinkKind,
     mac: MacAddr,
     /// Segments may follow others.
-    pub(crate) following: bool,
+    following: bool,
 }
 
 /// One frame; `leads` if those behind it may follow.
 #[inline(always)]
-pub(crate) fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
+fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
     m.set_in_port(intake.port);
     if let Err(reason) = frame(stack, intake.link, intake.mac, leads, m) {
         stack.core.drops.count(reason);
@@ -150,6 +154,55 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     count as u64 * leader.frame_len as u64
 }
 
+/// A burst in which flows alternate, last frame first: a leader's followers are found where they
+/// are. They are taken before others that came earlier, which can tell no difference: each touches
+/// its own connection alone. Returns how many bytes they were.
+#[inline(never)]
+fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
+    let (mut frames, count) = stack.flows.link(burst, intake.link.header_len());
+    let (mut bytes, mut found) = (0, 0);
+    for place in 0..count {
+        let Some(m) = frames[place].take() else { continue };
+        let leads = intake.following && stack.flows.next(place).is_some();
+        bytes += m.len() as u64;
+        one(stack, intake, leads, m);
+        if let Some(handle) = stack.leader.handle.take() {
+            let (more, their_bytes) = followers_behind(stack, handle, place, &mut frames, burst);
+            bytes += their_bytes;
+            found += more;
+        }
+    }
+    stack.flows.found(found);
+    bytes
+}
+
+/// The segments behind a leader that have its headers, as [`followers`]: the leader stood at
+/// `place`, and they are taken from where they stand, by way of `taken`, which is empty. How many,
+/// and their bytes.
+#[inline(always)]
+fn followers_behind(
+    stack: &mut Stack,
+    handle: TcpHandle,
+    place: usize,
+    frames: &mut Frames,
+    taken: &mut Burst,
+) -> (usize, u64) {
+    let (core, leader) = (&mut stack.core, &stack.leader);
+    let Some(pcb) = stack.connections.get_mut(handle) else { return (0, 0) };
+    let (next, most) = predict::expects(&pcb.tcb, leader.len);
+    let verify = core.cx.switches.on(Switch::ChecksumRx);
+    let behind = Behind { flows: &stack.flows, place, most, verify };
+    leader.gather(frames, behind, core.cx.ladder, next.0, taken);
+    let count = taken.len();
+    if count > 0 {
+        core.cx.counters.add(Counter::TcpSegmentsIn, count as u64);
+        let alike = taken.drain(..);
+        predict::accept_alike(&mut pcb.tcb, alike, leader.at.payload, leader.len, &mut core.cx);
+        stack.connections.mark_dirty(handle);
+    }
+    (count, count as u64 * leader.frame_len as u64)
+}
+
 /// One frame: its link header, its IP header. An error frees it.
 #[inline(always)]
 fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mbuf) -> Fate {
@@ -160,7 +213,7 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
                 Err(reason) => return priority_tagged(stack, mac, m, reason),
             };
             if to_group {
-                return broadcast::input(stack, carries, m, link.header_len());
+                return unusual::to_group(stack, carries, m, link.header_len());
             }
             carries
         }
@@ -183,95 +236,6 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
             None => other_ipv6(stack, m, at),
         },
         Carries::Arp => arp::input(stack, &m),
-    }
-}
-
-/// A frame that is refused for `reason`. If that is a priority tag, it is taken without it.
-#[cold]
-#[inline(never)]
-fn priority_tagged(stack: &mut Stack, mac: MacAddr, mut m: Mbuf, reason: DropReason) -> Fate {
-    let is_tagged = reason == DropReason::EtherTypeUnknown
-        && vlan::strip_priority(&mut m, &mut stack.core.cx.pool);
-    if !is_tagged {
-        return Err(reason);
-    }
-    let at = LinkKind::Ethernet.header_len();
-    match ether_input(m.as_slice(), mac)? {
-        (carries, true) => broadcast::input(stack, carries, m, at),
-        (Carries::Ipv4, false) => other_ipv4(stack, m, at),
-        (Carries::Ipv6, false) => other_ipv6(stack, m, at),
-        (Carries::Arp, false) => arp::input(stack, &m),
-    }
-}
-
-/// RFC 9293 MUST-50.
-#[inline(never)]
-pub(crate) fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    match ipv4_any(&m.as_slice()[at..]) {
-        Ok((ip, None)) => transport(stack, ip, m, at),
-        Ok((ip, Some(part))) => frag::input(stack, ip, part, m, at),
-        Err(reason) => {
-            if reason == DropReason::Ipv4Options {
-                icmp::malformed_options(stack, &m, at);
-            }
-            Err(reason)
-        }
-    }
-}
-
-#[inline(never)]
-pub(crate) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    let (ip, part) = extension::walk(stack, &m, at)?;
-    if m.has(MbufFlags::LINK_GROUP) {
-        broadcast::check(stack, &ip, &m)?;
-    }
-    match (ip, part) {
-        (ip, None) => {
-            frag::check_atomic(&ip, &m, at)?;
-            transport(stack, ip, m, at)
-        }
-        (ip, Some(part)) => frag::input(stack, ip, part, m, at),
-    }
-}
-
-/// What is not plain TCP. `at` is where the IP header begins.
-#[inline(never)]
-pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
-    if ip.protocol == protocol::TCP {
-        return segment(stack, ip, m, at, false);
-    }
-    let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
-    match ip.protocol {
-        protocol::UDP => udp::input::input(stack, &ip, m, at),
-        // Each version has its own: the other's number means nothing in it.
-        protocol::ICMP if ip.src().is_ipv4() => {
-            m.keep(from, len);
-            icmp::for_us(stack, &ip, &m)?;
-            icmp::input(stack, &ip, m)
-        }
-        protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
-        protocol::ICMPV6 if ip.src().is_ipv6() => {
-            if groups::is_mld(&m, from) {
-                return groups::message(stack, &ip, &m, at);
-            }
-            m.keep(from, len);
-            // Neighbour discovery is multicast and may have the unspecified source.
-            if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
-                return nd::input(stack, &ip, &m);
-            }
-            icmp::for_us(stack, &ip, &m)?;
-            icmp::input(stack, &ip, m)
-        }
-        // RFC 8200 4.7-a.
-        protocol::NO_NEXT if ip.src().is_ipv6() => {
-            for_us(stack, &ip, &m)?;
-            Err(DropReason::Ipv6NoNextHeader)
-        }
-        _ => {
-            for_us(stack, &ip, &m)?;
-            icmp::refuse(stack, &ip, &m, at, Unreachable::Protocol);
-            Err(DropReason::IpProtocolUnknown)
-        }
     }
 }
 
@@ -305,9 +269,9 @@ fn segment<A: Addrs>(
         stack.connections.find(key, &core.secret, core.cx.switches, &mut core.cx.counters)
     else {
         m.keep(at, len);
-        return no_connection::input(stack, ip, m);
+        return of_no_connection(stack, ip, m);
     };
-    let seg = segment_of(&header, len, timestamps, ip.is_ce());
+    let seg = Segment::new(&header, len, timestamps, ip.is_ce());
     if core.cx.switches.on(Switch::Predict)
         && (timestamps.is_some() || header.header_len == HEADER_LEN)
         && predict::matches(&pcb.tcb, &seg)
@@ -353,28 +317,14 @@ fn predicted(
     }
 }
 
-/// The fields that TCP wants of a segment of `len` bytes, header included.
-#[inline(always)]
-fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: bool) -> Segment {
-    Segment {
-        seq: header.seq,
-        ack: header.ack,
-        len: (len - header.header_len) as u32,
-        window: header.window,
-        urgent: header.urgent,
-        flags: header.flags,
-        ce,
-        timestamps,
+/// No connection is found for a segment, unless it brings a cookie that makes one.
+#[cold]
+#[inline(never)]
+pub(crate) fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
+    match no_connection::input(stack, &ip, m)? {
+        Some((handle, m)) => slow_segment(stack, handle, ip, m),
+        None => Ok(()),
     }
-}
-
-/// Header and options of any segment, for the paths that are not in a hurry.
-/// RFC 9293 MUST-5.
-pub(crate) fn any_segment(m: &Mbuf, ce: bool) -> Result<(Header, Segment, Options), DropReason> {
-    let header = Header::parse(m.as_slice())?;
-    let options = Options::parse(header.options(m.as_slice()))?;
-    let seg = segment_of(&header, m.len(), options.timestamps, ce);
-    Ok((header, seg, options))
 }
 
 /// What prediction refused, through the steps of RFC 9293.
@@ -385,7 +335,7 @@ pub(crate) fn slow_segment<A: Addrs>(
     ip: Ip<A>,
     mut m: Mbuf,
 ) -> Fate {
-    let (header, seg, options) = any_segment(&m, ip.is_ce())?;
+    let (header, seg, options) = Segment::parse(m.as_slice(), ip.is_ce())?;
     m.trim_front(header.header_len);
     let Some(pcb) = stack.connections.get_mut(handle) else { return Err(DropReason::TcpNoSocket) };
     let embryonic = pcb.tcb.is_embryonic();
@@ -393,19 +343,12 @@ pub(crate) fn slow_segment<A: Addrs>(
     let unwanted = matches!(fate, Err(DropReason::TcpBadAck | DropReason::TcpAfterClose));
     if unwanted && !seg.flags.contains(Flags::RST) {
         let (owner, mark) = (pcb.owner.clone(), pcb.mark);
-        no_connection::reset(stack, &ip, &header, &seg, (&owner, mark));
+        bare::reset(stack, no_connection::ends(&ip, &header), &seg, (&owner, mark));
     }
     if embryonic {
-        passive::handshake_progress(stack, handle);
+        handshake_progress(stack, handle);
     }
     // Also what was dropped may have left an answer to send.
     stack.connections.mark_dirty(handle);
     fate
-}
-
-/// The one pass over a received segment's bytes before its reader's copy; out of line so that
-/// instruction counts can tell the bytes from the work on them.
-#[inline(never)]
-pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {
-    ladder.sum(data)
 }

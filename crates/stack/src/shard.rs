@@ -7,6 +7,7 @@
 //! whose answers are copied to all. docs/decisions/0081.
 
 mod device;
+mod hand_over;
 mod ports;
 mod published;
 mod steering;
@@ -15,17 +16,19 @@ mod turns;
 use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use ::device::{Burst, Device};
-use base::{Instant, LinkKind};
+use ::device::Device;
+use base::Instant;
 use inet::{Identifications, Routes};
-use mbuf::Mbuf;
-use wire::ether;
 
-use crate::{PortConfig, PortId, Stack, StackConfig};
+use crate::config::{PortConfig, StackConfig};
+use crate::handles::PortId;
+use crate::stack::Stack;
 
 use turns::Group;
 
 pub(crate) use device::{Outbox, ROUNDS_MAX};
+pub(crate) use hand_over::{is_foreign, rehome, steer, to_first};
+pub(crate) use steering::Membership;
 
 pub use device::RING_FRAMES;
 pub use ports::{add_port, remove_port, replace_port};
@@ -39,12 +42,6 @@ const PURPOSE: u64 = 81;
 pub struct Shard {
     stack: Stack,
     turns: Turns,
-}
-
-/// What a stack knows of being a shard.
-pub(crate) struct Membership {
-    index: usize,
-    steering: Steering,
 }
 
 impl Shard {
@@ -140,86 +137,4 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         self.shard.turns.end(&mut self.shard.stack);
     }
-}
-
-impl Stack {
-    /// Which shard of its group this is; 0 for a stack alone.
-    pub fn shard_index(&self) -> usize {
-        self.membership.as_ref().map_or(0, |membership| membership.index)
-    }
-
-    /// The hash that says which shard a flow belongs to; a stack alone has all flows.
-    pub fn steering(&self) -> Steering {
-        let membership = self.membership.as_ref();
-        membership.map_or(Steering::alone(), |membership| membership.steering)
-    }
-
-    /// Does another shard speak for the host?
-    pub(crate) fn is_follower(&self) -> bool {
-        self.membership.as_ref().is_some_and(|membership| membership.index != 0)
-    }
-
-    /// Do packets of a flow between these come to this shard?
-    pub(crate) fn has_flow(
-        &self,
-        local: core::net::SocketAddr,
-        remote: core::net::SocketAddr,
-    ) -> bool {
-        let is_here = |m: &Membership| m.steering.of_flow(local, remote) == m.index;
-        self.membership.as_deref().is_none_or(is_here)
-    }
-}
-
-/// What is left of a burst for the host, which the device brought: frames of other shards' flows
-/// are handed to these. Returns how many were.
-#[inline(never)]
-pub(crate) fn steer(stack: &mut Stack, port: u16, frames: &mut Burst) -> usize {
-    let Some(outbox) = stack.ports.get(port).and_then(|port| port.outbox.as_ref()) else {
-        return 0;
-    };
-    let count = frames.len();
-    outbox.steer(&mut stack.core.cx.pool, frames, 0);
-    count - frames.len()
-}
-
-/// Is a frame that came by a port one of another shard's flows?
-pub(crate) fn is_foreign(stack: &Stack, port: u16, frame: &[u8]) -> bool {
-    let outbox = stack.ports.get(port).and_then(|port| port.outbox.as_ref());
-    outbox.is_some_and(|outbox| outbox.is_foreign(frame))
-}
-
-/// A datagram that is whole again, with its IP header first: handed to its flow's shard, or
-/// returned if it is this one's.
-#[cold]
-pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
-    let Some(membership) = &stack.membership else { return Some(m) };
-    let Home::Shard(to) = membership.steering.packet(m.as_slice()) else { return Some(m) };
-    let port = stack.ports.get(m.in_port());
-    let Some((port, outbox)) = port.and_then(|p| Some((p, p.outbox.as_ref()?))) else {
-        return Some(m);
-    };
-    if to == membership.index {
-        return Some(m);
-    }
-    if port.limits.link == LinkKind::Ethernet {
-        let is_v6 = m.as_slice().first().is_some_and(|b| b >> 4 == 6);
-        let ethertype = if is_v6 { ether::IPV6 } else { ether::IPV4 };
-        let Some(header) = m.prepend(ether::HEADER_LEN) else { return Some(m) };
-        ether::Header { dst: port.mac, src: port.mac, ethertype }.emit(header);
-    }
-    outbox.send(to, m, &mut stack.core.cx.pool);
-    None
-}
-
-/// A forwarded packet, in the frame that it came in, whose route only the first shard can find:
-/// handed to it. `false`, and the frame is freed, if there is no way.
-#[cold]
-pub(crate) fn to_first(stack: &mut Stack, m: Mbuf) -> bool {
-    let outbox = stack.ports.get(m.in_port()).and_then(|port| port.outbox.as_ref());
-    let pool = &mut stack.core.cx.pool;
-    match outbox {
-        Some(outbox) => outbox.send(0, m, pool),
-        None => pool.free(m),
-    }
-    outbox.is_some()
 }

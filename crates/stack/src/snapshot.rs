@@ -14,7 +14,9 @@ use slotmap::Key;
 use tcp::Info;
 
 use crate::connections::Pcb;
-use crate::{GroupRow, PortId, Stack};
+use crate::groups::GroupRow;
+use crate::handles::PortId;
+use crate::stack::Stack;
 
 /// Part of a table.
 #[derive(Clone, Debug)]
@@ -284,7 +286,16 @@ impl Stack {
             };
             (place(handle), row)
         });
-        let datagrams = self.udp.rows().map(|(handle, row)| (1 << 32 | place(handle), row));
+        let datagrams = self.udp.iter().map(|(handle, socket)| {
+            let row = SocketRow::Udp {
+                local: socket.local,
+                peer: socket.peer,
+                uid: socket.owner.uid,
+                waiting: socket.queue.len(),
+                waiting_bytes: socket.queued_bytes,
+            };
+            (1 << 32 | place(handle), row)
+        });
         page(listeners.chain(datagrams), cursor, most)
     }
 

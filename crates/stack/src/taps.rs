@@ -16,8 +16,6 @@ use mbuf::{Flags, Mbuf};
 use wire::checksum::Ladder;
 use wire::{protocol, tcp, udp, vlan};
 
-use crate::{PortId, Stack};
-
 /// The number of a tap; no other ever has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(u64);
@@ -49,6 +47,19 @@ impl Taps {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         cfg!(wirespeed_untapped) || self.0.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, id: TapId, tap: Tap, wall_ahead_ns: u64) {
+        self.0.push(Entry { id, tap, wall_ahead_ns });
+    }
+
+    pub(crate) fn get_mut(&mut self, id: TapId) -> Option<&mut Tap> {
+        self.0.iter_mut().find(|entry| entry.id == id).map(|entry| &mut entry.tap)
+    }
+
+    pub(crate) fn remove(&mut self, id: TapId) -> Option<Tap> {
+        let at = self.0.iter().position(|entry| entry.id == id)?;
+        Some(self.0.remove(at).tap)
     }
 
     /// Frames pass.
@@ -116,31 +127,4 @@ fn finish(copy: &mut [u8], frame: &Mbuf, (link, tag_bytes): (LinkKind, usize)) -
     let field = field + tag_bytes;
     copy.get_mut(field..field + 2)?.copy_from_slice(&bytes);
     Some(())
-}
-
-impl Stack {
-    /// Watch a port; `wall` is the time of day at the time that the stack was last told. `None` if
-    /// there is no such port.
-    pub fn add_tap(&mut self, port: PortId, tap: Tap, wall: WallTime) -> Option<TapId> {
-        let wall_ahead_ns = wall.0.wrapping_sub(self.now().as_nanos());
-        let port = self.ports.get_mut(port.0)?;
-        let id = TapId(self.next_tap);
-        self.next_tap += 1;
-        port.taps.0.push(Entry { id, tap, wall_ahead_ns });
-        Some(id)
-    }
-
-    /// A tap, to be read; `None` if it was removed, or its port was.
-    pub fn tap(&mut self, id: TapId) -> Option<&mut Tap> {
-        let mut entries = self.ports.iter_mut().flat_map(|port| &mut port.taps.0);
-        entries.find(|entry| entry.id == id).map(|entry| &mut entry.tap)
-    }
-
-    /// Watch no more; the tap with what it holds.
-    pub fn remove_tap(&mut self, id: TapId) -> Option<Tap> {
-        self.ports.iter_mut().find_map(|port| {
-            let at = port.taps.0.iter().position(|entry| entry.id == id)?;
-            Some(port.taps.0.remove(at).tap)
-        })
-    }
 }

@@ -1,14 +1,13 @@
 //! The timer wheel: four levels of 256 slots, a millisecond to eleven days, one entry for each
-//! connection at most while its deadlines only move back.
+//! connection at most while its deadlines only move back; and one time for all rare timers.
 //!
-//! Called by: `Stack::poll` and `tx.rs`. Lazy: a deadline that moves back costs nothing until its
+//! Called by: `poll.rs` and `tx.rs`. Lazy: a deadline that moves back costs nothing until its
 //! entry comes up and is put further on; one that moves forward adds an entry. Varghese and
 //! Lauck, "Hashed and hierarchical timing wheels", 1987.
 
-use base::{Counter, Instant};
+use base::Instant;
 
-use crate::connections::Pcb;
-use crate::{Stack, TcpHandle};
+use crate::handles::TcpHandle;
 
 /// One tick: 2^20 ns, a little over a millisecond. Timers come late by up to one, never early.
 const TICK_SHIFT: u32 = 20;
@@ -189,40 +188,41 @@ impl Wheel {
     }
 }
 
-impl Stack {
-    /// Let every connection whose deadline has come act on it; returns how many.
-    pub(crate) fn run_timers(&mut self) -> usize {
-        let mut due = Vec::new();
-        self.wheel.advance(self.core.cx.now, &mut due);
-        let now = self.core.cx.now;
-        let mut fired = 0;
-        for handle in due {
-            let Some(pcb) = self.connections.get_mut(handle) else { continue };
-            // The entry behind the one that came up is still there: without it a far deadline
-            // would get another entry each time a near one comes due.
-            if pcb.wheel_at <= now {
-                let later = core::mem::replace(&mut pcb.wheel_later, Instant::NEVER);
-                pcb.wheel_at = if later > now { later } else { Instant::NEVER };
-            }
-            let pcb_was_embryonic = pcb.tcb.is_embryonic();
-            if pcb.tcb.next_deadline() <= now {
-                fired += 1;
-                let timeouts = pcb.tcb.timeouts();
-                tcp::timer::expire(&mut pcb.tcb, &mut self.core.cx);
-                if pcb.tcb.timeouts() != timeouts {
-                    // RFC 9293 MUST-20.
-                    // Perhaps it is the neighbour that is gone: looking it up has it checked.
-                    pcb.seen = Pcb::NEVER_SEEN;
-                }
-            }
-            // Marked even when nothing was due: `tx` puts the entry further on.
-            self.connections.mark_dirty(handle);
-            if pcb_was_embryonic {
-                crate::socket::passive::handshake_progress(self, handle);
-            }
-        }
-        self.core.cx.counters.add(Counter::TimersFired, fired as u64);
-        fired
+/// The first of all rare deadlines: those of TIME-WAIT, neighbours, fragments, lifetimes, groups
+/// and a router's links. A poll compares one time in place of theirs.
+///
+/// Whoever sets a deadline of those notes it here. A note may only lower the time. One that is
+/// cleared or moves back leaves it too early: `poll::expire` then finds nothing due, and finds the
+/// time anew. Never too late: debug builds assert it at every poll.
+pub(crate) struct RareTimers {
+    /// The earliest of them, or earlier.
+    pub(crate) first: Instant,
+    /// When an address or a route has to be looked at next.
+    pub(crate) lifetimes: Instant,
+}
+
+impl Default for RareTimers {
+    fn default() -> RareTimers {
+        RareTimers { first: Instant::NEVER, lifetimes: Instant::NEVER }
+    }
+}
+
+impl RareTimers {
+    /// A deadline was set to `at`.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, at: Instant) {
+        self.first = self.first.min(at);
+    }
+
+    /// May one be due?
+    #[inline(always)]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.first <= now
+    }
+
+    #[inline(always)]
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.first
     }
 }
 

@@ -12,42 +12,25 @@ use tcp::output::{self, FastSegment, Run};
 use tcp::{State, TimeWait, Todo};
 
 use crate::connections::{Pcb, TimeWaitEntry};
-use crate::event::Event;
+use crate::handles::{Event, TcpHandle};
 use crate::port::Port;
 use crate::release::Release;
+use crate::shared::Core;
+use crate::stack::Stack;
 use crate::stamp::Stamp;
 use crate::timers::Wheel;
-use crate::{Core, Stack, TcpHandle, pace, path_mtu, resolve};
+use crate::{pace, reroute};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
     output(stack);
-    flush(stack);
+    stack.ports.flush(&mut stack.core.cx);
 }
 
 /// [`run`], but ACKs that an answer may carry wait for the next visit.
 pub(crate) fn run_but_acks(stack: &mut Stack) {
     visit(stack, true);
-    flush(stack);
-}
-
-/// Hand the bursts to the devices, full or not.
-pub(crate) fn flush(stack: &mut Stack) {
-    for port in stack.ports.iter_mut() {
-        port.flush(&mut stack.core.cx);
-    }
-    if stack.loopback.is_some() {
-        flush_loopback(stack);
-    }
-}
-
-/// A function of its own, so that the loop above has the only copy of what it calls.
-#[cold]
-#[inline(never)]
-fn flush_loopback(stack: &mut Stack) {
-    if let Some(port) = stack.ports.loopback_mut() {
-        port.flush(&mut stack.core.cx);
-    }
+    stack.ports.flush(&mut stack.core.cx);
 }
 
 /// Let every connection on the dirty list put what it has into its port's burst, which goes to
@@ -142,8 +125,8 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     pcb.tcb.dirty = false;
     let mut is_resolved = true;
     if pcb.seen != stack.neighbours.changes() + stack.path_mtus.changes() {
-        is_resolved = resolve::refresh(stack, handle);
-        path_mtu::refresh(stack, handle);
+        is_resolved = reroute::refresh(stack, handle);
+        reroute::refresh_path_mtu(stack, handle);
         let Some(again) = stack.connections.get_mut(handle) else { return };
         pcb = again;
     }
@@ -177,7 +160,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     let over = matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked;
     if path_news {
-        path_mtu::found(stack, handle);
+        reroute::found_path_mtu(stack, handle);
     }
     if over {
         ended(stack, handle);
@@ -362,24 +345,5 @@ pub(crate) fn resume_blocked(stack: &mut Stack) {
                 stack.connections.mark_dirty(handle);
             }
         }
-    }
-}
-
-/// Put a finished frame into a port's burst. Without room it is dropped and counted: only frames
-/// that nobody would send again come this way when the device is full.
-pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
-    let frame = match stack.pace.is_on() {
-        true => pace::take(stack, port_id, frame),
-        false => Some(frame),
-    };
-    let Some(frame) = frame else { return };
-    let core = &mut stack.core;
-    let Some(port) = stack.ports.get_mut(port_id) else {
-        return core.drops.count(DropReason::TxNoPort);
-    };
-    if port.has_room(&mut core.cx) {
-        port.push(frame);
-    } else {
-        core.drops.count(DropReason::TxFull);
     }
 }

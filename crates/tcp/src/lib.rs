@@ -54,7 +54,7 @@ pub use timewait::TimeWait;
 use base::{Budget, Counters, DropReason, Instant, KeyedHash, SeqNumber, Switches};
 use mbuf::Pool;
 use wire::checksum::Ladder;
-use wire::tcp::{Flags, Timestamps};
+use wire::tcp::{Flags, Header, Options, Timestamps};
 
 /// What a stack passes to TCP with each call: clock, buffers, counters, limits and switches.
 pub struct Cx {
@@ -109,6 +109,33 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Of a segment of `len` bytes with this header, header included; `ce`: a router marked it.
+    #[inline(always)]
+    pub fn new(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: bool) -> Segment {
+        Segment {
+            seq: header.seq,
+            ack: header.ack,
+            len: (len - header.header_len) as u32,
+            window: header.window,
+            urgent: header.urgent,
+            flags: header.flags,
+            ce,
+            timestamps,
+        }
+    }
+
+    /// Header and options of any segment, for the paths that are not in a hurry.
+    /// RFC 9293 MUST-5.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(bytes: &[u8], ce: bool) -> Result<(Header, Segment, Options), DropReason> {
+        let header = Header::parse(bytes)?;
+        let options = Options::parse(header.options(bytes))?;
+        let seg = Segment::new(&header, bytes.len(), options.timestamps, ce);
+        Ok((header, seg, options))
+    }
+
     /// The sequence number behind the segment: payload, SYN and FIN each take space.
     #[inline]
     pub fn end(&self) -> SeqNumber {

@@ -7,6 +7,7 @@ use super::{Finding, Project};
 /// The files of the path, in the order in which a packet meets them.
 const FILES: &[&str] = &[
     "crates/stack/src/rx.rs",
+    "crates/stack/src/rx/unusual.rs",
     "crates/stack/src/tx.rs",
     "crates/wire/src/ether.rs",
     "crates/wire/src/ipv4.rs",

@@ -1,13 +1,13 @@
 //! Duplicate address detection: a tentative IPv6 address is asked for before it is used.
 //!
-//! Called by: `addresses.rs` for an address that is added as tentative, `nd.rs` for messages about
-//! one, `autoconf::expire` when a probe or its answer is due. RFC 4862 section 5.4, RFC 7527.
+//! Called by: `nd.rs` for messages about such an address, `autoconf::expire` when a probe or its
+//! answer is due. RFC 4862 section 5.4, RFC 7527.
 //! Limits: `addresses`, `solicitations_per_second`; counters: `dad_probes`, `dad_duplicates`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use base::{Counter, DropReason, Duration};
-use inet::dad::{DELAY_MAX, Due};
+use base::{Counter, DropReason};
+use inet::dad::Due;
 use inet::flow::Addrs;
 use inet::neighbour::{Key, RETRANSMIT, group_mac};
 use inet::{AddressState, Ip, nd};
@@ -16,16 +16,9 @@ use tcp::Fate;
 use wire::nd::{Header, Nonce};
 
 use super::slaac;
-use crate::{PortId, Stack, resolve};
-
-/// Begin to check an address that was added as tentative; it must be looked ahead afterwards.
-/// RFC 4862 5.4-a, 5.4.2-b.
-pub(crate) fn begin(stack: &mut Stack, id: PortId, ip: IpAddr) {
-    let delay = super::draw(stack) % DELAY_MAX.as_nanos();
-    let [_, _, nonce @ ..] = super::draw(stack).to_be_bytes();
-    let at = stack.core.cx.now + Duration::from_nanos(delay);
-    stack.autoconf.dad.begin((id.0, ip), at, nonce);
-}
+use crate::handles::PortId;
+use crate::resolve;
+use crate::stack::Stack;
 
 pub(super) fn expire(stack: &mut Stack) {
     let now = stack.core.cx.now;

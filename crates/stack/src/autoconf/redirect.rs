@@ -1,7 +1,7 @@
 //! Redirects: packets to a destination go to a better first hop, for a while.
 //!
-//! Called by: `nd.rs`; `resolve.rs` when a neighbour does not answer. RFC 4861 section 8. Limits:
-//! `redirects`, `path_changes_per_second`; counter: `redirects`.
+//! Called by: `nd.rs`; `neighbours.rs` when a neighbour does not answer. RFC 4861 section 8.
+//! Limits: `redirects`, `path_changes_per_second`; counter: `redirects`.
 
 use core::net::IpAddr;
 
@@ -13,7 +13,8 @@ use inet::{Ip, Route, RouteOrigin, Sender};
 use mbuf::Mbuf;
 use tcp::Fate;
 
-use crate::{Stack, nd};
+use crate::resolve;
+use crate::stack::Stack;
 
 /// A redirect, all that is left of `m`, whose checksum is right.
 ///
@@ -59,7 +60,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         return Err(DropReason::RedirectRefused);
     }
     if let Some(mac) = redirect.link_addr {
-        nd::learn_at(stack, (m.in_port(), target), mac, Advertisement::Request);
+        resolve::learn_at(stack, (m.in_port(), target), mac, Advertisement::Request);
     }
     stack.addresses_changed();
     stack.core.cx.counters.add(Counter::Redirects, 1);

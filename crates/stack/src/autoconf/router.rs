@@ -1,47 +1,32 @@
 //! Routers: solicited until one answers, and heard; what they say becomes routes.
 //!
-//! Called by: `autoconf.rs` when something is due, `nd.rs` for advertisements, `resolve.rs` for
+//! Called by: `calls.rs` when something is due, `nd.rs` for advertisements, `neighbours.rs` for
 //! neighbours that answer or do not. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106. Limits:
 //! `router_advertisements_per_second`, and those of `inet::router`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use base::{Counter, DropReason, Duration, Instant, Limit};
+use base::{Counter, DropReason, Duration, Limit};
 use inet::flow::Addrs;
 use inet::neighbour::{Advertisement, Key, REACHABLE, RETRANSMIT, group_mac};
 use inet::router::advertisement_input;
-use inet::solicit::{DELAY_MAX, Solicit};
 use inet::{Ip, RouteOrigin};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::nd::router_solicitation;
 
 use super::{Progress, slaac};
-use crate::{PortId, Stack, learned, nd, resolve};
+use crate::handles::PortId;
+use crate::learned::Offer;
+use crate::resolve;
+use crate::stack::Stack;
 
 /// All routers of a link, RFC 4291 section 2.7.1.
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// The port has a link-local address: solicit routers from `at` on.
-pub(super) fn begin(stack: &mut Stack, id: PortId, at: Instant) {
-    if let Some(conf) = stack.autoconf.port(id)
-        && conf.progress == Progress::Checking
-    {
-        conf.progress = Progress::Soliciting;
-        conf.solicit = Some(Solicit::starting(at));
-    }
-}
-
-/// As [`begin`], after a random delay: nothing was delayed yet.
-/// RFC 4861 6.3.7-b.
-pub(super) fn begin_later(stack: &mut Stack, id: PortId) {
-    let delay = super::draw(stack) % DELAY_MAX.as_nanos();
-    begin(stack, id, stack.core.cx.now + Duration::from_nanos(delay));
-}
-
 pub(super) fn expire(stack: &mut Stack, id: PortId) {
     let now = stack.core.cx.now;
-    let random = super::draw(stack);
+    let random = stack.autoconf.draw(&stack.core.secret);
     let Some(conf) = stack.autoconf.port(id) else { return };
     conf.routers.expire(now);
     let is_due = conf.solicit.is_some_and(|solicit| solicit.due() <= now);
@@ -103,7 +88,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     set_times(stack, id);
     // RFC 4861 6.3.4-e.
     if let Some(mac) = ra.link_addr().filter(|mac| !mac.is_group()) {
-        nd::learn_at(stack, (id.0, IpAddr::V6(from)), mac, Advertisement::Request);
+        resolve::learn_at(stack, (id.0, IpAddr::V6(from)), mac, Advertisement::Request);
     }
     slaac::take(stack, id, &prefixes);
     install(stack, id);
@@ -115,7 +100,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 /// solicited as often.
 /// RFC 4861 6.3.4-b.
 fn set_times(stack: &mut Stack, id: PortId) {
-    let random = super::draw(stack);
+    let random = stack.autoconf.draw(&stack.core.secret);
     let Some(conf) = stack.autoconf.port(id) else { return };
     let (reachable, retransmit) = (conf.routers.reachable, conf.routers.retransmit);
     if reachable.is_none() && retransmit.is_none() {
@@ -132,8 +117,11 @@ fn install(stack: &mut Stack, id: PortId) {
     let Some(conf) = stack.autoconf.port(id) else { return };
     let (mut wished, learns) = (conf.routers.routes(id.0), conf.config.learn_routes);
     wished.retain(|route| {
-        let offered = (route.dest, route.via.is_none());
-        learned::admits(stack, id, offered, RouteOrigin::Advertised, learns)
+        let (dest, is_network) = (route.dest, route.via.is_none());
+        let origin = RouteOrigin::Advertised;
+        let offer = Offer { port: id, dest, is_network, origin, is_wanted: learns };
+        let among = (&stack.routes, &stack.ports);
+        stack.refused_routes.admits(offer, among, &mut stack.core.cx)
     });
     let removed = stack.routes.remove(|r| {
         let own = r.origin == RouteOrigin::Advertised && r.port == id.0;

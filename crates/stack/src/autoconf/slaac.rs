@@ -1,54 +1,28 @@
-//! Addresses that a port makes itself: link-local, and of the prefixes that routers advertise.
+//! Addresses that a port makes itself: link-local, and of the prefixes that routers advertise;
+//! beside the stable ones temporary ones: random, used for a day, kept for another for what still
+//! uses them.
 //!
-//! Called by: `autoconf.rs`, `router.rs` for each advertisement, `dad.rs` for a duplicate. RFC 4862
-//! sections 5.3 and 5.5, RFC 7217. Limits: `prefixes`, `addresses`.
+//! Called by: `calls.rs`, `router.rs` for each advertisement, `dad.rs` for a duplicate. RFC 4862
+//! sections 5.3 and 5.5, RFC 7217, RFC 8981 section 3. Limits: `prefixes`, `addresses`,
+//! `temporary_addresses`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use base::{Cidr, Instant, Limit, MacAddr};
-use inet::slaac::{self, Identifiers, PREFIX_LEN, TRIES_MAX, valid_until};
+use base::{Cidr, Duration, Instant, Limit, MacAddr};
+use inet::slaac::{
+    self, DESYNC_MAX, Identifiers, PREFIX_LEN, REGENERATE_BEFORE, TEMPORARY_PREFERRED,
+    TEMPORARY_VALID, TRIES_MAX, valid_until,
+};
+use inet::solicit::DELAY_MAX;
 use inet::{Address, AddressState, Origin};
 use wire::nd::Prefix;
 
-use super::temporary::{self, Temporaries};
-use super::{AutoconfError, Progress, router};
-use crate::{AddressError, PortId, Stack};
-
-/// A prefix that a port has addresses of.
-pub(super) struct Autonomous {
-    /// Of 64 bits, the others zero.
-    pub(super) prefix: Ipv6Addr,
-    /// Until when addresses of it are preferred, and valid.
-    pub(super) preferred_until: Instant,
-    pub(super) valid_until: Instant,
-    /// Identifiers that turned out to be another host's.
-    duplicates: u8,
-    pub(super) temporaries: Temporaries,
-}
-
-impl Autonomous {
-    pub(super) fn next_deadline(&self) -> Instant {
-        self.valid_until.min(self.temporaries.regenerate_at())
-    }
-}
+use super::{AutoconfError, Autonomous, Progress, Temporaries, before};
+use crate::addresses::AddressError;
+use crate::handles::PortId;
+use crate::stack::Stack;
 
 const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
-
-/// The address of `ip` in its network of 64 bits, still to be checked.
-pub(super) fn tentative(
-    ip: Ipv6Addr,
-    origin: Origin,
-    (preferred, valid): (Instant, Instant),
-) -> Address {
-    let cidr = Cidr { addr: IpAddr::V6(ip), prefix_len: PREFIX_LEN };
-    Address {
-        cidr,
-        state: AddressState::Tentative,
-        origin,
-        preferred_until: preferred,
-        valid_until: valid,
-    }
-}
 
 /// The link-local address of a link address, beside one that the user set, and like that one not
 /// checked.
@@ -67,7 +41,10 @@ fn is_link_local(address: &Address) -> bool {
 /// RFC 4862 5.3-a.
 pub(super) fn make_link_local(stack: &mut Stack, id: PortId) -> Result<(), AutoconfError> {
     if stack.addresses(id).iter().any(is_link_local) {
-        router::begin_later(stack, id);
+        // Nothing was delayed yet.
+        // RFC 4861 6.3.7-b.
+        let delay = stack.autoconf.draw(&stack.core.secret) % DELAY_MAX.as_nanos();
+        solicit_from(stack, id, stack.core.cx.now + Duration::from_nanos(delay));
         return Ok(());
     }
     let counter = stack.autoconf.port(id).map_or(0, |conf| conf.duplicates);
@@ -77,6 +54,12 @@ pub(super) fn make_link_local(stack: &mut Stack, id: PortId) -> Result<(), Autoc
         AddressError::NoPort => AutoconfError::NoPort,
         AddressError::NotAHost | AddressError::LimitReached => AutoconfError::LimitReached,
     })
+}
+
+fn solicit_from(stack: &mut Stack, id: PortId, at: Instant) {
+    if let Some(conf) = stack.autoconf.port(id) {
+        conf.solicit_from(at);
+    }
 }
 
 /// The address of a prefix whose identifier does not change.
@@ -116,7 +99,7 @@ pub(super) fn take(stack: &mut Stack, id: PortId, prefixes: &[Prefix]) {
             temporaries: Temporaries::default(),
         });
         make_stable(stack, id, prefix);
-        temporary::make(stack, id, prefix);
+        make_temporary(stack, id, prefix);
     }
 }
 
@@ -172,14 +155,14 @@ pub(super) fn expire(stack: &mut Stack, id: PortId) {
     let is_due = |known: &&Autonomous| known.temporaries.regenerate_at() <= now;
     let due: Vec<Ipv6Addr> = conf.prefixes.iter().filter(is_due).map(|k| k.prefix).collect();
     for prefix in due {
-        temporary::make(stack, id, prefix);
+        make_temporary(stack, id, prefix);
     }
 }
 
 /// An address passed.
 pub(super) fn passed(stack: &mut Stack, id: PortId, address: &Address) {
     match (address.origin, address.ip()) {
-        (Origin::LinkLocal, _) => router::begin(stack, id, Instant::ZERO),
+        (Origin::LinkLocal, _) => solicit_from(stack, id, Instant::ZERO),
         (Origin::Temporary, IpAddr::V6(ip)) => {
             if let Some(known) = known(stack, id, slaac::address(ip, 0)) {
                 known.temporaries.passed();
@@ -219,9 +202,55 @@ pub(super) fn duplicate(stack: &mut Stack, id: PortId, address: &Address) {
             stack.remove_address(id, address.ip());
             let Some(known) = known(stack, id, prefix) else { return };
             if known.temporaries.duplicate(ip) {
-                temporary::make(stack, id, prefix);
+                make_temporary(stack, id, prefix);
             }
         }
         Origin::Static | Origin::Dhcp => {}
+    }
+}
+
+/// Make a temporary address of a prefix, if the port is to have them.
+/// RFC 8981 3.4-b, 3.4-c, 3.5-a.
+fn make_temporary(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
+    let now = stack.core.cx.now;
+    let desync =
+        Duration::from_nanos(stack.autoconf.draw(&stack.core.secret) % DESYNC_MAX.as_nanos());
+    let identifier = slaac::random(|_| stack.autoconf.draw(&stack.core.secret));
+    let is_wanted = stack.autoconf.port(id).is_some_and(|conf| conf.config.temporary);
+    let addresses: Vec<IpAddr> = stack.addresses(id).iter().map(|a| a.ip()).collect();
+    let autoconf = &mut stack.autoconf;
+    let conf = autoconf.ports.get_mut(&id.0);
+    let found = conf.and_then(|conf| conf.prefixes.iter_mut().find(|k| k.prefix == prefix));
+    let Some(known) = found.filter(|_| is_wanted) else { return };
+    let list = &mut known.temporaries;
+    list.regenerate_at = Instant::NEVER;
+    list.made.retain(|(ip, _)| addresses.contains(&IpAddr::V6(*ip)));
+    let most = (now + TEMPORARY_PREFERRED.saturating_sub(desync), now + TEMPORARY_VALID);
+    let lifetimes = (most.0.min(known.preferred_until), most.1.min(known.valid_until));
+    if lifetimes.0 <= now + REGENERATE_BEFORE {
+        return;
+    }
+    if !stack.core.cx.budget.admits(Limit::TemporaryAddresses, list.made.len()) {
+        return;
+    }
+    let ip = slaac::address(prefix, identifier);
+    if addresses.contains(&IpAddr::V6(ip)) {
+        return;
+    }
+    list.made.push((ip, most));
+    list.regenerate_at = before(lifetimes.0);
+    // Of one that the limit `addresses` refuses nothing is kept for long: it is in no list.
+    let _ = stack.add_address(id, tentative(ip, Origin::Temporary, lifetimes));
+}
+
+/// The address of `ip` in its network of 64 bits, still to be checked.
+fn tentative(ip: Ipv6Addr, origin: Origin, (preferred, valid): (Instant, Instant)) -> Address {
+    let cidr = Cidr { addr: IpAddr::V6(ip), prefix_len: PREFIX_LEN };
+    Address {
+        cidr,
+        state: AddressState::Tentative,
+        origin,
+        preferred_until: preferred,
+        valid_until: valid,
     }
 }

@@ -2,7 +2,7 @@
 //! all of its frames.
 //!
 //! Called by: `forward/ingress.rs`, unless the switch `forward-burst` is off. It may only refuse a
-//! frame, or do exactly what `forward::take` would have done. Frames leave in the order in which
+//! frame, or do exactly what `plain::take` would have done. Frames leave in the order in which
 //! they came; one that is refused takes the long way in its turn, and if that changes anything that
 //! the others were looked up by, they follow it. Counters: `forwarded`,
 //! `forwarded_in_bursts`. RFC 1812 section 5.2.
@@ -10,25 +10,19 @@
 use core::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use base::{Counter, LinkKind};
+use base::{Counter, Duration, Instant, LinkKind, MacAddr, Mtu};
 use device::vlan::Tag;
 use device::{BURST, Burst};
+use inet::NextHop;
 use inet::route::{GroupIndex, MAIN_TABLE, SourceCheck, View};
+use wire::ether;
 
-use super::adjacency::{Adjacencies, Adjacency, Slot};
-use super::ingress::Ingress;
+use super::adjacency::{Adjacency, Link, Slot, tagged};
 use super::leave::leave;
-use super::locals::Locals;
 use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
-use crate::Stack;
-
-/// What the burst path remembers from one burst to the next.
-pub(super) struct Bursts {
-    /// The stack's, as of `locals`.
-    generation: u64,
-    locals: Locals,
-    adjacencies: Adjacencies,
-}
+use super::plain::Ingress;
+use super::{Bursts, plain};
+use crate::stack::Stack;
 
 /// The egress of a flow.
 #[derive(Clone, Copy)]
@@ -57,11 +51,6 @@ impl Egress {
 }
 
 impl Bursts {
-    pub(super) fn new() -> Bursts {
-        // No stack is in this generation: it counts from zero.
-        Bursts { generation: u64::MAX, locals: Locals::new(), adjacencies: Adjacencies::new() }
-    }
-
     /// Forward what of a burst is not for this host, and leave the rest in it, in order and without
     /// tags. Returns how many bytes were taken out.
     pub(super) fn divert(
@@ -84,10 +73,10 @@ impl Bursts {
         ingress: &Ingress,
         frames: &mut Burst,
     ) -> u64 {
-        let generation = stack.generation();
+        let generation = generation_of(stack);
         if self.generation != generation {
             self.generation = generation;
-            self.locals.rebuild(stack);
+            self.locals.rebuild(&stack.ports);
         }
         let mut seen = Seens::new();
         let view = stack.routes.view();
@@ -141,8 +130,7 @@ impl Bursts {
             }
             let dst = dst.into();
             let hop = view.next_hop_of_transit(group, dst, hash);
-            let found =
-                hop.and_then(|hop| self.adjacencies.find(stack, self.generation, &hop, dst));
+            let found = hop.and_then(|hop| self.find(stack, &hop, dst));
             egresses.push(match found {
                 Some((slot, false)) => Egress::Found(slot),
                 Some((slot, true)) => Egress::New(slot),
@@ -155,6 +143,27 @@ impl Bursts {
                 last = (group, Egress::Found(slot));
             }
         }
+    }
+
+    /// The adjacency of a next hop for packets to `dst`, and whether it was made by this call;
+    /// `None` if there is none without going the long way.
+    #[inline(always)]
+    fn find(&mut self, stack: &Stack, hop: &NextHop, dst: IpAddr) -> Option<(Slot, bool)> {
+        // The header has the EtherType of the next hop's version.
+        if hop.neighbour.is_ipv4() != dst.is_ipv4() {
+            return None;
+        }
+        match self.adjacencies.find(hop, self.generation, stack.core.cx.now) {
+            Some(slot) => Some((slot, false)),
+            None => self.make(stack, hop).map(|slot| (slot, true)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&mut self, stack: &Stack, hop: &NextHop) -> Option<Slot> {
+        let made = long_way(stack, hop)?;
+        Some(self.adjacencies.insert(made, self.generation))
     }
 
     /// Send what has an egress; the rest takes the long way, whose leavings stay in `frames`.
@@ -194,11 +203,11 @@ impl Bursts {
             if let Some(tag) = ingress.tag {
                 tag.strip_from(&mut m);
             }
-            match super::take(stack, ingress.port, ingress.link, m) {
+            match plain::take(stack, ingress.port, ingress.link, m) {
                 Some(m) => frames.push(m),
                 None => bytes += len,
             }
-            generation = stack.generation();
+            generation = generation_of(stack);
         }
         stack.core.cx.counters.add(Counter::Forwarded, forwarded);
         stack.core.cx.counters.add(Counter::ForwardedInBursts, forwarded);
@@ -270,4 +279,41 @@ fn alike(egresses: &Egresses, slot: Slot, adjacency: &Adjacency, seen: &[Seen]) 
 fn egress_of(egresses: &mut Egresses, number: u8) -> Option<&mut Egress> {
     let number = usize::from(number);
     egresses.get_mut(number / FIRST_V6)?.get_mut(number % FIRST_V6)
+}
+
+/// A neighbour's use is noted as often.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
+
+/// What the long way would find for this next hop of a packet of the same version, without asking
+/// anybody and without changing anything. `None` if it would do more than send.
+fn long_way(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
+    let port = stack.ports.get(hop.port)?;
+    let mtu = stack.neighbour_mtus.of_hop(&stack.ports, hop).map_or(0, Mtu::bytes) as u32;
+    if port.limits.link == LinkKind::Ip {
+        return Some(Adjacency::new(hop, mtu, Link::Bare, Instant::NEVER));
+    }
+    if port.local.is_group(hop.neighbour) {
+        return None;
+    }
+    let now = stack.core.cx.now;
+    let (mac, until) = stack.neighbours.usable((hop.port, hop.neighbour), now)?;
+    let until = if until == Instant::NEVER { until } else { until.min(now + NOTED_EVERY) };
+    let header = header(mac, port.mac, hop.neighbour);
+    let link =
+        port.own_tag.map_or(Link::Ethernet(header), |tag| Link::Tagged(tagged(&header, tag)));
+    Some(Adjacency::new(hop, mtu, link, until))
+}
+
+fn header(dst: MacAddr, src: MacAddr, to: IpAddr) -> [u8; ether::HEADER_LEN] {
+    let ethertype = if to.is_ipv6() { ether::IPV6 } else { ether::IPV4 };
+    let mut header = [0; ether::HEADER_LEN];
+    ether::Header { dst, src, ethertype }.emit(&mut header);
+    header
+}
+
+/// Grows whenever anything changes that the way of a forwarded packet was found by: addresses,
+/// ports, routes, MTUs, and neighbours that have another link address or are to be asked.
+#[inline(always)]
+fn generation_of(stack: &Stack) -> u64 {
+    stack.changes() + stack.ports.epoch() + stack.neighbours.demotions()
 }

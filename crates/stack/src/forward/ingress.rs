@@ -7,23 +7,19 @@
 
 use base::{LinkKind, MacAddr, Switch};
 use device::Burst;
-use device::vlan::Tag;
-use inet::route::SourceCheck;
 
-use crate::rx::Received;
-use crate::{Stack, shard};
+use super::plain::{self, Ingress};
+use crate::shard;
+use crate::stack::Stack;
 
-/// Where frames came by.
-#[derive(Clone, Copy)]
-pub(super) struct Ingress {
-    pub(super) port: u16,
-    pub(super) link: (LinkKind, MacAddr),
-    /// They may be forwarded together.
-    in_bursts: bool,
-    /// The frames have this tag of the port's.
-    pub(super) tag: Option<Tag>,
-    /// What sources have to be.
-    pub(super) check: SourceCheck,
+/// What came in a burst.
+pub(crate) struct Received {
+    /// Frames.
+    pub(crate) count: usize,
+    /// Bytes of those that are with forwarding already.
+    pub(crate) bytes: u64,
+    /// The port's link.
+    pub(crate) link: (LinkKind, MacAddr),
 }
 
 /// Receive a burst and forward what of it is not for this host; the rest is left in `frames`, in
@@ -114,7 +110,7 @@ fn one_by_one(stack: &mut Stack, ingress: &Ingress, frames: &mut Burst) -> u64 {
             tag.strip_from(&mut m);
         }
         let len = m.len() as u64;
-        match super::take(stack, ingress.port, ingress.link, m) {
+        match plain::take(stack, ingress.port, ingress.link, m) {
             Some(m) => frames.push(m),
             None => bytes += len,
         }

@@ -13,8 +13,8 @@ use wire::{ipv4, ipv6};
 
 use super::adjacency::{Adjacency, Link};
 use super::look::{BARE, ETHERNET, Seen, TAGGED};
-use crate::Stack;
 use crate::port::Port;
+use crate::stack::Stack;
 
 /// Where the priority of a tag is in a frame, in the upper half of the byte.
 const PRIORITY_AT: usize = 14;

@@ -1,42 +1,26 @@
-//! Links of a router's ports: while packets are forwarded each port is asked whether its link is
-//! up, a few times a second or when somebody has news of links. By the routes of one that is down
-//! no packet goes: others of the network have its share, or one of a higher metric takes over, or a
-//! shorter prefix.
+//! Forwarding switched on and off; and the links of a router's ports: while packets are forwarded
+//! each port is asked whether its link is up, a few times a second or when somebody has news of
+//! links. By the routes of one that is down no packet goes: others of the network have its share,
+//! or one of a higher metric takes over, or a shorter prefix.
 //!
-//! Called by: `rare_timers.rs`, programs with news, and when forwarding is switched. A host's ports
-//! are not asked. RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
+//! Called by: programs, with news too; `poll.rs` when it is time. A host's ports are not asked. RFC
+//! 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
 
 use base::{Counter, Duration, Instant};
 
-use crate::{Stack, rare_timers};
+use super::Bursts;
+use crate::handles::PortId;
+use crate::port::{Forwarded, Port};
+use crate::stack::Stack;
 
 /// How often ports are asked. A cut link is noticed after so long at most.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The same while somebody else has news of links: for what he might miss.
 pub(crate) const LOOK_WITH_NEWS: Duration = Duration::from_secs(5);
 
-/// When ports are asked next.
-pub(crate) struct Links {
-    due: Instant,
-    /// Somebody has news.
-    has_news: bool,
-}
-
-impl Default for Links {
-    fn default() -> Links {
-        Links { due: Instant::NEVER, has_news: false }
-    }
-}
-
-impl Links {
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.due
-    }
-}
-
 /// Watch links from now on, or no more: then all count as up.
 #[cold]
-pub(super) fn watch(stack: &mut Stack, on: bool) {
+fn watch(stack: &mut Stack, on: bool) {
     // The first shard's routes are those of all.
     if stack.is_follower() {
         return;
@@ -59,7 +43,7 @@ pub(crate) fn look(stack: &mut Stack) {
     update(stack, |port| port.device.check_link());
 }
 
-fn update(stack: &mut Stack, mut is_up: impl FnMut(&mut crate::port::Port) -> bool) {
+fn update(stack: &mut Stack, mut is_up: impl FnMut(&mut Port) -> bool) {
     let Stack { ports, routes, .. } = stack;
     let changes = ports.iter_mut().filter_map(|port| {
         let id = port.id.0;
@@ -75,12 +59,52 @@ fn update(stack: &mut Stack, mut is_up: impl FnMut(&mut crate::port::Port) -> bo
 }
 
 impl Stack {
+    /// Forward packets that are not for this host to their next hop, or stop doing so. Off by
+    /// default: a host drops them as `ip_not_for_us`. Programs that take connections to any address
+    /// ([`Stack::tcp_listen`] of a forwarder) have precedence.
+    ///
+    /// While it is on, each port is asked a few times a second whether its link is up (less often
+    /// with [`Stack::set_link_news`]), and no packet goes by the routes of one that is down
+    /// ([`inet::Routes::set_link`]).
+    pub fn set_forwarding(&mut self, on: bool) {
+        if on != self.forwarding.on {
+            watch(self, on);
+        }
+        self.forwarding.on = on;
+        if on && self.forwarding.bursts.is_none() {
+            self.forwarding.bursts = Some(Box::new(Bursts::new()));
+        }
+    }
+
+    /// Are packets forwarded?
+    pub fn forwarding(&self) -> bool {
+        self.forwarding.on
+    }
+
+    /// Forward directed broadcasts, which are for all hosts of another port's network. Off by
+    /// default (RFC 2644): a packet to a thousand hosts is what floods are made of.
+    pub fn set_directed_broadcasts(&mut self, on: bool) {
+        self.forwarding.directed_broadcasts = on;
+    }
+
+    /// Tell a host whose packet leaves by the port that it came by, to another neighbour of the
+    /// host, that there is a better first hop (a redirect). On by default, while packets are
+    /// forwarded.
+    pub fn set_redirects(&mut self, on: bool) {
+        self.forwarding.no_redirects = !on;
+    }
+
+    /// What was forwarded by a port; `None` if there is no such port.
+    pub fn forwarded(&self, port: PortId) -> Option<Forwarded> {
+        self.ports.get(port.0).map(|port| port.forwarded)
+    }
+
     /// Ask all ports at once whether their links are up, while packets are forwarded: the caller
     /// has heard that one has changed.
     pub fn look_at_links(&mut self) {
         if self.forwarding.on && !self.is_follower() {
             look(self);
-            rare_timers::renew(self);
+            self.renew_rare_timers();
         }
     }
 

@@ -8,7 +8,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::Stack;
+use crate::port::Ports;
 
 /// Bits of the filter in front of the lists: with a hundred addresses one stranger in forty is
 /// looked up.
@@ -29,10 +29,10 @@ impl Locals {
 
     /// Those of a stack as it is now.
     #[cold]
-    pub(super) fn rebuild(&mut self, stack: &Stack) {
+    pub(super) fn rebuild(&mut self, ports: &Ports) {
         self.v4.clear();
         self.v6.clear();
-        for port in stack.ports.iter() {
+        for port in ports.iter() {
             self.v4.extend(port.local.special_v4());
             self.v6.extend(port.local.special_v6());
         }

@@ -1,6 +1,6 @@
 //! Redirects sent: a packet that leaves by the port it came by had better not have come here.
 //!
-//! Called by: `forward.rs`, before it sends such a packet on. Received ones are in
+//! Called by: `plain.rs`, before it sends such a packet on. Received ones are in
 //! `stack/redirect.rs` and `autoconf/redirect.rs`; a router follows none. RFC 1812 section 5.2.7.2,
 //! RFC 4861 section 8.2. Limits: `icmp_errors_per_destination`, `icmp_errors_per_second`. Counter:
 //! `redirects_out`.
@@ -15,8 +15,11 @@ use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{nd, protocol};
 
+use crate::config::IpSettings;
+use crate::next_hop::is_on_link;
 use crate::port::Port;
-use crate::{IpSettings, Stack, icmp, resolve};
+use crate::stack::Stack;
+use crate::{icmp, resolve};
 
 /// If the source of a packet and its next hop are neighbours, tell the source.
 /// RFC 1812 5.2.7.2-a, 5.2.7.2-b.
@@ -36,7 +39,7 @@ pub(super) fn output(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Trans
             None => false,
         },
         (IpAddr::V6(src), IpAddr::V6(target)) => {
-            resolve::is_on_link(stack, hop.port, src.into())
+            is_on_link(stack, hop.port, src.into())
                 && output_v6(stack, packet, (src, transit.dst), target, hop).is_ok()
         }
         _ => false,

@@ -1,7 +1,7 @@
 //! Source checks: what comes by a port of a router from a source that is not behind it is dropped
 //! (ingress filtering, reverse-path check).
 //!
-//! Called by: `forward.rs` for packets one by one, those for the router itself included;
+//! Called by: `plain.rs` for packets one by one, those for the router itself included;
 //! `forward/burst.rs` asks the FIB for whole bursts, and leaves to this what does not pass there.
 //! RFC 2827, RFC 3704. Drop reason: `ip_source_check`. docs/decisions/0109.
 
@@ -11,7 +11,8 @@ use inet::forward::{self as transit, Transit};
 use inet::route::SourceCheck;
 use inet::select::is_link_scoped;
 
-use crate::{PortId, Stack};
+use crate::handles::PortId;
+use crate::stack::Stack;
 
 /// Does a forwarded packet pass, which came by `port` and leaves by `to_port`?
 #[inline]

@@ -1,7 +1,7 @@
 //! Datagrams that are larger than their path carries, in fragments.
 //!
-//! Called by: UDP and echo sockets, `tx.rs` for echo replies, `resolve.rs` for what waited for a
-//! link address. All fragments of a datagram are made before the first is sent, and leave back to
+//! Called by: UDP and echo sockets, `icmp.rs` for echo replies, `neighbours.rs` for what waited for
+//! a link address. All fragments of a datagram are made before the first is sent, and leave back to
 //! back. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 8900 (why programs should send less).
 
 use core::net::IpAddr;
@@ -15,8 +15,10 @@ use tcp::Fate;
 use wire::checksum::{Ladder, Sum};
 use wire::{ipv4, ipv6, udp};
 
-use crate::resolve::{self, Egress};
-use crate::{Stack, mtu, pace, tx};
+use crate::next_hop::mtu_of;
+use crate::resolving::Egress;
+use crate::stack::Stack;
+use crate::{pace, resolve};
 
 /// Bytes of transport header and data in the largest datagram to `dst`.
 pub(crate) fn transport_max(dst: IpAddr) -> usize {
@@ -128,7 +130,7 @@ fn send_made(stack: &mut Stack, egress: &Egress, payload: &Payload<'_>, most: Mt
 pub(crate) fn put(stack: &mut Stack, neighbour: Key, frame: Mbuf) {
     let port_id = neighbour.0;
     let Some((headers, most, at)) = too_large(stack, neighbour, &frame) else {
-        return tx::put(stack, port_id, frame);
+        return pace::put(stack, port_id, frame);
     };
     let data = frame.as_slice().get(at..).unwrap_or_default();
     let payload = Payload { header: &[], data, ladder: None, finish: &|_, _| {} };
@@ -152,7 +154,7 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
     let at = link_len + if is_v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
     let headers = FragmentHeader::new(bytes.get(..at)?, link_len)?;
     let (src, dst) = (headers.src(), headers.dst());
-    let link = mtu::of_neighbour(stack, neighbour, src, dst);
+    let link = mtu_of(stack, neighbour, src, dst);
     let most = stack.path_mtus.mtu(dst, link, stack.core.cx.now);
     // What is forwarded fits its port, and is not ours to cut for what we know of its path.
     let is_ours = || stack.has_address(src);

@@ -1,8 +1,8 @@
 //! What arrives for groups: IGMP and MLD messages, and datagrams, of which every socket that has
 //! joined gets a copy.
 //!
-//! Called by: `rx.rs` for messages, `udp.rs` for datagrams; `output.rs` for what is sent to sockets
-//! of this host. RFC 1112 section 7.2, RFC 3376 sections 3.2 and 5.2, RFC 3810 section 6.2.
+//! Called by: `rx.rs` for messages, `udp/input.rs` for datagrams; `output.rs` for what is sent to
+//! sockets of this host. RFC 1112 section 7.2, RFC 3376 sections 3.2 and 5.2, RFC 3810 section 6.2.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -15,8 +15,9 @@ use tcp::Fate;
 use wire::group::Message;
 use wire::{icmpv6, ipv4, ipv6, mld};
 
-use crate::socket::udp;
-use crate::{Datagram, Stack};
+use crate::handles::UdpHandle;
+use crate::socket::udp::{Datagram, receive};
+use crate::stack::Stack;
 
 /// Is this ICMPv6 message, which begins at `at`, one of MLD?
 pub(crate) fn is_mld(m: &Mbuf, at: usize) -> bool {
@@ -85,13 +86,13 @@ pub(crate) fn deliver(
     let mut fate = found;
     while let Some(handle) = takers.pop() {
         if takers.is_empty() {
-            fate = udp::input::deliver(stack, handle, datagram, without_checksum);
+            fate = receive::deliver(stack, handle, datagram, without_checksum);
             break;
         }
         let copied = match stack.core.cx.pool.share(&mut datagram.payload) {
             Some(payload) => {
                 let copy = Datagram { from, to, payload };
-                udp::input::deliver(stack, handle, copy, without_checksum)
+                receive::deliver(stack, handle, copy, without_checksum)
             }
             None => Err(DropReason::MbufExhausted),
         };
@@ -108,7 +109,7 @@ fn find_takers(
     stack: &Stack,
     (from, to): (SocketAddr, SocketAddr),
     in_port: u16,
-    takers: &mut Vec<crate::UdpHandle>,
+    takers: &mut Vec<UdpHandle>,
 ) -> Fate {
     let (groups, group) = (&stack.groups, to.ip());
     let mut reason = DropReason::UdpNoSocket;

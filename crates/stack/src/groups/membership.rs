@@ -11,9 +11,10 @@ use base::Limit;
 use inet::group::{Filter, Mode};
 use inet::ip_input::is_martian_source;
 
-use super::Groups;
-use crate::socket::udp::{Sender, UdpHandle};
-use crate::{PortId, Stack, tx};
+use super::{Membership, MulticastOptions, output, reports};
+use crate::handles::{PortId, UdpHandle};
+use crate::socket::udp::Sender;
+use crate::stack::Stack;
 
 /// Why a membership was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,76 +78,6 @@ pub enum SourceChange {
     Block,
     /// The opposite (MCAST_UNBLOCK_SOURCE).
     Unblock,
-}
-
-/// How a socket sends to groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MulticastOptions {
-    /// TTL or hop limit (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS); with 0 nothing leaves the host.
-    pub hops: u8,
-    /// Sockets of this host that have joined get a copy (IP_MULTICAST_LOOP), the sender included.
-    pub loops: bool,
-    /// The port to send by (IP_MULTICAST_IF); `None`: by the scope identifier, the bound address,
-    /// the routes, or the only port.
-    pub port: Option<PortId>,
-}
-
-impl Default for MulticastOptions {
-    /// RFC 1112 6.1-a, RFC 1112 6.1-b.
-    fn default() -> MulticastOptions {
-        MulticastOptions { hops: 1, loops: true, port: None }
-    }
-}
-
-/// The memberships and options of a socket.
-#[derive(Default)]
-pub(super) struct SocketGroups {
-    joined: Vec<Membership>,
-    pub(super) options: MulticastOptions,
-}
-
-struct Membership {
-    port: u16,
-    group: IpAddr,
-    filter: Filter,
-}
-
-impl SocketGroups {
-    pub(super) fn filter(&self, port: u16, group: IpAddr) -> Option<&Filter> {
-        let found = self.joined.iter().find(|m| m.group == group && m.port == port)?;
-        Some(&found.filter)
-    }
-
-    pub(super) fn forget_port(&mut self, port: u16) {
-        self.joined.retain(|membership| membership.port != port);
-    }
-
-    /// The filter is this from now on; one that takes nothing ends the membership.
-    fn set(&mut self, port: u16, group: IpAddr, filter: Filter) {
-        let at = self.joined.iter().position(|m| m.group == group && m.port == port);
-        match at {
-            Some(at) if filter.is_nothing() => {
-                self.joined.swap_remove(at);
-            }
-            Some(at) => self.joined[at].filter = filter,
-            None if filter.is_nothing() => {}
-            None => self.joined.push(Membership { port, group, filter }),
-        }
-    }
-}
-
-impl Groups {
-    /// Is any socket bound to a group's address at this UDP port?
-    pub(crate) fn has_port(&self, udp_port: u16) -> bool {
-        let lowest = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
-        let first = self.bound.range((udp_port, lowest)..).next();
-        first.is_some_and(|(&(port, _), _)| port == udp_port)
-    }
-
-    /// A socket is bound to a group's address: it shares that and the UDP port with others.
-    pub(crate) fn bind(&mut self, handle: UdpHandle, group: IpAddr, udp_port: u16) {
-        self.bound.entry((udp_port, group)).or_default().push(handle);
-    }
 }
 
 impl Stack {
@@ -292,8 +223,8 @@ impl Stack {
         self.rare_timers.note(self.groups.next_deadline());
         // At once: the program may not poll before it waits for the first datagram.
         if self.groups.next_deadline() <= self.core.cx.now {
-            super::expire(self);
-            tx::flush(self);
+            reports::expire(self);
+            self.ports.flush(&mut self.core.cx);
         }
     }
 
@@ -309,7 +240,7 @@ impl Stack {
 
     /// How a socket sends to groups; the defaults if it is closed.
     pub fn udp_multicast_options(&self, handle: UdpHandle) -> MulticastOptions {
-        self.groups.sockets.get(handle).map(|socket| socket.options).unwrap_or_default()
+        self.groups.options(handle)
     }
 
     /// Set how a socket sends to groups.
@@ -338,12 +269,7 @@ impl Stack {
     pub fn group_port(&self, group: IpAddr) -> Option<PortId> {
         let remote = core::net::SocketAddr::new(group, 0);
         let whose = inet::Sender::Program;
-        super::output::egress_port(self, MulticastOptions::default(), None, remote, whose).ok()
-    }
-
-    /// The port that has this address of ours.
-    pub fn port_of(&self, address: IpAddr) -> Option<PortId> {
-        self.ports.iter().find(|port| port.local.is_ours(address)).map(|port| port.id)
+        output::egress_port(self, MulticastOptions::default(), None, remote, whose).ok()
     }
 
     /// A socket is about to be closed: it leaves its groups.

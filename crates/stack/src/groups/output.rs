@@ -1,7 +1,7 @@
 //! Datagrams that sockets send to groups: by which port, from which address, and the copies for
 //! sockets of this host.
 //!
-//! Called by: `udp.rs`. RFC 1112 section 6, RFC 3678, RFC 4291 section 2.7.
+//! Called by: `udp/send.rs`. RFC 1112 section 6, RFC 3678, RFC 4291 section 2.7.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -11,9 +11,14 @@ use inet::neighbour::group_mac;
 use inet::{Sender, group};
 use wire::protocol;
 
-use super::membership::MulticastOptions;
-use crate::resolve::Egress;
-use crate::{Datagram, PortId, Stack, UdpError, UdpHandle, addresses, frag};
+use super::{MulticastOptions, input};
+use crate::frag;
+use crate::handles::{PortId, UdpHandle};
+use crate::next_hop::next_hop;
+use crate::pace;
+use crate::resolving::Egress;
+use crate::socket::udp::{Datagram, UdpError};
+use crate::stack::Stack;
 
 /// The port that a datagram leaves by: that of the option, of the scope identifier, of the bound
 /// address, of the route, or the only one.
@@ -37,7 +42,7 @@ pub(super) fn egress_port(
     }
     // On which of several links a group of link scope is meant no route can say.
     let is_v6_link = remote.is_ipv6() && group::is_link_scoped(remote.ip());
-    if !is_v6_link && let Ok(hop) = addresses::next_hop(stack, None, remote, sender) {
+    if !is_v6_link && let Ok(hop) = next_hop(stack, None, remote, sender) {
         return Ok(PortId(hop.port));
     }
     let mut ports = stack.ports.iter().map(|port| port.id);
@@ -59,7 +64,7 @@ pub(crate) fn send(
     payload: &[u8],
 ) -> Result<(), UdpError> {
     let sender = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
-    let options = stack.udp_multicast_options(handle);
+    let options = stack.groups.options(handle);
     let is_source = |ip: &IpAddr| !ip.is_multicast() && !stack.is_broadcast_to(*ip);
     let bound = local.or(sender.ip.filter(is_source));
     if bound.is_some_and(|ip| !sender.transparent && !stack.has_address(ip)) {
@@ -92,7 +97,7 @@ pub(crate) fn send(
         let (is_complete, is_broadcast) = (true, false);
         let egress =
             Egress { port: id.0, neighbour: dst, mtu: most, template, is_complete, is_broadcast };
-        stack.check_room(id.0, dst)?;
+        pace::check_room(stack, id.0, dst)?;
         let cx = &stack.core.cx;
         let summing = !sender.without_checksum && cx.switches.on(Switch::ChecksumTx);
         let ladder = summing.then_some(cx.ladder);
@@ -113,7 +118,7 @@ fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, pa
     let copied = match stack.core.cx.pool.copy_of(payload) {
         Some(payload) => {
             let datagram = Datagram { from: ends.0, to: ends.1, payload };
-            super::deliver(stack, port.0, datagram, false)
+            input::deliver(stack, port.0, datagram, false)
         }
         None => Err(DropReason::MbufExhausted),
     };

@@ -43,7 +43,7 @@ struct Queue {
     next: Instant,
     /// The number of the last frame among its port's: it may wait there behind others.
     position: u64,
-    /// [`Stack::flow_epoch`] when the last frame that waits was known to fit its link.
+    /// [`crate::Stack::flow_epoch`] when the last frame that waits was known to fit its link.
     epoch: u64,
     /// The last frame had not left when the next one was due.
     is_late: bool,

@@ -1,18 +1,50 @@
 //! All ports, by number: added, replaced, removed, and asked together.
 //!
-//! Called by: whoever has the number of a port; `change.rs` and `idle.rs` for all of them. Numbers
+//! Called by: whoever has the number of a port; `change.rs` and `poll.rs` for all of them. Numbers
 //! are given again, so that replacing ports for ever takes no memory.
 
+use core::fmt;
 use core::task::Waker;
 use std::sync::Arc;
 
-use base::Instant;
+use base::{DropReason, Instant};
 use device::Device;
 use device::mitigation::Mitigation;
-use mbuf::Pool;
+use mbuf::{Mbuf, Pool};
 
-use super::{Port, PortId};
-use crate::{Armed, MitigationError, PortConfig, ReplaceError, loopback};
+use super::{Armed, MitigationError, Port};
+use crate::config::PortConfig;
+use crate::handles::PortId;
+use crate::shared::Core;
+
+/// The number of the port of packets to ourselves: the one that is never given to a device.
+pub(crate) const LOOPBACK: u16 = u16::MAX;
+
+/// Why a port keeps the device that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplaceError {
+    /// There is no such port.
+    NoPort,
+    /// The new device's link is of another kind, where the port's addresses mean nothing.
+    OtherLink,
+    /// The new device does not suit the port's interrupt mitigation.
+    Mitigation(MitigationError),
+}
+
+impl fmt::Display for ReplaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplaceError::NoPort => f.write_str("there is no such port: add one"),
+            ReplaceError::OtherLink => f.write_str(
+                "the new device's link is of another kind than the port's: remove the port and \
+                 add a new one",
+            ),
+            ReplaceError::Mitigation(why) => write!(f, "of the new device {why}"),
+        }
+    }
+}
+
+impl core::error::Error for ReplaceError {}
 
 /// All ports, by number.
 #[derive(Default)]
@@ -30,7 +62,7 @@ impl Ports {
         // Numbers go round, so that replacing ports for ever takes no memory.
         let free = self.ports.iter().position(Option::is_none);
         let index = free.unwrap_or(self.ports.len());
-        let number = u16::try_from(index).ok().filter(|&number| number != loopback::PORT);
+        let number = u16::try_from(index).ok().filter(|&number| number != LOOPBACK);
         let number = number.expect("a machine has no 65,535 devices");
         let id = PortId(number);
         if index == self.ports.len() {
@@ -44,13 +76,9 @@ impl Ports {
 
     /// The port of packets to ourselves.
     pub(crate) fn set_loopback(&mut self, device: Box<dyn Device>) {
-        let mut port = Port::new(PortId(loopback::PORT), device, &PortConfig::default());
+        let mut port = Port::new(PortId(LOOPBACK), device, &PortConfig::default());
         port.name = "lo".into();
         self.loopback = Some(Box::new(port));
-    }
-
-    pub(crate) fn loopback_mut(&mut self) -> Option<&mut Port> {
-        self.loopback.as_deref_mut()
     }
 
     /// Another device for a port; what was in its burst is lost.
@@ -132,7 +160,7 @@ impl Ports {
     #[cold]
     #[inline(never)]
     fn beyond(&self, id: u16) -> Option<&Port> {
-        self.loopback.as_deref().filter(|_| id == loopback::PORT)
+        self.loopback.as_deref().filter(|_| id == LOOPBACK)
     }
 
     #[inline(always)]
@@ -140,6 +168,27 @@ impl Ports {
         match self.ports.get_mut(usize::from(id)) {
             Some(port) => port.as_mut(),
             None => beyond_mut(&mut self.loopback, id),
+        }
+    }
+
+    /// Hand the bursts to the devices, full or not.
+    pub(crate) fn flush(&mut self, cx: &mut tcp::Cx) {
+        for port in self.iter_mut() {
+            port.flush_here(cx);
+        }
+        if let Some(port) = &mut self.loopback {
+            port.flush(cx);
+        }
+    }
+
+    /// Put a finished frame into a port's burst. Without room it is dropped and counted: only
+    /// frames that nobody would send again come this way when the device is full.
+    pub(crate) fn put(&mut self, id: u16, frame: Mbuf, core: &mut Core) {
+        let Some(port) = self.get_mut(id) else { return core.drops.count(DropReason::TxNoPort) };
+        if port.has_room(&mut core.cx) {
+            port.push(frame);
+        } else {
+            core.drops.count(DropReason::TxFull);
         }
     }
 
@@ -215,5 +264,5 @@ pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), Mitigati
 #[cold]
 #[inline(never)]
 fn beyond_mut(port: &mut Option<Box<Port>>, id: u16) -> Option<&mut Port> {
-    port.as_deref_mut().filter(|_| id == loopback::PORT)
+    port.as_deref_mut().filter(|_| id == LOOPBACK)
 }

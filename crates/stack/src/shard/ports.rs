@@ -9,7 +9,10 @@ use std::sync::Arc;
 use ::device::Device;
 
 use super::device::{Outbox, join};
-use crate::{PortConfig, PortId, ReplaceError, Stack};
+use crate::config::PortConfig;
+use crate::handles::PortId;
+use crate::port::ReplaceError;
+use crate::stack::Stack;
 
 /// Add a port to all shards, with a device for each: its queue, in the order of the shards.
 /// Addresses are those of the first shard, which publishes them.

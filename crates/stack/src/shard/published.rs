@@ -14,8 +14,9 @@ use inet::neighbour::State as NeighbourState;
 use inet::route::Restricted;
 use inet::{Address, Rule};
 
+use crate::handles::PortId;
 use crate::local::LocalAddrs;
-use crate::{PortId, Stack};
+use crate::stack::Stack;
 
 /// What all shards share but routes.
 #[derive(Default)]

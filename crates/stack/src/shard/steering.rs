@@ -301,6 +301,12 @@ fn last_header(mut next: u8, mut data: &[u8]) -> Option<(u8, &[u8])> {
     None
 }
 
+/// What a stack knows of being a shard.
+pub(crate) struct Membership {
+    pub(crate) index: usize,
+    pub(crate) steering: Steering,
+}
+
 #[cfg(test)]
 #[path = "steering_tests.rs"]
 mod tests;

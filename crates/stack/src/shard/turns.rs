@@ -11,7 +11,7 @@ use ::device::Doorbell;
 use inet::route::Reader;
 
 use super::published::{self, Published, Stamp};
-use crate::Stack;
+use crate::stack::Stack;
 
 /// What the shards of a group have in common.
 pub(super) struct Group {

@@ -11,8 +11,11 @@ use inet::HeaderTemplate;
 use inet::ip_output::Fields;
 use wire::{ipv4, protocol, udp};
 
-use crate::resolve::Egress;
-use crate::{PortId, Stack, UdpError, UdpHandle, frag};
+use crate::handles::{PortId, UdpHandle};
+use crate::resolving::Egress;
+use crate::socket::udp::UdpError;
+use crate::stack::Stack;
+use crate::{frag, pace};
 
 impl Stack {
     /// Have an IPv4 socket take what comes to its port by `id` for an address that is not ours, or
@@ -61,7 +64,7 @@ impl Stack {
         let (is_complete, is_broadcast) = (true, true);
         let egress =
             Egress { port: id.0, neighbour: dst, mtu: most, template, is_complete, is_broadcast };
-        self.check_room(id.0, dst)?;
+        pace::check_room(self, id.0, dst)?;
         let cx = &self.core.cx;
         let summing = !sender.without_checksum && cx.switches.on(Switch::ChecksumTx);
         let ladder = summing.then_some(cx.ladder);

@@ -1,20 +1,24 @@
 //! A listener without room answers a SYN with a cookie and keeps nothing; the ACK that brings it
 //! back is as good as the half-open connection that there never was.
 //!
-//! Called by: `passive.rs` at a limit, `rx.rs` for an ACK to a listener. What a cookie is, and what
-//! it can keep, is in `tcp::cookie`. RFC 4987 section 3.6. Counters: `tcp_cookies_sent`,
+//! Called by: `no_connection.rs` at a limit, and for an ACK to a listener. What a cookie is, and
+//! what it can keep, is in `tcp::cookie`. RFC 4987 section 3.6. Counters: `tcp_cookies_sent`,
 //! `tcp_cookies_accepted`, `tcp_cookies_late`, `tcp_cookies_refused`.
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, Mss, Switch, WindowScale};
+use base::{Counter, DropReason, Duration, IpVersion, Mss, Switch, WindowScale};
 use inet::FlowKey;
 use tcp::{Fate, Segment, cookie};
 use wire::tcp::{Flags, Options};
 
-use crate::bare::Bare;
-use crate::socket::passive::{self, Iss, Syn};
-use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, bare, resolve};
+use crate::bare::{self, Bare};
+use crate::config::IpSettings;
+use crate::handles::{ListenerHandle, TcpHandle};
+use crate::resolve;
+use crate::socket::listener::{Iss, Syn};
+use crate::socket::passive;
+use crate::stack::Stack;
 
 /// A window that a SYN can say, unscaled as it is.
 const WINDOW_MAX: u32 = 65_535;
@@ -112,6 +116,3 @@ pub(crate) fn redeem(
     stack.core.cx.counters.add(Counter::TcpCookiesAccepted, 1);
     Ok(Some(handle))
 }
-
-/// Never: no cookie was sent yet.
-pub(crate) const NO_COOKIES: Instant = Instant::ZERO;

@@ -1,76 +1,21 @@
-//! Connections whose user decides about each SYN: an inspecting listener keeps each SYN as a
-//! small record, answers nothing, and tells its user who wants what. The user completes the
-//! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
+//! Connections whose user decides about each SYN: an inspecting listener keeps each SYN as a small
+//! record, answers nothing, and tells its user who wants what. The user completes the handshake,
+//! resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
 //!
-//! Called by: `passive.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of all
-//! listeners together; a record older than [`WAIT`] makes room, because its peer has given up.
-
-use std::collections::{BTreeMap, VecDeque};
+//! Called by: `no_connection.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of
+//! all listeners together; a record older than [`REQUEST_WAIT`] makes room, because its peer has
+//! given up.
 
 use core::net::SocketAddr;
 
-use base::{DropReason, Duration, Instant, Limit};
-use slotmap::{SlotMap, new_key_type};
+use base::{DropReason, Limit, Owner};
 use tcp::Fate;
 
-use crate::event::Event;
-use crate::socket::passive::{self, Syn};
-use crate::{ListenerHandle, Stack, TcpHandle, bare, tx};
-
-new_key_type! {
-    /// A SYN that waits for a word.
-    pub struct RequestHandle;
-}
-
-/// How long a record may wait: a peer with the usual six SYN retransmissions gives up after two
-/// minutes, and few users wait for half of that.
-pub(crate) const WAIT: Duration = Duration::from_secs(60);
-
-struct Request {
-    syn: Syn,
-    since: Instant,
-}
-
-/// All SYNs of a shard that wait.
-#[derive(Default)]
-pub(crate) struct Requests {
-    slots: SlotMap<RequestHandle, Request>,
-    by_flow: BTreeMap<(SocketAddr, SocketAddr), RequestHandle>,
-    /// In the order of arrival; those decided about are skipped.
-    order: VecDeque<RequestHandle>,
-}
-
-impl Requests {
-    fn take(&mut self, handle: RequestHandle) -> Option<Request> {
-        let request = self.slots.remove(handle)?;
-        self.by_flow.remove(&(request.syn.local, request.syn.remote));
-        // Places of those decided about go when they reach the front, or when they are many.
-        if self.order.len() > 2 * self.slots.len() + 16 {
-            let slots = &self.slots;
-            self.order.retain(|handle| slots.contains_key(*handle));
-        }
-        Some(request)
-    }
-
-    /// Forget those that waited too long.
-    fn expire(&mut self, now: Instant) {
-        while let Some(&oldest) = self.order.front() {
-            match self.slots.get(oldest) {
-                Some(request) if now.since(request.since) < WAIT => break,
-                _ => drop(self.take(oldest)),
-            }
-            self.order.pop_front();
-        }
-    }
-
-    /// A listener is gone.
-    pub(crate) fn forget_listener(&mut self, listener: ListenerHandle) {
-        self.slots.retain(|_, request| request.syn.listener != listener);
-        let slots = &self.slots;
-        self.by_flow.retain(|_, handle| slots.contains_key(*handle));
-        self.order.retain(|handle| slots.contains_key(*handle));
-    }
-}
+use crate::handles::{Event, ListenerHandle, RequestHandle, TcpHandle};
+use crate::socket::listener::{Request, Syn};
+use crate::socket::passive;
+use crate::stack::Stack;
+use crate::{bare, tx};
 
 /// Keep a SYN for its listener's user.
 pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
@@ -101,7 +46,7 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
 
 impl Stack {
     /// Take the next SYN that waits for a word: its handle, the address it is for and the address
-    /// it is from. Those that waited longer than [`WAIT`] are skipped.
+    /// it is from. Those that waited longer than [`REQUEST_WAIT`] are skipped.
     pub fn tcp_request(
         &mut self,
         listener: ListenerHandle,
@@ -138,7 +83,7 @@ impl Stack {
             let Syn { local, remote, seg, .. } = &request.syn;
             let listener = self.listeners.get(request.syn.listener);
             let whose = listener.map(|l| (l.owner.clone(), l.ip.mark));
-            let (owner, mark) = whose.unwrap_or((base::Owner::program(), 0));
+            let (owner, mark) = whose.unwrap_or((Owner::program(), 0));
             bare::reset(self, (*local, *remote), seg, (&owner, mark));
         }
     }

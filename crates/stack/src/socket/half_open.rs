@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use base::{Duration, Instant};
 
-use crate::TcpHandle;
 use crate::connections::Connections;
+use crate::handles::TcpHandle;
 
 /// Waits of a half-open connection that keep its place, at least and at most. The least is what a
 /// busy program may be late by; the most is when its SYN-ACK is sent again (RFC 6298 section 2).

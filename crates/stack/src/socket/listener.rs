@@ -1,23 +1,23 @@
-//! Listeners: where connections are accepted, and how many may wait.
+//! Listeners: where connections are accepted, and how many may wait; and the SYNs that wait for a
+//! word of a listener's user.
 //!
-//! Called by: `rx.rs` for segments of no connection, `open.rs` for users. A listener is found
-//! by address and port, then by port alone, then by neither (a forwarder accepts anything).
+//! Called by: `no_connection.rs` and `passive.rs` for segments of no connection, `open.rs` and
+//! `forward.rs` for users. A listener is found by address and port, then by port alone, then by
+//! neither (a forwarder accepts anything).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
-use base::{Duration, Instant, Owner};
-use slotmap::{SlotMap, new_key_type};
+use base::{Duration, Instant, Owner, SeqNumber};
+use slotmap::SlotMap;
+use tcp::Segment;
+use wire::tcp::Options;
 
+use crate::config::IpSettings;
+use crate::handles::{ListenerHandle, RequestHandle, TcpHandle};
 use crate::socket::half_open::HalfOpen;
-use crate::{IpSettings, RequestHandle, TcpHandle};
-
-new_key_type! {
-    /// A listener.
-    pub struct ListenerHandle;
-}
 
 /// Settings of a listener.
 #[derive(Clone, Debug)]
@@ -171,8 +171,88 @@ impl Listeners {
         }
     }
 
+    /// A half-open connection of `listener` opened, or is gone.
+    pub(crate) fn embryo_gone(&mut self, listener: ListenerHandle) {
+        self.half_open.leave();
+        if let Some(listener) = self.slots.get_mut(listener) {
+            listener.half_open.leave();
+        }
+    }
+
     /// Does any listener take every destination, ours or not?
     pub(crate) fn takes_anything(&self) -> bool {
         self.by_local.contains_key(&(None, 0))
+    }
+}
+
+/// A SYN for a listener.
+#[derive(Clone, Copy)]
+pub(crate) struct Syn {
+    pub(crate) listener: ListenerHandle,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) seg: Segment,
+    pub(crate) options: Options,
+    pub(crate) iss: Iss,
+}
+
+/// What our sequence numbers begin with.
+#[derive(Clone, Copy)]
+pub(crate) enum Iss {
+    /// Whatever is usual.
+    Any,
+    /// Behind this, where a connection takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
+    Behind(SeqNumber),
+    /// This: a cookie has said so.
+    Said(SeqNumber),
+}
+
+/// How long a record may wait: a peer with the usual six SYN retransmissions gives up after two
+/// minutes, and few users wait for half of that.
+pub(crate) const REQUEST_WAIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Request {
+    pub(crate) syn: Syn,
+    pub(crate) since: Instant,
+}
+
+/// All SYNs of a shard that wait.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub(crate) slots: SlotMap<RequestHandle, Request>,
+    pub(crate) by_flow: BTreeMap<(SocketAddr, SocketAddr), RequestHandle>,
+    /// In the order of arrival; those decided about are skipped.
+    pub(crate) order: VecDeque<RequestHandle>,
+}
+
+impl Requests {
+    pub(crate) fn take(&mut self, handle: RequestHandle) -> Option<Request> {
+        let request = self.slots.remove(handle)?;
+        self.by_flow.remove(&(request.syn.local, request.syn.remote));
+        // Places of those decided about go when they reach the front, or when they are many.
+        if self.order.len() > 2 * self.slots.len() + 16 {
+            let slots = &self.slots;
+            self.order.retain(|handle| slots.contains_key(*handle));
+        }
+        Some(request)
+    }
+
+    /// Forget those that waited too long.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while let Some(&oldest) = self.order.front() {
+            match self.slots.get(oldest) {
+                Some(request) if now.since(request.since) < REQUEST_WAIT => break,
+                _ => drop(self.take(oldest)),
+            }
+            self.order.pop_front();
+        }
+    }
+
+    /// A listener is gone.
+    pub(crate) fn forget_listener(&mut self, listener: ListenerHandle) {
+        self.slots.retain(|_, request| request.syn.listener != listener);
+        let slots = &self.slots;
+        self.by_flow.retain(|_, handle| slots.contains_key(*handle));
+        self.order.retain(|handle| slots.contains_key(*handle));
     }
 }

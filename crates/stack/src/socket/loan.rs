@@ -9,7 +9,9 @@ use tcp::usrreq::{self, CallError};
 use wire::checksum::{Ladder, Sum};
 
 use super::write::is_burst;
-use crate::{Stack, TcpHandle, tx};
+use crate::handles::TcpHandle;
+use crate::stack::Stack;
+use crate::tx;
 
 /// An empty buffer for one segment or super-segment, to fill and to hand to
 /// [`Stack::tcp_write_loan`].

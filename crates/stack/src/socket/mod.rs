@@ -19,7 +19,6 @@ pub(crate) mod ping;
 pub(crate) mod ports;
 pub(crate) mod repeated;
 pub(crate) mod udp;
-mod urgent;
 mod write;
 
 use core::net::SocketAddr;
@@ -28,7 +27,10 @@ use base::Owner;
 use tcp::usrreq::{self, CallError};
 use tcp::{Info, Todo};
 
-use crate::{Stack, TcpHandle, tx};
+use crate::handles::TcpHandle;
+use crate::socket::passive::handshake_progress;
+use crate::stack::Stack;
+use crate::tx;
 
 impl Stack {
     /// Copy received data out, up to a mark of urgent data; 0 means the peer has closed and all was
@@ -92,9 +94,9 @@ impl Stack {
         }
         how(&mut pcb.tcb, &mut self.core.cx);
         self.connections.mark_dirty(handle);
-        orphans::let_go(self, handle);
+        self.orphans.let_go(handle, &mut self.connections, &mut self.core.cx);
         // One that a forwarder completed is its user's while it is still half open.
-        crate::socket::passive::handshake_progress(self, handle);
+        handshake_progress(self, handle);
         tx::output(self);
     }
 

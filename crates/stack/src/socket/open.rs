@@ -1,25 +1,27 @@
-//! How connections come to be, for users of the polled API: connect, listen, accept; and the making
-//! of a connection, which both sides share.
+//! How connections come to be, for users of the polled API: connect, listen, accept.
 //!
-//! Called by: programs, and by `passive.rs` for handshakes that others begin. Nothing here waits:
-//! an [`Event`](crate::Event) tells how it went. RFC 6528 (sequence numbers).
+//! Called by: programs. Nothing here waits: an [`Event`](crate::Event) tells how it went. What both
+//! sides share, and handshakes that others begin, are in `passive.rs`. RFC 7413 (TCP Fast Open).
 
 use std::sync::Arc;
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner};
+use base::{Counter, DropReason, Instant, Limit, Mss, Owner};
 use inet::{FlowKey, Sender};
-use tcp::Opening;
+use tcp::fast_open::OPTIONS_ROOM;
 use tcp::usrreq;
-use wire::protocol;
+use wire::tcp::FastOpen;
 
-use crate::addresses::{self, NoSource};
-use crate::connections::Pcb;
-use crate::resolve::{self, Egress};
+use crate::config::IpSettings;
+use crate::handles::{ListenerHandle, TcpHandle};
+use crate::next_hop::{is_ours, source};
+use crate::resolving::NoSource;
 use crate::socket::half_open::HalfOpen;
-use crate::socket::listener::{FastOpenListener, Listener};
-use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, loopback, tx};
+use crate::socket::listener::{FastOpenConfig, FastOpenListener, ListenConfig, Listener};
+use crate::socket::passive;
+use crate::stack::Stack;
+use crate::{neighbours, tx};
 
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,27 @@ pub enum ListenError {
     LimitReached,
     /// The address is none of ours.
     NoAddress,
+}
+
+/// An active open whose SYN may carry the first of the data.
+#[derive(Clone, Debug)]
+pub struct FastConnect<'a> {
+    /// Whom to.
+    pub remote: SocketAddr,
+    /// From where; see [`Stack::tcp_connect`].
+    pub local: Option<SocketAddr>,
+    /// Settings of the connection.
+    pub config: &'a tcp::Config,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What the IP header of its packets says.
+    pub ip: IpSettings,
+    /// What to send first. The peer's program may get it twice if the SYN does (RFC 7413 section
+    /// 2.1): a request that may be repeated.
+    pub first: &'a [u8],
+    /// The peer wants no cookie: both ends are in one hand (RFC 7413 section 6.3, Linux's
+    /// net.ipv4.tcp_fastopen & 4).
+    pub without_cookie: bool,
 }
 
 impl From<NoSource> for ConnectError {
@@ -86,12 +109,12 @@ impl Stack {
     ) -> Result<TcpHandle, ConnectError> {
         self.core.set_now(now);
         let (local, config) = self.active_open(remote, local, config, (&owner, ip))?;
-        let handle = self
-            .open((local, remote), owner, ip, None, |opening, cx| {
-                usrreq::connect(&config, opening, cx)
-            })
-            .map_err(ConnectError::Unreachable)?;
-        self.core.cx.counters.add(base::Counter::TcpConnects, 1);
+        let handle = passive::open(self, (local, remote), owner, ip, None, |opening, cx| {
+            usrreq::connect(&config, opening, cx)
+        })
+        .map_err(ConnectError::Unreachable)?;
+        self.core.cx.counters.add(Counter::TcpConnects, 1);
+        neighbours::act(self);
         tx::output(self);
         Ok(handle)
     }
@@ -120,7 +143,7 @@ impl Stack {
                 }
                 a.ip()
             }
-            _ => addresses::source(self, remote, Sender::Socket { owner, mark: ip.mark })?,
+            _ => source(self, remote, Sender::Socket { owner, mark: ip.mark })?,
         };
         let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
         Ok((local, self.shared_config(config)))
@@ -147,7 +170,7 @@ impl Stack {
         port: u16,
         remote: SocketAddr,
     ) -> Result<SocketAddr, ConnectError> {
-        let is_to_us = loopback::is_ours(self, remote);
+        let is_to_us = is_ours(self, remote);
         let is_free = |stack: &Stack, port: u16| {
             let key = FlowKey::new(ip, port, remote.ip(), remote.port());
             let key = if is_to_us { key.looped() } else { key };
@@ -164,65 +187,92 @@ impl Stack {
         free.map(|port| SocketAddr::new(ip, port)).ok_or(ConnectError::AddressInUse)
     }
 
-    /// Make a connection between two addresses; `make` makes its Tcb.
-    pub(crate) fn open(
+    /// Open a connection with the first of the data in the SYN, if the peer's cookie is known;
+    /// without it the SYN asks for one. Returns how many bytes the SYN carries: what is behind
+    /// them, all perhaps, is to be written as usual.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn tcp_connect_first(
         &mut self,
-        (local, remote): (SocketAddr, SocketAddr),
-        owner: Owner,
-        ip: IpSettings,
-        listener: Option<ListenerHandle>,
-        make: impl FnOnce(&Opening, &mut tcp::Cx) -> tcp::Tcb,
-    ) -> Result<TcpHandle, DropReason> {
-        // Looked at again before anything is sent if it changes, or is not known yet.
-        let changes = self.changes();
-        let Egress { port: port_id, mtu, template, is_complete, .. } =
-            // RFC 9293 MUST-45.
-            resolve::route(self, local, remote, protocol::TCP, &owner, ip)?;
-        let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-        let version = IpVersion::of(&remote.ip());
-        let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
-        let key = if port_id == loopback::PORT { key.looped() } else { key };
-        let hash = key.hash(&self.core.secret);
-        let opening = Opening {
-            // RFC 9293 MUST-67, SHLD-6.
-            mss: port.mss(version),
-            link_mss: Mss::for_mtu(mtu, version),
-            path: self
-                .path_mtus
-                .known(remote.ip(), self.core.cx.now)
-                .map(|(mtu, until)| (Mss::for_mtu(mtu, version), until)),
-            default_mss: match version {
-                IpVersion::V4 => Mss::DEFAULT_V4,
-                IpVersion::V6 => Mss::DEFAULT_V6,
+        connect: &FastConnect<'_>,
+        now: Instant,
+    ) -> Result<(TcpHandle, usize), ConnectError> {
+        self.core.set_now(now);
+        let FastConnect { remote, local, owner, ip, first, .. } = connect;
+        let (local, config) = self.active_open(*remote, *local, connect.config, (owner, *ip))?;
+        let ends = (local.ip(), remote.ip());
+        let pauses = self.fast_open.pauses(ends, now);
+        let says = match self.fast_open.known(ends, now) {
+            Some((cookie, mss)) => Some((Some(cookie), mss)),
+            None if connect.without_cookie && !pauses => {
+                let mss = self.fast_open.mss(ends);
+                Some((None, if mss > 0 { mss } else { u16::MAX }))
+            }
+            None => None,
+        };
+        let mut carried = 0;
+        let handle = passive::open(
+            self,
+            (local, *remote),
+            owner.clone(),
+            *ip,
+            None,
+            |opening, cx| match says {
+                Some((option, mss)) => {
+                    let path = opening.path.map_or(Mss(u16::MAX), |(mss, _)| mss);
+                    let most = opening.link_mss.0.min(path.0).min(config.mss_max).min(mss);
+                    let fits = first.len().min(usize::from(most).saturating_sub(OPTIONS_ROOM));
+                    let tcb =
+                        usrreq::connect_fast_open(&config, opening, option, &first[..fits], cx);
+                    // Nothing, if there was no buffer for it.
+                    carried = tcb.fast_open_outcome().map_or(0, |o| o.syn_bytes as usize);
+                    tcb
+                }
+                None if pauses => usrreq::connect(&config, opening, cx),
+                None => {
+                    usrreq::connect_fast_open(&config, opening, Some(FastOpen::REQUEST), &[], cx)
+                }
             },
-            super_max_bytes: port.super_max_bytes(version),
-            offload_checksum: port.limits.offloads.tx_checksum,
-            pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), protocol::TCP),
-            ports: (local.port(), remote.port()),
-            ts_offset: (hash >> 32) as u32,
-            iss: tcp::isn::initial_sequence_number(&self.core.secret, [hash, 1], self.core.cx.now),
+        )
+        .map_err(ConnectError::Unreachable)?;
+        let counters = &mut self.core.cx.counters;
+        counters.add(Counter::TcpConnects, 1);
+        counters.add(Counter::TcpFastOpenSent, u64::from(carried > 0));
+        neighbours::act(self);
+        tx::output(self);
+        Ok((handle, carried))
+    }
+
+    /// Is the cookie of `remote` known, so that a SYN to it may carry data?
+    pub fn fast_open_knows(&self, remote: SocketAddr, local: Option<SocketAddr>) -> bool {
+        let local = match local {
+            Some(local) if !local.ip().is_unspecified() => Ok(local.ip()),
+            _ => source(self, remote, Sender::Program),
         };
-        let tcb = make(&opening, &mut self.core.cx);
-        let pcb = Pcb {
-            key,
-            tcb,
-            template,
-            seen: if is_complete { changes } else { Pcb::NEVER_SEEN },
-            is_resolved: is_complete,
-            waiting: false,
-            port: port_id,
-            ready: false,
-            in_table: true,
-            orphan: false,
-            blocked: false,
-            wheel_at: Instant::NEVER,
-            wheel_later: Instant::NEVER,
-            listener,
-            owner,
-            mark: ip.mark,
-            opened_at: self.core.cx.now,
-        };
-        Ok(self.connections.insert(pcb, &self.core.secret))
+        let now = self.core.cx.now;
+        local.is_ok_and(|local| self.fast_open.known((local, remote.ip()), now).is_some())
+    }
+
+    /// Set the key that cookies are made with, in place of one drawn from the stack's secret: hosts
+    /// behind one name share one. Linux's net.ipv4.tcp_fastopen_key.
+    pub fn set_fast_open_key(&mut self, key: [u8; 16]) {
+        self.fast_open.set_key(key);
+    }
+
+    /// Forget every peer's cookie.
+    pub fn forget_fast_open_peers(&mut self) {
+        self.fast_open.forget_peers();
+    }
+
+    /// Change what a listener does with Fast Open from now on; `None` if it is gone.
+    pub fn tcp_set_fast_open(
+        &mut self,
+        listener: ListenerHandle,
+        settings: FastOpenConfig,
+    ) -> Option<()> {
+        self.listeners.get_mut(listener)?.fast_open.set(settings);
+        Some(())
     }
 
     /// Listen on a port, at an address of ours unless [`IpSettings::transparent`] is set; an

@@ -1,15 +1,18 @@
 //! What sockets of the usual kind ask beside the calls of `socket.rs`: how a connection stands,
-//! whether it can be written, what waits without taking it, and its options.
+//! whether it can be written, what waits without taking it, its options, and urgent data.
 //!
 //! Called by: programs, `net`. Nothing here waits, and nothing is on the packet path.
 
-use tcp::Error;
 use tcp::usrreq::{self, CallError};
-use tcp::{Config, State};
+use tcp::{Config, Error, State, urgent};
 
 use core::net::SocketAddr;
 
-use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, tx};
+use crate::config::IpSettings;
+use crate::connections::Pcb;
+use crate::handles::{ListenerHandle, TcpHandle};
+use crate::stack::Stack;
+use crate::tx;
 
 /// What a write says of the one that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +172,7 @@ impl Stack {
         let pcb = self.connections.get_mut(handle)?;
         pcb.template.set_tos_ttl(ip.tos, ip.ttl);
         if pcb.mark != ip.mark {
-            (pcb.mark, pcb.seen) = (ip.mark, crate::connections::Pcb::NEVER_SEEN);
+            (pcb.mark, pcb.seen) = (ip.mark, Pcb::NEVER_SEEN);
         }
         Some(())
     }
@@ -180,5 +183,44 @@ impl Stack {
     pub fn tcp_port_is_used(&self, local: SocketAddr) -> bool {
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         self.listeners.overlaps(ip, local.port()) || self.connections.use_port(ip, local.port())
+    }
+
+    /// [`Stack::tcp_write`], but the last byte is urgent: the peer hears of it at once, also while
+    /// its window is shut, and finds a mark there (RFC 6093: the byte stays in the stream). If not
+    /// all was taken, nothing is marked: write the rest in the same way. MSG_OOB.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn tcp_write_urgent(&mut self, handle: TcpHandle, data: &[u8]) -> Result<usize, CallError> {
+        let Some((&last, before)) = data.split_last() else { return Ok(0) };
+        let written = if before.is_empty() { 0 } else { self.tcp_write(handle, before)? };
+        if written < before.len() {
+            return Ok(written);
+        }
+        let pcb = self.connections.get_dirty(handle).ok_or(CallError::Closed)?;
+        match urgent::write(&mut pcb.tcb, last, &mut self.core.cx) {
+            Ok(()) => Ok(data.len()),
+            Err(_) if written > 0 => Ok(written),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Bytes up to the end of the urgent data that was announced and not read yet, those that are
+    /// still to come included; 0 if there are none. [`tcp::Events::URGENT`] tells when there are
+    /// some, or more.
+    pub fn tcp_urgent_left(&self, handle: TcpHandle) -> Option<u64> {
+        self.connections.get(handle).map(|p| urgent::left(&p.tcb))
+    }
+
+    /// The last urgent byte, if it was received and not read; a read still passes it. A socket that
+    /// hands it over out of band, as recv(2) with MSG_OOB does, drops it from the stream itself.
+    pub fn tcp_urgent_byte(&mut self, handle: TcpHandle) -> Option<u8> {
+        urgent::byte(&mut self.connections.get_mut(handle)?.tcb)
+    }
+
+    /// Is the next byte to read the last urgent one? A read ends before it, so that this can be
+    /// asked. SIOCATMARK, sockatmark(3).
+    pub fn tcp_at_mark(&self, handle: TcpHandle) -> Option<bool> {
+        self.connections.get(handle).map(|p| urgent::at_mark(&p.tcb))
     }
 }

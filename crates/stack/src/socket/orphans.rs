@@ -12,7 +12,7 @@ use base::{Counter, Limit, SeqNumber};
 use tcp::{State, usrreq};
 
 use crate::connections::{Connections, Pcb};
-use crate::{Stack, TcpHandle};
+use crate::handles::TcpHandle;
 
 /// So many that got on since they were looked at last are passed over when room is wanted; then
 /// the oldest goes all the same. So making room takes a bounded time.
@@ -34,6 +34,7 @@ fn progress(pcb: &Pcb) -> Progress {
 }
 
 impl Orphans {
+    #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -41,6 +42,28 @@ impl Orphans {
     /// One is forgotten.
     pub(crate) fn leave(&mut self) {
         self.count -= 1;
+    }
+
+    /// The user of a connection closed its handle. If the connection lives on, it is an orphan.
+    pub(crate) fn let_go(
+        &mut self,
+        handle: TcpHandle,
+        connections: &mut Connections,
+        cx: &mut tcp::Cx,
+    ) {
+        let is_over = |pcb: &Pcb| matches!(pcb.tcb.state, State::Closed | State::TimeWait);
+        if connections.get(handle).is_none_or(is_over) {
+            return;
+        }
+        if !cx.budget.admits(Limit::Orphans, self.count) {
+            // With a limit of none it is this one that goes.
+            let oldest = self.longest_waiting(connections).unwrap_or(handle);
+            if let Some(pcb) = connections.get_dirty(oldest) {
+                usrreq::abort(&mut pcb.tcb, cx);
+            }
+            cx.counters.add(Counter::TcpOrphansReset, 1);
+        }
+        self.enter(handle, connections);
     }
 
     fn enter(&mut self, handle: TcpHandle, connections: &mut Connections) {
@@ -70,21 +93,4 @@ impl Orphans {
         }
         None
     }
-}
-
-/// The user of a connection closed its handle. If the connection lives on, it is an orphan.
-pub(crate) fn let_go(stack: &mut Stack, handle: TcpHandle) {
-    let is_over = |pcb: &Pcb| matches!(pcb.tcb.state, State::Closed | State::TimeWait);
-    if stack.connections.get(handle).is_none_or(is_over) {
-        return;
-    }
-    if !stack.core.cx.budget.admits(Limit::Orphans, stack.orphans.count()) {
-        // With a limit of none it is this one that goes.
-        let oldest = stack.orphans.longest_waiting(&stack.connections).unwrap_or(handle);
-        if let Some(pcb) = stack.connections.get_dirty(oldest) {
-            usrreq::abort(&mut pcb.tcb, &mut stack.core.cx);
-        }
-        stack.core.cx.counters.add(Counter::TcpOrphansReset, 1);
-    }
-    stack.orphans.enter(handle, &mut stack.connections);
 }

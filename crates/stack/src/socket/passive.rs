@@ -1,78 +1,92 @@
-//! Passive opens: a SYN for a listener becomes a connection in SYN-RECEIVED, which becomes one to
-//! accept, or ends. At a limit the answer is a cookie (`cookies.rs`); where cookies are turned off
-//! or a user has to be asked first, a half-open connection that is overdue gives way. So a flood of
-//! SYNs whose third segment never comes does not shut a listener. RFC 9293 section 3.10.7.2, RFC
-//! 4987.
+//! Connections made, for both sides; those in SYN-RECEIVED limited and moved on, to be accepted or
+//! to end; with TCP Fast Open also before their handshake is done. Where cookies are turned off or
+//! a user has to be asked first, one that is overdue gives way: so a flood of SYNs whose third
+//! segment never comes does not shut a listener. RFC 9293 section 3.10.7.2, RFC 4987, RFC 6528, RFC
+//! 7413.
 //!
-//! Called by: `rx.rs` for SYNs, `forward.rs` for a user's decision, `cookies.rs`, and callers that
-//! moved an embryonic connection on. Limits: the listener's backlog, `half_open`, `connections`.
+//! Called by: `open.rs`, `no_connection.rs` for SYNs, `forward.rs` for a user's decision,
+//! `cookies.rs`, and callers that moved an embryonic connection on. Limits: the listener's backlog,
+//! `half_open`, `connections`.
 
 use core::net::SocketAddr;
 
-use base::{DropReason, Limit, SeqNumber, Switch};
+use base::{Counter, DropReason, Instant, IpVersion, Limit, Mss, Owner};
+use inet::FlowKey;
 use mbuf::Mbuf;
-use tcp::Opening;
-use tcp::fast_open::Role;
+use tcp::fast_open::{self, Role};
 use tcp::usrreq;
-use tcp::{Fate, Segment, State};
-use wire::tcp::Options;
+use tcp::{Opening, State};
+use wire::protocol;
 
-use crate::event::Event;
-use crate::socket::{cookies, fast_open, forward};
-use crate::{ListenerHandle, Stack, TcpHandle};
+use crate::config::IpSettings;
+use crate::connections::Pcb;
+use crate::handles::{Event, ListenerHandle, TcpHandle};
+use crate::port::LOOPBACK;
+use crate::resolve;
+use crate::resolving::Egress;
+use crate::socket::fast_open::Verdict;
+use crate::socket::listener::{Iss, Syn};
+use crate::stack::Stack;
 
-/// A SYN for a listener.
-#[derive(Clone, Copy)]
-pub(crate) struct Syn {
-    pub(crate) listener: ListenerHandle,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
-    pub(crate) seg: Segment,
-    pub(crate) options: Options,
-    pub(crate) iss: Iss,
-}
-
-/// What our sequence numbers begin with.
-#[derive(Clone, Copy)]
-pub(crate) enum Iss {
-    /// Whatever is usual.
-    Any,
-    /// Behind this, where a connection takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
-    Behind(SeqNumber),
-    /// This: a cookie has said so.
-    Said(SeqNumber),
-}
-
-/// A SYN with payload `m` for a listener: a connection in SYN-RECEIVED, if limits admit one; a
-/// cookie, if not.
-pub(crate) fn passive_open(stack: &mut Stack, syn: &Syn, m: Mbuf) -> Fate {
-    let Some(listener) = stack.listeners.get_mut(syn.listener) else {
-        return Err(DropReason::TcpNoSocket);
+/// Make a connection between two addresses; `make` makes its Tcb.
+pub(crate) fn open(
+    stack: &mut Stack,
+    (local, remote): (SocketAddr, SocketAddr),
+    owner: Owner,
+    ip: IpSettings,
+    listener: Option<ListenerHandle>,
+    make: impl FnOnce(&Opening, &mut tcp::Cx) -> tcp::Tcb,
+) -> Result<TcpHandle, DropReason> {
+    // Looked at again before anything is sent if it changes, or is not known yet.
+    let changes = stack.changes();
+    let Egress { port: port_id, mtu, template, is_complete, .. } =
+        // RFC 9293 MUST-45.
+        resolve::route(stack, local, remote, protocol::TCP, &owner, ip)?;
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    let version = IpVersion::of(&remote.ip());
+    let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
+    let key = if port_id == LOOPBACK { key.looped() } else { key };
+    let hash = key.hash(&stack.core.secret);
+    let opening = Opening {
+        // RFC 9293 MUST-67, SHLD-6.
+        mss: port.mss(version),
+        link_mss: Mss::for_mtu(mtu, version),
+        path: stack
+            .path_mtus
+            .known(remote.ip(), stack.core.cx.now)
+            .map(|(mtu, until)| (Mss::for_mtu(mtu, version), until)),
+        default_mss: match version {
+            IpVersion::V4 => Mss::DEFAULT_V4,
+            IpVersion::V6 => Mss::DEFAULT_V6,
+        },
+        super_max_bytes: port.super_max_bytes(version),
+        offload_checksum: port.limits.offloads.tx_checksum,
+        pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), protocol::TCP),
+        ports: (local.port(), remote.port()),
+        ts_offset: (hash >> 32) as u32,
+        iss: tcp::isn::initial_sequence_number(&stack.core.secret, [hash, 1], stack.core.cx.now),
     };
-    if listener.inspect {
-        return forward::hold(stack, syn);
-    }
-    if stack.core.cx.switches.on(Switch::SynCookies) && wants_cookie(stack, syn.listener) {
-        return cookies::offer_in_time(stack, syn);
-    }
-    make_room(stack, syn.listener)?;
-    let handle = complete_open(stack, syn)?;
-    if syn.options.fast_open.is_some() || !m.is_empty() {
-        fast_open::answer(stack, syn, handle, m);
-    }
-    Ok(())
-}
-
-/// Is it for a cookie: are there as many half-open connections as may be, of the listener, of all?
-/// Where those that wait to be accepted fill half of the backlog, the program is what is slow, and
-/// a cookie would promise what is not there: a SYN that is dropped comes again.
-fn wants_cookie(stack: &Stack, handle: ListenerHandle) -> bool {
-    let of_all = stack.listeners.half_open.count();
-    let Some(listener) = stack.listeners.get(handle) else { return false };
-    let waiting = listener.accepted.len();
-    2 * waiting < listener.backlog
-        && (waiting + listener.half_open.count() >= listener.backlog
-            || of_all >= stack.core.cx.budget.of(Limit::HalfOpen))
+    let tcb = make(&opening, &mut stack.core.cx);
+    let pcb = Pcb {
+        key,
+        tcb,
+        template,
+        seen: if is_complete { changes } else { Pcb::NEVER_SEEN },
+        is_resolved: is_complete,
+        waiting: false,
+        port: port_id,
+        ready: false,
+        in_table: true,
+        orphan: false,
+        blocked: false,
+        wheel_at: Instant::NEVER,
+        wheel_later: Instant::NEVER,
+        listener,
+        owner,
+        mark: ip.mark,
+        opened_at: stack.core.cx.now,
+    };
+    Ok(stack.connections.insert(pcb, &stack.core.secret))
 }
 
 /// The connection in SYN-RECEIVED itself; the caller has made room. One of a listener that inspects
@@ -90,7 +104,7 @@ pub(crate) fn complete_open(stack: &mut Stack, syn: &Syn) -> Result<TcpHandle, D
     let (config, owner, ip) = (listener.config.clone(), listener.owner.clone(), listener.ip);
     stack.listeners.half_open.enter();
     let ends = (syn.local, syn.remote);
-    let made = stack.open(ends, owner, ip, Some(listener_handle), |opening, cx| {
+    let made = open(stack, ends, owner, ip, Some(listener_handle), |opening, cx| {
         let iss = match syn.iss {
             Iss::Any => opening.iss,
             Iss::Behind(used) => opening.iss.max(used),
@@ -107,7 +121,7 @@ pub(crate) fn complete_open(stack: &mut Stack, syn: &Syn) -> Result<TcpHandle, D
             }
             stack.listeners.half_open.push(handle, now, &stack.connections);
         }
-        Err(_) => embryo_gone(stack, listener_handle),
+        Err(_) => stack.listeners.embryo_gone(listener_handle),
     }
     made
 }
@@ -133,24 +147,17 @@ pub(crate) fn make_room(stack: &mut Stack, handle: ListenerHandle) -> Result<(),
     if let Some(pcb) = stack.connections.get_mut(overdue) {
         usrreq::give_way(&mut pcb.tcb);
     }
-    stack.core.cx.counters.add(base::Counter::TcpHalfOpenReplaced, 1);
+    stack.core.cx.counters.add(Counter::TcpHalfOpenReplaced, 1);
     stack.connections.mark_dirty(overdue);
     handshake_progress(stack, overdue);
     Ok(())
-}
-
-pub(crate) fn embryo_gone(stack: &mut Stack, listener: ListenerHandle) {
-    stack.listeners.half_open.leave();
-    if let Some(listener) = stack.listeners.get_mut(listener) {
-        listener.half_open.leave();
-    }
 }
 
 /// An embryonic connection took a segment, or timed out: is it open, or gone?
 pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     if let Some(role @ (Role::Client | Role::Server)) = pcb.tcb.fast_open() {
-        return fast_open::progress(stack, handle, role);
+        return fast_open_progress(stack, handle, role);
     }
     if pcb.tcb.state == State::SynReceived || !pcb.tcb.is_embryonic() {
         return;
@@ -163,27 +170,76 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
         stack.listeners.took(listener, round_trip);
     }
     if let Some(listener_handle) = listener {
-        embryo_gone(stack, listener_handle);
+        stack.listeners.embryo_gone(listener_handle);
         if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
             // Its user has it already, and hears of this as of a connect.
             if let Some(pcb) = stack.connections.get_mut(handle) {
                 pcb.listener = None;
             }
-            stack.core.cx.counters.add(base::Counter::TcpAccepts, u64::from(open));
+            stack.core.cx.counters.add(Counter::TcpAccepts, u64::from(open));
             stack.connections.mark_dirty(handle);
             return;
         }
         if let (true, Some(listener)) = (open, stack.listeners.get_mut(listener_handle)) {
             listener.accepted.push_back(handle);
-            stack.core.cx.counters.add(base::Counter::TcpAccepts, 1);
+            stack.core.cx.counters.add(Counter::TcpAccepts, 1);
             stack.ready.push_back(Event::Accept(listener_handle));
             return;
         }
     }
-    // It can never be accepted.
+    // It can never be accepted: its listener is gone.
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
     if open {
-        stack.tcp_abort(handle);
-    } else if let Some(pcb) = stack.connections.get_mut(handle) {
-        pcb.tcb.orphan();
+        usrreq::abort(&mut pcb.tcb, &mut stack.core.cx);
     }
+    pcb.tcb.orphan();
+    stack.connections.mark_dirty(handle);
+}
+
+/// The half-open connection `handle` was just made for `syn`, which had the option or the payload
+/// `m`: what comes of that.
+#[cold]
+pub(crate) fn answer_fast_open(stack: &mut Stack, syn: &Syn, handle: TcpHandle, m: Mbuf) {
+    let core = &mut stack.core;
+    let verdict = match stack.listeners.get_mut(syn.listener) {
+        Some(listener) => stack.fast_open.decide(listener, syn, m.len(), core),
+        None => Verdict::Ordinary,
+    };
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    match verdict {
+        Verdict::Ordinary => {}
+        Verdict::Grant(cookie) => fast_open::grant(&mut pcb.tcb, cookie),
+        Verdict::Open => {
+            fast_open::accept(&mut pcb.tcb, m, &mut core.cx);
+            core.cx.counters.add(Counter::TcpFastOpenAccepted, 1);
+            core.cx.counters.add(Counter::TcpAccepts, 1);
+            stack.listeners.embryo_gone(syn.listener);
+            if let Some(listener) = stack.listeners.get_mut(syn.listener) {
+                stack.fast_open.enter(handle, syn.listener, listener);
+                listener.accepted.push_back(handle);
+            }
+            stack.ready.push_back(Event::Accept(syn.listener));
+            return;
+        }
+    }
+    core.cx.pool.free(m);
+}
+
+/// A connection with something of Fast Open took a segment, or timed out: is its handshake over?
+#[cold]
+fn fast_open_progress(stack: &mut Stack, handle: TcpHandle, role: Role) {
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    if matches!(pcb.tcb.state, State::SynSent | State::SynReceived) || !pcb.tcb.is_embryonic() {
+        return;
+    }
+    pcb.tcb.handshake_ended();
+    let open = pcb.tcb.state != State::Closed;
+    if role == Role::Client {
+        let ends = (pcb.key.local().ip(), pcb.key.remote().ip());
+        if let Some(outcome) = pcb.tcb.fast_open_outcome() {
+            stack.fast_open.note(ends, &outcome, open, &mut stack.core.cx);
+        }
+        return;
+    }
+    stack.fast_open.leave(handle, open, &mut stack.listeners, stack.core.cx.now);
 }

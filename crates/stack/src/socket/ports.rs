@@ -3,7 +3,7 @@
 //!
 //! Called by: `open.rs` for connections; `net` for listeners and datagrams.
 
-use crate::Stack;
+use crate::stack::Stack;
 
 /// Ports that are given to those who ask for none in particular: Linux's range.
 pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;

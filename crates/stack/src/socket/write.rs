@@ -9,7 +9,9 @@ use tcp::usrreq::{self, CallError};
 use tcp::{Tcb, output};
 
 use crate::connections::Pcb;
-use crate::{Stack, TcpHandle, tx};
+use crate::handles::TcpHandle;
+use crate::stack::Stack;
+use crate::tx;
 
 impl Stack {
     /// Queue data to send; returns how many bytes were taken, which may be fewer than given. Data

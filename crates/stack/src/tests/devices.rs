@@ -170,7 +170,7 @@ fn a_port_that_stands_hides_no_other_ones_room() {
     let fill = |stack: &mut Stack, port: PortId| {
         for _ in 0..BURST + 2 {
             let frame = stack.core.cx.pool.copy_of(&[0; 60]).expect("memory");
-            crate::tx::put(stack, port.0, frame);
+            crate::pace::put(stack, port.0, frame);
         }
     };
     stack.poll(NOW);

@@ -7,7 +7,7 @@ use base::{Counter, Duration, Instant, IpVersion, Limit, Mtu, Owner};
 
 use super::craft::{Bench, parse_tcp};
 use super::icmp::{BOTH, NOW, What, bench, connect, in_flight, tell};
-use crate::path_mtu::PathMtus;
+use crate::mtu::PathMtus;
 
 fn headers(version: IpVersion) -> usize {
     if version == IpVersion::V4 { 40 } else { 60 }

@@ -7,8 +7,7 @@ use wire::protocol;
 
 use super::craft::{Bench, Rng, frame_between};
 use crate::pair::PairConfig;
-use crate::rare_timers::first;
-use crate::{Address, AddressState, AutoConfig, PortId, Route, SourceFilter, addresses};
+use crate::{Address, AddressState, AutoConfig, PortId, Route, SourceFilter};
 
 const PORT: PortId = PortId(0);
 
@@ -93,8 +92,11 @@ fn the_first_deadline_is_never_late() {
         for _ in 0..300 {
             anything(&mut bench, &mut rng, version, now);
             let stack = &bench.stack;
-            assert!(stack.rare_timers.next_deadline() <= first(stack), "seed {seed}");
-            assert!(stack.lifetimes.next_deadline() <= addresses::ahead(stack), "seed {seed}");
+            assert!(
+                stack.rare_timers.next_deadline() <= stack.first_rare_deadline(),
+                "seed {seed}"
+            );
+            assert!(stack.rare_timers.lifetimes <= stack.first_lifetime(), "seed {seed}");
             if rng.one_in(2) {
                 // Sometimes exactly when it is due.
                 let next = stack.next_deadline();
@@ -103,7 +105,7 @@ fn the_first_deadline_is_never_late() {
                 due += usize::from(stack.rare_timers.is_due(now));
                 bench.poll(now);
                 assert!(
-                    bench.stack.rare_timers.next_deadline() <= first(&bench.stack),
+                    bench.stack.rare_timers.next_deadline() <= bench.stack.first_rare_deadline(),
                     "seed {seed}"
                 );
             }

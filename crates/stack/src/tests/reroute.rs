@@ -247,7 +247,7 @@ fn errors_about_a_connection_come_by_the_port_that_it_goes_by() {
         let mut frame = frame_between(gateway, local.ip(), 1, &message);
         frame[..6].copy_from_slice(&[2, 0, 0, 0, 1, 0]);
         let m = world.theirs.core.cx.pool.copy_of(&frame).expect("room");
-        crate::tx::put(&mut world.theirs, 1, m);
+        crate::pace::put(&mut world.theirs, 1, m);
         world.theirs.flush();
         world.ours.poll(world.now);
         let counted = world.ours.counters().of(Counter::IcmpErrorsIn);

@@ -12,8 +12,8 @@ use base::DropReason;
 use inet::FlowKey;
 use slotmap::SlotMap;
 
-use super::{Datagram, Socket, UdpError, UdpHandle};
-use crate::snapshot::SocketRow;
+use super::{Datagram, Socket, UdpError};
+use crate::handles::UdpHandle;
 
 /// An address that sockets are bound to: the port first, which tells most apart.
 type Local = (u16, Option<IpAddr>);
@@ -70,6 +70,11 @@ impl Default for UdpSockets {
 }
 
 impl UdpSockets {
+    /// All of them, in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (UdpHandle, &Socket)> {
+        self.slots.iter()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -290,20 +295,6 @@ impl UdpSockets {
         socket.queue = kept;
         self.forget_found();
         Ok(others)
-    }
-
-    /// All of them as they are shown, in the order of their places.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (UdpHandle, SocketRow)> {
-        self.slots.iter().map(|(handle, socket)| {
-            let row = SocketRow::Udp {
-                local: socket.local,
-                peer: socket.peer,
-                uid: socket.owner.uid,
-                waiting: socket.queue.len(),
-                waiting_bytes: socket.queued_bytes,
-            };
-            (handle, row)
-        })
     }
 }
 

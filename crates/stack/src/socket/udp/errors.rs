@@ -5,8 +5,6 @@
 //! forge such a message who knows or guesses the ports: it is a hint, told to the one socket alone.
 //! RFC 1122 section 4.1.3.3, RFC 5927. Limit: `udp_errors`. Counter: `udp_errors_queued`.
 
-use std::collections::VecDeque;
-
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, Limit, Mtu};
@@ -14,55 +12,21 @@ use inet::icmp::{ErrorKind, Quoted, Unreachable};
 use tcp::{Fate, path};
 use wire::udp;
 
-use super::{MtuDiscovery, Socket, UdpHandle};
-use crate::Stack;
-use crate::event::Event;
-use crate::icmp::Source;
+use super::{Socket, UdpErrorReport};
+use crate::config::MtuDiscovery;
+use crate::handles::{Event, UdpHandle};
+use crate::stack::Stack;
 
 /// Bytes of a datagram that its report keeps.
 const QUOTED_MAX: usize = 64;
 
-/// What the network said of one datagram.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UdpErrorReport {
-    /// What it said. In [`ErrorKind::TooBig`] the MTU is one that can be: below the packet's size,
-    /// not below the least of its IP version.
-    pub kind: ErrorKind,
-    /// ICMP type and code; `None` if this host found out by itself: the next hop does not answer.
-    pub icmp: Option<(u8, u8)>,
-    /// Who said so: a router or the destination; this host's own address if it was itself.
-    pub from: IpAddr,
-    /// The address of ours that the datagram was sent from.
-    pub local: SocketAddr,
-    /// Where it was sent to.
-    pub remote: SocketAddr,
-    /// What is quoted of its payload, at most 64 bytes: mostly none or all of a short one.
-    pub payload: Vec<u8>,
-    /// Bytes of the datagram's whole payload, as its quoted IP header says.
-    pub payload_len: usize,
-}
-
-/// What a socket was told.
-#[derive(Default)]
-pub(super) struct Errors {
-    /// The last error, and the destination.
-    pending: Option<(SocketAddr, Unreachable)>,
-    queue: VecDeque<UdpErrorReport>,
-    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
-    /// socket uses it.
-    narrow: Option<(IpAddr, Mtu, Instant)>,
-}
-
-impl Errors {
-    pub(super) fn forget_queue(&mut self) {
-        self.queue = VecDeque::new();
-    }
-
-    /// What was reported of the path to `remote`, and until when it holds.
-    pub(super) fn path_mtu(&self, remote: IpAddr, now: Instant) -> Option<(Mtu, Instant)> {
-        let (_, mtu, until) = self.narrow.filter(|&(ip, _, until)| ip == remote && now < until)?;
-        Some((mtu, until))
-    }
+/// Who reports an error.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    /// A router or the destination; our own address if the error is our own finding.
+    pub(crate) from: IpAddr,
+    /// The message's type and code; `None` if there was none.
+    pub(crate) icmp: Option<(u8, u8)>,
 }
 
 /// An error about a datagram of ours.

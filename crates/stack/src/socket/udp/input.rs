@@ -5,16 +5,19 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Limit, Switch};
+use base::{DropReason, Switch};
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
 use inet::{FlowKey, Ip};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::Fate;
 
-use super::{Datagram, UdpHandle, supers};
-use crate::event::Event;
-use crate::{Stack, groups, icmp, local};
+use super::receive::deliver;
+use super::{Datagram, supers};
+use crate::for_us::{for_us_or_group, offer};
+use crate::handles::UdpHandle;
+use crate::stack::Stack;
+use crate::{groups, icmp};
 
 /// A UDP datagram; `at` is where the IP header begins.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
@@ -28,9 +31,9 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     };
     let mut found = found;
     if found.is_none() {
-        match local::for_us_or_group(stack, ip, &m) {
+        match for_us_or_group(stack, ip, &m) {
             Ok(()) => {}
-            Err(reason) => found = Some(local::offer(stack, ip, m.in_port(), bytes).ok_or(reason)?),
+            Err(reason) => found = Some(offer(stack, ip, m.in_port(), bytes).ok_or(reason)?),
         }
     }
     let cx = &stack.core.cx;
@@ -85,35 +88,4 @@ fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: S
     if is_ours {
         stack.udp.note_recent(key, m.in_port(), stack.flow_epoch(), handle);
     }
-}
-
-/// Put a datagram into its socket's queue; who waits hears of the first.
-#[inline(always)]
-pub(crate) fn deliver(
-    stack: &mut Stack,
-    handle: UdpHandle,
-    datagram: Datagram,
-    without_checksum: bool,
-) -> Fate {
-    let cx = &mut stack.core.cx;
-    let socket = stack.udp.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
-    if without_checksum {
-        // RFC 6935 5-a, RFC 6936 4-b, 4-c.
-        if !socket.options.accepts_zero_checksum {
-            return Err(DropReason::UdpZeroChecksum);
-        }
-        cx.counters.add(Counter::UdpZeroChecksumIn, 1);
-    }
-    let queued_bytes = socket.queued_bytes + datagram.cost();
-    if queued_bytes > cx.budget.of(Limit::UdpQueueBytes) {
-        cx.budget.admits(Limit::UdpQueueBytes, usize::MAX);
-        return Err(DropReason::UdpQueueFull);
-    }
-    socket.queued_bytes = queued_bytes;
-    socket.queue.push_back(datagram);
-    if socket.queue.len() == 1 {
-        stack.ready.push_back(Event::Udp(handle));
-    }
-    cx.counters.add(Counter::UdpIn, 1);
-    Ok(())
 }

@@ -1,14 +1,14 @@
-//! UDP sockets: what a socket is, and how one is bound, connected and closed.
+//! UDP sockets: what a socket is, what it keeps, and why its calls are refused.
 //!
-//! Called by: programs; the other files of this folder for the rest. `demux.rs` finds the socket
+//! Called by: the other files of this folder. `demux.rs` finds the socket
 //! of a datagram. RFC 768, RFC 1122 section 4.1, RFC 6056. Limits: `sockets`, `udp_queue_bytes`,
 //! `udp_errors`.
 
+mod bind;
 mod demux;
 pub(crate) mod errors;
 pub(crate) mod input;
-mod options;
-mod receive;
+pub(crate) mod receive;
 mod segments;
 mod send;
 mod supers;
@@ -17,23 +17,20 @@ use std::collections::VecDeque;
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{DropReason, Limit, Mtu, Owner};
+use base::{DropReason, Instant, Mtu, Owner};
+use inet::icmp::{ErrorKind, Unreachable};
 use mbuf::Mbuf;
-use slotmap::new_key_type;
+use wire::checksum::Sum;
+use wire::udp;
 
 pub(crate) use demux::{Sender, UdpSockets};
-pub use errors::UdpErrorReport;
-pub use options::{MtuDiscovery, UdpOptions};
 pub use receive::UdpReceived;
-pub use segments::SEGMENTS_MAX;
 
-use crate::addresses::NoSource;
-use crate::{IpSettings, Stack};
+use crate::config::{IpSettings, MtuDiscovery};
+use crate::resolving::{Egress, NoSource};
 
-new_key_type! {
-    /// A UDP socket.
-    pub struct UdpHandle;
-}
+/// Datagrams of one call, as in Linux.
+pub const SEGMENTS_MAX: usize = 64;
 
 /// A received datagram.
 pub struct Datagram {
@@ -67,7 +64,7 @@ pub enum UdpError {
     NoAddress,
     /// The device is full; poll and try again.
     WouldBlock,
-    /// The destination is a broadcast address: call [`Stack::udp_set_broadcast`] first.
+    /// The destination is a broadcast address: call [`crate::Stack::udp_set_broadcast`] first.
     Broadcast,
     /// The destination of a probe is a group, whose members have a path each: probe a host.
     Group,
@@ -89,19 +86,19 @@ impl From<NoSource> for UdpError {
 }
 
 pub(crate) struct Socket {
-    local: (Option<IpAddr>, u16),
+    pub(crate) local: (Option<IpAddr>, u16),
     /// The one that datagrams are taken from.
-    peer: Option<SocketAddr>,
-    owner: Owner,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) owner: Owner,
     ip: IpSettings,
     options: UdpOptions,
     /// It may send to broadcast addresses.
     may_broadcast: bool,
-    queue: VecDeque<Datagram>,
-    queued_bytes: usize,
-    errors: errors::Errors,
+    pub(crate) queue: VecDeque<Datagram>,
+    pub(crate) queued_bytes: usize,
+    errors: Errors,
     /// How the last datagram left.
-    flow: Option<Box<send::Flow>>,
+    flow: Option<Box<Flow>>,
 }
 
 impl Socket {
@@ -115,142 +112,129 @@ impl Socket {
             may_broadcast: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
-            errors: errors::Errors::default(),
+            errors: Errors::default(),
             flow: None,
         }
     }
 }
 
-impl Stack {
-    /// Bind a UDP socket to an address of ours; an unspecified one means every address of ours,
-    /// port 0 any ephemeral port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several
-    /// may be bound to the address of a group, which they are still to join. As on Linux, one may
-    /// be bound to a broadcast address, and takes what was sent to that: what it sends is from an
-    /// address of ours all the same.
-    ///
-    /// # Errors
-    /// [`UdpError::NoAddress`], [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
-    pub fn udp_bind(&mut self, local: SocketAddr, owner: Owner) -> Result<UdpHandle, UdpError> {
-        self.udp_check_local(local.ip())?;
-        self.udp_bind_anywhere(local, owner)
+/// The options of a UDP socket; all are off by default.
+/// RFC 6936 4-a.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// For datagrams that are larger than the path carries.
+    pub mtu_discovery: MtuDiscovery,
+    /// Send datagrams without a checksum (SO_NO_CHECK, UDP_NO_CHECK6_TX). Over IPv6 receivers drop
+    /// them unless they ask for them: for tunnels alone, whose inner packets have checksums (RFC
+    /// 6935).
+    pub no_checksum: bool,
+    /// Take datagrams without a checksum over IPv6 (UDP_NO_CHECK6_RX); over IPv4 all sockets do.
+    pub accepts_zero_checksum: bool,
+    /// Keep what the network says of this socket's datagrams (IP_RECVERR):
+    /// [`crate::Stack::udp_take_errors`].
+    pub error_queue: bool,
+    /// [`crate::Stack::udp_receive_into`] takes several datagrams at once (UDP_GRO).
+    pub coalesces: bool,
+}
+
+/// How the datagrams of a socket leave for one destination.
+pub(super) struct Flow {
+    remote: SocketAddr,
+    /// The source that was asked for; `None`: that of the route.
+    asked: Option<IpAddr>,
+    local_port: u16,
+    /// [`crate::Stack::flow_epoch`] when it was looked up.
+    epoch: u64,
+    until: Instant,
+    pub(super) egress: Egress,
+    /// Its frames leave a gap apart (`pace.rs`).
+    has_gap: bool,
+    /// The largest packet that the path is known to carry.
+    most: Mtu,
+    /// The largest packet that goes to its next hop.
+    link: Mtu,
+    /// Of addresses, protocol and ports.
+    sum: Sum,
+}
+
+/// As many bytes for each socket that sends.
+const _: () = assert!(size_of::<Flow>() <= 256);
+
+impl Flow {
+    /// The largest packet that the path is known to carry.
+    pub(super) fn most(&self) -> Mtu {
+        self.most
     }
 
-    /// Bind a UDP socket to an address that need not be ours, and send from it (Linux's
-    /// IP_TRANSPARENT, [`IpSettings::transparent`]). What comes for it has to be for us still.
-    ///
-    /// # Errors
-    /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
-    pub fn udp_bind_transparent(
-        &mut self,
-        local: SocketAddr,
-        owner: Owner,
-    ) -> Result<UdpHandle, UdpError> {
-        let handle = self.udp_bind_anywhere(local, owner)?;
-        if let Some(socket) = self.udp.get_mut(handle) {
-            socket.ip.transparent = true;
-        }
-        Ok(handle)
+    /// The largest packet that leaves whole.
+    pub(super) fn limit(&self, discovery: MtuDiscovery) -> Mtu {
+        if discovery == MtuDiscovery::Probe { self.link } else { self.most }
     }
 
-    /// May a socket without [`IpSettings::transparent`] be bound to this?
-    fn udp_check_local(&self, ip: IpAddr) -> Result<(), UdpError> {
-        let receives = ip.is_unspecified() || ip.is_multicast() || self.is_broadcast_to(ip);
-        if receives || self.is_own(ip) { Ok(()) } else { Err(UdpError::NoAddress) }
+    /// Bytes of the packet that carries `payload_len` bytes.
+    #[inline(always)]
+    pub(super) fn packet_len(&self, payload_len: usize) -> usize {
+        let template = &self.egress.template;
+        template.len() - template.link_len() + udp::HEADER_LEN + payload_len
     }
 
-    fn udp_bind_anywhere(
-        &mut self,
-        local: SocketAddr,
-        owner: Owner,
-    ) -> Result<UdpHandle, UdpError> {
-        self.udp_admit()?;
-        let ip = (!local.ip().is_unspecified()).then_some(local.ip());
-        let group = ip.filter(IpAddr::is_multicast);
-        let port = match local.port() {
-            0 => {
-                let mut ports = self.ports_to_try();
-                let free = ports.find(|&port| !self.udp.is_port_used(ip, port));
-                free.ok_or(UdpError::AddressInUse)?
-            }
-            port if group.is_none() && self.udp.is_bound(ip, port) => {
-                return Err(UdpError::AddressInUse);
-            }
-            port => port,
-        };
-        let socket = Socket::new((ip, port), None, owner);
-        let Some(group) = group else { return Ok(self.udp.insert(socket)) };
-        // Each of its sockets gets a copy.
-        let handle = self.udp.insert_apart(socket);
-        self.groups.bind(handle, group, port);
-        Ok(handle)
+    /// Its frames need nothing but their headers: no link address, no gap.
+    #[inline(always)]
+    pub(super) fn is_direct(&self) -> bool {
+        self.egress.is_complete && !self.has_gap
     }
 
-    /// Bind a UDP socket that is connected to `peer` from the beginning. Its local address may be
-    /// that of other sockets of the same user: those with other peers, and one without a peer,
-    /// which then gets what the connected ones do not. As on Linux, `peer` may be a group: the
-    /// socket sends to it and receives nothing, because no datagram is from a group. `local` may be
-    /// one, too, that is still to be joined: what `peer` sends to it is received.
-    ///
-    /// # Errors
-    /// [`UdpError::AddressInUse`] for the same two ends, or if another user has that address;
-    /// [`UdpError::NoAddress`], [`UdpError::LimitReached`].
-    pub fn udp_bind_connected(
-        &mut self,
-        local: SocketAddr,
-        peer: SocketAddr,
-        owner: Owner,
-    ) -> Result<UdpHandle, UdpError> {
-        if local.port() == 0 || local.ip().is_multicast() {
-            let handle = self.udp_bind(local, owner)?;
-            self.udp_connect(handle, peer)?;
-            return Ok(handle);
-        }
-        self.udp_check_local(local.ip())?;
-        self.udp_admit()?;
-        let local = ((!local.ip().is_unspecified()).then_some(local.ip()), local.port());
-        if self.udp.is_paired(local, peer) || self.udp.is_anothers(local, owner.uid) {
-            return Err(UdpError::AddressInUse);
-        }
-        Ok(self.udp.insert(Socket::new(local, Some(peer), owner)))
+    /// The UDP header of a payload whose checksum the device finishes.
+    pub(super) fn unfinished_header(&self, payload_len: usize) -> [u8; udp::HEADER_LEN] {
+        inet::udp::unfinished_header((self.local_port, self.remote.port()), payload_len, self.sum)
     }
 
-    fn udp_admit(&mut self) -> Result<(), UdpError> {
-        let used = self.listeners.len() + self.udp.len();
-        match self.core.cx.budget.admits(Limit::Sockets, used) {
-            true => Ok(()),
-            false => Err(UdpError::LimitReached),
-        }
+    /// The UDP header for a payload with this sum; `None`: no checksum.
+    #[inline(always)]
+    pub(super) fn header(&self, payload_len: usize, payload: Option<Sum>) -> [u8; udp::HEADER_LEN] {
+        inet::udp::header((self.local_port, self.remote.port()), payload_len, self.sum, payload)
+    }
+}
+
+/// What the network said of one datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpErrorReport {
+    /// What it said. In [`ErrorKind::TooBig`] the MTU is one that can be: below the packet's size,
+    /// not below the least of its IP version.
+    pub kind: ErrorKind,
+    /// ICMP type and code; `None` if this host found out by itself: the next hop does not answer.
+    pub icmp: Option<(u8, u8)>,
+    /// Who said so: a router or the destination; this host's own address if it was itself.
+    pub from: IpAddr,
+    /// The address of ours that the datagram was sent from.
+    pub local: SocketAddr,
+    /// Where it was sent to.
+    pub remote: SocketAddr,
+    /// What is quoted of its payload, at most 64 bytes: mostly none or all of a short one.
+    pub payload: Vec<u8>,
+    /// Bytes of the datagram's whole payload, as its quoted IP header says.
+    pub payload_len: usize,
+}
+
+/// What a socket was told.
+#[derive(Default)]
+pub(super) struct Errors {
+    /// The last error, and the destination.
+    pending: Option<(SocketAddr, Unreachable)>,
+    queue: VecDeque<UdpErrorReport>,
+    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
+    /// socket uses it.
+    narrow: Option<(IpAddr, Mtu, Instant)>,
+}
+
+impl Errors {
+    pub(super) fn forget_queue(&mut self) {
+        self.queue = VecDeque::new();
     }
 
-    /// From now on take datagrams from `peer` alone; what waits from others is dropped and counted.
-    ///
-    /// # Errors
-    /// [`UdpError::Closed`]; [`UdpError::AddressInUse`] if another socket has the same two ends.
-    pub fn udp_connect(&mut self, handle: UdpHandle, peer: SocketAddr) -> Result<(), UdpError> {
-        let others = self.udp.connect(handle, peer)?;
-        for datagram in others {
-            self.core.drops.count(DropReason::UdpNotPeer);
-            self.core.cx.pool.free(datagram.payload);
-        }
-        Ok(())
-    }
-
-    /// Where a socket is bound: `None` for every address of ours, and the port.
-    pub fn udp_local(&self, handle: UdpHandle) -> Option<(Option<IpAddr>, u16)> {
-        self.udp.get(handle).map(|socket| socket.local)
-    }
-
-    /// The peer that a socket is connected to.
-    pub fn udp_peer(&self, handle: UdpHandle) -> Option<SocketAddr> {
-        self.udp.get(handle)?.peer
-    }
-
-    /// Close a UDP socket; what it had not read is gone.
-    pub fn udp_close(&mut self, handle: UdpHandle) {
-        self.udp_leave_all(handle);
-        if let Some(socket) = self.udp.remove(handle) {
-            let pool = &mut self.core.cx.pool;
-            socket.queue.into_iter().for_each(|datagram| pool.free(datagram.payload));
-        }
+    /// What was reported of the path to `remote`, and until when it holds.
+    pub(super) fn path_mtu(&self, remote: IpAddr, now: Instant) -> Option<(Mtu, Instant)> {
+        let (_, mtu, until) = self.narrow.filter(|&(ip, _, until)| ip == remote && now < until)?;
+        Some((mtu, until))
     }
 }

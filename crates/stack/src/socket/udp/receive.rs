@@ -1,15 +1,17 @@
-//! Datagrams that were received, taken out of their socket's queue: one, many, or a row of equal
-//! ones in one buffer, as Linux's UDP_GRO has them.
+//! Datagrams that were received, put into their socket's queue and taken out: one, many, or a row
+//! of equal ones in one buffer, as Linux's UDP_GRO has them.
 //!
-//! Called by: programs. What is joined is joined here, where it is copied anyway: the packet path
-//! knows nothing of it. Counter: `udp_coalesced`.
+//! Called by: `input.rs` and `groups`, programs. What is joined is joined here, where it is copied
+//! anyway: the packet path knows nothing of it. Counter: `udp_coalesced`.
 
 use core::net::SocketAddr;
 
-use base::Counter;
+use base::{Counter, DropReason, Limit};
+use tcp::Fate;
 
-use super::{Datagram, SEGMENTS_MAX, UdpHandle};
-use crate::Stack;
+use super::{Datagram, SEGMENTS_MAX};
+use crate::handles::{Event, UdpHandle};
+use crate::stack::Stack;
 
 /// What was copied out of a socket's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,4 +108,35 @@ impl Stack {
         into[..n].copy_from_slice(&payload[..n]);
         Some((n, datagram.from))
     }
+}
+
+/// Put a datagram into its socket's queue; who waits hears of the first.
+#[inline(always)]
+pub(crate) fn deliver(
+    stack: &mut Stack,
+    handle: UdpHandle,
+    datagram: Datagram,
+    without_checksum: bool,
+) -> Fate {
+    let cx = &mut stack.core.cx;
+    let socket = stack.udp.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
+    if without_checksum {
+        // RFC 6935 5-a, RFC 6936 4-b, 4-c.
+        if !socket.options.accepts_zero_checksum {
+            return Err(DropReason::UdpZeroChecksum);
+        }
+        cx.counters.add(Counter::UdpZeroChecksumIn, 1);
+    }
+    let queued_bytes = socket.queued_bytes + datagram.cost();
+    if queued_bytes > cx.budget.of(Limit::UdpQueueBytes) {
+        cx.budget.admits(Limit::UdpQueueBytes, usize::MAX);
+        return Err(DropReason::UdpQueueFull);
+    }
+    socket.queued_bytes = queued_bytes;
+    socket.queue.push_back(datagram);
+    if socket.queue.len() == 1 {
+        stack.ready.push_back(Event::Udp(handle));
+    }
+    cx.counters.add(Counter::UdpIn, 1);
+    Ok(())
 }

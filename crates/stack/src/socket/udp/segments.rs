@@ -10,11 +10,9 @@ use base::{Counter, DropReason, Instant, Switch};
 use wire::udp;
 
 use super::send::{NO_BUFFER, NO_PORT, copied, count, in_steps, room};
-use super::{UdpError, UdpHandle, supers};
-use crate::Stack;
-
-/// Datagrams of one call, as in Linux.
-pub const SEGMENTS_MAX: usize = 64;
+use super::{SEGMENTS_MAX, UdpError, supers};
+use crate::handles::UdpHandle;
+use crate::stack::Stack;
 
 /// Bytes of one call, as in Linux.
 const BYTES_MAX: usize = 65_535;

@@ -8,79 +8,24 @@
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
-use base::{Counter, DropReason, Duration, Instant, Mtu, Switch};
+use base::{Counter, DropReason, Duration, Instant, Switch};
 use inet::Sender;
 use mbuf::Mbuf;
 use wire::checksum::Sum;
 use wire::{protocol, udp};
 
-use super::{MtuDiscovery, UdpError, UdpHandle};
+use super::{Flow, UdpError};
+use crate::config::MtuDiscovery;
+use crate::handles::UdpHandle;
+use crate::next_hop::source;
 use crate::port::Port;
-use crate::resolve::{self, Egress};
-use crate::{Core, Stack, addresses, frag, groups};
+use crate::shared::Core;
+use crate::stack::Stack;
+use crate::{frag, groups, neighbours, pace, resolve};
 
 /// So long is a flow used before it is looked up again: neighbours are verified while they are
 /// used (RFC 4861 section 7.3), and routes and path MTUs expire.
 const FLOW_LIFE: Duration = Duration::from_secs(1);
-
-/// How the datagrams of a socket leave for one destination.
-pub(super) struct Flow {
-    remote: SocketAddr,
-    /// The source that was asked for; `None`: that of the route.
-    asked: Option<IpAddr>,
-    local_port: u16,
-    /// [`Stack::flow_epoch`] when it was looked up.
-    epoch: u64,
-    until: Instant,
-    pub(super) egress: Egress,
-    /// Its frames leave a gap apart (`pace.rs`).
-    has_gap: bool,
-    /// The largest packet that the path is known to carry.
-    most: Mtu,
-    /// The largest packet that goes to its next hop.
-    link: Mtu,
-    /// Of addresses, protocol and ports.
-    sum: Sum,
-}
-
-/// As many bytes for each socket that sends.
-const _: () = assert!(size_of::<Flow>() <= 256);
-
-impl Flow {
-    /// The largest packet that the path is known to carry.
-    pub(super) fn most(&self) -> Mtu {
-        self.most
-    }
-
-    /// The largest packet that leaves whole.
-    pub(super) fn limit(&self, discovery: MtuDiscovery) -> Mtu {
-        if discovery == MtuDiscovery::Probe { self.link } else { self.most }
-    }
-
-    /// Bytes of the packet that carries `payload_len` bytes.
-    #[inline(always)]
-    pub(super) fn packet_len(&self, payload_len: usize) -> usize {
-        let template = &self.egress.template;
-        template.len() - template.link_len() + udp::HEADER_LEN + payload_len
-    }
-
-    /// Its frames need nothing but their headers: no link address, no gap.
-    #[inline(always)]
-    pub(super) fn is_direct(&self) -> bool {
-        self.egress.is_complete && !self.has_gap
-    }
-
-    /// The UDP header of a payload whose checksum the device finishes.
-    pub(super) fn unfinished_header(&self, payload_len: usize) -> [u8; udp::HEADER_LEN] {
-        inet::udp::unfinished_header((self.local_port, self.remote.port()), payload_len, self.sum)
-    }
-
-    /// The UDP header for a payload with this sum; `None`: no checksum.
-    #[inline(always)]
-    pub(super) fn header(&self, payload_len: usize, payload: Option<Sum>) -> [u8; udp::HEADER_LEN] {
-        inet::udp::header((self.local_port, self.remote.port()), payload_len, self.sum, payload)
-    }
-}
 
 /// A buffer with `payload`, and its sum if there is to be a checksum.
 #[inline(always)]
@@ -226,13 +171,6 @@ impl Stack {
         socket.flow.as_deref().ok_or(UdpError::Closed)
     }
 
-    /// What a flow was found with has changed when this has.
-    #[inline(always)]
-    pub(crate) fn flow_epoch(&self) -> u64 {
-        // All of them only grow.
-        self.changes() + self.ports.epoch()
-    }
-
     #[inline(never)]
     fn udp_look_up_flow(
         &mut self,
@@ -251,7 +189,7 @@ impl Stack {
             Some(_) => return Err(UdpError::NoAddress),
             None => {
                 let sender = Sender::Socket { owner: &owner, mark: settings.mark };
-                addresses::source(self, remote, sender)?
+                source(self, remote, sender)?
             }
         };
         if ip.is_ipv4() != remote.is_ipv4() {
@@ -259,7 +197,9 @@ impl Stack {
         }
         let local = SocketAddr::new(ip, local_port);
         let egress = resolve::route(self, local, remote, protocol::UDP, &owner, settings)
-            .map_err(UdpError::Unsendable)?;
+            .map_err(UdpError::Unsendable);
+        neighbours::act(self);
+        let egress = egress?;
         let has_gap = self.pace.gap(remote.ip()).is_some();
         let (now, link) = (self.core.cx.now, egress.mtu);
         let path = self.path_mtus.mtu(remote.ip(), link, now);
@@ -387,7 +327,7 @@ fn send_unusual(
     if port.gone {
         return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
     }
-    stack.check_room(egress.port, remote.ip())?;
+    pace::check_room(stack, egress.port, remote.ip())?;
     let summing = !without && stack.core.cx.switches.on(Switch::ChecksumTx);
     let ladder = summing.then_some(stack.core.cx.ladder);
     let most = if is_whole { limit } else { most };

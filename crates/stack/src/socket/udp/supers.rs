@@ -13,8 +13,9 @@ use tcp::Fate;
 use wire::udp;
 
 use super::send::{NO_BUFFER, NO_PORT, copied, count, in_steps, room};
-use super::{Datagram, SEGMENTS_MAX, UdpError, UdpHandle, input};
-use crate::Stack;
+use super::{Datagram, SEGMENTS_MAX, UdpError, receive};
+use crate::handles::UdpHandle;
+use crate::stack::Stack;
 
 /// An IP packet's length field says no more.
 const PACKET_MAX: usize = 65_535;
@@ -89,7 +90,7 @@ pub(super) fn deliver(
 ) -> Fate {
     for segment in m.as_slice().chunks(usize::from(m.segment_size()).max(1)) {
         let taken = match stack.core.cx.pool.copy_of(segment) {
-            Some(payload) => input::deliver(stack, handle, Datagram { from, to, payload }, false),
+            Some(payload) => receive::deliver(stack, handle, Datagram { from, to, payload }, false),
             None => Err(DropReason::MbufExhausted),
         };
         if let Err(reason) = taken {

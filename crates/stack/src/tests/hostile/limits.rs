@@ -138,7 +138,7 @@ fn requests_that_a_forwarder_never_asks_for_take_no_memory() {
         assert_eq!(bench.stack.request_count(), 50);
         let waiting = bench.stack.listeners.get_mut(listener).expect("listens").requests.len();
         assert!(waiting <= 200, "{waiting} places after {round} rounds");
-        now += crate::socket::forward::WAIT;
+        now += crate::socket::listener::REQUEST_WAIT;
     }
     assert_eq!(bench.stack.drops().of(DropReason::TcpBacklogFull), 400);
     bench.poll(now);

@@ -3,6 +3,7 @@
 use base::Limit;
 
 use super::*;
+use crate::resolve;
 use crate::tests::craft::{self, Rng};
 
 /// Requests and solicitations from random addresses, and packets that draw answers to random hosts:
@@ -52,6 +53,48 @@ fn floods_are_bounded() {
     (0..40).for_each(|n| drop(bench.poll(after(n * 250))));
     assert_eq!(bench.stack.neighbours.pending(), 0);
     assert_eq!(bench.stack.pool().outstanding(), 0);
+}
+
+/// A look-up in the middle of sending evicts an entry, and leaves to the next turn what becomes of
+/// the packets that waited there; that is due at once.
+#[test]
+fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
+    let mut config = of(IpVersion::V4);
+    config.stack.budget.set(Limit::Neighbours, 1);
+    let mut bench = Bench::among_strangers(&config);
+    let host = |n| SocketAddr::from(([192, 0, 2, n], 9));
+    let socket = bench.stack.udp_bind(bench.listen_at(7), Owner::program()).expect("free");
+    bench.stack.udp_send(socket, host(9), b"waits for a link address", NOW).expect("queued");
+    let other = host(10).ip();
+    let found = resolve::link_address(&mut bench.stack, PORT.0, other, other);
+    assert_eq!(found, Ok(None));
+    let dropped = |bench: &Bench| bench.stack.drops().of(DropReason::IpNoNeighbour);
+    assert_eq!((dropped(&bench), bench.stack.next_deadline()), (0, NOW));
+    assert_eq!(bench.poll(NOW).len(), 2, "both were asked for");
+    assert_eq!(dropped(&bench), 1);
+    assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
+    let told = bench.stack.udp_take_error(socket).map(|(remote, _)| remote);
+    assert_eq!(told, Some(host(9)));
+    assert!(bench.stack.next_deadline() > NOW);
+}
+
+/// A neighbour that was evicted and asked again in the same turn is not given up.
+#[test]
+fn connections_wait_for_a_neighbour_that_is_asked_again() {
+    let mut config = of(IpVersion::V4);
+    config.stack.budget.set(Limit::Neighbours, 1);
+    let mut bench = Bench::among_strangers(&config);
+    let (host, other) = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(192, 0, 2, 10));
+    let connection = connect(&mut bench.stack, host.into(), NOW);
+    for ip in [other, host] {
+        let found = resolve::link_address(&mut bench.stack, PORT.0, ip.into(), ip.into());
+        assert_eq!(found, Ok(None));
+    }
+    bench.poll(NOW);
+    let state = bench.stack.tcp_state(connection);
+    assert_eq!(state, Some((tcp::State::SynSent, None)));
+    let answer = arp_frame(Operation::Reply, (pair::mac(9), host), v4(bench.ours));
+    assert_eq!(bench.exchange(&answer, NOW).len(), 1, "the SYN");
 }
 
 /// RFC 826 2-e.

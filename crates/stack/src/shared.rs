@@ -1,7 +1,9 @@
-//! How many ICMP errors are sent: a bucket for each destination, then one for all.
+//! What every layer of a shard uses: time, buffers, counters, limits, the secret; and how many ICMP
+//! errors are sent.
 //!
-//! Called by: `icmp.rs`. RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f).
-//! Limits: `icmp_errors_per_destination`, `icmp_errors_per_second`.
+//! Called by: everybody; [`ErrorLimit`] by `icmp.rs`: a bucket for each destination, then one for
+//! all. RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f). Limits:
+//! `icmp_errors_per_destination`, `icmp_errors_per_second`.
 //!
 //! Destinations share a fixed number of buckets by a keyed hash, so that one that draws errors
 //! without end takes few others' share, and nobody can choose whose. The limit for all is drawn
@@ -10,9 +12,36 @@
 
 use core::net::IpAddr;
 
-use base::{Limit, PerSecond};
+use base::{Drops, Instant, KeyedHash, Limit, PerSecond};
+use device::BURST;
 
-use crate::Core;
+/// What every layer of a shard uses.
+pub(crate) struct Core {
+    /// What TCP is lent: time, buffers, counters, limits.
+    pub(crate) cx: tcp::Cx,
+    pub(crate) drops: Drops,
+    pub(crate) secret: KeyedHash,
+    /// See [`crate::StackConfig::write_unit_bytes`].
+    pub(crate) write_unit_bytes: usize,
+}
+
+impl Core {
+    /// Bytes that are copied before headers are made of them, in segments of so many.
+    #[inline(always)]
+    pub(crate) fn write_unit(&self, segment: usize) -> usize {
+        // A device gets nothing before its burst is full: headers wait for that as well.
+        (BURST * segment).min(self.write_unit_bytes).max(segment + 1)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_now(&mut self, now: Instant) {
+        // Time never goes back, whatever the caller's clock does.
+        if now > self.cx.now {
+            self.cx.now = now;
+            self.cx.now_ms = now.as_millis() as u32;
+        }
+    }
+}
 
 const BUCKETS: usize = 256;
 

@@ -1,97 +1,23 @@
 //! IPv4 address conflict detection and link-local addresses: a tentative address is probed before
 //! it is used, and an address in use is defended.
 //!
-//! Called by: `addresses.rs` when addresses come, go or time passes; `resolve.rs` with every ARP
-//! packet; programs that ask for a link-local address. When is in `inet/acd.rs`. RFC 5227, RFC 3927
-//! section 2. Counters: `address_conflicts`, `address_probes`; drop reason: `neighbour_conflict`.
-//! State is bounded by the limit `addresses` of each port.
+//! Called by: `poll.rs` when time passes; `arp.rs` with every ARP packet; programs that ask for a
+//! link-local address. When is in `inet/acd.rs`. RFC 5227, RFC 3927 section 2. Counters:
+//! `address_conflicts`, `address_probes`; drop reason: `neighbour_conflict`. State is bounded by
+//! the limit `addresses` of each port.
 
 use core::net::{IpAddr, Ipv4Addr};
-use std::collections::BTreeMap;
 
-use base::{Cidr, Counter, DropReason, Instant, LinkKind, MacAddr};
-use inet::acd::{Check, Defence, MAX_CONFLICTS, RATE_LIMIT_INTERVAL, Step, link_local_candidate};
-use inet::nd;
+use base::{Cidr, Counter, DropReason, Instant, MacAddr};
+use inet::acd::{MAX_CONFLICTS, RATE_LIMIT_INTERVAL, Step, link_local_candidate};
+use inet::{Address, AddressState, Origin, nd};
 use tcp::Fate;
 use wire::arp;
 
-use crate::{Address, AddressError, AddressState, Event, Origin, PortId, Stack};
-
-/// An address of ours: its port, and itself.
-type Key = (u16, Ipv4Addr);
-
-/// What is done about conflicts.
-#[derive(Default)]
-pub(crate) struct Acd {
-    checks: BTreeMap<Key, Check>,
-    defences: BTreeMap<Key, Defence>,
-    /// By port.
-    link_local: BTreeMap<u16, LinkLocal>,
-    /// Random numbers drawn so far.
-    drawn: u64,
-}
-
-/// The search for a link-local address on a port.
-struct LinkLocal {
-    /// The number of the candidate.
-    attempt: u64,
-    /// Conflicts since an address was last claimed.
-    conflicts: u32,
-    /// The candidate, or the address.
-    ip: Option<Ipv4Addr>,
-    /// When the next one is tried; [`Instant::NEVER`] while there is one.
-    next_at: Instant,
-}
-
-impl Acd {
-    /// When [`expire`] is due.
-    pub(crate) fn next_deadline(&self) -> Instant {
-        let checks = self.checks.values().map(Check::due);
-        let searches = self.link_local.values().map(|search| search.next_at);
-        checks.chain(searches).min().unwrap_or(Instant::NEVER)
-    }
-
-    pub(crate) fn forget_port(&mut self, port: u16) {
-        self.checks.retain(|key, _| key.0 != port);
-        self.defences.retain(|key, _| key.0 != port);
-        self.link_local.remove(&port);
-    }
-}
-
-fn draw(stack: &mut Stack) -> u64 {
-    stack.acd.drawn += 1;
-    stack.core.secret.hash([0x6163_6421, stack.acd.drawn])
-}
-
-/// An address was added or changed. One that is tentative is probed, if its link has ARP; where
-/// there is none, nobody can object.
-pub(crate) fn added(stack: &mut Stack, id: PortId, address: &Address) {
-    let IpAddr::V4(ip) = address.ip() else { return };
-    // Who changes the network or the lifetimes of an address that has just been won does not end
-    // its announcements.
-    stack
-        .acd
-        .checks
-        .retain(|&key, check| key != (id.0, ip) || address.is_usable() && !check.is_probing());
-    if address.state != AddressState::Tentative {
-        return;
-    }
-    if stack.link_kind(id) != Some(LinkKind::Ethernet) {
-        return won(stack, (id.0, ip));
-    }
-    let random = draw(stack);
-    stack.acd.checks.insert((id.0, ip), Check::new(stack.core.cx.now, random));
-}
-
-/// An address is ours no more.
-pub(crate) fn removed(stack: &mut Stack, id: PortId, ip: IpAddr) {
-    let IpAddr::V4(ip) = ip else { return };
-    stack.acd.checks.remove(&(id.0, ip));
-    stack.acd.defences.remove(&(id.0, ip));
-    if stack.acd.link_local.get(&id.0).is_some_and(|search| search.ip == Some(ip)) {
-        stack.acd.link_local.remove(&id.0);
-    }
-}
+use super::{AcdKey as Key, AddressError, LinkLocal};
+use crate::handles::PortId;
+use crate::resolve;
+use crate::stack::Stack;
 
 /// Carry out what is due.
 pub(crate) fn expire(stack: &mut Stack) {
@@ -99,7 +25,7 @@ pub(crate) fn expire(stack: &mut Stack) {
     let due: Vec<Key> =
         stack.acd.checks.iter().filter(|(_, c)| c.due() <= now).map(|(key, _)| *key).collect();
     for key in due {
-        let random = draw(stack);
+        let random = stack.acd.draw(&stack.core.secret);
         let Some(check) = stack.acd.checks.get_mut(&key) else { continue };
         let step = check.step(now, random);
         if check.is_done() {
@@ -132,7 +58,7 @@ fn send(stack: &mut Stack, (port_id, ip): Key, sender: Ipv4Addr) {
     let Some(port) = stack.ports.get(port_id) else { return };
     let (mac, target) = (port.mac, (MacAddr::default(), ip));
     let bytes = nd::arp_output(arp::Operation::Request, (mac, sender), target);
-    if let Err(reason) = crate::arp::send(stack, port_id, MacAddr::BROADCAST, &bytes) {
+    if let Err(reason) = resolve::send_arp(stack, port_id, MacAddr::BROADCAST, &bytes) {
         stack.core.drops.count(reason);
     }
 }
@@ -251,26 +177,5 @@ impl Stack {
         if let Some(ip) = self.acd.link_local.remove(&id.0).and_then(|search| search.ip) {
             self.remove_address(id, ip.into());
         }
-    }
-
-    /// Report a change of a port's addresses, once until the user has taken it.
-    pub(crate) fn note_address_event(&mut self, id: PortId) {
-        let event = Event::Address(id);
-        if self.ready.back() != Some(&event) {
-            self.ready.push_back(event);
-        }
-    }
-
-    /// The state of an address changed by itself.
-    fn set_address_state(&mut self, id: PortId, ip: IpAddr, state: AddressState) {
-        let found = self.addresses(id).iter().find(|a| a.ip() == ip).copied();
-        let Some(address) = found else { return };
-        // It is there, so that it can be replaced.
-        let _ = self.add_address(id, Address { state, ..address });
-        if state == AddressState::Duplicated {
-            self.fail_connections_from(id, ip);
-        }
-        self.note_address_event(id);
-        self.addresses_changed();
     }
 }

@@ -1,0 +1,204 @@
+//! Is a packet for this host? By its addresses, those of the port that it came by, and what sockets
+//! wait for; and what is asked of link-level broadcasts and multicasts before anything else reads
+//! them.
+//!
+//! Called by: `rx.rs` and the protocols. Nothing that came by a link-level group is forwarded,
+//! answered with an ICMP error, or makes us ask by ARP. RFC 1122 sections 3.2.1.3, 3.2.2 and 3.3.6.
+//! Limits: `other_broadcasters`, and one [`Event`] a minute. Counter: `broadcasts_other_form`.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use base::{Counter, DropReason};
+use inet::Ip;
+use inet::flow::Addrs;
+use inet::ip_input::is_martian_source;
+use mbuf::Mbuf;
+use tcp::Fate;
+use wire::{ether, protocol};
+
+use crate::handles::{Event, PortId, UdpHandle};
+use crate::local::{BroadcastForm, OtherBroadcaster};
+use crate::port::Port;
+use crate::stack::Stack;
+
+/// Is a packet addressed to this host, by an address that a host can have?
+/// RFC 9293 MUST-63.
+/// RFC 1122 3.2.1.3-a, 3.2.1.3-b.
+pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    match stack.ports.get(m.in_port()) {
+        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.local.is_ours(ip.dst()) => Ok(()),
+        _ if is_anycast(stack, ip.dst(), m) => Ok(()),
+        _ => Err(DropReason::IpNotForUs),
+    }
+}
+
+/// Is the destination of a packet a subnet-router anycast address of the port that it came by, on a
+/// router?
+/// RFC 4291 2.6.1-a.
+#[cold]
+pub(crate) fn is_anycast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> bool {
+    let is_of = |port: &Port| port.local.is_anycast(dst);
+    stack.forwarding.on && stack.ports.get(m.in_port()).is_some_and(is_of)
+}
+
+/// As [`for_us`], or addressed to a group that the port receives or to all on a link: RFC 1122
+/// section 4.1.3.6.
+pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
+    if port.local.is_ours(ip.dst()) {
+        return if port.local.may_send(ip.src()) {
+            Ok(())
+        } else {
+            Err(DropReason::IpMartianSource)
+        };
+    }
+    // RFC 1112 7.2-b, 7.2-d.
+    match port.local.is_group(ip.dst()) {
+        // From a broadcast address an answer would go to all.
+        true if is_martian_source(ip.src())
+            || port.local.is_group(ip.src())
+            || port.local.is_any_broadcast(ip.src()) =>
+        {
+            Err(DropReason::IpMartianSource)
+        }
+        true if ip.dst().is_multicast() && !stack.groups.are_received(port, ip.dst()) => {
+            Err(DropReason::GroupNotJoined)
+        }
+        true => Ok(()),
+        false => for_us(stack, ip, m),
+    }
+}
+
+/// The socket that waits for this on a port without an address: the answer of a DHCP server to the
+/// address that it offers. `udp` is what the IP packet carries. RFC 2131 section 4.1.
+#[cold]
+pub(crate) fn offer<A: Addrs>(
+    stack: &Stack,
+    ip: &Ip<A>,
+    in_port: u16,
+    udp: &[u8],
+) -> Option<UdpHandle> {
+    let port = stack.ports.get(in_port)?;
+    let handle = port.offers?;
+    let &[_, _, a, b, ..] = udp else { return None };
+    let sender = stack.udp.sender(handle)?;
+    let is_it = ip.protocol == protocol::UDP
+        && ip.src().is_ipv4()
+        && sender.port == u16::from_be_bytes([a, b])
+        && port.local.may_send(ip.src());
+    is_it.then_some(handle)
+}
+
+/// Is a packet from and to addresses that a host can have, ours or not?
+pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    match stack.ports.get(m.in_port()) {
+        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.local.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
+        _ => Ok(()),
+    }
+}
+
+/// Is the destination a broadcast address, or a group? A unicast one means that the sender's
+/// broadcast address is none here: whoever forwards or answers that feeds a storm.
+pub(crate) fn check_group<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let dst = ip.dst();
+    if dst.is_multicast() {
+        return Ok(());
+    }
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
+    let IpAddr::V4(dst) = dst else { return Err(DropReason::IpLinkBroadcast) };
+    let is_broadcast = port.local.is_broadcast(dst);
+    if let Some(form) = port.local.other_form(dst) {
+        note(stack, ip.src(), dst, form, m);
+    }
+    if is_broadcast || is_offer(stack, ip, m) { Ok(()) } else { Err(DropReason::IpLinkBroadcast) }
+}
+
+/// Does a port without an address wait for it?
+fn is_offer<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
+    let link = stack.ports.get(m.in_port()).map_or(0, |port| port.limits.link.header_len());
+    let udp = m.as_slice().get(link + ip.transport_at as usize..).unwrap_or_default();
+    offer(stack, ip, m.in_port(), udp).is_some()
+}
+
+/// Drop what nobody here takes before its checksum is read: a storm is made of such frames.
+pub(crate) fn drop_unwanted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
+    match ip.protocol {
+        // RFC 9293 MUST-57.
+        protocol::TCP => Err(DropReason::TcpGroupAddress),
+        protocol::UDP => {
+            let ports = m.as_slice().get(at + ip.transport_at as usize..).unwrap_or_default();
+            let &[_, _, a, b, ..] = ports else { return Err(DropReason::UdpShort) };
+            let port = u16::from_be_bytes([a, b]);
+            let has_socket = stack.udp.has_port(port) || stack.groups.has_port(port);
+            if has_socket { Ok(()) } else { Err(DropReason::UdpNoSocket) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Count a broadcast of another form, and remember who sent it.
+#[cold]
+fn note(stack: &mut Stack, source: IpAddr, destination: Ipv4Addr, form: BroadcastForm, m: &Mbuf) {
+    let (Some(port), Ok(header)) =
+        (stack.ports.get(m.in_port()), ether::Header::parse(m.as_slice()))
+    else {
+        return;
+    };
+    let IpAddr::V4(source) = source else { return };
+    let core = &mut stack.core;
+    core.cx.counters.add(Counter::BroadcastsOtherForm, 1);
+    // What did not come from a host does not tell which one is configured otherwise.
+    if is_martian_source(source.into()) || header.src.is_group() {
+        return;
+    }
+    let ours = port.addresses.iter().find_map(|a| match a.ip() {
+        IpAddr::V4(addr) => port.local.broadcast(addr),
+        IpAddr::V6(_) => None,
+    });
+    let (port, mac, count, last_at) = (port.id, header.src, 1, core.cx.now);
+    let row = OtherBroadcaster { port, mac, source, destination, ours, form, count, last_at };
+    if stack.other_broadcasters.note(row, &mut core.cx.budget) {
+        stack.ready.push_back(Event::OtherBroadcast(port));
+    }
+}
+
+impl Stack {
+    /// Is this a broadcast address of IPv4, of any port's network or of all?
+    pub(crate) fn is_broadcast_to(&self, addr: IpAddr) -> bool {
+        matches!(addr, IpAddr::V4(addr) if addr.is_broadcast() || self.is_broadcast(addr))
+    }
+
+    /// Is this a broadcast address of any port's network?
+    pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        self.ports.iter().any(|port| port.local.is_broadcast(addr))
+    }
+
+    /// Have the network of `addr`, an IPv4 address of a port, broadcast to `to` instead of the
+    /// address whose host part is ones: to the form of zeros that 4.2BSD had, to that of a larger
+    /// network around it, or to 255.255.255.255. It lasts until the port's addresses change.
+    /// Datagrams to either form are received in any case (RFC 1122 section 3.3.6).
+    ///
+    /// `false`, with nothing changed, if `addr` is no address of the port, or `to` cannot be the
+    /// broadcast address of its network.
+    pub fn set_broadcast(&mut self, port: PortId, addr: Ipv4Addr, to: Ipv4Addr) -> bool {
+        let port = self.ports.get_mut(port.0);
+        let is_set = port.is_some_and(|port| port.local.set_broadcast(addr, to));
+        self.ports.share_broadcasts();
+        self.path_mtus.note_change();
+        is_set
+    }
+
+    /// What the network of `addr`, an IPv4 address of a port, broadcasts to; `None` for another
+    /// address, or a network of one or two addresses.
+    pub fn broadcast(&self, port: PortId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
+        self.ports.get(port.0)?.local.broadcast(addr)
+    }
+
+    /// Neighbours whose broadcast address is not that of their port, longest known first. Each
+    /// prints as one line. [`Event::OtherBroadcast`] tells that there is news, once a minute.
+    pub fn other_broadcasters(&self) -> &[OtherBroadcaster] {
+        self.other_broadcasters.rows()
+    }
+}

@@ -1,0 +1,334 @@
+//! Forwarding, plain: what is not for this host goes to its next hop, or is dropped by name and
+//! reported to its source.
+//!
+//! Called by: `ingress.rs`, so that a host pays nothing for it. `burst.rs` does the same for plain
+//! packets, faster; this is what it is held against. Never forwarded: what came by a link-level
+//! broadcast or multicast, source-routed or link-local packets, limited and, unless switched on,
+//! directed broadcasts. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200 section 5. Counter:
+//! `forwarded`. Limit: `icmp_errors_per_second`.
+
+use core::net::IpAddr;
+
+use base::{Counter, DropReason, IpVersion, LinkKind, MacAddr, Mtu};
+use device::vlan::{self, Tag};
+use inet::ether::{Carries, ether_input};
+use inet::forward::{self as transit, Piece, Transit};
+use inet::icmp::{Report, Unreachable};
+use inet::route::SourceCheck;
+use inet::{NoRoute, Sender};
+use mbuf::{Flags, Mbuf};
+use tcp::Fate;
+use wire::ether;
+
+use super::{redirect, source};
+use crate::for_us::offer;
+use crate::next_hop::no_route;
+use crate::port::Port;
+use crate::stack::Stack;
+use crate::{icmp, pace, resolve, shard};
+
+/// Where frames came by.
+#[derive(Clone, Copy)]
+pub(super) struct Ingress {
+    pub(super) port: u16,
+    pub(super) link: (LinkKind, MacAddr),
+    /// They may be forwarded together.
+    pub(super) in_bursts: bool,
+    /// The frames have this tag of the port's.
+    pub(super) tag: Option<Tag>,
+    /// What sources have to be.
+    pub(super) check: SourceCheck,
+}
+
+/// One frame: returned if the host's path is to have it, which also names what is wrong with it, or
+/// another shard.
+pub(super) fn take(
+    stack: &mut Stack,
+    port_id: u16,
+    (link, mac): (LinkKind, MacAddr),
+    mut m: Mbuf,
+) -> Option<Mbuf> {
+    if link == LinkKind::Ethernet && !is_to_us(stack, mac, &mut m) {
+        return Some(m);
+    }
+    let at = link.header_len();
+    let destination = m.as_slice().get(at..).and_then(transit::destination);
+    let (Some(dst), Some(port)) = (destination, stack.ports.get(port_id)) else { return Some(m) };
+    let has = |port: &Port| port.local.is_ours(dst) || port.local.is_anycast(dst);
+    let is_for_host = has(port) || port.local.is_group(dst);
+    let elsewhere = || stack.ports.iter().find(|port| has(port)).map(|port| port.id);
+    let is_for_host = is_for_host || stack.listeners.takes_anything();
+    let elsewhere = if is_for_host { None } else { elsewhere() };
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    if port.offers.is_some() && is_offer(stack, port_id, &m, at) {
+        return Some(m);
+    }
+    if (is_for_host || elsewhere.is_some()) && !source::admits_to_host(stack, port_id, packet, dst)
+    {
+        stack.core.drops.count(DropReason::IpSourceCheck);
+        stack.core.cx.pool.free(m);
+        return None;
+    }
+    if is_for_host {
+        return Some(m);
+    }
+    m.set_in_port(port_id);
+    let fate = match elsewhere {
+        // A router takes packets to any address of its own by any port: RFC 1812 section 5.2.3.
+        Some(port) if !is_link_local(dst) => {
+            let packet = m.as_slice().get(at..).unwrap_or_default();
+            let is_of_the_link = dst.is_ipv6() && transit::is_neighbour_discovery(packet);
+            if !is_of_the_link && shard::is_foreign(stack, port_id, m.as_slice()) {
+                return Some(m);
+            }
+            m.set_in_port(port.0);
+            if is_of_the_link {
+                Err(DropReason::NdNotForUs)
+            } else {
+                stack.forwarding.to_host.push(m);
+                Ok(())
+            }
+        }
+        _ => forward(stack, m, at),
+    };
+    if let Err(reason) = fate {
+        stack.core.drops.count(reason);
+    }
+    None
+}
+
+/// Is it a packet, and sent to us on the link? No other is forwarded. A priority tag is removed.
+/// RFC 1812 5.3.4-a.
+fn is_to_us(stack: &mut Stack, mac: MacAddr, m: &mut Mbuf) -> bool {
+    let mut found = ether_input(m.as_slice(), mac);
+    if found == Err(DropReason::EtherTypeUnknown)
+        && vlan::strip_priority(m, &mut stack.core.cx.pool)
+    {
+        found = ether_input(m.as_slice(), mac);
+    }
+    matches!(found, Ok((Carries::Ipv4 | Carries::Ipv6, false)))
+}
+
+/// Does the port's DHCP client wait for this packet?
+#[cold]
+fn is_offer(stack: &Stack, port_id: u16, m: &Mbuf, at: usize) -> bool {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    let ip = inet::ip_input::ipv4_plain(packet);
+    ip.is_some_and(|ip| {
+        let udp = packet.get(ip.transport_at as usize..).unwrap_or_default();
+        offer(stack, &ip, port_id, udp).is_some()
+    })
+}
+
+fn is_link_local(addr: IpAddr) -> bool {
+    matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local())
+}
+
+/// A packet, whose IP header begins at `at` in `m`, to its next hop.
+fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    let found = transit::examine(packet);
+    if found == Err(DropReason::IpLinkLocal) {
+        beyond_scope(stack, &m, packet);
+    }
+    let transit = found?;
+    let packet = packet.get(..transit.len).unwrap_or_default();
+    let may_send = |port: &Port| port.local.may_send(transit.src);
+    if !stack.ports.get(m.in_port()).is_some_and(may_send)
+        || stack.has_address(transit.src)
+        || transit.src == transit.dst
+    {
+        return Err(DropReason::IpMartianSource);
+    }
+    // RFC 1812 5.3.5.2-a.
+    let is_directed = matches!(transit.dst, IpAddr::V4(dst) if stack.is_broadcast(dst));
+    if is_directed && !stack.forwarding.directed_broadcasts {
+        return Err(DropReason::IpDirectedBroadcast);
+    }
+    let sender = Sender::Transit { in_port: m.in_port() };
+    let (dst, src) = (transit.dst, Some(transit.src));
+    let found = stack.routes.lookup_flow(dst, src, transit.flow, sender);
+    // Before anything is reported: nobody hears of a packet whose source is forged.
+    let to_port = found.as_ref().map_or(u16::MAX, |hop| hop.port);
+    if !source::admits(stack, m.in_port(), &transit, to_port) {
+        let answers = Sender::Transit { in_port: to_port };
+        if stack.routes.needs_rib(transit.src, Some(dst), answers) {
+            return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpSourceCheck);
+        }
+        return Err(DropReason::IpSourceCheck);
+    }
+    // RFC 4443 3.3-a.
+    if transit.hops <= 1 {
+        report(stack, &m, packet, &transit, Report::HopLimit);
+        return Err(DropReason::IpHopLimit);
+    }
+    let hop = match found {
+        Ok(hop) => hop,
+        Err(_) if stack.routes.needs_rib(transit.dst, Some(transit.src), sender) => {
+            return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpNoRoute);
+        }
+        Err(why) => {
+            // RFC 1812 5.2.7.1-a, RFC 4443 3.1-b.
+            if let Some(what) = said(why) {
+                report(stack, &m, packet, &transit, Report::Unreachable(what));
+            }
+            return Err(no_route(why));
+        }
+    };
+    if m.segment_size() != 0 {
+        return Err(DropReason::IpSuperSegment);
+    }
+    let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+    if port.gone {
+        return Err(DropReason::DeviceLinkDown);
+    }
+    let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
+    // RFC 4443 3.2-a.
+    if transit.len > mtu.bytes() && !transit.may_fragment {
+        report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
+        return Err(DropReason::IpTooBig);
+    }
+    let found = resolve::link_address(stack, hop.port, hop.neighbour, transit.dst)?;
+    if hop.port == m.in_port() && stack.forwarding.sends_redirects() {
+        redirect::output(stack, &m, packet, &transit, &hop);
+    }
+    let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
+    send(stack, m, at, &transit, mtu, &egress)
+}
+
+/// What the source of a packet without a route is told.
+fn said(why: NoRoute) -> Option<Unreachable> {
+    match why {
+        NoRoute::None => Some(Unreachable::Net),
+        NoRoute::Unreachable => Some(Unreachable::Host),
+        NoRoute::Prohibit => Some(Unreachable::Prohibited),
+        NoRoute::Blackhole => None,
+    }
+}
+
+/// Where a packet goes.
+struct Egress {
+    port: u16,
+    neighbour: IpAddr,
+    /// `None` while it is resolved.
+    mac: Option<MacAddr>,
+}
+
+fn send(
+    stack: &mut Stack,
+    mut m: Mbuf,
+    at: usize,
+    transit: &Transit,
+    mtu: Mtu,
+    egress: &Egress,
+) -> Fate {
+    let in_port = m.in_port();
+    m.keep(at, transit.len);
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
+    if !m.is_exclusive() || m.headroom() < port.limits.link.header_len() {
+        let mut copy = stack.core.cx.pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
+        copy.set(if m.has(Flags::CSUM_PARTIAL) { Flags::CSUM_PARTIAL } else { 0 });
+        copy.set_in_port(in_port);
+        m = copy;
+    }
+    let is_unfinished = m.has(Flags::CSUM_PARTIAL);
+    m.clear(Flags::CSUM_PARTIAL | Flags::CSUM_VERIFIED | Flags::SUMMED);
+    let ladder = stack.core.cx.ladder;
+    let packet = m.as_mut_slice().ok_or(DropReason::MbufExhausted)?;
+    if is_unfinished {
+        transit::finish_checksum(packet, ladder);
+    }
+    if !transit::hop(packet) {
+        return Err(DropReason::IpHopLimit);
+    }
+    if m.len() <= mtu.bytes() {
+        put(stack, m, egress)?;
+    } else {
+        let mut begin = 0;
+        while let Some(piece) = Piece::at(m.as_slice(), begin, mtu) {
+            let pool = &mut stack.core.cx.pool;
+            let len = piece.header().len() + piece.data.len();
+            let mut part = pool.alloc(len).ok_or(DropReason::MbufExhausted)?;
+            part.append(piece.header());
+            part.append(piece.data);
+            part.set_in_port(in_port);
+            begin += piece.data.len();
+            put(stack, part, egress)?;
+            stack.core.cx.counters.add(Counter::FragmentsOut, 1);
+        }
+        stack.core.cx.counters.add(Counter::DatagramsFragmented, 1);
+        stack.core.cx.pool.free(m);
+    }
+    stack.core.cx.counters.add(Counter::Forwarded, 1);
+    if let Some(port) = stack.ports.get_mut(in_port) {
+        port.forwarded.packets_in += 1;
+    }
+    if let Some(port) = stack.ports.get_mut(egress.port) {
+        port.forwarded.packets_out += 1;
+    }
+    Ok(())
+}
+
+/// A finished packet to its next hop, or into the queue of a neighbour that is being resolved.
+fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
+    if port.limits.link == LinkKind::Ethernet {
+        let is_v6 = m.as_slice().first().is_some_and(|b| b >> 4 == 6);
+        let ethertype = if is_v6 { ether::IPV6 } else { ether::IPV4 };
+        let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
+        let dst = egress.mac.unwrap_or_default();
+        ether::Header { dst, src: port.mac, ethertype }.emit(header);
+    }
+    if egress.mac.is_some() {
+        pace::put(stack, egress.port, m);
+        return Ok(());
+    }
+    let key = (egress.port, egress.neighbour);
+    if let Err(lost) = stack.neighbours.enqueue(key, m, &mut stack.core.cx.budget) {
+        stack.core.drops.count(DropReason::NeighbourQueueFull);
+        stack.core.cx.pool.free(lost);
+    }
+    Ok(())
+}
+
+/// Tell the source of a packet, from an address of the port that the packet came by.
+/// RFC 1812 4.3.2.7-a.
+#[cold]
+fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: Report) {
+    if !transit.may_report {
+        return;
+    }
+    let version = IpVersion::of(&transit.src);
+    let usable = |addr: &IpAddr| IpVersion::of(addr) == version && !is_link_local(*addr);
+    let of = |port: &Port| {
+        port.addresses.iter().filter(|a| a.is_usable()).map(inet::Address::ip).find(usable)
+    };
+    let near = stack.ports.get(m.in_port()).and_then(of);
+    // A port without an address of its own speaks by another's: RFC 1812 section 4.3.2.4.
+    let Some(from) = near.or_else(|| stack.ports.iter().find_map(of)) else { return };
+    icmp::report(stack, m, packet, (from, transit.src), what);
+}
+
+/// A packet from a link-local address that would leave its link: its source hears that no answer
+/// would come back, from our address on the link.
+#[cold]
+fn beyond_scope(stack: &mut Stack, m: &Mbuf, packet: &[u8]) {
+    let Some(transit) = transit::beyond_scope(packet) else { return };
+    let Some(port) = stack.ports.get(m.in_port()) else { return };
+    let usable = port.addresses.iter().filter(|a| a.is_usable()).map(inet::Address::ip);
+    let from = usable.filter(IpAddr::is_ipv6).max_by_key(|addr| is_link_local(*addr));
+    if let Some(from) = from.filter(|_| port.local.may_send(transit.src)) {
+        let packet = packet.get(..transit.len).unwrap_or_default();
+        icmp::report(stack, m, packet, (from, transit.src), Report::BeyondScope);
+    }
+}
+
+/// The next hop of a forwarded packet, a finished frame without its link address, does not answer.
+#[cold]
+pub(crate) fn unreachable(stack: &mut Stack, frame: &Mbuf) {
+    let packet = frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
+    let Ok(transit) = transit::examine(packet) else { return };
+    if stack.forwarding.on && !stack.has_address(transit.src) {
+        report(stack, frame, packet, &transit, Report::Unreachable(Unreachable::Host));
+    }
+}

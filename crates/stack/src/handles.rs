@@ -1,0 +1,64 @@
+//! What users call the parts of a stack: ports, connections, listeners, sockets; and the events
+//! that name them. Edges, not levels: read until `WouldBlock`.
+//!
+//! Called by: everybody. No handle ever means another thing after its end, but for the number of a
+//! port, which may be given again.
+
+use slotmap::new_key_type;
+use tcp::Events;
+
+/// The number of a port; that of a removed one may be given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortId(pub u16);
+
+impl PortId {
+    /// The scope identifier of this port's link (RFC 4007 section 6), as in `fe80::1%1`; 0 stands
+    /// for no link in particular.
+    pub const fn scope_id(self) -> u32 {
+        self.0 as u32 + 1
+    }
+
+    /// The port of a scope identifier.
+    pub const fn of_scope(scope_id: u32) -> Option<PortId> {
+        match scope_id.checked_sub(1) {
+            Some(number) if number <= u16::MAX as u32 => Some(PortId(number as u16)),
+            _ => None,
+        }
+    }
+}
+
+new_key_type! {
+    /// A connection.
+    pub struct TcpHandle;
+
+    /// A listener.
+    pub struct ListenerHandle;
+
+    /// A SYN that waits for a word.
+    pub struct RequestHandle;
+
+    /// A UDP socket.
+    pub struct UdpHandle;
+
+    /// An echo socket.
+    pub struct PingHandle;
+}
+
+/// Something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// To a connection: one that was opened here, or accepted. Until then it is held back.
+    Tcp(TcpHandle, Events),
+    /// A connection waits to be accepted.
+    Accept(ListenerHandle),
+    /// A datagram came, or news of one that did not arrive.
+    Udp(UdpHandle),
+    /// Something came of an echo request.
+    Ping(PingHandle),
+    /// A neighbour at this port broadcasts to another address than the port does: see
+    /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.
+    OtherBroadcast(PortId),
+    /// The state of one of a port's addresses changed by itself: a tentative one is ours, or
+    /// another host has it. [`crate::Stack::addresses`] says what they are now.
+    Address(PortId),
+}

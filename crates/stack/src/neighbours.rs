@@ -1,0 +1,140 @@
+//! Neighbours that answer, or do not: what becomes of all that waited for their link address, and
+//! of what was sent by them.
+//!
+//! Called by: `arp.rs` and `nd.rs` with what was heard, `poll.rs` when a neighbour is due and for
+//! what look-ups have left, programs. A look-up is made in the middle of sending, so that it
+//! carries out no more than questions (`resolve.rs`). RFC 4861 section 7.2 and 7.3.3, RFC 1122
+//! section 3.3.1.4. Counter: `neighbour_failures`.
+
+use core::net::IpAddr;
+use std::collections::VecDeque;
+
+use base::{Counter, DropReason, Limit, MacAddr};
+use inet::neighbour::{Key, Learnt, State};
+use mbuf::Mbuf;
+use tcp::Fate;
+use wire::ether;
+
+use crate::handles::PortId;
+use crate::resolving::Outcome;
+use crate::socket::passive::handshake_progress;
+use crate::stack::Stack;
+use crate::{autoconf, forward, frag, icmp, redirect, resolve};
+
+/// Carry out the actions of the neighbour table, those included that look-ups left.
+pub(crate) fn act(stack: &mut Stack) {
+    resolve::ask(stack);
+    while let Some(outcome) = stack.resolving.outcomes.pop_front() {
+        match outcome {
+            Outcome::Resolved(key, mac, pending) => resolved(stack, key, mac, pending),
+            Outcome::Failed(key, pending) => failed(stack, key, pending),
+        }
+        resolve::ask(stack);
+    }
+}
+
+/// `key` has this link address: what waited for it goes.
+fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) {
+    autoconf::router::set_silent(stack, key, false);
+    for mut frame in pending {
+        if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
+            dst.copy_from_slice(&mac.0);
+        }
+        frag::output::put(stack, key, frame);
+    }
+    for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
+        if let Some(pcb) = stack.connections.get_mut(handle) {
+            pcb.waiting = false;
+            stack.connections.mark_dirty(handle);
+        }
+    }
+}
+
+/// `key` does not answer: drop its pending queue, and report it to the senders and to connections.
+#[cold]
+fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
+    stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
+    redirect::forget_gateway(stack, key);
+    stack.progress.forget(key);
+    for frame in pending {
+        stack.core.drops.count(DropReason::IpNoNeighbour);
+        icmp::host_unreachable(
+            stack,
+            frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default(),
+        );
+        forward::unreachable(stack, &frame);
+        stack.core.cx.pool.free(frame);
+    }
+    // One that was evicted may be asked again by now, and connections wait for that.
+    let is_asked = stack.neighbours.state(key).is_some();
+    let waiting = if is_asked { None } else { stack.resolving.waiting.remove(&key) };
+    for handle in waiting.unwrap_or_default() {
+        let Some(pcb) = stack.connections.get_mut(handle) else { continue };
+        pcb.waiting = false;
+        let embryonic = pcb.tcb.is_embryonic();
+        tcp::path::host_unreachable(&mut pcb.tcb);
+        if embryonic {
+            handshake_progress(stack, handle);
+        }
+        stack.connections.mark_dirty(handle);
+    }
+    if stack.resolving.is_expiring {
+        autoconf::redirect::forget_target(stack, key);
+        autoconf::router::set_silent(stack, key, true);
+    }
+}
+
+/// Handle expired timers of neighbours.
+#[cold]
+pub(crate) fn expire(stack: &mut Stack) {
+    // Those that were evicted since did not fail to answer.
+    act(stack);
+    let Stack { neighbours, progress, connections, .. } = stack;
+    neighbours.expire(stack.core.cx.now, |key| progress.is_made(key, connections));
+    stack.resolving.is_expiring = true;
+    act(stack);
+    stack.resolving.is_expiring = false;
+}
+
+pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
+    let core = &mut stack.core;
+    let limit = Limit::AdvertisementsPerSecond;
+    match stack.resolving.advertisements.admits(limit, core.cx.now, &mut core.cx.budget) {
+        true => Ok(()),
+        false => Err(DropReason::NeighbourRateLimited),
+    }
+}
+
+/// The name of an advertisement's end that was not used; `useless` if nobody had asked.
+pub(crate) fn not_learnt(learnt: Learnt, useless: DropReason) -> DropReason {
+    if learnt == Learnt::TooOften { DropReason::NeighbourMovesTooOften } else { useless }
+}
+
+impl Stack {
+    /// Set a permanent link address of a neighbour: it is never solicited, and packets cannot
+    /// change it. `false` when the table is full.
+    pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
+        let set =
+            self.neighbours.set((port.0, ip), mac, self.core.cx.now, &mut self.core.cx.budget);
+        act(self);
+        set
+    }
+
+    /// Forget a link address that [`Stack::add_neighbour`] set: the neighbour is solicited when a
+    /// packet is for it. `false` if none was set.
+    pub fn remove_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
+        self.neighbours.unset((port.0, ip))
+    }
+
+    /// Forget what is known of a neighbour, set or learnt. `false` if nothing is.
+    pub fn forget_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
+        let was_known = self.neighbours.remove((port.0, ip));
+        act(self);
+        was_known
+    }
+
+    /// What is known of a neighbour, and how surely; `None` for nothing.
+    pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<State> {
+        self.neighbours.state((port.0, ip))
+    }
+}

@@ -1,0 +1,166 @@
+//! Where a packet goes: to ourselves, over the link that its destination names, or by a route; and
+//! which address of ours it is from. Nothing is sent or changed here.
+//!
+//! Called by: whoever sends. RFC 1122 section 3.3.1, RFC 4007 section 6, RFC 6724, RFC 9293
+//! MUST-44.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use base::{DropReason, Mtu};
+use inet::neighbour::Key;
+use inet::select::{self, is_link_scoped};
+use inet::{NextHop, NoRoute, Sender};
+
+use crate::handles::PortId;
+use crate::port::LOOPBACK;
+use crate::resolving::NoSource;
+use crate::stack::Stack;
+
+/// The next hop of a packet to `remote`: ourselves, the link that its scope identifier names, or a
+/// route.
+pub(crate) fn next_hop(
+    stack: &Stack,
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+    sender: Sender<'_>,
+) -> Result<NextHop, DropReason> {
+    if is_ours(stack, remote) {
+        return Ok(to_ourselves(remote));
+    }
+    let by_route = || stack.routes.lookup(remote.ip(), local, sender).map_err(no_route);
+    of_scope(remote).unwrap_or_else(by_route)
+}
+
+/// [`next_hop`] of an ICMP error, whose flow is the one that it is about; of several next hops it
+/// takes the one that this has.
+pub(crate) fn next_hop_of_flow(
+    stack: &Stack,
+    local: IpAddr,
+    remote: SocketAddr,
+    flow: u32,
+    sender: Sender<'_>,
+) -> Result<NextHop, DropReason> {
+    if is_ours(stack, remote) {
+        return Ok(to_ourselves(remote));
+    }
+    let found = || stack.routes.lookup_flow(remote.ip(), Some(local), flow, sender);
+    of_scope(remote).unwrap_or_else(|| found().map_err(no_route))
+}
+
+fn to_ourselves(remote: SocketAddr) -> NextHop {
+    NextHop { port: LOOPBACK, neighbour: remote.ip(), mtu: None }
+}
+
+/// The next hop on the link that a scope identifier names; `None` if there is no such identifier.
+fn of_scope(remote: SocketAddr) -> Option<Result<NextHop, DropReason>> {
+    if let SocketAddr::V6(to) = remote
+        && to.scope_id() != 0
+        && is_link_scoped(remote.ip())
+    {
+        let port = PortId::of_scope(to.scope_id()).ok_or(DropReason::TxNoPort);
+        let hop = |port: PortId| NextHop { port: port.0, neighbour: remote.ip(), mtu: None };
+        return Some(port.map(hop));
+    }
+    None
+}
+
+/// The name of a packet's drop that has no route.
+#[cold]
+pub(crate) fn no_route(why: NoRoute) -> DropReason {
+    match why {
+        NoRoute::None => DropReason::IpNoRoute,
+        NoRoute::Unreachable => DropReason::IpRuleUnreachable,
+        NoRoute::Prohibit => DropReason::IpRuleProhibit,
+        NoRoute::Blackhole => DropReason::IpRuleBlackhole,
+    }
+}
+
+/// The address that packets to `remote` are from, if their socket is bound to none.
+/// RFC 9293 MUST-44.
+pub(crate) fn source(
+    stack: &Stack,
+    remote: SocketAddr,
+    sender: Sender<'_>,
+) -> Result<IpAddr, NoSource> {
+    if let Some(own) = own_source(stack, remote) {
+        return Ok(own);
+    }
+    let hop = next_hop(stack, None, remote, sender).map_err(NoSource::Unreachable)?;
+    let port = stack.ports.get(hop.port).ok_or(NoSource::Unreachable(DropReason::TxNoPort))?;
+    select::source(port.addresses.iter(), remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)
+}
+
+/// Do packets to `remote` come back to us? A link-local address is that of the link it names.
+pub(crate) fn is_ours(stack: &Stack, remote: SocketAddr) -> bool {
+    let ip = remote.ip();
+    match remote {
+        SocketAddr::V6(to) if to.scope_id() != 0 && is_link_scoped(ip) => {
+            let port = PortId::of_scope(to.scope_id()).and_then(|id| stack.ports.get(id.0));
+            port.is_some_and(|port| port.local.is_ours(ip))
+        }
+        _ => stack.is_own(ip),
+    }
+}
+
+/// The address that packets to `remote` are from if they come back to us: as on Linux the same one.
+fn own_source(stack: &Stack, remote: SocketAddr) -> Option<IpAddr> {
+    is_ours(stack, remote).then(|| match remote.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        ip => ip,
+    })
+}
+
+/// A link-local address with the link that it is on; flows are looked up without it.
+pub(crate) fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
+    match remote {
+        SocketAddr::V6(mut to) if is_link_scoped(remote.ip()) => {
+            to.set_scope_id(PortId(port).scope_id());
+            SocketAddr::V6(to)
+        }
+        other => other,
+    }
+}
+
+/// Is it on a network of the port, by an address of ours or by what routers say, or a link-local
+/// address, which always is?
+pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
+    let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
+    let Some(port) = stack.ports.get(port_id).filter(|_| !link_local) else { return link_local };
+    port.addresses.iter().any(|a| a.implies_network() && a.cidr.contains(ip))
+        || stack.routes.is_on_link(port_id, ip)
+}
+
+/// The largest packet from `src` to `dst` that a neighbour takes which is known already.
+pub(crate) fn mtu_of(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: IpAddr) -> Mtu {
+    let remote = SocketAddr::new(dst, 0);
+    let hop = next_hop(stack, Some(src), remote, Sender::Program).ok();
+    let mtu = match hop.filter(|hop| (hop.port, hop.neighbour) == (port, neighbour)) {
+        Some(hop) => hop.mtu,
+        // Its sender may have another route than the program has.
+        None if stack.routes.has_policy() => stack.routes.mtu_over(dst, port, neighbour),
+        None => None,
+    };
+    let hop = NextHop { port, neighbour, mtu };
+    stack.neighbour_mtus.of_hop(&stack.ports, &hop).unwrap_or(Mtu::MIN_V4)
+}
+
+impl Stack {
+    /// Grows whenever something was learnt that may change how connections send: of neighbours, of
+    /// paths, of routes and addresses.
+    #[inline(always)]
+    pub(crate) fn changes(&self) -> u64 {
+        self.neighbours.changes() + self.path_mtus.changes()
+    }
+
+    /// What a flow was found with has changed when this has.
+    #[inline(always)]
+    pub(crate) fn flow_epoch(&self) -> u64 {
+        // All of them only grow.
+        self.changes() + self.ports.epoch()
+    }
+
+    /// The port that has this address of ours.
+    pub fn port_of(&self, address: IpAddr) -> Option<PortId> {
+        self.ports.iter().find(|port| port.local.is_ours(address)).map(|port| port.id)
+    }
+}

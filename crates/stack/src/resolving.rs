@@ -1,0 +1,93 @@
+//! What finding next hops keeps and returns: how packets of one kind leave, who waits for a link
+//! address, and what connections say of a neighbour.
+//!
+//! Called by: `resolve.rs` and `neighbours.rs`, which find them; sockets, which keep an [`Egress`].
+//! Forward progress of TCP confirms neighbours (RFC 4861 section 7.3.1): the packet path does
+//! nothing for it; where connections are is noted when a neighbour's DELAY begins, and compared
+//! when it ends. Notes are bounded by the limit `neighbours`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use core::net::IpAddr;
+
+use base::{DropReason, MacAddr, Mtu, PerSecond, SeqNumber};
+use inet::HeaderTemplate;
+use inet::neighbour::Key;
+use mbuf::Mbuf;
+
+use crate::connections::Connections;
+use crate::handles::TcpHandle;
+
+/// How packets of one kind leave: by which port, to which neighbour, under which headers.
+#[derive(Clone)]
+pub(crate) struct Egress {
+    pub(crate) port: u16,
+    pub(crate) neighbour: IpAddr,
+    /// The largest packet that port, route and neighbour take; the path may take less.
+    pub(crate) mtu: Mtu,
+    pub(crate) template: HeaderTemplate,
+    /// The template has the neighbour's link address; else packets go to the pending queue.
+    pub(crate) is_complete: bool,
+    /// The destination is an IPv4 broadcast address.
+    pub(crate) is_broadcast: bool,
+}
+
+/// Why no source address was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSource {
+    /// Nothing can be sent to the destination, for the named reason.
+    Unreachable(DropReason),
+    /// No usable address of the destination's version on the port.
+    NoAddress,
+}
+
+/// What became of a neighbour, with the packets that waited for its link address.
+pub(crate) enum Outcome {
+    /// It has this one.
+    Resolved(Key, MacAddr, VecDeque<Mbuf>),
+    /// It does not answer, or its entry was evicted.
+    Failed(Key, VecDeque<Mbuf>),
+}
+
+/// Waiting connections, and the rate limits of solicitations and advertisements.
+#[derive(Default)]
+pub(crate) struct Resolving {
+    pub(crate) waiting: BTreeMap<Key, Vec<TcpHandle>>,
+    pub(crate) solicitations: PerSecond,
+    pub(crate) advertisements: PerSecond,
+    /// What became of neighbours, and `neighbours.rs` has to act on.
+    pub(crate) outcomes: VecDeque<Outcome>,
+    /// Neighbours that fail now did not answer; at other times their entries were evicted.
+    pub(crate) is_expiring: bool,
+}
+
+/// Where a connection was.
+pub(crate) type Note = (TcpHandle, (SeqNumber, SeqNumber));
+
+/// Where connections were when the DELAY of their neighbour began.
+#[derive(Default)]
+pub(crate) struct Progress {
+    notes: BTreeMap<Key, Vec<Note>>,
+}
+
+impl Progress {
+    /// Has a connection over `key` made progress since [`Progress::note`]?
+    pub(crate) fn is_made(&self, key: Key, connections: &Connections) -> bool {
+        let moved = |(handle, then): &Note| {
+            // One that goes by another port since says nothing of this neighbour.
+            let pcb = connections.get(*handle).filter(|pcb| pcb.port == key.0);
+            pcb.is_some_and(|pcb| pcb.tcb.progress() != *then)
+        };
+        self.notes.get(&key).is_some_and(|notes| notes.iter().any(moved))
+    }
+
+    /// The DELAY of `key` begins: these connections go over it, and are where they are.
+    pub(crate) fn note(&mut self, key: Key, notes: Vec<Note>) {
+        self.notes.insert(key, notes);
+    }
+
+    /// A neighbour's entry is gone.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.notes.remove(&key);
+    }
+}

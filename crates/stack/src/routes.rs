@@ -1,0 +1,298 @@
+//! Routes, rules and MTUs as programs see them: added, removed, and looked up: the route that a
+//! packet would take, and why; the routes to one prefix; the largest packet there.
+//!
+//! Called by: programs, also for `ip route get` and `show fib lookup`; never for a packet. The
+//! packet's own lookup is [`next_hop`], whose answer is the one given here. RFC 1122 section 3.3.1.
+//! Limits: `routes`, `rules`, `neighbour_mtus`.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Cidr, DropReason, Limit, MacAddr, Mtu, Owner};
+use inet::neighbour::State;
+use inet::route::{PATHS_MAX, Sender};
+use inet::{NextHop, Route, RouteOrigin, Rule, RuleError, select};
+
+use crate::handles::PortId;
+use crate::learned::{Offer, RefusedRoute};
+use crate::mtu::MtuError;
+use crate::next_hop::next_hop;
+use crate::port::LOOPBACK;
+use crate::stack::Stack;
+
+/// Whose packet it is.
+#[derive(Clone, Debug)]
+pub struct FibQuery {
+    /// Where it goes.
+    pub dst: IpAddr,
+    /// Where it is from; `None`: from no address in particular.
+    pub src: Option<IpAddr>,
+    /// The port of a link-local destination (RFC 4007).
+    pub output: Option<PortId>,
+    /// The port that it came to, to be forwarded; `None`: it is ours.
+    pub input: Option<PortId>,
+    /// The user that it belongs to.
+    pub owner: Owner,
+    /// Its mark.
+    pub mark: u32,
+}
+
+/// What becomes of it.
+#[derive(Clone, Debug)]
+pub enum FibResult {
+    /// It is for this stack: the port has the address.
+    Local(PortId),
+    /// It leaves.
+    Leaves(Box<FibFound>),
+    /// It is dropped.
+    Dropped(DropReason),
+}
+
+/// How a packet leaves.
+#[derive(Clone, Debug)]
+pub struct FibFound {
+    /// The table that was looked in.
+    pub table: u32,
+    /// The rule that selected the table; `None`: none did, and the main table was asked as ever.
+    pub rule: Option<Rule>,
+    /// The route that was chosen; `None`: the destination is of one link, which needs no route.
+    pub route: Option<Route>,
+    /// The routes of its prefix that share the packets, or itself alone; empty without one.
+    pub paths: Vec<Route>,
+    /// The port and the neighbour.
+    pub hop: NextHop,
+    /// Is it a broadcast to the port's link?
+    pub is_broadcast: bool,
+    /// The address that it is from unless it has one; `None`: there is none.
+    pub source: Option<IpAddr>,
+    /// What is known of the neighbour; `None`: nothing.
+    pub neighbour: Option<(State, Option<MacAddr>)>,
+    /// The largest packet, the least of the four below.
+    pub mtu: Mtu,
+    /// What the port takes.
+    pub port_mtu: Mtu,
+    /// What was set for the neighbour.
+    pub neighbour_mtu: Option<Mtu>,
+    /// What was learnt of the path.
+    pub path_mtu: Option<Mtu>,
+}
+
+impl FibQuery {
+    fn sender(&self) -> Sender<'_> {
+        match self.input {
+            Some(port) => Sender::Transit { in_port: port.0 },
+            None => Sender::Socket { owner: &self.owner, mark: self.mark },
+        }
+    }
+}
+
+impl Stack {
+    /// Add a route; one for the same destination over the same port is replaced. `false`, and
+    /// nothing changes, if there are as many as the limit `routes` allows, or as many tables as
+    /// [`inet::route::TABLES_MAX`].
+    pub fn add_route(&mut self, route: Route) -> bool {
+        let (is_known, used) = (self.routes.has_like(&route), self.routes.len());
+        let is_admitted = is_known || self.core.cx.budget.admits(Limit::Routes, used);
+        let is_added = is_admitted && self.routes.add(route);
+        self.addresses_changed();
+        is_added
+    }
+
+    /// Remove one of the routes to a destination: the one with the same table, port, gateway and
+    /// origin. `false` if there is none. Connections go by what is left.
+    pub fn remove_one_route(&mut self, route: &Route) -> bool {
+        let is_it = |r: &Route| (r.port, r.via, r.origin) == (route.port, route.via, route.origin);
+        let removed = self.routes.remove_exact(route.dest, route.table, is_it);
+        self.addresses_changed();
+        removed > 0
+    }
+
+    /// Remove the routes to `dest` over `port`; returns how many. Connections go by what is left.
+    pub fn remove_route(&mut self, dest: Cidr, port: PortId) -> usize {
+        let is_over_it = |r: &Route| r.port == port.0;
+        let tables = self.routes.tables().into_iter();
+        let removed = tables.map(|table| self.routes.remove_exact(dest, table, is_over_it)).sum();
+        self.addresses_changed();
+        removed
+    }
+
+    /// Add a rule of policy routing: it selects the table of a packet's route by more than the
+    /// destination. Without any there is the main table alone. Connections look theirs up again.
+    ///
+    /// # Errors
+    /// [`RuleError`].
+    pub fn add_rule(&mut self, rule: Rule) -> Result<(), RuleError> {
+        let used = self.routes.rules().len();
+        if !self.core.cx.budget.admits(Limit::Rules, used) {
+            return Err(RuleError::LimitReached);
+        }
+        self.routes.add_rule(rule)?;
+        self.path_mtus.note_change();
+        Ok(())
+    }
+
+    /// Remove a rule; `false` if it is not there.
+    pub fn remove_rule(&mut self, rule: &Rule) -> bool {
+        let is_removed = self.routes.remove_rule(rule);
+        self.path_mtus.note_change();
+        is_removed
+    }
+
+    /// The rules, in the order in which they are asked.
+    pub fn rules(&self) -> &[Rule] {
+        self.routes.rules()
+    }
+
+    /// May a route to `dest` be taken that a network offers at a port? A default route may; any
+    /// other must not touch another port's network, a static route or a range for special
+    /// purposes. `is_network`: it is the network of an address that was given there. What is
+    /// refused can be had once by [`Stack::take_refused_route`].
+    pub fn admits_route(
+        &mut self,
+        id: PortId,
+        dest: Cidr,
+        is_network: bool,
+        origin: RouteOrigin,
+    ) -> bool {
+        let offer = Offer { port: id, dest, is_network, origin, is_wanted: true };
+        let among = (&self.routes, &self.ports);
+        self.refused_routes.admits(offer, among, &mut self.core.cx)
+    }
+
+    /// A route that a network offered and that was not taken, to be told: each once.
+    pub fn take_refused_route(&mut self) -> Option<RefusedRoute> {
+        self.refused_routes.take()
+    }
+
+    /// What the FIB says of a packet.
+    pub fn fib_lookup(&self, query: &FibQuery) -> FibResult {
+        let local = self.ports.iter().find(|port| port.local.is_ours(query.dst));
+        if let Some(port) = local {
+            return FibResult::Local(port.id);
+        }
+        if query.dst.is_loopback() && query.input.is_none() {
+            return FibResult::Local(PortId(LOOPBACK));
+        }
+        match self.leaves(query) {
+            Ok(found) => FibResult::Leaves(Box::new(found)),
+            Err(reason) => FibResult::Dropped(reason),
+        }
+    }
+
+    fn leaves(&self, query: &FibQuery) -> Result<FibFound, DropReason> {
+        let mut remote = SocketAddr::new(query.dst, 0);
+        if let (SocketAddr::V6(to), Some(port)) = (&mut remote, query.output) {
+            to.set_scope_id(port.scope_id());
+        }
+        let sender = query.sender();
+        let hop = next_hop(self, query.src, remote, sender)?;
+        let port = self.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+        let is_scoped = query.output.is_some() && select::is_link_scoped(query.dst);
+        let found = self.routes.route_and_rule_for(query.dst, query.src, sender).ok();
+        let (route, rule) = match found.filter(|_| !is_scoped) {
+            Some((route, rule)) => (Some(route.clone()), rule),
+            None => (None, None),
+        };
+        let table = route.as_ref().map_or(inet::route::MAIN_TABLE, |route| route.table);
+        let paths = |route: &Route| {
+            let of_it = |r: &&Route| {
+                r.weight.is_some() && r.metric == route.metric && !self.routes.is_down(r.port)
+            };
+            match route.weight {
+                Some(_) => {
+                    let of_prefix = self.routes.at(route.dest, table).iter().filter(of_it);
+                    of_prefix.take(PATHS_MAX).cloned().collect()
+                }
+                None => vec![route.clone()],
+            }
+        };
+        let now = self.core.cx.now;
+        let key = (hop.port, hop.neighbour);
+        let link = self.neighbour_mtus.of_hop(&self.ports, &hop).ok_or(DropReason::TxNoPort)?;
+        let row = self.neighbours.row(key);
+        Ok(FibFound {
+            table,
+            rule,
+            paths: route.as_ref().map_or_else(Vec::new, paths),
+            route,
+            source: select::source(port.addresses.iter(), query.dst, hop.neighbour),
+            neighbour: row.map(|row| (row.state, row.mac)),
+            mtu: self.path_mtus.mtu(query.dst, link, now),
+            port_mtu: port.limits.mtu,
+            neighbour_mtu: self.neighbour_mtus.get(&key),
+            path_mtu: self.path_mtus.known(query.dst, now).map(|(mtu, _)| mtu),
+            is_broadcast: matches!(query.dst, IpAddr::V4(dst) if port.local.is_broadcast(dst)),
+            hop,
+        })
+    }
+
+    /// The routes of a table to exactly this prefix, the best first.
+    pub fn routes_to(&self, dest: Cidr, table: u32) -> &[Route] {
+        self.routes.at(dest, table)
+    }
+
+    /// Is a gateway a neighbour on the port's link, as far as the routes and addresses say?
+    pub fn is_on_link(&self, id: PortId, ip: IpAddr) -> bool {
+        let Some(port) = self.ports.get(id.0) else { return false };
+        let is_in = |a: &inet::Address| a.implies_network() && a.cidr.contains(ip);
+        ip.is_ipv6() && select::is_link_scoped(ip)
+            || port.addresses.iter().any(is_in)
+            || self.routes.is_on_link(id.0, ip)
+    }
+
+    /// Remove the routes of a prefix of one table that `is_unwanted` selects; returns how many.
+    /// Connections go by what is left.
+    pub fn remove_routes_to(
+        &mut self,
+        dest: Cidr,
+        table: u32,
+        is_unwanted: impl Fn(&Route) -> bool,
+    ) -> usize {
+        let removed = self.routes.remove_exact(dest, table, is_unwanted);
+        self.addresses_changed();
+        removed
+    }
+
+    /// Set the largest packet to send to a neighbour: its own MTU, where hosts with several share a
+    /// link; `None` for what the port takes. It bounds packets that the neighbour forwards, too,
+    /// and needs no link address yet. Open connections follow. What the port receives, and offers
+    /// to receive, does not change.
+    ///
+    /// # Errors
+    /// [`MtuError`].
+    pub fn set_neighbour_mtu(
+        &mut self,
+        port: PortId,
+        ip: IpAddr,
+        mtu: Option<Mtu>,
+    ) -> Result<(), MtuError> {
+        if self.ports.get(port.0).is_none() {
+            return Err(MtuError::NoPort);
+        }
+        if ip.is_ipv6() && mtu.is_some_and(|mtu| mtu < Mtu::MIN_V6) {
+            return Err(MtuError::BelowMinimum);
+        }
+        self.neighbour_mtus.set((port.0, ip), mtu, &mut self.core.cx.budget)?;
+        self.path_mtus.note_change();
+        Ok(())
+    }
+
+    /// The largest packet that is sent to a neighbour, as far as port and neighbour are concerned;
+    /// `None` if there is no such port.
+    pub fn neighbour_mtu(&self, port: PortId, ip: IpAddr) -> Option<Mtu> {
+        self.neighbour_mtus.of_hop(&self.ports, &NextHop { port: port.0, neighbour: ip, mtu: None })
+    }
+
+    /// The largest packet that is sent to `remote` now: the least of what the port, the route, the
+    /// neighbour and the path take. `None` if nothing can be sent there.
+    pub fn mtu_towards(&self, remote: SocketAddr) -> Option<Mtu> {
+        let hop = next_hop(self, None, remote, Sender::Program).ok()?;
+        let link = self.neighbour_mtus.of_hop(&self.ports, &hop)?;
+        Some(self.path_mtus.mtu(remote.ip(), link, self.core.cx.now))
+    }
+
+    /// The largest packet that the path to `dst` is known to carry, if anything was learnt of it
+    /// in the last ten minutes; else it is taken to be the port's MTU.
+    pub fn path_mtu(&self, dst: IpAddr) -> Option<Mtu> {
+        self.path_mtus.known(dst, self.core.cx.now).map(|(mtu, _)| mtu)
+    }
+}

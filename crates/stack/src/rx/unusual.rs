@@ -1,0 +1,231 @@
+//! What of received frames is not plain TCP: tagged, to a link-level group, with options or
+//! extension headers, in fragments, of other protocols; of a router, or from ourselves.
+//!
+//! Called by: `rx.rs`. Each goes on as if it had come plain once what is unusual about it is gone.
+//! RFC 1122 sections 3.2.2 and 3.3, RFC 8200 section 4, IEEE 802.1Q. Counter: `looped`.
+
+use base::{Counter, DropReason, LinkKind, MacAddr};
+use device::vlan;
+use inet::Ip;
+use inet::ether::{Carries, ether_input};
+use inet::flow::Addrs;
+use inet::icmp::Unreachable;
+use inet::ip_input::{Part, ipv4_any, ipv4_plain, ipv6_plain};
+use mbuf::{Flags as MbufFlags, Mbuf};
+use tcp::Fate;
+use wire::icmpv6::is_neighbour_discovery;
+use wire::protocol;
+use wire::tcp::Header;
+
+use super::{of_no_connection, segment, slow_segment};
+use crate::for_us::{check_group, drop_unwanted, for_us};
+use crate::frag::Whole;
+use crate::port::LOOPBACK;
+use crate::socket::udp;
+use crate::stack::Stack;
+use crate::{arp, extension, frag, groups, icmp, nd};
+
+/// RFC 9293 MUST-50.
+#[inline(never)]
+pub(super) fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    match ipv4_any(&m.as_slice()[at..]) {
+        Ok((ip, None)) => transport(stack, ip, m, at),
+        Ok((ip, Some(part))) => fragment(stack, ip, part, m, at),
+        Err(reason) => {
+            if reason == DropReason::Ipv4Options {
+                icmp::malformed_options(stack, &m, at);
+            }
+            Err(reason)
+        }
+    }
+}
+
+#[inline(never)]
+pub(super) fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    let (ip, part) = extension::walk(stack, &m, at)?;
+    if m.has(MbufFlags::LINK_GROUP) {
+        check_group(stack, &ip, &m)?;
+    }
+    match (ip, part) {
+        (ip, None) => {
+            frag::check_atomic(&ip, &m, at)?;
+            transport(stack, ip, m, at)
+        }
+        (ip, Some(part)) => fragment(stack, ip, part, m, at),
+    }
+}
+
+/// A frame that is refused for `reason`. If that is a priority tag, it is taken without it.
+#[cold]
+#[inline(never)]
+pub(super) fn priority_tagged(
+    stack: &mut Stack,
+    mac: MacAddr,
+    mut m: Mbuf,
+    reason: DropReason,
+) -> Fate {
+    let is_tagged = reason == DropReason::EtherTypeUnknown
+        && vlan::strip_priority(&mut m, &mut stack.core.cx.pool);
+    if !is_tagged {
+        return Err(reason);
+    }
+    let at = LinkKind::Ethernet.header_len();
+    match ether_input(m.as_slice(), mac)? {
+        (carries, true) => to_group(stack, carries, m, at),
+        (Carries::Ipv4, false) => other_ipv4(stack, m, at),
+        (Carries::Ipv6, false) => other_ipv6(stack, m, at),
+        (Carries::Arp, false) => arp::input(stack, &m),
+    }
+}
+
+/// A fragment; the last one of a datagram brings that.
+fn fragment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, part: Part, m: Mbuf, at: usize) -> Fate {
+    match frag::input(stack, ip, part, m, at)? {
+        Some(Whole::V4(ip, m)) => transport(stack, ip, m, 0),
+        Some(Whole::V6(ip, m)) => transport(stack, ip, m, 0),
+        None => Ok(()),
+    }
+}
+
+/// A frame to a link-level group, in `m`; its IP header begins at `at`.
+/// RFC 1122 3.3.6-b.
+#[cold]
+#[inline(never)]
+pub(super) fn to_group(stack: &mut Stack, carries: Carries, mut m: Mbuf, at: usize) -> Fate {
+    m.set(MbufFlags::LINK_GROUP);
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    match carries {
+        Carries::Arp => arp::input(stack, &m),
+        Carries::Ipv4 => {
+            let (ip, part) = match ipv4_plain(packet) {
+                Some(ip) => (ip, None),
+                None => ipv4_any(packet)?,
+            };
+            check_group(stack, &ip, &m)?;
+            if let Some(part) = part {
+                return fragment(stack, ip, part, m, at);
+            }
+            drop_unwanted(stack, &ip, &m, at)?;
+            transport(stack, ip, m, at)
+        }
+        Carries::Ipv6 => {
+            let Some(ip) = ipv6_plain(packet) else { return other_ipv6(stack, m, at) };
+            check_group(stack, &ip, &m)?;
+            drop_unwanted(stack, &ip, &m, at)?;
+            transport(stack, ip, m, at)
+        }
+    }
+}
+
+/// What is not plain TCP. `at` is where the IP header begins.
+#[inline(never)]
+pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+    if ip.protocol == protocol::TCP {
+        return segment(stack, ip, m, at, false);
+    }
+    let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
+    match ip.protocol {
+        protocol::UDP => udp::input::input(stack, &ip, m, at),
+        // Each version has its own: the other's number means nothing in it.
+        protocol::ICMP if ip.src().is_ipv4() => {
+            m.keep(from, len);
+            icmp::for_us(stack, &ip, &m)?;
+            icmp::input(stack, &ip, m)
+        }
+        protocol::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
+        protocol::ICMPV6 if ip.src().is_ipv6() => {
+            if groups::is_mld(&m, from) {
+                return groups::message(stack, &ip, &m, at);
+            }
+            m.keep(from, len);
+            // Neighbour discovery is multicast and may have the unspecified source.
+            if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
+                return nd::input(stack, &ip, &m);
+            }
+            icmp::for_us(stack, &ip, &m)?;
+            icmp::input(stack, &ip, m)
+        }
+        // RFC 8200 4.7-a.
+        protocol::NO_NEXT if ip.src().is_ipv6() => {
+            for_us(stack, &ip, &m)?;
+            Err(DropReason::Ipv6NoNextHeader)
+        }
+        _ => {
+            for_us(stack, &ip, &m)?;
+            icmp::refuse(stack, &ip, &m, at, Unreachable::Protocol);
+            Err(DropReason::IpProtocolUnknown)
+        }
+    }
+}
+
+/// Frames that came by a port of a router to an address of ours on another port are as if they had
+/// come by that.
+#[cold]
+#[inline(never)]
+pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
+    let at = stack.ports.get(came_by).map_or(0, |port| port.limits.link.header_len());
+    let mut frames = core::mem::take(&mut stack.forwarding.to_host);
+    for m in frames.drain(..) {
+        let is_v6 = m.as_slice().get(at).is_some_and(|first| first >> 4 == 6);
+        let fate = match is_v6 {
+            true => other_ipv6(stack, m, at),
+            false => other_ipv4(stack, m, at),
+        };
+        if let Err(reason) = fate {
+            stack.core.drops.count(reason);
+        }
+    }
+    stack.forwarding.to_host = frames;
+}
+
+/// Take in a burst of what we sent to ourselves; how many frames that were.
+#[cold]
+#[inline(never)]
+pub(crate) fn looped(stack: &mut Stack) -> usize {
+    let epoch = stack.flow_epoch();
+    let Some(loopback) = &mut stack.loopback else { return 0 };
+    let frames = loopback.receive(&mut stack.ports, epoch, &mut stack.core.cx.pool);
+    let count = frames.len();
+    for m in frames {
+        if let Err(reason) = looped_frame(stack, m) {
+            stack.core.drops.count(reason);
+        }
+    }
+    stack.core.cx.counters.add(Counter::Looped, count as u64);
+    count
+}
+
+fn looped_frame(stack: &mut Stack, mut m: Mbuf) -> Fate {
+    m.set_in_port(LOOPBACK);
+    let packet = m.as_slice();
+    match packet.first().map(|first| first >> 4) {
+        Some(6) => match ipv6_plain(packet) {
+            Some(ip) if ip.protocol == protocol::TCP => looped_segment(stack, ip, m),
+            Some(ip) => transport(stack, ip, m, 0),
+            None => other_ipv6(stack, m, 0),
+        },
+        _ => match ipv4_plain(packet) {
+            Some(ip) if ip.protocol == protocol::TCP => looped_segment(stack, ip, m),
+            Some(ip) => transport(stack, ip, m, 0),
+            None => other_ipv4(stack, m, 0),
+        },
+    }
+}
+
+/// A segment of ours: memory did not change it since it was summed, if it was.
+fn looped_segment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
+    let (at, len) = (ip.transport_at as usize, ip.transport_len as usize);
+    let bytes = m.as_slice().get(at..at + len).ok_or(DropReason::TcpShort)?;
+    Header::parse(bytes)?;
+    let key = ip.flow(Header::raw_ports(bytes)).looped();
+    let core = &mut stack.core;
+    core.cx.counters.add(Counter::TcpSegmentsIn, 1);
+    let (switches, counters) = (core.cx.switches, &mut core.cx.counters);
+    let found = stack.connections.find(key, &core.secret, switches, counters);
+    let found = found.map(|(handle, _)| handle);
+    m.keep(at, len);
+    match found {
+        Some(handle) => slow_segment(stack, handle, ip, m),
+        None => of_no_connection(stack, ip, m),
+    }
+}

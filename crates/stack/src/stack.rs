@@ -1,0 +1,328 @@
+//! One shard's state, whole; making it, and what can be asked of it, and switched, while it runs.
+//!
+//! Called by: everybody. Below this file is what each part keeps, with the part's own methods; the
+//! files above it are what the stack does, and the calls that programs make. Nothing here is on the
+//! packet path but the time, which is a load.
+
+use core::net::IpAddr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::{
+    Budget, Counters, Drops, Instant, KeyedHash, Limit, LinkKind, PerSecond, Switch, Switches,
+};
+use device::Device;
+use inet::{Address, AddressState, Fragments, Identifications, Neighbours, Routes};
+use mbuf::{Mbuf, Pool};
+use wire::checksum::Ladder;
+
+use crate::addresses::Acd;
+use crate::autoconf::Autoconf;
+use crate::config::StackConfig;
+use crate::connections::Connections;
+use crate::flows::Flows;
+use crate::follow::Leader;
+use crate::forward::Forwarding;
+use crate::groups::Groups;
+use crate::handles::{Event, PortId};
+use crate::learned::RefusedRoutes;
+use crate::local::OtherBroadcasters;
+use crate::loopback::Loopback;
+use crate::mtu::{NeighbourMtus, PathMtus};
+use crate::pace::Pace;
+use crate::port::Ports;
+use crate::release::Release;
+use crate::resolving::{Progress, Resolving};
+use crate::shard::Membership;
+use crate::shared::{Core, ErrorLimit};
+use crate::socket::fast_open::FastOpens;
+use crate::socket::listener::{Listeners, Requests};
+use crate::socket::orphans::Orphans;
+use crate::socket::ping::PingSockets;
+use crate::socket::repeated::Repeated;
+use crate::socket::udp::UdpSockets;
+use crate::timers::{RareTimers, Wheel};
+
+/// A whole TCP/IP stack for one thread at a time.
+///
+/// The order of calls: `add_port`, `add_neighbour`, `add_route`; then `poll` whenever a port has
+/// frames or [`Stack::next_deadline`] has come, taking [`Stack::next_event`] until there is none
+/// and reading and writing in between. `now` must not go back; if it does, the last one counts.
+pub struct Stack {
+    pub(crate) core: Core,
+    pub(crate) ports: Ports,
+    pub(crate) connections: Connections,
+    pub(crate) listeners: Listeners,
+    pub(crate) requests: Requests,
+    pub(crate) udp: UdpSockets,
+    pub(crate) orphans: Orphans,
+    pub(crate) routes: Routes,
+    pub(crate) autoconf: Autoconf,
+    pub(crate) acd: Acd,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) resolving: Resolving,
+    pub(crate) progress: Progress,
+    pub(crate) forwarding: Forwarding,
+    pub(crate) other_broadcasters: OtherBroadcasters,
+    pub(crate) refused_routes: RefusedRoutes,
+    /// `None` until something is sent to an address of ours.
+    pub(crate) loopback: Option<Box<Loopback>>,
+    pub(crate) frags: Fragments,
+    pub(crate) groups: Groups,
+    pub(crate) ids: Identifications,
+    /// Fragments of the datagram that is being sent; kept for its memory.
+    pub(crate) fragments_out: Vec<Mbuf>,
+    pub(crate) pings: PingSockets,
+    pub(crate) wheel: Wheel,
+    pub(crate) rare_timers: RareTimers,
+    pub(crate) release: Release,
+    pub(crate) pace: Pace,
+    pub(crate) ready: VecDeque<Event>,
+    pub(crate) resets: PerSecond,
+    pub(crate) icmp_errors: ErrorLimit,
+    pub(crate) echo_replies: PerSecond,
+    pub(crate) path_changes: PerSecond,
+    pub(crate) path_mtus: PathMtus,
+    pub(crate) neighbour_mtus: NeighbourMtus,
+    /// So long may ACKs bring back cookies.
+    pub(crate) cookies_until: Instant,
+    pub(crate) repeated: Repeated,
+    /// The burst that is being taken in is of a port whose device has long had more.
+    pub(crate) is_overrun: bool,
+    /// This stack is one of several shards.
+    pub(crate) membership: Option<Box<Membership>>,
+    /// How many ephemeral ports were drawn.
+    pub(crate) ports_drawn: u64,
+    pub(crate) fast_open: FastOpens,
+    /// Of the burst that is being taken in; what it compares stays from one to the next.
+    pub(crate) leader: Leader,
+    pub(crate) flows: Flows,
+    pub(crate) last_config: Option<Arc<tcp::Config>>,
+    /// Taps added so far.
+    pub(crate) next_tap: u64,
+    /// The checksum rung while no switch says otherwise.
+    best_ladder: Ladder,
+}
+
+impl Stack {
+    /// A stack without ports.
+    pub fn new(config: StackConfig) -> Stack {
+        let [k0, k1] = config.seed;
+        let best = config.ladder.unwrap_or_else(Ladder::best);
+        Stack {
+            core: Core {
+                cx: tcp::Cx {
+                    now: Instant::ZERO,
+                    now_ms: 0,
+                    pool: Pool::new(config.budget.of(Limit::MbufBytes)),
+                    counters: Counters::default(),
+                    budget: config.budget,
+                    switches: config.switches,
+                    ladder: ladder_for(best, config.switches),
+                    secret: KeyedHash::new(k0, k1),
+                },
+                drops: Drops::default(),
+                secret: KeyedHash::new(k0, k1),
+                write_unit_bytes: config
+                    .write_unit_bytes
+                    .clamp(StackConfig::WRITE_UNIT_MIN_BYTES, StackConfig::WRITE_UNIT_MAX_BYTES),
+            },
+            ports: Ports::default(),
+            connections: Connections::default(),
+            listeners: Listeners::default(),
+            requests: Requests::default(),
+            udp: UdpSockets::default(),
+            orphans: Orphans::default(),
+            routes: Routes::default(),
+            autoconf: Autoconf::default(),
+            acd: Acd::default(),
+            neighbours: Neighbours::default(),
+            resolving: Resolving::default(),
+            progress: Progress::default(),
+            forwarding: Forwarding::default(),
+            other_broadcasters: OtherBroadcasters::default(),
+            refused_routes: RefusedRoutes::default(),
+            loopback: None,
+            frags: Fragments::default(),
+            groups: Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
+            ids: Identifications::default(),
+            fragments_out: Vec::new(),
+            pings: PingSockets::default(),
+            wheel: Wheel::default(),
+            rare_timers: RareTimers::default(),
+            release: Release::default(),
+            pace: Pace::default(),
+            ready: VecDeque::new(),
+            resets: PerSecond::default(),
+            icmp_errors: ErrorLimit::default(),
+            echo_replies: PerSecond::default(),
+            path_changes: PerSecond::default(),
+            path_mtus: PathMtus::default(),
+            neighbour_mtus: NeighbourMtus::default(),
+            cookies_until: Instant::ZERO,
+            repeated: Repeated::default(),
+            is_overrun: false,
+            membership: None,
+            ports_drawn: 0,
+            fast_open: FastOpens::new(&KeyedHash::new(k0, k1)),
+            leader: Leader::none(),
+            flows: Flows::default(),
+            last_config: None,
+            next_tap: 0,
+            best_ladder: best,
+        }
+    }
+
+    /// The time of the last call.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.core.cx.now
+    }
+
+    /// The time that the calls which follow are made at, for those that do not take it themselves:
+    /// [`Stack::poll`] need not have been called for long. It does not go back.
+    #[inline]
+    pub fn set_now(&mut self, now: Instant) {
+        self.core.set_now(now);
+    }
+
+    /// Is this an address of one of the ports?
+    pub fn has_address(&self, addr: IpAddr) -> bool {
+        self.ports.iter().any(|port| port.local.is_ours(addr))
+    }
+
+    /// May a socket of ours have this address, and packets of it come back to us?
+    pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
+        addr.is_loopback() || self.has_address(addr)
+    }
+
+    /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For
+    /// limits that a layer above keeps.
+    pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
+        self.core.cx.budget.admits(limit, used)
+    }
+
+    /// Turn a switch while running.
+    pub fn set_switch(&mut self, switch: Switch, on: bool) {
+        self.core.cx.switches = self.core.cx.switches.with(switch, on);
+        self.core.cx.ladder = ladder_for(self.best_ladder, self.core.cx.switches);
+    }
+
+    pub(crate) fn follow_switches(&mut self, switches: Switches) {
+        self.core.cx.switches = switches;
+        self.core.cx.ladder = ladder_for(self.best_ladder, switches);
+    }
+
+    /// Bytes of a long write that are copied before they may leave, as configured.
+    pub fn write_unit_bytes(&self) -> usize {
+        self.core.write_unit_bytes
+    }
+
+    /// The switches.
+    pub fn switches(&self) -> Switches {
+        self.core.cx.switches
+    }
+
+    /// How checksums are made now, and why: see [`wire::checksum::Choice`].
+    pub fn checksums(&self) -> String {
+        let (rung, choice) = (self.core.cx.ladder, Ladder::choice());
+        if rung == choice.rung { choice.to_string() } else { rung.name().to_owned() }
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.core.cx.counters
+    }
+
+    /// What was dropped, and why.
+    pub fn drops(&self) -> &Drops {
+        &self.core.drops
+    }
+
+    /// Limits and how often each was hit.
+    pub fn budget(&self) -> &Budget {
+        &self.core.cx.budget
+    }
+
+    /// The stack's buffers, for loans and for tests that count them.
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.core.cx.pool
+    }
+
+    /// Connections, those that their users still hold after their end included.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Records in TIME-WAIT.
+    pub fn time_wait_count(&self) -> usize {
+        self.connections.time_wait_count()
+    }
+
+    /// A port's device, to ask for its descriptor or for what fails; `None` if the port is gone.
+    pub fn device(&self, port: PortId) -> Option<&dyn Device> {
+        self.ports.get(port.0).map(|p| &*p.device)
+    }
+
+    /// What kind of frames a port has; `None` if it is gone.
+    pub fn link_kind(&self, port: PortId) -> Option<LinkKind> {
+        self.ports.get(port.0).map(|p| p.limits.link)
+    }
+}
+
+impl Stack {
+    /// Find the first of the rare deadlines anew: exact, where a change that is rare itself may
+    /// have cleared some.
+    pub(crate) fn renew_rare_timers(&mut self) {
+        self.rare_timers.first = self.first_rare_deadline();
+    }
+
+    /// Find out anew when an address, a route or their configuration is to be looked at next.
+    pub(crate) fn look_ahead(&mut self) {
+        self.rare_timers.lifetimes = self.first_lifetime();
+        self.renew_rare_timers();
+    }
+
+    /// In debug builds: has everybody noted what he set?
+    #[inline(always)]
+    pub(crate) fn check_rare_timers(&self) {
+        debug_assert!(
+            self.rare_timers.first <= self.first_rare_deadline()
+                && self.rare_timers.lifetimes <= self.first_lifetime(),
+            "a rare deadline was set and not noted"
+        );
+    }
+
+    /// The earliest of all.
+    pub(crate) fn first_rare_deadline(&self) -> Instant {
+        let waits = self.connections.next_time_wait().min(self.neighbours.next_deadline());
+        let rest = self.frags.next_deadline().min(self.rare_timers.lifetimes);
+        let rest = rest.min(self.groups.next_deadline()).min(self.forwarding.next_look());
+        // What look-ups have left is for the next turn.
+        let left = match self.resolving.outcomes.is_empty() {
+            true => Instant::NEVER,
+            false => self.core.cx.now,
+        };
+        waits.min(rest).min(left)
+    }
+
+    /// The first time at which an address, a route or their configuration changes by itself.
+    pub(crate) fn first_lifetime(&self) -> Instant {
+        let next = |a: &Address| match a.state {
+            AddressState::Preferred => a.preferred_until.min(a.valid_until),
+            _ => a.valid_until,
+        };
+        let addresses = self.ports.iter().flat_map(|port| port.addresses.iter().map(next));
+        let first = addresses.min().unwrap_or(Instant::NEVER);
+        let first = first.min(self.autoconf.next_deadline()).min(self.acd.next_deadline());
+        first.min(self.routes.next_deadline())
+    }
+}
+
+fn ladder_for(best: Ladder, switches: Switches) -> Ladder {
+    match (switches.on(Switch::SimdSum), switches.on(Switch::WideSum)) {
+        (true, true) => best,
+        (true, false) => best.narrow(),
+        (false, _) => Ladder::Word64,
+    }
+}
