@@ -217,8 +217,12 @@ impl<'a> Plan<'a> {
         self.all.extend(changes.into_iter().map(|(key, change)| operation(key, change)));
     }
 
-    fn step(&mut self, port: &str, steps: impl IntoIterator<Item = Step>) {
-        self.all.extend(steps.into_iter().map(|step| Operation::Port(port.to_owned(), step)));
+    fn step(&mut self, port: &str, step: Step) {
+        self.all.push(Operation::Port(port.to_owned(), step));
+    }
+
+    fn steps<K, T>(&mut self, port: &str, changes: Vec<(K, T)>, step: impl Fn(K, T) -> Step) {
+        self.push(changes, |key, change| Operation::Port(port.to_owned(), step(key, change)));
     }
 
     /// What is in `old` alone. What belongs to a port that is removed goes with it.
@@ -236,15 +240,15 @@ impl<'a> Plan<'a> {
         for (name, port) in &old.ports {
             let Some(next) = new.ports.get(name).filter(|_| self.stays(name)) else { continue };
             let asks = removed(&port.asks, |asks, learns| next.asks.get(asks) == Some(learns));
-            self.step(name, asks.into_iter().map(|(asks, change)| Step::Ask(asks, change)));
+            self.steps(name, asks, Step::Ask);
             let gone = removed(&port.addresses, |ip, _| next.addresses.contains_key(ip));
-            self.step(name, gone.into_iter().map(|(ip, change)| Step::Address(ip, change)));
+            self.steps(name, gone, Step::Address);
         }
         // VLANs before the ports that they are on.
         for is_vlan in [true, false] {
             for (name, _) in old.ports.iter().filter(|(_, port)| port.is_vlan() == is_vlan) {
                 if !self.stays(name) {
-                    self.step(name, [Step::Remove]);
+                    self.step(name, Step::Remove);
                 }
             }
         }
@@ -257,8 +261,8 @@ impl<'a> Plan<'a> {
             for (name, port) in new.ports.iter().filter(|(_, port)| port.is_vlan() == is_vlan) {
                 let is_trunk = self.fates.trunks.contains(name.as_str());
                 match self.fates.of_port(name) {
-                    Fate::Added => self.step(name, [Step::Add(port.clone(), is_trunk)]),
-                    Fate::Reopened => self.step(name, [Step::Reopen(port.clone(), is_trunk)]),
+                    Fate::Added => self.step(name, Step::Add(port.clone(), is_trunk)),
+                    Fate::Reopened => self.step(name, Step::Reopen(port.clone(), is_trunk)),
                     Fate::Stays => {}
                 }
             }
@@ -276,15 +280,16 @@ impl<'a> Plan<'a> {
         for (name, port) in &new.ports {
             let bare = port.bare();
             let before = old.ports.get(name).filter(|_| self.stays(name)).unwrap_or(&bare);
-            let differ = SETTINGS.iter().filter(|setting| !(setting.is_same)(before, port));
-            self.step(name, differ.map(|setting| Step::Set(setting, port.clone())));
+            for setting in SETTINGS.iter().filter(|setting| !(setting.is_same)(before, port)) {
+                self.step(name, Step::Set(setting, port.clone()));
+            }
             let addresses = set(&port.addresses, |ip| before.addresses.get(ip));
-            self.step(name, addresses.into_iter().map(|(ip, change)| Step::Address(ip, change)));
+            self.steps(name, addresses, Step::Address);
             let asks = set(&port.asks, |asks| {
                 // What differs was removed.
                 before.asks.get(asks).filter(|learns| port.asks.get(asks) == Some(learns))
             });
-            self.step(name, asks.into_iter().map(|(asks, change)| Step::Ask(asks, change)));
+            self.steps(name, asks, Step::Ask);
         }
         let neighbours =
             set(&new.neighbours, |key| old.neighbours.get(key).filter(|_| self.stays(&key.0)));

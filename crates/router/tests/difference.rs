@@ -15,8 +15,7 @@ use stack::snapshot::NeighbourRow;
 use stack::{NeighbourState, Stack, StackConfig};
 use wirespeed_router::applied::{Applied, Opened};
 use wirespeed_router::config::{
-    Config, DeviceName, For, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo,
-    Router, Rule,
+    Config, DeviceName, For, Kind, Link, Members, Neighbour, Port, Prefix, RouteKey, RouteTo, Rule,
 };
 use wirespeed_router::plan;
 
@@ -146,13 +145,12 @@ prop_compose! {
         };
         let address = |host| (v4(10, number as u8, 0, host), len);
         Port {
-            link,
             mac: mac.map(|last| MacAddr([2, 1, 0, 0, number as u8, last])),
             mtu: mtu.map(|n| Mtu::new(if is_vlan { 1300 } else { 1400 } + n).expect("in range")),
             addresses: addresses.into_iter().map(address).collect(),
-            asks: BTreeMap::new(),
             mitigation: mitigation.and_then(|text| text.parse().ok()),
             source_check: SourceCheck::ALL[check].1,
+            ..Port::new(link)
         }
     }
 }
@@ -193,8 +191,9 @@ prop_compose! {
         gaps in btree_set((0_usize..2, 1_u64..3), 0..2),
         rack: bool,
     ) -> Config {
-        let router = Router { forwarding, directed_broadcasts: broadcasts };
-        let mut config = Config { router, ports, ..Config::default() };
+        let mut config = Config { ports, ..Config::default() };
+        config.router.forwarding = forwarding;
+        config.router.directed_broadcasts = broadcasts;
         let is_there = |port: usize| config.ports.contains_key(NAMES[port]);
         for name in groups.into_iter().map(|n| GROUPS[n].to_owned()) {
             config.groups.insert(name, Members { uids: [members].into(), ..Members::default() });
