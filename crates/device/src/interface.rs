@@ -152,10 +152,14 @@ pub(crate) fn set_queue(asked: &OwnedFd, name: &str, frames: u32) -> Result<()> 
     request::<{ libc::SIOCSIFTXQLEN as Opcode }>(asked, &mut req)
 }
 
-/// Bring an interface up.
+/// Bring an interface up. Of one that is up nothing is asked for which a privilege is needed: its
+/// owner may have none.
 pub(crate) fn set_up(asked: &OwnedFd, name: &str) -> Result<()> {
     let mut req = IfReq::named(name)?;
     request::<{ libc::SIOCGIFFLAGS as Opcode }>(asked, &mut req)?;
+    if req.flags() & libc::IFF_UP as c_short != 0 {
+        return Ok(());
+    }
     req.set_flags(req.flags() | libc::IFF_UP as c_short);
     request::<{ libc::SIOCSIFFLAGS as Opcode }>(asked, &mut req)
 }

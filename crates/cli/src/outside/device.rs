@@ -138,9 +138,9 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     };
     let mut tap = Tap::open(&config)?;
     match tap.configure(&Setup { up: true, ..Setup::default() }) {
-        // A user who owns the device but has no privilege may use it, not configure it. Then it is
-        // up already, or the first frame fails with the reason.
-        Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => {}
+        // A user who owns the device but has no privilege may use it, not configure it. The first
+        // frame fails with the reason if it is not up by then.
+        Ok(()) | Err(TapError::Down { .. } | TapError::NotHere { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     let mac = tap.our_mac().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! `wirespeed up` over each kind of device, with addresses that come by themselves, and what it
 //! does if no device can be opened.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use crate::up::{CONFIG, TIMEOUT, World, pings};
 pub(crate) const CASES: &[Case] = &[
     ("up_ends_if_no_port_can_be_opened", &[], without_ports),
     ("up_without_the_privilege_ends_and_names_it", &[Need::SETPRIV], without_privilege),
+    ("up_of_a_user_runs_over_a_tap_of_his_own", &[Need::PING], own_tap),
     ("up_has_an_address_by_dhcp_and_one_by_slaac", &[Need::DNSMASQ, Need::RADVD], by_itself),
     ("up_forwards_over_packet_sockets", &[Need::PING], packet),
     ("up_forwards_over_tuns", &[Need::PING], tun),
@@ -45,6 +47,36 @@ fn without_privilege() {
     let (code, log) = World::fails(CONFIG, "setpriv --bounding-set=-net_admin,-net_raw");
     assert_eq!(code, 1, "{log}");
     assert!(log.contains("no port could be opened") && log.contains("cap_net_admin"), "{log}");
+}
+
+/// A TAP that was made for a user, and is up, takes no privilege; of one that is down it is said.
+fn own_tap() {
+    const USER: u32 = 65_534;
+    assert!(ip(&format!("tuntap add dev ws0 mode tap user {USER}")));
+    assert!(ip("addr add 192.0.2.1/24 dev ws0"));
+    let directory = std::env::temp_dir().join(format!("up-own-tap-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("room");
+    let path = |name: &str| directory.join(name);
+    // The user may not enter the directory that the program was built in.
+    std::fs::copy(env!("CARGO_BIN_EXE_wirespeed"), path("wirespeed")).expect("room");
+    let config = port("wan", "tap:ws0", "\"192.0.2.2/24\"");
+    std::fs::write(path("router.toml"), config).expect("room");
+    let log = std::fs::File::create(path("log")).expect("room");
+    let mut command = Command::new(path("wirespeed"));
+    command.arg("up").arg(path("router.toml")).stdout(Stdio::null()).stderr(log);
+    command.env("WIRESPEED_RUNTIME_DIR", path("run")).uid(USER).gid(USER);
+    let is_refused = !command.status().expect("it starts").success();
+    assert!(ip("link set ws0 up"));
+    let router = Running(command.spawn().expect("it starts"));
+    let is_there = until(TIMEOUT, || pings("192.0.2.2"));
+    let said = std::fs::read_to_string(path("log")).expect("a log");
+    drop(router);
+    std::fs::remove_dir_all(&directory).expect("it is ours");
+    assert!(
+        is_refused && said.contains("is down. Bring it up: `sudo ip link set ws0 up`"),
+        "{said}"
+    );
+    assert!(is_there && said.contains("port wan: added"), "{said}");
 }
 
 fn by_itself() {

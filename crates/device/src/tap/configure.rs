@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use std::os::fd::AsFd;
 
 use base::{Cidr, LinkKind, MacAddr, Mtu};
+use rustix::io::Errno;
 use rustix::net::AddressFamily;
 
 use super::{Tap, TapError, error};
@@ -36,7 +37,8 @@ impl Tap {
     /// the device: [`crate::Device::limits`] change with the MTU.
     ///
     /// # Errors
-    /// [`TapError::NoPrivilege`], [`TapError::NotHere`], or [`TapError::Refused`] with the setting.
+    /// [`TapError::NoPrivilege`], [`TapError::NotHere`], [`TapError::Down`] if only the privilege to
+    /// bring it up is missing, or [`TapError::Refused`] with the setting.
     pub fn configure(&mut self, setup: &Setup) -> Result<(), TapError> {
         let name = self.name().to_owned();
         if name.is_empty() {
@@ -69,7 +71,11 @@ impl Tap {
             added.map_err(refused("setting an address"))?;
         }
         if setup.up {
-            interface::set_up(&v4, &name).map_err(refused("bringing it up"))?;
+            interface::set_up(&v4, &name).map_err(|errno| match errno {
+                // It was made for a user without the privilege, and waits for one who has it.
+                Errno::PERM | Errno::ACCESS => TapError::Down { name: name.clone() },
+                errno => refused("bringing it up")(errno),
+            })?;
         }
         Ok(())
     }
