@@ -54,8 +54,8 @@ fn times(text: &str) -> Vec<f64> {
 fn delay_and_counters() {
     let joined = joined(&["--delay", "ab:30ms", "--delay", "ba:20ms", "--every", "0s", "--json"]);
     for to in ["10.9.0.2", "fd09::2"] {
-        // Never less than the delay. The first waits for neighbour discovery, and while a machine is
-        // busy the others are late, too.
+        // Never less than the delay. The first waits for neighbour discovery, and while a machine
+        // is busy the others are late, too.
         let mut said = String::new();
         let is_50 = until(Duration::from_secs(60), || {
             let (well, text) = joined.ping(&["-n", "-c", "6", "-i", "0.2", to]);

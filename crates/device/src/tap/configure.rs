@@ -37,8 +37,8 @@ impl Tap {
     /// the device: [`crate::Device::limits`] change with the MTU.
     ///
     /// # Errors
-    /// [`TapError::NoPrivilege`], [`TapError::NotHere`], [`TapError::Down`] if only the privilege to
-    /// bring it up is missing, or [`TapError::Refused`] with the setting.
+    /// [`TapError::NoPrivilege`], [`TapError::NotHere`], [`TapError::Down`] if only the privilege
+    /// to bring it up is missing, or [`TapError::Refused`] with the setting.
     pub fn configure(&mut self, setup: &Setup) -> Result<(), TapError> {
         let name = self.name().to_owned();
         if name.is_empty() {
