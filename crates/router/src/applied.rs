@@ -94,7 +94,7 @@ impl Applied {
             all.push(Done { operation, result });
         }
         stacks.iter_mut().for_each(|stack| stack.flush());
-        self.running.daemon.clone_from(&wanted.daemon);
+        self.running.process.clone_from(&wanted.process);
         all
     }
 

@@ -6,12 +6,12 @@
 //! take effect. Here are the keys of the router as a whole. Limit: [`BYTES_MAX`].
 //! docs/decisions/0078-configuration-by-difference.md, 0128-a-key-is-said-once.md.
 
-pub(crate) mod daemon;
 mod file;
 pub(crate) mod group;
 pub(crate) mod hosts;
 mod link;
 pub(crate) mod port;
+pub(crate) mod process;
 pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod setting;
@@ -28,12 +28,12 @@ use crate::accounts::Accounts;
 use file::{Log, Section};
 
 pub use control::Members;
-pub use daemon::{Control, Daemon, SHARDS_MAX};
 pub use file::{Problem, Problems};
 pub use group::GROUPS_MAX;
 pub use hosts::{Neighbour, NeighbourKey};
 pub use link::{DeviceName, Kind, Link};
 pub use port::{Asks, Port};
+pub use process::{Control, Process, SHARDS_MAX};
 pub use route::{For, RouteKey, RouteTo};
 pub use rule::{Rule, masked};
 pub use setting::{Change, Prefix, Setting, cidr, prefix};
@@ -47,7 +47,7 @@ pub struct Config {
     /// What the stacks do as a whole.
     pub router: Router,
     /// What the program goes by that runs them.
-    pub daemon: Daemon,
+    pub process: Process,
     /// Switches that are not at their defaults.
     pub switches: BTreeMap<&'static str, bool>,
     /// The ports by name.
@@ -169,17 +169,17 @@ impl Config {
     fn read(file: &Section<'_>, accounts: &mut Accounts) -> Config {
         let mut router = Router::default();
         WHOLE.iter().for_each(|whole| (whole.setting.read)(&mut router, file));
-        let mut daemon = Daemon::read(file, accounts);
+        let mut process = Process::read(file, accounts);
         let switches = switches(file);
-        let ports = port::read(file, &daemon, router.forwarding);
+        let ports = port::read(file, &process, router.forwarding);
         let groups = group::read(file, accounts);
-        daemon.control = group::control(file, &groups);
+        process.control = group::control(file, &groups);
         let routes = route::read(file, &ports, &groups);
         let rules = rule::read(file, &ports, &groups);
         let neighbours = hosts::neighbours(file, &ports);
-        let gaps = hosts::gaps(file, daemon.shards);
+        let gaps = hosts::gaps(file, process.shards);
         let config =
-            Config { router, daemon, switches, ports, routes, groups, rules, neighbours, gaps };
+            Config { router, process, switches, ports, routes, groups, rules, neighbours, gaps };
         config.bound(file.log);
         config
     }
@@ -194,7 +194,7 @@ impl Config {
             (Limit::NeighbourMtus, with_mtu.count(), "neighbours with an MTU"),
         ];
         for (limit, count, what) in counts {
-            if count > self.daemon.limit(limit) {
+            if count > self.process.limit(limit) {
                 let name = limit.name();
                 log.note(0, format!("there are {count} {what}: raise {name} under [limits]"));
             }

@@ -6,6 +6,7 @@
 //! unasked. Its log goes to standard error. docs/router.md; docs/decisions/0079-privileges.md.
 //!
 //! ```no_run
+//! # use wirespeed_router as router;
 //! fn main() -> std::process::ExitCode {
 //!     router::Daemon::new("router.toml").run()
 //! }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use control::Members;
 use toml::de::DeValue;
 
-use super::daemon::Control;
 use super::file::{At, Log, Section, Value};
+use super::process::Control;
 use super::setting::Change;
 use crate::accounts::Accounts;
 use crate::applied::ports::State;

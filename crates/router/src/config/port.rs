@@ -14,9 +14,9 @@ use stack::PortId;
 use stack::route::SourceCheck;
 use toml::de::DeValue;
 
-use super::daemon::Daemon;
 use super::file::{At, Once, Section};
 use super::link::{DeviceName, Kind, Link};
+use super::process::Process;
 use super::setting::{Prefix, Setting, prefix};
 
 /// Names of ports are shown in tables and metrics.
@@ -141,10 +141,14 @@ struct Draft<'a> {
 }
 
 /// `[[port]]`, by name; does the router forward?
-pub(super) fn read(file: &Section<'_>, daemon: &Daemon, forwards: bool) -> BTreeMap<String, Port> {
+pub(super) fn read(
+    file: &Section<'_>,
+    process: &Process,
+    forwards: bool,
+) -> BTreeMap<String, Port> {
     let sections = file.many("port", "[[port]]").into_iter();
     let drafts: Vec<Draft<'_>> =
-        sections.filter_map(|section| draft(section, daemon, forwards)).collect();
+        sections.filter_map(|section| draft(section, process, forwards)).collect();
     let (mut names, mut devices, mut vlans) = (Once::default(), Once::default(), Once::default());
     let mut ports = BTreeMap::new();
     for draft in &drafts {
@@ -176,7 +180,7 @@ pub(super) fn read(file: &Section<'_>, daemon: &Daemon, forwards: bool) -> BTree
     ports
 }
 
-fn draft<'a>(section: Section<'a>, daemon: &Daemon, forwards: bool) -> Option<Draft<'a>> {
+fn draft<'a>(section: Section<'a>, process: &Process, forwards: bool) -> Option<Draft<'a>> {
     section.needed("name", "\"lan\"");
     let name = section.text("name");
     let link = Link::read(&section);
@@ -209,7 +213,7 @@ fn draft<'a>(section: Section<'a>, daemon: &Daemon, forwards: bool) -> Option<Dr
         port.addresses.insert(cidr.addr, cidr.prefix_len);
     }
     SETTINGS.iter().for_each(|setting| (setting.read)(&mut port, &section));
-    check(&port, &section, daemon);
+    check(&port, &section, process);
     Some(Draft { name: name?, section, port, has_link, addresses })
 }
 
@@ -227,7 +231,7 @@ fn mitigation(section: &Section<'_>) -> Option<Mitigation> {
 }
 
 /// What is wrong with a port by itself.
-fn check(port: &Port, section: &Section<'_>, daemon: &Daemon) {
+fn check(port: &Port, section: &Section<'_>, process: &Process) {
     if let Some(name) = section.text("name") {
         let is_char = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_char) {
@@ -235,7 +239,7 @@ fn check(port: &Port, section: &Section<'_>, daemon: &Daemon) {
             section.note("name", format!("'{name}' cannot be the name: {what}"));
         }
     }
-    if port.is_over(Kind::Xdp) && daemon.separate {
+    if port.is_over(Kind::Xdp) && process.separate {
         let what = "an xdp device cannot be passed to a process without privileges yet: write \
                     separate = false under [privileges], or use packet:";
         section.note("device", what);
@@ -247,7 +251,7 @@ fn check(port: &Port, section: &Section<'_>, daemon: &Daemon) {
     if port.is_over(Kind::Tun) && port.mac.is_some() {
         section.note("mac", "a TUN has no link address: remove mac");
     }
-    let most = daemon.limit(Limit::Addresses);
+    let most = process.limit(Limit::Addresses);
     if port.addresses.len() > most {
         let what = format!("the port has more than {most} addresses: raise limit addresses");
         section.log.note(section.at, what);

@@ -47,7 +47,7 @@ fn the_example_is_valid() {
     let config = Config::parse_with("r.toml", text, &mut Accounts::system());
     let config = config.unwrap_or_else(|problems| panic!("{problems}"));
     assert!(config.ports.len() >= 3 && config.trunks() == ["lan"].into());
-    assert!(!config.routes.is_empty() && config.daemon.metrics.is_some());
+    assert!(!config.routes.is_empty() && config.process.metrics.is_some());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_port_has_what_it_is_given() {
     assert_eq!(port.mitigation, "3".parse().ok());
     let route = config.routes.first_key_value().expect("a route");
     assert_eq!(route.0.port, "lan", "the port of the gateway's network");
-    assert_eq!(config.daemon.budget().of(Limit::MbufBytes), 1_000_000);
+    assert_eq!(config.process.budget().of(Limit::MbufBytes), 1_000_000);
     assert!(!config.is_on(Switch::Rack) && config.is_on(Switch::Pacing));
 }
 
@@ -135,7 +135,7 @@ fn every_section_refuses_what_nobody_asks_for() {
 
 #[test]
 fn shards_are_counted_and_what_they_cannot_have_is_refused() {
-    assert_eq!((right("").daemon.shards, right("shards = 2\n").daemon.shards), (1, 2));
+    assert_eq!((right("").process.shards, right("shards = 2\n").process.shards), (1, 2));
     for wrong in ["shards = 0\n", "shards = 65\n", "shards = \"2\"\n", "shards = -1\n"] {
         says(wrong, "1:10", &["a whole number from 1 to 64"]);
     }
@@ -150,8 +150,8 @@ fn the_worker_may_have_a_user_of_the_machine() {
     let mut accounts = Accounts::system();
     let config = Config::parse_with("r.toml", &privileges("user = \"root\""), &mut accounts);
     let config = config.expect("root is known");
-    assert_eq!((config.daemon.user, Config::default().daemon.user), (Some(0), None));
-    assert_eq!(Daemon::default().needs_restart(&config.daemon), ["[privileges]"]);
+    assert_eq!((config.process.user, Config::default().process.user), (Some(0), None));
+    assert_eq!(Process::default().needs_restart(&config.process), ["[privileges]"]);
     says(&privileges("user = \"nosuch\""), "2:8", &["no user 'nosuch'", "make it"]);
     let both = "separate = false\nuser = \"root\"";
     assert!(wrong(&privileges(both)).iter().any(|text| text.contains("separate = false")));
@@ -382,7 +382,7 @@ fn other_users_have_a_socket_by_their_groups() {
     let socket = "socket = \"/run/w.sock\"\n";
     let config = right(&control(&format!("{socket}groups = [\"staff\"]\n")));
     let wanted = Control { socket: "/run/w.sock".to_owned(), groups: ["staff".to_owned()].into() };
-    assert_eq!(config.daemon.control, Some(wanted));
+    assert_eq!(config.process.control, Some(wanted));
     says(&control(socket), "4:1", &["[control] has no groups"]);
     says(&control("socket = \"w.sock\"\ngroups = []\n"), "5:10", &["a path from / on"]);
     says(&control(&format!("{socket}groups = \"staf\"\n")), "6:10", &["did you mean 'staff'?"]);

@@ -80,7 +80,7 @@ impl Engine {
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
         let of =
-            StackConfig { budget: config.daemon.budget(), ..StackConfig::new([half(0), half(8)]) };
+            StackConfig { budget: config.process.budget(), ..StackConfig::new([half(0), half(8)]) };
         let mut control = Service::new("up").allow_changes();
         control.open_sockets();
         let mut closed = None;
@@ -90,16 +90,16 @@ impl Engine {
                 None => closed = why,
             }
         }
-        if config.daemon.shards > 1 {
+        if config.process.shards > 1 {
             control.have_shards();
         }
-        let started = match config.daemon.shards {
+        let started = match config.process.shards {
             1 => Net::spawn_thread(Stack::new(of)).map(|(net, driver)| (net.into(), vec![driver])),
             count => Shards::spawn_threads(Shard::group(&of, count), &[]),
         };
         let (shards, drivers): (Shards, _) = started.context("cannot start the driver's thread")?;
         if let Some(page) = page {
-            let locks_down = config.daemon.separate;
+            let locks_down = config.process.separate;
             let whose = Whose {
                 command: "up".to_owned(),
                 version: version.to_owned(),
@@ -151,7 +151,7 @@ impl Engine {
             })
         })?;
         let users = self.applied.users();
-        let admitted = config.daemon.control.iter().flat_map(|control| &control.groups);
+        let admitted = config.process.control.iter().flat_map(|control| &control.groups);
         self.control.set_users(users, admitted.filter_map(|name| users.number(name)));
         let mut failed = report::operations(&done);
         let carried_out = done.len() - failed.len();

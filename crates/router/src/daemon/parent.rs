@@ -49,7 +49,7 @@ pub(super) enum Worker {
 }
 
 pub(super) fn start(orders: OwnedFd, config: &Config, version: &str) -> Result<Worker> {
-    if !config.daemon.separate {
+    if !config.process.separate {
         let version = version.to_owned();
         let run = move || worker::run(&orders, Privileges::Kept, &version);
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(run);
@@ -58,7 +58,7 @@ pub(super) fn start(orders: OwnedFd, config: &Config, version: &str) -> Result<W
     let program = std::env::current_exe().context("the program's own file is not found")?;
     let mut command = Command::new(program);
     command.arg(worker::ARGUMENT).stdin(Stdio::from(orders));
-    match (rustix::process::geteuid().is_root(), config.daemon.user) {
+    match (rustix::process::geteuid().is_root(), config.process.user) {
         (true, user) => {
             command.arg(user.map_or(worker::OF_ITS_OWN.to_owned(), |uid| uid.to_string()));
         }
@@ -171,7 +171,7 @@ impl Parent {
         self.running = config;
         // What failed is to be tried again with the next configuration.
         self.running.ports.retain(|name, _| !report.absent.contains(name));
-        self.running.daemon.metrics = served.ok().flatten();
+        self.running.process.metrics = served.ok().flatten();
         Ok(report)
     }
 
@@ -180,15 +180,15 @@ impl Parent {
     /// # Errors
     /// The worker is gone.
     fn metrics(&mut self, config: &Config) -> Result<Result<Option<SocketAddr>, String>> {
-        if self.running.daemon.metrics == config.daemon.metrics {
-            return Ok(Ok(config.daemon.metrics));
+        if self.running.process.metrics == config.process.metrics {
+            return Ok(Ok(config.process.metrics));
         }
-        if self.running.daemon.metrics.is_some() {
+        if self.running.process.metrics.is_some() {
             // The old socket may be in the new one's place.
             orders::send(self.orders.as_fd(), &Order::Metrics, None)?;
             self.ask(&Order::Ping, None)?;
         }
-        let Some(at) = config.daemon.metrics else { return Ok(Ok(None)) };
+        let Some(at) = config.process.metrics else { return Ok(Ok(None)) };
         match TcpListener::bind(at) {
             Ok(listener) => {
                 orders::send(self.orders.as_fd(), &Order::Metrics, Some(listener.as_fd()))?;
@@ -227,7 +227,7 @@ impl Parent {
             let order = Order::Control { path, for_users: false, why: None };
             orders::send(self.orders.as_fd(), &order, Some(listener.as_fd()))?;
         }
-        let Some(control) = &config.daemon.control else { return Ok(()) };
+        let Some(control) = &config.process.control else { return Ok(()) };
         let path = PathBuf::from(&control.socket);
         let listener = Server::listener(&path);
         let opened = listener.and_then(|socket| open_to_all(&path).map(|()| socket));
@@ -305,7 +305,7 @@ impl Parent {
         tell(&[NotifyState::Stopping]);
         // If it is gone already, that is found out now.
         let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
-        let status = self.wait(Duration::from(self.running.daemon.drain) + END)?;
+        let status = self.wait(Duration::from(self.running.process.drain) + END)?;
         self.exit(status)
     }
 
@@ -342,7 +342,7 @@ impl Parent {
 
     /// The worker's exit status as ours.
     fn exit(self, status: Option<ExitStatus>) -> Result<u8> {
-        sweep(self.running.daemon.control.as_ref().map(|control| Path::new(&control.socket)));
+        sweep(self.running.process.control.as_ref().map(|control| Path::new(&control.socket)));
         let status = match (self.worker, status) {
             (Worker::Thread(thread), _) if thread.is_finished() => {
                 let ended = thread.join().map_err(|_| anyhow!("the router's thread panicked"))?;

@@ -69,7 +69,7 @@ pub(super) fn up(daemon: &Daemon) -> Result<u8> {
     let reload = caught(&[SIGHUP])?;
     let end = caught(&[SIGTERM, SIGINT])?;
     let running = Config::host();
-    let mut opener = Opener::new(config.daemon.shards);
+    let mut opener = Opener::new(config.process.shards);
     let opened = Opened::by(&mut opener, &running, &config);
     if opened.is_none_of_any() {
         // Nothing was begun.
@@ -150,8 +150,8 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
 /// Say so if there are more shards than cores, which take turns then.
 fn crowded(config: &Config) {
     let cores = std::thread::available_parallelism().map_or(usize::MAX, NonZeroUsize::get);
-    if config.daemon.shards > cores {
-        let shards = config.daemon.shards;
+    if config.process.shards > cores {
+        let shards = config.process.shards;
         warning(&format!("shards = {shards} on {cores} cores: more than one each is no faster"));
     }
 }
@@ -159,7 +159,7 @@ fn crowded(config: &Config) {
 /// What is at the path of the socket for other users and no socket. A socket there is one of a
 /// router that runs, or is replaced.
 fn in_the_way(config: &Config) -> Option<ControlError> {
-    let path = Path::new(&config.daemon.control.as_ref()?.socket);
+    let path = Path::new(&config.process.control.as_ref()?.socket);
     match path::vacancy(path) {
         Err(why @ (ControlError::InTheWay { .. } | ControlError::PathTooLong { .. })) => Some(why),
         Err(why @ ControlError::Directory { .. }) => {
@@ -239,7 +239,7 @@ fn reread(parent: &mut Parent, file: &Path) -> Result<()> {
             return Ok(());
         }
     };
-    for section in parent.running.daemon.needs_restart(&config.daemon) {
+    for section in parent.running.process.needs_restart(&config.process) {
         warning(&format!("{section} counts from the start of the program: start it again"));
     }
     let opened = Opened::by(&mut parent.opener, &parent.running, &config);

@@ -60,7 +60,7 @@ pub(super) fn main(user: Option<&str>, version: &str) -> Result<()> {
 /// Carry out orders until the last one, or until nobody gives any.
 pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
-    let (mut drain, mut live) = (Config::default().daemon.drain, None);
+    let (mut drain, mut live) = (Config::default().process.drain, None);
     let mut control = Vec::new();
     loop {
         if wait(orders.as_fd(), engine.as_ref())? {
@@ -79,7 +79,7 @@ pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Re
                 }
                 (Order::Apply { file, lost }, Some(fd)) => {
                     let config = read(&file, fd)?;
-                    drain = config.daemon.drain;
+                    drain = config.process.drain;
                     let is_first = engine.is_none();
                     let engine = match &mut engine {
                         Some(engine) => engine,

@@ -1,6 +1,6 @@
 //! What the program goes by that runs the stacks: shards, privileges, limits, metrics, the control
 //! socket. None of it is an operation on a stack: it counts once a configuration takes effect, or
-//! from the next start of the program ([`Daemon::needs_restart`]).
+//! from the next start of the program ([`Process::needs_restart`]).
 //!
 //! Called by: `config.rs`; `group.rs` reads `[control]`, whose keys name groups.
 
@@ -20,7 +20,7 @@ const DRAIN_MAX_S: usize = 300;
 
 /// What the program goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Daemon {
+pub struct Process {
     /// How long queued output may take to leave at the end.
     pub drain: Duration,
     /// Stacks that share the packets, each on a thread of its own.
@@ -46,9 +46,9 @@ pub struct Control {
     pub groups: BTreeSet<String>,
 }
 
-impl Default for Daemon {
-    fn default() -> Daemon {
-        Daemon {
+impl Default for Process {
+    fn default() -> Process {
+        Process {
             drain: Duration::from_secs(5),
             shards: 1,
             metrics: None,
@@ -60,30 +60,30 @@ impl Default for Daemon {
     }
 }
 
-impl Daemon {
+impl Process {
     /// All but `[control]`.
-    pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Daemon {
-        let mut daemon = Daemon::default();
+    pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Process {
+        let mut process = Process::default();
         if let Some(seconds) = file.number("drain_seconds", 0..=DRAIN_MAX_S) {
-            daemon.drain = Duration::from_secs(seconds);
+            process.drain = Duration::from_secs(seconds);
         }
         if let Some(metrics) = file.one("metrics", "[metrics]") {
             let example = "127.0.0.1:9464";
             metrics.needed("listen", &format!("\"{example}\""));
-            daemon.metrics = metrics.parsed("listen", example);
+            process.metrics = metrics.parsed("listen", example);
         }
         if let Some(privileges) = file.one("privileges", "[privileges]") {
-            daemon.separate = privileges.flag("separate").unwrap_or(daemon.separate);
-            daemon.user = user(&privileges, daemon.separate, accounts);
+            process.separate = privileges.flag("separate").unwrap_or(process.separate);
+            process.user = user(&privileges, process.separate, accounts);
         }
         if let Some(limits) = file.one("limits", "[limits]") {
             for name in Limit::ALL.iter().map(|limit| limit.name()) {
                 let value = limits.number(name, 0..=isize::MAX as usize);
-                daemon.limits.extend(value.map(|value| (name, value)));
+                process.limits.extend(value.map(|value| (name, value)));
             }
         }
-        daemon.shards = file.number("shards", 1..=SHARDS_MAX).unwrap_or(daemon.shards);
-        daemon
+        process.shards = file.number("shards", 1..=SHARDS_MAX).unwrap_or(process.shards);
+        process
     }
 
     /// The limits of a stack.
@@ -101,8 +101,8 @@ impl Daemon {
     }
 
     /// What differs in another configuration and counts from the start of the program only.
-    pub fn needs_restart(&self, other: &Daemon) -> Vec<&'static str> {
-        let socket = |of: &Daemon| of.control.as_ref().map(|control| control.socket.clone());
+    pub fn needs_restart(&self, other: &Process) -> Vec<&'static str> {
+        let socket = |of: &Process| of.control.as_ref().map(|control| control.socket.clone());
         let all = [
             ("[limits]", self.limits != other.limits),
             ("[privileges]", (self.separate, self.user) != (other.separate, other.user)),
