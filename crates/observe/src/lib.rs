@@ -7,8 +7,8 @@
 //! them. docs/live.md has the page, [`control`] the socket.
 //!
 //! ```no_run
-//! # use net::Net;
-//! # fn started(net: &Net) -> std::io::Result<()> {
+//! # use wirespeed_observe as observe;
+//! # fn started(net: net::Net) -> std::io::Result<()> {
 //! let _seen = observe::Observer::new("my-program").start(net)?;
 //! # Ok(()) }
 //! ```
