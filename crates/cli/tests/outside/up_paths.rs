@@ -100,8 +100,12 @@ fn flows() {
         ("2001:db8:2::2", ""),
         ("2001:db8:2::2", " -R"),
     ] {
-        let listens = || !said("iperf3", &format!("-c {host} -n 1K -J")).contains("\"error\"");
-        assert!(until(TIMEOUT, listens), "{host}");
+        let mut first = String::new();
+        let listens = until(TIMEOUT, || {
+            first = said("iperf3", &format!("-c {host} -n 1K -J"));
+            !first.contains("\"error\"")
+        });
+        assert!(listens, "{host}: {first}{}", world.show("drops"));
         // Between two tests iperf3 closes its listening socket: connections that wait are reset.
         std::thread::sleep(std::time::Duration::from_millis(500));
         let words = format!("-c {host} -t 3 -J{words}");
