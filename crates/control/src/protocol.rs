@@ -224,9 +224,9 @@ pub enum Refusal {
     Gone,
     /// A limit is reached.
     Full,
-    /// What is to be added is there.
+    /// The thing to add is there already.
     Exists,
-    /// What is to be changed or removed is not there.
+    /// The thing to change or remove is not there.
     Missing,
     /// The program does not do this for that user, or for nobody.
     Denied,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Owner;
 
-/// Who is in a group.
+/// The members of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// These users.

@@ -71,7 +71,7 @@ impl Observer {
             says = Some(page.says());
             let command = name.clone();
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            // What it complains of concerns loops that carry the page themselves.
+            // Complaints come only from loops that carry the page themselves.
             let whose = live::Whose { command, version, complain: |_| {}, locks_down: false };
             service.feed(page.serve(whose, Some(&shards)).map_err(io::Error::other)?);
         }

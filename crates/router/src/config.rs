@@ -46,7 +46,7 @@ pub const BYTES_MAX: usize = 4 << 20;
 pub struct Config {
     /// What the stacks do as a whole.
     pub router: Router,
-    /// What the program goes by that runs them.
+    /// Settings of the program that runs them.
     pub process: Process,
     /// Switches that are not at their defaults.
     pub switches: BTreeMap<&'static str, bool>,

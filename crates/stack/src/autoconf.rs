@@ -255,7 +255,7 @@ impl Temporaries {
     }
 }
 
-/// So long before an address is deprecated, the next is made.
+/// The next address is made this long before one is deprecated.
 fn before(until: Instant) -> Instant {
     match until {
         Instant::NEVER => Instant::NEVER,

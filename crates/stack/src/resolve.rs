@@ -30,7 +30,7 @@ use crate::stack::Stack;
 /// is solicited as without connections.
 const LOOKED_AT_MAX: usize = 1_024;
 
-/// Of those, connections over one neighbour that are noted.
+/// The most connections over one neighbour that are noted.
 const NOTED_MAX: usize = 32;
 
 /// The headers for packets from `local` to `remote`, and the port they leave by.

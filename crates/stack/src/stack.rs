@@ -84,7 +84,7 @@ pub struct Stack {
     pub(crate) path_changes: PerSecond,
     pub(crate) path_mtus: PathMtus,
     pub(crate) neighbour_mtus: NeighbourMtus,
-    /// So long may ACKs bring back cookies.
+    /// ACKs may bring back cookies for this long.
     pub(crate) cookies_until: Instant,
     pub(crate) repeated: Repeated,
     /// The burst that is being taken in is of a port whose device has long had more.

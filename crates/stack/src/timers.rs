@@ -191,7 +191,7 @@ impl Wheel {
 /// The first of all rare deadlines: those of TIME-WAIT, neighbours, fragments, lifetimes, groups
 /// and a router's links. A poll compares one time in place of theirs.
 ///
-/// Whoever sets a deadline of those notes it here. A note may only lower the time. One that is
+/// A caller that sets such a deadline notes it here. A note may only lower the time. One that is
 /// cleared or moves back leaves it too early: `poll::expire` then finds nothing due, and finds the
 /// time anew. Never too late: debug builds assert it at every poll.
 pub(crate) struct RareTimers {

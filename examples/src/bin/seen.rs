@@ -1,7 +1,7 @@
 //! A program whose stack others see, by one line: `wirespeed show`, `top`, `explain`, and a
 //! browser. It moves bytes between two stacks in memory until Ctrl-C.
 
-use std::io::{Result, Write, copy, sink};
+use std::io::{Result, Write, copy, sink, stdout};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn main() -> Result<()> {
     let (client, _driver) = Net::spawn_thread(client.stack)?;
     let (server, _other) = Net::spawn_thread(server.stack)?;
     let seen = Observer::new("seen").page("127.0.0.1:0")?.start(client.clone())?;
-    println!("{}", seen.page().unwrap_or_default());
+    writeln!(stdout(), "{}", seen.page().unwrap_or_default())?;
     let listener = blocking::TcpListener::bind(&server, at)?;
     std::thread::spawn(move || {
         listener.accept().and_then(|(mut from, _)| copy(&mut from, &mut sink()))

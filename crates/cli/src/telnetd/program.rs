@@ -133,7 +133,7 @@ pub(super) fn become_program(program: &[OsString]) -> anyhow::Error {
         setsid().context("this is for telnetd to call")?;
         ioctl_tiocsctty(io::stdin()).context("standard input is no terminal")?;
         for signal in OF_USERS {
-            // What is caught is as at first in the next program (execve(2)).
+            // A signal that is caught is reset to its default by execve(2).
             signal_hook::flag::register(signal, Arc::default()).context("no signals")?;
         }
         program.first().cloned().context("no program")

@@ -90,7 +90,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
 pub(super) enum Owner {
     /// A stage.
     Stage(Stage),
-    /// Whoever called it: a helper of ours, or another's code.
+    /// The caller: this is a helper of ours, or another's code.
     Caller,
 }
 

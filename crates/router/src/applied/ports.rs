@@ -131,7 +131,7 @@ impl Step {
                 let (id, bare) = (state.add(name, stacks, opened), port.bare());
                 let set = SETTINGS.iter().try_for_each(|s| (s.carry_out)(&bare, id, &mut *stacks));
                 if set.is_err() {
-                    // What failed is tried again: it must not be there then.
+                    // A port that failed is added again later: nothing of it may be left.
                     state.remove(name, stacks);
                 }
                 return set;

@@ -150,7 +150,7 @@ pub(crate) struct Section<'a> {
     pub(super) at: usize,
     /// How messages name it, as in `[[port]]`.
     name: &'static str,
-    /// What somebody has asked for; `None`: its keys are names of something.
+    /// The keys that were asked for; `None`: the keys are names of something.
     known: RefCell<Option<Vec<&'static str>>>,
     pub(super) log: &'a Log<'a>,
 }

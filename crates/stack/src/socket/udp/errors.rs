@@ -20,7 +20,7 @@ use crate::stack::Stack;
 /// Bytes of a datagram that its report keeps.
 const QUOTED_MAX: usize = 64;
 
-/// Who reports an error.
+/// The host that reports an error.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     /// A router or the destination; our own address if the error is our own finding.
