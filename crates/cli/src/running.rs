@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wirespeed::control::protocol::{Answer, Question, Refusal, Section};
 use wirespeed::control::text::{is_plain, plain};
@@ -88,6 +89,21 @@ pub(crate) fn whole(client: &mut Client, stack: usize, section: Section) -> Resu
             _ => return Ok(Value::Array(rows)),
         }
     }
+}
+
+/// The same as rows of their type.
+pub(crate) fn rows<T: DeserializeOwned>(
+    client: &mut Client,
+    stack: usize,
+    section: Section,
+) -> Result<Vec<T>> {
+    typed(whole(client, stack, section)?)
+}
+
+/// What an answer's body is.
+pub(crate) fn typed<T: DeserializeOwned>(body: Value) -> Result<T> {
+    serde_json::from_value(body)
+        .context("the program is of another version, and is not understood: start it anew")
 }
 
 /// A client that asks repeatedly. After a missing answer it uses a new connection, because on the

@@ -29,7 +29,7 @@ use anyhow::Result;
 
 pub(crate) use args::Args;
 pub(crate) use filter::Filter;
-pub(crate) use full::connection;
+pub(crate) use full::{Full, connection};
 
 use crate::{Outcome, output};
 

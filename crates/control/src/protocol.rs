@@ -5,12 +5,16 @@
 
 mod call;
 mod change;
+mod connection;
+mod socket;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use call::{Call, Kind, Wait};
 pub use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
+pub use connection::{Connection, Timers};
+pub use socket::Socket;
 
 /// The most connections of a question that names them.
 pub const CONNECTIONS_MAX: usize = 64;

@@ -17,7 +17,7 @@ mod words;
 mod tests;
 
 pub use limit::{Held, Limit};
-pub use look::{Look, Surroundings, apart};
+pub use look::{Look, Looked, Surroundings, apart};
 pub use recent::Recent;
 pub use units::{bits, ms};
 pub use verdict::{LOOKS_LEAST, Verdict};

@@ -6,6 +6,7 @@
 //! look as it is here; fields may be added.
 
 use base::{Counter, Duration, Instant};
+use control::protocol::Connection;
 use serde::{Deserialize, Serialize};
 use stack::Stack;
 use stack::snapshot::ConnectionRow;
@@ -115,6 +116,17 @@ pub struct Look {
     pub cpu_us: Option<u64>,
     /// See [`Surroundings`].
     pub pushed_back: u64,
+}
+
+/// A connection and a look at it, as the control socket has them: one row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Looked {
+    /// Its figures.
+    #[serde(flatten)]
+    pub connection: Connection,
+    /// The look.
+    pub look: Look,
 }
 
 impl Look {

@@ -121,24 +121,24 @@ function tiles(sample, since, seconds) {
 /// What was noted of a connection, for its plots.
 function note(row, time, seconds) {
   let all = histories.get(key(row));
-  if (!all || row.acked < all.last.acked) {
-    const sends = row.acked + row.in_flight >= row.received;
+  if (!all || row.bytes_acked < all.last.bytes_acked) {
+    const sends = row.bytes_acked + row.in_flight >= row.bytes_received;
     all = { sends, last: null, retransmits: 0, sequence: new History(4, SEQUENCE_SECONDS),
       windows: new History(3, MINUTE), rtt: new History(2, MINUTE) };
     histories.set(key(row), all);
   }
   const last = all.last;
   all.rates = last
-    ? [rate(row.acked, last.acked, seconds), rate(row.received, last.received, seconds)]
+    ? [rate(row.bytes_acked, last.bytes_acked, seconds), rate(row.bytes_received, last.bytes_received, seconds)]
     : [null, null];
   const [sent, received] = all.rates;
   if (sent || received) all.sends = (sent || 0) >= (received || 0);
   const is_again = last && row.retransmits > last.retransmits;
   // A receiver's: what came in order, and where its window ends.
   all.sequence.push(time, all.sends
-    ? [row.acked + row.snd_wnd, row.acked + row.in_flight, row.acked, is_again ? row.acked : null]
-    : [row.received + row.rcv_wnd, row.received, row.received - row.unread, null]);
-  all.windows.push(time, [row.in_flight, row.cwnd, row.snd_wnd]);
+    ? [row.bytes_acked + row.snd_wnd, row.bytes_acked + row.in_flight, row.bytes_acked, is_again ? row.bytes_acked : null]
+    : [row.bytes_received + row.rcv_wnd, row.bytes_received, row.bytes_received - row.unread, null]);
+  all.windows.push(time, [row.in_flight, row.cwnd_bytes, row.snd_wnd]);
   all.rtt.push(time, [row.rtt_us ? row.rtt_us / 1000 : null, row.min_rtt_us ? row.min_rtt_us / 1000 : null]);
   all.last = row;
   all.time = time;
@@ -166,9 +166,9 @@ function connections(sample, time, seconds) {
   fill(body, shown.map((row) => {
     const [sent, received] = histories.get(key(row)).rates;
     const number = (text) => [text, "number"];
-    return [[row.local], [row.remote], [row.state + (row.recovering ? ", repairing" : "")],
+    return [[row.local], [row.remote], [row.state + (row.recovering !== "no" ? ", repairing" : "")],
       number(short(sent == null ? null : sent * 8)), number(short(received == null ? null : received * 8)),
-      number(short(row.cwnd)), number(ms(row.rtt_us)), number(short(row.in_flight)), number(short(row.retransmits))];
+      number(short(row.cwnd_bytes)), number(ms(row.rtt_us)), number(short(row.in_flight)), number(short(row.retransmits))];
   }), (cell, index, column, text) => {
     if (column !== 0) return false;
     const button = cell.firstElementChild || cell.appendChild(made("button"));
@@ -191,8 +191,8 @@ function one() {
   say(at("one-name"), row.local + " to " + row.remote);
   say(at("one-explained"), row.explained || "");
   say(at("one-advice"), row.advice ? "What helps: " + row.advice + "." : "");
-  const pacing = row.pacing ? ", paced at " + short(row.pacing * 8) + "b/s" : "";
-  say(at("one-note"), row.state + ", " + row.control + ", MSS " + row.mss + pacing + ", " + row.retransmits
+  const pacing = row.pacing_bytes_per_s ? ", paced at " + short(row.pacing_bytes_per_s * 8) + "b/s" : "";
+  say(at("one-note"), row.state + ", " + row.congestion_control + ", MSS " + row.mss + pacing + ", " + row.retransmits
     + " retransmitted, " + row.timeouts + " time-outs, " + short(row.unsent) + " bytes wait to be sent, "
     + short(row.unread) + " to be read.");
   say(at("sequence-note"), all.sends

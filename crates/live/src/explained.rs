@@ -1,26 +1,41 @@
-//! What limits each connection that the page shows, by the looks of the last seconds.
+//! The rows of the page: connections with what limits each, by the looks of the last seconds.
 //!
-//! Called by: `feed`, for each row of a sample. A row comes with a look; it leaves with a sentence.
+//! Called by: `feed`, for each connection of a sample.
 
-use explain::{Look, Recent, Words};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use control::protocol::Connection;
+use explain::{Looked, Recent, Words};
+use serde::Serialize;
+
+/// A connection as the page has it.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    #[serde(flatten)]
+    connection: Connection,
+    /// Its stack, by number.
+    stack: usize,
+    /// What limits it, in a sentence; not yet known at first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<String>,
+    /// What helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
 
 /// The looks at each connection that is shown: a stack's number, and the ends.
 #[derive(Default)]
 pub(super) struct Explained(Recent<(usize, String, String)>);
 
 impl Explained {
-    /// Take the look of a row, and give the row a sentence and what helps.
-    pub(super) fn take(&mut self, stack: usize, row: &mut Value) {
-        let Some(look) = row.as_object_mut().and_then(|row| row.remove("look")) else { return };
-        let Ok(look) = Look::deserialize(look) else { return };
-        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-        let words = self.0.take((stack, text("local"), text("remote")), look);
-        if let Some(Words { answer, advice }) = words {
-            row["explained"] = json!(answer);
-            row["advice"] = json!(advice);
-        }
+    /// The row of a connection that was looked at.
+    pub(super) fn row(&mut self, stack: usize, looked: Looked) -> Row {
+        let Looked { connection, look } = looked;
+        let ends = (stack, connection.local.clone(), connection.remote.clone());
+        let words = self.0.take(ends, look);
+        let (explained, advice) = match words {
+            Some(Words { answer, advice }) => (Some(answer), advice),
+            None => (None, None),
+        };
+        Row { connection, stack, explained, advice }
     }
 
     /// A sample is complete: forget the connections that it did not have.
@@ -31,20 +46,23 @@ impl Explained {
 
 #[cfg(test)]
 mod tests {
+    use explain::Look;
+
     use super::*;
 
     #[test]
     fn a_row_gets_a_sentence_for_its_looks() {
         let mut explained = Explained::default();
-        let mut row = Value::Null;
+        let mut row = None;
         for n in 0..10 {
             let look = Look { at_us: n * 250_000, segments_out: n, acked: n, ..Look::default() };
-            row = json!({ "local": "a", "remote": "b", "look": look });
-            explained.take(0, &mut row);
+            let connection = Connection { local: "a".to_owned(), ..Connection::default() };
+            row = Some(explained.row(0, Looked { connection, look }));
             explained.forget();
-            assert!(row.get("look").is_none());
         }
+        let row = serde_json::to_value(row).expect("JSON");
         let words = row["explained"].as_str().expect("a sentence");
         assert!(words.contains("limited by the application"), "{words}");
+        assert!(row["local"] == "a" && row["stack"] == 0 && row.get("look").is_none(), "{row}");
     }
 }

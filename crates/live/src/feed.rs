@@ -6,7 +6,7 @@
 //! a sample is left out, because the stacks never wait.
 //!
 //! A stack may have a hundred thousand connections. Each sample counts the bytes of a part of them
-//! ([`super::sample`]); when a stack's table has been passed once, the busiest are chosen anew.
+//! ([`Sample::scan`]); when a stack's table has been passed once, the busiest are chosen anew.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,13 +16,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
+use serde::Serialize;
 use serde_json::{Value, json};
 use stack::Stack;
 use tokio::sync::mpsc::Sender;
 
 use super::carrier::Carrier;
 use super::explained::Explained;
-use super::{Error, Wanted};
+use super::{Error, Figures, Sample, Wanted};
 
 /// Connections that the page shows.
 const SHOWN: usize = 50;
@@ -144,7 +145,7 @@ impl Feed {
         &mut self,
         now: Instant,
         names: &[String],
-        ask: &mut impl FnMut(usize, Wanted) -> Option<Value>,
+        ask: &mut impl FnMut(usize, Wanted) -> Option<Sample>,
     ) {
         // If nobody rang, there is nothing to read.
         let _ = rustix::io::read(&self.watched.rung, &mut [0; 8]);
@@ -162,21 +163,12 @@ impl Feed {
         let (mut stacks, mut connections, mut total) = (Vec::new(), Vec::new(), 0);
         let mut has_passed = false;
         for (number, (name, scan)) in names.iter().zip(&mut self.stacks).enumerate() {
-            let Some(mut body) = ask(number, scan.wanted()) else { continue };
-            has_passed |= scan.note(&body, now);
-            total += body["connections"].as_u64().unwrap_or(0);
-            for mut row in rows(body["shown"].take()) {
-                row["stack"] = json!(number);
-                self.explained.take(number, &mut row);
-                connections.push(row);
-            }
-            if let Some(body) = body.as_object_mut() {
-                for key in ["shown", "scan", "next"] {
-                    body.remove(key);
-                }
-            }
-            body["name"] = json!(name);
-            stacks.push(body);
+            let Some(sample) = ask(number, scan.wanted()) else { continue };
+            has_passed |= scan.note(&sample, now);
+            total += sample.figures.connections;
+            let shown = sample.shown.into_iter();
+            connections.extend(shown.map(|looked| self.explained.row(number, looked)));
+            stacks.push(Named { name, figures: sample.figures });
         }
         self.explained.forget();
         if has_passed {
@@ -224,9 +216,8 @@ impl Scan {
     }
 
     /// Note what a sample counted; true at the end of the table.
-    fn note(&mut self, body: &Value, now: Instant) -> bool {
-        for row in body["scan"].as_array().into_iter().flatten() {
-            let (Some(number), Some(moved)) = (row[0].as_u64(), row[1].as_u64()) else { continue };
+    fn note(&mut self, sample: &Sample, now: Instant) -> bool {
+        for &(number, moved) in &sample.scan {
             let pass = self.passes;
             let seen = self.seen.entry(number).or_insert(Seen {
                 moved,
@@ -244,7 +235,7 @@ impl Scan {
                 *seen = Seen { moved, at: now, bytes_per_s, pass };
             }
         }
-        match body["next"].as_u64().filter(|&next| next > self.cursor) {
+        match sample.next.filter(|&next| next > self.cursor) {
             Some(next) => {
                 self.cursor = next;
                 false
@@ -259,28 +250,36 @@ impl Scan {
     }
 }
 
-fn rows(list: Value) -> Vec<Value> {
-    match list {
-        Value::Array(rows) => rows,
-        _ => Vec::new(),
-    }
+/// A stack as the page has it.
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    figures: Figures,
 }
 
 #[cfg(test)]
 mod tests {
+    use control::protocol::Connection;
+    use explain::{Look, Looked};
+
     use super::*;
 
     /// A stack with 1,200 connections, of which those from 700 on move, the later the faster.
-    fn stack(wanted: &Wanted, round: u64) -> Value {
+    fn stack(wanted: &Wanted, round: u64) -> Sample {
         let scan: Vec<_> = (wanted.cursor..1200).take(500).collect();
         let next = scan.last().map(|last| last + 1).filter(|&next| next < 1200);
-        let moved = |&number: &u64| json!([number, 50_000 + number.saturating_sub(700) * round]);
-        json!({
-            "connections": 1200,
-            "scan": scan.iter().map(moved).collect::<Value>(),
-            "next": next,
-            "shown": wanted.chosen.iter().map(|n| json!({ "number": n })).collect::<Value>(),
-        })
+        let moved = |&number: &u64| (number, 50_000 + number.saturating_sub(700) * round);
+        let shown = |&number: &u64| {
+            let connection = Connection { number, ..Connection::default() };
+            Looked { connection, look: Look::default() }
+        };
+        Sample {
+            figures: Figures { connections: 1200, ..Figures::default() },
+            scan: scan.iter().map(moved).collect(),
+            next,
+            shown: wanted.chosen.iter().map(shown).collect(),
+        }
     }
 
     #[test]
@@ -309,7 +308,7 @@ mod tests {
             last = sample;
         }
         assert_eq!(last["connection_count"], 1200);
-        let shown: Vec<_> = rows(last["connections"].take());
+        let shown = last["connections"].as_array().expect("a list");
         let shown: Vec<_> = shown.iter().filter_map(|row| row["number"].as_u64()).collect();
         assert_eq!(shown, (1150..1200).collect::<Vec<_>>());
         // The last one goes: nothing is kept, and nothing is due.
@@ -322,8 +321,8 @@ mod tests {
     fn connections_that_are_gone_are_forgotten() {
         let mut scan = Scan::default();
         let body = |numbers: &[u64]| {
-            let scan: Value = numbers.iter().map(|n| json!([n, 5])).collect();
-            json!({ "scan": scan })
+            let scan = numbers.iter().map(|&n| (n, 5)).collect();
+            Sample { scan, ..Sample::default() }
         };
         let at = |n| Instant::from_nanos(n);
         assert!(scan.note(&body(&[1, 2, 3]), at(1)));

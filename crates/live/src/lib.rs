@@ -33,7 +33,7 @@ use tokio::sync::mpsc::channel;
 pub use address::Http;
 pub use error::Error;
 pub use feed::{Feed, Whose};
-pub use sample::{Wanted, looks, sample};
+pub use sample::{Figures, Port, Sample, Wanted};
 
 use access::Token;
 use budget::{Budget, PAGE_THREAD};

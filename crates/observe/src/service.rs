@@ -15,6 +15,7 @@ mod lookup;
 mod mailbox;
 mod rows;
 mod rules;
+mod sample;
 mod sockets;
 mod taps;
 
@@ -28,6 +29,7 @@ use control::Users;
 use control::{ControlError, Message, Reply, Server};
 use live::Feed;
 use rustix::event::PollFlags;
+use serde::Deserialize;
 use stack::Stack;
 
 use control::protocol::{About, Answer, CONNECTIONS_MAX, Call, Question, Refusal};
@@ -287,7 +289,7 @@ impl Service {
         if let Some(feed) = &mut self.feed {
             let mut ask = |number, wanted: live::Wanted| {
                 let answer = of(number, Asked::Of(Wanted::Sample(wanted)), &mut control);
-                answer.error.is_none().then_some(answer.body)
+                live::Sample::deserialize(answer.body).ok().filter(|_| answer.error.is_none())
             };
             feed.turn(now, names, &mut ask);
         }

@@ -79,18 +79,21 @@ fn which(words: &[String]) -> Result<Which> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use wirespeed::control::protocol::Connection;
 
     use super::*;
 
     #[test]
     fn a_connection_is_named_as_show_prints_it() {
-        let row =
-            json!({ "local": "192.0.2.1:5001", "remote": "[2001:db8::1]:40000", "state": "X" });
+        let row = Connection {
+            local: "192.0.2.1:5001".to_owned(),
+            remote: "[2001:db8::1]:40000".to_owned(),
+            ..Connection::default()
+        };
         let admits = |text: &str| {
             let words: Vec<String> = text.split('|').map(str::to_owned).collect();
             match which(&words).expect("understood") {
-                Which::Filter(Some(filter)) => filter.admits(&row),
+                Which::Filter(Some(filter)) => filter.connection(&row),
                 _ => panic!("no filter: {text}"),
             }
         };

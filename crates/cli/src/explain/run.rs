@@ -5,15 +5,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use explain::{Look, Verdict};
-use serde::Deserialize;
-use serde_json::Value;
+use explain::{Look, Looked, Verdict};
 use wirespeed::control::Client;
 
 use super::args::{Args, Which};
 use crate::Usage;
-use crate::running::{Refused, TIMEOUT, ask, find, whole};
-use wirespeed::control::protocol::{Question, Section};
+use crate::running::{Refused, TIMEOUT, ask, find, rows, typed};
+use wirespeed::control::protocol::{Connection, Question, Section};
 
 /// The most connections at a time.
 const AT_A_TIME: usize = 8;
@@ -32,8 +30,8 @@ pub(super) struct Explained {
 struct Watched {
     stack: usize,
     number: u64,
-    local: Value,
-    remote: Value,
+    local: String,
+    remote: String,
     looks: Vec<Look>,
     has_ended: bool,
 }
@@ -57,8 +55,8 @@ pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
     let explained = watched.into_iter().filter_map(|one| {
         Some(Explained {
             stack: stacks.get(one.stack)?.clone(),
-            local: wirespeed::control::text::plain(one.local.as_str()?),
-            remote: wirespeed::control::text::plain(one.remote.as_str()?),
+            local: one.local,
+            remote: one.remote,
             verdict: Verdict::of(&one.looks)?,
             has_ended: one.has_ended,
         })
@@ -74,22 +72,25 @@ pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
 fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watched>> {
     let (mut found, mut total) = (Vec::new(), 0);
     for stack in 0..stacks {
-        let rows = match whole(client, stack, Section::Connections) {
+        let rows: Vec<Connection> = match rows(client, stack, Section::Connections) {
             Ok(rows) => rows,
             // This stack has ended; another one may have the connection.
             Err(error) if error.is::<Refused>() => continue,
             Err(error) => return Err(error),
         };
-        for row in rows.as_array().into_iter().flatten() {
+        for row in rows {
             total += 1;
             let is_wanted = match which {
                 Which::Nth(number) => *number == total,
-                Which::Filter(filter) => filter.as_ref().is_none_or(|filter| filter.admits(row)),
+                Which::Filter(filter) => {
+                    filter.as_ref().is_none_or(|filter| filter.connection(&row))
+                }
             };
-            let Some(number) = row["number"].as_u64().filter(|_| is_wanted) else { continue };
-            let (local, remote) = (row["local"].clone(), row["remote"].clone());
-            let (looks, has_ended) = (Vec::new(), false);
-            found.push(Watched { stack, number, local, remote, looks, has_ended });
+            if is_wanted {
+                let Connection { number, local, remote, .. } = row;
+                let (looks, has_ended) = (Vec::new(), false);
+                found.push(Watched { stack, number, local, remote, looks, has_ended });
+            }
         }
     }
     match found.len() {
@@ -113,20 +114,17 @@ fn look(client: &mut Client, stack: usize, watched: &mut [Watched]) -> Result<()
         return Ok(());
     }
     let numbers = of_stack.iter().map(|one| one.number).collect();
-    let rows = match ask(client, &Question::Connections { stack, numbers }) {
-        Ok(answer) => answer.body,
-        Err(error) if error.is::<Refused>() => Value::Null,
+    let rows: Vec<Looked> = match ask(client, &Question::Connections { stack, numbers }) {
+        Ok(answer) => typed(answer.body)?,
+        Err(error) if error.is::<Refused>() => Vec::new(),
         Err(error) => return Err(error),
     };
     for one in &mut of_stack {
-        let is_it = |row: &&Value| row["local"] == one.local && row["remote"] == one.remote;
-        match rows.as_array().into_iter().flatten().find(is_it) {
-            Some(row) => {
-                let look = Look::deserialize(&row["look"]);
-                one.looks.push(look.context(
-                    "the program is of another version and has no looks: start it anew",
-                )?);
-            }
+        let is_it = |row: &&Looked| {
+            row.connection.local == one.local && row.connection.remote == one.remote
+        };
+        match rows.iter().find(is_it) {
+            Some(row) => one.looks.push(row.look.clone()),
             None => one.has_ended = true,
         }
     }

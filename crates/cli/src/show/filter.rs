@@ -11,8 +11,8 @@
 
 use core::net::IpAddr;
 
-use serde_json::Value;
 use wirespeed::Cidr;
+use wirespeed::control::protocol::{Connection, Socket};
 
 /// A filter for connections and sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,17 +153,20 @@ impl Filter {
         }
     }
 
-    /// Does the filter match a row of the document?
-    pub(crate) fn admits(&self, row: &Value) -> bool {
-        // Sockets have no state: TCP sockets listen, UDP sockets are connected or not.
-        let state = match (row["state"].as_str(), row["protocol"].as_str()) {
-            (Some(state), _) => state,
-            (None, Some("tcp")) => "LISTEN",
-            (None, _) if row["remote"].is_null() => "UNCONN",
-            (None, _) => "ESTABLISHED",
+    /// Does the filter match a connection?
+    pub(crate) fn connection(&self, row: &Connection) -> bool {
+        self.holds(&Row { state: &row.state, local: end(&row.local), remote: end(&row.remote) })
+    }
+
+    /// Does it match a socket? TCP sockets listen, UDP sockets are connected or not.
+    pub(crate) fn socket(&self, row: &Socket) -> bool {
+        let state = match (&*row.protocol, &row.remote) {
+            ("tcp", _) => "LISTEN",
+            (_, None) => "UNCONN",
+            (_, Some(_)) => "ESTABLISHED",
         };
-        let end = |key: &str| row[key].as_str().and_then(end);
-        self.holds(&Row { state, local: end("local"), remote: end("remote") })
+        let remote = row.remote.as_deref().and_then(end);
+        self.holds(&Row { state, local: end(&row.local), remote })
     }
 
     fn holds(&self, row: &Row<'_>) -> bool {

@@ -1,144 +1,149 @@
 //! Connections in full, for people: the fields of `ss -ti`, in named groups.
 //!
-//! Called by: `show.rs`.
+//! Called by: `show.rs`, and `top` for one connection.
 
+use core::fmt::Display;
 use std::fmt::Write as _;
 
 use explain::bits;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wirespeed::control::protocol::Connection;
 
 use super::report::plain;
+
+/// A connection with what it moved between two looks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Full {
+    #[serde(flatten)]
+    pub(crate) connection: Connection,
+    /// Bytes that were acknowledged; `None`: it was gone.
+    #[serde(default)]
+    pub(crate) delivery_bytes_per_s: Option<u64>,
+    /// Bytes that were received.
+    #[serde(default)]
+    pub(crate) receiving_bytes_per_s: Option<u64>,
+}
 
 /// A block for each connection of each stack.
 pub(super) fn text(document: &Value) -> String {
     let mut t = String::new();
     for stack in document["stacks"].as_array().into_iter().flatten() {
         for row in stack["connections"].as_array().into_iter().flatten() {
+            let Ok(full) = Full::deserialize(row) else { continue };
             if !t.is_empty() {
                 t.push('\n');
             }
-            connection(&mut t, &plain(&stack["name"]), row);
+            connection(&mut t, &plain(&stack["name"]), &full);
         }
     }
     t
 }
 
 /// The block of a connection.
-pub(crate) fn connection(t: &mut String, stack: &str, row: &Value) {
+pub(crate) fn connection(t: &mut String, stack: &str, full: &Full) {
     // Writing to a String cannot fail.
-    let _ = block(t, stack, row);
+    let _ = block(t, stack, full).and_then(|()| amounts(t, &full.connection));
+    let _ = timers(t, &full.connection);
 }
 
-fn block(t: &mut String, stack: &str, row: &Value) -> std::fmt::Result {
-    let at = |key: &str| plain(&row[key]);
-    let number = |key: &str| row[key].as_f64();
-    let ms = |key: &str| number(key).map_or("-".to_owned(), |us| format!("{:.3}", us / 1e3));
-    let rate = |key: &str| number(key).map_or("-".to_owned(), bits);
-    let on = |key: &str| if row[key] == true { "on" } else { "off" };
-    writeln!(t, "{} - {}  {}", at("local"), at("remote"), at("state"))?;
+/// A figure, or a dash if it is not known.
+fn known(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn block(t: &mut String, stack: &str, full: &Full) -> std::fmt::Result {
+    let c = &full.connection;
+    let ms = |us: u64| format!("{:.3}", us as f64 / 1e3);
+    let rate = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |bytes| bits(bytes as f64));
+    let on = |is_on: bool| if is_on { "on" } else { "off" };
+    writeln!(t, "{} - {}  {}", c.local, c.remote, c.state)?;
+    let port = if c.dev.is_empty() { c.port.to_string() } else { c.dev.clone() };
+    let age_s = c.age_ms as f64 / 1e3;
+    writeln!(t, "  owner     uid:{} stack:{stack} port:{port} age:{age_s:.1} s", c.uid)?;
+    let (ours, theirs) = (known(c.wscale_snd), known(c.wscale_rcv));
+    let (sack, timestamps, ecn) = (on(c.sack), on(c.timestamps), on(c.ecn));
     writeln!(
         t,
-        "  owner     uid:{} stack:{stack} port:{} age:{}",
-        at("uid"),
-        if row["dev"].is_null() { at("port") } else { at("dev") },
-        number("age_ms").map_or("-".to_owned(), |ms| format!("{:.1} s", ms / 1e3)),
+        "  agreed    wscale:{ours},{theirs} sack:{sack} timestamps:{timestamps} ecn:{ecn}"
     )?;
-    writeln!(
-        t,
-        "  agreed    wscale:{},{} sack:{} timestamps:{} ecn:{}",
-        at("wscale_snd"),
-        at("wscale_rcv"),
-        on("sack"),
-        on("timestamps"),
-        on("ecn")
-    )?;
-    let mss = number("mss").unwrap_or(0.0);
-    let segments = number("cwnd_bytes").filter(|_| mss > 0.0).map(|cwnd| cwnd / mss);
+    let segments = (c.mss > 0).then(|| format!("{:.0}", c.cwnd_bytes as f64 / c.mss as f64));
     writeln!(
         t,
         "  control   {} cwnd:{} ({} segments) ssthresh:{} recovering:{}",
-        at("congestion_control"),
-        at("cwnd_bytes"),
-        segments.map_or("-".to_owned(), |n| format!("{n:.0}")),
-        at("ssthresh_bytes"),
-        at("recovering"),
+        c.congestion_control,
+        c.cwnd_bytes,
+        known(segments),
+        known(c.ssthresh_bytes),
+        c.recovering,
     )?;
     writeln!(
         t,
         "  time      rtt:{}/{} ms minrtt:{} ms rto:{} ms backoff:{}",
-        ms("rtt_us"),
-        ms("rttvar_us"),
-        ms("min_rtt_us"),
-        ms("rto_us"),
-        at("backoff"),
+        ms(c.rtt_us),
+        ms(c.rttvar_us),
+        ms(c.min_rtt_us),
+        ms(c.rto_us),
+        c.backoff,
     )?;
     writeln!(
         t,
         "  rates     pacing_rate {} delivery_rate {} receiving {}",
-        rate("pacing_bytes_per_s"),
-        rate("delivery_bytes_per_s"),
-        rate("receiving_bytes_per_s"),
-    )?;
-    amounts(t, row)?;
-    let due = |name: &str| {
-        let ms = row["timers_ms"][name].as_f64();
-        ms.map(|ms| format!("{name} in {ms:.0} ms"))
-    };
-    let timers = ["retransmit", "delayed_ack", "keepalive", "pacing"].into_iter().filter_map(due);
-    let timers: Vec<String> = timers.collect();
-    let timers = if timers.is_empty() { "none".to_owned() } else { timers.join(", ") };
-    writeln!(t, "  timers    {timers}")
+        rate(c.pacing_bytes_per_s),
+        rate(full.delivery_bytes_per_s),
+        rate(full.receiving_bytes_per_s),
+    )
 }
 
 /// Windows, bytes and segments.
-fn amounts(t: &mut String, row: &Value) -> std::fmt::Result {
-    let at = |key: &str| plain(&row[key]);
+fn amounts(t: &mut String, c: &Connection) -> std::fmt::Result {
     writeln!(
         t,
         "  windows   snd_wnd:{} rcv_wnd:{} send_buffer:{} receive_buffer:{}",
-        at("snd_wnd"),
-        at("rcv_wnd"),
-        at("send_buffer_bytes"),
-        at("receive_buffer_bytes"),
+        c.snd_wnd, c.rcv_wnd, c.send_buffer_bytes, c.receive_buffer_bytes,
     )?;
     writeln!(
         t,
         "  bytes     bytes_acked:{} bytes_received:{} unacked:{} notsent:{} unread:{}",
-        at("bytes_acked"),
-        at("bytes_received"),
-        at("in_flight"),
-        at("unsent"),
-        at("unread"),
+        c.bytes_acked, c.bytes_received, c.in_flight, c.unsent, c.unread,
     )?;
     writeln!(
         t,
         "  segments  mss:{} rcvmss:{} advmss:{} segs_out:{} segs_in:{}",
-        at("mss"),
-        at("rcv_mss"),
-        at("advmss"),
-        at("segments_out"),
-        at("segments_in"),
+        c.mss, c.rcv_mss, c.advmss, c.segments_out, c.segments_in,
     )?;
     writeln!(
         t,
         "  trouble   retrans:{} timeouts:{} recoveries:{} tail_probes:{} undone:{} dupacks:{} \
          reordered:{} ce_marks:{}",
-        at("retransmits"),
-        at("timeouts"),
-        at("fast_recoveries"),
-        at("tail_probes"),
-        at("undone"),
-        at("duplicate_acks"),
-        at("out_of_order"),
-        at("ce_marks"),
+        c.retransmits,
+        c.timeouts,
+        c.fast_recoveries,
+        c.tail_probes,
+        c.undone,
+        c.duplicate_acks,
+        c.out_of_order,
+        c.ce_marks,
     )?;
     writeln!(
         t,
         "  now       sacked:{} lost:{} resent:{} bytes",
-        at("sacked_bytes"),
-        at("lost_bytes"),
-        at("resent_bytes"),
+        c.sacked_bytes, c.lost_bytes, c.resent_bytes,
     )
+}
+
+fn timers(t: &mut String, c: &Connection) -> std::fmt::Result {
+    let all = &c.timers_ms;
+    let due = [
+        ("retransmit", all.retransmit),
+        ("delayed_ack", all.delayed_ack),
+        ("keepalive", all.keepalive),
+        ("pacing", all.pacing),
+    ];
+    let due = due.into_iter().filter_map(|(name, ms)| Some(format!("{name} in {:.0} ms", ms?)));
+    let due: Vec<String> = due.collect();
+    let due = if due.is_empty() { "none".to_owned() } else { due.join(", ") };
+    writeln!(t, "  timers    {due}")
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use wirespeed::control::Client;
 
 use super::args::Args;
 use super::filter::Filter;
+use super::full::Full;
 use super::{budget, fib};
 use crate::Usage;
-use crate::running::{TIMEOUT, ask, find, whole};
-use wirespeed::control::protocol::{About, Question, Section};
+use crate::running::{TIMEOUT, ask, find, rows, whole};
+use wirespeed::control::protocol::{About, Connection, Question, Section, Socket};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
 const LOOKS_APART: Duration = Duration::from_millis(200);
@@ -101,40 +102,60 @@ fn sections(
 ) -> Result<Map<String, Value>> {
     let mut shown = Map::new();
     for section in args.sections() {
-        let mut rows = whole(client, stack, section)?;
-        choose(&mut rows, filter);
-        if args.is_full() && rows.as_array().is_some_and(|rows| !rows.is_empty()) {
-            let begun = Instant::now();
-            std::thread::sleep(LOOKS_APART);
-            let later = whole(client, stack, section)?;
-            delivery(&mut rows, &later, begun.elapsed());
-        }
+        let rows = match section {
+            Section::Connections if args.is_full() => json!(full(client, stack, filter)?),
+            Section::Connections => json!(connections(client, stack, filter)?),
+            Section::Sockets => {
+                let mut all: Vec<Socket> = rows(client, stack, section)?;
+                all.retain(|socket| filter.is_none_or(|filter| filter.socket(socket)));
+                json!(all)
+            }
+            _ => whole(client, stack, section)?,
+        };
         shown.insert(name_of(section), rows);
     }
     Ok(shown)
 }
 
-/// Keep the rows that the filter matches.
-fn choose(rows: &mut Value, filter: Option<&Filter>) {
-    if let (Some(rows), Some(filter)) = (rows.as_array_mut(), filter) {
-        rows.retain(|row| filter.admits(row));
-    }
+/// The connections that the filter matches.
+fn connections(
+    client: &mut Client,
+    stack: usize,
+    filter: Option<&Filter>,
+) -> Result<Vec<Connection>> {
+    let mut all: Vec<Connection> = rows(client, stack, Section::Connections)?;
+    all.retain(|row| filter.is_none_or(|filter| filter.connection(row)));
+    Ok(all)
 }
 
-/// Add to each row the bytes per second that it delivered until a later look; null if it is gone.
-fn delivery(rows: &mut Value, later: &Value, passed: Duration) {
-    for row in rows.as_array_mut().into_iter().flatten() {
-        let is_same =
-            |other: &&Value| other["local"] == row["local"] && other["remote"] == row["remote"];
-        let other = later.as_array().into_iter().flatten().find(is_same);
-        let since = |key: &str| {
-            let (before, now) = (row[key].as_u64()?, other?[key].as_u64()?);
-            Some((now.saturating_sub(before) as f64 / passed.as_secs_f64()) as u64)
-        };
-        let (sent, received) = (since("bytes_acked"), since("bytes_received"));
-        row["delivery_bytes_per_s"] = json!(sent);
-        row["receiving_bytes_per_s"] = json!(received);
+/// The same with what they move, for which they are looked at twice.
+fn full(client: &mut Client, stack: usize, filter: Option<&Filter>) -> Result<Vec<Full>> {
+    let first = connections(client, stack, filter)?;
+    if first.is_empty() {
+        return Ok(Vec::new());
     }
+    let begun = Instant::now();
+    std::thread::sleep(LOOKS_APART);
+    let later = rows(client, stack, Section::Connections)?;
+    Ok(delivery(first, &later, begun.elapsed()))
+}
+
+/// What each delivered until a later look, in bytes per second.
+fn delivery(first: Vec<Connection>, later: &[Connection], passed: Duration) -> Vec<Full> {
+    let of = |connection: Connection| {
+        let is_same = |other: &&Connection| {
+            other.local == connection.local && other.remote == connection.remote
+        };
+        let other = later.iter().find(is_same);
+        let since = |of: fn(&Connection) -> u64| {
+            let moved = of(other?).saturating_sub(of(&connection));
+            Some((moved as f64 / passed.as_secs_f64()) as u64)
+        };
+        let delivery_bytes_per_s = since(|c| c.bytes_acked);
+        let receiving_bytes_per_s = since(|c| c.bytes_received);
+        Full { connection, delivery_bytes_per_s, receiving_bytes_per_s }
+    };
+    first.into_iter().map(of).collect()
 }
 
 fn name_of(section: Section) -> String {
@@ -145,8 +166,9 @@ fn name_of(section: Section) -> String {
 mod tests {
     use super::*;
 
-    fn row(local: &str, acked: u64) -> Value {
-        json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 })
+    fn row(local: &str, bytes_acked: u64) -> Connection {
+        let (local, remote) = (local.to_owned(), "b".to_owned());
+        Connection { local, remote, bytes_acked, bytes_received: 7, ..Connection::default() }
     }
 
     #[test]
@@ -164,11 +186,10 @@ mod tests {
 
     #[test]
     fn what_was_delivered_between_two_looks_is_a_rate() {
-        let mut rows = json!([row("a", 1000), row("gone", 5)]);
-        let later = json!([row("a", 3000)]);
-        delivery(&mut rows, &later, Duration::from_millis(500));
-        assert_eq!(rows[0]["delivery_bytes_per_s"], 4000);
-        assert_eq!(rows[0]["receiving_bytes_per_s"], 0);
-        assert_eq!(rows[1]["delivery_bytes_per_s"], Value::Null);
+        let first = vec![row("a", 1000), row("gone", 5)];
+        let full = delivery(first, &[row("a", 3000)], Duration::from_millis(500));
+        assert_eq!(full[0].delivery_bytes_per_s, Some(4000));
+        assert_eq!(full[0].receiving_bytes_per_s, Some(0));
+        assert_eq!(full[1].delivery_bytes_per_s, None);
     }
 }

@@ -8,49 +8,53 @@ use std::collections::{BTreeMap, HashMap};
 use super::limits::{Id, Limits};
 use super::port::{Interface, Link};
 use super::traffic::Amount;
-use crate::running::{Contact, Refused};
+use crate::running::{Contact, Refused, typed};
 use explain::Words;
 use serde_json::Value;
 use wirespeed::control::ControlError;
-use wirespeed::control::protocol::{Answer, Question, Section};
+use wirespeed::control::protocol::{Answer, Connection as Row, Question, Section};
 
 /// A connection of a running program.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) id: Id,
-    /// The name of its stack, and the row of `show`, whole.
+    /// The name of its stack.
     pub(super) stack: String,
-    pub(super) row: Value,
-    pub(super) local: String,
-    pub(super) remote: String,
-    pub(super) state: String,
-    pub(super) cwnd: Option<u64>,
-    pub(super) rtt_us: Option<u64>,
-    pub(super) in_flight: Option<u64>,
-    pub(super) retransmits: u64,
-    /// Segments and stream bytes so far, both directions.
-    total: Amount,
-    /// The same since the last look.
+    pub(super) row: Row,
+    /// Segments and stream bytes since the last look, both directions.
     pub(super) moved: Amount,
+}
+
+impl Connection {
+    /// Segments and stream bytes so far, both directions.
+    fn total(&self) -> Amount {
+        Amount {
+            frames: self.row.segments_in + self.row.segments_out,
+            bytes: self.row.bytes_acked + self.row.bytes_received,
+        }
+    }
+
+    /// The round-trip time, once it was measured.
+    pub(super) fn rtt_us(&self) -> Option<u64> {
+        Some(self.row.rtt_us).filter(|&us| us > 0)
+    }
 }
 
 #[cfg(test)]
 impl Connection {
     pub(super) fn for_test(local: &str, remote: &str, n: u64) -> Connection {
-        Connection {
-            id: Id { stack: 0, number: n },
-            stack: "receiver".to_owned(),
-            row: Value::Null,
+        let row = Row {
+            number: n,
             local: local.to_owned(),
             remote: remote.to_owned(),
             state: "ESTABLISHED".to_owned(),
-            cwnd: Some(14_480),
-            rtt_us: Some(n * 100),
-            in_flight: Some(n),
+            cwnd_bytes: 14_480,
+            rtt_us: n * 100,
+            in_flight: n,
             retransmits: n,
-            total: Amount::default(),
-            moved: Amount::default(),
-        }
+            ..Row::default()
+        };
+        connection((0, "receiver"), row)
     }
 }
 
@@ -127,11 +131,11 @@ impl Before {
         mut connections: Vec<Connection>,
     ) -> (Vec<Dropped>, Vec<Connection>) {
         for connection in &mut connections {
-            let ends = (connection.local.clone(), connection.remote.clone());
+            let ends = (connection.row.local.clone(), connection.row.remote.clone());
             // All traffic of a connection that is new since the last look counts.
-            let unknown = if self.is_known { Amount::default() } else { connection.total };
+            let unknown = if self.is_known { Amount::default() } else { connection.total() };
             let before = self.connections.get(&ends).copied().unwrap_or(unknown);
-            connection.moved = connection.total.since(before);
+            connection.moved = connection.total().since(before);
         }
         let dropped = drops.iter().map(|(name, &total)| {
             let unknown = if self.is_known { 0 } else { total };
@@ -139,7 +143,7 @@ impl Before {
             Dropped { name: name.clone(), total, now: total.saturating_sub(before) }
         });
         let dropped = dropped.collect();
-        let ends = |c: &Connection| ((c.local.clone(), c.remote.clone()), c.total);
+        let ends = |c: &Connection| ((c.row.local.clone(), c.row.remote.clone()), c.total());
         self.connections = connections.iter().map(ends).collect();
         (self.drops, self.is_known) = (drops, true);
         (dropped, connections)
@@ -161,7 +165,9 @@ fn of_stack(
         cursor = ports.next.filter(|&next| next > from);
     }
     let first = page(contact, stack, Section::Connections, 0)?;
-    connections.extend(rows(&first.body).map(|row| connection((stack, name), row)));
+    // What is not understood is of another version, and is not shown.
+    let rows: Vec<Row> = typed(first.body).unwrap_or_default();
+    connections.extend(rows.into_iter().map(|row| connection((stack, name), row)));
     Some(())
 }
 
@@ -194,27 +200,9 @@ fn include(drops: &mut BTreeMap<String, u64>, named: &Value) {
     }
 }
 
-fn connection((stack, name): (usize, &str), row: &Value) -> Connection {
-    let text = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
-    let number = |key: &str| row[key].as_u64();
-    let sum = |one: &str, other: &str| number(one).unwrap_or(0) + number(other).unwrap_or(0);
-    Connection {
-        id: Id { stack, number: number("number").unwrap_or(u64::MAX) },
-        stack: name.to_owned(),
-        row: row.clone(),
-        local: text("local"),
-        remote: text("remote"),
-        state: text("state"),
-        cwnd: number("cwnd_bytes"),
-        rtt_us: number("rtt_us").filter(|&us| us > 0),
-        in_flight: number("in_flight"),
-        retransmits: number("retransmits").unwrap_or(0),
-        total: Amount {
-            frames: sum("segments_in", "segments_out"),
-            bytes: sum("bytes_acked", "bytes_received"),
-        },
-        moved: Amount::default(),
-    }
+fn connection((stack, name): (usize, &str), row: Row) -> Connection {
+    let id = Id { stack, number: row.number };
+    Connection { id, stack: name.to_owned(), row, moved: Amount::default() }
 }
 
 #[cfg(test)]
@@ -237,17 +225,21 @@ mod tests {
     #[test]
     fn what_came_since_the_last_look_is_counted() {
         let row = |acked: u64| {
-            let row = json!({
-                "local": "a", "remote": "b", "state": "ESTABLISHED", "bytes_acked": acked,
-                "bytes_received": 5, "segments_in": acked / 10, "segments_out": 0, "rtt_us": 0,
-            });
-            connection((0, "one"), &row)
+            let row = Row {
+                local: "a".to_owned(),
+                remote: "b".to_owned(),
+                bytes_acked: acked,
+                bytes_received: 5,
+                segments_in: acked / 10,
+                ..Row::default()
+            };
+            connection((0, "one"), row)
         };
         let drops = |n: u64| BTreeMap::from([("tcp_no_socket".to_owned(), n)]);
         let mut before = Before::default();
         let (dropped, connections) = before.note(drops(7), vec![row(100)]);
         assert_eq!((dropped[0].total, dropped[0].now), (7, 0), "nobody knows since when");
-        assert_eq!((connections[0].moved, connections[0].rtt_us), (Amount::default(), None));
+        assert_eq!((connections[0].moved, connections[0].rtt_us()), (Amount::default(), None));
         let (dropped, connections) = before.note(drops(9), vec![row(300)]);
         assert_eq!((dropped[0].total, dropped[0].now), (9, 2));
         assert_eq!(connections[0].moved, Amount { frames: 20, bytes: 200 });

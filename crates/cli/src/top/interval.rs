@@ -36,13 +36,16 @@ pub(super) struct Interval {
 impl Interval {
     /// Connections in the order of a view.
     pub(super) fn connections(&self, view: &View) -> Vec<&Connection> {
+        fn ends(c: &Connection) -> (&str, &str) {
+            (&c.row.local, &c.row.remote)
+        }
         let mut all: Vec<&Connection> = self.connections.iter().collect();
         match view.order {
             Order::Bits => all.sort_by_key(|c| Reverse(c.moved.bytes)),
             Order::Frames => all.sort_by_key(|c| Reverse(c.moved.frames)),
-            Order::Rtt => all.sort_by_key(|c| Reverse(c.rtt_us)),
-            Order::Retransmits => all.sort_by_key(|c| Reverse(c.retransmits)),
-            Order::Name => all.sort_by(|a, b| (&a.local, &a.remote).cmp(&(&b.local, &b.remote))),
+            Order::Rtt => all.sort_by_key(|c| Reverse(c.rtt_us())),
+            Order::Retransmits => all.sort_by_key(|c| Reverse(c.row.retransmits)),
+            Order::Name => all.sort_by(|a, b| ends(a).cmp(&ends(b))),
         }
         all
     }

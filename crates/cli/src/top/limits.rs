@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use explain::{Look, Recent, Words};
-use serde::Deserialize;
+use explain::{Looked, Recent, Words};
 
-use crate::running::{Contact, Refused, has_ended};
+use crate::running::{Contact, Refused, has_ended, typed};
 use wirespeed::control::protocol::Question;
 
 /// The most connections that are looked at.
@@ -88,16 +87,13 @@ fn round(
     for of_stack in wanted.chunk_by(|one, other| one.stack == other.stack) {
         let stack = of_stack[0].stack;
         let numbers = of_stack.iter().map(|id| id.number).collect();
-        let rows = match contact.ask(&Question::Connections { stack, numbers }) {
-            Ok(answer) => answer.body,
+        let rows: Vec<Looked> = match contact.ask(&Question::Connections { stack, numbers }) {
+            Ok(answer) => typed(answer.body)?,
             Err(error) if error.is::<Refused>() => continue,
             Err(error) => return Err(error),
         };
-        for row in rows.as_array().into_iter().flatten() {
-            let number = row["number"].as_u64();
-            let Some(number) = number else { continue };
-            let Ok(look) = Look::deserialize(&row["look"]) else { continue };
-            let id = Id { stack, number };
+        for Looked { connection, look } in rows {
+            let id = Id { stack, number: connection.number };
             if let Some(words) = recent.take(id, look) {
                 found.insert(id, words);
             }

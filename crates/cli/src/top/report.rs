@@ -16,7 +16,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Wrap};
 use super::interval::Interval;
 use super::limits::Id;
 use super::view::{KEYS, View};
-use crate::show;
+use crate::show::{self, Full};
 use cells::fitted;
 use listing::Listing;
 pub(super) use listing::text;
@@ -100,7 +100,10 @@ fn draw_detail(frame: &mut Frame<'_>, interval: &Interval, id: Id) {
     lines.push(Line::from(""));
     let mut figures = String::new();
     match interval.connections.iter().find(|connection| connection.id == id) {
-        Some(one) => show::connection(&mut figures, &one.stack, &one.row),
+        Some(one) => {
+            let full = Full { connection: one.row.clone(), ..Full::default() };
+            show::connection(&mut figures, &one.stack, &full);
+        }
         None => figures.push_str("It has ended."),
     }
     lines.extend(figures.lines().map(|line| Line::from(line.to_owned())));

@@ -89,7 +89,7 @@ fn answers() {
     assert_eq!(third["connection_count"], 2);
     let sends = third["connections"].as_array().expect("a list");
     let sends = sends.iter().find(|row| row["stack"] == 0).expect("the sender's");
-    assert!(sends["acked"].as_u64() > Some(0) && sends["state"] == "ESTABLISHED", "{sends}");
+    assert!(sends["bytes_acked"].as_u64() > Some(0) && sends["state"] == "ESTABLISHED", "{sends}");
     assert_eq!(third["page"]["watched_by"], 1);
 }
 

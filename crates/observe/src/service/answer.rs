@@ -8,7 +8,7 @@ use control::Users;
 use serde_json::{Value, json};
 use stack::{PortId, Stack};
 
-use super::{change, lookup, rows, rules, taps};
+use super::{change, lookup, rows, rules, sample, taps};
 use control::protocol::{Answer, Change, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
@@ -43,17 +43,8 @@ pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Bu
     }
     match wanted {
         Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
-        Wanted::Connections(numbers) => {
-            let found = stack.connections_at(numbers);
-            let looks = live::looks(stack, &found);
-            let row = |(c, look)| {
-                let mut row = rows::connection(c, stack.now());
-                row["look"] = json!(look);
-                row
-            };
-            Answer { body: looks.into_iter().map(row).collect(), ..Answer::default() }
-        }
-        Wanted::Sample(wanted) => Answer { body: live::sample(stack, wanted), ..Answer::default() },
+        Wanted::Connections(numbers) => Answer::of(sample::looked(stack, numbers)),
+        Wanted::Sample(wanted) => Answer::of(sample::sample(stack, wanted)),
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
         Wanted::Lookup(lookup) => lookup::answer(stack, users, lookup),
         Wanted::Change(changes) => change::answer(stack, users, changes),
@@ -70,10 +61,13 @@ fn page(
         Section::Stack => (rows::stack(stack), None),
         Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {
-            let row = |c: &_| rows::connection(c, stack.now());
+            let row = |c: &_| json!(rows::connection(c, stack));
             rows::page(stack.connections_page(cursor, PAGE_ROWS), row)
         }
-        Section::Sockets => rows::page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
+        Section::Sockets => {
+            let row = |s: &_| json!(rows::socket(s));
+            rows::page(stack.sockets_page(cursor, PAGE_ROWS), row)
+        }
         Section::Addresses => {
             let row = |a: &_| rows::address(a, stack.now());
             rows::page(stack.addresses_page(cursor, PAGE_ROWS), row)

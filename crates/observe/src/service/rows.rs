@@ -6,6 +6,7 @@ use core::net::IpAddr;
 
 use base::{Budget, Counter, DropReason, Instant, Limit, LinkKind, Switch};
 use control::Users;
+use control::protocol::{Connection, Socket, Timers};
 use serde_json::{Value, json};
 use stack::route::Access;
 use stack::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
@@ -59,75 +60,68 @@ pub(super) fn port(p: &PortRow) -> Value {
     })
 }
 
-/// A connection; `now` is the stack's time, from which timers are counted.
-pub(super) fn connection(c: &ConnectionRow, now: Instant) -> Value {
-    let i = &c.info;
+pub(super) fn connection(c: &ConnectionRow, stack: &Stack) -> Connection {
+    let (i, now) = (&c.info, stack.now());
     let due = |at: Instant| (at != Instant::NEVER).then(|| at.since(now).as_secs_f64() * 1e3);
-    let mut row = json!({
-        "local": c.local.to_string(),
-        "remote": c.remote.to_string(),
-        "state": i.state.name(),
-        "port": c.port.0,
-        "uid": c.uid,
-        "congestion_control": i.algorithm,
-        "ecn": i.ecn,
-        "mss": i.snd_mss,
-        "rcv_mss": i.rcv_mss,
-        "rtt_us": i.srtt.as_micros(),
-        "rttvar_us": i.rttvar.as_micros(),
-        "min_rtt_us": i.min_rtt.as_micros(),
-        "rto_us": i.rto.as_micros(),
-        "cwnd_bytes": i.cwnd,
-        "pacing_bytes_per_s": (i.pacing_rate != 0).then_some(i.pacing_rate),
-        "ssthresh_bytes": (i.ssthresh != u64::MAX).then_some(i.ssthresh),
-        "snd_wnd": i.snd_wnd,
-        "rcv_wnd": i.rcv_wnd,
-        "in_flight": i.in_flight,
-        "unsent": i.unsent,
-        "unread": i.unread,
-        "receive_buffer_bytes": i.receive_buffer_bytes,
-        "send_buffer_bytes": i.send_buffer_bytes,
-        "bytes_acked": i.bytes_acked,
-        "bytes_received": i.bytes_received,
-        "segments_out": i.segments_out,
-        "segments_in": i.segments_in,
-        "retransmits": i.retransmits,
-        "timeouts": i.timeouts,
-        "fast_recoveries": i.fast_recoveries,
-        "ce_marks": i.ce_marks,
-        "ecn_reductions": i.ecn_reductions,
-        "duplicate_acks": i.duplicate_acks,
-        "out_of_order": i.out_of_order,
-    });
-    // Only `show tcp` prints these.
-    let more = json!({
-        "number": c.number,
-        "age_ms": c.age.as_millis(),
-        "wscale_snd": i.window_scales.map(|(snd, _)| snd),
-        "wscale_rcv": i.window_scales.map(|(_, rcv)| rcv),
-        "sack": i.sack,
-        "timestamps": i.timestamps,
-        "advmss": i.advertised_mss,
-        "recovering": recovering(i.repair),
-        "retries": i.retries,
-        "probes": i.probes,
-        "backoff": i.backoff,
-        "sacked_bytes": i.sacked_bytes,
-        "lost_bytes": i.lost_bytes,
-        "resent_bytes": i.resent_bytes,
-        "tail_probes": i.tail_probes,
-        "undone": i.undone,
-        "timers_ms": {
-            "retransmit": due(i.due.retransmit),
-            "delayed_ack": due(i.due.delayed_ack),
-            "keepalive": due(i.due.keepalive),
-            "pacing": due(i.due.pacing),
+    Connection {
+        number: c.number,
+        local: c.local.to_string(),
+        remote: c.remote.to_string(),
+        state: i.state.name().to_owned(),
+        port: c.port.0,
+        dev: stack.port_name(c.port),
+        uid: c.uid,
+        age_ms: c.age.as_millis(),
+        congestion_control: i.algorithm.to_owned(),
+        ecn: i.ecn,
+        sack: i.sack,
+        timestamps: i.timestamps,
+        wscale_snd: i.window_scales.map(|(snd, _)| snd),
+        wscale_rcv: i.window_scales.map(|(_, rcv)| rcv),
+        advmss: i.advertised_mss.into(),
+        mss: i.snd_mss as u64,
+        rcv_mss: i.rcv_mss as u64,
+        rtt_us: i.srtt.as_micros(),
+        rttvar_us: i.rttvar.as_micros(),
+        min_rtt_us: i.min_rtt.as_micros(),
+        rto_us: i.rto.as_micros(),
+        backoff: i.backoff.into(),
+        retries: i.retries.into(),
+        probes: i.probes.into(),
+        cwnd_bytes: i.cwnd,
+        ssthresh_bytes: (i.ssthresh != u64::MAX).then_some(i.ssthresh),
+        pacing_bytes_per_s: (i.pacing_rate != 0).then_some(i.pacing_rate),
+        recovering: recovering(i.repair).to_owned(),
+        snd_wnd: i.snd_wnd.into(),
+        rcv_wnd: i.rcv_wnd.into(),
+        in_flight: i.in_flight.into(),
+        sacked_bytes: i.sacked_bytes.into(),
+        lost_bytes: i.lost_bytes.into(),
+        resent_bytes: i.resent_bytes.into(),
+        unsent: i.unsent as u64,
+        unread: i.unread as u64,
+        receive_buffer_bytes: i.receive_buffer_bytes as u64,
+        send_buffer_bytes: i.send_buffer_bytes as u64,
+        bytes_acked: i.bytes_acked,
+        bytes_received: i.bytes_received,
+        segments_out: i.segments_out.into(),
+        segments_in: i.segments_in.into(),
+        retransmits: i.retransmits.into(),
+        timeouts: i.timeouts.into(),
+        fast_recoveries: i.fast_recoveries.into(),
+        tail_probes: i.tail_probes.into(),
+        undone: i.undone.into(),
+        duplicate_acks: i.duplicate_acks.into(),
+        out_of_order: i.out_of_order.into(),
+        ce_marks: i.ce_marks.into(),
+        ecn_reductions: i.ecn_reductions.into(),
+        timers_ms: Timers {
+            retransmit: due(i.due.retransmit),
+            delayed_ack: due(i.due.delayed_ack),
+            keepalive: due(i.due.keepalive),
+            pacing: due(i.due.pacing),
         },
-    });
-    if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
-        row.extend(more);
     }
-    row
 }
 
 /// The corresponding state of Linux's congestion control (`TCP_CA_`), in lower case.
@@ -149,28 +143,28 @@ fn bound((address, port): (Option<IpAddr>, u16)) -> String {
     }
 }
 
-pub(super) fn socket(s: &SocketRow) -> Value {
+pub(super) fn socket(s: &SocketRow) -> Socket {
     match *s {
-        SocketRow::Listener { local, uid, backlog, half_open, waiting } => json!({
-            "protocol": "tcp",
-            "local": bound(local),
-            "remote": null,
-            "uid": uid,
-            "backlog": backlog,
-            "half_open": half_open,
-            "waiting": waiting,
-            "waiting_bytes": null,
-        }),
-        SocketRow::Udp { local, peer, uid, waiting, waiting_bytes } => json!({
-            "protocol": "udp",
-            "local": bound(local),
-            "remote": peer.map(|peer| peer.to_string()),
-            "uid": uid,
-            "backlog": null,
-            "half_open": null,
-            "waiting": waiting,
-            "waiting_bytes": waiting_bytes,
-        }),
+        SocketRow::Listener { local, uid, backlog, half_open, waiting } => Socket {
+            protocol: "tcp".to_owned(),
+            local: bound(local),
+            remote: None,
+            uid,
+            backlog: Some(backlog as u64),
+            half_open: Some(half_open as u64),
+            waiting: waiting as u64,
+            waiting_bytes: None,
+        },
+        SocketRow::Udp { local, peer, uid, waiting, waiting_bytes } => Socket {
+            protocol: "udp".to_owned(),
+            local: bound(local),
+            remote: peer.map(|peer| peer.to_string()),
+            uid,
+            backlog: None,
+            half_open: None,
+            waiting: waiting as u64,
+            waiting_bytes: Some(waiting_bytes as u64),
+        },
     }
 }
 

@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::*;
 
 fn parse(text: &str) -> Result<Option<Filter>, String> {
@@ -8,17 +6,28 @@ fn parse(text: &str) -> Result<Option<Filter>, String> {
 
 /// The numbers of the rows that a filter matches.
 fn admitted(text: &str) -> Vec<usize> {
-    let rows = [
-        json!({ "state": "ESTABLISHED", "local": "192.0.2.1:80", "remote": "10.1.2.3:40000" }),
-        json!({ "state": "ESTABLISHED", "local": "192.0.2.1:22", "remote": "10.1.2.3:40001" }),
-        json!({ "state": "TIME-WAIT", "local": "192.0.2.1:80", "remote": "198.51.100.7:40000" }),
-        json!({ "state": "SYN-SENT", "local": "[2001:db8::1]:9", "remote": "[2001:db8::2]:443" }),
-        json!({ "protocol": "tcp", "local": "*:80", "remote": null }),
-        json!({ "protocol": "udp", "local": "192.0.2.1:53", "remote": null }),
+    let connections = [
+        ("ESTABLISHED", "192.0.2.1:80", "10.1.2.3:40000"),
+        ("ESTABLISHED", "192.0.2.1:22", "10.1.2.3:40001"),
+        ("TIME-WAIT", "192.0.2.1:80", "198.51.100.7:40000"),
+        ("SYN-SENT", "[2001:db8::1]:9", "[2001:db8::2]:443"),
     ];
+    let connections = connections.map(|(state, local, remote)| Connection {
+        state: state.to_owned(),
+        local: local.to_owned(),
+        remote: remote.to_owned(),
+        ..Connection::default()
+    });
+    let sockets = [("tcp", "*:80"), ("udp", "192.0.2.1:53")].map(|(protocol, local)| Socket {
+        protocol: protocol.to_owned(),
+        local: local.to_owned(),
+        ..Socket::default()
+    });
     let filter = parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
     let filter = filter.expect("not empty");
-    (0..rows.len()).filter(|&n| filter.admits(&rows[n])).collect()
+    let of_connections = connections.iter().map(|row| filter.connection(row));
+    let all = of_connections.chain(sockets.iter().map(|row| filter.socket(row)));
+    all.enumerate().filter(|&(_, is_admitted)| is_admitted).map(|(n, _)| n).collect()
 }
 
 #[test]

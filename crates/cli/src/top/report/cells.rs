@@ -85,12 +85,7 @@ pub(super) fn talker_cells(interval: &Interval, view: &View, room: usize) -> Vec
     talker_rows(&interval.traffic, view, room).into_iter().map(row).collect()
 }
 
-/// A figure, or a dash.
-pub(super) fn known(value: Option<u64>) -> String {
-    value.map_or("-".to_owned(), |n| short(n as f64))
-}
-
 /// Milliseconds of a round trip.
 pub(super) fn rtt(connection: &Connection) -> String {
-    connection.rtt_us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
+    connection.rtt_us().map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
 }

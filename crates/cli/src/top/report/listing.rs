@@ -2,7 +2,7 @@
 //!
 //! Called by: `report.rs`, which draws them; `top.rs`, for `--batch`.
 
-use super::cells::{drops, known, ports, rtt, short, talker_cells};
+use super::cells::{drops, ports, rtt, short, talker_cells};
 use crate::table;
 use crate::top::besides::{Connection, Dropped};
 use crate::top::interval::Interval;
@@ -39,7 +39,7 @@ pub(in crate::top) fn text(interval: &Interval, view: &View) -> String {
     }
     for one in interval.connections(view) {
         if let Some(words) = interval.limits.get(&one.id) {
-            text += &format!("{} - {}: {}\n", one.local, one.remote, words.answer);
+            text += &format!("{} - {}: {}\n", one.row.local, one.row.remote, words.answer);
         }
     }
     text + "\n"
@@ -136,14 +136,14 @@ impl Listing {
     pub(super) fn connections(interval: &Interval, view: &View) -> Listing {
         let row = |c: &Connection| {
             vec![
-                c.local.clone(),
-                c.remote.clone(),
-                c.state.clone(),
+                c.row.local.clone(),
+                c.row.remote.clone(),
+                c.row.state.clone(),
                 short(c.moved.bytes as f64 * 8.0 / interval.seconds),
-                known(c.cwnd),
+                short(c.row.cwnd_bytes as f64),
                 rtt(c),
-                known(c.in_flight),
-                c.retransmits.to_string(),
+                short(c.row.in_flight as f64),
+                c.row.retransmits.to_string(),
             ]
         };
         Listing {

@@ -11,7 +11,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::super::interval::Interval;
 use super::super::view::View;
-use super::cells::{drops, fitted, known, ports, rtt, short, talker_cells};
+use super::cells::{drops, fitted, ports, rtt, short, talker_cells};
 
 /// Maximum lines of tables, heads included; connections get the rest.
 const PORTS: u16 = 3;
@@ -70,8 +70,10 @@ fn connection_rows(frame: &mut Frame<'_>, interval: &Interval, view: &View, area
     let rows = interval.connections(view).into_iter().map(|c| {
         let per_s = short(c.moved.bytes as f64 * 8.0 / interval.seconds);
         // ss's name: there is no room for the long one.
-        let state = if c.state == "ESTABLISHED" { "ESTAB".to_owned() } else { c.state.clone() };
-        vec![c.local.clone(), c.remote.clone(), state, per_s, rtt(c), known(Some(c.retransmits))]
+        let row = &c.row;
+        let state = if row.state == "ESTABLISHED" { "ESTAB" } else { &row.state }.to_owned();
+        let retransmits = short(row.retransmits as f64);
+        vec![row.local.clone(), row.remote.clone(), state, per_s, rtt(c), retransmits]
     });
     let ends = area.width.saturating_sub(28) / 2;
     let head = ["local", "remote", "state", "b/s", "RTT ms", "retr"];

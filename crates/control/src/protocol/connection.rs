@@ -1,0 +1,129 @@
+//! A TCP connection, as `show`, `top`, `explain` and the live page have it.
+//!
+//! Called by: `observe` fills it, tools read it. A new field is added here, filled in `observe`'s
+//! `rows.rs` and shown where it matters.
+
+use serde::{Deserialize, Serialize};
+
+/// A connection. Names are those of `ss -ti` where that has one; sizes are in bytes, counts since
+/// the connection began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connection {
+    /// Its place in the stack's table; another connection may have it later.
+    pub number: u64,
+    /// Our end.
+    pub local: String,
+    /// The peer's.
+    pub remote: String,
+    /// State of RFC 9293.
+    pub state: String,
+    /// The number of the port that it leaves by.
+    pub port: u16,
+    /// The name of that port.
+    pub dev: String,
+    /// The user that it belongs to.
+    pub uid: u32,
+    /// Since its first SYN.
+    pub age_ms: u64,
+    /// Congestion control.
+    pub congestion_control: String,
+    /// ECN was agreed.
+    pub ecn: bool,
+    /// SACK was agreed.
+    pub sack: bool,
+    /// Timestamps were agreed.
+    pub timestamps: bool,
+    /// The shift of the peer's window; `None` if scaling was not agreed.
+    pub wscale_snd: Option<u8>,
+    /// The shift of our window.
+    pub wscale_rcv: Option<u8>,
+    /// The MSS that we told the peer.
+    pub advmss: u64,
+    /// Largest payload that is sent in a segment.
+    pub mss: u64,
+    /// Largest payload received in a segment.
+    pub rcv_mss: u64,
+    /// Smoothed round-trip time.
+    pub rtt_us: u64,
+    /// Its mean deviation.
+    pub rttvar_us: u64,
+    /// The shortest round-trip time.
+    pub min_rtt_us: u64,
+    /// The retransmission time-out.
+    pub rto_us: u64,
+    /// How often that was doubled.
+    pub backoff: u64,
+    /// Consecutive time-outs without an answer.
+    pub retries: u64,
+    /// Consecutive probes without an answer.
+    pub probes: u64,
+    /// Congestion window.
+    pub cwnd_bytes: u64,
+    /// Slow-start threshold; `None` until there was congestion.
+    pub ssthresh_bytes: Option<u64>,
+    /// The rate of sending; `None` without pacing.
+    pub pacing_bytes_per_s: Option<u64>,
+    /// What congestion control repairs: `no`, `disorder`, `cwr`, `recovery` or `loss`, as Linux
+    /// calls it.
+    pub recovering: String,
+    /// The peer's window.
+    pub snd_wnd: u64,
+    /// Our window.
+    pub rcv_wnd: u64,
+    /// Sent and not acknowledged.
+    pub in_flight: u64,
+    /// Of that, reported as received by SACK.
+    pub sacked_bytes: u64,
+    /// Of that, taken for lost.
+    pub lost_bytes: u64,
+    /// Of that, sent again.
+    pub resent_bytes: u64,
+    /// Waiting to be sent.
+    pub unsent: u64,
+    /// Waiting to be read.
+    pub unread: u64,
+    /// Size of the receive buffer.
+    pub receive_buffer_bytes: u64,
+    /// Size of the send buffer.
+    pub send_buffer_bytes: u64,
+    /// Bytes that the peer has acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes received in order.
+    pub bytes_received: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission time-outs, probes of a zero window included.
+    pub timeouts: u64,
+    /// Episodes of fast recovery.
+    pub fast_recoveries: u64,
+    /// Tail loss probes.
+    pub tail_probes: u64,
+    /// Reductions of the congestion window that were taken back.
+    pub undone: u64,
+    /// Duplicate ACKs received.
+    pub duplicate_acks: u64,
+    /// Segments received out of order.
+    pub out_of_order: u64,
+    /// Packets received with a mark of congestion.
+    pub ce_marks: u64,
+    /// Reductions of the congestion window for such marks at the peer.
+    pub ecn_reductions: u64,
+    /// When timers are due.
+    pub timers_ms: Timers,
+}
+
+/// When a connection's timers are due, in milliseconds from now; `None`: not running.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names of the timers")]
+pub struct Timers {
+    pub retransmit: Option<f64>,
+    pub delayed_ack: Option<f64>,
+    pub keepalive: Option<f64>,
+    pub pacing: Option<f64>,
+}
