@@ -91,13 +91,13 @@ pub(crate) fn whole(client: &mut Client, stack: usize, section: Section) -> Resu
     }
 }
 
-/// The same as rows of their type.
-pub(crate) fn rows<T: DeserializeOwned>(
+/// The same as values of their type.
+pub(crate) fn section<T: DeserializeOwned>(
     client: &mut Client,
     stack: usize,
-    section: Section,
-) -> Result<Vec<T>> {
-    typed(whole(client, stack, section)?)
+    wanted: Section,
+) -> Result<T> {
+    typed(whole(client, stack, wanted)?)
 }
 
 /// What an answer's body is.

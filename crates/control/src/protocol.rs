@@ -1,20 +1,25 @@
 //! What clients and a running program say to each other over the control socket, as JSON.
 //!
 //! Called by: tools, which ask; `observe`, which answers and trusts nothing in a question; the live
-//! page for its rows. Keys may be added; a change of another kind is a new [`crate::VERSION`].
+//! page for its rows. A field may be added, with a default: then a tool understands an older program,
+//! and an older tool leaves out what it does not know. A change of another kind is a new
+//! [`crate::VERSION`].
 
+mod as_text;
 mod call;
 mod change;
 mod connection;
-mod socket;
+mod route;
+mod rows;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use call::{Call, Kind, Wait};
+pub use call::{Accepted, Call, Called, Datagram, Echo, Kind, Wait};
 pub use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
 pub use connection::{Connection, Timers};
-pub use socket::Socket;
+pub use route::{Found, Leaving, NextHop, Route, Rule};
+pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
 
 /// The most connections of a question that names them.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -102,7 +107,7 @@ pub enum Question {
         /// In order; [`CONNECTIONS_MAX`] at most.
         numbers: Vec<u64>,
     },
-    /// Tap a port: `{ "tap": N }`.
+    /// Tap a port: [`Tapped`].
     Tap {
         /// Of this stack.
         stack: usize,
@@ -127,27 +132,41 @@ pub enum Question {
         /// The tap's number.
         tap: u64,
     },
-    /// What the FIB says of a packet.
+    /// What the FIB says of a packet: [`Found`].
     Lookup {
         /// Of this stack.
         stack: usize,
         /// The packet.
         lookup: Lookup,
     },
-    /// Change rules, routes, neighbours or addresses: `{ "done": N }`.
+    /// Change rules, routes, neighbours or addresses: [`Changed`].
     Change {
         /// Of this stack.
         stack: usize,
         /// In this order; [`CHANGES_MAX`] at most. The first that fails ends the request.
         changes: Vec<Change>,
     },
-    /// A call of a socket in the stack, as the user that the kernel says the client is.
+    /// A call of a socket in the stack, as the user that the kernel says the client is: [`Called`].
     Socket {
         /// Of this stack.
         stack: usize,
         /// What is asked of the socket.
         call: Call,
     },
+}
+
+/// The tap that was added: [`Answer::body`] of [`Question::Tap`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tapped {
+    /// Its number.
+    pub tap: u64,
+}
+
+/// What was changed: [`Answer::body`] of [`Question::Change`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Changed {
+    /// How many of the changes.
+    pub done: usize,
 }
 
 /// A tap's packets: [`Answer::body`] of [`Question::Kept`].

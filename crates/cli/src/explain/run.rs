@@ -10,7 +10,7 @@ use wirespeed::control::Client;
 
 use super::args::{Args, Which};
 use crate::Usage;
-use crate::running::{Refused, TIMEOUT, ask, find, rows, typed};
+use crate::running::{Refused, TIMEOUT, ask, find, section, typed};
 use wirespeed::control::protocol::{Connection, Question, Section};
 
 /// The most connections at a time.
@@ -72,7 +72,7 @@ pub(super) fn explain(args: &Args) -> Result<Vec<Explained>> {
 fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watched>> {
     let (mut found, mut total) = (Vec::new(), 0);
     for stack in 0..stacks {
-        let rows: Vec<Connection> = match rows(client, stack, Section::Connections) {
+        let rows: Vec<Connection> = match section(client, stack, Section::Connections) {
             Ok(rows) => rows,
             // This stack has ended; another one may have the connection.
             Err(error) if error.is::<Refused>() => continue,

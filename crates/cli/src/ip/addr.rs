@@ -3,15 +3,16 @@
 //! Called by: `ip.rs`. Source: ip-address(8).
 
 use core::net::IpAddr;
+use std::collections::BTreeMap;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::Args;
-use super::link;
-use super::run::{Asked, text, verb};
+use super::link::Link;
+use super::run::{Asked, verb};
 use super::words::{Words, garbage, prefix, unknown, usage};
-use wirespeed::control::protocol::{Change, Object, Section, Verb};
+use wirespeed::control::protocol::{Address, Change, Object, Section, Verb};
 
 const COMMANDS: [&str; 8] = ["list", "show", "lst", "add", "change", "replace", "delete", "flush"];
 /// For ever, in the JSON of ip(8).
@@ -45,101 +46,111 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
     if command == "flush" && !has_any {
         return usage("flush needs a selector: `ip addr flush dev PORT`");
     }
-    let all = asked.rows(Section::Addresses)?;
-    let is_wanted = |row: &&Value| {
-        let (cidr, info) = (text(row, "address"), info(&asked, row));
-        let ip = cidr.split('/').next().and_then(|ip| ip.parse::<IpAddr>().ok());
-        dev.is_none_or(|port| row["port"] == port)
-            && args.wants(&cidr)
-            && ip.is_some_and(|ip| to.is_none_or(|to| to.contains(ip)))
-            && scope.is_none_or(|scope| info["scope"] == scope)
-            && flags.iter().all(|flag| info[*flag] == true)
+    let all: Vec<Address> = asked.rows(Section::Addresses)?;
+    let is_wanted = |row: &&Address| {
+        let (ip, info) = (row.address.addr, Info::of(row));
+        dev.is_none_or(|port| row.port == port)
+            && args.wants(ip)
+            && to.is_none_or(|to| to.contains(ip))
+            && scope.is_none_or(|scope| info.scope == scope)
+            && flags.iter().all(|flag| info.flags.contains_key(flag))
     };
-    let found: Vec<&Value> = all.iter().filter(is_wanted).collect();
+    let found: Vec<&Address> = all.iter().filter(is_wanted).collect();
     if command == "flush" {
-        let gone: Vec<Change> = found.iter().filter_map(|row| removal(row)).collect();
+        let gone: Vec<Change> = found.iter().map(|row| removal(row)).collect();
         asked.change(&gone)?;
         return Ok(String::new());
     }
     let is_narrow = to.is_some() || scope.is_some() || !flags.is_empty() || args.v4 || args.v6;
     let mut rows = Vec::new();
-    for port in asked.ports.iter().filter(|row| dev.is_none_or(|port| row["port"] == port)) {
-        let own = found.iter().filter(|row| row["port"] == port["port"]);
-        let infos: Vec<Value> = own.map(|row| info(&asked, row)).collect();
+    for port in asked.ports.iter().filter(|row| dev.is_none_or(|port| row.port == port)) {
+        let own = found.iter().filter(|row| row.port == port.port);
+        let infos: Vec<Info> = own.map(|row| Info::of(row)).collect();
         if infos.is_empty() && is_narrow {
             continue;
         }
-        let mut shown = link::shown(port);
+        let mut shown = Link::of(port);
+        shown.addr_info = Some(infos);
         if args.v4 || args.v6 || to.is_some() {
-            let keys = ["link_type", "address", "broadcast"];
-            keys.iter().for_each(|key| drop(shown.as_object_mut().and_then(|o| o.remove(*key))));
+            (shown.link_type, shown.address, shown.broadcast) = (None, None, None);
         }
-        shown["addr_info"] = Value::Array(infos);
         rows.push(shown);
     }
     args.listed(&rows, lines)
 }
 
 /// An address with the keys of `ip -j addr`.
-fn info(asked: &Asked, row: &Value) -> Value {
-    let cidr = text(row, "address");
-    let (local, len) = cidr.split_once('/').unwrap_or((&cidr, "0"));
-    let is_link = local.starts_with("fe80:") || local.starts_with("169.254.");
-    let seconds = |key: &str| row[key].as_u64().map_or(FOREVER, |ms| ms / 1000);
-    let mut info = json!({
-        "family": if local.contains(':') { "inet6" } else { "inet" },
-        "local": local,
-        "prefixlen": len.parse::<u8>().unwrap_or(0),
-        "scope": if is_link { "link" } else { "global" },
-        "valid_life_time": seconds("valid_ms"),
-        "preferred_life_time": seconds("preferred_ms"),
-    });
-    if !local.contains(':') {
-        info["label"] = asked.name(row);
-    }
-    if row["valid_ms"].is_u64() {
-        info["dynamic"] = json!(true);
-    }
-    for key in [text(row, "state"), text(row, "origin")] {
-        if FLAGS.contains(&key.as_str()) {
-            info[key] = json!(true);
+#[derive(Serialize)]
+pub(super) struct Info {
+    family: &'static str,
+    local: IpAddr,
+    prefixlen: u8,
+    scope: &'static str,
+    /// Those of [`FLAGS`] that it has.
+    #[serde(flatten)]
+    flags: BTreeMap<&'static str, bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    valid_life_time: u64,
+    preferred_life_time: u64,
+}
+
+impl Info {
+    fn of(row: &Address) -> Info {
+        let ip = row.address.addr;
+        let is_link = match ip {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        let has = |flag: &str| match flag {
+            "dynamic" => row.valid_ms.is_some(),
+            flag => row.state == flag || row.origin == flag,
+        };
+        let seconds = |ms: Option<u64>| ms.map_or(FOREVER, |ms| ms / 1000);
+        Info {
+            family: if ip.is_ipv6() { "inet6" } else { "inet" },
+            local: ip,
+            prefixlen: row.address.prefix_len,
+            scope: if is_link { "link" } else { "global" },
+            flags: FLAGS.into_iter().filter(|flag| has(flag)).map(|flag| (flag, true)).collect(),
+            label: ip.is_ipv4().then(|| row.dev.clone()),
+            valid_life_time: seconds(row.valid_ms),
+            preferred_life_time: seconds(row.preferred_ms),
         }
     }
-    info
 }
 
 /// All lines of a port.
-fn lines(row: &Value) -> String {
-    let mut lines = link::head(row);
-    if !row["link_type"].is_null() {
-        lines += &format!("\n{}", link::second(row));
+fn lines(row: &Link) -> String {
+    let mut lines = row.head();
+    if row.link_type.is_some() {
+        lines += &format!("\n{}", row.second());
     }
-    for info in row["addr_info"].as_array().into_iter().flatten() {
-        let flags = FLAGS.iter().filter(|flag| info[**flag] == true);
+    for info in row.addr_info.iter().flatten() {
+        let flags = FLAGS.iter().filter(|flag| info.flags.contains_key(*flag));
         let flags: String = flags.map(|flag| format!("{flag} ")).collect();
-        let life = |key: &str| match info[key].as_u64() {
-            None | Some(FOREVER) => "forever".to_owned(),
-            Some(seconds) => format!("{seconds}sec"),
+        let life = |seconds| match seconds {
+            FOREVER => "forever".to_owned(),
+            seconds => format!("{seconds}sec"),
         };
         lines += &format!(
             "\n    {} {}/{} scope {} {flags}{}\n       valid_lft {} preferred_lft {}",
-            text(info, "family"),
-            text(info, "local"),
-            info["prefixlen"],
-            text(info, "scope"),
-            text(info, "label"),
-            life("valid_life_time"),
-            life("preferred_life_time"),
+            info.family,
+            info.local,
+            info.prefixlen,
+            info.scope,
+            info.label.as_deref().unwrap_or_default(),
+            life(info.valid_life_time),
+            life(info.preferred_life_time),
         );
     }
     lines
 }
 
-fn removal(row: &Value) -> Option<Change> {
-    let port = row["port"].as_u64()?.try_into().ok()?;
-    let cidr = text(row, "address");
+fn removal(row: &Address) -> Change {
+    let (port, cidr) = (row.port, row.address.to_string());
     let of = Object::Address { port, cidr, valid_s: None, preferred_s: None, nodad: false };
-    Some(Change { verb: Verb::Del, of })
+    Change { verb: Verb::Del, of }
 }
 
 fn changed(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Change> {

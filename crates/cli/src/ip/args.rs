@@ -2,11 +2,12 @@
 //!
 //! Called by: clap, then the objects.
 
+use core::net::IpAddr;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde::Serialize;
 
 /// The objects and commands, as help.
 pub(super) const GRAMMAR: &str = "\
@@ -72,14 +73,17 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Is this address, or prefix, of a version that is asked for?
-    pub(super) fn wants(&self, text: &str) -> bool {
-        let is_v6 = text.contains(':');
-        if self.v6 { is_v6 } else { !self.v4 || !is_v6 }
+    /// Is this address of a version that is asked for?
+    pub(super) fn wants(&self, ip: IpAddr) -> bool {
+        if self.v6 { ip.is_ipv6() } else { !self.v4 || ip.is_ipv4() }
     }
 
     /// Rows as JSON, or each as `line` has it.
-    pub(super) fn listed(&self, rows: &[Value], line: impl Fn(&Value) -> String) -> Result<String> {
+    pub(super) fn listed<T: Serialize>(
+        &self,
+        rows: &[T],
+        line: impl Fn(&T) -> String,
+    ) -> Result<String> {
         if self.json {
             let text = match self.pretty {
                 true => serde_json::to_string_pretty(rows),

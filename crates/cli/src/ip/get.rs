@@ -5,109 +5,91 @@
 use core::net::IpAddr;
 
 use anyhow::Result;
-use serde_json::{Value, json};
 use wirespeed::MAIN_TABLE;
 
 use super::args::Args;
-use super::line::line;
-use super::run::{Asked, text};
+use super::line::{Line, Metrics};
+use super::run::Asked;
 use super::words::{Words, garbage, usage};
-use wirespeed::control::protocol::Lookup;
+use wirespeed::control::protocol::{Found, Leaving, Lookup};
 
 /// Look it up, and show it with the keys of `ip -j route get`.
 pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<String> {
     let lookup = lookup(words, |name| asked.port(name))?;
     let found = asked.lookup(lookup.clone())?;
-    if found["result"] == "dropped" {
-        crate::output::err(&format!(
-            "error: the program answers: Network is unreachable: no route leads to {}; add one by \
-             `ip route add` ({})",
-            lookup.dst,
-            text(&found, "drop")
-        ));
-        anyhow::bail!(super::Unreachable);
-    }
-    let mut row = match lookup.dst {
-        IpAddr::V4(_) => v4(&lookup, &found),
-        IpAddr::V6(_) => v6(&lookup, &found),
+    let mut row = match &found {
+        Found::Dropped { drop } => {
+            crate::output::err(&format!(
+                "error: the program answers: Network is unreachable: no route leads to {}; add one \
+                 by `ip route add` ({drop})",
+                lookup.dst
+            ));
+            anyhow::bail!(super::Unreachable);
+        }
+        Found::Local { dev, .. } => local(&lookup, dev),
+        Found::Leaves(leaving) => leaves(&lookup, leaving),
     };
+    match lookup.dst {
+        IpAddr::V4(_) => {
+            row.cache = Some(match row.kind {
+                Some("local") => vec!["local"],
+                Some("multicast") => vec!["mc"],
+                Some("broadcast") => vec!["local", "brd"],
+                _ => Vec::new(),
+            });
+            row.mark = Some(lookup.mark).filter(|&mark| mark != 0);
+            row.uid = lookup.input.is_none().then_some(lookup.uid);
+        }
+        // As Linux answers: the route itself, and neither whose packet it is nor a cache.
+        IpAddr::V6(_) => {
+            let route = match &found {
+                Found::Leaves(leaving) => leaving.route.as_ref(),
+                _ => None,
+            };
+            row.from.get_or_insert_with(|| "::".to_owned());
+            row.protocol = Some(route.map_or("kernel".to_owned(), |route| route.origin.clone()));
+            row.metric = Some(route.map_or(0, |route| route.metric));
+            row.pref = Some("medium");
+        }
+    }
     if let Some(input) = lookup.input {
-        let input = asked.ports.iter().find(|port| port["port"] == input);
-        row["iif"] = input.map_or(Value::Null, |port| port["name"].clone());
+        let input = asked.ports.iter().find(|port| port.port == input);
+        row.iif = input.map(|port| port.name.clone());
     }
-    args.listed(&[row], line)
+    args.listed(&[row], Line::text)
 }
 
-/// What both versions have.
-fn both(lookup: &Lookup, found: &Value) -> Value {
-    let mut row = json!({ "dst": lookup.dst.to_string(), "flags": [], "dev": found["dev"] });
-    if let Some(src) = lookup.src {
-        row["from"] = json!(src.to_string());
-    }
-    let source = match (found["result"].as_str(), lookup.src) {
-        (Some("local"), _) => {
-            row["type"] = json!("local");
-            row["dst"].clone()
-        }
-        (_, Some(src)) => json!(src.to_string()),
-        _ => found["source"].clone(),
-    };
-    // The sender of a packet that is forwarded has chosen its address.
+/// An answer for a packet from `source`, if that is said: the sender of a packet that is forwarded
+/// has chosen its address.
+fn answer(lookup: &Lookup, dev: &str, source: Option<IpAddr>) -> Line {
     let has_chosen = lookup.input.is_some() || lookup.src.is_some() && lookup.dst.is_ipv4();
-    if !has_chosen && source.is_string() {
-        row["prefsrc"] = source;
+    Line {
+        dst: lookup.dst.to_string(),
+        from: lookup.src.map(|src| src.to_string()),
+        dev: Some(dev.to_owned()),
+        prefsrc: source.filter(|_| !has_chosen),
+        ..Line::default()
     }
-    if found["next_hop"].is_string() && found["next_hop"] != row["dst"] {
-        row["gateway"] = found["next_hop"].clone();
-    }
-    if found["table"].is_u64() && found["table"] != MAIN_TABLE {
-        row["table"] = json!(found["table"].to_string());
-    }
-    if found["mtu"] != found["port_mtu"] {
-        row["metrics"] = json!([{ "mtu": found["mtu"] }]);
-    }
-    row
 }
 
-fn v4(lookup: &Lookup, found: &Value) -> Value {
-    let mut row = both(lookup, found);
-    row["cache"] = match row["type"].as_str() {
-        Some(_) => json!(["local"]),
-        None if lookup.dst.is_multicast() => {
-            row["type"] = json!("multicast");
-            json!(["mc"])
-        }
-        None if found["broadcast"] == true => {
-            row["type"] = json!("broadcast");
-            json!(["local", "brd"])
-        }
-        None => json!([]),
+fn local(lookup: &Lookup, dev: &str) -> Line {
+    let table = lookup.dst.is_ipv6().then(|| "local".to_owned());
+    Line { kind: Some("local"), table, ..answer(lookup, dev, Some(lookup.dst)) }
+}
+
+fn leaves(lookup: &Lookup, found: &Leaving) -> Line {
+    let kind = if lookup.dst.is_multicast() {
+        Some("multicast")
+    } else {
+        (found.broadcast && lookup.dst.is_ipv4()).then_some("broadcast")
     };
-    if lookup.mark != 0 {
-        row["mark"] = json!(lookup.mark);
+    Line {
+        kind,
+        gateway: Some(found.next_hop).filter(|&hop| hop != lookup.dst),
+        table: (found.table != MAIN_TABLE).then(|| found.table.to_string()),
+        metrics: (found.mtu != found.port_mtu).then_some([Metrics { mtu: found.mtu }]),
+        ..answer(lookup, &found.dev, lookup.src.or(found.source))
     }
-    if lookup.input.is_none() {
-        row["uid"] = json!(lookup.uid);
-    }
-    row
-}
-
-/// As Linux answers: the route itself, and neither whose packet it is nor a cache.
-fn v6(lookup: &Lookup, found: &Value) -> Value {
-    let mut row = both(lookup, found);
-    if lookup.src.is_none() {
-        row["from"] = json!("::");
-    }
-    if row["type"] == "local" {
-        row["table"] = json!("local");
-    } else if lookup.dst.is_multicast() {
-        row["type"] = json!("multicast");
-    }
-    let route = &found["route"];
-    row["protocol"] = if route.is_null() { json!("kernel") } else { route["origin"].clone() };
-    row["metric"] = if route.is_null() { json!(0) } else { route["metric"].clone() };
-    row["pref"] = json!("medium");
-    row
 }
 
 /// ADDRESS [from IP] [iif PORT] [oif PORT] [mark N] [uid N].

@@ -1,70 +1,129 @@
-//! A route as ip(8) prints it, from its JSON.
+//! A route as ip(8) prints it, in lines and in JSON.
 //!
 //! Called by: `route.rs`, `get.rs`. Source: ip-route(8).
 
-use serde_json::Value;
+use core::fmt::Display;
+use core::net::IpAddr;
 
-use super::run::text;
+use serde::Serialize;
+use wirespeed::Cidr;
 
-/// A route; also the answer of `get`.
-pub(super) fn line(row: &Value) -> String {
-    let words = |row: &Value, pairs: &[(&str, &str)]| -> String {
-        let one = |(key, word): &(&str, &str)| match &row[*key] {
-            Value::String(text) => format!("{word} {text} "),
-            Value::Number(number) => format!("{word} {number} "),
-            _ => String::new(),
-        };
-        pairs.iter().map(one).collect()
-    };
-    let kind = row["type"].as_str().map_or(String::new(), |kind| format!("{kind} "));
-    let mut line = kind + &text(row, "dst") + " ";
-    line += &words(
-        row,
-        &[
-            ("from", "from"),
-            ("gateway", "via"),
-            ("dev", "dev"),
-            ("table", "table"),
-            ("protocol", "proto"),
-            ("scope", "scope"),
-            ("prefsrc", "src"),
-            ("metric", "metric"),
-        ],
-    );
-    for key in ["include", "exclude"] {
-        if let Some(names) = row[key].as_array() {
-            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-            line += &format!("{key} {} ", wirespeed::control::text::plain(&names.join(",")));
+/// A route with the keys of `ip -j route`; also the answer of `get`.
+#[derive(Default, Serialize)]
+pub(super) struct Line {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<&'static str>,
+    pub(super) dst: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gateway: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dev: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) table: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) protocol: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) scope: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) prefsrc: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metric: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) include: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) exclude: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) no_forward: Option<bool>,
+    pub(super) flags: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mark: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) uid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) expires: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cache: Option<Vec<&'static str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metrics: Option<[Metrics; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) iif: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pref: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) nexthops: Vec<NextHop>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Metrics {
+    pub(super) mtu: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct NextHop {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) dev: String,
+    pub(super) weight: Option<u8>,
+    pub(super) flags: [&'static str; 0],
+}
+
+impl Line {
+    /// As ip(8) prints it.
+    pub(super) fn text(&self) -> String {
+        let mut line = self.kind.map_or(String::new(), |kind| format!("{kind} "));
+        line += &self.dst;
+        line.push(' ');
+        line += &words("from", &self.from);
+        line += &words("via", &self.gateway);
+        line += &words("dev", &self.dev);
+        line += &words("table", &self.table);
+        line += &words("proto", &self.protocol);
+        line += &words("scope", &self.scope);
+        line += &words("src", &self.prefsrc);
+        line += &words("metric", &self.metric);
+        for (word, names) in [("include", &self.include), ("exclude", &self.exclude)] {
+            line += &words(word, &names.as_ref().map(|names| names.join(",")));
         }
-    }
-    if row["no_forward"] == true {
-        line += "no_forward ";
-    }
-    if row["flags"][0] == "linkdown" {
-        line += "linkdown ";
-    }
-    if let Some(mark) = row["mark"].as_u64() {
-        line += &format!("mark {mark:#x} ");
-    }
-    line += &words(row, &[("uid", "uid")]);
-    if let Some(seconds) = row["expires"].as_u64() {
-        line += &format!("expires {seconds}sec ");
-    }
-    if let Some(cache) = row["cache"].as_array() {
-        let flags: Vec<&str> = cache.iter().filter_map(Value::as_str).collect();
-        line += "\n    cache ";
-        if !flags.is_empty() {
-            line += &format!("<{}> ", flags.join(","));
+        if self.no_forward.is_some() {
+            line += "no_forward ";
         }
+        if self.flags.contains(&"linkdown") {
+            line += "linkdown ";
+        }
+        line += &words("mark", &self.mark.map(|mark| format!("{mark:#x}")));
+        line += &words("uid", &self.uid);
+        line += &words("expires", &self.expires.map(|seconds| format!("{seconds}sec")));
+        if let Some(flags) = &self.cache {
+            line += "\n    cache ";
+            if !flags.is_empty() {
+                line += &format!("<{}> ", flags.join(","));
+            }
+        }
+        line += &words("mtu", &self.metrics.as_ref().map(|[metrics]| metrics.mtu));
+        line += &words("iif", &self.iif);
+        if self.pref.is_some() {
+            line += "pref medium";
+        }
+        for hop in &self.nexthops {
+            let (via, weight) = (words("via", &hop.gateway), words("weight", &hop.weight));
+            line += &format!("\n\tnexthop {via}dev {} {weight}", hop.dev);
+        }
+        line
     }
-    line += &words(&row["metrics"][0], &[("mtu", "mtu")]);
-    line += &words(row, &[("iif", "iif")]);
-    if row["pref"].is_string() {
-        line += "pref medium";
+}
+
+/// A word and its value, or nothing.
+fn words(word: &str, value: &Option<impl Display>) -> String {
+    value.as_ref().map_or(String::new(), |value| format!("{word} {value} "))
+}
+
+/// A destination as ip(8) writes it.
+pub(super) fn destination(net: Cidr) -> String {
+    match net {
+        net if net.prefix_len == 0 => "default".to_owned(),
+        net if net == Cidr::host(net.addr) => net.addr.to_string(),
+        net => net.to_string(),
     }
-    for hop in row["nexthops"].as_array().into_iter().flatten() {
-        let pairs = [("gateway", "via"), ("dev", "dev"), ("weight", "weight")];
-        line += &format!("\n\tnexthop {}", words(hop, &pairs));
-    }
-    line
 }

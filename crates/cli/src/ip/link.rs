@@ -3,10 +3,12 @@
 //! Called by: `ip.rs`, `addr.rs`. Source: ip-link(8). Links have no queue, hence no `qlen`.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde::Serialize;
+use wirespeed::control::protocol::Port;
 
+use super::addr::Info;
 use super::args::Args;
-use super::run::{Asked, text};
+use super::run::Asked;
 use super::words::{Words, garbage, unknown, usage};
 
 /// The ports.
@@ -30,62 +32,81 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
             word => return garbage(word),
         }
     }
-    let wanted = asked.ports.iter().filter(|row| dev.is_none_or(|port| row["port"] == port));
-    let mut rows: Vec<Value> = wanted.map(shown).collect();
-    rows.iter_mut().for_each(|row| row["linkmode"] = json!("DEFAULT"));
-    args.listed(&rows, |row| head(row) + "\n" + &second(row))
+    let wanted = asked.ports.iter().filter(|row| dev.is_none_or(|port| row.port == port));
+    let rows: Vec<Link> =
+        wanted.map(|port| Link { linkmode: Some("DEFAULT"), ..Link::of(port) }).collect();
+    args.listed(&rows, |row| row.head() + "\n" + &row.second())
 }
 
-/// A port with the keys of `ip -j link`.
-pub(super) fn shown(row: &Value) -> Value {
-    let is_up = row["link_up"] == true;
-    let is_ethernet = row["link"] == "ethernet";
-    let mut flags = match is_ethernet {
-        true => vec!["BROADCAST", "MULTICAST", "UP"],
-        false => vec!["POINTOPOINT", "MULTICAST", "NOARP", "UP"],
-    };
-    if is_up {
-        flags.push("LOWER_UP");
-    } else {
-        flags.insert(0, "NO-CARRIER");
+/// A port with the keys of `ip -j link` and `ip -j addr`.
+#[derive(Serialize)]
+pub(super) struct Link {
+    /// As the scope identifier of RFC 4007 has it.
+    ifindex: u32,
+    ifname: String,
+    flags: Vec<&'static str>,
+    mtu: u64,
+    qdisc: &'static str,
+    operstate: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linkmode: Option<&'static str>,
+    group: &'static str,
+    /// `None`: the link is not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) link_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) broadcast: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) addr_info: Option<Vec<Info>>,
+}
+
+impl Link {
+    pub(super) fn of(port: &Port) -> Link {
+        let is_ethernet = port.link == "ethernet";
+        let mut flags = match is_ethernet {
+            true => vec!["BROADCAST", "MULTICAST", "UP"],
+            false => vec!["POINTOPOINT", "MULTICAST", "NOARP", "UP"],
+        };
+        match port.link_up {
+            true => flags.push("LOWER_UP"),
+            false => flags.insert(0, "NO-CARRIER"),
+        }
+        Link {
+            ifindex: u32::from(port.port) + 1,
+            ifname: port.name.clone(),
+            flags,
+            mtu: port.mtu,
+            qdisc: "noqueue",
+            operstate: if port.link_up { "UP" } else { "DOWN" },
+            linkmode: None,
+            group: "default",
+            link_type: Some(if is_ethernet { "ether" } else { "none" }),
+            address: port.mac.map(|mac| mac.to_string()),
+            broadcast: is_ethernet.then_some("ff:ff:ff:ff:ff:ff"),
+            addr_info: None,
+        }
     }
-    let mut shown = json!({
-        // As the scope identifier of RFC 4007 has it.
-        "ifindex": row["port"].as_u64().map(|port| port + 1),
-        "ifname": row["name"],
-        "flags": flags,
-        "mtu": row["mtu"],
-        "qdisc": "noqueue",
-        "operstate": if is_up { "UP" } else { "DOWN" },
-        "group": "default",
-        "link_type": if is_ethernet { "ether" } else { "none" },
-    });
-    if is_ethernet {
-        shown["address"] = row["mac"].clone();
-        shown["broadcast"] = json!("ff:ff:ff:ff:ff:ff");
+
+    /// The first line.
+    pub(super) fn head(&self) -> String {
+        let mode = if self.linkmode.is_some() { "mode DEFAULT " } else { "" };
+        format!(
+            "{}: {}: <{}> mtu {} qdisc noqueue state {} {mode}group default ",
+            self.ifindex,
+            self.ifname,
+            self.flags.join(","),
+            self.mtu,
+            self.operstate,
+        )
     }
-    shown
-}
 
-/// The first line.
-pub(super) fn head(row: &Value) -> String {
-    let flags = row["flags"].as_array().into_iter().flatten();
-    let flags: Vec<&str> = flags.filter_map(Value::as_str).collect();
-    let mode = if row["linkmode"].is_null() { "" } else { "mode DEFAULT " };
-    format!(
-        "{}: {}: <{}> mtu {} qdisc noqueue state {} {mode}group default ",
-        row["ifindex"],
-        text(row, "ifname"),
-        flags.join(","),
-        row["mtu"],
-        text(row, "operstate"),
-    )
-}
-
-/// The line of the link address.
-pub(super) fn second(row: &Value) -> String {
-    match row["address"].as_str() {
-        Some(mac) => format!("    link/ether {mac} brd ff:ff:ff:ff:ff:ff"),
-        None => "    link/none ".to_owned(),
+    /// The line of the link address.
+    pub(super) fn second(&self) -> String {
+        match &self.address {
+            Some(mac) => format!("    link/ether {mac} brd ff:ff:ff:ff:ff:ff"),
+            None => "    link/none ".to_owned(),
+        }
     }
 }

@@ -5,13 +5,13 @@
 use core::net::IpAddr;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::args::Args;
-use super::run::{Asked, text, verb};
+use super::run::{Asked, verb};
 use super::words::{Words, garbage, prefix, unknown, usage};
 use wirespeed::MacAddr;
-use wirespeed::control::protocol::{Change, Object, Section, Verb};
+use wirespeed::control::protocol::{Change, Neighbour, Object, Section, Verb};
 
 const COMMANDS: [&str; 9] =
     ["list", "show", "lst", "add", "change", "replace", "delete", "flush", "get"];
@@ -44,36 +44,33 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
         return usage("flush needs a selector: `ip neigh flush dev PORT`, or `to PREFIX`");
     }
     let is_all = states.iter().any(|state| state == "ALL");
-    let all = asked.rows(Section::Neighbours)?;
-    let is_wanted = |row: &&Value| {
-        let address = text(row, "address");
-        let is_in = |ip: IpAddr| to.is_none_or(|to| to.contains(ip));
+    let all: Vec<Neighbour> = asked.rows(Section::Neighbours)?;
+    let is_wanted = |row: &&Neighbour| {
         let is_state = match (states.is_empty() || is_all, command) {
-            (true, "flush") => is_all || row["state"] != "PERMANENT",
+            (true, "flush") => is_all || row.state != "PERMANENT",
             (true, _) => true,
-            (false, _) => states.iter().any(|state| row["state"] == state.as_str()),
+            (false, _) => states.contains(&row.state),
         };
-        dev.is_none_or(|port| row["port"] == port)
-            && args.wants(&address)
-            && address.parse().is_ok_and(is_in)
+        dev.is_none_or(|port| row.port == port)
+            && args.wants(row.address)
+            && to.is_none_or(|to| to.contains(row.address))
             && is_state
     };
-    let found: Vec<&Value> = all.iter().filter(is_wanted).collect();
+    let found: Vec<&Neighbour> = all.iter().filter(is_wanted).collect();
     if command == "flush" {
-        let gone = |row: &&Value| {
-            let port = row["port"].as_u64()?.try_into().ok()?;
-            let ip = text(row, "address").parse().ok()?;
-            Some(Change { verb: Verb::Del, of: Object::Neighbour { port, ip, mac: None } })
+        let gone = |row: &&Neighbour| {
+            let of = Object::Neighbour { port: row.port, ip: row.address, mac: None };
+            Change { verb: Verb::Del, of }
         };
-        let gone: Vec<Change> = found.iter().filter_map(gone).collect();
+        let gone: Vec<Change> = found.iter().map(gone).collect();
         asked.change(&gone)?;
         return Ok(String::new());
     }
     if command == "get" && found.is_empty() {
         return usage("neighbour entry not found: `ip neigh` lists those there are");
     }
-    let rows: Vec<Value> = found.iter().map(|row| shown(args, &asked, row, names_dev)).collect();
-    args.listed(&rows, line)
+    let rows: Vec<Shown> = found.iter().map(|row| Shown::of(args, row, names_dev)).collect();
+    args.listed(&rows, Shown::line)
 }
 
 fn state(word: &str) -> Result<String> {
@@ -86,31 +83,42 @@ fn state(word: &str) -> Result<String> {
     }
 }
 
-fn shown(args: &Args, asked: &Asked, row: &Value, names_dev: bool) -> Value {
-    let mut shown = json!({ "dst": row["address"], "state": [row["state"]] });
-    if !names_dev {
-        shown["dev"] = asked.name(row);
-    }
-    if row["mac"].is_string() {
-        shown["lladdr"] = row["mac"].clone();
-    }
-    if let (true, Some(ms)) = (args.stats, row["confirmed_ms"].as_u64()) {
-        shown["confirmed"] = json!(ms / 1000);
-    }
-    shown
+/// A neighbour with the keys of `ip -j neigh`.
+#[derive(Serialize)]
+struct Shown {
+    dst: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dev: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lladdr: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed: Option<u64>,
+    state: [String; 1],
 }
 
-fn line(row: &Value) -> String {
-    let mut line = text(row, "dst") + " ";
-    for (key, word) in [("dev", "dev "), ("lladdr", "lladdr ")] {
-        if row[key].is_string() {
-            line += &format!("{word}{} ", text(row, key));
+impl Shown {
+    fn of(args: &Args, row: &Neighbour, names_dev: bool) -> Shown {
+        Shown {
+            dst: row.address,
+            dev: (!names_dev).then(|| row.dev.clone()),
+            lladdr: row.mac.map(|mac| mac.to_string()),
+            confirmed: row.confirmed_ms.filter(|_| args.stats).map(|ms| ms / 1000),
+            state: [row.state.clone()],
         }
     }
-    if let Some(seconds) = row["confirmed"].as_u64() {
-        line += &format!("confirmed {seconds} ");
+
+    fn line(&self) -> String {
+        let mut line = format!("{} ", self.dst);
+        for (word, text) in [("dev", &self.dev), ("lladdr", &self.lladdr)] {
+            if let Some(text) = text {
+                line += &format!("{word} {text} ");
+            }
+        }
+        if let Some(seconds) = self.confirmed {
+            line += &format!("confirmed {seconds} ");
+        }
+        line + &self.state[0] + " "
     }
-    line + row["state"][0].as_str().unwrap_or_default() + " "
 }
 
 fn changed(asked: &Asked, verb: Verb, words: &mut Words) -> Result<Change> {

@@ -5,15 +5,14 @@
 use core::net::IpAddr;
 
 use anyhow::Result;
-use serde_json::{Value, json};
 use wirespeed::{Cidr, MAIN_TABLE};
 
 use super::args::Args;
 use super::get;
-use super::line::line;
-use super::run::{Asked, text, verb};
+use super::line::{Line, Metrics, NextHop, destination};
+use super::run::{Asked, verb};
 use super::words::{Words, garbage, prefix, table, unknown, usage};
-use wirespeed::control::protocol::{Change, Hop, Object, RouteSpec, Section, Verb};
+use wirespeed::control::protocol::{Address, Change, Hop, Object, Route, RouteSpec, Section, Verb};
 
 const COMMANDS: [&str; 10] =
     ["list", "show", "lst", "get", "add", "change", "chg", "replace", "delete", "flush"];
@@ -56,21 +55,21 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
     if command == "flush" && !has_any {
         return usage("flush needs a selector: `ip route flush table N`, or a PREFIX");
     }
-    let mut found = asked.rows(Section::Routes)?;
-    found.retain(|row| args.wants(&text(row, "destination")) && selector.selects(row));
+    let mut found: Vec<Route> = asked.rows(Section::Routes)?;
+    found.retain(|row| args.wants(row.destination.addr) && selector.selects(row));
     // As Linux lists them: by address.
-    found.sort_by_cached_key(|row| {
-        let dest = text(row, "destination").parse::<Cidr>().ok();
-        (row["table"].as_u64() == Some(MAIN_TABLE.into()), dest.map(|d| (d.addr, d.prefix_len)))
+    found.sort_by_key(|row| {
+        let dest = row.destination;
+        (row.table == MAIN_TABLE, dest.addr, dest.prefix_len)
     });
     if command == "flush" {
-        let gone: Vec<Change> = found.iter().filter_map(removal).collect();
+        let gone: Vec<Change> = found.iter().map(removal).collect();
         asked.change(&gone)?;
         return Ok(String::new());
     }
     let addresses = asked.rows(Section::Addresses)?;
     let rows = grouped(&found, &asked, &addresses, &selector);
-    args.listed(&rows, line)
+    args.listed(&rows, Line::text)
 }
 
 fn selector(args: &Args, asked: &Asked, words: &mut Words) -> Result<(Selector, bool)> {
@@ -107,137 +106,88 @@ fn protocol(word: &str) -> Result<String> {
 }
 
 impl Selector {
-    fn selects(&self, row: &Value) -> bool {
-        let Ok(dest) = text(row, "destination").parse::<Cidr>() else { return false };
+    fn selects(&self, row: &Route) -> bool {
+        let dest = row.destination;
         let is_in = |(how, to): (Match, Cidr)| match how {
             Match::Exact => dest == to.network(),
             Match::Longer => dest.prefix_len <= to.prefix_len && dest.contains(to.addr),
             Match::Root => dest.prefix_len >= to.prefix_len && to.contains(dest.addr),
         };
-        self.table.is_none_or(|table| row["table"] == table)
+        self.table.is_none_or(|table| row.table == table)
             && self.to.is_none_or(is_in)
-            && self.dev.is_none_or(|port| row["port"] == port)
-            && self.via.is_none_or(|via| text(row, "via").parse() == Ok(via))
-            && self.proto.as_ref().is_none_or(|proto| row["origin"] == proto.as_str())
-            && self.metric.is_none_or(|metric| row["metric"] == metric)
+            && self.dev.is_none_or(|port| row.port == port)
+            && self.via.is_none_or(|via| row.via == Some(via))
+            && self.proto.as_ref().is_none_or(|proto| row.origin == *proto)
+            && self.metric.is_none_or(|metric| row.metric == metric)
     }
 }
 
-/// Rows with the keys of `ip -j route`: those that share packets are one.
-fn grouped(found: &[Value], asked: &Asked, addresses: &[Value], by: &Selector) -> Vec<Value> {
-    let mut rows: Vec<Value> = Vec::new();
-    let mut last: Option<&Value> = None;
+/// Routes as they are shown: those that share packets are one.
+fn grouped(found: &[Route], asked: &Asked, addresses: &[Address], by: &Selector) -> Vec<Line> {
+    // What routes have in common that share packets.
+    let key = |r: &Route| {
+        let groups = (r.include.clone(), r.exclude.clone());
+        r.weight.map(|_| (r.destination, r.table, r.metric, groups, r.no_forward))
+    };
+    let mut rows: Vec<Line> = Vec::new();
+    let mut last = None;
     for route in found {
-        let same = |key: &str| last.is_some_and(|last| last[key] == route[key]);
-        let is_shared = !route["weight"].is_null();
-        let of_group = is_shared
-            && last.is_some_and(|last| !last["weight"].is_null())
-            && ["destination", "table", "metric", "include", "exclude", "no_forward"]
-                .iter()
-                .all(|key| same(key));
-        last = Some(route);
-        let mut row = match (of_group, rows.pop()) {
-            (true, Some(row)) => row,
-            (_, before) => {
-                rows.extend(before);
-                shown(route, asked, addresses, by)
-            }
-        };
-        if is_shared {
-            let mut hop =
-                json!({ "dev": asked.name(route), "weight": route["weight"], "flags": [] });
-            if route["via"].is_string() {
-                hop["gateway"] = route["via"].clone();
-            }
-            match row["nexthops"].as_array_mut() {
-                Some(hops) => hops.push(hop),
-                None => row["nexthops"] = json!([hop]),
-            }
+        let key = key(route);
+        if key.is_none() || key != last {
+            rows.push(shown(route, asked, addresses, by));
         }
-        rows.push(row);
+        if let (Some(weight), Some(row)) = (route.weight, rows.last_mut()) {
+            let (dev, weight) = (route.dev.clone(), Some(weight));
+            row.nexthops.push(NextHop { dev, weight, flags: [], gateway: route.via });
+        }
+        last = key;
     }
     rows
 }
 
-fn shown(route: &Value, asked: &Asked, addresses: &[Value], by: &Selector) -> Value {
-    let dest = text(route, "destination");
-    let is_v6 = dest.contains(':');
-    let host = if is_v6 { "/128" } else { "/32" };
-    let dst = match dest.as_str() {
-        "0.0.0.0/0" | "::/0" => "default",
-        dest => dest.strip_suffix(host).unwrap_or(dest),
-    };
-    let port = asked.ports.iter().find(|port| port["port"] == route["port"]);
-    let is_down = port.is_some_and(|port| port["link_up"] == false);
-    let flags = if is_down { vec!["linkdown"] } else { Vec::new() };
-    let mut row = json!({ "dst": dst, "flags": flags });
-    let is_shared = !route["weight"].is_null();
-    if route["via"].is_string() && by.via.is_none() && !is_shared {
-        row["gateway"] = route["via"].clone();
+fn shown(route: &Route, asked: &Asked, addresses: &[Address], by: &Selector) -> Line {
+    let is_v6 = route.destination.addr.is_ipv6();
+    let port = asked.ports.iter().find(|port| port.port == route.port);
+    let is_down = port.is_some_and(|port| !port.link_up);
+    let is_shared = route.weight.is_some();
+    let is_of_main = route.table == MAIN_TABLE;
+    Line {
+        dst: destination(route.destination),
+        gateway: route.via.filter(|_| by.via.is_none() && !is_shared),
+        dev: (by.dev.is_none() && !is_shared).then(|| route.dev.clone()),
+        table: (by.table.is_none() && !is_of_main).then(|| route.table.to_string()),
+        protocol: by.proto.is_none().then(|| route.origin.clone()),
+        scope: (!is_v6 && route.via.is_none()).then_some("link"),
+        prefsrc: source(route, addresses).filter(|_| !is_v6),
+        metric: (is_v6 || route.metric != 0).then_some(route.metric),
+        include: route.include.clone(),
+        exclude: route.exclude.clone(),
+        no_forward: route.no_forward.then_some(true),
+        flags: if is_down { vec!["linkdown"] } else { Vec::new() },
+        expires: route.expires_ms.map(|ms| ms / 1000),
+        metrics: route.mtu.map(|mtu| [Metrics { mtu }]),
+        pref: is_v6.then_some("medium"),
+        ..Line::default()
     }
-    if by.dev.is_none() && !is_shared {
-        row["dev"] = asked.name(route);
-    }
-    if by.table.is_none() && route["table"] != MAIN_TABLE {
-        row["table"] = json!(route["table"].to_string());
-    }
-    if by.proto.is_none() {
-        row["protocol"] = route["origin"].clone();
-    }
-    if !is_v6 && route["via"].is_null() {
-        row["scope"] = json!("link");
-    }
-    if let Some(source) = source(route, addresses).filter(|_| !is_v6) {
-        row["prefsrc"] = json!(source);
-    }
-    if is_v6 || route["metric"] != 0 {
-        row["metric"] = route["metric"].clone();
-    }
-    if let Some(ms) = route["expires_ms"].as_u64() {
-        row["expires"] = json!(ms / 1000);
-    }
-    for key in ["include", "exclude"] {
-        if route[key].is_array() {
-            row[key] = route[key].clone();
-        }
-    }
-    if route["no_forward"] == true {
-        row["no_forward"] = json!(true);
-    }
-    if route["mtu"].is_u64() {
-        row["metrics"] = json!([{ "mtu": route["mtu"] }]);
-    }
-    if is_v6 {
-        row["pref"] = json!("medium");
-    }
-    row
 }
 
 /// The address that a connected route is of.
-fn source(route: &Value, addresses: &[Value]) -> Option<String> {
-    let dest = text(route, "destination").parse::<Cidr>().ok()?;
-    let of_it = |row: &&Value| {
-        let cidr = text(row, "address").parse::<Cidr>();
-        row["port"] == route["port"] && cidr.is_ok_and(|cidr| cidr.network() == dest)
-    };
-    let row = addresses.iter().filter(|_| route["origin"] == "kernel").find(of_it)?;
-    Some(text(row, "address").split('/').next()?.to_owned())
+fn source(route: &Route, addresses: &[Address]) -> Option<IpAddr> {
+    let of_it =
+        |row: &&Address| row.port == route.port && row.address.network() == route.destination;
+    let row = addresses.iter().filter(|_| route.origin == "kernel").find(of_it)?;
+    Some(row.address.addr)
 }
 
-fn removal(row: &Value) -> Option<Change> {
-    let hop = Hop {
-        via: text(row, "via").parse().ok(),
-        port: row["port"].as_u64()?.try_into().ok(),
-        weight: None,
-    };
+fn removal(row: &Route) -> Change {
     let spec = RouteSpec {
-        to: text(row, "destination"),
-        table: row["table"].as_u64()?.try_into().ok()?,
-        metric: row["metric"].as_u64()?.try_into().ok(),
-        hops: vec![hop],
+        to: row.destination.to_string(),
+        table: row.table,
+        metric: Some(row.metric),
+        hops: vec![Hop { via: row.via, port: Some(row.port), weight: None }],
         ..RouteSpec::default()
     };
-    Some(Change { verb: Verb::Del, of: Object::Route(spec) })
+    Change { verb: Verb::Del, of: Object::Route(spec) }
 }
 
 /// Names with commas between them; without any, no group.

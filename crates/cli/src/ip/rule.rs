@@ -4,13 +4,13 @@
 
 use anyhow::Result;
 use router::config::masked;
-use serde_json::{Value, json};
+use serde::Serialize;
 use wirespeed::{Cidr, MAIN_PRIORITY, MAIN_TABLE};
 
 use super::args::Args;
-use super::run::{Asked, text, verb};
+use super::run::{Asked, verb};
 use super::words::{Words, garbage, prefix, table, unknown, usage};
-use wirespeed::control::protocol::{Change, Object, RuleSpec, Section, Verb};
+use wirespeed::control::protocol::{Change, Object, Rule, RuleSpec, Section, Verb};
 
 const COMMANDS: [&str; 5] = ["list", "show", "lst", "add", "delete"];
 const ACTIONS: [&str; 3] = ["unreachable", "prohibit", "blackhole"];
@@ -29,31 +29,31 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
         asked.change(&[Change { verb, of: Object::Rule(RuleSpec { table, ..spec }) }])?;
         return Ok(String::new());
     }
-    let mut rows = asked.rows(Section::Rules)?;
-    let after = rows.partition_point(|row| row["priority"].as_u64() < Some(MAIN_PRIORITY.into()));
-    rows.insert(after, json!({ "priority": MAIN_PRIORITY, "table": MAIN_TABLE }));
-    rows.retain(|row| selects(&spec, row) && is_version(args, row));
-    let shown: Vec<Value> = rows.iter().map(shown).collect();
-    args.listed(&shown, line)
+    let mut rows: Vec<Rule> = asked.rows(Section::Rules)?;
+    let after = rows.partition_point(|row| row.priority < MAIN_PRIORITY);
+    let (priority, table) = (MAIN_PRIORITY, Some(MAIN_TABLE));
+    rows.insert(after, Rule { priority, table, ..Rule::default() });
+    // The rules of both versions are in one list here; those that name none are for both.
+    let is_version = |row: &Rule| row.from.iter().chain(&row.to).all(|net| args.wants(net.addr));
+    rows.retain(|row| selects(&spec, row) && is_version(row));
+    let shown: Vec<Shown> = rows.iter().map(Shown::of).collect();
+    args.listed(&shown, Shown::line)
 }
 
-/// The rules of both versions are in one list here; those that name none are for both.
-fn is_version(args: &Args, row: &Value) -> bool {
-    ["from", "to"].iter().all(|key| row[*key].is_null() || args.wants(&text(row, key)))
-}
-
-fn selects(spec: &RuleSpec, row: &Value) -> bool {
-    let same =
-        |key: &str, net: &Option<String>| net.as_ref().is_none_or(|net| row[key] == net.as_str());
-    same("from", &spec.from)
-        && same("to", &spec.to)
-        && same("group", &spec.group)
-        && same("action", &spec.action)
-        && spec.priority.is_none_or(|priority| row["priority"] == priority)
-        && spec.in_port.is_none_or(|port| row["in_port"] == port)
-        && spec.mark.is_none_or(|(mark, mask)| row["mark"] == mark && row["mask"] == mask)
-        && spec.table.is_none_or(|table| row["table"] == table)
-        && (!spec.not || row["not"] == true)
+fn selects(spec: &RuleSpec, row: &Rule) -> bool {
+    fn same<T: PartialEq>(wanted: &Option<T>, has: &Option<T>) -> bool {
+        wanted.is_none() || wanted == has
+    }
+    let text = |net: &Option<Cidr>| net.map(|net| net.to_string());
+    same(&spec.from, &text(&row.from))
+        && same(&spec.to, &text(&row.to))
+        && same(&spec.group, &row.group)
+        && same(&spec.action, &row.action)
+        && same(&spec.priority, &Some(row.priority))
+        && same(&spec.in_port, &row.in_port)
+        && same(&spec.mark, &row.mark.zip(row.mask))
+        && same(&spec.table, &row.table)
+        && (!spec.not || row.not)
 }
 
 fn spec(args: &Args, asked: &Asked, words: &mut Words) -> Result<(RuleSpec, bool)> {
@@ -91,68 +91,85 @@ fn spec(args: &Args, asked: &Asked, words: &mut Words) -> Result<(RuleSpec, bool
     Ok((spec, has_any))
 }
 
-/// A row of the program as `ip rule` prints it.
-pub(crate) fn text_of(row: &Value) -> String {
-    line(&shown(row))
+/// A rule of the program as `ip rule` prints it.
+pub(crate) fn text_of(row: &Rule) -> String {
+    Shown::of(row).line()
 }
 
-/// A row with the keys of `ip -j rule`, and `group`.
-fn shown(row: &Value) -> Value {
-    let mut shown = json!({ "priority": row["priority"] });
-    if row["not"] == true {
-        shown["not"] = Value::Null;
-    }
-    shown["src"] = json!("all");
-    for (key, name, len) in [("from", "src", "srclen"), ("to", "dst", "dstlen")] {
-        let Ok(net) = text(row, key).parse::<Cidr>() else { continue };
-        shown[name] = json!(net.addr.to_string());
-        if net != Cidr::host(net.addr) {
-            shown[len] = json!(net.prefix_len);
-        }
-    }
-    if let (Some(mark), Some(mask)) = (row["mark"].as_u64(), row["mask"].as_u64()) {
-        shown["fwmark"] = json!(format!("{mark:#x}"));
-        if mask != u64::from(u32::MAX) {
-            shown["fwmask"] = json!(format!("{mask:#x}"));
-        }
-    }
-    if row["in_port"].is_u64() {
-        shown["iif"] = row["in_dev"].clone();
-    }
-    if row["group"].is_string() {
-        shown["group"] = row["group"].clone();
-    }
-    match row["table"].as_u64() {
-        Some(254) => shown["table"] = json!("main"),
-        Some(255) => shown["table"] = json!("local"),
-        Some(253) => shown["table"] = json!("default"),
-        Some(table) => shown["table"] = json!(table.to_string()),
-        None => shown["action"] = row["action"].clone(),
-    }
-    shown
+/// A rule with the keys of `ip -j rule`, and `group`.
+#[derive(Serialize)]
+struct Shown {
+    priority: u32,
+    /// Null, if the rule has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not: Option<()>,
+    src: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    srclen: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dst: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dstlen: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fwmark: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fwmask: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iif: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
 }
 
-/// A rule as ip(8) prints it.
-fn line(row: &Value) -> String {
-    let mut line = format!("{}:\t", row["priority"]);
-    if row.get("not").is_some() {
-        line += "not ";
-    }
-    for (word, key, len) in [("from", "src", "srclen"), ("to", "dst", "dstlen")] {
-        if row[key].is_string() {
-            line += &format!("{word} {}", text(row, key));
-            line += &row[len].as_u64().map_or(" ".to_owned(), |len| format!("/{len} "));
+impl Shown {
+    fn of(row: &Rule) -> Shown {
+        let len = |net: Cidr| (net != Cidr::host(net.addr)).then_some(net.prefix_len);
+        Shown {
+            priority: row.priority,
+            not: row.not.then_some(()),
+            src: row.from.map_or("all".to_owned(), |net| net.addr.to_string()),
+            srclen: row.from.and_then(len),
+            dst: row.to.map(|net| net.addr.to_string()),
+            dstlen: row.to.and_then(len),
+            fwmark: row.mark.map(|mark| format!("{mark:#x}")),
+            fwmask: row.mask.filter(|&mask| mask != u32::MAX).map(|mask| format!("{mask:#x}")),
+            iif: row.in_dev.clone(),
+            group: row.group.clone(),
+            table: row.table.map(|table| match table {
+                254 => "main".to_owned(),
+                255 => "local".to_owned(),
+                253 => "default".to_owned(),
+                table => table.to_string(),
+            }),
+            action: row.action.clone(),
         }
     }
-    if row["fwmark"].is_string() {
-        line += &format!("fwmark {}", text(row, "fwmark"));
-        let mask = if row["fwmask"].is_string() { "/" } else { "" };
-        line += &format!("{mask}{} ", text(row, "fwmask"));
-    }
-    for (word, key) in [("iif", "iif"), ("group", "group"), ("lookup", "table")] {
-        if row[key].is_string() {
-            line += &format!("{word} {} ", text(row, key));
+
+    /// As ip(8) prints it.
+    fn line(&self) -> String {
+        let mut line = format!("{}:\t", self.priority);
+        if self.not.is_some() {
+            line += "not ";
         }
+        let ends = [("from", Some(&self.src), self.srclen), ("to", self.dst.as_ref(), self.dstlen)];
+        for (word, address, len) in ends {
+            if let Some(address) = address {
+                line += &format!("{word} {address}");
+                line += &len.map_or(" ".to_owned(), |len| format!("/{len} "));
+            }
+        }
+        if let Some(mark) = &self.fwmark {
+            let mask = self.fwmask.as_ref().map_or(String::new(), |mask| format!("/{mask}"));
+            line += &format!("fwmark {mark}{mask} ");
+        }
+        for (word, text) in [("iif", &self.iif), ("group", &self.group), ("lookup", &self.table)] {
+            if let Some(text) = text {
+                line += &format!("{word} {text} ");
+            }
+        }
+        (line + self.action.as_deref().unwrap_or_default()).trim_end().to_owned()
     }
-    (line + &text(row, "action")).trim_end().to_owned()
 }

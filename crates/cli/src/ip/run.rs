@@ -3,20 +3,21 @@
 //! Called by: the objects.
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use wirespeed::control::Client;
 
 use super::args::Args;
 use super::words::usage;
-use crate::running::{TIMEOUT, ask, find, whole};
-use wirespeed::control::protocol::{CHANGES_MAX, Change, Lookup, Question, Section};
+use crate::running::{TIMEOUT, ask, find, section, typed};
+use wirespeed::control::protocol::{
+    CHANGES_MAX, Change, Found, Lookup, Port, Question, Section, Verb,
+};
 
 /// A stack of a running program.
 pub(super) struct Asked {
     client: Client,
     stack: usize,
-    /// Rows of `show ports`.
-    pub(super) ports: Vec<Value>,
+    pub(super) ports: Vec<Port>,
 }
 
 impl Asked {
@@ -43,27 +44,16 @@ impl Asked {
     }
 
     /// A section.
-    pub(super) fn rows(&mut self, section: Section) -> Result<Vec<Value>> {
-        match whole(&mut self.client, self.stack, section)? {
-            Value::Array(rows) => Ok(rows),
-            _ => Ok(Vec::new()),
-        }
+    pub(super) fn rows<T: DeserializeOwned>(&mut self, wanted: Section) -> Result<Vec<T>> {
+        section(&mut self.client, self.stack, wanted)
     }
 
     /// The number of a port.
     pub(super) fn port(&self, name: &str) -> Result<u16> {
-        let found = self.ports.iter().find(|port| port["name"] == name);
-        let number = found.and_then(|port| port["port"].as_u64()?.try_into().ok());
-        match number {
-            Some(number) => Ok(number),
+        match self.ports.iter().find(|port| port.name == name) {
+            Some(port) => Ok(port.port),
             None => usage(&format!("cannot find device \"{name}\": `wirespeed ip link` has them")),
         }
-    }
-
-    /// The name of a row's port.
-    pub(super) fn name(&self, row: &Value) -> Value {
-        let found = self.ports.iter().find(|port| port["port"] == row["port"]);
-        found.map_or(Value::Null, |port| port["name"].clone())
     }
 
     /// Carry out changes.
@@ -76,15 +66,14 @@ impl Asked {
     }
 
     /// What the FIB says.
-    pub(super) fn lookup(&mut self, lookup: Lookup) -> Result<Value> {
+    pub(super) fn lookup(&mut self, lookup: Lookup) -> Result<Found> {
         let question = Question::Lookup { stack: self.stack, lookup };
-        Ok(ask(&mut self.client, &question)?.body)
+        typed(ask(&mut self.client, &question)?.body)
     }
 }
 
 /// The verb of a command that changes something.
-pub(super) fn verb(command: &str) -> Option<wirespeed::control::protocol::Verb> {
-    use wirespeed::control::protocol::Verb;
+pub(super) fn verb(command: &str) -> Option<Verb> {
     Some(match command {
         "add" => Verb::Add,
         "replace" => Verb::Replace,
@@ -92,9 +81,4 @@ pub(super) fn verb(command: &str) -> Option<wirespeed::control::protocol::Verb> 
         "delete" => Verb::Del,
         _ => return None,
     })
-}
-
-/// A key's text.
-pub(super) fn text(row: &Value, key: &str) -> String {
-    wirespeed::control::text::plain(row[key].as_str().unwrap_or_default())
 }

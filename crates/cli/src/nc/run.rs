@@ -10,13 +10,12 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use super::args::Args;
 use crate::Outcome;
 use crate::clock::Interrupt;
 use crate::running::socket::{Remote, bytes};
-use wirespeed::control::protocol::Kind;
+use wirespeed::control::protocol::{Called, Kind};
 
 /// How long an answer of the program may wait for something to come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -71,7 +70,7 @@ fn next(
     interrupt: &Interrupt,
     patience: Duration,
     seen: &str,
-) -> Result<Option<Value>> {
+) -> Result<Option<Called>> {
     remote.begin_receive(patience.min(PATIENCE), seen)?;
     while !interrupt.noted() {
         if let [true, _] = remote.wait(interrupt, None, None)? {
@@ -83,16 +82,16 @@ fn next(
 
 fn accept(listener: &mut Remote, interrupt: &Interrupt) -> Result<Option<u64>> {
     while let Some(came) = next(listener, interrupt, PATIENCE, "")? {
-        if let Some(socket) = came["accepted"][0]["socket"].as_u64() {
-            return Ok(Some(socket));
+        if let Some(accepted) = came.accepted.first() {
+            return Ok(Some(accepted.socket));
         }
     }
     Ok(None)
 }
 
-fn trouble(came: &Value) -> Result<()> {
-    match came["error"].as_str() {
-        Some(why) => bail!("{}", wirespeed::control::text::plain(why)),
+fn trouble(came: &Called) -> Result<()> {
+    match &came.error {
+        Some(why) => bail!("{why}"),
         None => Ok(()),
     }
 }
@@ -104,9 +103,9 @@ fn stream(args: &Args, remote: &mut Remote, interrupt: &Interrupt) -> Result<()>
         let left = until.saturating_duration_since(Instant::now());
         let Some(came) = next(remote, interrupt, left, &seen)? else { return Ok(()) };
         trouble(&came)?;
-        came["state"].as_str().unwrap_or_default().clone_into(&mut seen);
+        seen = came.state;
         if !matches!(seen.as_str(), "SYN-SENT" | "SYN-RECEIVED") {
-            print(&bytes(&came, "data"))?;
+            print(&bytes(&came.data))?;
             break;
         }
         if left.is_zero() {
@@ -171,22 +170,21 @@ impl Data {
     }
 
     /// Print what came; was there anything?
-    fn print(&mut self, came: &Value) -> Result<bool> {
+    fn print(&mut self, came: &Called) -> Result<bool> {
         match self {
             Data::Stream { .. } => {
-                let data = bytes(came, "data");
+                let data = bytes(&came.data);
                 print(&data)?;
                 Ok(!data.is_empty())
             }
             Data::Datagrams { to, is_server } => {
-                let rows = came["datagrams"].as_array().map_or(&[][..], Vec::as_slice);
-                for row in rows {
-                    print(&bytes(row, "data"))?;
+                for datagram in &came.datagrams {
+                    print(&bytes(&datagram.data))?;
                     if *is_server {
-                        *to = row["from"].as_str().and_then(|from| from.parse().ok());
+                        *to = Some(datagram.from);
                     }
                 }
-                Ok(!rows.is_empty())
+                Ok(!came.datagrams.is_empty())
             }
         }
     }
@@ -234,10 +232,10 @@ fn exchange(
             let came = remote.finish_receive()?;
             let is_news = data.print(&came)?;
             trouble(&came)?;
-            if came["eof"] == true && !is_news {
+            if came.eof && !is_news {
                 return Ok(());
             }
-            came["state"].as_str().unwrap_or_default().clone_into(&mut seen);
+            seen = came.state;
             has_moved |= is_news;
         }
         if has_moved {

@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant as Monotone};
 
 use anyhow::Result;
-use serde_json::Value;
 use wirespeed::Instant;
 
 use super::args::Args;
@@ -14,7 +13,7 @@ use crate::clock::Interrupt;
 use crate::running::Refused;
 use crate::running::socket::Remote;
 use crate::{Usage, output, outside};
-use wirespeed::control::protocol::Kind;
+use wirespeed::control::protocol::{Called, Kind};
 
 /// How long an answer of the program may wait for an echo to come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -75,24 +74,19 @@ pub(super) fn run(args: &Args) -> Result<bool> {
 }
 
 /// What came within this time.
-fn receive(remote: &mut Remote, interrupt: &Interrupt, due: Duration) -> Result<Option<Value>> {
+fn receive(remote: &mut Remote, interrupt: &Interrupt, due: Duration) -> Result<Option<Called>> {
     remote.begin_receive(PATIENCE, "")?;
     let [is_answered, _] = remote.wait(interrupt, None, Some(due))?;
     if is_answered { remote.finish_receive().map(Some) } else { Ok(None) }
 }
 
-fn hear(came: &Value, tally: &mut Tally) -> Result<()> {
-    for echo in came["echoes"].as_array().into_iter().flatten() {
-        let number = |key: &str| echo[key].as_u64().unwrap_or(0);
-        let text =
-            |key: &str| wirespeed::control::text::plain(echo[key].as_str().unwrap_or_default());
-        let Ok(from) = text("from").parse() else { continue };
-        let seq = number("seq") as u16;
-        match echo["error"].is_string() {
-            true => tally.error(from, seq, &text("error"))?,
-            false => {
-                let at = Instant::from_nanos(number("at_ns"));
-                tally.reply(from, seq, number("ttl") as u8, number("bytes") as usize, at)?;
+fn hear(came: &Called, tally: &mut Tally) -> Result<()> {
+    for echo in &came.echoes {
+        match &echo.error {
+            Some(error) => tally.error(echo.from, echo.seq, error)?,
+            None => {
+                let (at, bytes) = (Instant::from_nanos(echo.at_ns), echo.bytes.unwrap_or(0));
+                tally.reply(echo.from, echo.seq, echo.ttl, bytes as usize, at)?;
             }
         }
     }

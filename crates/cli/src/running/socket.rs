@@ -12,14 +12,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use serde_json::Value;
 use wirespeed::Instant;
 use wirespeed::control::Client;
 
 use crate::clock::Interrupt;
 
-use super::{TIMEOUT, ask, checked, find};
-use wirespeed::control::protocol::{Call, Kind, Question, Wait};
+use super::{TIMEOUT, ask, checked, find, typed};
+use wirespeed::control::protocol::{Call, Called, Kind, Question, Wait};
 
 /// A socket in a running stack.
 pub(crate) struct Remote {
@@ -28,7 +27,7 @@ pub(crate) struct Remote {
     /// [`Remote::begin_receive`] was called, and its answer was not read yet.
     is_receiving: bool,
     /// The answer, if it was read before another call.
-    came: Option<Value>,
+    came: Option<Called>,
 }
 
 impl Remote {
@@ -39,8 +38,8 @@ impl Remote {
     pub(crate) fn open(path: Option<&Path>, pid: Option<u32>, kind: Kind) -> Result<Remote> {
         let mut client = Client::connect(&find(path, pid)?, TIMEOUT)?;
         let question = Question::Socket { stack: 0, call: Call::Open(kind) };
-        let opened = ask(&mut client, &question)?.body;
-        let socket = opened["socket"].as_u64().context("the program gives no socket")?;
+        let opened: Called = typed(ask(&mut client, &question)?.body)?;
+        let socket = opened.socket.context("the program gives no socket")?;
         Ok(Remote { client, socket, is_receiving: false, came: None })
     }
 
@@ -49,13 +48,17 @@ impl Remote {
         Remote { client: self.client, socket, is_receiving: false, came: None }
     }
 
-    fn call(&mut self, call: Call) -> Result<Value> {
+    fn call(&mut self, call: Call) -> Result<Called> {
         self.client.begin_request(&Question::Socket { stack: 0, call })?;
         // The question ends the wait of the one before, whose answer is first.
         if std::mem::take(&mut self.is_receiving) {
-            self.came = Some(checked(self.client.finish_request()?)?.body);
+            self.came = Some(self.answered()?);
         }
-        Ok(checked(self.client.finish_request()?)?.body)
+        self.answered()
+    }
+
+    fn answered(&mut self) -> Result<Called> {
+        typed(checked(self.client.finish_request()?)?.body)
     }
 
     /// Ask what came, unless that was asked and is not answered yet. The answer waits for something
@@ -104,12 +107,12 @@ impl Remote {
     }
 
     /// The answer to [`Remote::begin_receive`].
-    pub(crate) fn finish_receive(&mut self) -> Result<Value> {
+    pub(crate) fn finish_receive(&mut self) -> Result<Called> {
         if let Some(came) = self.came.take() {
             return Ok(came);
         }
         self.is_receiving = false;
-        Ok(checked(self.client.finish_request()?)?.body)
+        self.answered()
     }
 
     /// Send; returns how many bytes were taken, and when by the stack's clock.
@@ -120,9 +123,9 @@ impl Remote {
         data: &[u8],
     ) -> Result<(usize, Instant)> {
         let (socket, data) = (self.socket, STANDARD.encode(data));
-        let body = self.call(Call::Send { socket, to, seq, data })?;
-        let number = |key: &str| body[key].as_u64().unwrap_or(0);
-        Ok((number("sent") as usize, Instant::from_nanos(number("at_ns"))))
+        let called = self.call(Call::Send { socket, to, seq, data })?;
+        let (sent, at_ns) = (called.sent.unwrap_or(0), called.at_ns.unwrap_or(0));
+        Ok((sent as usize, Instant::from_nanos(at_ns)))
     }
 
     /// No more will be sent.
@@ -142,7 +145,7 @@ impl AsFd for Remote {
     }
 }
 
-/// The bytes of a key's text.
-pub(crate) fn bytes(row: &Value, key: &str) -> Vec<u8> {
-    STANDARD.decode(row[key].as_str().unwrap_or_default()).unwrap_or_default()
+/// The bytes of an answer's text.
+pub(crate) fn bytes(data: &str) -> Vec<u8> {
+    STANDARD.decode(data).unwrap_or_default()
 }

@@ -4,6 +4,7 @@
 //!
 //! Called by: `run.rs`, and `show.rs` for the text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use wirespeed::control::Client;
 
 use super::report::plain;
 use crate::clock::Interrupt;
-use crate::running::whole;
+use crate::running::section;
 use wirespeed::control::protocol::{About, Section};
 
 /// Look at the program for so long, or until Ctrl-C.
@@ -33,8 +34,8 @@ pub(super) fn ask(client: &mut Client, program: &About, seconds: f64) -> Result<
 fn packets(client: &mut Client, program: &About) -> Result<u64> {
     let (mut received, mut sent) = (0, 0);
     for stack in 0..program.stacks.len() {
-        let counters = whole(client, stack, Section::Counters)?;
-        let of = |name: &str| counters[name].as_u64().unwrap_or(0);
+        let counters: BTreeMap<String, u64> = section(client, stack, Section::Counters)?;
+        let of = |name: &str| counters.get(name).copied().unwrap_or(0);
         received += of("rx_frames");
         sent += of("tx_frames");
     }

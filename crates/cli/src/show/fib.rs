@@ -2,17 +2,20 @@
 //!
 //! Called by: `run.rs` asks, `show.rs` prints.
 
+use core::fmt::Display;
+use core::net::IpAddr;
 use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::report::plain;
 use crate::Usage;
 use crate::ip::{Words, lookup};
-use crate::running::{ask, whole};
-use wirespeed::control::protocol::{Question, Section};
+use crate::running::{ask, section, typed};
+use wirespeed::control::protocol::{Found, Port, Question, Route, Section};
 
 /// What of the FIB: all of it, or the words of a lookup.
 pub(super) enum Wanted<'a> {
@@ -44,44 +47,47 @@ pub(super) fn ask_stack(
     stack: usize,
     wanted: &Wanted<'_>,
 ) -> Result<Map<String, Value>> {
-    let ports = whole(client, stack, Section::Ports)?;
-    let ports = ports.as_array().map_or(&[][..], Vec::as_slice);
     let (key, value) = match wanted {
-        Wanted::All => ("fib", taken(whole(client, stack, Section::Routes)?, ports)),
+        Wanted::All => ("fib", json!(taken(section(client, stack, Section::Routes)?))),
         Wanted::Lookup(words) => {
-            let lookup = lookup(&mut Words::new(words), |name| number(ports, name))?;
-            let dst = lookup.dst.to_string();
-            let mut found = ask(client, &Question::Lookup { stack, lookup })?.body;
-            found["dst"] = json!(dst);
-            ("lookup", found)
+            let ports: Vec<Port> = section(client, stack, Section::Ports)?;
+            let lookup = lookup(&mut Words::new(words), |name| number(&ports, name))?;
+            let dst = lookup.dst;
+            let found = typed(ask(client, &Question::Lookup { stack, lookup })?.body)?;
+            ("lookup", json!(Answer { dst, found }))
         }
     };
     Ok(Map::from_iter([(key.to_owned(), value)]))
 }
 
-fn number(ports: &[Value], name: &str) -> Result<u16> {
-    let port = ports.iter().find(|port| port["name"] == name);
-    let number = port.and_then(|port| port["port"].as_u64()?.try_into().ok());
+/// What is said of a lookup.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    dst: IpAddr,
+    #[serde(flatten)]
+    found: Found,
+}
+
+fn number(ports: &[Port], name: &str) -> Result<u16> {
+    let port = ports.iter().find(|port| port.name == name);
     let name = wirespeed::control::text::plain(name);
     let why = || format!("there is no port '{name}': `wirespeed show ports` has their names");
-    Ok(number.ok_or_else(|| Usage(why()))?)
+    Ok(port.ok_or_else(|| Usage(why()))?.port)
 }
 
 /// Of the routes of each prefix the first, which is the best, and those that share its packets.
-fn taken(routes: Value, ports: &[Value]) -> Value {
-    let Value::Array(mut rows) = routes else { return routes };
-    let mut best = Value::Null;
-    rows.retain_mut(|row| {
-        let port = ports.iter().find(|port| port["port"] == row["port"]);
-        row["dev"] = port.map_or(Value::Null, |port| port["name"].clone());
-        let same = |key: &str| best[key] == row[key];
-        if same("table") && same("destination") {
-            return same("metric") && !best["weight"].is_null() && !row["weight"].is_null();
+fn taken(mut routes: Vec<Route>) -> Vec<Route> {
+    let mut best: Option<Route> = None;
+    routes.retain(|row| match &best {
+        Some(best) if (best.table, best.destination) == (row.table, row.destination) => {
+            best.metric == row.metric && best.weight.is_some() && row.weight.is_some()
         }
-        best = row.clone();
-        true
+        _ => {
+            best = Some(row.clone());
+            true
+        }
     });
-    Value::Array(rows)
+    routes
 }
 
 /// The answers to a lookup, for people: a block for each stack.
@@ -90,64 +96,63 @@ pub(super) fn text(document: &Value) -> String {
     for stack in document["stacks"].as_array().into_iter().flatten() {
         // Writing to a String cannot fail.
         let _ = writeln!(t, "stack {}", plain(&stack["name"]));
-        let _ = answer(&mut t, &stack["lookup"]);
+        if let Ok(found) = Answer::deserialize(&stack["lookup"]) {
+            let _ = answer(&mut t, &found);
+        }
     }
     t
 }
 
-fn answer(t: &mut String, found: &Value) -> std::fmt::Result {
-    let at = |key: &str| plain(&found[key]);
-    match found["result"].as_str() {
-        Some("local") => {
-            return writeln!(t, "  {}  is an address of port {}", at("dst"), at("dev"));
+/// A figure, or a dash.
+fn known(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn answer(t: &mut String, Answer { dst, found }: &Answer) -> std::fmt::Result {
+    let found = match found {
+        Found::Local { dev, .. } => {
+            return writeln!(t, "  {dst}  is an address of port {dev}");
         }
-        Some("leaves") => {}
-        _ => {
+        Found::Dropped { drop } => {
             return writeln!(
                 t,
-                "  {}  is dropped: {} (`wirespeed ip route` has the routes, `ip rule` the rules)",
-                at("dst"),
-                at("drop")
+                "  {dst}  is dropped: {drop} (`wirespeed ip route` has the routes, `ip rule` the \
+                 rules)"
             );
         }
-    }
-    let broadcast = if found["broadcast"] == true { ", a broadcast" } else { "" };
-    writeln!(t, "  {}  leaves by port {} to {}{broadcast}", at("dst"), at("dev"), at("next_hop"))?;
-    if !found["rule"].is_null() {
-        let rule = crate::ip::rule_text(&found["rule"]);
+        Found::Leaves(leaving) => leaving,
+    };
+    let broadcast = if found.broadcast { ", a broadcast" } else { "" };
+    writeln!(t, "  {dst}  leaves by port {} to {}{broadcast}", found.dev, found.next_hop)?;
+    if let Some(rule) = &found.rule {
+        let rule = crate::ip::rule_text(rule);
         let (priority, rule) = rule.split_once(":\t").unwrap_or_default();
         writeln!(t, "    rule       {priority}: {rule}")?;
     }
-    let route = &found["route"];
-    let of = |key: &str| plain(&route[key]);
-    match route.is_null() {
-        true => writeln!(t, "    prefix     none: the address is of one link")?,
-        false => writeln!(
+    match &found.route {
+        None => writeln!(t, "    prefix     none: the address is of one link")?,
+        Some(route) => writeln!(
             t,
             "    prefix     {} table {} proto {} metric {}",
-            of("destination"),
-            at("table"),
-            of("origin"),
-            of("metric")
+            route.destination, found.table, route.origin, route.metric
         )?,
     }
-    for hop in found["next_hops"].as_array().into_iter().flatten() {
-        let via = if hop["via"].is_null() { "on the link" } else { "via" };
-        let weight = hop["weight"].as_u64().map_or(String::new(), |w| format!(" weight {w}"));
-        let via = hop["via"].as_str().map_or(via.to_owned(), |ip| format!("{via} {ip}"));
-        writeln!(t, "    next hop   {via} dev {}{weight}", plain(&hop["dev"]))?;
+    for hop in &found.next_hops {
+        let via = hop.via.map_or("on the link".to_owned(), |via| format!("via {via}"));
+        let weight = hop.weight.map_or(String::new(), |weight| format!(" weight {weight}"));
+        writeln!(t, "    next hop   {via} dev {}{weight}", hop.dev)?;
     }
-    let known = |key: &str| found[key].as_str().unwrap_or("not known").to_owned();
-    writeln!(t, "    neighbour  {} {}", known("neighbour"), at("mac"))?;
-    writeln!(t, "    source     {}", at("source"))?;
+    let neighbour = found.neighbour.as_deref().unwrap_or("not known");
+    writeln!(t, "    neighbour  {neighbour} {}", known(found.mac))?;
+    writeln!(t, "    source     {}", known(found.source))?;
     writeln!(
         t,
         "    mtu        {} (port {}, route {}, neighbour {}, path {})",
-        at("mtu"),
-        at("port_mtu"),
-        at("route_mtu"),
-        at("neighbour_mtu"),
-        at("path_mtu")
+        found.mtu,
+        found.port_mtu,
+        known(found.route_mtu),
+        known(found.neighbour_mtu),
+        known(found.path_mtu)
     )
 }
 
@@ -155,14 +160,17 @@ fn answer(t: &mut String, found: &Value) -> std::fmt::Result {
 mod tests {
     use super::*;
 
-    fn route(to: &str, table: u32, metric: u32, weight: Option<u8>) -> Value {
-        json!({ "destination": to, "table": table, "metric": metric, "weight": weight, "port": 1 })
+    fn route(to: &str, table: u32, metric: u32, weight: Option<u8>) -> Route {
+        let row = json!({
+            "destination": to, "table": table, "metric": metric, "weight": weight, "port": 1,
+            "dev": "wan", "origin": "static", "no_forward": false,
+        });
+        Route::deserialize(row).expect("a route")
     }
 
     #[test]
     fn packets_take_the_best_route_and_those_that_share_with_it() {
-        let ports = [json!({ "port": 1, "name": "wan" })];
-        let routes = json!([
+        let routes = vec![
             route("10.0.0.0/8", 254, 1, Some(1)),
             route("10.0.0.0/8", 254, 1, None),
             route("10.0.0.0/8", 254, 1, Some(2)),
@@ -170,11 +178,10 @@ mod tests {
             route("10.0.0.0/8", 7, 9, None),
             route("10.0.0.0/8", 7, 9, None),
             route("11.0.0.0/8", 7, 0, None),
-        ]);
-        let rows = taken(routes, &ports);
-        let weights: Vec<_> = rows.as_array().into_iter().flatten().map(|r| &r["weight"]).collect();
-        assert_eq!(weights, [&json!(1), &json!(2), &Value::Null, &Value::Null]);
-        assert_eq!((&rows[2]["table"], &rows[3]["destination"]), (&json!(7), &json!("11.0.0.0/8")));
-        assert_eq!(rows[0]["dev"], "wan");
+        ];
+        let rows = taken(routes);
+        let weights: Vec<_> = rows.iter().map(|row| row.weight).collect();
+        assert_eq!(weights, [Some(1), Some(2), None, None]);
+        assert_eq!((rows[2].table, rows[3].destination.to_string()), (7, "11.0.0.0/8".to_owned()));
     }
 }

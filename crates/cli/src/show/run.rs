@@ -14,7 +14,7 @@ use super::filter::Filter;
 use super::full::Full;
 use super::{budget, fib};
 use crate::Usage;
-use crate::running::{TIMEOUT, ask, find, rows, whole};
+use crate::running::{TIMEOUT, ask, find, section, whole};
 use wirespeed::control::protocol::{About, Connection, Question, Section, Socket};
 
 /// Time between two looks at a connection, from which its delivery rate is computed.
@@ -101,18 +101,18 @@ fn sections(
     filter: Option<&Filter>,
 ) -> Result<Map<String, Value>> {
     let mut shown = Map::new();
-    for section in args.sections() {
-        let rows = match section {
+    for wanted in args.sections() {
+        let rows = match wanted {
             Section::Connections if args.is_full() => json!(full(client, stack, filter)?),
             Section::Connections => json!(connections(client, stack, filter)?),
             Section::Sockets => {
-                let mut all: Vec<Socket> = rows(client, stack, section)?;
+                let mut all: Vec<Socket> = section(client, stack, wanted)?;
                 all.retain(|socket| filter.is_none_or(|filter| filter.socket(socket)));
                 json!(all)
             }
-            _ => whole(client, stack, section)?,
+            _ => whole(client, stack, wanted)?,
         };
-        shown.insert(name_of(section), rows);
+        shown.insert(name_of(wanted), rows);
     }
     Ok(shown)
 }
@@ -123,7 +123,7 @@ fn connections(
     stack: usize,
     filter: Option<&Filter>,
 ) -> Result<Vec<Connection>> {
-    let mut all: Vec<Connection> = rows(client, stack, Section::Connections)?;
+    let mut all: Vec<Connection> = section(client, stack, Section::Connections)?;
     all.retain(|row| filter.is_none_or(|filter| filter.connection(row)));
     Ok(all)
 }
@@ -136,7 +136,7 @@ fn full(client: &mut Client, stack: usize, filter: Option<&Filter>) -> Result<Ve
     }
     let begun = Instant::now();
     std::thread::sleep(LOOKS_APART);
-    let later = rows(client, stack, Section::Connections)?;
+    let later: Vec<Connection> = section(client, stack, Section::Connections)?;
     Ok(delivery(first, &later, begun.elapsed()))
 }
 

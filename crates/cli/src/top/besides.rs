@@ -10,9 +10,8 @@ use super::port::{Interface, Link};
 use super::traffic::Amount;
 use crate::running::{Contact, Refused, typed};
 use explain::Words;
-use serde_json::Value;
 use wirespeed::control::ControlError;
-use wirespeed::control::protocol::{Answer, Connection as Row, Question, Section};
+use wirespeed::control::protocol::{Answer, Connection as Row, Port, Question, Section};
 
 /// A connection of a running program.
 #[derive(Clone, Debug)]
@@ -157,11 +156,12 @@ fn of_stack(
     drops: &mut BTreeMap<String, u64>,
     connections: &mut Vec<Connection>,
 ) -> Option<()> {
-    include(drops, &page(contact, stack, Section::Drops, 0)?.body);
+    include(drops, typed(page(contact, stack, Section::Drops, 0)?.body).ok());
     let mut cursor = Some(0);
     while let Some(from) = cursor {
         let ports = page(contact, stack, Section::Ports, from)?;
-        rows(&ports.body).for_each(|port| include(drops, &port["drops"]));
+        let rows: Vec<Port> = typed(ports.body).unwrap_or_default();
+        rows.into_iter().for_each(|port| include(drops, port.drops));
         cursor = ports.next.filter(|&next| next > from);
     }
     let first = page(contact, stack, Section::Connections, 0)?;
@@ -189,14 +189,10 @@ fn page(contact: &mut Contact, stack: usize, section: Section, cursor: u64) -> O
     }
 }
 
-fn rows(body: &Value) -> impl Iterator<Item = &Value> {
-    body.as_array().into_iter().flatten()
-}
-
 /// Add the drops of a stack or of a device, which may count none.
-fn include(drops: &mut BTreeMap<String, u64>, named: &Value) {
-    for (name, count) in named.as_object().into_iter().flatten() {
-        *drops.entry(name.clone()).or_default() += count.as_u64().unwrap_or(0);
+fn include(drops: &mut BTreeMap<String, u64>, named: Option<BTreeMap<String, u64>>) {
+    for (name, count) in named.into_iter().flatten() {
+        *drops.entry(name).or_default() += count;
     }
 }
 
@@ -207,16 +203,17 @@ fn connection((stack, name): (usize, &str), row: Row) -> Connection {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn drops_of_a_name_are_one_row_whoever_counts_them() {
         let mut drops = BTreeMap::new();
-        include(&mut drops, &json!({ "tcp_no_listener": 3, "device_ring_full": 1 }));
-        include(&mut drops, &json!({ "device_ring_full": 4 }));
-        include(&mut drops, &Value::Null);
+        let counted = |all: &[(&str, u64)]| {
+            Some(all.iter().map(|&(name, count)| (name.to_owned(), count)).collect())
+        };
+        include(&mut drops, counted(&[("tcp_no_listener", 3), ("device_ring_full", 1)]));
+        include(&mut drops, counted(&[("device_ring_full", 4)]));
+        include(&mut drops, None);
         let drops: Vec<_> = drops.into_iter().collect();
         let expected = [("device_ring_full".to_owned(), 5), ("tcp_no_listener".to_owned(), 3)];
         assert_eq!(drops, expected);

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Call {
-    /// Open one: `{ "socket": N }`.
+    /// Open one: [`Called::socket`].
     Open(Kind),
-    /// Send data as a datagram, an echo request, or bytes of a stream:
-    /// `{ "sent": BYTES, "at_ns": T }`.
+    /// Send data as a datagram, an echo request, or bytes of a stream: [`Called::sent`].
     Send {
         /// By this socket.
         socket: u64,
@@ -82,4 +81,87 @@ pub enum Kind {
     },
     /// Connections to this port.
     Listen { local: SocketAddr },
+}
+
+/// What a call answers: what belongs to it, the rest is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Called {
+    /// The number of the socket that was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<u64>,
+    /// Bytes that were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
+    /// When, by the stack's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<u64>,
+    /// Connections that were accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Accepted>,
+    /// Answers to echo requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub echoes: Vec<Echo>,
+    /// Datagrams.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub datagrams: Vec<Datagram>,
+    /// Bytes of a stream, in base64.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub data: String,
+    /// No more will come.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub eof: bool,
+    /// The state of the connection; empty for others.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub state: String,
+    /// What went wrong with the socket since the last call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Called {
+    /// Has nothing come?
+    pub fn is_empty(&self) -> bool {
+        self.accepted.is_empty()
+            && self.echoes.is_empty()
+            && self.datagrams.is_empty()
+            && self.data.is_empty()
+            && self.error.is_none()
+            && !self.eof
+    }
+}
+
+/// A connection that a listener accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The number of its socket.
+    pub socket: u64,
+    /// The peer.
+    pub from: Option<String>,
+}
+
+/// An answer to an echo request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// The number of the request.
+    pub seq: u16,
+    /// The hops that it had left.
+    pub ttl: u8,
+    /// When it came, by the stack's clock.
+    pub at_ns: u64,
+    /// Bytes behind the ICMP header; `None`: an error was the answer.
+    pub bytes: Option<u64>,
+    /// That error.
+    pub error: Option<String>,
+}
+
+/// A datagram that came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Datagram {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// In base64.
+    pub data: String,
 }

@@ -3,10 +3,11 @@
 //!
 //! Called by: `service.rs` and `mailbox.rs`.
 
+use std::collections::BTreeMap;
+
 use base::Budget;
 use control::Users;
-use serde_json::{Value, json};
-use stack::{PortId, Stack};
+use stack::Stack;
 
 use super::{change, lookup, rows, rules, sample, taps};
 use control::protocol::{Answer, Change, Lookup, Refusal, Section};
@@ -57,52 +58,33 @@ fn page(
     (section, cursor): (Section, u64),
     control: &Budget,
 ) -> Answer {
-    let (mut body, next) = match section {
-        Section::Stack => (rows::stack(stack), None),
-        Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
+    use rows::page;
+    match section {
+        Section::Stack => Answer::of(rows::summary(stack)),
+        Section::Ports => page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {
-            let row = |c: &_| json!(rows::connection(c, stack));
-            rows::page(stack.connections_page(cursor, PAGE_ROWS), row)
+            page(stack.connections_page(cursor, PAGE_ROWS), |c| rows::connection(c, stack))
         }
-        Section::Sockets => {
-            let row = |s: &_| json!(rows::socket(s));
-            rows::page(stack.sockets_page(cursor, PAGE_ROWS), row)
-        }
+        Section::Sockets => page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
         Section::Addresses => {
-            let row = |a: &_| rows::address(a, stack.now());
-            rows::page(stack.addresses_page(cursor, PAGE_ROWS), row)
+            page(stack.addresses_page(cursor, PAGE_ROWS), |a| rows::address(a, stack))
         }
         Section::Neighbours => {
-            rows::page(stack.neighbours_page(cursor, PAGE_ROWS), rows::neighbour)
+            page(stack.neighbours_page(cursor, PAGE_ROWS), |n| rows::neighbour(n, stack))
         }
         Section::Routes => {
-            let row = |r: &_| rows::route(r, users, stack.now());
-            rows::page(stack.routes_page(cursor, PAGE_ROWS), row)
+            page(stack.routes_page(cursor, PAGE_ROWS), |r| rows::route(r, users, stack))
         }
-        Section::Rules => (rules::rows(stack, users), None),
-        Section::Groups => rows::page(stack.groups_page(cursor, PAGE_ROWS), rows::group),
-        Section::Frag => (rows::fragments(stack), None),
-        Section::Drops => {
-            let pairs = stack.drops().nonzero().map(|(r, n)| (r.name().to_owned(), json!(n)));
-            (pairs.collect(), None)
-        }
+        Section::Rules => Answer::of(rules::rows(stack, users)),
+        Section::Groups => page(stack.groups_page(cursor, PAGE_ROWS), |g| rows::group(g, stack)),
+        Section::Frag => Answer::of(rows::fragments(stack)),
+        Section::Drops => Answer::of(rows::named_drops(stack.drops())),
         Section::Counters => {
-            let pairs = stack.counters().iter().map(|(c, n)| (c.name().to_owned(), json!(n)));
-            (pairs.collect(), None)
+            let counters = stack.counters().iter().map(|(c, n)| (c.name(), n));
+            Answer::of(counters.collect::<BTreeMap<_, _>>())
         }
-        Section::Limits => (rows::limits(stack.budget(), control), None),
-        Section::Switches => (rows::switches(stack), None),
-    };
-    name_ports(stack, &mut body);
-    Answer { body, next, ..Answer::default() }
-}
-
-/// Where a row has the number of a port, give its name, too.
-fn name_ports(stack: &Stack, body: &mut Value) {
-    for row in body.as_array_mut().into_iter().flatten() {
-        if let Some(port) = row["port"].as_u64().and_then(|port| u16::try_from(port).ok()) {
-            row["dev"] = json!(stack.port_name(PortId(port)));
-        }
+        Section::Limits => Answer::of(rows::limits(stack.budget(), control)),
+        Section::Switches => Answer::of(rows::switches(stack)),
     }
 }
 

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use base::{Cidr, Duration, Instant, LinkKind, MacAddr, Mtu, Owner};
 use control::Users;
-use serde_json::json;
 use stack::route::{Access, GROUPS_MAX, PATHS_MAX};
 use stack::{
     Address, AddressError, AddressState, FibQuery, FibResult, PortId, Route, Stack, is_destination,
 };
 
 use super::rules;
-use control::protocol::{Answer, CHANGES_MAX, Change, Hop, Object, Refusal, RouteSpec, Verb};
+use control::protocol::{
+    Answer, CHANGES_MAX, Change, Changed, Hop, Object, Refusal, RouteSpec, Verb,
+};
 
 type Done = Result<(), (Refusal, String)>;
 
@@ -45,7 +46,7 @@ pub(super) fn answer(stack: &mut Stack, users: &Users, changes: &[Change]) -> An
         }
     }
     stack.flush();
-    Answer { body: json!({ "done": changes.len() }), ..Answer::default() }
+    Answer::of(Changed { done: changes.len() })
 }
 
 fn invalid<T>(why: String) -> Result<T, (Refusal, String)> {

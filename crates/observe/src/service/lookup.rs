@@ -1,14 +1,15 @@
-//! What the FIB of a stack says of a packet, as JSON.
+//! What the FIB of a stack says of a packet.
 //!
 //! Called by: `answer.rs`, on the thread that owns the stack.
 
+use core::num::NonZeroU8;
+
 use base::{Mtu, Owner};
 use control::Users;
-use serde_json::{Value, json};
 use stack::{FibFound, FibQuery, FibResult, PortId, Route, Stack};
 
 use super::{rows, rules};
-use control::protocol::{Answer, Lookup, Refusal};
+use control::protocol::{Answer, Found, Leaving, Lookup, NextHop, Refusal};
 
 /// Called by the thread that owns the stack.
 pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
@@ -25,52 +26,44 @@ pub(super) fn answer(stack: &Stack, users: &Users, lookup: &Lookup) -> Answer {
         owner: users.owner(&Owner { uid: lookup.uid, groups: lookup.gids.clone().into() }),
         mark: lookup.mark,
     };
-    Answer { body: body(stack, users, &query), ..Answer::default() }
+    Answer::of(found(stack, users, &query))
 }
 
-fn body(stack: &Stack, users: &Users, query: &FibQuery) -> Value {
+fn found(stack: &Stack, users: &Users, query: &FibQuery) -> Found {
     match stack.fib_lookup(query) {
-        FibResult::Local(port) => json!({
-            "result": "local",
-            "port": port.0,
-            "dev": stack.port_name(port),
-        }),
-        FibResult::Dropped(reason) => json!({ "result": "dropped", "drop": reason.name() }),
-        FibResult::Leaves(found) => leaves(stack, users, &found),
+        FibResult::Local(port) => Found::Local { port: port.0, dev: stack.port_name(port) },
+        FibResult::Dropped(reason) => Found::Dropped { drop: reason.name().to_owned() },
+        FibResult::Leaves(found) => Found::Leaves(Box::new(leaving(stack, users, &found))),
     }
 }
 
-fn leaves(stack: &Stack, users: &Users, found: &FibFound) -> Value {
-    let mtu = |mtu: Option<Mtu>| mtu.map(Mtu::bytes);
-    let mut body = json!({
-            "result": "leaves",
-            "table": found.table,
-            "route": found.route.as_ref().map(|route| rows::route(route, users, stack.now())),
-            "paths": found.paths.len().max(1),
-            "next_hops": found.paths.iter().map(|r| next_hop(stack, r)).collect::<Vec<_>>(),
-            "broadcast": found.is_broadcast,
-            "port": found.hop.port,
-            "dev": stack.port_name(PortId(found.hop.port)),
-            "next_hop": found.hop.neighbour.to_string(),
-            "source": found.source.map(|ip| ip.to_string()),
-            "neighbour": found.neighbour.map(|(state, _)| state.name()),
-            "mac": found.neighbour.and_then(|(_, mac)| mac).map(|mac| mac.to_string()),
-            "mtu": found.mtu.bytes(),
-            "port_mtu": found.port_mtu.bytes(),
-            "route_mtu": mtu(found.hop.mtu),
-            "neighbour_mtu": mtu(found.neighbour_mtu),
-            "path_mtu": mtu(found.path_mtu),
-    });
-    if let Some(rule) = &found.rule {
-        body["rule"] = rules::row(stack, users, rule);
+fn leaving(stack: &Stack, users: &Users, found: &FibFound) -> Leaving {
+    let bytes = |mtu: Mtu| mtu.bytes() as u64;
+    Leaving {
+        rule: found.rule.as_ref().map(|rule| rules::row(stack, users, rule)),
+        table: found.table,
+        route: found.route.as_ref().map(|route| rows::route(route, users, stack)),
+        paths: found.paths.len().max(1) as u64,
+        next_hops: found.paths.iter().map(|route| next_hop(stack, route)).collect(),
+        broadcast: found.is_broadcast,
+        port: found.hop.port,
+        dev: stack.port_name(PortId(found.hop.port)),
+        next_hop: found.hop.neighbour,
+        source: found.source,
+        neighbour: found.neighbour.map(|(state, _)| state.name().to_owned()),
+        mac: found.neighbour.and_then(|(_, mac)| mac),
+        mtu: bytes(found.mtu),
+        port_mtu: bytes(found.port_mtu),
+        route_mtu: found.hop.mtu.map(bytes),
+        neighbour_mtu: found.neighbour_mtu.map(bytes),
+        path_mtu: found.path_mtu.map(bytes),
     }
-    body
 }
 
-fn next_hop(stack: &Stack, route: &Route) -> Value {
-    json!({
-        "via": route.via.map(|via| via.to_string()),
-        "dev": stack.port_name(PortId(route.port)),
-        "weight": route.weight,
-    })
+fn next_hop(stack: &Stack, route: &Route) -> NextHop {
+    NextHop {
+        via: route.via,
+        dev: stack.port_name(PortId(route.port)),
+        weight: route.weight.map(NonZeroU8::get),
+    }
 }

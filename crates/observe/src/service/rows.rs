@@ -1,63 +1,98 @@
-//! The JSON of each section: names as in `ss -ti` and `ip -j` where those have one.
+//! The rows of each section, from what the stack says of itself.
 //!
-//! Called by: `answer.rs`. The keys are an interface: keys may be added, not changed.
+//! Called by: `answer.rs`.
 
 use core::net::IpAddr;
+use core::num::NonZeroU8;
+use std::collections::BTreeMap;
 
-use base::{Budget, Counter, DropReason, Instant, Limit, LinkKind, Switch};
+use base::{Budget, Counter, DropReason, Drops, Instant, Limit, LinkKind, Switch};
 use control::Users;
-use control::protocol::{Connection, Socket, Timers};
-use serde_json::{Value, json};
+use control::protocol::{
+    Address, Answer, Connection, Fragments, Group, Limited, Neighbour, Port, Route, Socket,
+    Summary, Timers,
+};
+use serde::Serialize;
 use stack::route::Access;
 use stack::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
-use stack::{Address, FilterMode, GroupRow, Route, Stack};
+use stack::{FilterMode, GroupRow, PortId, Stack};
 use tcp::info::Repair;
 
 use super::rules;
 
+/// Why fragments were dropped.
+const FRAGMENT_DROPS: [DropReason; 10] = [
+    DropReason::FragmentMalformed,
+    DropReason::FragmentTooBig,
+    DropReason::FragmentHeaders,
+    DropReason::FragmentOverlap,
+    DropReason::FragmentContradiction,
+    DropReason::FragmentDuplicate,
+    DropReason::FragmentLimit,
+    DropReason::FragmentOfDropped,
+    DropReason::FragmentEvicted,
+    DropReason::FragmentTimeout,
+];
+/// The limits of a control socket, which are not the stack's.
+const CONTROL_LIMITS: [Limit; 10] = [
+    Limit::ControlClients,
+    Limit::ControlFrameBytes,
+    Limit::ControlDescriptors,
+    Limit::ControlHalfFrameMs,
+    Limit::ControlIdleMs,
+    Limit::ControlTaps,
+    Limit::ControlUserClients,
+    Limit::ControlUserAccepts,
+    Limit::ControlSockets,
+    Limit::ControlUserSockets,
+];
+
 /// A page's rows, and where the next page begins.
-pub(super) fn page<T>(page: Page<T>, row: impl Fn(&T) -> Value) -> (Value, Option<u64>) {
-    (page.rows.iter().map(row).collect(), page.next)
+pub(super) fn page<T, R: Serialize>(page: Page<T>, row: impl Fn(&T) -> R) -> Answer {
+    let rows: Vec<R> = page.rows.iter().map(row).collect();
+    Answer { next: page.next, ..Answer::of(rows) }
 }
 
-pub(super) fn stack(stack: &Stack) -> Value {
+pub(super) fn summary(stack: &Stack) -> Summary {
     let s = stack.snapshot();
-    json!({
-        "ports": s.ports,
-        "connections": s.connections,
-        "time_wait": s.time_wait,
-        "half_open": s.half_open,
-        "sockets": s.sockets,
-        "pool_bytes": s.pool_bytes,
-        "drops": s.drops,
-        "checksums": stack.checksums(),
-        "forwarding": stack.forwarding(),
-        // Lines: neighbours whose broadcast address is not ours.
-        "other_broadcasters":
-            stack.other_broadcasters().iter().map(ToString::to_string).collect::<Vec<_>>(),
-    })
+    let broadcasters = stack.other_broadcasters();
+    Summary {
+        ports: s.ports as u64,
+        connections: s.connections as u64,
+        time_wait: s.time_wait as u64,
+        half_open: s.half_open as u64,
+        sockets: s.sockets as u64,
+        pool_bytes: s.pool_bytes as u64,
+        drops: s.drops,
+        checksums: stack.checksums(),
+        forwarding: stack.forwarding().to_string(),
+        other_broadcasters: broadcasters.iter().map(ToString::to_string).collect(),
+    }
 }
 
-pub(super) fn port(p: &PortRow) -> Value {
-    let ethernet = p.link == LinkKind::Ethernet;
-    let drops = p.drops.as_ref().map(|drops| {
-        drops.nonzero().map(|(r, n)| (r.name().to_owned(), json!(n))).collect::<Value>()
-    });
-    json!({
-        "port": p.id.0,
-        "name": p.name,
-        "link": if ethernet { "ethernet" } else { "ip" },
-        "mac": ethernet.then(|| p.mac.to_string()),
-        "mtu": p.mtu_bytes,
-        "addresses": p.addresses.iter().map(|a| a.cidr.to_string()).collect::<Vec<_>>(),
-        "tso_max_bytes": p.tso_max_bytes,
-        "link_up": p.link_up,
-        "failure": p.failure,
-        "pushed_back": p.pushed_back,
-        "stalled_ms": p.stalled_ms,
-        "source_check": p.source_check.to_string(),
-        "drops": drops,
-    })
+pub(super) fn port(p: &PortRow) -> Port {
+    let is_ethernet = p.link == LinkKind::Ethernet;
+    Port {
+        port: p.id.0,
+        name: p.name.clone(),
+        dev: p.name.clone(),
+        link: if is_ethernet { "ethernet" } else { "ip" }.to_owned(),
+        mac: is_ethernet.then_some(p.mac),
+        mtu: p.mtu_bytes as u64,
+        addresses: p.addresses.iter().map(|a| a.cidr.to_string()).collect(),
+        tso_max_bytes: p.tso_max_bytes as u64,
+        link_up: p.link_up,
+        failure: p.failure.clone(),
+        pushed_back: p.pushed_back,
+        stalled_ms: p.stalled_ms,
+        source_check: p.source_check.to_string(),
+        drops: p.drops.as_ref().map(named_drops),
+    }
+}
+
+/// Those that there were, by name.
+pub(super) fn named_drops(drops: &Drops) -> BTreeMap<String, u64> {
+    drops.nonzero().map(|(reason, count)| (reason.name().to_owned(), count)).collect()
 }
 
 pub(super) fn connection(c: &ConnectionRow, stack: &Stack) -> Connection {
@@ -168,89 +203,80 @@ pub(super) fn socket(s: &SocketRow) -> Socket {
     }
 }
 
-/// An address; `now` is the stack's time, from which lifetimes are counted.
-pub(super) fn address(row: &AddressRow, now: Instant) -> Value {
-    let Address { cidr, state, origin, preferred_until, valid_until } = row.address;
-    json!({
-        "port": row.port.0,
-        "address": cidr.to_string(),
-        "state": state.name(),
-        "origin": origin.name(),
-        "preferred_ms": left(preferred_until, now),
-        "valid_ms": left(valid_until, now),
-    })
+pub(super) fn address(row: &AddressRow, stack: &Stack) -> Address {
+    let of = &row.address;
+    Address {
+        port: row.port.0,
+        dev: stack.port_name(row.port),
+        address: of.cidr,
+        state: of.state.name().to_owned(),
+        origin: of.origin.name().to_owned(),
+        preferred_ms: left(of.preferred_until, stack.now()),
+        valid_ms: left(of.valid_until, stack.now()),
+    }
 }
 
-/// Milliseconds until then; null for ever.
+/// Milliseconds until then; `None`: for ever.
 fn left(until: Instant, now: Instant) -> Option<u64> {
     (until != Instant::NEVER).then(|| until.since(now).as_millis())
 }
 
-pub(super) fn neighbour(row: &NeighbourRow) -> Value {
-    json!({
-        "port": row.port.0,
-        "address": row.ip.to_string(),
-        "mac": row.mac.map(|mac| mac.to_string()),
-        "state": row.state.name(),
-        "mtu": row.mtu.bytes(),
-        "confirmed_ms": row.confirmed.map(base::Duration::as_millis),
-    })
+pub(super) fn neighbour(row: &NeighbourRow, stack: &Stack) -> Neighbour {
+    Neighbour {
+        port: row.port.0,
+        dev: stack.port_name(row.port),
+        address: row.ip,
+        mac: row.mac,
+        state: row.state.name().to_owned(),
+        mtu: row.mtu.bytes() as u64,
+        confirmed_ms: row.confirmed.map(base::Duration::as_millis),
+    }
 }
 
-/// A route; `now` is the stack's time, from which its end is counted.
-pub(super) fn route(r: &Route, users: &Users, now: Instant) -> Value {
+pub(super) fn route(r: &stack::Route, users: &Users, stack: &Stack) -> Route {
     let names = |groups: &[u32]| groups.iter().map(|&g| rules::group(g, users)).collect::<Vec<_>>();
     let (include, exclude) = match r.access.as_deref() {
         None => (None, None),
         Some(Access::Include(groups)) => (Some(names(groups)), None),
         Some(Access::Exclude(groups)) => (None, Some(names(groups))),
     };
-    json!({
-        "include": include,
-        "exclude": exclude,
-        "no_forward": r.no_forward,
-        "destination": r.dest.network().to_string(),
-        "via": r.via.map(|via| via.to_string()),
-        "port": r.port,
-        "table": r.table,
-        "mtu": r.mtu.map(base::Mtu::bytes),
-        "metric": r.metric,
-        "weight": r.weight,
-        "origin": r.origin.name(),
-        "expires_ms": left(r.expires, now),
-    })
+    Route {
+        destination: r.dest.network(),
+        via: r.via,
+        port: r.port,
+        dev: stack.port_name(PortId(r.port)),
+        table: r.table,
+        mtu: r.mtu.map(|mtu| mtu.bytes() as u64),
+        metric: r.metric,
+        weight: r.weight.map(NonZeroU8::get),
+        origin: r.origin.name().to_owned(),
+        expires_ms: left(r.expires, stack.now()),
+        include,
+        exclude,
+        no_forward: r.no_forward,
+    }
 }
 
-/// A group; the mode of its filter as RFC 3376 has it.
-pub(super) fn group(g: &GroupRow) -> Value {
-    let sources: Vec<String> = g.filter.sources.iter().map(ToString::to_string).collect();
+pub(super) fn group(g: &GroupRow, stack: &Stack) -> Group {
     let mode = match g.filter.mode {
         FilterMode::Include => "INCLUDE",
         FilterMode::Exclude => "EXCLUDE",
     };
-    json!({
-        "port": g.port.0,
-        "group": g.group.to_string(),
-        "mode": mode,
-        "sources": sources,
-        "sockets": g.sockets,
-        "solicited_node": g.is_solicited_node,
-        "protocol": g.protocol,
-        "report_in_ms": g.report_in.map(base::Duration::as_millis),
-    })
+    Group {
+        port: g.port.0,
+        dev: stack.port_name(g.port),
+        group: g.group,
+        mode: mode.to_owned(),
+        sources: g.filter.sources.iter().copied().collect(),
+        sockets: g.sockets as u64,
+        solicited_node: g.is_solicited_node,
+        protocol: g.protocol.to_owned(),
+        report_in_ms: g.report_in.map(base::Duration::as_millis),
+    }
 }
 
-/// What is held of incomplete datagrams, then what was counted of fragments, all of it in one
-/// object.
-pub(super) fn fragments(stack: &Stack) -> Value {
+pub(super) fn fragments(stack: &Stack) -> Fragments {
     let held = stack.fragments();
-    let mut all = json!({
-        "datagrams_held": held.datagrams,
-        "fragments_held": held.fragments,
-        "bytes_held": held.bytes,
-        "sources": held.sources,
-        "next_timeout_ms": held.next_timeout.map(base::Duration::as_millis),
-    });
     let counters = [
         Counter::FragmentsIn,
         Counter::FragmentsJoined,
@@ -258,25 +284,42 @@ pub(super) fn fragments(stack: &Stack) -> Value {
         Counter::DatagramsFragmented,
         Counter::FragmentsOut,
     ];
-    let counted = counters.map(|c| (c.name().to_owned(), json!(stack.counters().of(c))));
-    let drops = DropReason::ALL.iter().filter(|reason| reason.name().starts_with("fragment_"));
-    let dropped = drops.map(|&r| (r.name().to_owned(), json!(stack.drops().of(r))));
-    if let Some(all) = all.as_object_mut() {
-        all.extend(counted.into_iter().chain(dropped));
+    let counters = counters.map(|c| (c.name().to_owned(), stack.counters().of(c)));
+    let drops = FRAGMENT_DROPS.map(|r| (r.name().to_owned(), stack.drops().of(r)));
+    Fragments {
+        datagrams_held: held.datagrams as u64,
+        fragments_held: held.fragments as u64,
+        bytes_held: held.bytes as u64,
+        sources: held.sources as u64,
+        next_timeout_ms: held.next_timeout.map(base::Duration::as_millis),
+        counted: counters.into_iter().chain(drops).collect(),
     }
-    all
 }
 
-/// The stack's limits, with the `control_` ones taken from the control socket.
-pub(super) fn limits(stack: &Budget, control: &Budget) -> Value {
+/// The stack's limits, with those of the control socket taken from that.
+pub(super) fn limits(stack: &Budget, control: &Budget) -> BTreeMap<String, Limited> {
     let row = |&limit: &Limit| {
-        let of = if limit.name().starts_with("control_") { control } else { stack };
-        (limit.name().to_owned(), json!({ "value": of.of(limit), "hits": of.hits(limit) }))
+        let of = if CONTROL_LIMITS.contains(&limit) { control } else { stack };
+        let limited = Limited { value: of.of(limit) as u64, hits: of.hits(limit) };
+        (limit.name().to_owned(), limited)
     };
     Limit::ALL.iter().map(row).collect()
 }
 
-pub(super) fn switches(stack: &Stack) -> Value {
-    let on = |&s: &Switch| (s.name().to_owned(), json!(stack.switches().on(s)));
+pub(super) fn switches(stack: &Stack) -> BTreeMap<String, bool> {
+    let on = |&s: &Switch| (s.name().to_owned(), stack.switches().on(s));
     Switch::ALL.iter().map(on).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_all_of_their_kind() {
+        let drops = DropReason::ALL.iter().filter(|reason| reason.name().starts_with("fragment_"));
+        assert!(drops.eq(&FRAGMENT_DROPS));
+        let limits = Limit::ALL.iter().filter(|limit| limit.name().starts_with("control_"));
+        assert!(limits.eq(&CONTROL_LIMITS));
+    }
 }

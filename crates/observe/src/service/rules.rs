@@ -5,11 +5,10 @@
 
 use base::Cidr;
 use control::Users;
-use serde_json::{Value, json};
 use stack::route::{Action, MAIN_PRIORITY, Rule, RuleError};
 use stack::{PortId, Stack};
 
-use control::protocol::{Refusal, RuleSpec, Verb};
+use control::protocol::{Refusal, Rule as Row, RuleSpec, Verb};
 
 /// A group's name.
 pub(super) fn group(number: u32, users: &Users) -> String {
@@ -17,32 +16,31 @@ pub(super) fn group(number: u32, users: &Users) -> String {
 }
 
 /// All rules, in the order in which they are asked; the one of the main table is not among them.
-pub(super) fn rows(stack: &Stack, users: &Users) -> Value {
+pub(super) fn rows(stack: &Stack, users: &Users) -> Vec<Row> {
     stack.rules().iter().map(|rule| row(stack, users, rule)).collect()
 }
 
 /// One of them.
-pub(super) fn row(stack: &Stack, users: &Users, rule: &Rule) -> Value {
-    let text = |net: &Cidr| net.to_string();
+pub(super) fn row(stack: &Stack, users: &Users, rule: &Rule) -> Row {
     let (table, action) = match rule.action {
         Action::Table(table) => (Some(table), None),
         Action::Unreachable => (None, Some("unreachable")),
         Action::Prohibit => (None, Some("prohibit")),
         Action::Blackhole => (None, Some("blackhole")),
     };
-    json!({
-        "priority": rule.priority,
-        "from": rule.from.as_ref().map(text),
-        "to": rule.to.as_ref().map(text),
-        "in_port": rule.in_port,
-        "in_dev": rule.in_port.map(|port| stack.port_name(PortId(port))),
-        "mark": rule.mark.map(|(value, _)| value),
-        "mask": rule.mark.map(|(_, mask)| mask),
-        "group": rule.group.map(|number| group(number, users)),
-        "not": rule.not,
-        "table": table,
-        "action": action,
-    })
+    Row {
+        priority: rule.priority,
+        from: rule.from,
+        to: rule.to,
+        in_port: rule.in_port,
+        in_dev: rule.in_port.map(|port| stack.port_name(PortId(port))),
+        mark: rule.mark.map(|(value, _)| value),
+        mask: rule.mark.map(|(_, mask)| mask),
+        group: rule.group.map(|number| group(number, users)),
+        not: rule.not,
+        table,
+        action: action.map(str::to_owned),
+    }
 }
 
 /// Carry a change out.

@@ -12,12 +12,11 @@ use base::Limit;
 use base::{Budget, Owner};
 use control::Peer;
 use control::Users;
-use serde_json::{Value, json};
 use stack::{ListenerHandle, Stack};
 
 use calls::{BATCH, Done, Handle, close, later, open, receive, send};
 
-use control::protocol::{Answer, Call, Kind, Refusal};
+use control::protocol::{Accepted, Answer, Call, Called, Kind, Refusal};
 
 /// A client: which control socket, and who the kernel says is there.
 pub(super) type Client<'a> = (usize, &'a Peer);
@@ -100,17 +99,17 @@ impl Sockets {
                 if let Handle::Tcp(handle) = handle {
                     stack.tcp_shutdown_write(handle);
                 }
-                json!({})
+                Called::default()
             }),
             Call::Close { socket } => self.of(number, *socket, client).map(|handle| {
                 close(stack, handle);
                 self.all.retain(|open| open.number != *socket);
-                json!({})
+                Called::default()
             }),
         };
         stack.flush();
         match done {
-            Ok(body) => Answer { later_ms: later(call, &body), body, ..Answer::default() },
+            Ok(called) => Answer { later_ms: later(call, &called), ..Answer::of(called) },
             Err((kind, why)) => Answer::refusal(kind, why),
         }
     }
@@ -175,7 +174,8 @@ impl Sockets {
         let peer = &client.1.owner;
         self.admit(peer, budget)?;
         let handle = open(stack, self.users.owner(peer), kind)?;
-        Ok(json!({ "socket": self.keep(number, client, handle) }))
+        let socket = Some(self.keep(number, client, handle));
+        Ok(Called { socket, ..Called::default() })
     }
 
     fn accept(
@@ -184,7 +184,7 @@ impl Sockets {
         listener: ListenerHandle,
         client: Client<'_>,
         budget: &mut Budget,
-    ) -> Value {
+    ) -> Called {
         let mut accepted = Vec::new();
         // What finds no room waits with the listener.
         while accepted.len() < BATCH && stack.tcp_waiting(listener) > 0 {
@@ -194,8 +194,8 @@ impl Sockets {
             let Some(handle) = stack.tcp_accept(listener) else { break };
             let from = stack.tcp_addresses(handle).map(|(_, remote)| remote.to_string());
             let number = self.keep(number, client, Handle::Tcp(handle));
-            accepted.push(json!({ "socket": number, "from": from }));
+            accepted.push(Accepted { socket: number, from });
         }
-        json!({ "accepted": accepted })
+        Called { accepted, ..Called::default() }
     }
 }

@@ -8,10 +8,9 @@ use base::{Instant, WallTime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Filter, Insn, Program, Settings, Tap};
-use serde_json::json;
 use stack::{PortId, Stack, TapId};
 
-use control::protocol::{Answer, Kept, Refusal};
+use control::protocol::{Answer, Kept, Refusal, Tapped};
 
 /// Bytes of a tap's buffer: in base64 it has to fit into a frame of the control socket, 1 MB.
 const BUFFER_BYTES: usize = 640 << 10;
@@ -44,7 +43,7 @@ pub(super) fn answer(stack: &mut Stack, wanted: &Wanted) -> Answer {
             // Convert to the time of day of the stack's current time.
             let ago = at.as_nanos().wrapping_sub(stack.now().as_nanos());
             match add(stack, *port, insns, *snaplen, WallTime(wall.0.wrapping_sub(ago))) {
-                Ok(tap) => Answer { body: json!({ "tap": tap.number() }), ..Answer::default() },
+                Ok(tap) => Answer::of(Tapped { tap: tap.number() }),
                 Err(why) => Answer::refusal(Refusal::Wrong, why),
             }
         }
@@ -84,5 +83,5 @@ fn kept(stack: &mut Stack, tap: u64) -> Answer {
     }
     let counters = tap.counters();
     (kept.seen, kept.matched, kept.dropped) = (counters.seen, counters.matched, counters.dropped);
-    Answer { body: json!(kept), ..Answer::default() }
+    Answer::of(kept)
 }

@@ -3,7 +3,6 @@
 //! Called by: `run.rs`, unless a file or an interface is named. The filter is compiled here; the
 //! other program validates and runs it, and sends only the packets that matched.
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use anyhow::{Context, Error, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Insn, records};
-use wirespeed::LinkKind;
+use wirespeed::{Cidr, LinkKind};
 
 use super::packet::{Direction, Packet};
 use super::pause::Pause;
@@ -19,10 +18,9 @@ use super::queue::Queue;
 use super::source::{Next, Source};
 use super::write::{Counted, Port};
 use crate::clock::now_ns;
-use crate::running::{Contact, Refused, has_ended};
+use crate::running::{Contact, Refused, has_ended, typed};
 use crate::{Usage, output};
-use wirespeed::control::protocol::{Kept, Question, Refusal, Section};
-use wirespeed::control::text::plain;
+use wirespeed::control::protocol::{self, Kept, Question, Refusal, Section};
 
 /// Failed requests in a row, each after the time that an answer may take, before giving up.
 const TRIES: u32 = 6;
@@ -82,16 +80,15 @@ impl Process {
         let mut others = Vec::new();
         for (stack, name) in program.stacks.iter().enumerate() {
             let page = Question::Section { stack, section: Section::Ports, cursor: 0 };
-            let ports = process.contact.ask(&page)?.body;
-            for port in ports.as_array().into_iter().flatten() {
-                let link = match port["link"].as_str() {
-                    Some("ip") => LinkKind::Ip,
+            let ports: Vec<protocol::Port> = typed(process.contact.ask(&page)?.body)?;
+            for port in &ports {
+                let link = match &*port.link {
+                    "ip" => LinkKind::Ip,
                     _ => LinkKind::Ethernet,
                 };
-                let number = port["port"].as_u64().and_then(|n| u16::try_from(n).ok());
-                let number = number.context("a port without a number")?;
+                let number = port.port;
                 let name = format!("{name}:{number}");
-                let label = label(port, &name);
+                let label = label(&port.name, &name);
                 if only.is_some_and(|only| only != name && only != label) {
                     others.push(name);
                     continue;
@@ -99,7 +96,7 @@ impl Process {
                 let mut remote = Remote {
                     stack,
                     number,
-                    insns: make(link, netmask(port))?
+                    insns: make(link, netmask(&port.addresses))?
                         .iter()
                         .map(|i| (i.code, i.jt, i.jf, i.k))
                         .collect(),
@@ -169,21 +166,16 @@ impl Process {
 
 /// How lines call a port: the name that the program gave it, such as that of its interface, else
 /// the stack's name with the port's number.
-fn label(port: &serde_json::Value, name: &str) -> String {
-    let given = port["name"].as_str().unwrap_or_default();
+fn label(given: &str, name: &str) -> String {
     let is_number = given.strip_prefix("port").is_some_and(|rest| rest.parse::<u16>().is_ok());
-    if given.is_empty() || is_number { name.to_owned() } else { plain(given) }
+    if given.is_empty() || is_number { name.to_owned() } else { given.to_owned() }
 }
 
 /// The netmask of a port's first IPv4 network.
-fn netmask(port: &serde_json::Value) -> Option<u32> {
-    let addresses = port["addresses"].as_array().into_iter().flatten();
-    let prefix = |address: &serde_json::Value| {
-        let (address, prefix) = address.as_str()?.split_once('/')?;
-        address.parse::<Ipv4Addr>().ok()?;
-        prefix.parse::<u32>().ok().filter(|prefix| (1..=32).contains(prefix))
-    };
-    addresses.filter_map(prefix).next().map(|prefix| u32::MAX << (32 - prefix))
+fn netmask(addresses: &[String]) -> Option<u32> {
+    let nets = addresses.iter().filter_map(|net| net.parse::<Cidr>().ok());
+    let mut prefixes = nets.filter(|net| net.addr.is_ipv4() && net.prefix_len > 0);
+    prefixes.next().map(|net| u32::from(net.prefix_len)).map(|prefix| u32::MAX << (32 - prefix))
 }
 
 impl Remote {
@@ -191,8 +183,7 @@ impl Remote {
     fn add(&mut self, contact: &mut Contact, snaplen: u32) -> Result<()> {
         let (stack, port, insns) = (self.stack, self.number, self.insns.clone());
         let answer = contact.ask(&Question::Tap { stack, port, insns, snaplen })?;
-        let tap = answer.body["tap"].as_u64();
-        self.tap = tap.context("the program gives no number for the tap")?;
+        self.tap = typed::<protocol::Tapped>(answer.body)?.tap;
         (self.before, self.received) = (self.counted, 0);
         // All packets of the previous tap have been received.
         self.known_ns = now_ns();

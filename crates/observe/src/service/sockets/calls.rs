@@ -1,5 +1,5 @@
-//! The calls of clients' sockets, carried out on the stack, and what they answer: JSON, or an error
-//! with what to do.
+//! The calls of clients' sockets, carried out on the stack, and what they answer, or an error with
+//! what to do.
 //!
 //! Called by: `sockets.rs`, which knows whose socket it is.
 
@@ -8,14 +8,13 @@ use core::net::{IpAddr, SocketAddr};
 use base::Owner;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use stack::{
     CallError, ConnectError, ListenConfig, ListenError, ListenerHandle, PingHandle, PortId, Stack,
     TcpHandle, UdpError, UdpHandle,
 };
 use tcp::{Config, State};
 
-use control::protocol::{Call, Kind, Refusal};
+use control::protocol::{Call, Called, Datagram, Echo, Kind, Refusal};
 
 /// An answer waits so long at most: less than a client waits for one.
 const WAIT_MS: u32 = 2_000;
@@ -30,7 +29,7 @@ const BACKLOG: usize = 8;
 pub(super) const BATCH: usize = 8;
 
 /// What a call answers.
-pub(super) type Done = Result<Value, (Refusal, String)>;
+pub(super) type Done = Result<Called, (Refusal, String)>;
 
 /// What a number of a client stands for; of echoes and datagrams, with the peer.
 #[derive(Clone, Copy)]
@@ -42,19 +41,9 @@ pub(super) enum Handle {
 }
 
 /// How long the answer to a call may wait: nothing came.
-pub(super) fn later(call: &Call, body: &Value) -> Option<u32> {
+pub(super) fn later(call: &Call, called: &Called) -> Option<u32> {
     let Call::Receive { wait: Some(wait), .. } = call else { return None };
-    let is_there = |value: &Value| match value {
-        Value::Null => false,
-        Value::Bool(is_so) => *is_so,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(rows) => !rows.is_empty(),
-        _ => true,
-    };
-    let keys = ["accepted", "data", "datagrams", "echoes", "eof", "error"];
-    let has_come = keys.iter().any(|key| is_there(&body[*key]));
-    let state = body["state"].as_str().unwrap_or_default();
-    (!has_come && state == wait.seen).then(|| wait.ms.min(WAIT_MS))
+    (called.is_empty() && called.state == wait.seen).then(|| wait.ms.min(WAIT_MS))
 }
 
 /// The port of a name, as behind the `%` of a link-local address, or of a scope identifier.
@@ -169,66 +158,60 @@ pub(super) fn send(
             return Err((Refusal::Wrong, why.to_owned()));
         }
     };
-    Ok(json!({ "sent": sent, "at_ns": now.as_nanos() }))
+    Ok(Called { sent: Some(sent as u64), at_ns: Some(now.as_nanos()), ..Called::default() })
 }
 
-pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Value {
+pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Called {
+    let mut called = Called::default();
     match handle {
         Handle::Ping(handle, _) => {
-            let mut echoes = Vec::new();
-            while echoes.len() < BATCH
-                && let Some(echo) = stack.ping_receive(handle)
+            while called.echoes.len() < BATCH
+                && let Some(came) = stack.ping_receive(handle)
             {
-                let mut row = json!({
-                    "from": echo.from, "seq": echo.seq, "ttl": echo.ttl,
-                    "at_ns": echo.at.as_nanos(),
-                });
-                match echo.outcome {
+                let (from, seq, ttl, at_ns) = (came.from, came.seq, came.ttl, came.at.as_nanos());
+                let (bytes, error) = match came.outcome {
                     Ok(payload) => {
-                        row["bytes"] = json!(payload.len());
+                        let bytes = payload.len() as u64;
                         stack.give_back(payload);
+                        (Some(bytes), None)
                     }
-                    Err(why) => row["error"] = json!(why.to_string()),
-                }
-                echoes.push(row);
+                    Err(why) => (None, Some(why.to_string())),
+                };
+                called.echoes.push(Echo { from, seq, ttl, at_ns, bytes, error });
             }
-            json!({ "echoes": echoes })
         }
         Handle::Udp(handle, _) => {
-            let mut datagrams = Vec::new();
-            while datagrams.len() < BATCH
-                && let Some(datagram) = stack.udp_receive(handle)
+            while called.datagrams.len() < BATCH
+                && let Some(came) = stack.udp_receive(handle)
             {
-                let data = STANDARD.encode(datagram.payload.as_slice());
-                datagrams.push(json!({ "from": datagram.from.to_string(), "data": data }));
-                stack.give_back(datagram.payload);
+                let data = STANDARD.encode(came.payload.as_slice());
+                called.datagrams.push(Datagram { from: came.from, data });
+                stack.give_back(came.payload);
             }
             let error = stack.udp_take_error(handle);
-            let error = error.map(|(to, why)| format!("{to} cannot be reached: {why:?}"));
-            json!({ "datagrams": datagrams, "error": error })
+            called.error = error.map(|(to, why)| format!("{to} cannot be reached: {why:?}"));
         }
-        Handle::Tcp(handle) => stream(stack, handle),
-        Handle::Listener(_) => json!({}),
+        Handle::Tcp(handle) => stream(stack, handle, &mut called),
+        Handle::Listener(_) => {}
     }
+    called
 }
 
 /// What a connection has to read, and how it stands.
-fn stream(stack: &mut Stack, handle: TcpHandle) -> Value {
+fn stream(stack: &mut Stack, handle: TcpHandle, called: &mut Called) {
     let waiting = stack.tcp_readable(handle).map_or(0, |(count, _)| count);
     // With nothing to read a byte's room tells whether the connection is over.
     let mut room = vec![0; waiting.clamp(1, STREAM_BYTES)];
-    let (count, mut error) = match stack.tcp_read(handle, &mut room) {
+    let (count, error) = match stack.tcp_read(handle, &mut room) {
         Ok(count) => (count, None),
         Err(CallError::WouldBlock) => (0, None),
         Err(why) => (0, Some(ended(&why))),
     };
     let (state, failed) = stack.tcp_state(handle).unwrap_or((State::Closed, None));
-    error = error.or(failed.map(|why| format!("the connection ended: {why:?}")));
-    let eof = stack.tcp_readable(handle).is_none_or(|(count, is_over)| count == 0 && is_over);
-    json!({
-        "data": STANDARD.encode(&room[..count]), "eof": eof, "state": state.name(), "error": error,
-        "sent": stack.tcp_is_sent(handle),
-    })
+    called.data = STANDARD.encode(&room[..count]);
+    called.eof = stack.tcp_readable(handle).is_none_or(|(count, is_over)| count == 0 && is_over);
+    state.name().clone_into(&mut called.state);
+    called.error = error.or(failed.map(|why| format!("the connection ended: {why:?}")));
 }
 
 pub(super) fn close(stack: &mut Stack, handle: Handle) {
