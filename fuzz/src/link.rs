@@ -1,7 +1,7 @@
 //! One direction of a link with any settings: every packet is accounted for once, nothing arrives
 //! before its time, and looking more often changes nothing.
 //!
-//! Called by: the target `link`. The laws are those that `crates/link` states of itself.
+//! Called by: the target `link`. The laws are those that `crates/core/link` states of itself.
 
 use arbitrary::{Result, Unstructured};
 use base::{Duration, Instant, LinkKind, Mtu};

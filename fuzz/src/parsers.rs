@@ -1,4 +1,4 @@
-//! Every parser of `crates/wire` on any bytes, held to the contract at the head of that crate:
+//! Every parser of `crates/core/wire` on any bytes, held to the contract at the head of that crate:
 //! what parses can be sliced by the lengths it names, and what was emitted parses to the same.
 //!
 //! Called by: the targets. A checksum keeps almost all random bytes out, so what has one is tried

@@ -162,25 +162,25 @@ mod tests {
     #[test]
     fn what_imports_each_other_is_a_circle_by_whatever_way() {
         let files = files(&[
-            ("crates/x/src/lib.rs", "mod a; mod b; mod c; pub use a::A;"),
-            ("crates/x/src/a.rs", "use crate::b::B; pub struct A(B);"),
-            ("crates/x/src/b.rs", "pub struct B; fn f() { super::c::g(); }"),
-            ("crates/x/src/c.rs", "use crate::A; pub fn g() -> Option<A> { None }"),
-            ("crates/x/src/c/d.rs", "use super::g; #[cfg(test)] use crate::e::E;"),
-            ("crates/x/src/e.rs", "use crate::c::d; pub struct E;"),
+            ("crates/f/x/src/lib.rs", "mod a; mod b; mod c; pub use a::A;"),
+            ("crates/f/x/src/a.rs", "use crate::b::B; pub struct A(B);"),
+            ("crates/f/x/src/b.rs", "pub struct B; fn f() { super::c::g(); }"),
+            ("crates/f/x/src/c.rs", "use crate::A; pub fn g() -> Option<A> { None }"),
+            ("crates/f/x/src/c/d.rs", "use super::g; #[cfg(test)] use crate::e::E;"),
+            ("crates/f/x/src/e.rs", "use crate::c::d; pub struct E;"),
         ]);
         let found = circles(&files.iter().collect::<Vec<_>>()).expect("Rust");
-        let circle = ["a.rs", "b.rs", "c.rs"].map(|name| format!("crates/x/src/{name}"));
+        let circle = ["a.rs", "b.rs", "c.rs"].map(|name| format!("crates/f/x/src/{name}"));
         assert_eq!(found, [circle.to_vec()]);
     }
 
     #[test]
     fn sizes_are_of_what_is_no_test() {
         let text = "//! A file.\n\nfn f() {}\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
-        let said = sizes(&[&Source::new("crates/x/src/lib.rs", text)]);
+        let said = sizes(&[&Source::new("crates/f/x/src/lib.rs", text)]);
         assert!(said.contains("median length  7 lines"), "{said}");
         assert!(said.contains("code           1 lines"), "{said}");
-        assert!(!counts("crates/x/tests/a.rs") && !counts("examples/src/a.rs"));
+        assert!(!counts("crates/f/x/tests/a.rs") && !counts("examples/src/a.rs"));
         assert!(counts("xtask/src/house.rs"));
     }
 }

@@ -62,7 +62,7 @@ stat::peak_rss_mb: 51
 
 const FOUND: &str = "\
 #512\tpulse  cov: 20 ft: 21 corp: 3/9b lim: 4 exec/s: 0 rss: 40Mb
-thread '<unnamed>' panicked at crates/wire/src/tcp/options.rs:100:9:
+thread '<unnamed>' panicked at crates/core/wire/src/tcp/options.rs:100:9:
 index out of bounds: the len is 3 but the index is 3
 ==12== ERROR: libFuzzer: deadly signal
 artifact_prefix='/t/findings/tcp_options-'; Test unit written to /t/findings/tcp_options-crash-1

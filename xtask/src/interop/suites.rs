@@ -30,7 +30,7 @@ pub(super) const SUITES: &[Suite] = &[
 ];
 
 const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
-const CLI: Need = Need::File("crates/cli/Cargo.toml");
+const CLI: Need = Need::File("crates/top/cli/Cargo.toml");
 
 const CORE: &[Case] = &[Case {
     name: "ttcp moves a file whole, by the word of sha256sum",
@@ -42,7 +42,7 @@ const LIBPCAP: Need = Need::Library { file: "libpcap.so.0.8", package: "libpcap0
 
 const BPF: &[Case] = &[Case {
     name: "interpreter = JIT = libpcap over filter texts and packets",
-    needs: &[Need::File("crates/bpf/tests/libpcap/main.rs"), LIBPCAP],
+    needs: &[Need::File("crates/core/bpf/tests/libpcap/main.rs"), LIBPCAP],
     run: filters,
 }];
 

@@ -51,8 +51,8 @@ fn places(verdict: &Verdict) -> Vec<&str> {
 
 #[test]
 fn a_must_wants_code_and_a_test() {
-    let code = ("crates/tcp/src/a.rs", "// RFC 9293 MUST-1 and 3.2-b: so it is.\nfn f() {}\n");
-    let test = ("crates/tcp/src/tests.rs", "/// RFC 9293 MUST-1,\n/// 3.2-b.\nfn t() {}\n");
+    let code = ("crates/core/tcp/src/a.rs", "// RFC 9293 MUST-1 and 3.2-b: so it is.\nfn f() {}\n");
+    let test = ("crates/core/tcp/src/tests.rs", "/// RFC 9293 MUST-1,\n/// 3.2-b.\nfn t() {}\n");
     assert_eq!(places(&verdict(FILE, &[code, test])), Vec::<&str>::new());
     let both = ["RFC 9293 MUST-1", "RFC 9293 3.2-b"];
     assert_eq!(places(&verdict(FILE, &[code])), both);
@@ -66,12 +66,12 @@ fn a_must_wants_code_and_a_test() {
 #[test]
 fn an_exception_stands_for_citations_until_they_are_there() {
     let excepted = FILE.replace("\"windows are unsigned\"", "\"a\"\nexception = \"no windows\"");
-    let code = ("crates/tcp/src/a.rs", "// RFC 9293 MUST-1, 3.2-b\n");
-    let test = ("crates/tcp/src/tests.rs", "// RFC 9293 3.2-b\n");
+    let code = ("crates/core/tcp/src/a.rs", "// RFC 9293 MUST-1, 3.2-b\n");
+    let test = ("crates/core/tcp/src/tests.rs", "// RFC 9293 3.2-b\n");
     let good = verdict(&excepted, &[code, test]);
     assert_eq!(places(&good), Vec::<&str>::new());
     assert_eq!(good.all.must, Count { cited: 1, excepted: 1, missing: 0 });
-    let more = ("crates/tcp/tests/a.rs", "// RFC 9293 MUST-1\n");
+    let more = ("crates/core/tcp/tests/a.rs", "// RFC 9293 MUST-1\n");
     let stale = verdict(&excepted, &[code, test, more]);
     assert_eq!(places(&stale), ["RFC 9293 MUST-1"]);
     assert!(stale.troubles[0].what.contains("take its exception away"));
@@ -79,9 +79,9 @@ fn an_exception_stands_for_citations_until_they_are_there() {
 
 #[test]
 fn what_is_cited_has_to_be_listed() {
-    let code = ("crates/tcp/src/a.rs", "fn f() {} // RFC 9293 MUST-99\n// RFC 5681 3.1-a\n");
+    let code = ("crates/core/tcp/src/a.rs", "fn f() {} // RFC 9293 MUST-99\n// RFC 5681 3.1-a\n");
     let found = verdict(FILE, &[code]);
-    assert_eq!(places(&found)[2..], ["crates/tcp/src/a.rs:1", "crates/tcp/src/a.rs:2"]);
+    assert_eq!(places(&found)[2..], ["crates/core/tcp/src/a.rs:1", "crates/core/tcp/src/a.rs:2"]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn sections_and_sentences_are_no_citations() {
     let text = "// RFC 9293 section 3.2-b, RFC 9293 3.10.7.4 (MUST be so), RFC 9293, MUST\n\
                 let x = \"// RFC 9293 MUST-1\";\n\
                 // RFC 9293\n\nfn f() {}\n// MUST-1\n";
-    let found = cite::find(&Source::new("crates/tcp/src/a.rs", text));
+    let found = cite::find(&Source::new("crates/core/tcp/src/a.rs", text));
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -97,11 +97,14 @@ fn sections_and_sentences_are_no_citations() {
 fn tests_are_told_from_code() {
     let text = "// RFC 9293 MUST-1\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    \
                 // RFC 9293 MUST-1\n    fn t() {}\n}\n// RFC 9293 (MUST-1)\n";
-    let found = cite::find(&Source::new("crates/tcp/src/a.rs", text));
+    let found = cite::find(&Source::new("crates/core/tcp/src/a.rs", text));
     let kinds: Vec<(usize, bool)> = found.iter().map(|c| (c.line, c.in_test)).collect();
     assert_eq!(kinds, [(1, false), (6, true), (9, false)]);
-    for path in ["crates/sim/src/oracle/cwnd.rs", "crates/net/tests/a.rs", "crates/a/src/tests.rs"]
-    {
+    for path in [
+        "crates/proof/sim/src/oracle/cwnd.rs",
+        "crates/sockets/net/tests/a.rs",
+        "crates/f/a/src/tests.rs",
+    ] {
         let found = cite::find(&Source::new(path, "//! RFC 9293 MUST-1\n"));
         assert!(found[0].in_test, "{path}");
     }
@@ -130,12 +133,12 @@ fn files_are_checked() {
 #[test]
 fn the_table_adds_up_and_the_list_says_where() {
     let (documents, _) = requirements::read(&Tree::of(&[(PATH, FILE)]));
-    let found = cite::find(&Source::new("crates/tcp/src/a.rs", "// RFC 9293 MUST-1\n"));
+    let found = cite::find(&Source::new("crates/core/tcp/src/a.rs", "// RFC 9293 MUST-1\n"));
     let table = table(&documents, &evaluate(&documents, &found));
     let rows: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["RFC", "9293", "2", "0", "0", "2", "1", "0", "0", "1", "TCP"]);
     assert_eq!(rows[2], ["all", "2", "0", "0", "2", "1", "0", "0", "1"]);
     let list = listed(&documents, &found);
     assert!(list.contains("RFC 9293 3.2-b (3.2, MUST NOT): nothing else\n"), "{list}");
-    assert!(list.contains("    code crates/tcp/src/a.rs:1\n"), "{list}");
+    assert!(list.contains("    code crates/core/tcp/src/a.rs:1\n"), "{list}");
 }

@@ -1,8 +1,8 @@
 //! The import law: which crate may import which. No layer imports a layer.
 //!
-//! The manifests are checked as cargo reads them. Dev-dependencies are free, because a test may
-//! join layers that the code keeps apart. ARCHITECTURE.md has the same table for people, and is
-//! checked to be equal.
+//! The crates lie on floors, and import downwards only. The manifests are checked as cargo reads
+//! them. Dev-dependencies are free, because a test may join layers that the code keeps apart.
+//! ARCHITECTURE.md has the same table for people, and is checked to be equal.
 
 use super::source::krate;
 use super::{Finding, Project};
@@ -22,43 +22,95 @@ const SIMULATED: &[&str] =
 const OBSERVE: &[&str] =
     &["base", "bpf", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
-/// Folder under crates/ (or at the root), and the crates it may import.
-const LAW: &[(&str, May)] = &[
-    ("base", Only(&[])),
-    ("mbuf", Only(&["base"])),
-    ("wire", Only(&["base"])),
-    ("bpf", Only(&["base"])),
-    ("tcp", Only(&["base", "mbuf", "wire"])),
-    ("inet", Only(&["base", "mbuf", "wire"])),
-    ("device", Only(&["base", "mbuf"])),
-    ("stack", Only(LAYERS)),
-    ("link", Only(&["base", "mbuf", "wire", "device"])),
-    ("sim", Only(SIMULATED)),
-    ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
-    ("control", Only(&["base"])),
-    ("dissect", Only(&["base", "wire"])),
-    ("capture", Only(&[])),
-    ("trace", Only(&["base", "wire"])),
-    ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),
-    ("rpc", Only(&["base", "net"])),
-    ("nfs", Only(&["base", "rpc"])),
-    ("telnet", Only(&["base"])),
-    ("host", Only(&["base"])),
-    ("router", Only(&["base", "device", "stack", "net", "control", "observe", "live"])),
-    ("page", Only(&[])),
-    ("explain", Only(&["base", "tcp", "stack", "control"])),
-    ("live", Only(&["base", "net", "stack", "page", "profile", "control", "explain"])),
-    ("observe", Only(OBSERVE)),
-    ("profile", Only(&[])),
-    ("wirespeed", Everything),
-    ("lab", Everything),
-    ("cli", Everything),
-    ("bench", Everything),
-    ("examples", Everything),
-    ("fuzz", Everything),
-    ("testbed", Only(&[])),
-    ("xtask", Only(&[])),
+/// The floors under crates/, the lowest first, and their crates with those that each may import:
+/// of its own floor or below. What lies at the root comes last.
+const FLOORS: &[(&str, &[(&str, May)])] = &[
+    (
+        "core",
+        &[
+            ("base", Only(&[])),
+            ("mbuf", Only(&["base"])),
+            ("wire", Only(&["base"])),
+            ("bpf", Only(&["base"])),
+            ("tcp", Only(&["base", "mbuf", "wire"])),
+            ("inet", Only(&["base", "mbuf", "wire"])),
+            ("device", Only(&["base", "mbuf"])),
+            ("stack", Only(LAYERS)),
+            ("link", Only(&["base", "mbuf", "wire", "device"])),
+        ],
+    ),
+    (
+        "sockets",
+        &[
+            ("host", Only(&["base"])),
+            ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
+        ],
+    ),
+    (
+        "services",
+        &[
+            ("rpc", Only(&["base", "net"])),
+            ("nfs", Only(&["base", "rpc"])),
+            ("telnet", Only(&["base"])),
+        ],
+    ),
+    (
+        "capture",
+        &[
+            ("capture", Only(&[])),
+            ("dissect", Only(&["base", "wire"])),
+            ("trace", Only(&["base", "wire"])),
+        ],
+    ),
+    (
+        "observe",
+        &[
+            ("control", Only(&["base"])),
+            ("page", Only(&[])),
+            ("profile", Only(&[])),
+            ("explain", Only(&["base", "tcp", "stack", "control"])),
+            ("live", Only(&["base", "net", "stack", "page", "profile", "control", "explain"])),
+            ("observe", Only(OBSERVE)),
+        ],
+    ),
+    (
+        "router",
+        &[("router", Only(&["base", "device", "stack", "net", "control", "observe", "live"]))],
+    ),
+    ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
+    (
+        "top",
+        &[
+            ("wirespeed", Everything),
+            ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),
+            ("cli", Everything),
+            ("lab", Everything),
+        ],
+    ),
+    (
+        "",
+        &[
+            ("bench", Everything),
+            ("examples", Everything),
+            ("fuzz", Everything),
+            ("xtask", Only(&[])),
+        ],
+    ),
 ];
+
+/// A crate's floor, and what it may import.
+fn law(krate: &str) -> Option<(&'static str, &'static May)> {
+    let of = |(floor, crates): &(&'static str, &'static [(&str, May)])| {
+        Some((*floor, crates.iter().find(|(name, _)| *name == krate).map(|(_, may)| may)?))
+    };
+    FLOORS.iter().find_map(of)
+}
+
+/// The folder of a crate.
+pub(super) fn folder(krate: &str) -> Option<String> {
+    let (floor, _) = law(krate)?;
+    Some(if floor.is_empty() { krate.to_owned() } else { format!("crates/{floor}/{krate}") })
+}
 
 /// Crates without outside dependencies either: core alone.
 const CORE_ONLY: &[&str] = &["base"];
@@ -67,25 +119,30 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
     let mut findings = documented(project.tree.get(MAP).unwrap_or(""));
     for package in project.metadata.members() {
         let manifest = project.metadata.manifest(package);
-        let folder = krate(&manifest);
-        let Some((_, may)) = LAW.iter().find(|(name, _)| *name == folder) else {
-            let what = format!("crate {folder} has no line in the import law");
-            let remedy = "add it to LAW in xtask/src/tidy/imports.rs and to ARCHITECTURE.md";
-            findings.push(Finding::new(&manifest, 1, folder, what, remedy));
+        let name = krate(&manifest);
+        let (Some((_, may)), Some(place)) = (law(name), folder(name)) else {
+            let what = format!("crate {name} has no line in the import law");
+            let remedy = "add it to FLOORS in xtask/src/tidy/imports.rs and to ARCHITECTURE.md";
+            findings.push(Finding::new(&manifest, 1, name, what, remedy));
             continue;
         };
+        if manifest != format!("{place}/Cargo.toml") {
+            let what = format!("crate {name} is not on its floor");
+            let remedy = format!("move it to {place}, or change FLOORS in tidy/imports.rs");
+            findings.push(Finding::new(&manifest, 1, name, what, &remedy));
+        }
         for dependency in &package.dependencies {
             if dependency.kind.as_deref() == Some("dev") {
                 continue;
             }
-            let name = dependency.name.as_str();
-            let line = line_of(project.tree.get(&manifest), name);
+            let needed = dependency.name.as_str();
+            let line = line_of(project.tree.get(&manifest), needed);
             let broken = match &dependency.path {
-                Some(_) => ours(folder, may, name),
-                None => outside(folder, name),
+                Some(_) => ours(name, may, needed),
+                None => outside(name, needed),
             };
             if let Some((what, remedy)) = broken {
-                findings.push(Finding::new(&manifest, line, name, what, &remedy));
+                findings.push(Finding::new(&manifest, line, needed, what, &remedy));
             }
         }
     }
@@ -104,7 +161,7 @@ pub(super) fn documented(text: &str) -> Vec<Finding> {
         .filter(|(_, cells): &(usize, Vec<&str>)| cells.len() == 6)
         .collect();
     let mut findings = Vec::new();
-    for (name, may) in LAW {
+    for (name, may) in FLOORS.iter().flat_map(|(_, crates)| *crates) {
         let expected = match may {
             Everything => "everything".to_owned(),
             Only([]) => "nothing".to_owned(),
@@ -136,7 +193,7 @@ fn ours(folder: &str, may: &May, name: &str) -> Option<(String, String)> {
         Only(allowed) if allowed.contains(&target) => None,
         Only(allowed) => {
             let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
-            let remedy = format!("it may import {list}; join layers in crates/stack instead");
+            let remedy = format!("it may import {list}; join layers in crates/core/stack instead");
             Some((format!("{folder} imports {target}"), remedy))
         }
     }
@@ -157,4 +214,31 @@ fn line_of(manifest: Option<&str>, name: &str) -> usize {
         .enumerate()
         .find(|(_, l)| l.starts_with(short) || l.contains(name))
         .map_or(1, |(i, _)| i + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of a crate's floor, and its number there.
+    fn height(krate: &str) -> (usize, usize) {
+        let at = |crates: &[(&str, May)]| crates.iter().position(|(name, _)| *name == krate);
+        let mut floors = FLOORS.iter().enumerate();
+        floors.find_map(|(floor, (_, crates))| Some((floor, at(crates)?))).expect(krate)
+    }
+
+    #[test]
+    fn crates_import_downwards() {
+        for (name, may) in FLOORS.iter().flat_map(|(_, crates)| *crates) {
+            let Only(allowed) = may else { continue };
+            for below in *allowed {
+                assert!(height(below) < height(name), "{name} is not above {below}");
+            }
+        }
+        let everything = FLOORS
+            .iter()
+            .filter(|(_, crates)| crates.iter().any(|(_, may)| matches!(may, Everything)));
+        let floors: Vec<&str> = everything.map(|(floor, _)| *floor).collect();
+        assert_eq!(floors, ["top", ""], "only what people take may import everything");
+    }
 }

@@ -20,7 +20,7 @@ impl Source {
         Source { path: path.to_owned(), text: text.to_owned(), code, library }
     }
 
-    /// The crate's folder: `tcp` for `crates/tcp/src/lib.rs`, `xtask` for `xtask/src/main.rs`.
+    /// The crate's folder: `tcp` for `crates/core/tcp/src/lib.rs`, `xtask` for `xtask/src/main.rs`.
     pub(crate) fn krate(&self) -> &str {
         krate(&self.path)
     }
@@ -36,10 +36,15 @@ impl Source {
     }
 }
 
-/// The folder of the crate that a path belongs to.
+/// The crate that a path belongs to, by its folder's name.
 pub(crate) fn krate(path: &str) -> &str {
-    let path = path.strip_prefix("crates/").unwrap_or(path);
-    path.split('/').next().unwrap_or("")
+    match path.strip_prefix("crates/").and_then(|path| path.split_once('/')) {
+        Some((_floor, path)) => path,
+        None => path,
+    }
+    .split('/')
+    .next()
+    .unwrap_or("")
 }
 
 /// Is the whole file tests?

@@ -31,7 +31,10 @@ fn package(folder: &str, dependencies: &[(&str, Option<&str>, bool)]) -> Project
         name: format!("wirespeed-{folder}"),
         version: "0.1.0".to_owned(),
         license: Some("MIT".to_owned()),
-        manifest_path: format!("/w/crates/{folder}/Cargo.toml"),
+        manifest_path: format!(
+            "/w/{}/Cargo.toml",
+            imports::folder(folder).unwrap_or(folder.to_owned())
+        ),
         dependencies,
     });
     project
@@ -113,13 +116,13 @@ fn the_map_for_people_says_what_the_law_says() {
 fn unsafe_is_caught_outside_its_places() {
     let text = "//! x\nfn a() {\n    unsafe { b() }\n}\n#[allow(unsafe_code)]\nmod c;\n";
     let findings = unsafe_code::check(&project(&[
-        ("crates/tcp/src/lib.rs", text),
-        ("crates/mbuf/src/pool.rs", text),
-        ("crates/wire/src/checksum/avx2.rs", text),
-        ("crates/inet/src/lib.rs", "#![deny(unsafe_code)]\n// unsafe\n"),
+        ("crates/core/tcp/src/lib.rs", text),
+        ("crates/core/mbuf/src/pool.rs", text),
+        ("crates/core/wire/src/checksum/avx2.rs", text),
+        ("crates/core/inet/src/lib.rs", "#![deny(unsafe_code)]\n// unsafe\n"),
     ]));
     assert_eq!(found(&findings), ["3 unsafe", "5 unsafe"]);
-    assert!(findings.iter().all(|f| f.path == "crates/tcp/src/lib.rs"));
+    assert!(findings.iter().all(|f| f.path == "crates/core/tcp/src/lib.rs"));
 }
 
 #[test]
@@ -142,12 +145,14 @@ fn banned_items_are_found_where_they_are_banned() {
     let text = "//! x\nfn a() {\n    let t = Instant::now();\n    println!(\"{t:?}\");\n    \
                 b.unwrap();\n}\n#[cfg(test)]\nmod tests {\n    fn c() {\n        d.unwrap();\n    \
                 }\n}\n";
-    let in_library = banned::check(&project(&[("crates/tcp/src/lib.rs", text)]));
+    let in_library = banned::check(&project(&[("crates/core/tcp/src/lib.rs", text)]));
     assert_eq!(found(&in_library), ["3 Instant::now", "4 println!", "5 .unwrap()"]);
-    for free in ["crates/cli/src/main.rs", "crates/tcp/examples/a.rs", "crates/tcp/build.rs"] {
+    for free in
+        ["crates/top/cli/src/main.rs", "crates/core/tcp/examples/a.rs", "crates/core/tcp/build.rs"]
+    {
         assert!(banned::check(&project(&[(free, text)])).is_empty(), "{free}");
     }
-    assert!(banned::check(&project(&[("crates/tcp/src/tests.rs", text)])).is_empty());
+    assert!(banned::check(&project(&[("crates/core/tcp/src/tests.rs", text)])).is_empty());
 }
 
 #[test]
@@ -177,24 +182,24 @@ fn every_ban_can_fail() {
         "a: HashSet<Vec<u8>>,",
     ];
     for case in cases {
-        let findings = banned::check(&project(&[("crates/tcp/src/lib.rs", case)]));
+        let findings = banned::check(&project(&[("crates/core/tcp/src/lib.rs", case)]));
         assert_eq!(findings.len(), 1, "{case}: {findings:?}");
     }
     let named = "a: HashMap<u8, u8, FoldHasher>,\n// print!()\n";
-    assert!(banned::check(&project(&[("crates/tcp/src/lib.rs", named)])).is_empty());
+    assert!(banned::check(&project(&[("crates/core/tcp/src/lib.rs", named)])).is_empty());
 }
 
 #[test]
 fn an_identifier_is_banned_in_code_as_a_whole() {
     let text = "// Way\nstruct Way;\nfn both_ways() { Subway::new(\"Way\") }\n";
-    assert_eq!(found(&words::check(&project(&[("crates/tcp/src/a.rs", text)]))), ["2 Way"]);
+    assert_eq!(found(&words::check(&project(&[("crates/core/tcp/src/a.rs", text)]))), ["2 Way"]);
     assert!(words::check(&project(&[("README.md", "Way\n")])).is_empty());
 }
 
 #[test]
 fn a_name_that_users_saw_is_banned_in_prose_and_literals_too() {
     let text = "// arp_hold\nfn a() { b(\"arp_hold\") }\nlet my_arp_hold = 1;\n";
-    let code = words::check(&project(&[("crates/tcp/src/a.rs", text)]));
+    let code = words::check(&project(&[("crates/core/tcp/src/a.rs", text)]));
     assert_eq!(found(&code), ["1 arp_hold", "2 arp_hold"]);
     let page = words::check(&project(&[("docs/a.md", "x\nA stand-in.\n")]));
     assert_eq!(found(&page), ["2 stand-in"]);
@@ -203,7 +208,7 @@ fn a_name_that_users_saw_is_banned_in_prose_and_literals_too() {
 #[test]
 fn a_word_is_banned_in_any_case_and_inside_identifiers() {
     let text = "/// Liars.\nfn ask_desk(of: DeskRow) { peculiar(\"it hatches\") }\n";
-    let code = words::check(&project(&[("crates/tcp/src/a.rs", text)]));
+    let code = words::check(&project(&[("crates/core/tcp/src/a.rs", text)]));
     assert_eq!(found(&code), ["1 liars", "2 desk", "2 hatches"]);
     assert!(code[0].remedy.contains("adversarial peers"), "{}", code[0].remedy);
     assert_eq!(found(&words::check(&project(&[("docs/a.md", "It heals.\n")]))), ["1 heals"]);
@@ -213,7 +218,7 @@ fn a_word_is_banned_in_any_case_and_inside_identifiers() {
 fn every_old_word_is_found_but_where_it_must_be_named() {
     for (old, ..) in words::WORDS {
         let line = format!("{old} x\n");
-        let findings = words::check(&project(&[("crates/tcp/src/a.rs", &line)]));
+        let findings = words::check(&project(&[("crates/core/tcp/src/a.rs", &line)]));
         assert!(findings.iter().any(|f| f.key == *old), "{old}");
         assert!(words::check(&project(&[("CHANGELOG.md", &line)])).is_empty(), "{old}");
     }
@@ -223,7 +228,7 @@ fn every_old_word_is_found_but_where_it_must_be_named() {
 fn the_packet_path_has_no_allocation() {
     let text = "//! Vec\nfn a(b: &mut dyn C) -> Vec<u8> {\n    vec![format!(\"\")]\n}\n\
                 #[cfg(test)]\nmod tests {\n    use Vec;\n}\n";
-    let findings = packet_path::check(&project(&[("crates/stack/src/rx.rs", text)]));
+    let findings = packet_path::check(&project(&[("crates/core/stack/src/rx.rs", text)]));
     let failures: Vec<Finding> = findings.iter().filter(|f| !f.warning).cloned().collect();
     assert_eq!(found(&failures), ["2 dyn", "2 Vec", "3 vec!", "3 format!"]);
     // tx.rs is on the list and its folder exists, but the file does not.
@@ -233,9 +238,9 @@ fn the_packet_path_has_no_allocation() {
 #[test]
 fn heads_are_required_outside_tests() {
     let findings = heads::check(&project(&[
-        ("crates/tcp/src/a.rs", "use b;\n"),
-        ("crates/tcp/src/c.rs", "//! c\n"),
-        ("crates/tcp/src/a/tests.rs", "use b;\n"),
+        ("crates/core/tcp/src/a.rs", "use b;\n"),
+        ("crates/core/tcp/src/c.rs", "//! c\n"),
+        ("crates/core/tcp/src/a/tests.rs", "use b;\n"),
     ]));
     assert_eq!(found(&findings), ["1 head"]);
 }
@@ -312,7 +317,7 @@ fn links_lead_somewhere() {
 fn a_crate_without_the_workspace_lints_is_found() {
     let with = |manifest: &str| {
         let mut project = package("tcp", &[]);
-        project.tree = Tree::of(&[("crates/tcp/Cargo.toml", manifest)]);
+        project.tree = Tree::of(&[("crates/core/tcp/Cargo.toml", manifest)]);
         found(&unsafe_code::check(&project))
     };
     assert_eq!(with("[package]\n"), ["1 lints"]);
@@ -323,7 +328,7 @@ fn a_crate_without_the_workspace_lints_is_found() {
 #[test]
 fn async_begins_in_net() {
     let code = |path| banned::check(&project(&[(path, "async fn f() {}\n")])).len();
-    assert_eq!([code("crates/device/src/a.rs"), code("crates/net/src/a.rs")], [1, 0]);
+    assert_eq!([code("crates/core/device/src/a.rs"), code("crates/sockets/net/src/a.rs")], [1, 0]);
 }
 
 #[test]

@@ -7,12 +7,12 @@ use super::{Finding, Project};
 
 /// Where `unsafe` may be, by the beginning of the path, and what for.
 pub(super) const ALLOWED: &[(&str, &str)] = &[
-    ("crates/mbuf/", "reference-counted clusters behind an eight-byte handle"),
-    ("crates/wire/src/checksum", "SIMD sums chosen at run time"),
-    ("crates/bpf/src/jit", "running code that was just compiled"),
-    ("crates/bpf/src/libpcap", "functions of a library loaded at run time"),
-    ("crates/device/", "rings shared between threads, mapped device memory"),
-    ("crates/capi/", "the C interface"),
+    ("crates/core/mbuf/", "reference-counted clusters behind an eight-byte handle"),
+    ("crates/core/wire/src/checksum", "SIMD sums chosen at run time"),
+    ("crates/core/bpf/src/jit", "running code that was just compiled"),
+    ("crates/core/bpf/src/libpcap", "functions of a library loaded at run time"),
+    ("crates/core/device/", "rings shared between threads, mapped device memory"),
+    ("crates/top/capi/", "the C interface"),
 ];
 
 pub(super) fn check(project: &Project) -> Vec<Finding> {

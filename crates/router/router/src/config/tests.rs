@@ -1,0 +1,421 @@
+//! What files give, and the messages about what is wrong in them.
+
+use stack::route::{Action, MAIN_TABLE};
+
+use base::MacAddr;
+use base::Mtu;
+use core::net::IpAddr;
+use stack::route::SourceCheck;
+
+use super::*;
+use crate::accounts::Accounts;
+
+/// The messages about a file named `r.toml`.
+fn wrong(text: &str) -> Vec<String> {
+    match Config::parse("r.toml", text) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.0.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn right(text: &str) -> Config {
+    Config::parse("r.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// There is one message about `text`, which begins with `place` and contains `parts`.
+fn says(text: &str, place: &str, parts: &[&str]) {
+    let all = wrong(text);
+    let [only] = all.as_slice() else { panic!("{text}: {all:#?}") };
+    assert!(only.starts_with(&format!("r.toml:{place}: ")), "{only}");
+    parts.iter().for_each(|part| assert!(only.contains(part), "{only} lacks {part}"));
+}
+
+const LAN: &str = "[[port]]\nname = \"lan\"\ndevice = \"tap:ws0\"\naddresses = \"192.0.2.1/24\"\n";
+
+fn with_lan(more: &str) -> String {
+    format!("{LAN}{more}")
+}
+
+#[test]
+fn an_empty_file_is_a_router_without_ports() {
+    assert_eq!(right(""), Config::default());
+}
+
+#[test]
+fn the_example_is_valid() {
+    let text = include_str!("../../../../../examples/router.toml");
+    let config = Config::parse_with("r.toml", text, &mut Accounts::system());
+    let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+    assert!(config.ports.len() >= 3 && config.trunks() == ["lan"].into());
+    assert!(!config.routes.is_empty() && config.process.metrics.is_some());
+}
+
+#[test]
+fn a_port_has_what_it_is_given() {
+    let config = right(&with_lan(
+        "mtu = 1400\nmac = \"02:00:00:00:00:07\"\nmitigation = 3\n[[route]]\nto = \"0.0.0.0/0\"\n\
+         via = \"192.0.2.254\"\n[limits]\nmbuf_bytes = 1000000\n[switches]\nrack = false\n",
+    ));
+    let port = &config.ports["lan"];
+    assert_eq!(port.mtu, Mtu::new(1400));
+    assert_eq!(port.mac, Some(MacAddr([2, 0, 0, 0, 0, 7])));
+    assert_eq!(port.addresses.len(), 1);
+    assert_eq!(port.mitigation, "3".parse().ok());
+    let route = config.routes.first_key_value().expect("a route");
+    assert_eq!(route.0.port, "lan", "the port of the gateway's network");
+    assert_eq!(config.process.budget().of(Limit::MbufBytes), 1_000_000);
+    assert!(!config.is_on(Switch::Rack) && config.is_on(Switch::Pacing));
+}
+
+#[test]
+fn syntax_errors_have_their_place() {
+    says("forwarding = \n", "1:14", &["https://toml.io"]);
+    says("forwarding = 1\n", "1:14", &["write true or false"]);
+}
+
+#[test]
+fn sources_are_checked_strictly_unless_a_port_says_otherwise() {
+    let of = |line: &str| right(&with_lan(line)).ports["lan"].source_check;
+    assert_eq!(of(""), SourceCheck::Strict);
+    assert_eq!(of("source_check = \"strict\"\n"), SourceCheck::Strict);
+    assert_eq!(of("source_check = \"loose\"\n"), SourceCheck::Loose);
+    assert_eq!(of("source_check = \"off\"\n"), SourceCheck::Off);
+    says(&with_lan("source_check = \"lose\"\n"), "5:16", &["did you mean 'loose'?"]);
+    says(&with_lan("source_check = true\n"), "5:16", &["source_check"]);
+}
+
+/// 240.0.0.0/4 is unicast, 0.0.0.0/8 and 127.0.0.0/8 are no host's.
+#[test]
+fn what_never_leaves_a_host_is_refused_and_240_is_not() {
+    let port = |address: &str| {
+        format!("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = \"{address}\"\n")
+    };
+    for address in ["0.1.2.3/24", "127.0.0.1/8", "255.255.255.255/32", "::1/128"] {
+        says(&port(address), "4:13", &["no host can have it"]);
+    }
+    assert_eq!(right(&port("240.0.0.2/24")).ports["a"].addresses.len(), 1);
+    let route = |to: &str, via: &str| {
+        with_lan(&format!("[[route]]\nto = \"{to}\"\nvia = \"{via}\"\nport = \"lan\"\n"))
+    };
+    for to in ["127.0.0.0/8", "127.1.0.0/16", "0.0.0.0/8"] {
+        says(&route(to, "192.0.2.254"), "6:6", &["never leave a host"]);
+    }
+    for to in ["240.0.0.0/4", "0.0.0.0/0", "0.0.0.0/1"] {
+        assert_eq!(right(&route(to, "192.0.2.254")).routes.len(), 1, "{to}");
+    }
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_nearest() {
+    says("fowarding = true\n", "1:1", &["did you mean 'forwarding'?"]);
+    says(&with_lan("adresses = []\n"), "5:1", &["key of [[port]]", "'addresses'"]);
+    says("[limits]\nmbuf_byte = 1\n", "2:1", &["did you mean 'mbuf_bytes'?"]);
+    says("[switches]\nrakc = true\n", "2:1", &["did you mean 'rack'?"]);
+    says("xyzzy = 1\n", "1:1", &["there are forwarding, "]);
+    says("[[port]]\nname = \"a\"\ndevice = \"tep:x\"\n", "3:10", &["did you mean 'tap'?"]);
+}
+
+#[test]
+fn every_section_refuses_what_nobody_asks_for() {
+    let sections = ["[limits]", "[switches]", "[privileges]", "[metrics]", "[control]"];
+    let lists = ["[[port]]", "[[route]]", "[[rule]]", "[[neighbour]]", "[[gap]]"];
+    for section in sections.into_iter().chain(lists) {
+        let all = wrong(&format!("{section}\nxyzzy = 1\n"));
+        let said = format!("r.toml:2:1: there is no key of {section} 'xyzzy': ");
+        assert!(all.iter().any(|text| text.starts_with(&said)), "{all:#?}");
+        // What is missing hides nothing, and no known key is taken for an unknown one.
+        let known: Vec<_> = all.iter().filter(|text| text.contains("no key of")).collect();
+        assert_eq!(known.len(), 1, "{all:#?}");
+    }
+    let all = wrong("[[port]]\nmtu = 1\nmac = \"x\"\nlearn_routes = 3\n[[gap]]\nto = 3\n");
+    let places: Vec<&str> = all.iter().filter_map(|text| text.split(": ").next()).collect();
+    let seven = ["1:1", "1:1", "2:7", "3:7", "4:16", "5:1", "6:6"].map(|at| format!("r.toml:{at}"));
+    assert_eq!(places, seven, "{all:#?}");
+}
+
+#[test]
+fn shards_are_counted_and_what_they_cannot_have_is_refused() {
+    assert_eq!((right("").process.shards, right("shards = 2\n").process.shards), (1, 2));
+    for wrong in ["shards = 0\n", "shards = 65\n", "shards = \"2\"\n", "shards = -1\n"] {
+        says(wrong, "1:10", &["a whole number from 1 to 64"]);
+    }
+    let gap = "[[gap]]\nto = \"192.0.2.0/24\"\nmicroseconds = 60\n";
+    assert_eq!(right(&format!("shards = 1\n{gap}")).gaps.len(), 1);
+    says(&format!("shards = 2\n{gap}"), "3:6", &["a gap of its own", "shards = 1"]);
+}
+
+#[test]
+fn the_worker_may_have_a_user_of_the_machine() {
+    let privileges = |text: &str| format!("[privileges]\n{text}\n");
+    let mut accounts = Accounts::system();
+    let config = Config::parse_with("r.toml", &privileges("user = \"root\""), &mut accounts);
+    let config = config.expect("root is known");
+    assert_eq!((config.process.user, Config::default().process.user), (Some(0), None));
+    assert_eq!(Process::default().needs_restart(&config.process), ["[privileges]"]);
+    says(&privileges("user = \"nosuch\""), "2:8", &["no user 'nosuch'", "make it"]);
+    let both = "separate = false\nuser = \"root\"";
+    assert!(wrong(&privileges(both)).iter().any(|text| text.contains("separate = false")));
+}
+
+/// An interface that was deleted and made again is another one, and so is the port.
+#[test]
+fn a_port_that_lost_its_device_is_made_anew() {
+    use crate::applied::Step;
+    use crate::plan::{Operation, difference};
+    let config = right(&with_lan("[[route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.254\"\n"));
+    let mut running = config.clone();
+    assert!(difference(&running, &config).is_empty());
+    running.lose_device("lan");
+    let all = difference(&running, &config);
+    let position = |is: fn(&Operation) -> bool| all.iter().position(is);
+    let removed = position(|operation| matches!(operation, Operation::Port(_, Step::Remove)));
+    let added = position(|operation| matches!(operation, Operation::Port(_, Step::Add(..))));
+    let routed = position(|operation| matches!(operation, Operation::Route(..)));
+    assert!(removed.is_some() && removed < added && added < routed, "{all:?}");
+}
+
+#[test]
+fn values_of_the_wrong_kind_or_size() {
+    says("[[port]]\nname = 3\ndevice = \"tap:x\"\n", "2:8", &["in quotes"]);
+    says(&with_lan("mtu = 67\n"), "5:7", &["from 68 to 65535"]);
+    says(&with_lan("mtu = 1_500.0\n"), "5:7", &["whole number"]);
+    says(&with_lan("mitigation = 6\n"), "5:14", &["0 to 5"]);
+    says(&with_lan("mac = \"02:00:00\"\n"), "5:7", &["02:00:00:00:00:01"]);
+    says(&with_lan("mac = \"ff:ff:ff:ff:ff:ff\"\n"), "5:7", &["group address"]);
+    says("port = 3\n", "1:8", &["a section [[port]] for each"]);
+    says("metrics = 3\n", "1:11", &["write a section [metrics]"]);
+    says("[[port]]\nname = \"a\"\ndevice = \"ws0\"\n", "3:10", &["KIND:NAME"]);
+    says("[[port]]\nname = \"a\"\ndevice = \"tap:0123456789abcdef\"\n", "3:10", &["15 bytes"]);
+    says("[[port]]\nname = \"a b\"\ndevice = \"tap:x\"\n", "2:8", &["1 to 32 letters"]);
+}
+
+#[test]
+fn addresses_are_of_hosts() {
+    for bad in ["192.0.2.0/24", "192.0.2.255/24", "224.0.0.1/4", "127.0.0.1/8", "::/0"] {
+        let text = format!("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = [\"{bad}\"]\n");
+        says(&text, "4:14", &["no host can have it"]);
+    }
+    says(
+        "[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = [\"192.0.2.1\"]\n",
+        "4:14",
+        &["192.0.2.1/24"],
+    );
+    // RFC 3021: both addresses of a /31 are hosts'.
+    right("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = \"192.0.2.0/31\"\n");
+}
+
+#[test]
+fn nothing_is_there_twice() {
+    let other = "[[port]]\nname = \"wan\"\ndevice = \"tap:ws1\"\n";
+    says(&with_lan(&other.replace("wan", "lan")), "6:8", &["'lan' is in line 2 already"]);
+    says(&with_lan(&other.replace("ws1", "ws0")), "7:10", &["in line 3 already"]);
+    let again = format!("{other}addresses = \"192.0.2.1/24\"\n");
+    says(&with_lan(&again), "8:13", &["the address 192.0.2.1 is in line 4 already"]);
+    let same_net = format!("{other}addresses = \"192.0.2.2/24\"\n");
+    says(&with_lan(&same_net), "8:13", &["network of port 'lan' (line 4)"]);
+    let vlan = "[[port]]\nname = \"NAME\"\nparent = \"lan\"\nvlan = 5\n";
+    let two = vlan.replace("NAME", "a") + &vlan.replace("NAME", "b");
+    says(&with_lan(&two), "12:8", &["VLAN 5 of 'lan' is in line 8 already"]);
+    let route = "[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.9\"\n";
+    says(&with_lan(&route.repeat(2)), "9:6", &["in line 6 already"]);
+}
+
+#[test]
+fn routes_lead_somewhere() {
+    let route = |lines: &str| with_lan(&format!("[[route]]\n{lines}"));
+    let to = "to = \"198.51.100.0/24\"\n";
+    says(&route(to), "6:6", &["leads nowhere"]);
+    says(&route(&format!("{to}port = \"lam\"\n")), "7:8", &["did you mean 'lan'?"]);
+    says(&route(&format!("{to}via = \"203.0.113.1\"\n")), "7:7", &["on no network of ours"]);
+    let by = "via = \"203.0.113.1\"\nport = \"lan\"\n";
+    says(&route(&format!("{to}{by}")), "7:7", &["on no network of port 'lan'"]);
+    says(&route(&format!("{to}via = \"192.0.2.1\"\n")), "7:7", &["an address of ours"]);
+    says(&route("to = \"198.51.100.1/24\"\nvia = \"192.0.2.9\"\n"), "6:6", &["198.51.100.0/24"]);
+    says(&route("to = \"::/0\"\nvia = \"192.0.2.9\"\n"), "7:7", &["different versions"]);
+    says(&route("to = \"192.0.2.0/24\"\nport = \"lan\"\n"), "6:6", &["remove the route"]);
+    right(&route("to = \"::/0\"\nvia = \"fe80::1\"\nport = \"lan\"\n"));
+}
+
+/// Several routes to a network share its packets; alone, a route has no weight.
+#[test]
+fn routes_to_one_network_share_its_packets() {
+    let route = |more: &str| format!("[[route]]\nto = \"198.51.100.0/24\"\n{more}\n");
+    let first = route("via = \"192.0.2.8\"");
+    let second = route("via = \"192.0.2.9\"\nweight = 3");
+    let weights = |text: &str| -> Vec<Option<u8>> {
+        let config = right(&with_lan(text));
+        config.routes.values().map(|to| to.weight.map(|weight| weight.get())).collect()
+    };
+    assert_eq!(weights(&second), [None]);
+    assert_eq!(weights(&format!("{first}{second}")), [Some(1), Some(3)]);
+    says(&with_lan(&second.replace("= 3", "= 0")), "8:10", &["from 1 to 255"]);
+    let many: String = (2..67).map(|n| route(&format!("via = \"192.0.2.{n}\""))).collect();
+    let all = wrong(&with_lan(&many));
+    assert!(all.len() == 1 && all[0].contains("more than 64 routes"), "{all:?}");
+    says(&with_lan(&format!("[limits]\nroutes = 0\n{first}")), "1:1", &["raise routes"]);
+}
+
+#[test]
+fn a_route_may_have_a_metric() {
+    let route = |via: u8, more: &str| {
+        format!("[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.{via}\"\n{more}")
+    };
+    let text = route(8, "") + &route(9, "metric = 20\n");
+    let config = right(&with_lan(&text));
+    let metrics: Vec<u32> = config.routes.values().map(|to| to.metric).collect();
+    assert_eq!(metrics, [0, 20]);
+    says(&with_lan(&route(8, "metric = -1\n")), "8:10", &["from 0 to 4294967295"]);
+}
+
+#[test]
+fn vlans_are_of_ports_with_devices() {
+    let vlan = |parent: &str| {
+        with_lan(&format!("[[port]]\nname = \"v\"\nparent = \"{parent}\"\nvlan = 5\n"))
+    };
+    right(&vlan("lan"));
+    says(&vlan("lann"), "7:10", &["did you mean 'lan'?"]);
+    says(&vlan("v"), "7:10", &["is a VLAN itself"]);
+    says(&vlan("lan").replace("vlan = 5", "vlan = 4095"), "8:8", &["from 1 to 4094"]);
+    says(&vlan("lan").replace("vlan = 5\n", ""), "7:10", &["has no number"]);
+    says(&vlan("lan").replace("tap:", "tun:"), "7:10", &["no Ethernet frames"]);
+    says(&vlan("lan").replace("vlan", "device = \"tap:x\"\nvlan"), "8:10", &["remove one"]);
+}
+
+#[test]
+fn groups_have_users_and_groups_of_the_machine() {
+    let config = right("[groups]\nstaff = [1000, \"%100\", 1001]\nnobody-yet = []\n");
+    let staff = &config.groups["staff"];
+    assert_eq!(staff.uids, [1000, 1001].into());
+    assert_eq!(staff.gids, [100].into());
+    assert_eq!(config.groups["nobody-yet"], Members::default());
+    // Root is on every machine.
+    let mut accounts = Accounts::system();
+    let text = "[groups]\nadmins = [\"root\", \"%root\"]\n";
+    let config = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
+    let root = Members { uids: [0].into(), gids: [0].into() };
+    assert_eq!(config.groups["admins"], root);
+    // Who can ask nobody is passed what the other was told.
+    let told = serde_json::to_string(&accounts).expect("text");
+    let mut accounts: Accounts = serde_json::from_str(&told).expect("accounts");
+    let again = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
+    assert_eq!(again, config);
+}
+
+#[test]
+fn groups_that_are_not_written_well() {
+    says("groups = 3\n", "1:10", &["write a section [groups]"]);
+    says("[groups]\nstaff = \"alice\"\n", "2:9", &["write a list, as staff = ["]);
+    says("[groups]\nstaff = [1.5]\n", "2:10", &["\"alice\" or 1001"]);
+    says("[groups]\nstaff = [-1]\n", "2:10", &["whole number"]);
+    says("[groups]\nstaff = [\"no such user\"]\n", "2:10", &["no user 'no such user'"]);
+    says("[groups]\nstaff = [\"%no such\"]\n", "2:10", &["no group 'no such'", "\"%100\""]);
+    says("[groups]\n\"a b\" = []\n", "2:1", &["1 to 32 letters"]);
+    says("[groups]\n7 = []\n", "2:1", &["is no number"]);
+}
+
+const GROUPS: &str = "[groups]\nstaff = [1000]\nguests = [1001]\n";
+
+#[test]
+fn routes_are_for_groups_in_tables() {
+    let route = "[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.9\"\n";
+    let with = |more: &str| with_lan(&format!("{route}{more}{GROUPS}"));
+    let of = |text: &str| {
+        let config = right(text);
+        let (key, to) = config.routes.into_iter().next().expect("a route");
+        (key.table, to.users, to.no_forward)
+    };
+    let names = |name: &str| [name.to_owned()].into();
+    assert_eq!(of(&with("")), (MAIN_TABLE, None, false));
+    assert_eq!(
+        of(&with("table = 10\ninclude = [\"staff\"]\nno_forward = true\n")),
+        (10, Some(For::Include(names("staff"))), true)
+    );
+    let exclude = of(&with("table = \"main\"\nexclude = \"guests\"\n"));
+    assert_eq!(exclude, (MAIN_TABLE, Some(For::Exclude(names("guests"))), false));
+    says(&with("include = [\"stuff\"]\n"), "8:12", &["no group 'stuff'", "'staff'"]);
+    says(&with("include = []\nexclude = []\n"), "9:11", &["remove one of the lists"]);
+    says(&with("table = 0\n"), "8:9", &["from 1 to"]);
+    says(&with_lan(&format!("{route}include = \"staff\"\n")), "8:11", &["under [groups]"]);
+    // The same network in two tables is two routes, and shares nothing.
+    let other = right(&with_lan(&format!("{route}{route}table = 10\n")));
+    assert!(other.routes.len() == 2 && other.routes.values().all(|to| to.weight.is_none()));
+    // In another table the network of a port may have another way.
+    right(&with_lan("[[route]]\nto = \"192.0.2.0/24\"\nvia = \"192.0.2.9\"\ntable = 10\n"));
+}
+
+#[test]
+fn rules_choose_tables_by_more_than_the_destination() {
+    let config = right(&with_lan(&format!(
+        "{GROUPS}[[rule]]\npriority = 100\nfrom = \"192.0.2.0/25\"\nto = \"198.51.100.0/24\"\n\
+         in_port = \"lan\"\nmark = \"0x10/0xff\"\ntable = 10\n\
+         [[rule]]\npriority = 50\ngroup = \"guests\"\nnot = true\nmark = 7\n\
+         action = \"prohibit\"\n",
+    )));
+    let rule = &config.rules[&100];
+    assert_eq!(rule.in_port.as_deref(), Some("lan"));
+    assert_eq!((rule.mark, rule.action), (Some((0x10, 0xff)), Action::Table(10)));
+    assert_eq!(rule.from, Some((IpAddr::from([192, 0, 2, 0]), 25)));
+    let other = &config.rules[&50];
+    assert_eq!((other.group.as_deref(), other.not), (Some("guests"), true));
+    assert_eq!((other.mark, other.action), (Some((7, u32::MAX)), Action::Prohibit));
+    let rule = |lines: &str| with_lan(&format!("[[rule]]\n{lines}"));
+    says(&rule("table = 10\n"), "5:1", &["[[rule]] has no priority"]);
+    says(&rule("priority = 1\n"), "5:1", &["the rule does nothing"]);
+    says(&rule("priority = 1\ntable = 1\naction = \"prohibit\"\n"), "8:10", &["remove one"]);
+    says(&rule("priority = 1\naction = \"prohibt\"\n"), "7:10", &["did you mean 'prohibit'?"]);
+    says(&rule("priority = 32766\ntable = 10\n"), "6:12", &["the main table's"]);
+    let one = "[[rule]]\npriority = 1\ntable = 10\n";
+    says(&one.repeat(2), "5:12", &["priority 1 is in line 2 already"]);
+    says(&rule("priority = 1\ntable = 1\nin_port = \"lam\"\n"), "8:11", &["mean 'lan'?"]);
+    says(&rule("priority = 1\ntable = 1\nmark = \"x\"\n"), "8:8", &["0x10/0xff"]);
+    says(&rule("priority = 1\ntable = 1\nfrom = \"192.0.2.1/24\"\n"), "8:8", &["no network"]);
+    let mixed = "priority = 1\ntable = 1\nfrom = \"192.0.2.0/24\"\nto = \"::/0\"\n";
+    says(&rule(mixed), "9:6", &["different versions"]);
+    let forwarded = format!("{GROUPS}{one}group = \"staff\"\nin_port = \"lan\"\n");
+    says(&with_lan(&forwarded), "8:1", &["is of no user"]);
+    says(&format!("[limits]\nrules = 0\n{one}"), "1:1", &["raise rules"]);
+}
+
+#[test]
+fn other_users_have_a_socket_by_their_groups() {
+    let control = |lines: &str| format!("{GROUPS}[control]\n{lines}");
+    let socket = "socket = \"/run/w.sock\"\n";
+    let config = right(&control(&format!("{socket}groups = [\"staff\"]\n")));
+    let wanted = Control { socket: "/run/w.sock".to_owned(), groups: ["staff".to_owned()].into() };
+    assert_eq!(config.process.control, Some(wanted));
+    says(&control(socket), "4:1", &["[control] has no groups"]);
+    says(&control("socket = \"w.sock\"\ngroups = []\n"), "5:10", &["a path from / on"]);
+    says(&control(&format!("{socket}groups = \"staf\"\n")), "6:10", &["did you mean 'staff'?"]);
+}
+
+#[test]
+fn several_errors_are_said_at_once() {
+    let text = "fowarding = 1\n[[port]]\nname = \"a\"\n[metrics]\n";
+    let all = wrong(text);
+    let places: Vec<&str> = all.iter().map(|m| m.split(": ").next().unwrap_or("")).collect();
+    assert_eq!(places, ["r.toml:1:1", "r.toml:2:1", "r.toml:4:1"], "{all:#?}");
+}
+
+#[test]
+fn columns_are_of_characters() {
+    let text = "port = [{ name = \"a\", device = \"tap:ä\", mtu = 1 }]";
+    says(text, "1:47", &["from 68 to 65535"]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}") {
+        let _ = Config::parse("r.toml", &text);
+    }
+
+    #[test]
+    fn no_cut_or_changed_example_panics(
+        cut in 0_usize..4000, at in 0_usize..4000, with in "\\PC{0,3}",
+    ) {
+        let whole = include_str!("../../../../../examples/router.toml");
+        let mut text: String = whole.chars().take(cut).collect();
+        let at = text.char_indices().nth(at).map_or(0, |(at, _)| at);
+        text.insert_str(at, &with);
+        let _ = Config::parse("r.toml", &text);
+    }
+}
