@@ -1,9 +1,9 @@
 //! Any frame, with any note for a network card: what comes of it is right to the last length and
 //! checksum, or the frame is counted as lost.
 //!
-//! Called by: the target `cut`. Frames come to `crates/core/link` from other programs, which may note
-//! anything. An IPv4 checksum keeps almost all random bytes out, so each is tried with the right
-//! one, too.
+//! Called by: the target `cut`. Frames come to `crates/core/link` from other programs, which may
+//! note anything. An IPv4 checksum keeps almost all random bytes out, so each is tried with the
+//! right one, too.
 
 use core::net::IpAddr;
 

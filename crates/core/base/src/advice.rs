@@ -446,9 +446,8 @@ pub fn document() -> String {
         "# Drops and counters\n\n\
          Every packet that is not delivered adds one to one of the drops; nothing is dropped \
          silently. `wirespeed show`,\n`wirespeed top` and the metrics of a router have them by \
-         these names. This page is made from the tables in\n\
-         `crates/core/base` (`WRITE_DOCS=1 cargo test -p wirespeed-base counters_md`); a test compares \
-         it.\n\n\
+         these names. This page is made from the tables in `crates/core/base`\n\
+         (`WRITE_DOCS=1 cargo test -p wirespeed-base counters_md`); a test compares it.\n\n\
          ## Drops\n\n| name | what was dropped | what to do |\n|---|---|---|\n",
     );
     let cell = |text: &str| text.replace('|', "\\|");
