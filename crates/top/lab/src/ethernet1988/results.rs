@@ -234,8 +234,8 @@ fn model(costs: &Costs) -> String {
          us each at most (published: {:.0}). Microseconds of processor, from the report or from \
          two of its figures (crates/top/lab/src/ethernet1988/costs.rs says which): protocol {}, \
          device set-up {}, interrupt {}, wake-up {}, hidden copies {}, bus of the LANCE {} a \
-         packet; copy 200 or 140 a KB, checksum 490 or 130, both in one pass 200. Socket buffers of \
-         {} bytes, writes of {}.",
+         packet; copy 200 or 140 a KB, checksum 490 or 130, both in one pass 200. Socket buffers \
+         of {} bytes, writes of {}.",
         packet as f64 / 1e3,
         published::PACKET_US.0,
         costs.protocol,
