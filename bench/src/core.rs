@@ -11,13 +11,11 @@ use anyhow::{Result, anyhow};
 
 use crate::drive::Bulk;
 use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
-use crate::hot;
 use crate::measure::{Measurement, pattern};
-use crate::ours;
 use crate::peers::kernel::{self, Placement, Settings as Kernel};
 use crate::peers::latency::{Waiting, ping_pong};
-use crate::peers::veth::{Kind, Veth};
-use crate::peers::{gvisor, smoltcp};
+use crate::peers::{Kind, Veth, gvisor, smoltcp};
+use crate::{hot, ours};
 
 /// The table.
 pub const ROWS: &[Spec] = {

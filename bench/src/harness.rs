@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 use serde::Serialize;
 
 use crate::measure::{Cores, Measurement, median, pin};
-use crate::peers::veth::Veth;
+use crate::peers::Veth;
 
 /// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

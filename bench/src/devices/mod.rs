@@ -3,14 +3,24 @@
 //! `one_packet` two rings. A row for a feature that is not built yet says so and has no value.
 
 mod filter;
-mod livelock;
 mod mitigation;
 mod one_packet;
 mod rings;
-mod small;
-mod tap;
 
-use crate::harness::{Better, Spec, spec};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use lab::livelock::{Step, peak_pps, sweep};
+use lab::tap::{Line, Method, lines};
+
+use crate::drive::Bulk;
+use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
+use crate::measure::Measurement;
+use crate::memory::instructions_with;
+use crate::ours;
+use crate::outside::small_segments;
+use crate::peers::kernel::{Placement, Settings};
+use crate::peers::{Kind, SMALL_MTU, Veth};
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -39,7 +49,7 @@ pub const ROWS: &[Spec] = {
             20.0,
             40.0,
             "x",
-            tap::intercept,
+            intercept,
         ),
         spec(
             "instructions per packet added by taps with no listener",
@@ -47,7 +57,7 @@ pub const ROWS: &[Spec] = {
             6.0,
             2.0,
             "instructions",
-            tap::instructions_without_listener,
+            instructions_without_listener,
         ),
         spec(
             "user ns per 64-byte UDP datagram to the application above the bare ring loop, AF_XDP",
@@ -103,7 +113,7 @@ pub const ROWS: &[Spec] = {
             5.0,
             10.0,
             "x",
-            small::over_memory,
+            over_memory,
         ),
         spec(
             "64-byte TCP segments to the application over TAP / kernel over veth without offload",
@@ -111,7 +121,7 @@ pub const ROWS: &[Spec] = {
             0.9,
             1.3,
             "x",
-            small::over_tap,
+            over_tap,
         ),
         spec(
             "delivered rate at ten times the load the receiver can take / its peak",
@@ -119,7 +129,7 @@ pub const ROWS: &[Spec] = {
             0.8,
             0.95,
             "x",
-            livelock::delivered,
+            delivered,
         ),
         spec(
             "application's share of the core under that load, percent",
@@ -127,7 +137,7 @@ pub const ROWS: &[Spec] = {
             30.0,
             45.0,
             "%",
-            livelock::applications_share,
+            applications_share,
         ),
         spec(
             "one-packet driver / queued driver throughput on a 1 Gb/s mem link with 150 us service",
@@ -139,3 +149,107 @@ pub const ROWS: &[Spec] = {
         ),
     ]
 };
+
+// Segments of 64 bytes: the cost for a host that gets only small ones. The MTU of the link leaves
+// room for 64 bytes behind the headers, so that a bulk transfer has only such segments, for the
+// kernel as for us; the figure is bits a CPU-second of both ends.
+
+fn against_veth(b: &Bench, mut ours: impl FnMut(f64) -> Result<Measurement>) -> Result<Figure> {
+    ours(b.trial_s)?;
+    let veth = Veth::new(Kind::SmallSegments)?;
+    let best = best_of(&Placement::all(b.cores), 2, Better::Higher, |placement| {
+        veth.bulk(b.cores, Settings::bulk(placement), b.trial_s)?.gbit_per_cpu_s()
+    })?;
+    let kernel = |seconds| veth.bulk(b.cores, Settings::bulk(best), seconds);
+    b.ratio(Measurement::gbit_per_cpu_s, ours, kernel)
+}
+
+fn over_memory(b: &Bench) -> Result<Figure> {
+    let shape = Bulk { mtu: SMALL_MTU, ..Bulk::default() };
+    against_veth(b, move |seconds| ours::bulk(shape, seconds))
+}
+
+fn over_tap(b: &Bench) -> Result<Figure> {
+    against_veth(b, |seconds| small_segments(b, seconds))
+}
+
+// The cost of passing a packet to a tap, compared with the model of STREAMS, and the cost in
+// instructions of the hook for taps when there is no tap. The first figure is that of `wirespeed
+// lab tap`, repeated.
+
+/// The intercepts of the lines through the times by size, less that of a loop that only copies: the
+/// model's, allocated and freed, over ours.
+fn intercept(b: &Bench) -> Result<Figure> {
+    let rounds = if b.is_quick { 15 } else { 101 };
+    let (mut samples, mut figures) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let methods = [Method::OURS, Method::ALLOCATE_AND_FREE, Method::UNLOCKED];
+        let [ours, model, unlocked] = lines(methods, rounds)?.map(|lines| lines.context(NO_LINE));
+        let (ours, model, unlocked) = (ours?, model?, unlocked?);
+        let Line { intercept, intercept_off, .. } = ours.above_copy;
+        ensure!(intercept > intercept_off, "ours is {intercept:.2} ns, within {intercept_off:.2}");
+        let ratio = model.above_copy.intercept / intercept;
+        samples.push(ratio);
+        let note = format!(
+            "{:.1} ns over {intercept:.2} above a copy alone, least squares; nothing locked {:.1}, \
+             {:.1} times; with the copy's own constant part {:.1} and {:.1} over {:.1}",
+            model.above_copy.intercept,
+            unlocked.above_copy.intercept,
+            unlocked.above_copy.intercept / intercept,
+            model.all.intercept,
+            unlocked.all.intercept,
+            ours.all.intercept,
+        );
+        figures.push((ratio, note));
+    }
+    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let note = figures.swap_remove(figures.len() / 2).1;
+    Ok(Figure { value: crate::measure::median(&samples), samples, note })
+}
+
+const NO_LINE: &str = "no line through the times";
+
+/// Instructions of a predicted segment at both ends: with the hook for taps but no tap, less
+/// without the hook.
+fn instructions_without_listener(_: &Bench) -> Result<Figure> {
+    const CASE: &str = "predicted-segment-1500";
+    let with = instructions_with(CASE, &[])?;
+    let without = instructions_with(CASE, &["--untapped"])?;
+    let value = with - without;
+    let note = format!("{with:.1} with, {without:.1} without, by valgrind, both ends of a segment");
+    Ok(Figure { value, samples: vec![value], note })
+}
+
+/// The work of the application on each datagram.
+const WORK: Duration = Duration::from_micros(3);
+
+fn steps(b: &Bench) -> Result<Vec<Step>> {
+    let (seconds, rounds) = if b.is_quick { (0.2, 3) } else { (0.5, 9) };
+    Ok(sweep(WORK, seconds, rounds, &|| false)?)
+}
+
+fn of_last(steps: &[Step], figure: impl Fn(f64, f64) -> f64, value: f64) -> Result<Figure> {
+    let last = steps.last().context("there are loads")?;
+    let offered = last.offered(peak_pps(steps)).context("the last load was offered")?;
+    let outcomes = last.outcomes.iter();
+    let samples = outcomes.map(|o| figure(o.delivered_pps(), o.application_share)).collect();
+    let note = format!(
+        "{:.0} datagrams/s delivered, {offered:.1} times the peak offered, {} ns of work each",
+        last.delivered_pps(),
+        WORK.as_nanos()
+    );
+    Ok(Figure { value, samples, note })
+}
+
+fn delivered(b: &Bench) -> Result<Figure> {
+    let steps = steps(b)?;
+    let peak = peak_pps(&steps);
+    let value = steps.last().context("there are loads")?.delivered_pps() / peak;
+    of_last(&steps, |pps, _| pps / peak, value)
+}
+
+fn applications_share(b: &Bench) -> Result<Figure> {
+    let steps = steps(b)?;
+    let value = steps.last().context("there are loads")?.share() * 100.0;
+    of_last(&steps, |_, share| share * 100.0, value)
+}

@@ -1,12 +1,21 @@
 //! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `budget`
-//! has what looking at a stack costs, and whether the stages' sum is the whole; `report` has
-//! `lab all`; `live` how soon the live page is there.
+//! has what looking at a stack costs, and whether the stages' sum is the whole; here are `lab all`,
+//! and how soon the live page is there.
 
 mod budget;
-mod live;
-mod report;
 
-use crate::harness::{Better, Spec, spec};
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use testbed::{Browser, Need, Running};
+
+use crate::harness::{Bench, Better, Figure, Spec, spec};
+use crate::measure::{median, pin};
+use crate::strangers::idle::built;
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -21,9 +30,9 @@ pub const ROWS: &[Spec] = {
             budget::instrumentation_off,
         ),
         spec("cost of live budget, percent", Lower, 2.0, 0.5, "%", budget::live),
-        spec("lab all --quick, seconds", Lower, 300.0, 150.0, "s", report::seconds),
-        spec("report size, MB", Lower, 3.0, 1.0, "MB", report::size),
-        spec("first paint of the live page, ms", Lower, 1000.0, 300.0, "ms", live::first_paint),
+        spec("lab all --quick, seconds", Lower, 300.0, 150.0, "s", seconds),
+        spec("report size, MB", Lower, 3.0, 1.0, "MB", size),
+        spec("first paint of the live page, ms", Lower, 1000.0, 300.0, "ms", first_paint),
         spec(
             "budget's sum / end-to-end cost, distance from 1",
             Lower,
@@ -34,3 +43,92 @@ pub const ROWS: &[Spec] = {
         ),
     ]
 };
+
+// The rows about the report: how long `lab all --quick` takes, and how large its page is. Both are
+// of one run, in this process, on both cores.
+
+/// Seconds and bytes of a run.
+type Made = (f64, usize);
+
+/// Seconds.
+fn seconds(bench: &Bench) -> Result<Figure> {
+    let (seconds, bytes) = made(bench)?;
+    let note = format!("a page of {} kB, on both cores", bytes / 1000);
+    Ok(Figure { value: seconds, samples: vec![seconds], note })
+}
+
+/// Megabytes.
+fn size(bench: &Bench) -> Result<Figure> {
+    let (seconds, bytes) = made(bench)?;
+    let value = bytes as f64 / 1e6;
+    let note = format!("{bytes} bytes, uPlot in them; made in {seconds:.0} s by --quick");
+    Ok(Figure { value, samples: vec![value], note })
+}
+
+/// One run serves both rows.
+fn made(bench: &Bench) -> Result<Made> {
+    thread_local! {
+        static KNOWN: RefCell<Option<Made>> = const { RefCell::new(None) };
+    }
+    if let Some(made) = KNOWN.with_borrow(|known| *known) {
+        return Ok(made);
+    }
+    // A row is pinned to one core, and the lab measures on several as a user has it.
+    let both = bench.cores.both();
+    let made = thread::scope(|scope| {
+        let run = || -> Result<Made> {
+            pin(&both)?;
+            let begun = Instant::now();
+            let page = ::lab::page(true, &|| false)?;
+            Ok((begun.elapsed().as_secs_f64(), page.len()))
+        };
+        scope.spawn(run).join().map_err(|_| anyhow!("the lab panicked"))?
+    })?;
+    KNOWN.set(Some(made));
+    Ok(made)
+}
+
+// The row of the live page: how long after it was asked for a browser has painted it first. It
+// needs Chromium and the program `wirespeed`; each run has a new browser, so that nothing of the
+// page is in its memory.
+
+/// The paint timing entry of the first text or picture (W3C Paint Timing), in milliseconds since
+/// the page was asked for.
+const PAINTED: &str = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0";
+
+/// The row.
+fn first_paint(b: &Bench) -> Result<Figure> {
+    ensure!(Need::CHROMIUM.is_there(), "no chromium here (Debian package chromium)");
+    let mut program = Command::new(built()?);
+    // The transfer leaves a core to the browser.
+    program.args(["ttcp", "--seconds", "600", "--http", "127.0.0.1:0"]);
+    let program = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut running = Running(program.context("starting `wirespeed ttcp`")?);
+    let mut line = String::new();
+    let said = running.0.stderr.take().context("its standard error")?;
+    BufReader::new(said).read_line(&mut line).context("what it says")?;
+    let url =
+        line.trim().strip_prefix("live page: ").context("it does not say where its page is")?;
+    let mut samples = Vec::new();
+    for _ in 0..if b.is_quick { 3 } else { 9 } {
+        // The browser panics where a test would fail.
+        let measured = std::thread::scope(|scope| scope.spawn(|| painted(url)).join());
+        samples.push(measured.map_err(|_| anyhow!("chromium did not show the page"))??);
+    }
+    let note = format!(
+        "first contentful paint in Chromium without a window, a new browser each, beside \
+         `wirespeed ttcp` on one core; {} runs, {:.0} to {:.0} ms",
+        samples.len(),
+        samples.iter().copied().fold(f64::MAX, f64::min),
+        samples.iter().copied().fold(0.0, f64::max)
+    );
+    Ok(Figure { value: median(&samples), samples, note })
+}
+
+fn painted(url: &str) -> Result<f64> {
+    let mut browser = Browser::start();
+    browser.open(url);
+    let is_painted = browser.until(Duration::from_secs(20), &format!("({PAINTED}) > 0"));
+    ensure!(is_painted, "nothing was painted in 20 s: {:?}", browser.complaints());
+    browser.evaluate(PAINTED).as_f64().context("the paint timing is no number")
+}

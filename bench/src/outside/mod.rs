@@ -8,22 +8,21 @@ pub(crate) mod raw;
 mod sockets;
 mod tap;
 
-pub use connections::measure_idle;
-
 use anyhow::{Context, Result, bail};
 use base::IpVersion;
+pub use connections::measure_idle;
+use raw::Carried;
+use sockets::Answers;
+use tap::{Data, Shape};
 
 use crate::core::veth;
 use crate::drive::Bulk;
 use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
 use crate::measure::{Cores, Measurement};
 use crate::ours;
+use crate::peers::SMALL_MTU;
 use crate::peers::kernel::{Placement, Settings};
 use crate::peers::latency::{Waiting, ping_pong};
-use crate::peers::veth::SMALL_MTU;
-use raw::Carried;
-use sockets::Answers;
-use tap::{Data, Shape};
 
 /// The table.
 pub const ROWS: &[Spec] = {

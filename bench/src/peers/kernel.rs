@@ -1,5 +1,5 @@
 //! The kernel's TCP: bulk and 64-byte writes between two threads of this process.
-//! Called by `core.rs`, `veth.rs` and `wirespeed-bench peer kernel CASE`.
+//! Called by `core.rs`, `peers/mod.rs` and `wirespeed-bench peer kernel CASE`.
 //! CUBIC at both ends (the default of the machine may be another), buffers auto-tuned as
 //! Linux does by default, 128 KiB reads and writes, both ends pinned: to one core or to two.
 //! cpu_s is user plus system time of the two threads; softirq work is theirs too.

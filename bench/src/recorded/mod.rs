@@ -5,16 +5,20 @@
 //! which they were read; payloads, and fields that depend on the receiver (its sequence numbers,
 //! its clock), are made anew. `wirespeed-bench record v4|v6|flows FILE` makes one.
 
-mod frames;
 mod live;
 mod record;
 mod replay;
 
-use anyhow::{Context, Result, ensure};
+use std::net::IpAddr;
 
+use anyhow::{Context, Result, ensure};
+use base::SeqNumber;
 pub use live::{Live, live};
 pub use record::{Kind, record};
 pub use replay::{COUNTED, Ids, replay};
+use wire::checksum::{Ladder, Sum};
+use wire::tcp::{Flags, HEADER_LEN, Options};
+use wire::{ether, ipv4, ipv6, protocol, tcp};
 
 /// The header fields of a recorded data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,3 +144,92 @@ impl Segment {
 
 #[cfg(test)]
 mod tests;
+
+/// Both ends of a connection: the peer's address and port, and ours.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    from: (IpAddr, u16),
+    to: (IpAddr, u16),
+    macs: [base::MacAddr; 2],
+}
+
+/// The header fields of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Says {
+    seq: SeqNumber,
+    ack: SeqNumber,
+    flags: Flags,
+    window: u16,
+    options: Options,
+    tos: u8,
+    id: u16,
+}
+
+/// The whole frame, with correct lengths and checksums.
+fn frame(ends: &Ends, says: &Says, payload: &[u8]) -> Vec<u8> {
+    let mut options = [0; tcp::OPTIONS_LEN_MAX];
+    let options_len = says.options.emit(&mut options);
+    let header_len = HEADER_LEN + options_len;
+    let mut segment = vec![0; header_len];
+    let header = tcp::Header {
+        src_port: ends.from.1,
+        dst_port: ends.to.1,
+        seq: says.seq,
+        ack: says.ack,
+        header_len,
+        flags: says.flags,
+        window: says.window,
+        urgent: 0,
+    };
+    header.emit(&mut segment);
+    segment[HEADER_LEN..].copy_from_slice(&options[..options_len]);
+    segment.extend_from_slice(payload);
+    let (ethertype, ip, pseudo) = ip_header(ends, says, segment.len() as u16);
+    let length = Sum::of_be16(segment.len() as u16);
+    let sum = pseudo.plus(length).plus(Ladder::best().sum(&segment));
+    tcp::set_checksum(&mut segment, sum.field());
+    let mut frame = vec![0; ether::HEADER_LEN];
+    ether::Header { dst: ends.macs[1], src: ends.macs[0], ethertype }.emit(&mut frame);
+    frame.extend(ip);
+    frame.extend(segment);
+    frame
+}
+
+fn ip_header(ends: &Ends, says: &Says, len: u16) -> (u16, Vec<u8>, Sum) {
+    match (ends.from.0, ends.to.0) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let mut bytes = vec![0; ipv6::HEADER_LEN];
+            let header = ipv6::Header {
+                traffic_class: says.tos,
+                // Linux sets one by default.
+                flow_label: 0x5_1234,
+                payload_len: len,
+                next_header: protocol::TCP,
+                hop_limit: 64,
+                src,
+                dst,
+            };
+            header.emit(&mut bytes);
+            (ether::IPV6, bytes, Sum::pseudo_v6(src, dst, protocol::TCP))
+        }
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let mut bytes = vec![0; ipv4::HEADER_LEN];
+            let header = ipv4::Header {
+                header_len: ipv4::HEADER_LEN,
+                tos: says.tos,
+                total_len: len + ipv4::HEADER_LEN as u16,
+                id: says.id,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+                ttl: 64,
+                protocol: protocol::TCP,
+                src,
+                dst,
+            };
+            header.emit(&mut bytes);
+            (ether::IPV4, bytes, Sum::pseudo_v4(src, dst, protocol::TCP))
+        }
+        _ => (0, Vec::new(), Sum::ZERO),
+    }
+}

@@ -14,8 +14,7 @@ use stack::pair::{self, End, PairConfig};
 use stack::{CallError, Event, ListenConfig};
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::frames::{Ends, Says, frame};
-use super::{Recording, Segment};
+use super::{Ends, Recording, Says, Segment, frame};
 use crate::measure;
 
 /// The function whose instructions are counted.

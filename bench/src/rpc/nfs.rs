@@ -2,23 +2,25 @@
 //! server with a client of libnfs, and our client with nfs-ganesha, both behind the kernel's TCP,
 //! with their files in memory. Called by `rpc.rs`.
 
-mod folder;
 mod ganesha;
 mod libnfs;
 mod path;
 
+use std::fs;
 use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
-
-use crate::harness::{Bench, Figure, paired};
-use crate::measure::median;
-use folder::Folder;
+use anyhow::{Context, Result, ensure};
 use ganesha::Ganesha;
 use libnfs::Libnfs;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use path::{Flow, PIECE, Path};
+
+use crate::harness::{Bench, Figure, paired};
+use crate::measure::{median, pattern};
 
 /// What is done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,4 +119,68 @@ fn process_cpu_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("asking for processor time")?;
     let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(us as f64 * 1e-6)
+}
+
+// A directory in memory, for a server of NFS. Needs root and util-linux.
+//
+// It is a tmpfs of huge pages, because the small pages of `/dev/shm` halve what a core writes to a
+// file, and what is measured is not the file. Only a process that does nothing has it mounted; it
+// ends with this one, and everything is gone.
+
+/// Where the process has it; a directory that every system has.
+const MOUNTED: &str = "/mnt";
+/// What a server exports, seen by that process.
+const SERVED: &str = "/mnt/served";
+
+const SCRIPT: &str = "
+    mount -t tmpfs -o huge=always none /mnt 2>/dev/null || mount -t tmpfs none /mnt || exit 1
+    echo mounted
+    exec sleep infinity";
+
+/// The process that has it mounted.
+struct Folder(Child);
+
+impl Folder {
+    /// With both files, `bytes` long.
+    fn new(bytes: usize) -> Result<Folder> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", SCRIPT]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("starting setpriv (install util-linux)")?;
+        let said = child.stdout.take().context("it has a pipe")?;
+        let folder = Folder(child);
+        let mut line = String::new();
+        BufReader::new(said).read_line(&mut line)?;
+        ensure!(line.trim() == "mounted", "a tmpfs cannot be mounted: run as root");
+        fs::create_dir(folder.served())?;
+        // Both as long as they get: the memory for what is written is there.
+        for name in [THERE, WRITTEN] {
+            let made = fs::write(folder.served().join(name), pattern(bytes));
+            made.context("making a file in memory")?;
+        }
+        Ok(folder)
+    }
+
+    /// A path below `MOUNTED`, seen from here.
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{MOUNTED}/{name}", self.0.id()))
+    }
+
+    /// What a server exports, seen from here.
+    fn served(&self) -> PathBuf {
+        self.path("served")
+    }
+
+    /// For nsenter(1): where a process sees `MOUNTED`.
+    fn namespace(&self) -> String {
+        format!("--mount=/proc/{}/ns/mnt", self.0.id())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

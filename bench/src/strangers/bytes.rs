@@ -1,20 +1,22 @@
 //! The cost of the passes over payload: alone, in a transfer, with loans, between two cores. Called
 //! by `mod.rs`. `passes` has the three passes without a stack, `ring` two cores that only move
-//! bytes, `program` the transfers of `wirespeed ttcp`.
+//! bytes; the transfers are those of `wirespeed ttcp`.
 
 mod passes;
-mod program;
 mod ring;
 
-use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use passes::{Kernels, Passes};
+use serde::Deserialize;
 use wire::checksum::Ladder;
 
 use crate::drive::Bulk;
 use crate::harness::{Bench, Better, Figure, Spec, spec};
 use crate::measure::{Measurement, pin};
 use crate::ours;
-use passes::{Kernels, Passes};
-use program::Ttcp;
 
 /// Rows of the table.
 pub(super) const ROWS: &[Spec] = &[
@@ -97,4 +99,52 @@ fn two_threads_over_ring(b: &Bench) -> Result<Figure> {
         |seconds| ttcp.run(&["--threads", "2"], seconds),
         |seconds| ring::run([b.cores.first, second], seconds),
     )
+}
+
+/// The program.
+struct Ttcp(PathBuf);
+
+/// The fields that are read.
+#[derive(Deserialize)]
+struct Document {
+    bytes: u64,
+    gbit_per_s: f64,
+    gbit_per_cpu_s: f64,
+    segments: u64,
+}
+
+impl Ttcp {
+    /// Built beside this program.
+    fn built() -> Result<Ttcp> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?;
+        let status = Command::new("cargo")
+            .args(["build", "--release", "--quiet", "--package", "wirespeed-cli"])
+            .current_dir(root)
+            .status()
+            .context("running cargo build")?;
+        ensure!(status.success(), "cargo build of wirespeed failed");
+        let program = std::env::current_exe().context("finding this program")?;
+        Ok(Ttcp(program.with_file_name("wirespeed")))
+    }
+
+    /// A transfer of this many seconds with these options.
+    fn run(&self, options: &[&str], seconds: f64) -> Result<Measurement> {
+        let out = Command::new(&self.0)
+            .args(["ttcp", "--json", "--seconds", &seconds.to_string()])
+            .args(options)
+            .output()
+            .with_context(|| format!("starting {}", self.0.display()))?;
+        ensure!(out.status.success(), "ttcp: {}", String::from_utf8_lossy(&out.stderr).trim());
+        let document: Document =
+            serde_json::from_slice(&out.stdout).context("reading what ttcp says")?;
+        let gbit = document.bytes as f64 * 8e-9;
+        Ok(Measurement {
+            bytes: document.bytes,
+            wall_s: gbit / document.gbit_per_s,
+            cpu_s: gbit / document.gbit_per_cpu_s,
+            units: document.segments,
+            p50_ns: None,
+            settings: format!("ttcp {}", options.join(" ")).trim_end().to_owned(),
+        })
+    }
 }

@@ -1,14 +1,22 @@
 //! The rows of bench `tcp`: the table of the issue about bad networks, word for word. Called by
 //! `main.rs`. They run in virtual time in the simulator (`sim`), with the stack's default settings;
-//! only the last row depends on the machine. `paths` has rows of goodput, `situations` those with
-//! one scripted event, `response` the expectation of RFC 9438.
+//! only the last row depends on the machine. `paths` has rows of goodput; those with one
+//! scripted event are here, and the expectation of RFC 9438.
 
-mod counts;
 pub(crate) mod paths;
-mod response;
-mod situations;
 
-use crate::harness::{Better, Spec, spec};
+use std::time::Instant as Clock;
+
+use anyhow::{Result, anyhow, ensure};
+use base::Duration;
+use paths::path;
+use sim::goodput::measure;
+use sim::scripted;
+use sim::scripted::RTT;
+
+use crate::harness::{Bench, Better, Figure, Spec, spec};
+use crate::measure::median;
+use crate::memory::instructions;
 
 /// The table.
 pub const ROWS: &[Spec] = {
@@ -104,7 +112,7 @@ pub const ROWS: &[Spec] = {
             4.3,
             4.0,
             "RTT",
-            situations::lost_tail,
+            lost_tail,
         ),
         spec(
             "peer's window shut 5 s, then opened: resume time in RTT",
@@ -112,7 +120,7 @@ pub const ROWS: &[Spec] = {
             1.1,
             1.0,
             "RTT",
-            situations::window_opened,
+            window_opened,
         ),
         spec(
             "peer's window opened, update lost: resume time in probe intervals",
@@ -120,7 +128,7 @@ pub const ROWS: &[Spec] = {
             1.1,
             1.0,
             "intervals",
-            situations::update_lost,
+            update_lost,
         ),
         spec(
             "instructions per received ACK, 100,000 segments outstanding / 100",
@@ -128,7 +136,7 @@ pub const ROWS: &[Spec] = {
             1.2,
             1.05,
             "x",
-            |_| counts::ratio("ack"),
+            |_| ratio("ack"),
         ),
         spec(
             "instructions per SACK-bearing ACK in recovery, 100,000 outstanding / 100",
@@ -136,7 +144,7 @@ pub const ROWS: &[Spec] = {
             3.0,
             1.5,
             "x",
-            |_| counts::ratio("sack"),
+            |_| ratio("sack"),
         ),
         spec(
             "simulated minute of 200 Mb/s 100 ms, seconds",
@@ -144,7 +152,135 @@ pub const ROWS: &[Spec] = {
             3.0,
             1.0,
             "s",
-            situations::simulated_minute,
+            simulated_minute,
         ),
     ]
 };
+
+// Rows of instruction counts: the cost of an ACK with a large window over the cost with a small
+// one. The cases are `icount`'s (`outstanding.rs` makes their state).
+
+/// The cases `KIND-100000-outstanding` over `KIND-100-outstanding`.
+fn ratio(kind: &str) -> Result<Figure> {
+    let many = instructions(&format!("{kind}-100000-outstanding"))?;
+    let few = instructions(&format!("{kind}-100-outstanding"))?;
+    ensure!(few > 0.0, "an ACK cost nothing");
+    let value = many / few;
+    let note = format!("{many:.1} over {few:.1} instructions, by valgrind, the ACK's poll alone");
+    Ok(Figure { value, samples: vec![value], note })
+}
+
+/// Section 4.6: beta_cubic.
+const BETA: f64 = 0.7;
+/// Section 5: C, in segments per second cubed.
+const C: f64 = 0.4;
+
+/// Bits a second of payload that RFC 9438's deterministic loss model gives a flow which loses one
+/// packet in `1 / loss`, with `rtt_s` seconds there and back and `mss` bytes of payload a segment:
+/// the larger of CUBIC's average window (section 5.1: the fourth root of `C (3 + beta) / (4 (1 -
+/// beta))`, times the fourth root of `RTT^3 / p^3`) and that of its Reno-friendly region (section
+/// 4.3: the square root of `alpha (1 + beta) / (2 (1 - beta) p)` with `alpha = 3 (1 - beta) / (1 +
+/// beta)`, which is the square root of `3 / (2 p)`), each a round trip. Windows in segments.
+fn rfc9438_bps(loss: f64, rtt_s: f64, mss: f64) -> f64 {
+    let cubic = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA)) * (rtt_s / loss).powi(3)).powf(0.25);
+    let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+    let reno_friendly = (alpha * (1.0 + BETA) / (2.0 * (1.0 - BETA) * loss)).sqrt();
+    cubic.max(reno_friendly) * mss * 8.0 / rtt_s
+}
+
+// Rows with one scripted event on one connection, and the one row that a clock measures.
+// `sim::scripted` says where each time begins and ends.
+
+/// Seeds of a row; they differ in little more than sequence numbers.
+fn seeds(b: &Bench) -> u64 {
+    if b.is_quick { 3 } else { 10 }
+}
+
+fn over(b: &Bench, note: &str, of: impl Fn(u64) -> Result<f64>) -> Result<Figure> {
+    let samples = (1..=seeds(b)).map(of).collect::<Result<Vec<f64>>>()?;
+    Ok(Figure { value: median(&samples), samples, note: note.to_owned() })
+}
+
+fn rtts(time: Duration) -> f64 {
+    time.as_secs_f64() / RTT.as_secs_f64()
+}
+
+/// From the request's write to the reply's last byte read, less the reader's longest ACK delay.
+fn lost_tail(b: &Bench) -> Result<Figure> {
+    let first = scripted::tail_loss(1).map_err(|violation| anyhow!("{violation}"))?;
+    let note = format!(
+        "100 Mb/s, 40 ms there and back, eight exchanges before; from the request's write to the \
+         last byte read {:.1} ms, of which {} ms, the reader's longest ACK delay, are left out",
+        first.completion.as_secs_f64() * 1e3,
+        first.ack_delay.as_millis(),
+    );
+    over(b, &note, |seed| {
+        let tail = scripted::tail_loss(seed).map_err(|violation| anyhow!("{violation}"))?;
+        Ok(rtts(tail.completion.saturating_sub(tail.ack_delay)))
+    })
+}
+
+/// From the read that opens the window to the first byte read that was not buffered then.
+fn window_opened(b: &Bench) -> Result<Figure> {
+    let note = "100 Mb/s, 40 ms there and back; from the read that opens the window until a byte \
+                is read that came after it";
+    over(b, note, |seed| {
+        let resumed = scripted::window_opened(seed).map_err(|violation| anyhow!("{violation}"))?;
+        Ok(rtts(resumed.took))
+    })
+}
+
+/// The same with the update lost, at the worst moment, over the time from one probe to the next.
+fn update_lost(b: &Bench) -> Result<Figure> {
+    let first = scripted::update_lost(1).map_err(|violation| anyhow!("{violation}"))?;
+    let note = format!(
+        "100 Mb/s, 40 ms there and back; the window opens a millisecond after a probe was \
+         answered, nothing tells of it but the answer to the next; {:.1} ms until a byte is \
+         read that came after it, {:.1} ms from probe to probe",
+        first.took.as_secs_f64() * 1e3,
+        first.probe_interval.as_secs_f64() * 1e3,
+    );
+    over(b, &note, |seed| {
+        let resumed = scripted::update_lost(seed).map_err(|violation| anyhow!("{violation}"))?;
+        ensure!(resumed.probe_interval > Duration::ZERO, "seed {seed}: there was no other probe");
+        Ok(resumed.took.as_secs_f64() / resumed.probe_interval.as_secs_f64())
+    })
+}
+
+/// Wall time of 60 s of one flow, with nothing else of ours running: one thread on one core.
+fn simulated_minute(b: &Bench) -> Result<Figure> {
+    let runs = if b.is_quick { 3 } else { 5 };
+    let path = path(200, 100, 1.0, "cubic").into_inner();
+    let mut share = 0.0;
+    let mut samples = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let start = Clock::now();
+        share = measure(&path).map_err(|violation| anyhow!("{violation}"))?.share;
+        samples.push(start.elapsed().as_secs_f64());
+    }
+    let note = format!("one flow of CUBIC that carried {share:.3} of the path, one thread");
+    Ok(Figure { value: median(&samples), samples, note })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_gives_the_windows_of_the_rfc() {
+        // The tables of section 5.1 at 0.1 s have 12 and 38 segments for Reno at a loss of 1e-2 and
+        // 1e-3, 187 and 1054 for CUBIC with C = 0.4 at 1e-4 and 1e-5: each is the larger one there.
+        let window = |loss| rfc9438_bps(loss, 0.1, 1.0) * 0.1 / 8.0;
+        for (loss, segments) in [(1e-2, 12.25), (1e-3, 38.7), (1e-4, 187.4), (1e-5, 1054.0)] {
+            let off = window(loss) / segments - 1.0;
+            assert!(off.abs() < 0.01, "{loss}: {} instead of {segments}", window(loss));
+        }
+    }
+
+    #[test]
+    fn a_shorter_round_trip_is_ruled_by_reno() {
+        // Section 4.3: short paths are in the Reno-friendly region, where the rate goes as 1 / RTT.
+        let ratio = rfc9438_bps(1e-4, 0.005, 1448.0) / rfc9438_bps(1e-4, 0.01, 1448.0);
+        assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
+    }
+}

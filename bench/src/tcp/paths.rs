@@ -11,7 +11,7 @@ use link::Loss;
 use sim::goodput::{Goodput, Outcome, measure};
 use tcp::cc::Algorithm;
 
-use super::response::rfc9438_bps;
+use super::rfc9438_bps;
 use crate::harness::{Bench, Figure};
 use crate::measure::{median, pin};
 

@@ -7,14 +7,13 @@
 //! reported without them, and once more with them. Where `list` names a function after a case,
 //! separated by a tab, only the instructions inside that function are counted.
 
-mod baseline;
-mod callgrind;
-
-use crate::{cargo, process};
-use anyhow::{Context, Result, bail, ensure};
-use callgrind::Counts;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{cargo, process};
 
 /// A row of the result.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -71,11 +70,11 @@ pub(crate) fn run(
 
 fn check(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
     if bless {
-        baseline::write(path, rows)?;
+        write(path, rows)?;
         eprintln!("{BASELINE} written; the commit's message names the feature and its cost");
         return Ok(0);
     }
-    let moved = baseline::compare(&baseline::read(path)?, rows);
+    let moved = compare(&read(path)?, rows);
     for line in &moved {
         eprintln!("FAILED   {line}");
     }
@@ -126,7 +125,7 @@ fn measure(binary: &Path, case: &str, within: Option<&str>, units: u64) -> Resul
     process::pass_on(&mut command)?;
     let text = std::fs::read_to_string(&out.0)
         .with_context(|| format!("callgrind left no {}", out.0.display()))?;
-    callgrind::parse(&text).with_context(|| format!("cannot read callgrind's output for {case}"))
+    parse(&text).with_context(|| format!("cannot read callgrind's output for {case}"))
 }
 
 /// The file callgrind writes, removed when done with.
@@ -148,3 +147,131 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests;
+
+// The committed counts, and the differences of more than one percent.
+//
+// A decrease fails too: the baseline would then hide the next increase.
+
+const TOLERANCE: f64 = 0.01;
+
+/// The baseline; empty if there is none yet.
+fn read(path: &Path) -> Result<Vec<Row>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(e).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// Replace the baseline.
+fn write(path: &Path, rows: &[Row]) -> Result<()> {
+    let text = serde_json::to_string_pretty(rows)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A sentence for each case that changed, appeared or disappeared.
+fn compare(baseline: &[Row], now: &[Row]) -> Vec<String> {
+    let of =
+        |rows: &[Row], case: &str| rows.iter().find(|r| r.case == case).map(|r| r.instructions);
+    let mut moved = Vec::new();
+    for Row { case, instructions } in now {
+        match of(baseline, case) {
+            None => moved.push(format!("{case}: {instructions} instructions, not in the baseline")),
+            Some(before) if (instructions - before).abs() > before * TOLERANCE => {
+                let percent = (instructions - before) / before * 100.0;
+                moved.push(format!("{case}: {before} to {instructions} ({percent:+.1} %)"));
+            }
+            Some(_) => {}
+        }
+    }
+    for Row { case, .. } in baseline.iter().filter(|r| of(now, &r.case).is_none()) {
+        moved.push(format!("{case}: in the baseline, and no longer counted"));
+    }
+    moved
+}
+
+// Reads a callgrind.out file: the instructions of the whole run, and those of byte passes.
+//
+// Source: the Callgrind Format Specification of the valgrind manual. Only files with one event
+// (`Ir`) and line positions are understood; anything else is an error.
+
+/// Instructions of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    total: u64,
+    /// Inclusive cost of functions whose symbol contains `bytepass_`.
+    byte_passes: u64,
+}
+
+const MARK: &str = "bytepass_";
+
+/// Sum up a callgrind.out file.
+fn parse(text: &str) -> Result<Counts> {
+    let mut state = State::default();
+    for line in text.lines() {
+        state.line(line).with_context(|| format!("line '{line}'"))?;
+    }
+    let total = state.total.context("there is no summary or totals line")?;
+    ensure!(state.byte_passes <= total, "byte passes cost more than the whole");
+    Ok(Counts { total, byte_passes: state.byte_passes })
+}
+
+#[derive(Default)]
+struct State {
+    /// Compressed names: whether the function behind each number is a byte pass.
+    names: HashMap<String, bool>,
+    /// Is the current function a byte pass, and the one it calls?
+    inside: bool,
+    callee: bool,
+    /// The next cost line is the inclusive cost of a call.
+    call: bool,
+    total: Option<u64>,
+    byte_passes: u64,
+}
+
+impl State {
+    fn line(&mut self, line: &str) -> Result<()> {
+        if let Some((key, value)) = header(line) {
+            match key {
+                "events" => ensure!(value == "Ir", "expected the one event Ir, found {value}"),
+                "summary" | "totals" => self.total = Some(value.trim().parse()?),
+                _ => {}
+            }
+        } else if let Some(name) = line.strip_prefix("fn=") {
+            self.inside = self.is_byte_pass(name)?;
+        } else if let Some(name) = line.strip_prefix("cfn=") {
+            self.callee = self.is_byte_pass(name)?;
+        } else if line.starts_with("calls=") {
+            self.call = true;
+        } else if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
+            let cost = line.split_whitespace().nth(1).unwrap_or("0").parse::<u64>()?;
+            // A byte pass owns its own instructions and those of the functions it calls, except of
+            // other byte passes, which are counted there.
+            let called = std::mem::take(&mut self.call);
+            if self.inside && !(called && self.callee) {
+                self.byte_passes += cost;
+            }
+        }
+        Ok(())
+    }
+
+    /// `(7) name` introduces a number, `(7)` repeats it, a bare name stands for itself.
+    fn is_byte_pass(&mut self, text: &str) -> Result<bool> {
+        let Some(rest) = text.strip_prefix('(') else { return Ok(text.contains(MARK)) };
+        let (number, name) = rest.split_once(')').context("a name's number is not closed")?;
+        if name.is_empty() {
+            return self.names.get(number).copied().context("a name's number was never given");
+        }
+        let is = name.contains(MARK);
+        self.names.insert(number.to_owned(), is);
+        Ok(is)
+    }
+}
+
+/// `key: value` lines, which have no `=` before the colon.
+fn header(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(':')?;
+    key.chars().all(|c| c.is_ascii_lowercase()).then(|| (key, value.trim()))
+}

@@ -10,15 +10,15 @@ fn=(5)\n30 50\n\nfn=(3)\n40 300\n\nfn=(4)\n50 150\n\ntotals: 1000\n";
 #[test]
 fn byte_passes_are_inclusive_and_counted_once() {
     // copy: 350 + 50 of its own and 150 in memcpy; sum: 50, not again as copy's callee.
-    let counts = callgrind::parse(FILE).unwrap();
+    let counts = parse(FILE).unwrap();
     assert_eq!(counts, Counts { total: 1000, byte_passes: 600 });
 }
 
 #[test]
 fn a_file_without_a_total_or_with_other_events_is_an_error() {
-    assert!(callgrind::parse("events: Ir\nfn=(1) a\n1 2\n").is_err());
-    assert!(callgrind::parse("events: Ir Dr\nsummary: 1 2\n").is_err());
-    assert!(callgrind::parse("events: Ir\nfn=(1)\nsummary: 1\n").is_err());
+    assert!(parse("events: Ir\nfn=(1) a\n1 2\n").is_err());
+    assert!(parse("events: Ir Dr\nsummary: 1 2\n").is_err());
+    assert!(parse("events: Ir\nfn=(1)\nsummary: 1\n").is_err());
 }
 
 #[test]
@@ -43,16 +43,16 @@ fn row(case: &str, instructions: f64) -> Row {
 fn one_percent_either_way_is_let_pass_and_more_is_not() {
     let baseline = [row("a", 300.0)];
     for near in [297.0, 300.0, 303.0] {
-        assert!(baseline::compare(&baseline, &[row("a", near)]).is_empty(), "{near}");
+        assert!(compare(&baseline, &[row("a", near)]).is_empty(), "{near}");
     }
     for far in [296.9, 303.1] {
-        assert_eq!(baseline::compare(&baseline, &[row("a", far)]).len(), 1, "{far}");
+        assert_eq!(compare(&baseline, &[row("a", far)]).len(), 1, "{far}");
     }
 }
 
 #[test]
 fn cases_that_come_and_go_are_told() {
-    let moved = baseline::compare(&[row("a", 1.0)], &[row("b", 1.0)]);
+    let moved = compare(&[row("a", 1.0)], &[row("b", 1.0)]);
     assert_eq!(moved.len(), 2);
     assert!(moved[0].contains("not in the baseline") && moved[1].contains("no longer counted"));
 }

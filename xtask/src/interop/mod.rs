@@ -1,7 +1,7 @@
 //! Tests against real programs: suites of cases, each of which says what it needs.
 //!
 //! A case whose needs are not met is skipped and the skip names what is missing; `--install`
-//! fetches the Debian packages first. The registry is `suites.rs`.
+//! fetches the Debian packages first. The registry is [`SUITES`].
 
 mod attacks;
 mod case;
@@ -13,23 +13,25 @@ mod ip;
 mod iperf;
 mod needs;
 mod outside;
-mod pages;
 mod router;
 mod rpc;
 mod soak;
-mod suites;
 mod tcp;
 mod telnet;
 mod workbench;
 
-use crate::report::{Tally, Usage, step};
-use crate::{cargo, process};
-use anyhow::{Result, bail};
-pub(crate) use case::{Case, Soak, Suite};
-pub(crate) use needs::{Need, OF_TESTS};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+pub(crate) use case::{Case, Soak, Suite};
+pub(crate) use needs::{Need, OF_TESTS};
+use serde_json::Value;
 pub(crate) use workbench::Workbench;
+
+use crate::report::{Tally, Usage, step};
+use crate::{cargo, process};
 
 /// What a run is asked for beside its suites.
 #[derive(Clone, Copy, Default)]
@@ -49,9 +51,9 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
         let rest = suite.name.strip_prefix(name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-') && rest != "-soak")
     };
-    let chosen: Vec<_> = suites::SUITES.iter().filter(is_meant).collect();
+    let chosen: Vec<_> = SUITES.iter().filter(is_meant).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
-        let known: Vec<_> = suites::SUITES.iter().map(|s| s.name).collect();
+        let known: Vec<_> = SUITES.iter().map(|s| s.name).collect();
         let text = format!("no interop suite '{name}'; there are: {}", known.join(", "));
         bail!(Usage(text));
     }
@@ -141,3 +143,91 @@ fn install(packages: &[&str]) -> Result<()> {
 
 #[cfg(test)]
 mod tests;
+
+// Suite `pages`: web pages in Debian's Chromium, without a window. The cases are test programs of
+// the crates, which drive it by `wirespeed_testbed::Browser`.
+
+const CHROMIUM: Need = Need::Program { program: "chromium", package: "chromium" };
+
+const PAGES: &[Case] = &[
+    Case {
+        name: "the browser hears what a page complains of",
+        needs: &[CHROMIUM],
+        run: |bench| bench.test_program("browser"),
+    },
+    Case {
+        name: "the lab's report draws its plots, shows values, fits a phone and paper",
+        needs: &[CHROMIUM],
+        run: |bench| bench.test_program("in_browser"),
+    },
+    Case {
+        name: "the live page follows a transfer, and says when that is gone",
+        needs: &[CHROMIUM],
+        run: |bench| bench.test_program("live"),
+    },
+];
+
+// The registry of interop suites: a suite is a line here and a function per case.
+//
+// A case names its needs; a missing one makes the case a skip that names it.
+
+/// Every suite, in the order they run.
+const SUITES: &[Suite] = &[
+    Suite { name: "core", cases: CORE, apart: false },
+    Suite { name: "outside", cases: outside::CASES, apart: false },
+    Suite { name: "bpf", cases: BPF, apart: false },
+    Suite { name: "devices", cases: devices::CASES, apart: false },
+    Suite { name: "tcp", cases: tcp::CASES, apart: false },
+    Suite { name: "ip", cases: ip::CASES, apart: false },
+    Suite { name: "telnet", cases: telnet::CASES, apart: false },
+    Suite { name: "rpc", cases: rpc::CASES, apart: false },
+    Suite { name: "router", cases: router::CASES, apart: false },
+    Suite { name: "pages", cases: PAGES, apart: false },
+    Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
+    Suite { name: "attacks", cases: attacks::CASES, apart: true },
+    Suite { name: "soak", cases: soak::CASES, apart: true },
+    Suite { name: "router-soak", cases: router::SOAK, apart: true },
+];
+
+const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
+const CLI: Need = Need::File("crates/top/cli/Cargo.toml");
+
+const CORE: &[Case] = &[Case {
+    name: "ttcp moves a file whole, by the word of sha256sum",
+    needs: &[CLI, SHA256SUM],
+    run: ttcp_file,
+}];
+
+const LIBPCAP: Need = Need::Library { file: "libpcap.so.0.8", package: "libpcap0.8" };
+
+const BPF: &[Case] = &[Case {
+    name: "interpreter = JIT = libpcap over filter texts and packets",
+    needs: &[Need::File("crates/core/bpf/tests/libpcap/main.rs"), LIBPCAP],
+    run: filters,
+}];
+
+/// The crate's own cases: a skip among them is a failure here, because their needs are met.
+fn filters(bench: &Workbench) -> Result<()> {
+    let mut cases = Command::new("cargo");
+    let features = ["--features", "jit,libpcap", "--test", "libpcap"];
+    cases.args(["test", "-p", "wirespeed-bpf"]).args(features);
+    let printed = bench.run(cases.current_dir(bench.root()), Duration::from_secs(600))?;
+    ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
+    Ok(())
+}
+
+/// 64 MB through two stacks in one process; the checksums of both ends equal that of coreutils.
+fn ttcp_file(bench: &Workbench) -> Result<()> {
+    let limit = Duration::from_secs(60);
+    let file = bench.file("file", 64 << 20)?;
+    let expected = bench.run(Command::new("sha256sum").arg(&file), limit)?;
+    let expected = expected.split_whitespace().next().context("sha256sum printed nothing")?;
+    let mut ttcp = Command::new(bench.wirespeed()?);
+    let text = bench.run(ttcp.arg("ttcp").arg("--file").arg(&file).arg("--json"), limit)?;
+    let report: Value = serde_json::from_str(&text).context("ttcp --json printed no JSON")?;
+    for key in ["sha256_sent", "sha256_received"] {
+        let sum = report[key].as_str().with_context(|| format!("the report has no {key}"))?;
+        ensure!(sum == expected, "{key} is {sum}, sha256sum says {expected}");
+    }
+    Ok(())
+}

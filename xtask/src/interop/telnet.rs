@@ -1,16 +1,18 @@
 //! Suite `telnet`: Debian's telnet with `wirespeed telnetd`, `wirespeed telnet` with Debian's
 //! telnetd, on terminals and with programs that set them: lines, characters, and both in turn.
 
-mod user;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rexpect::process::WaitStatus;
+use rexpect::session::{PtySession, spawn_command};
 
 use super::host::{Host, Running};
 use super::ip::capture::Capture;
 use super::ip::{TCPDUMP, TSHARK};
 use super::outside::{IP, SOCAT, shown};
 use super::{Case, Need, Workbench};
-use anyhow::{Result, ensure};
-use std::time::Duration;
-use user::User;
 
 const TELNET: Need = Need::Program { program: "inetutils-telnet", package: "inetutils-telnet" };
 const TELNETD: Need = Need::Program { program: "telnetd", package: "inetutils-telnetd" };
@@ -271,4 +273,50 @@ fn debians_daemon(bench: &Workbench) -> Result<()> {
     // Both ends speak of LINEMODE: IAC DO LINEMODE, and our answer.
     captured.has("tcp.srcport == 2323 && tcp.payload contains ff:fd:22")?;
     captured.has("tcp.dstport == 2323 && tcp.payload contains ff:fb:22")
+}
+
+/// How long something may take to be shown, in ms.
+const TIMEOUT_MS: u64 = 20_000;
+
+/// The user.
+struct User(PtySession);
+
+impl User {
+    /// Starts a program on a terminal, which ends with this.
+    fn new(mut command: Command) -> Result<User> {
+        command.env("TERM", "xterm");
+        Ok(User(spawn_command(command, Some(TIMEOUT_MS)).context("no terminal")?))
+    }
+
+    /// Wait for this; what was shown before it.
+    fn sees(&mut self, text: &str) -> Result<String> {
+        self.0.exp_string(text).with_context(|| format!("'{text}' is not shown"))
+    }
+
+    fn types(&mut self, keys: &str) -> Result<()> {
+        self.0.send(keys)?;
+        self.0.flush()?;
+        Ok(())
+    }
+
+    fn pauses(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// The window gets another size.
+    fn resizes(&mut self, rows: u16, columns: u16) -> Result<()> {
+        let terminal = self.0.process().get_file_handle()?;
+        let mut stty = Command::new("stty");
+        stty.args(["rows", &rows.to_string(), "cols", &columns.to_string()]);
+        ensure!(stty.stdin(terminal).status()?.success(), "stty cannot set the size");
+        Ok(())
+    }
+
+    /// The program ends, with success.
+    fn ends(mut self) -> Result<()> {
+        self.0.exp_eof()?;
+        let status = self.0.process().wait()?;
+        ensure!(matches!(status, WaitStatus::Exited(_, 0)), "it ended with {status:?}");
+        Ok(())
+    }
 }

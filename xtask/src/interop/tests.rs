@@ -1,5 +1,6 @@
-use super::*;
 use std::time::Duration;
+
+use super::*;
 
 const ABSENT: Need = Need::Program { program: "no-such-program-here", package: "no-such-package" };
 
@@ -83,7 +84,7 @@ fn a_suite_that_is_apart_is_run_by_name_alone() {
 
 #[test]
 fn suite_names_are_unique_and_suites_are_not_empty() {
-    let suites: Vec<_> = suites::SUITES.iter().collect();
+    let suites: Vec<_> = SUITES.iter().collect();
     for (i, suite) in suites.iter().enumerate() {
         assert!(!suite.cases.is_empty(), "{} has no case", suite.name);
         assert!(suites[..i].iter().all(|other| other.name != suite.name), "{} twice", suite.name);

@@ -2,14 +2,15 @@
 //!
 //! Called by: `packetdrill/mod.rs`, from several threads.
 
-use super::Bench;
-use super::scripts::{Script, Version};
-use crate::process;
-use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::{Bench, Script, Version};
+use crate::process;
 
 /// The outcome of a script.
 #[derive(Debug)]

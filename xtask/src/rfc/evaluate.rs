@@ -2,7 +2,7 @@
 //!
 //! Called by: `mod.rs`. Plain data in and out.
 
-use super::cite::Citation;
+use super::Citation;
 use super::requirements::{Document, Level, Requirement, Trouble};
 
 /// The number of requirements of one level in each standing.

@@ -4,20 +4,20 @@
 //! It does not interpret the requirements. A MUST is one case: it passes if it is cited in code and
 //! in a test, or if it has an exception with a reason.
 
-mod cite;
 mod evaluate;
 mod requirements;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{Tally, step};
-use crate::tidy::source::Source;
-use crate::tree::Tree;
-use anyhow::Result;
-use cite::Citation;
-use evaluate::{Counts, Verdict};
-use requirements::Document;
 use std::path::Path;
+
+use anyhow::Result;
+use evaluate::{Counts, Verdict};
+use requirements::{Document, is_id};
+
+use crate::report::{Tally, step};
+use crate::tidy::source::{Source, is_test, item_end, krate};
+use crate::tree::Tree;
 
 /// Check all documents; with `list`, print each requirement and where it is cited.
 pub(crate) fn run(root: &Path, list: bool, tally: &mut Tally) -> Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn run(root: &Path, list: bool, tally: &mut Tally) -> Result<()> {
         let citations: Vec<Citation> = tree
             .ending(".rs")
             .filter(|(path, _)| path.starts_with("crates/"))
-            .flat_map(|(path, text)| cite::find(&Source::new(path, text)))
+            .flat_map(|(path, text)| find(&Source::new(path, text)))
             .collect();
         let verdict = evaluate::evaluate(&documents, &citations);
         if list {
@@ -94,4 +94,96 @@ fn listed(documents: &[Document], citations: &[Citation]) -> String {
         }
     }
     text
+}
+
+// Citations in comments: `RFC 9293 MUST-58`, `RFC 5681 3.2-b`, several after commas or `and`.
+//
+// A citation counts as one in a test if it is in a file of tests, in an item under `#[cfg(test)]`,
+// or in a crate that exists to test others.
+
+/// Crates that exist to test others: their laws and worlds count as tests.
+const TEST_CRATES: &[&str] = &["sim", "testbed"];
+
+/// One requirement cited at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Citation {
+    rfc: u32,
+    id: String,
+    path: String,
+    /// From 1.
+    line: usize,
+    in_test: bool,
+}
+
+/// Every citation of a file.
+fn find(source: &Source) -> Vec<Citation> {
+    let whole = is_test(&source.path) || TEST_CRATES.contains(&krate(&source.path));
+    let tests = test_lines(&source.code);
+    let mut found = Vec::new();
+    for words in comments(&source.text) {
+        for (line, rfc, id) in citations(&words) {
+            let in_test = whole || tests.get(line - 1).copied().unwrap_or(false);
+            let (path, id) = (source.path.clone(), id.to_owned());
+            found.push(Citation { rfc, id, path, line, in_test });
+        }
+    }
+    found
+}
+
+/// The words of each comment with their line numbers; consecutive lines are one comment, so that a
+/// citation may be wrapped.
+fn comments(text: &str) -> Vec<Vec<(usize, &str)>> {
+    let mut all = Vec::new();
+    let mut running: Vec<(usize, &str)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let whole = line.trim_start().strip_prefix("//");
+        if whole.is_none() {
+            all.push(std::mem::take(&mut running));
+        }
+        let comment = whole.or_else(|| line.split_once(" // ").map(|(_, after)| after));
+        if let Some(comment) = comment {
+            let bare = comment.trim_start_matches(['/', '!']);
+            running.extend(bare.split_whitespace().map(|word| (index + 1, word)));
+        }
+        if whole.is_none() {
+            all.push(std::mem::take(&mut running));
+        }
+    }
+    all.push(running);
+    all.retain(|words| !words.is_empty());
+    all
+}
+
+/// Line, RFC and id of each citation among the words of a comment.
+fn citations<'a>(words: &[(usize, &'a str)]) -> Vec<(usize, u32, &'a str)> {
+    let mut found = Vec::new();
+    let mut rfc = None;
+    for (at, &(line, word)) in words.iter().enumerate() {
+        let before = at.checked_sub(1).map_or("", |i| words[i].1);
+        let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        if before.trim_matches(|c: char| !c.is_ascii_alphanumeric()) == "RFC" {
+            rfc = bare.parse::<u32>().ok();
+        } else if let Some(rfc) = rfc.filter(|_| is_id(bare)) {
+            found.push((line, rfc, bare));
+        } else if bare != "and" {
+            rfc = None;
+        }
+    }
+    found
+}
+
+/// Which lines are inside an item under `#[cfg(test)]`.
+fn test_lines(code: &str) -> Vec<bool> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut tests = vec![false; lines.len()];
+    let mut at = 0;
+    while at < lines.len() {
+        if lines[at].contains("#[cfg(test)]") || lines[at].contains("#[cfg(all(test") {
+            let end = item_end(&lines, at + 1);
+            tests[at..=end].fill(true);
+            at = end;
+        }
+        at += 1;
+    }
+    tests
 }

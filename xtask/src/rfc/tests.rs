@@ -1,9 +1,8 @@
 //! `cargo xtask rfc` on trees written here.
 
-use super::cite::{self, Citation};
 use super::evaluate::{Count, Verdict, evaluate};
 use super::requirements::{self, Trouble};
-use super::{listed, table};
+use super::{Citation, find, listed, table};
 use crate::tidy::source::Source;
 use crate::tree::Tree;
 
@@ -41,7 +40,7 @@ fn verdict(toml: &str, sources: &[(&str, &str)]) -> Verdict {
     let (documents, troubles) = requirements::read(&Tree::of(&[(PATH, toml)]));
     assert!(troubles.is_empty(), "{troubles:?}");
     let found: Vec<Citation> =
-        sources.iter().flat_map(|(path, text)| cite::find(&Source::new(path, text))).collect();
+        sources.iter().flat_map(|(path, text)| find(&Source::new(path, text))).collect();
     evaluate(&documents, &found)
 }
 
@@ -89,7 +88,7 @@ fn sections_and_sentences_are_no_citations() {
     let text = "// RFC 9293 section 3.2-b, RFC 9293 3.10.7.4 (MUST be so), RFC 9293, MUST\n\
                 let x = \"// RFC 9293 MUST-1\";\n\
                 // RFC 9293\n\nfn f() {}\n// MUST-1\n";
-    let found = cite::find(&Source::new("crates/core/tcp/src/a.rs", text));
+    let found = find(&Source::new("crates/core/tcp/src/a.rs", text));
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -97,7 +96,7 @@ fn sections_and_sentences_are_no_citations() {
 fn tests_are_told_from_code() {
     let text = "// RFC 9293 MUST-1\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    \
                 // RFC 9293 MUST-1\n    fn t() {}\n}\n// RFC 9293 (MUST-1)\n";
-    let found = cite::find(&Source::new("crates/core/tcp/src/a.rs", text));
+    let found = find(&Source::new("crates/core/tcp/src/a.rs", text));
     let kinds: Vec<(usize, bool)> = found.iter().map(|c| (c.line, c.in_test)).collect();
     assert_eq!(kinds, [(1, false), (6, true), (9, false)]);
     for path in [
@@ -105,7 +104,7 @@ fn tests_are_told_from_code() {
         "crates/sockets/net/tests/a.rs",
         "crates/f/a/src/tests.rs",
     ] {
-        let found = cite::find(&Source::new(path, "//! RFC 9293 MUST-1\n"));
+        let found = find(&Source::new(path, "//! RFC 9293 MUST-1\n"));
         assert!(found[0].in_test, "{path}");
     }
 }
@@ -133,7 +132,7 @@ fn files_are_checked() {
 #[test]
 fn the_table_adds_up_and_the_list_says_where() {
     let (documents, _) = requirements::read(&Tree::of(&[(PATH, FILE)]));
-    let found = cite::find(&Source::new("crates/core/tcp/src/a.rs", "// RFC 9293 MUST-1\n"));
+    let found = find(&Source::new("crates/core/tcp/src/a.rs", "// RFC 9293 MUST-1\n"));
     let table = table(&documents, &evaluate(&documents, &found));
     let rows: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["RFC", "9293", "2", "0", "0", "2", "1", "0", "0", "1", "TCP"]);

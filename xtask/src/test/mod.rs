@@ -4,15 +4,17 @@
 //! Called by: people and `.ci/run`. Each step prints its elapsed time; a failure does not stop the
 //! others, so that one run shows all failures.
 
-mod ahead;
 mod libtest;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
 
 use crate::cargo::{Metadata, Package, cargo};
 use crate::report::{Tally, step};
 use crate::{interop, process, rfc, tidy};
-use anyhow::Result;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// All steps in order; with `install`, the packages that interop tests lack come first.
 pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
@@ -35,7 +37,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     })?;
     step("tests", tally, |tally| {
         let later = later(root, &metadata);
-        ahead::beside(later, || count_tests(&mut tests(root, &["--no-fail-fast"]), tally))
+        beside(later, || count_tests(&mut tests(root, &["--no-fail-fast"]), tally))
     })?;
     step("clippy", tally, |tally| {
         tally.case("clippy", process::pass_on(&mut clippy(root)));
@@ -173,4 +175,73 @@ fn loom_names(folder: &Path) -> Vec<String> {
     let mut found: Vec<String> = stems.filter(|n| n.starts_with("loom")).collect();
     found.sort();
     found
+}
+
+// Compiles what later steps need while the tests run: those wait for networks and for time, and
+// leave most of the processors idle.
+//
+// What is compiled here is asked for again by its step, which then finds it made, and reports what
+// does not compile.
+
+/// Run `work` while the commands run one after the other, at the lowest priority. When `work` is
+/// done the one that runs is waited for; those that did not begin are left to their steps.
+fn beside<T>(commands: Vec<Command>, work: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for command in commands {
+                if is_over.load(Ordering::Relaxed) || process::interrupted() {
+                    break;
+                }
+                // Its step says what is wrong with it.
+                let _ = at_lowest_priority(&command).status();
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+fn at_lowest_priority(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        nice.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    nice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_run_beside_the_work_with_their_folder_and_environment() {
+        let folder = std::env::temp_dir().join(format!("wirespeed-ahead-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("room");
+        let mut command = Command::new("sh");
+        command.args(["-c", "nice > said; echo $WORD >> said"]).current_dir(&folder);
+        command.env("WORD", "hello");
+        let found = folder.join("said");
+        let said = beside(vec![command], || {
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            loop {
+                let said = std::fs::read_to_string(&found).unwrap_or_default();
+                if said.lines().count() == 2 || std::time::Instant::now() > until {
+                    return said;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let _ = std::fs::remove_dir_all(&folder);
+        assert_eq!(said, "19\nhello\n");
+    }
 }

@@ -1,11 +1,10 @@
 //! nfs-ganesha behind the kernel's TCP, and our client. Called by `rpc/nfs.rs`. Needs root,
 //! nfs-ganesha, rpcbind and util-linux.
 
-use std::fs;
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 use net::{Net, TcpStream};
@@ -16,9 +15,8 @@ use rpc::auth::{AuthSys, Credential};
 use rpc::client::Config;
 use rpc::tasks::Client;
 
-use super::folder::{Folder, MOUNTED, SERVED};
 use super::path::{Flow, PIECE, Path, rate};
-use super::{Measured, THERE, WRITTEN, measured};
+use super::{Folder, MOUNTED, Measured, SERVED, THERE, WRITTEN, measured};
 use crate::outside::host::{KERNEL, at};
 
 /// Ports of ganesha's NFS and MOUNT.

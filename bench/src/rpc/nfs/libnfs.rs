@@ -16,9 +16,8 @@ use nfs::server::{Export, Mount, Nfs, Secrets};
 use rpc::server::Server;
 use rpc::tasks::{Lending, Limits, Servers, listen};
 
-use super::folder::Folder;
 use super::path::{Flow, PIECE, Path, rate};
-use super::{IN_FLIGHT, Measured, THERE, WRITTEN, measured};
+use super::{Folder, IN_FLIGHT, Measured, THERE, WRITTEN, measured};
 use crate::outside::host::{OURS, at};
 
 /// Calls that the server carries out at a time: `wirespeed nfsd` has as many.

@@ -9,7 +9,6 @@
 //! docs/decisions/0123 says why it is our own.
 
 mod block;
-mod clock;
 mod input;
 mod packet;
 mod pcap;

@@ -10,10 +10,9 @@
 use std::io::BufRead;
 
 use crate::block::{self, Body, padded};
-use crate::clock::Clock;
 use crate::input::{Input, Order};
 use crate::packet::{
-    Direction, Error, INTERFACES_MAX, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet,
+    Clock, Direction, Error, INTERFACES_MAX, Interface, LINK_BITS, PACKET_BYTES_MAX, Packet,
 };
 
 /// A block's type and its two lengths, in bytes.

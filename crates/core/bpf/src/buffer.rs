@@ -4,8 +4,7 @@
 
 use base::WallTime;
 
-use crate::packet::Packet;
-use crate::shown::{Direction, Shown};
+use crate::packet::{Direction, Packet, Shown};
 
 /// Bytes of a record's header: time, captured length, wire length, segment bytes, direction.
 pub const RECORD_HEADER_BYTES: usize = 8 + 4 + 4 + 2 + 2;

@@ -2,9 +2,8 @@
 //!
 //! Called by: taps and captures. The results are the same either way.
 
-use crate::packet::Packet;
+use crate::packet::{Direction, Packet};
 use crate::program::Program;
-use crate::shown::Direction;
 
 /// A filter: machine code if the feature `jit` and the machine allow it, else interpreted.
 #[derive(Debug)]

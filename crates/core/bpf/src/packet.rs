@@ -2,6 +2,8 @@
 //!
 //! Called by: code that runs a filter; `vm.rs` and `filter.rs` read it.
 
+use base::WallTime;
+
 /// A packet, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
@@ -85,4 +87,26 @@ impl<'a> Packet<'a> {
         }
         Some(bytes)
     }
+}
+
+/// The direction of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It was received.
+    In,
+    /// It was sent.
+    Out,
+}
+
+/// A packet shown to taps.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Its bytes, borrowed.
+    pub packet: Packet<'a>,
+    /// Received or sent.
+    pub direction: Direction,
+    /// When it was received or sent.
+    pub time: WallTime,
+    /// For a super-segment, the payload bytes of each of its segments; else 0.
+    pub segment_bytes: u16,
 }

@@ -7,8 +7,7 @@
 
 use crate::insn::{Insn, Op, RECEIVED, SENT};
 use crate::lower::{Step, lower};
-use crate::packet::Packet;
-use crate::shown::Direction;
+use crate::packet::{Direction, Packet};
 use crate::validate::{Checked, Refusal, asks, check, unwritten};
 use crate::vm;
 

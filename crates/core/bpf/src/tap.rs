@@ -11,7 +11,7 @@
 
 use crate::buffer::{Buffer, record, record_len};
 use crate::filter::Filter;
-use crate::shown::{Direction, Shown};
+use crate::packet::{Direction, Shown};
 
 /// Maximum size of a buffer in bytes.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;

@@ -8,7 +8,6 @@
 //! are those that the producer sent (its own counter) less those that the consumer took (stored
 //! once per burst), so no cache line is written by both.
 
-mod gather;
 mod transmit;
 
 use core::cell::Cell;
@@ -404,5 +403,43 @@ fn arrive(frame: &mut Mbuf, verified: bool) {
     frame.set_flow_hash(0);
     if verified && frame.has(Flags::CSUM_PARTIAL) {
         frame.set(Flags::CSUM_VERIFIED);
+    }
+}
+
+impl Mem {
+    fn set_threshold(&mut self, threshold: Threshold) {
+        let rare = &self.here.rare.0;
+        rare.wake_frames.store(threshold.frames, Ordering::Relaxed);
+        rare.wake_bytes.store(threshold.bytes, Ordering::Relaxed);
+    }
+
+    /// Has the threshold of the peer, which sleeps or is about to, been reached?
+    #[cold]
+    fn is_worth_a_wake(&self, made_room: bool) -> bool {
+        let peer = &self.peer.rare.0;
+        let frames = peer.wake_frames.load(Ordering::Relaxed) as usize;
+        if frames <= 1 || (made_room && peer.wants_room.load(Ordering::Relaxed)) {
+            return true;
+        }
+        self.see_taken();
+        let waiting = self.limits.tx_depth - self.tx.slots();
+        let bytes = u64::from(peer.wake_bytes.load(Ordering::Relaxed));
+        waiting >= frames || self.in_flight_bytes() >= bytes
+    }
+
+    /// Has this end's own threshold been reached, so that it must not sleep?
+    fn has_gathered(&mut self) -> bool {
+        let rare = &self.here.rare.0;
+        let frames = rare.wake_frames.load(Ordering::Relaxed) as usize;
+        let waiting = self.rx.slots();
+        if waiting == 0 || frames <= 1 || waiting >= frames {
+            return waiting > 0;
+        }
+        let bytes = u64::from(rare.wake_bytes.load(Ordering::Relaxed));
+        self.rx.read_chunk(waiting).is_ok_and(|chunk| {
+            let (older, newer) = chunk.as_slices();
+            let waiting_bytes: u64 = older.iter().chain(newer).map(|f| f.len() as u64).sum();
+            waiting_bytes >= bytes
+        })
     }
 }

@@ -31,7 +31,6 @@ mod hand_over;
 mod open;
 mod receive;
 mod ring;
-mod state;
 mod sys;
 mod transmit;
 mod watch;
@@ -39,19 +38,18 @@ mod watch;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base::{DropReason, Drops, LinkKind, MacAddr, Mtu};
+pub use error::PacketError;
 use mbuf::Pool;
+pub use open::{Config, Fanout, Receive};
+use receive::State;
+use ring::Ring;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-
-use crate::{Burst, Device, Limits, Offloads, interface};
-
-pub use error::PacketError;
-pub use open::{Config, Fanout, Receive};
-use ring::Ring;
-use state::State;
 use transmit::Sent;
 pub use watch::{Seen, Watch};
+
+use crate::{Burst, Device, Limits, Offloads, interface};
 
 /// The largest IP packet, and the largest super-segment without its link header, in bytes.
 const PACKET_MAX: usize = 65_535;

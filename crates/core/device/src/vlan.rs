@@ -28,23 +28,20 @@
 //! others, under a lock, and wakes them. The trunk remembers which ports were pushed back, because
 //! a device remembers only its last burst: the next port that sends wakes those that wait for room.
 
-mod error;
 mod port;
-mod splitter;
 mod tag;
 mod trunk;
 
+use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use base::{LinkKind, Mtu};
 use mbuf::{Mbuf, Pool};
+pub use port::Port;
+pub use tag::{Front, Id, Tag, Tags};
+use trunk::{Sleepers, Trunk, locked};
 
 use crate::{Device, Limits};
-pub use error::VlanError;
-pub use port::Port;
-pub use splitter::Splitter;
-pub use tag::{Front, Id, Tag, Tags};
-use trunk::{Sleepers, Trunk};
 
 /// The TPID of a customer tag (802.1Q), the usual one.
 pub const TAG: u16 = 0x8100;
@@ -106,3 +103,88 @@ fn behind_a_tag(limits: &Limits) -> Result<Limits, VlanError> {
 
 #[cfg(test)]
 mod tests;
+
+/// Why a device cannot be split, or why frames do not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VlanError {
+    /// The device's link is not Ethernet.
+    NotEthernet,
+    /// Not a VLAN: 0, 4095 (reserved) or above.
+    BadId(u16),
+    /// Two ports want the same frames.
+    Twice(Id),
+    /// The device has no room for the tag and a packet of 68 bytes.
+    NoRoom,
+    /// The trunk's device carries no frames, for this reason.
+    Down(String),
+}
+
+impl fmt::Display for VlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VlanError::NotEthernet => f.write_str(
+                "a device of bare IP packets has no tags. Split one of Ethernet frames: a TAP, not \
+                 a TUN",
+            ),
+            VlanError::BadId(id) => write!(f, "{id} is no VLAN. Choose one from 1 to 4094"),
+            VlanError::Twice(Id::Untagged) => {
+                f.write_str("two ports want the frames without a tag. Let one have them")
+            }
+            VlanError::Twice(Id::Vlan(id)) => {
+                write!(f, "two ports want the frames of VLAN {id}. Let one have them")
+            }
+            VlanError::NoRoom => f.write_str(
+                "the device's longest frame has no room for a tag. Give it a larger MTU",
+            ),
+            VlanError::Down(why) => write!(f, "the trunk carries no frames: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for VlanError {}
+
+// A trunk whose ports are made one by one, while others are in use.
+//
+// As `vlan.rs`, which has the ports; the place of a port that was dropped is used again
+// (`trunk.rs`). IEEE 802.1Q-2022 section 9.6. Counters: those of the ports.
+
+/// A trunk whose ports come and go while the others are in use; as long as it or a port exists, so
+/// does the device.
+#[derive(Clone)]
+pub struct Splitter {
+    trunk: Arc<Mutex<Trunk>>,
+    sleepers: Arc<Sleepers>,
+    protocol: u16,
+    limits: Limits,
+}
+
+impl Splitter {
+    /// Split `device`; the port has the frames without a tag.
+    ///
+    /// # Errors
+    /// [`VlanError::NotEthernet`].
+    pub fn new(device: Box<dyn Device>, protocol: u16) -> Result<(Splitter, Port), VlanError> {
+        let limits = device.limits();
+        let mut ports = split(device, protocol, &[Id::Untagged])?;
+        let port = ports.pop().ok_or(VlanError::NoRoom)?;
+        let (trunk, sleepers) = (port.trunk.clone(), port.sleepers.clone());
+        Ok((Splitter { trunk, sleepers, protocol, limits }, port))
+    }
+
+    /// A port of VLAN `id`, of packets of at most `mtu`. From now on it has the VLAN's frames: an
+    /// earlier port of the VLAN receives no more.
+    ///
+    /// # Errors
+    /// [`VlanError::BadId`], [`VlanError::NoRoom`].
+    pub fn port(&self, id: u16, mtu: Option<Mtu>) -> Result<Port, VlanError> {
+        if !(1..tag::ID_MASK).contains(&id) {
+            return Err(VlanError::BadId(id));
+        }
+        let mut limits = behind_a_tag(&self.limits)?;
+        limits.mtu = mtu.map_or(limits.mtu, |mtu| mtu.min(limits.mtu));
+        let number = locked(&self.trunk).add(id);
+        let (trunk, sleepers) = (self.trunk.clone(), self.sleepers.clone());
+        Ok(Port::new(trunk, sleepers, (number, Id::Vlan(id)), self.protocol, limits))
+    }
+}

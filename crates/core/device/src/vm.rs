@@ -30,20 +30,24 @@
 
 mod dgram;
 mod error;
-mod interest;
-mod name;
 mod stream;
 
-use std::os::fd::AsFd;
+use std::fs::Metadata;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use base::{DropReason, LinkKind, Mtu};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::{Limits, Offloads};
-
 pub use dgram::Dgram;
 pub use error::VmError;
+use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 pub use stream::Stream;
+
+use crate::{Limits, Offloads};
 
 /// The longest frame that QEMU sends or accepts, `NET_BUFSIZE`.
 const LONGEST: usize = 4096 + 65536;
@@ -72,4 +76,110 @@ fn refused(len: usize, limits: &Limits) -> Option<DropReason> {
 fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(fd, events)], Some(&now)).is_ok_and(|n| n > 0)
+}
+
+// The descriptor that a driver sleeps on for a port's whole life: an epoll instance, readable when
+// a socket in it has an awaited event.
+//
+// A driver registers a descriptor by its number, and the kernel drops the registration when it is
+// closed. If the sockets themselves were lent, a second machine's socket could reuse the number,
+// and its events would be missed. The epoll instance also reports room, which the driver would not
+// wait for: it cannot know that bytes are waiting. And a duplicate of it, such as a trunk keeps,
+// does not keep a connection open.
+
+/// The events that a port waits for at its sockets.
+struct Interest(OwnedFd);
+
+impl Interest {
+    fn new() -> io::Result<Interest> {
+        epoll::create(CreateFlags::CLOEXEC).map(Interest).map_err(io::Error::from)
+    }
+
+    /// Wait for these events at a new socket.
+    fn add(&self, socket: &impl AsFd, events: EventFlags) -> io::Result<()> {
+        epoll::add(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
+    }
+
+    /// Wait for these events from now on. Pending ones count.
+    fn change(&self, socket: &impl AsFd, events: EventFlags) -> io::Result<()> {
+        epoll::modify(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
+    }
+
+    /// Remove a socket. Closing it is not enough: a child of this process may hold it for a moment
+    /// longer.
+    fn remove(&self, socket: &impl AsFd) {
+        // An error means that the socket is not registered, which is what the caller wants.
+        let _ = epoll::delete(&self.0, socket);
+    }
+
+    /// Is an awaited event pending?
+    fn has_news(&self) -> bool {
+        is_ready(&self.0, PollFlags::IN)
+    }
+}
+
+impl AsFd for Interest {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+// The path of a socket of ours in the file system: created if it is free or has a dead socket, and
+// removed with the socket. Any other file is left alone.
+
+/// A path that is removed when this is dropped, unless another file has replaced it.
+struct Name {
+    path: PathBuf,
+    /// The file's identity: device and inode.
+    file: (u64, u64),
+}
+
+impl Name {
+    /// Make a socket at `path` with `bind`; `what` describes the attempt in an error.
+    fn bind<S>(
+        what: &'static str,
+        path: &Path,
+        bind: impl FnOnce() -> io::Result<S>,
+    ) -> Result<(S, Name), VmError> {
+        remove_stale(path)?;
+        let socket = bind().map_err(VmError::refused(what, path))?;
+        let made = fs::symlink_metadata(path).map_err(VmError::refused(what, path))?;
+        Ok((socket, Name { path: path.to_owned(), file: file(&made) }))
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| file(&there) == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Remove the socket of a program that ended without removing it.
+fn remove_stale(path: &Path) -> Result<(), VmError> {
+    // If the path cannot be read, making the socket will return the reason.
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    let place = || path.display().to_string();
+    // connect(2) fails with the same error for a file that is not a socket as for a dead socket.
+    if !there.file_type().is_socket() {
+        return Err(VmError::NotASocket { place: place() });
+    }
+    // Probe with a datagram socket, of whatever type the other one is: a stream listener would have
+    // to accept a stream connection or keep it waiting, but Linux answers this with EPROTOTYPE.
+    let asked = UnixDatagram::unbound().and_then(|asker| asker.connect(path));
+    let Err(error) = asked else { return Err(VmError::InUse { place: place() }) };
+    match Errno::from_io_error(&error) {
+        Some(Errno::CONNREFUSED) => {
+            fs::remove_file(path).map_err(VmError::refused("removing the dead socket at", path))
+        }
+        Some(Errno::NOENT) => Ok(()),
+        // A live socket of another type, or one that is connected to another peer.
+        Some(Errno::PROTOTYPE | Errno::PERM) => Err(VmError::InUse { place: place() }),
+        _ => Err(error).map_err(VmError::refused("looking who is at", path)),
+    }
 }

@@ -1,22 +1,22 @@
 //! Multicast groups as a host has them: which sources of which groups a port receives, and what is
 //! reported of it by IGMP and MLD.
 //!
-//! Called by: `stack/groups`. `filter.rs` is what sockets want and how it is merged, `host.rs` the
-//! state machine of one port and IP version, `changes.rs` what is still to be reported of a change,
-//! `check.rs` which messages are believed, `output.rs` how messages are packed. RFC 1112, RFC 3376,
-//! RFC 3810. Limits: `groups_per_port`, `sources_per_group`, `group_reports_per_second`.
+//! Called by: `stack/groups`. [`Filter`] is what sockets want and how it is merged, [`Changes`]
+//! what is still to be reported of a change, `host.rs` the state machine of one port and IP
+//! version, `check.rs` which messages are believed, `output.rs` how messages are packed. RFC 1112,
+//! RFC 3376, RFC 3810. Limits: `groups_per_port`, `sources_per_group`, `group_reports_per_second`.
 
-mod changes;
 pub mod check;
-mod filter;
 mod host;
 mod output;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::{BTreeMap, BTreeSet};
 
-pub use filter::{Filter, Mode};
 pub use host::{GroupRow, Host};
+use output::Record;
 pub use output::{Message, PACKET_HEADERS_MAX, packet};
+use wire::group::RecordKind;
 
 /// All hosts: each is a member for ever, and says so to nobody (RFC 1112 section 4).
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
@@ -54,5 +54,141 @@ pub fn is_link_scoped(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(a) => a.octets()[..3] == [224, 0, 0],
         IpAddr::V6(a) => a.is_multicast() && a.segments()[0] & 0xf <= 2,
+    }
+}
+
+// What is still to be reported of a group's changes. Each is reported as often as the robustness
+// variable says, so that one report may be lost.
+//
+// RFC 3376 section 5.1, RFC 3810 section 6.1. What comes before the reports of an earlier change
+// are over is merged with it.
+
+/// Sources whose change is pending, beyond which the whole filter is reported in their place.
+const SOURCES_MAX: usize = 512;
+
+/// The pending reports of a group.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Reports that the whole filter is in.
+    whole: u8,
+    /// Reports that these sources are in.
+    sources: BTreeMap<IpAddr, u8>,
+}
+
+impl Changes {
+    /// The filter has changed, which is to be reported `times` times.
+    /// RFC 3376 5.1-a, RFC 3810 6.1-a.
+    fn note(&mut self, old: &Filter, new: &Filter, times: u8) {
+        if old.mode != new.mode {
+            *self = Changes { whole: times, sources: BTreeMap::new() };
+            return;
+        }
+        let differing = old.sources.symmetric_difference(&new.sources);
+        self.sources.extend(differing.map(|&source| (source, times)));
+        if self.sources.len() > SOURCES_MAX {
+            *self = Changes { whole: times, sources: BTreeMap::new() };
+        }
+    }
+
+    fn are_none(&self) -> bool {
+        self.whole == 0 && self.sources.is_empty()
+    }
+
+    /// The records of the next report, which is thereby made.
+    /// RFC 3376 5.1-b, RFC 3810 6.1-b.
+    fn report(&mut self, group: IpAddr, filter: &Filter) -> Vec<Record> {
+        let mut records = Vec::new();
+        if self.whole > 0 {
+            self.whole -= 1;
+            let kind = match filter.mode {
+                Mode::Include => RecordKind::ToInclude,
+                Mode::Exclude => RecordKind::ToExclude,
+            };
+            records.push(Record::new(kind, group, filter.sources.iter().copied()));
+        } else {
+            let takes =
+                |wanted| self.sources.keys().copied().filter(move |&s| filter.takes(s) == wanted);
+            records.push(Record::new(RecordKind::Allow, group, takes(true)));
+            records.push(Record::new(RecordKind::Block, group, takes(false)));
+            records.retain(|record| !record.sources.is_empty());
+        }
+        // The whole filter says of each source what is to be said.
+        self.sources.retain(|_, left| {
+            *left = left.saturating_sub(1);
+            *left > 0
+        });
+        records
+    }
+}
+
+// Which sources of a group are wanted: what a socket says, and what its port makes of all of them.
+//
+// RFC 3376 sections 2, 3.1 and 3.2, RFC 3678.
+
+/// How a list of sources is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// These sources alone.
+    Include,
+    /// All sources but these.
+    Exclude,
+}
+
+/// The sources of a group that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// How [`Filter::sources`] is meant.
+    pub mode: Mode,
+    /// The sources that are named.
+    pub sources: BTreeSet<IpAddr>,
+}
+
+impl Filter {
+    /// No source at all, as if the group had not been joined.
+    pub const NOTHING: Filter = Filter { mode: Mode::Include, sources: BTreeSet::new() };
+    /// Any source: an ordinary join.
+    pub const ANYTHING: Filter = Filter { mode: Mode::Exclude, sources: BTreeSet::new() };
+
+    /// These sources alone.
+    pub fn include(sources: impl IntoIterator<Item = IpAddr>) -> Filter {
+        Filter { mode: Mode::Include, sources: sources.into_iter().collect() }
+    }
+
+    /// All sources but these.
+    pub fn exclude(sources: impl IntoIterator<Item = IpAddr>) -> Filter {
+        Filter { mode: Mode::Exclude, sources: sources.into_iter().collect() }
+    }
+
+    /// Is this source wanted?
+    #[inline]
+    pub fn takes(&self, source: IpAddr) -> bool {
+        let is_named = !self.sources.is_empty() && self.sources.contains(&source);
+        is_named == (self.mode == Mode::Include)
+    }
+
+    /// Is no source wanted?
+    pub fn is_nothing(&self) -> bool {
+        self.mode == Mode::Include && self.sources.is_empty()
+    }
+
+    /// The filter of a port whose sockets have these: it takes what any of them takes.
+    /// RFC 3376 3.2-a, 3.2-b, RFC 3810 4.2-a.
+    pub fn merged<'a>(filters: impl Iterator<Item = &'a Filter>) -> Filter {
+        let mut included = BTreeSet::new();
+        let mut excluded: Option<BTreeSet<IpAddr>> = None;
+        for filter in filters {
+            match (filter.mode, &mut excluded) {
+                (Mode::Include, _) => included.extend(filter.sources.iter().copied()),
+                (Mode::Exclude, None) => excluded = Some(filter.sources.clone()),
+                (Mode::Exclude, Some(all)) => all.retain(|s| filter.sources.contains(s)),
+            }
+        }
+        match excluded {
+            None => Filter { mode: Mode::Include, sources: included },
+            Some(mut all) => {
+                all.retain(|source| !included.contains(source));
+                Filter { mode: Mode::Exclude, sources: all }
+            }
+        }
     }
 }

@@ -4,7 +4,6 @@
 //! Called by: `stack/resolve.rs`. RFC 4861 section 7.3 (the states, for IPv4 as well) and section
 //! 10 (times).
 
-mod entry;
 mod table;
 
 use core::net::IpAddr;
@@ -12,7 +11,6 @@ use std::collections::VecDeque;
 
 use base::{Duration, Instant, MacAddr};
 use mbuf::Mbuf;
-
 pub use table::Neighbours;
 
 /// RETRANS_TIMER of RFC 4861 section 10; RFC 1122 asks for no more than one ARP request a second.
@@ -144,5 +142,56 @@ pub fn group_mac(ip: IpAddr) -> Option<MacAddr> {
             Some(MacAddr([0x33, 0x33, a, b, c, d]))
         }
         _ => None,
+    }
+}
+
+/// One neighbour.
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    mac: MacAddr,
+    /// When the state's timer expires; [`Instant::NEVER`] in states without one.
+    deadline: Instant,
+    confirmed_at: Instant,
+    /// When the moves that were followed would have been over, at one a [`MOVE_INTERVAL`].
+    moves_until: Instant,
+    /// Its position in `by_use`.
+    used: u64,
+    tries: u8,
+    pending: VecDeque<Mbuf>,
+}
+
+impl Entry {
+    fn new(state: State, mac: MacAddr, now: Instant, used: u64) -> Entry {
+        Entry {
+            state,
+            mac,
+            deadline: Instant::NEVER,
+            confirmed_at: Instant::ZERO,
+            moves_until: now,
+            used,
+            tries: 0,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// May its link address change now? If so, that is noted.
+    fn may_move(&mut self, now: Instant) -> bool {
+        let from = self.moves_until.max(now);
+        let may = from.since(now) <= MOVE_INTERVAL.saturating_mul(MOVES_MAX - 1);
+        if may {
+            self.moves_until = from + MOVE_INTERVAL;
+        }
+        may
+    }
+
+    fn row(&self, (port, ip): Key) -> Row {
+        Row {
+            port,
+            ip,
+            mac: (self.state != State::Incomplete).then_some(self.mac),
+            state: self.state,
+            confirmed_at: (self.confirmed_at != Instant::ZERO).then_some(self.confirmed_at),
+        }
     }
 }

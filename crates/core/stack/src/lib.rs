@@ -63,9 +63,15 @@ pub use config::{IpSettings, MtuDiscovery, PortConfig, StackConfig};
 pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use handles::{Event, ListenerHandle, PingHandle, PortId, RequestHandle, TcpHandle, UdpHandle};
 pub use inet::address::{Address, AddressState, Origin};
+/// Finding out what a path carries above UDP (RFC 8899).
+pub use inet::dplpmtud;
 /// The sources of a group that are wanted.
 pub use inet::group::{Filter as SourceFilter, Mode as FilterMode};
+/// Why a packet did not arrive.
+pub use inet::icmp::{ErrorKind, Unreachable};
 pub use inet::neighbour::State as NeighbourState;
+/// Routes, as [`Stack::add_route`] takes them.
+pub use inet::route;
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
@@ -75,23 +81,16 @@ pub use mtu::MtuError;
 pub use pace::{GAP_MAX, GapError};
 pub use port::{Armed, Awaited, Forwarded, MitigationError, ReplaceError};
 pub use routes::{FibFound, FibQuery, FibResult};
+pub use socket::EPHEMERAL_PORTS;
 pub use socket::listener::{FastOpenConfig, ListenConfig};
 pub use socket::loan::Loan;
 pub use socket::open::{ConnectError, FastConnect, ListenError};
 pub use socket::options::Follows;
 pub use socket::ping::{Echo, EchoError};
-pub use socket::ports::EPHEMERAL_PORTS;
 pub use socket::udp::{Datagram, SEGMENTS_MAX, UdpError, UdpErrorReport, UdpOptions, UdpReceived};
 pub use stack::Stack;
 pub use taps::TapId;
 pub use tcp::usrreq::CallError;
-
-/// Finding out what a path carries above UDP (RFC 8899).
-pub use inet::dplpmtud;
-/// Why a packet did not arrive.
-pub use inet::icmp::{ErrorKind, Unreachable};
-/// Routes, as [`Stack::add_route`] takes them.
-pub use inet::route;
 
 #[cfg(test)]
 mod tests;

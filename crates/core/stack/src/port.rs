@@ -2,9 +2,9 @@
 //!
 //! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
 
-mod armed;
 mod table;
 
+use core::fmt;
 use core::ops::DerefMut;
 use core::task::Waker;
 use std::collections::VecDeque;
@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use base::{Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
-use device::mitigation::{IdlePolicy, Moderation, Threshold};
+use device::mitigation::{IdlePolicy, Level, Mitigation, Moderation, Threshold};
 use device::vlan::Tag;
 use device::{BURST, Burst, Device, Limits};
 use inet::Address;
 use inet::route::SourceCheck;
 use mbuf::{Mbuf, Pool};
+pub use table::ReplaceError;
+pub(crate) use table::{LOOPBACK, Ports, admits};
 use tcp::Cx;
 
 use crate::config::PortConfig;
@@ -25,10 +27,6 @@ use crate::handles::{PortId, TcpHandle, UdpHandle};
 use crate::local::LocalAddrs;
 use crate::shard::Outbox;
 use crate::taps::Taps;
-
-pub use armed::{Armed, Awaited, MitigationError};
-pub use table::ReplaceError;
-pub(crate) use table::{LOOPBACK, Ports, admits};
 
 /// A device that takes nothing for longer is not merely full.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -412,4 +410,88 @@ impl Port {
         let most = self.limits.offloads.tso_max_bytes.min(65_535 + link);
         most.saturating_sub(link + ip + 60) as u32
     }
+}
+
+/// Polling interval of a device that cannot wake, while other devices have a deadline.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The result of [`crate::Stack::arm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// Every device wakes.
+    All,
+    /// Every device wakes, or has a descriptor to wait on ([`crate::Stack::descriptors`]).
+    Descriptors,
+    /// There is something to poll for at once.
+    Ready,
+    /// Some device cannot wake: poll it at an interval.
+    NotAll,
+    /// Poll at this time: frames are coalesced until then, or will have come. Meanwhile wait only
+    /// on the descriptors at which something is awaited ([`crate::Stack::descriptors`]): those
+    /// are of ports that coalesce nothing. Every other device wakes, or can wait.
+    Until(Instant),
+}
+
+/// What to wait for at the descriptor of a port's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Nothing: its frames are coalesced, and it is polled in time.
+    Nothing,
+    /// Frames.
+    Frames,
+    /// Frames, and room for what was pushed back.
+    FramesAndRoom,
+}
+
+impl Armed {
+    /// What holds for two ports together.
+    pub(crate) fn and(self, other: Armed, now: Instant) -> Armed {
+        match (self, other) {
+            (Armed::Ready, _) | (_, Armed::Ready) => Armed::Ready,
+            (Armed::Until(a), Armed::Until(b)) => Armed::Until(a.min(b)),
+            (Armed::Until(at), Armed::NotAll) | (Armed::NotAll, Armed::Until(at)) => {
+                Armed::Until(at.min(now + LOOK_INTERVAL))
+            }
+            (Armed::Until(at), _) | (_, Armed::Until(at)) => Armed::Until(at),
+            (Armed::NotAll, _) | (_, Armed::NotAll) => Armed::NotAll,
+            (Armed::Descriptors, _) | (_, Armed::Descriptors) => Armed::Descriptors,
+            (Armed::All, Armed::All) => Armed::All,
+        }
+    }
+}
+
+/// Why a port's interrupt mitigation stays what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MitigationError {
+    /// There is no such port.
+    NoPort,
+    /// Frames would be lost while a burst is handled.
+    TooShallow {
+        /// Frames that the port's receive queue holds.
+        depth: usize,
+        /// Frames that it would have to hold.
+        least: usize,
+    },
+}
+
+impl fmt::Display for MitigationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MitigationError::NoPort => f.write_str("there is no such port"),
+            MitigationError::TooShallow { depth, least } => write!(
+                f,
+                "the receive queue holds {depth} frames, and this mitigation lets so many gather \
+                 that it needs {least}: choose level {} or a deeper queue",
+                highest_for(*depth).number()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for MitigationError {}
+
+/// The highest level that a queue of so many frames is deep enough for; 0 suits any.
+fn highest_for(depth: usize) -> Level {
+    let mut levels = (0..=Level::MAX.number()).rev().filter_map(Level::new);
+    levels.find(|&level| Mitigation::Level(level).least_depth() <= depth).unwrap_or_default()
 }

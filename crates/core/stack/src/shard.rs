@@ -7,7 +7,6 @@
 //! whose answers are copied to all. docs/decisions/0081.
 
 mod device;
-mod hand_over;
 mod ports;
 mod published;
 mod steering;
@@ -18,22 +17,19 @@ use std::sync::Arc;
 
 use ::device::Device;
 use base::Instant;
+pub use device::RING_FRAMES;
+pub(crate) use device::{Outbox, ROUNDS_MAX};
 use inet::{Identifications, Routes};
+pub use ports::{add_port, remove_port, replace_port};
+pub(crate) use steering::Membership;
+pub use steering::{Home, Steering};
+use turns::Group;
+pub use turns::Turns;
+pub(crate) use turns::{is_foreign, rehome, steer, to_first};
 
 use crate::config::{PortConfig, StackConfig};
 use crate::handles::PortId;
 use crate::stack::Stack;
-
-use turns::Group;
-
-pub(crate) use device::{Outbox, ROUNDS_MAX};
-pub(crate) use hand_over::{is_foreign, rehome, steer, to_first};
-pub(crate) use steering::Membership;
-
-pub use device::RING_FRAMES;
-pub use ports::{add_port, remove_port, replace_port};
-pub use steering::{Home, Steering};
-pub use turns::Turns;
 
 /// Sets the steering key apart from what else the secret determines.
 const PURPOSE: u64 = 81;

@@ -36,10 +36,10 @@ use crate::resolving::{Progress, Resolving};
 use crate::shard::Membership;
 use crate::shared::{Core, ErrorLimit};
 use crate::socket::fast_open::FastOpens;
+use crate::socket::half_open::Repeated;
 use crate::socket::listener::{Listeners, Requests};
 use crate::socket::orphans::Orphans;
 use crate::socket::ping::PingSockets;
-use crate::socket::repeated::Repeated;
 use crate::socket::udp::UdpSockets;
 use crate::timers::{RareTimers, Wheel};
 

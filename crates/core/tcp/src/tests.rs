@@ -5,7 +5,7 @@ use mbuf::Pool;
 use proptest::prelude::*;
 
 use crate::rare::Clean;
-use crate::receive::blocks::ReceivedBlocks;
+use crate::receive::ReceivedBlocks;
 use crate::receive::reass::Reassembly;
 use crate::sendq::{Piece, SendQueue};
 

@@ -25,7 +25,6 @@
 mod client;
 mod error;
 pub mod frame;
-mod pace;
 pub mod path;
 mod peer;
 pub mod protocol;

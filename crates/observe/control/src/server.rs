@@ -18,7 +18,7 @@ use rustix::net::{
 };
 
 use crate::frame::{Got, Incoming, Outgoing, Welcome, hello};
-use crate::pace::Pace;
+use crate::peer::Pace;
 use crate::{ControlError, Groups, Message, Peer, path};
 
 /// The listen backlog.

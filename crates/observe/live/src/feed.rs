@@ -22,7 +22,7 @@ use stack::Stack;
 use tokio::sync::mpsc::Sender;
 
 use super::carrier::Carrier;
-use super::explained::Explained;
+use super::sample::Explained;
 use super::{Error, Figures, Sample, Wanted};
 
 /// Connections that the page shows.

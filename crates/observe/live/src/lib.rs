@@ -15,7 +15,6 @@ mod budget;
 mod carrier;
 mod document;
 mod error;
-mod explained;
 mod feed;
 mod sample;
 mod server;
@@ -26,21 +25,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use net::{Shards, ShardsListener};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc::channel;
-
-pub use address::Http;
-pub use error::Error;
-pub use feed::{Feed, Whose};
-pub use sample::{Figures, Port, Sample, Wanted};
-
 use access::Token;
+pub use address::Http;
 use budget::{Budget, PAGE_THREAD};
 use carrier::Carrier;
 use document::Page;
+pub use error::Error;
 use feed::Watched;
+pub use feed::{Feed, Whose};
+use net::{Shards, ShardsListener};
+pub use sample::{Figures, Port, Sample, Wanted};
 use server::{Listener, Server};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::channel;
 
 /// Samples that wait for the page's thread.
 const SAMPLES: usize = 2;

@@ -29,3 +29,49 @@ impl Event {
         }
     }
 }
+
+/// A mean, with half the width of its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// Half the width of its interval.
+    pub off: f64,
+}
+
+impl Mean {
+    /// Is it larger than another beyond what both intervals leave open?
+    pub fn exceeds(self, other: Mean) -> bool {
+        self.value - other.value > self.off.hypot(other.off)
+    }
+}
+
+/// The largest, and those that may be as large for all that is known; the largest first.
+pub fn largest<T: Copy>(candidates: &[(T, Mean)]) -> Vec<T> {
+    let mut sorted = candidates.to_vec();
+    sorted.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    let Some(&(_, first)) = sorted.first() else { return Vec::new() };
+    sorted.retain(|(_, mean)| mean.value > 0.0 && !first.exceeds(*mean));
+    sorted.into_iter().map(|(candidate, _)| candidate).collect()
+}
+
+/// A bar of up to 20 signs for a share of 1.
+pub fn bar(share: f64) -> String {
+    "#".repeat((share.clamp(0.0, 1.0) * 20.0).round() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_intervals_leave_open_is_not_concluded() {
+        let mean = |value, off| Mean { value, off };
+        let of = |list: &[(char, Mean)]| largest(list).into_iter().collect::<String>();
+        assert_eq!(of(&[('a', mean(10.0, 1.0)), ('b', mean(20.0, 1.0))]), "b");
+        assert_eq!(of(&[('a', mean(19.0, 1.0)), ('b', mean(20.0, 1.0))]), "ba");
+        assert_eq!(of(&[('a', mean(1.0, f64::INFINITY)), ('b', mean(20.0, 1.0))]), "ba");
+        assert_eq!(of(&[('a', mean(0.0, 0.0)), ('b', mean(0.0, 0.0))]), "");
+        assert_eq!(of(&[]), "");
+    }
+}

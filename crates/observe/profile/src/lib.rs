@@ -12,16 +12,14 @@ mod elsewhere;
 mod event;
 #[cfg(target_os = "linux")]
 mod linux;
-mod mean;
 mod seen;
 mod stage;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{Look, look};
-pub use event::Event;
+pub use event::{Event, Mean, bar, largest};
 #[cfg(target_os = "linux")]
 pub use linux::{Code, Location, Look, Pace, Recent, Sample, Sampler, look, of_symbol};
-pub use mean::{Mean, bar, largest};
 pub use seen::{Part, Seen};
 pub use stage::{Kind, Stage};
 

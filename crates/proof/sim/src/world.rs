@@ -4,12 +4,12 @@
 //! then links, hubs or routers between them, then flows; then call [`World::run_until`] and
 //! [`World::run_to_end`].
 
-mod addresses;
 mod topology;
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::VecDeque;
 
-use base::{Duration, Instant, LinkKind, MacAddr, Mtu};
+use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr, Mtu};
 use device::fault::Rng;
 use link::{Direction, Loss, Settings};
 use mbuf::Pool;
@@ -26,7 +26,6 @@ use crate::pattern::Pattern;
 use crate::router::{Router, RouterCounts};
 use crate::seen::Seen;
 use crate::trace::Trace;
-pub use addresses::{address, mac};
 
 /// Buffers of the wire itself: copies, cut segments.
 const WIRE_BYTES: usize = 1 << 30;
@@ -255,4 +254,24 @@ impl World {
     pub fn events(&self) -> u64 {
         self.events
     }
+}
+
+/// A host's address on a network.
+pub fn address(network: u8, host: usize, version: IpVersion) -> Cidr {
+    let number = host as u8 + 1;
+    match version {
+        IpVersion::V4 => {
+            Cidr { addr: IpAddr::V4(Ipv4Addr::new(10, 0, network, number)), prefix_len: 24 }
+        }
+        IpVersion::V6 => {
+            let ip =
+                Ipv6Addr::new(0x2001, 0xdb8, 0, u16::from(network), 0, 0, 0, u16::from(number));
+            Cidr { addr: IpAddr::V6(ip), prefix_len: 64 }
+        }
+    }
+}
+
+/// A host's link address on a network.
+pub fn mac(network: u8, host: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, network, host as u8 + 1])
 }

@@ -11,11 +11,9 @@ use crate::code::{
 };
 use crate::editor::{Echo, Editor};
 use crate::engine::{Counts, Engine};
-use crate::forwardmask::Mask;
-use crate::mode::Mode;
-use crate::nvt::{Decoder, Encoder};
+use crate::linemode::{Mask, Mode};
 use crate::options::Side;
-use crate::out::Out;
+use crate::out::{Decoder, Encoder, Out};
 use crate::parser::Item;
 use crate::slc::{self, Table};
 use crate::suboption;

@@ -13,11 +13,9 @@ use crate::code::{
     TSPEED, TTYPE, WILL, WONT,
 };
 use crate::engine::{Counts, Engine};
-use crate::forwardmask::Forwarding;
-use crate::mode::Mode;
-use crate::nvt::{Decoder, Encoder};
+use crate::linemode::{Forwarding, Mode};
 use crate::options::Side;
-use crate::out::Out;
+use crate::out::{Decoder, Encoder, Out};
 use crate::parser::Item;
 use crate::slc::{self, Entry, Table};
 use crate::suboption;

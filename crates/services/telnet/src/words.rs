@@ -9,11 +9,9 @@ use crate::code::{
     BINARY, DM, DO, DONT, ECHO, IAC, IS, LFLOW, LINEMODE, LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS,
     NEW_ENVIRON, SB, SE, SEND, SGA, STATUS, TIMING_MARK, TSPEED, TTYPE, WILL, WONT,
 };
-use crate::forwardmask::Mask;
-use crate::mode::Mode;
+use crate::linemode::{Mask, Mode};
 use crate::parser::Item;
-use crate::slc;
-use crate::suboption;
+use crate::{slc, suboption};
 
 /// Commands from 236 on.
 const COMMANDS: [&str; 20] = [

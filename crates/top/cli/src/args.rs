@@ -1,4 +1,4 @@
-//! The command line of the program: the tools. Each tool's options are in its own `args.rs`.
+//! The command line of the program: the tools. Each tool's options are with the tool.
 //!
 //! Called by: `lib.rs`, and `pages.rs` for man pages and completions.
 

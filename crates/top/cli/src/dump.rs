@@ -13,15 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-
-use crate::Outcome;
-
 pub(crate) use args::Args;
-pub(crate) use run::interface::open as interface;
-pub(crate) use run::packet::{Direction, Packet};
 pub(crate) use run::patient::Stop;
 pub(crate) use run::process::Process;
-pub(crate) use run::source::{FileId, Next, Source};
+pub(crate) use run::source::{Direction, FileId, Next, Packet, Source, open as interface};
+
+use crate::Outcome;
 
 /// The packets of a file that a filter in libpcap's language matches; without one, all. They end
 /// when `stop` says so.

@@ -3,12 +3,12 @@
 //!
 //! Called by: `main.rs`, and tests that need the command line ([`command`]).
 //!
-//! All tools have the same layout: TOOL.rs has `main`, `TOOL/args.rs` the options, `TOOL/run.rs`
-//! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
-//! Ctrl-C (`clock`), a stack on a device (`outside`), connections over the system's sockets or such
-//! a stack (`network`), the user's terminal (`terminal`), names of hosts (`names`), requests to a
-//! running program (`running`), where the page of a running program is (`http`), printing
-//! (`output`).
+//! All tools have the same layout: TOOL.rs has `main`; the options, the work and the output as text
+//! and as JSON are there too, or in `TOOL/args.rs`, `TOOL/run.rs` and `TOOL/report.rs`. Shared by
+//! several tools: clocks and Ctrl-C (`clock`), a stack on a device (`outside`), connections over
+//! the system's sockets or such a stack (`network`), the user's terminal (`terminal`), names of
+//! hosts (`names`), requests to a running program (`running`), where the page of a running program
+//! is (`http`), printing (`output`).
 
 mod args;
 mod clock;
@@ -59,9 +59,8 @@ mod wire;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
 use args::{Cli, Tool};
+use clap::{CommandFactory, Parser};
 pub(crate) use outcome::{Outcome, Usage};
 
 /// The whole command line: all tools and options, with their help.

@@ -10,26 +10,22 @@ mod auto;
 mod device;
 mod dhcp;
 mod dhcp6;
-mod hint;
 mod obtained;
-
-pub(crate) use addr::Addr;
-pub(crate) use args::{Args, HEADING, with_link};
-pub(crate) use device::{Dev, How, open};
-pub(crate) use hint::Hint;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::BorrowedFd;
 use std::task::Waker;
 
+pub(crate) use addr::Addr;
 use anyhow::{Context, Result, anyhow, bail};
+use args::NeighbourMtu;
+pub(crate) use args::{Args, HEADING, with_link};
+pub(crate) use device::{Dev, How, open};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed::{
-    Address, Armed, Cidr, Device, Duration, Instant, IpVersion, MacAddr, Origin, PortConfig,
-    PortId, Route, Stack, StackConfig, Switches,
+    Address, Armed, Cidr, Device, Duration, Instant, IpVersion, MacAddr, MtuDiscovery, Origin,
+    PortConfig, PortId, Route, Stack, StackConfig, Switches,
 };
-
-use args::NeighbourMtu;
 
 use crate::Usage;
 use crate::clock::{Clock, Interrupt};
@@ -308,3 +304,24 @@ fn everywhere(like: IpAddr) -> Cidr {
 
 #[cfg(test)]
 mod tests;
+
+/// Path MTU discovery, in the words of iputils' ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Hint {
+    /// In fragments
+    Want,
+    /// Refuse what is larger than the path is known to carry
+    Do,
+    /// Refuse what is larger than the link
+    Probe,
+}
+
+impl Hint {
+    pub(crate) fn discovery(self) -> MtuDiscovery {
+        match self {
+            Hint::Want => MtuDiscovery::Want,
+            Hint::Do => MtuDiscovery::Do,
+            Hint::Probe => MtuDiscovery::Probe,
+        }
+    }
+}

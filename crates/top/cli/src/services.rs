@@ -4,31 +4,185 @@
 //!
 //! Called by: `lib.rs`; `cargo xtask interop attacks` attacks it.
 
-mod args;
-mod report;
-mod run;
 mod service;
 mod tcp;
 mod udp;
 
 use anyhow::Result;
-
-pub(crate) use args::Args;
+use observe::Service;
+use tcp::Connections;
+use udp::Datagrams;
+use wirespeed::{Duration, Event, Instant};
 
 use crate::clock::Interrupt;
-use crate::{Outcome, output};
-use observe::Service;
-use run::Server;
+use crate::on_off::OnOff;
+use crate::outside::{Outside, Settings};
+use crate::{Outcome, output, outside};
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
     let mut control = Service::open("services").allow_changes();
     let Some(mut server) = Server::open(args, &interrupt)? else { return Ok(Outcome::Done) };
-    output::out(report::BEGIN)?;
-    let ended = run::serve(&mut server, &mut control, &interrupt);
+    output::out(BEGIN)?;
+    let ended = serve(&mut server, &mut control, &interrupt);
     let clock = server.outside.clock;
     control.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
-    output::out(&report::end(&server.moved))?;
+    output::out(&end(&server.moved))?;
     ended.map(|()| Outcome::Done)
+}
+
+/// The options.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Over TCP and UDP: echo at port 7, discard at 9, daytime at 13, chargen at 19. Over UDP no answer
+goes to a port below 1024, where services are, and none is longer than three times what came.
+
+A host of its own behind a TAP, and a look at it from this machine:
+  sudo wirespeed services --dev tap:ws0 --addr 192.0.2.2/24 &
+  sudo ip addr add 192.0.2.1/24 dev ws0
+  ping 192.0.2.2; nc 192.0.2.2 13; nc -u 192.0.2.2 7")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    outside: outside::Args,
+    /// Checksums and cutting of large segments left to the device
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = outside::HEADING,
+          hide_short_help = true)]
+    offload: OnOff,
+    /// Connections at a time; more are reset
+    #[arg(long, value_name = "N", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    most: u32,
+    /// Datagrams answered in a second; further ones get no answer
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    udp_rate: u32,
+}
+
+/// The first line.
+const BEGIN: &str = "echo at port 7, discard at 9, daytime at 13, chargen at 19, over \
+                                TCP and UDP; Ctrl-C ends it\n";
+
+/// The totals.
+#[derive(Debug, Default)]
+struct Moved {
+    connections: u64,
+    /// Over TCP, both directions.
+    bytes: u64,
+    datagrams: u64,
+    answered: u64,
+    /// Not answered because they came from a service's port.
+    from_services: u64,
+    /// Not answered because of the rate limit.
+    over_limit: u64,
+}
+
+/// What happened to a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    /// Discard never replies.
+    Discarded,
+    /// It came from a port of a service.
+    FromService,
+    /// The rate limit was reached.
+    OverLimit,
+    /// The reply could not be sent.
+    Unsent,
+}
+
+impl Moved {
+    /// Count a datagram.
+    fn note(&mut self, fate: Fate) {
+        self.datagrams += 1;
+        match fate {
+            Fate::Answered => self.answered += 1,
+            Fate::FromService => self.from_services += 1,
+            Fate::OverLimit => self.over_limit += 1,
+            Fate::Discarded | Fate::Unsent => {}
+        }
+    }
+}
+
+/// The last lines.
+fn end(moved: &Moved) -> String {
+    let mut text = format!("{} connections, {} bytes\n", moved.connections, moved.bytes);
+    if moved.datagrams > 0 {
+        text += &format!("{} datagrams, {} answered", moved.datagrams, moved.answered);
+        for (count, why) in [
+            (moved.from_services, "from ports of services"),
+            (moved.over_limit, "over the limit of --udp-rate"),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {why}");
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// How often the control socket is polled while the loop does not sleep.
+const TICK: Duration = Duration::from_millis(50);
+
+struct Server {
+    outside: Outside,
+    connections: Connections,
+    datagrams: Datagrams,
+    moved: Moved,
+}
+
+/// Serve until Ctrl-C, or until the device is gone.
+fn serve(server: &mut Server, control: &mut Service, interrupt: &Interrupt) -> Result<()> {
+    let mut next_look = Instant::ZERO;
+    while !interrupt.noted() {
+        let worked = server.turn();
+        let now = server.outside.clock.now();
+        if now >= next_look {
+            control.poll(now, &mut [("services", &mut server.outside.stack)]);
+            next_look = now + control.look_within(TICK);
+        }
+        if worked == 0 && !server.connections.is_busy() {
+            // Frames, control clients and Ctrl-C end the sleep: no periodic timer is needed.
+            let due = control.next_deadline();
+            let asked = control.descriptors().chain([interrupt.descriptor()]);
+            if server.outside.wait(due, asked)? || server.outside.clock.now() >= due {
+                next_look = Instant::ZERO;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Server {
+    /// Open the device and the sockets; `None` after Ctrl-C.
+    fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Server>> {
+        let settings = Settings { offload: args.offload == OnOff::On, ..Settings::default() };
+        let opened = Outside::open_with(&args.outside, &settings, interrupt, Ok)?;
+        let Some(mut outside) = opened else { return Ok(None) };
+        let addresses = outside.addresses();
+        let stack = &mut outside.stack;
+        let connections = Connections::listen(stack, args.most as usize)?;
+        let datagrams = Datagrams::bind(stack, addresses.into_iter(), args.udp_rate)?;
+        let moved = Moved::default();
+        Ok(Some(Server { outside, connections, datagrams, moved }))
+    }
+
+    /// Receive frames and serve; returns how much the stack had to do.
+    fn turn(&mut self) -> usize {
+        let worked = self.outside.turn();
+        let (stack, moved) = (&mut self.outside.stack, &mut self.moved);
+        self.connections.go_on(stack, moved);
+        while let Some(event) = stack.next_event() {
+            match event {
+                Event::Accept(listener) => self.connections.accept(listener, stack, moved),
+                Event::Tcp(handle, _) => self.connections.serve(handle, stack, moved),
+                Event::Udp(handle) => {
+                    self.datagrams.serve(handle, stack, self.outside.clock.now(), moved);
+                }
+                Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
+            }
+        }
+        worked
+    }
 }

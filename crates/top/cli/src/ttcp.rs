@@ -16,25 +16,30 @@ mod one_thread;
 mod plan;
 mod progress;
 mod report;
-mod role;
 mod run;
 mod stream;
 mod tcp;
 mod two_threads;
 mod udp;
 pub(crate) mod values;
-mod wrap;
 
-use anyhow::{Result, anyhow, bail};
-use live::{Http, Live};
+use std::fs::File;
+use std::net::IpAddr;
+use std::path::Path;
 
+use anyhow::{Context, Result, anyhow, bail};
 pub(crate) use args::Args;
-
-use crate::clock::Interrupt;
-use crate::{Outcome, Usage, output};
+use live::{Http, Live};
 use plan::Plan;
 use report::host::Found;
-use role::Role;
+use values::Faults;
+use wirespeed::device::capture::{Capture, CaptureStatus};
+use wirespeed::device::fault::{Config, Done, Fault, FaultCounts, Rng};
+use wirespeed::{Device, IpVersion};
+
+use crate::clock::{Interrupt, since_1970};
+use crate::outside::Outside;
+use crate::{Outcome, Usage, names, output};
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
@@ -82,7 +87,7 @@ fn with_a_host(
     interrupt: &Interrupt,
     live: Option<Live>,
 ) -> Result<bool> {
-    let mut wrapped = wrap::Wrapped::default();
+    let mut wrapped = Wrapped::default();
     let ended = run::with_a_host((args, plan), interrupt, live, &mut wrapped)?;
     let Some(ended) = ended else {
         return Ok(true);
@@ -98,5 +103,84 @@ fn with_a_host(
     match wrapped.capture_error() {
         Some(error) => Err(anyhow!(error)),
         None => Ok(moved.interrupted),
+    }
+}
+
+/// What we do for a connection with a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Connect(IpAddr),
+    Accept,
+}
+
+impl Role {
+    /// Does the command line ask for a transfer with a host?
+    fn is_asked_for(args: &Args) -> bool {
+        args.transmit.is_some() || args.receive
+    }
+
+    /// The role on the command line, with the host's name looked up; `None` after Ctrl-C.
+    ///
+    /// # Errors
+    /// The errors of [`names::resolve`].
+    fn of(args: &Args, outside: &mut Outside, interrupt: &Interrupt) -> Result<Option<Role>> {
+        let Some(host) = &args.transmit else { return Ok(Some(Role::Accept)) };
+        let options = (&args.outside, &args.names);
+        let version = match (args.v4, args.v6) {
+            (true, _) => Some(IpVersion::V4),
+            (_, true) => Some(IpVersion::V6),
+            _ => None,
+        };
+        let address = names::resolve(outside, options, host, version, interrupt)?;
+        Ok(address.map(Role::Connect))
+    }
+}
+
+// The wrappers that `--fault` and `--capture` put around a device.
+//
+// The capture is next to the device, so it has the frames as sent, faults included.
+
+/// Handles to the wrappers.
+#[derive(Default)]
+struct Wrapped {
+    faults: Option<FaultCounts>,
+    capture: Option<CaptureStatus>,
+}
+
+impl Wrapped {
+    fn around(
+        &mut self,
+        mut device: Box<dyn Device>,
+        faults: Option<Faults>,
+        capture: Option<&Path>,
+    ) -> Result<Box<dyn Device>> {
+        if let Some(path) = capture {
+            let name = || format!("cannot write the capture to {}", path.display());
+            let file = File::create(path).with_context(name)?;
+            let (capture, status) = Capture::new(device, file, since_1970).with_context(name)?;
+            self.capture = Some(status);
+            device = Box::new(capture);
+        }
+        if let Some(Faults { odds, seed }) = faults {
+            let config = Config { rx: odds, tx: odds, ..Config::default() };
+            let (fault, counts) = Fault::new(device, &config, Rng::new(seed));
+            self.faults = Some(counts);
+            device = Box::new(fault);
+        }
+        Ok(device)
+    }
+
+    /// Counts of the faults, receiving and sending.
+    fn faults(&self) -> Option<(Done, Done)> {
+        self.faults.as_ref().map(|f| (f.rx(), f.tx()))
+    }
+
+    /// Number of captured frames.
+    fn captured(&self) -> Option<u64> {
+        self.capture.as_ref().map(CaptureStatus::frames)
+    }
+
+    fn capture_error(&self) -> Option<wirespeed::device::capture::CaptureError> {
+        self.capture.as_ref()?.error()
     }
 }

@@ -1,27 +1,25 @@
 //! `wirespeed lab ablate`: what each optimisation is worth, and what it is worth beside the others:
 //! a factorial over the registry of switches.
 //!
-//! Called by: the lab. `design` chooses the combinations, `transfer` runs one, `interval` is for
-//! estimates, `report` says what came of it. docs/decisions/0098-ablation.md has the reasons.
+//! Called by: the lab. `design` chooses the combinations, `transfer` runs one, `report` says what
+//! came of it. docs/decisions/0098-ablation.md has the reasons.
 //!
 //! A round runs every combination once, in an order drawn anew, so that what the machine does
 //! meanwhile falls on all of them alike. Each round has its own estimate of every effect; the
 //! intervals are those of the rounds' means.
 
 mod design;
-mod interval;
-mod meter;
 mod report;
 mod transfer;
 
 use base::Switch;
 use clap::{ArgMatches, FromArgMatches};
-
-use crate::progress::Progress;
-use crate::{Error, Report, Run};
 use design::{Design, FACTORS_MAX};
-use meter::{Meter, Response};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use transfer::Transfer;
+
+use crate::pool::Progress;
+use crate::{Error, Report, Run};
 
 /// The switches by default.
 const USUAL: [Switch; 8] = [
@@ -186,6 +184,127 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(report::report(&plan, &rounds))
 }
 
+/// The confidence with which all intervals of a family hold together.
+const CONFIDENCE: f64 = 0.95;
+
+/// A mean, and half the width of its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Estimate {
+    mid: f64,
+    off: f64,
+}
+
+impl Estimate {
+    /// Of one value a round; `family` intervals hold together (Bonferroni). `None` for fewer than
+    /// two rounds.
+    fn of(values: &[f64], family: usize) -> Option<Estimate> {
+        let n = values.len() as f64;
+        if values.len() < 2 {
+            return None;
+        }
+        let mid = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mid).powi(2)).sum::<f64>() / (n - 1.0);
+        let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
+        let t = student.inverse_cdf(1.0 - (1.0 - CONFIDENCE) / (2.0 * family.max(1) as f64));
+        Some(Estimate { mid, off: t * (variance / n).sqrt() })
+    }
+
+    /// Is 0 outside of the interval?
+    fn is_clear(self) -> bool {
+        self.mid.abs() > self.off
+    }
+}
+
+/// What `--response` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Response {
+    /// Processor time.
+    Ns,
+    /// Instructions of the program, which the processor counts (Linux).
+    Instructions,
+}
+
+impl Response {
+    /// The unit of a value.
+    fn unit(self) -> &'static str {
+        match self {
+            Response::Ns => "ns",
+            Response::Instructions => "instructions",
+        }
+    }
+}
+
+/// A counter that runs between `start` and `stop`.
+enum Meter {
+    Time(f64),
+    #[cfg(target_os = "linux")]
+    Instructions(Box<perf_event::Counter>),
+}
+
+impl Meter {
+    /// # Errors
+    /// The processor or the system does not let this program count.
+    fn new(response: Response) -> Result<Meter, Error> {
+        match response {
+            Response::Ns => Ok(Meter::Time(0.0)),
+            #[cfg(target_os = "linux")]
+            Response::Instructions => {
+                let event = perf_event::events::Hardware::INSTRUCTIONS;
+                let counter = perf_event::Builder::new(event).build().map_err(|e| lacking(&e))?;
+                Ok(Meter::Instructions(Box::new(counter)))
+            }
+            #[cfg(not(target_os = "linux"))]
+            Response::Instructions => Err(lacking(&std::io::ErrorKind::Unsupported.into())),
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Error> {
+        match self {
+            Meter::Time(begun) => *begun = time_ns(),
+            #[cfg(target_os = "linux")]
+            Meter::Instructions(counter) => {
+                counter.reset().and_then(|()| counter.enable()).map_err(|e| lacking(&e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was used since `start`.
+    fn stop(&mut self) -> Result<f64, Error> {
+        match self {
+            Meter::Time(begun) => Ok(time_ns() - *begun),
+            #[cfg(target_os = "linux")]
+            Meter::Instructions(counter) => {
+                counter.disable().map_err(|e| lacking(&e))?;
+                counter.read().map(|count| count as f64).map_err(|e| lacking(&e))
+            }
+        }
+    }
+}
+
+fn lacking(error: &std::io::Error) -> Error {
+    Error::Failed(format!(
+        "this machine does not count instructions for this program ({error}): virtual machines \
+         often have no counters; else try 'sysctl kernel.perf_event_paranoid=2', or --response ns"
+    ))
+}
+
+/// Processor time of this thread.
+#[cfg(target_os = "linux")]
+fn time_ns() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
+/// Elsewhere, time as it passes.
+#[cfg(not(target_os = "linux"))]
+fn time_ns() -> f64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    BEGUN.get_or_init(Instant::now).elapsed().as_nanos() as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,5 +322,19 @@ mod tests {
     #[test]
     fn one_at_a_time_needs_two_combinations_a_switch_and_two() {
         assert_eq!(one_at_a_time(3), [0, 7, 1, 6, 2, 5, 4, 3]);
+    }
+
+    #[test]
+    fn an_interval_is_that_of_the_books() {
+        // Five values, mean 3, standard deviation 1.5811: 2.776 is t of 4 degrees, 95 %.
+        let one = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0], 1).expect("five");
+        assert!(
+            (one.mid - 3.0).abs() < 1e-12
+                && (one.off - 2.776 * 1.5811 / 5.0_f64.sqrt()).abs() < 1e-3
+        );
+        // Ten at once: t of 99.5 %, 4.604 at 99 % two-sided is for five.
+        let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0], 5).expect("five");
+        assert!((five.off / one.off - 4.604 / 2.776).abs() < 1e-3);
+        assert!(one.is_clear() && Estimate::of(&[1.0], 1).is_none());
     }
 }

@@ -17,7 +17,6 @@ mod libtirpc;
 mod line;
 pub mod memory;
 mod point;
-mod published;
 mod results;
 mod sizes;
 #[cfg(target_os = "linux")]
@@ -26,9 +25,9 @@ mod tap;
 mod tests;
 mod wire;
 
-use clap::{ArgMatches, FromArgMatches};
-
+use bsd::Library;
 pub use cable::{Shared, shared};
+use clap::{ArgMatches, FromArgMatches};
 #[cfg(target_os = "linux")]
 pub use libtirpc::Peer;
 pub use line::{ELBOW, Line};
@@ -37,9 +36,8 @@ pub use sizes::sizes;
 #[cfg(target_os = "linux")]
 pub use tap::Tapped;
 
-use crate::progress::Progress;
+use crate::pool::Progress;
 use crate::{Error, Report, Run, Span};
-use bsd::Library;
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]

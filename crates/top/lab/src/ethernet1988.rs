@@ -10,21 +10,20 @@
 
 mod cable;
 mod costs;
-mod cpu;
-mod effects;
 mod ours;
-mod published;
 mod results;
 #[cfg(test)]
 mod tests;
 mod world;
 
+use std::collections::VecDeque;
+
 use clap::{ArgMatches, FromArgMatches};
+use costs::{Costs, NAMES, OTHER_SOCKETS, STEPS, Steps};
+use ours::Ours;
+use world::{Counts, Job, World};
 
 use crate::{Error, Report, Run};
-use costs::{Costs, OTHER_SOCKETS, STEPS, Steps};
-use ours::Ours;
-use world::{Counts, World};
 
 /// Before the bytes that count.
 const WARM_BYTES: u64 = 256 << 10;
@@ -71,7 +70,7 @@ fn hosts(costs: &Costs) -> Vec<Hosts> {
     let mut hosts: Vec<Hosts> = steps.iter().copied().map(with((buffer, write))).collect();
     // Those with published figures, and those that only the sender limits.
     let is_told = |steps: &Steps| {
-        let published = published::figure(*steps).is_some() && !steps.fold;
+        let published = figure(*steps).is_some() && !steps.fold;
         published || (steps.in_place && !steps.queue && !steps.loops)
     };
     for sockets in OTHER_SOCKETS.into_iter().filter(|&sockets| sockets != (buffer, write)) {
@@ -125,4 +124,195 @@ fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts,
         wire_ns: after.wire_ns - before.wire_ns,
         collisions: after.collisions - before.collisions,
     })
+}
+
+// What the report of 1988 says, in KB (1,024 bytes) a second, and what it says it about.
+//
+// V. Jacobson, "some interim notes on the bsd network speedups", July 1988.
+
+/// The figure for a set of steps, if there is one.
+///
+/// The report gives figures for the system as delivered, with the step `unit` alone, before and
+/// after `m_pullup` was removed (when other steps were made already, it does not say which; the two
+/// sets without the hidden copies alone apart are those closest to it), and for the end.
+fn figure(steps: Steps) -> Option<f64> {
+    if steps.fold {
+        return Some(1_000.0);
+    }
+    match steps.flags() {
+        [false, false, false, false] => Some(380.0),
+        [true, false, false, false] => Some(456.0),
+        [true, false, true, true] => Some(600.0),
+        [true, true, true, true] => Some(890.0),
+        _ => None,
+    }
+}
+
+/// After the hidden copies were removed, and before what led to 890.
+const IN_PLACE: f64 = 750.0;
+/// What no change exceeded while the driver gave the LANCE one packet at a time.
+const BARRIER: f64 = 550.0;
+/// Basic, with A, with B, with both.
+const INTERACTION: [f64; 4] = [600.0, 520.0, 530.0, 700.0];
+/// Time of a packet at 10 Mb/s, and of one as it was, in microseconds.
+const PACKET_US: (f64, f64) = (1_200.0, 1_500.0);
+/// Use of the receiver's processor while the sender's is at 100 %.
+const RECEIVER_PERCENT: (f64, f64) = (65.0, 70.0);
+
+// What the steps do, alone and together: effects of a full factorial experiment, and pairs of steps
+// of which testing one at a time chooses the wrong ones.
+
+/// Throughputs of all combinations, in KB/s, by the bits of [`costs::Steps::of`].
+type Table = [f64; 1 << STEPS];
+
+/// The mean change when a step is made, over all combinations of the others.
+fn main_effect(table: &Table, step: usize) -> f64 {
+    let signed = table.iter().enumerate();
+    let sum: f64 = signed.map(|(bits, kb)| if bits & 1 << step != 0 { *kb } else { -kb }).sum();
+    sum / (table.len() / 2) as f64
+}
+
+/// Half the difference of a step's effect with and without another: 0 if they do not interact.
+fn interaction(table: &Table, (a, b): (usize, usize)) -> f64 {
+    let sign = |bits: usize, step: usize| if bits & 1 << step != 0 { 1.0 } else { -1.0 };
+    let signed = table.iter().enumerate();
+    let sum: f64 = signed.map(|(bits, kb)| sign(bits, a) * sign(bits, b) * kb).sum();
+    sum / (table.len() / 2) as f64
+}
+
+/// Two steps on a background: throughput without both, with each, with both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pair {
+    steps: (usize, usize),
+    background: usize,
+    kb: [f64; 4],
+}
+
+impl Pair {
+    /// What both bring more than each alone together.
+    fn surplus(&self) -> f64 {
+        let [basic, a, b, both] = self.kb;
+        both - a - b + basic
+    }
+
+    /// Does testing one at a time choose wrong? Each step is taken that is faster alone; what comes
+    /// of that is slower than the best of the four.
+    fn is_a_lie(&self) -> bool {
+        let [basic, a, b, both] = self.kb;
+        // Of differences of the back-off no conclusion is drawn.
+        let slack = 0.02 * basic;
+        let chosen = match (a > basic + slack, b > basic + slack) {
+            (false, false) => basic,
+            (true, false) => a,
+            (false, true) => b,
+            (true, true) => both,
+        };
+        self.kb.into_iter().fold(0.0, f64::max) > chosen + slack
+    }
+
+    fn names(&self) -> (&'static str, &'static str) {
+        (NAMES[self.steps.0], NAMES[self.steps.1])
+    }
+}
+
+/// All pairs on all backgrounds.
+fn pairs(table: &Table) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for a in 0..STEPS {
+        for b in a + 1..STEPS {
+            for background in (0..table.len()).filter(|bits| bits & (1 << a | 1 << b) == 0) {
+                let of = |more: usize| table[background | more];
+                let kb = [of(0), of(1 << a), of(1 << b), of(1 << a | 1 << b)];
+                pairs.push(Pair { steps: (a, b), background, kb });
+            }
+        }
+    }
+    pairs
+}
+
+/// Who has the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    /// A process.
+    Process,
+    /// A process that masks interrupts (`splnet`).
+    Masked,
+    /// An interrupt.
+    Interrupt,
+}
+
+/// Work, and the nanoseconds that it takes still.
+type Work = (u64, Job);
+
+/// What runs.
+#[derive(Clone, Copy)]
+struct Running {
+    level: Level,
+    job: Job,
+    end: u64,
+}
+
+/// A processor.
+#[derive(Default)]
+struct Cpu {
+    running: Option<Running>,
+    /// Distinguishes what runs from what ran when an event was made.
+    number: u64,
+    is_scheduled: bool,
+    interrupts: VecDeque<Work>,
+    /// What the process does next or goes on with, and whether it masks interrupts.
+    process: Option<(Work, bool)>,
+    busy_ns: u64,
+}
+
+impl Cpu {
+    /// An interrupt has come.
+    fn interrupt(&mut self, cost: u64, job: Job, now: u64) {
+        self.interrupts.push_back((cost, job));
+        if let Some(running) = self.running.filter(|running| running.level == Level::Process) {
+            let left = running.end.saturating_sub(now);
+            self.busy_ns -= left;
+            self.process = Some(((left, running.job), false));
+            self.running = None;
+        }
+    }
+
+    /// Work that follows what is done, before anything else of its level.
+    fn follow(&mut self, level: Level, cost: u64, job: Job) {
+        match level {
+            Level::Interrupt => self.interrupts.push_front((cost, job)),
+            level => self.process = Some(((cost, job), level == Level::Masked)),
+        }
+    }
+
+    /// Begin the next job if nothing runs; when it ends, and its number, unless they are known.
+    fn next(&mut self, now: u64) -> Option<(u64, u64)> {
+        if self.running.is_none() {
+            let masked = self.process.filter(|(_, masks)| *masks);
+            let (level, (cost, job)) = if let Some((work, _)) = masked {
+                self.process = None;
+                (Level::Masked, work)
+            } else if let Some(work) = self.interrupts.pop_front() {
+                (Level::Interrupt, work)
+            } else {
+                (Level::Process, self.process.take()?.0)
+            };
+            self.running = Some(Running { level, job, end: now + cost });
+            self.busy_ns += cost;
+            self.number += 1;
+            self.is_scheduled = false;
+        }
+        if self.is_scheduled {
+            return None;
+        }
+        self.is_scheduled = true;
+        self.running.map(|running| (running.end, self.number))
+    }
+
+    /// The job of this number is done, if it is what runs.
+    fn done(&mut self, number: u64, now: u64) -> Option<(Level, Job)> {
+        let running = self.running.filter(|r| self.number == number && r.end <= now)?;
+        self.running = None;
+        Some((running.level, running.job))
+    }
 }

@@ -11,21 +11,19 @@ pub mod cost;
 pub(crate) mod experiment;
 #[cfg(target_os = "linux")]
 pub mod outside;
-mod router;
 #[cfg(test)]
 mod tests;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base::{Cidr, DropReason, Instant, LinkKind, MacAddr, Mtu};
+use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr, Mtu};
 use device::mem::{self, Mem};
-use device::{Burst, Device};
+use device::{Burst, Device, vlan};
 use inet::HeaderTemplate;
 use inet::ip_output::Fields;
 use mbuf::Pool;
 use stack::shard::{Home, Shard};
-
-use router::Router;
+use stack::{PortConfig, PortId, Route, Stack, StackConfig};
 
 /// Frames that a wire holds.
 pub const DEPTH: usize = 1024;
@@ -279,7 +277,7 @@ impl Rig {
     /// `None` if frames or links of this shape cannot be made.
     pub fn new(shape: Shape) -> Option<Rig> {
         let ((near, inside), (outside, far)) = (wire(shape), wire(shape));
-        let router = Router::Stack(router::alone([Box::new(inside), Box::new(outside)], shape)?);
+        let router = Router::Stack(alone([Box::new(inside), Box::new(outside)], shape)?);
         let sides = [Generator::new(shape, 0)?, Generator::new(shape, 1)?];
         Some(Rig { sides, wires: [near, far], direction: shape.direction, router })
     }
@@ -290,7 +288,7 @@ impl Rig {
     pub fn of_shards(shape: Shape, count: usize) -> Option<Vec<Rig>> {
         let wires = || (0..count).map(|_| wire(shape)).unzip::<_, _, Vec<_>, Vec<_>>();
         let ((near, inside), (outside, far)) = (wires(), wires());
-        let shards = router::shards([inside, outside], shape)?;
+        let shards = shards([inside, outside], shape)?;
         let rig = |((shard, near), far): ((Shard, Mem), Mem)| {
             let mut sides = [Generator::new(shape, 0)?, Generator::new(shape, 1)?];
             let (steering, home) = (shard.steering(), Home::Shard(shard.index()));
@@ -344,4 +342,65 @@ impl Rig {
             Router::Shard(shard) => shard.enter().drops().nonzero().next(),
         }
     }
+}
+
+/// What forwards.
+enum Router {
+    Stack(Stack),
+    Shard(Shard),
+}
+
+fn config() -> StackConfig {
+    let mut config = StackConfig::new([0x1812, 0x4632]);
+    config.solicited_node_reports = false;
+    config.budget.set(Limit::MbufBytes, 64 << 20);
+    config
+}
+
+/// The port of a side.
+fn port_config(side: usize) -> PortConfig {
+    let addresses = [false, true].map(|v6| network(v6, 2 + side as u8)).to_vec();
+    PortConfig { mac: MACS[1 + side], addresses }
+}
+
+/// A router with these two ports, and with a permanent neighbour at each.
+fn alone(ports: [Box<dyn Device>; 2], shape: Shape) -> Option<Stack> {
+    let mut stack = Stack::new(config());
+    for (side, device) in ports.into_iter().enumerate() {
+        stack.add_port(port_of(device, shape, VLANS[side])?, port_config(side));
+    }
+    furnish(&mut stack, shape);
+    Some(stack)
+}
+
+/// The same router as shards; each side has a queue for each.
+fn shards(queues: [Vec<Mem>; 2], shape: Shape) -> Option<Vec<Shard>> {
+    let count = queues[0].len();
+    let mut shards = Shard::group(&config(), count);
+    for (side, queues) in queues.into_iter().enumerate() {
+        let port = |device| port_of(Box::new(device), shape, VLANS[side]);
+        let devices = queues.into_iter().map(port).collect::<Option<Vec<_>>>()?;
+        Shard::add_port(&mut shards, devices, &port_config(side));
+    }
+    furnish(&mut shards.first_mut()?.enter(), shape);
+    Some(shards)
+}
+
+/// Neighbours and routes.
+fn furnish(stack: &mut Stack, shape: Shape) {
+    let sink = addr(shape.v6, 3, 9);
+    stack.add_neighbour(PortId(0), addr(shape.v6, 2, 9), MACS[0]);
+    stack.add_neighbour(PortId(1), sink, MACS[3]);
+    for n in 0..shape.routes {
+        stack.add_route(Route::new(prefix(shape.v6, n), Some(sink), 1));
+    }
+    stack.set_forwarding(true);
+}
+
+fn port_of(device: Box<dyn Device>, shape: Shape, id: u16) -> Option<Box<dyn Device>> {
+    if !shape.tagged {
+        return Some(device);
+    }
+    let mut ports = vlan::split(device, vlan::TAG, &[vlan::Id::Vlan(id)]).ok()?;
+    ports.pop().map(|port| Box::new(port) as Box<dyn Device>)
 }

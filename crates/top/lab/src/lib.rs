@@ -35,7 +35,6 @@ mod options;
 mod plot;
 mod pool;
 mod pps;
-mod progress;
 #[cfg(target_os = "linux")]
 pub mod real;
 pub mod replaced;

@@ -16,13 +16,13 @@ mod tests;
 use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
+pub use run::{Load, Outcome, datagram, measure};
 use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::progress::Progress;
+use crate::pool::Progress;
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
-pub use run::{Load, Outcome, datagram, measure};
 
 /// Loads in multiples of what the receiver can take.
 pub const LOADS: [f64; 8] = [0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 7.0, 10.0];

@@ -3,12 +3,14 @@
 //! Called by: `wan`, `fair`, `mitigation`. Results in virtual time do not depend on parallel runs;
 //! those in real time may.
 
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use crate::progress::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 use crate::{Error, Run};
 
 impl Run<'_> {
@@ -77,6 +79,55 @@ impl Run<'_> {
         match trouble {
             Some(error) => Err(error),
             None => Ok(results),
+        }
+    }
+}
+
+/// Time between two lines without a terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// A bar, or lines.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    said: Instant,
+    total: usize,
+}
+
+impl Progress {
+    pub(crate) fn new(total: usize) -> Progress {
+        // A dumb terminal cannot return to the beginning of a line.
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let bar = (io::stderr().is_terminal() && !dumb).then(|| {
+            let bar = ProgressBar::new(total as u64);
+            let shape = "{bar:40} {pos} of {len} runs, {elapsed}, about {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(shape) {
+                bar.set_style(style);
+            }
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+            bar
+        });
+        let now = Instant::now();
+        Progress { bar, begun: now, said: now, total }
+    }
+
+    /// Report that `done` runs are done.
+    pub(crate) fn at(&mut self, done: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64);
+        } else if self.said.elapsed() >= LINE_EVERY {
+            self.said = Instant::now();
+            let seconds = self.begun.elapsed().as_secs();
+            // A closed standard error is ignored.
+            let _ = writeln!(io::stderr(), "{done} of {} runs after {seconds} s", self.total);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 }

@@ -17,7 +17,7 @@ use stack::{CallError, ListenConfig};
 
 use crate::figures::{Figures, ends, listed};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::progress::Progress;
+use crate::pool::Progress;
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 

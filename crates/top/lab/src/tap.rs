@@ -10,7 +10,6 @@
 //! linkage alone.
 
 pub(crate) mod fit;
-mod measured;
 mod results;
 mod streams;
 
@@ -21,15 +20,13 @@ use base::WallTime;
 use bpf::{Direction, Filter, Insn, Packet, Program, Settings, Shown, Tap};
 use clap::{ArgMatches, FromArgMatches};
 use device::BURST;
+pub use fit::Line;
 use mbuf::{Flags, Mbuf, Pool};
+use streams::{Allocation, Processors, Stream};
 
-use crate::progress::Progress;
+use crate::pool::Progress;
 use crate::report::Report;
 use crate::{Error, Run};
-pub use fit::Line;
-pub use measured::Method;
-use measured::{Kind, Measured, SIZES, Times};
-use streams::{Processors, Stream};
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
@@ -213,4 +210,77 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         Bench::new(size, options.bytes)?.rounds(&mut measured, rounds, || run.is_stopped());
     }
     Ok(results::report(options.bytes, rounds, &measured))
+}
+
+/// Sizes of packets, in bytes; the mean on a network is near the second.
+const SIZES: [usize; 12] = [60, 100, 150, 200, 300, 400, 550, 700, 850, 1000, 1250, 1514];
+
+/// A method of tapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Copy,
+    Ours,
+    Streams { allocation: Allocation, frees: bool, processors: Processors },
+}
+
+impl Method {
+    /// No tap, only the copy.
+    const COPY: Method = Method(Kind::Copy);
+    /// A call with the packet in place.
+    pub const OURS: Method = Method(Kind::Ours);
+    /// Messages whose blocks are separate allocations.
+    pub const ALLOCATE: Method = streams(Allocation::Apart, false, Processors::Several);
+    /// The same, and freed.
+    pub const ALLOCATE_AND_FREE: Method = streams(Allocation::Apart, true, Processors::Several);
+    /// Messages in one allocation, and freed.
+    pub const TOGETHER: Method = streams(Allocation::Together, true, Processors::Several);
+    /// Messages of separate allocations, freed, with one processor and without locks.
+    pub const UNLOCKED: Method = streams(Allocation::Apart, true, Processors::One);
+}
+
+const fn streams(allocation: Allocation, frees: bool, processors: Processors) -> Method {
+    Method(Kind::Streams { allocation, frees, processors })
+}
+
+/// Nanoseconds a packet of one round.
+type Times = Vec<f64>;
+
+/// The measurements of a method.
+struct Measured {
+    name: &'static str,
+    method: Method,
+    /// By size, in the order of [`SIZES`].
+    times: Vec<Times>,
+}
+
+impl Measured {
+    fn of(name: &'static str, method: Method) -> Measured {
+        Measured { name, method, times: Vec::new() }
+    }
+
+    /// Bytes and median; sizes that were not measured are missing.
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+        let medians = self.times.iter().zip(SIZES);
+        medians.filter_map(|(t, size)| Some((size as f64, percentile(t, 0.5)?)))
+    }
+
+    fn line(&self) -> Option<Line> {
+        Line::through(&self.points().collect::<Vec<_>>())
+    }
+
+    fn above(&self, other: &Measured) -> Option<Line> {
+        let points = self.points().zip(other.points());
+        Line::through(&points.map(|((x, y), (_, less))| (x, y - less)).collect::<Vec<_>>())
+    }
+}
+
+/// The value below which this share of the times lies.
+fn percentile(times: &Times, share: f64) -> Option<f64> {
+    let mut sorted = times.clone();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
 }

@@ -9,15 +9,14 @@ mod tests;
 
 use base::Duration;
 use clap::{ArgMatches, FromArgMatches};
+use path::{Outcome, Typing};
 use serde_json::{Value, json};
 
 use crate::figures::Figures;
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::progress::Progress;
-use crate::report::Span;
-use crate::report::{Column, Format, Report, column, missing};
+use crate::pool::Progress;
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
-use path::{Outcome, Typing};
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]

@@ -3,15 +3,16 @@
 //! Called by: `net`.
 
 mod dccp;
-mod flows;
 mod mptcp;
 mod sctp;
 mod tcp;
 mod tcp_options;
 mod udp;
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
 pub(crate) use dccp::print as dccp;
-pub(crate) use flows::Flows;
 pub(crate) use sctp::print as sctp;
 pub(crate) use tcp::print as tcp;
 pub(crate) use udp::print as udp;
@@ -28,5 +29,56 @@ pub(crate) fn ends(p: &mut Printer, carrier: &Carrier, protocol: u8, ports: Opti
         Some((a, b)) => put!(p, "{a} > {b}: "),
         None if carrier.protocol == protocol => put!(p, "{from} > {to}: "),
         None => {}
+    }
+}
+
+// The initial sequence numbers of connections, for relative sequence numbers.
+//
+// Bounded; many connections make it forget earlier ones.
+
+/// Maximum number of connections. When it is reached, all are forgotten, and numbers begin anew.
+const MOST: usize = 1 << 14;
+
+/// The bases that are subtracted from a segment's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Base {
+    /// For its sequence number.
+    seq: u32,
+    /// For its acknowledgment number, and its SACK blocks.
+    ack: u32,
+}
+
+/// Both ends of a connection, the smaller first.
+type Key = (SocketAddr, SocketAddr);
+
+#[derive(Default)]
+pub(crate) struct Flows(HashMap<Key, Base>);
+
+impl Flows {
+    /// The bases of a segment, and the base of its SACK blocks. For the first segment of a
+    /// connection only the latter is not zero.
+    fn base(
+        &mut self,
+        (from, to): (SocketAddr, SocketAddr),
+        (seq, ack): (u32, u32),
+        is_syn: bool,
+    ) -> (Base, u32) {
+        let is_reverse = to < from;
+        let key = if is_reverse { (to, from) } else { (from, to) };
+        let turned = |base: Base| match is_reverse {
+            true => Base { seq: base.ack, ack: base.seq },
+            false => base,
+        };
+        match self.0.get(&key) {
+            Some(base) if !is_syn => (turned(*base), turned(*base).ack),
+            _ => {
+                if self.0.len() >= MOST {
+                    self.0.clear();
+                }
+                let base = Base { seq, ack: ack.wrapping_sub(1) };
+                self.0.insert(key, turned(base));
+                (Base::default(), base.ack)
+            }
+        }
     }
 }

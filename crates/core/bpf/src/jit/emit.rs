@@ -3,8 +3,8 @@
 //! Called by: `jit::compile`. `asm.rs` documents the use of registers; M is in the 64 bytes below
 //! the stack pointer.
 
+use super::PAST_THE_END;
 use super::asm::{Asm, Cc, Label};
-use super::{PAST_THE_END, bounds};
 use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
 
 /// The machine code of a validated program, as a function. `unwritten` has a bit for each word of M
@@ -12,7 +12,7 @@ use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
 pub(super) fn code(insns: &[Insn], unwritten: u16) -> Vec<u8> {
     let ops: Vec<Op> = insns.iter().filter_map(|insn| insn.op()).collect();
     assert_eq!(ops.len(), insns.len(), "the program was checked");
-    let needed = bounds::needed(insns, &ops);
+    let needed = super::needed(insns, &ops);
     // The packet bytes known to exist, on every path; u64::MAX marks unreachable instructions.
     let mut known = vec![u64::MAX; insns.len()];
     known[0] = 0;
@@ -30,7 +30,7 @@ pub(super) fn code(insns: &[Insn], unwritten: u16) -> Vec<u8> {
         }
         let (insn, op) = (insns[at], ops[at]);
         let mut here = known[at];
-        if let Some(len) = bounds::look(needed[at], bounds::reach(insn, op), here) {
+        if let Some(len) = super::look(needed[at], super::reach(insn, op), here) {
             asm.need(len);
             here = len;
         }

@@ -1,18 +1,21 @@
 //! Compiles programs to x86-64 machine code.
 //!
-//! Called by: `Filter`, with the instructions of a validated program. `bounds.rs` finds where the
-//! packet's length must be checked, `emit.rs` translates each instruction, `asm.rs` encodes machine
-//! instructions, `page.rs` owns the memory, which is never writable and executable at once.
+//! Called by: `Filter`, with the instructions of a validated program. It is found where the
+//! packet's length must be checked; `emit.rs` translates each instruction, `asm.rs` encodes machine
+//! instructions, [`Page`] owns the memory, which is never writable and executable at once.
 
 #![allow(unsafe_code, reason = "memory that is executed, and running it")]
 
 mod asm;
-mod bounds;
 mod emit;
-mod page;
 
-use page::Page;
+use core::ffi::c_void;
+use core::ptr;
 
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+use crate::insn::{Insn, Op};
 use crate::program::Program;
 
 /// A compiled program.
@@ -59,3 +62,86 @@ impl Code {
 
 #[cfg(test)]
 mod tests;
+
+// Decides where the packet's length must be checked. Checks are few, because one check covers all
+// loads that every path to a match performs.
+//
+// A packet that is too short for a load gives 0, whatever ran before, because a program has no
+// effect but its result. So the first check may require as many bytes as every path from there
+// needs; paths that return 0 anyway do not count. Loads that it covers need no check of their own.
+
+/// For each instruction, the bytes without which the program returns 0 on every path from there;
+/// [`u64::MAX`] if it returns 0 for any packet.
+fn needed(insns: &[Insn], ops: &[Op]) -> Vec<u64> {
+    let mut needed = vec![0; insns.len()];
+    for at in (0..insns.len()).rev() {
+        let later = insns[at].followers(ops[at], at).into_iter().flatten();
+        let least = later.map(|next| needed[next]).min();
+        needed[at] = match ops[at] {
+            Op::RetK if insns[at].k == 0 => u64::MAX,
+            op => least.unwrap_or(0).max(reach(insns[at], op)),
+        };
+    }
+    needed
+}
+
+/// The end of a load at a constant offset; 0 for other instructions.
+fn reach(insn: Insn, op: Op) -> u64 {
+    let size = match op {
+        Op::LdAbs(size) => size.bytes(),
+        Op::LdxMsh => 1,
+        _ => return 0,
+    };
+    u64::from(insn.k) + u64::from(size)
+}
+
+/// The length to check before a load that ends at `reach`, if at least `known` bytes exist; `None`
+/// if no check is needed.
+fn look(needed: u64, reach: u64, known: u64) -> Option<u64> {
+    if reach <= known {
+        return None;
+    }
+    Some(if needed == u64::MAX { reach } else { needed })
+}
+
+/// A mapping that begins with the code and is no longer writable.
+#[derive(Debug)]
+struct Page {
+    start: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: nothing writes to the mapping after `new`, and it is not bound to a thread.
+unsafe impl Send for Page {}
+// SAFETY: as above; shared, it is only read and executed.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// Make a mapping that holds `code`.
+    fn new(code: &[u8]) -> Result<Page, Errno> {
+        let len = code.len().max(1);
+        let (flags, writable) = (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: the system chooses a free place; no other mapping is touched.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, writable, flags)? };
+        let page = Page { start, len };
+        // SAFETY: the mapping is new, writable, at least as long as the code, and ours alone.
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), page.start.cast::<u8>(), code.len()) };
+        // SAFETY: the mapping is ours, and no reference points into it.
+        unsafe { mprotect(page.start, page.len, MprotectFlags::READ | MprotectFlags::EXEC)? };
+        Ok(page)
+    }
+
+    /// The address of the code.
+    #[inline]
+    fn start(&self) -> *const u8 {
+        self.start.cast::<u8>().cast_const()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and code that runs it borrows `self`. This cannot fail for
+        // an existing mapping; if it did, the memory would only leak.
+        let _ = unsafe { munmap(self.start, self.len) };
+    }
+}

@@ -14,8 +14,8 @@ use rustix::io::{Errno, writev};
 
 use super::error::refused;
 use super::open::{Config, link, mtu};
+use super::receive::State;
 use super::ring::Ring;
-use super::state::State;
 use super::{Fanout, PacketError, PacketSocket, limits};
 use crate::vnet;
 

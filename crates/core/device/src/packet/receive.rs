@@ -6,10 +6,16 @@
 //! needs. A VLAN tag that the kernel removed is inserted again, because `vlan` looks for it in the
 //! bytes.
 
+use core::ffi::c_int;
+use std::os::fd::OwnedFd;
+
 use base::DropReason;
 use mbuf::{Mbuf, Pool, copy};
+use rustix::net::sockopt;
 
 use super::ring::Slot;
+use super::sys;
+use crate::interface;
 use crate::vnet::Header;
 
 /// Bytes before a tag (both hardware addresses), and bytes of a tag.
@@ -61,4 +67,32 @@ fn tagged(bytes: &[u8], tag: (u16, u16), pool: &mut Pool) -> Result<Mbuf, DropRe
         copy(rest, back);
     });
     made.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted)
+}
+
+/// The state of an interface, seen from its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Up,
+    Down,
+    /// The socket's interface is gone; there is another one of its name, with this index.
+    Another(c_int),
+    /// There is no interface of that name.
+    Missing,
+}
+
+impl State {
+    /// Ask the kernel. This clears the socket's error, which reported the change, so that a poll of
+    /// the socket sleeps until the next one.
+    pub(super) fn of(fd: &OwnedFd, name: &str) -> State {
+        // First clear the error, then look: a change in between leaves an error again.
+        let _ = sockopt::socket_error(fd);
+        let Ok(index) = interface::index(fd, name) else { return State::Missing };
+        if sys::bound_to(fd) != Ok(index) {
+            State::Another(index)
+        } else if interface::is_up(fd, name) == Ok(true) {
+            State::Up
+        } else {
+            State::Down
+        }
+    }
 }

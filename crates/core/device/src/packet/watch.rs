@@ -13,9 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use base::LinkKind;
 
 use super::open::{Frames, link, ring};
-use super::receive::{ADDRESSES, TAG};
+use super::receive::{ADDRESSES, State, TAG};
 use super::ring::{Ring, Slot};
-use super::state::State;
 use super::{PacketError, Receive, sys};
 use crate::interface;
 use crate::packet::error::refused;

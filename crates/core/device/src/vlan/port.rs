@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use base::{Drops, Instant};
 use mbuf::{Flags, Mbuf, Pool};
 
-use super::error::VlanError;
+use super::VlanError;
 use super::tag::{self, Id, Tag, Tags};
 use super::trunk::{Sleepers, Trunk, locked};
 use crate::{Burst, Device, Limits};

@@ -17,9 +17,7 @@ use mbuf::Pool;
 use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
 
-use super::interest::Interest;
-use super::name::Name;
-use super::{LONGEST, VmError, is_ready, limits, refused};
+use super::{Interest, LONGEST, Name, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
 /// Where a pushed-back frame waits for room.

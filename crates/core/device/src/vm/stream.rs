@@ -5,7 +5,7 @@
 //! Received bytes gather in one buffer, from which whole frames are taken; bytes to send gather in
 //! another, from which the socket takes what it can. Both are bounded: the first by the longest
 //! frame, the second by pushing back. When the socket has room for waiting bytes, the driver is
-//! woken (`interest.rs`) and calls `rx_burst`, which sends them.
+//! woken (`vm.rs`) and calls `rx_burst`, which sends them.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -18,9 +18,7 @@ use mbuf::Pool;
 use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
 
-use super::interest::Interest;
-use super::name::Name;
-use super::{LONGEST, VmError, is_ready, limits, refused};
+use super::{Interest, LONGEST, Name, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
 /// Bytes of a length.

@@ -5,15 +5,14 @@
 //! The newest datagram stays outside of the trees: one whose fragments come one behind the other,
 //! as nearly all do, never enters them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use core::net::{IpAddr, Ipv6Addr};
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Budget, DropReason, Drops, Instant, Limit};
 use mbuf::Mbuf;
 
 use super::datagram::{Datagram, Fault, Piece};
-use super::{Expired, Refused, TIMEOUT, check};
+use super::{Expired, Refused, TIMEOUT};
 use crate::Ip;
 use crate::flow::{Addrs, FlowKey};
 use crate::ip_input::Part;
@@ -129,7 +128,7 @@ impl Fragments {
         budget: &mut Budget,
         drops: &mut Drops,
     ) -> Result<Option<Datagram>, Refused> {
-        if let Err((reason, problem)) = check::fragment(ip, &part, m.as_slice()) {
+        if let Err((reason, problem)) = super::fragment(ip, &part, m.as_slice()) {
             return Err(Refused { reason, report: problem.map(|problem| (problem, m)) });
         }
         let piece = Piece::new(part, ip.transport_at, m);

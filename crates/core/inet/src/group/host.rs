@@ -14,10 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::{Duration, Instant, IpVersion, KeyedHash};
 use wire::group::{RecordKind, Version};
 
-use super::changes::Changes;
-use super::filter::{Filter, Mode};
-use super::is_reported;
 use super::output::{self, Message, Out, Record};
+use super::{Changes, Filter, Mode, is_reported};
 
 /// Robustness variable and query interval while no querier has said others (RFC 3376 sections 8.1
 /// and 8.2).

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::{Budget, Duration, Instant, Limit, MacAddr};
 use mbuf::Mbuf;
 
-use super::entry::Entry;
 use super::{
-    Action, Advertisement, DELAY, Found, Key, Learnt, REACHABLE, RETRANSMIT, Row, State, TRIES_MAX,
+    Action, Advertisement, DELAY, Entry, Found, Key, Learnt, REACHABLE, RETRANSMIT, Row, State,
+    TRIES_MAX,
 };
 
 /// How many entries `make_room` examines to find one to evict.

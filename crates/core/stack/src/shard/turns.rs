@@ -4,13 +4,18 @@
 //! Called by: [`super::Shard::enter`]; crate `net`, which keeps stacks behind locks of its own. A
 //! stack alone has no turns, and pays nothing for them.
 
+use core::net::SocketAddr;
 use core::task::Waker;
 use std::sync::Arc;
 
-use ::device::Doorbell;
+use ::device::{Burst, Doorbell};
+use base::LinkKind;
 use inet::route::Reader;
+use mbuf::Mbuf;
+use wire::ether;
 
 use super::published::{self, Published, Stamp};
+use super::steering::{Home, Membership, Steering};
 use crate::stack::Stack;
 
 /// What the shards of a group have in common.
@@ -86,5 +91,87 @@ impl Turns {
             self.group.bells[self.index].disarm();
         }
         is_current
+    }
+}
+
+// Packets of other shards' flows are handed to these; and what a stack knows of being a shard.
+//
+// A stack alone has all flows. docs/decisions/0081.
+
+/// What is left of a burst for the host, which the device brought: frames of other shards' flows
+/// are handed to these. Returns how many were.
+#[inline(never)]
+pub(crate) fn steer(stack: &mut Stack, port: u16, frames: &mut Burst) -> usize {
+    let Some(outbox) = stack.ports.get(port).and_then(|port| port.outbox.as_ref()) else {
+        return 0;
+    };
+    let count = frames.len();
+    outbox.steer(&mut stack.core.cx.pool, frames, 0);
+    count - frames.len()
+}
+
+/// Is a frame that came by a port one of another shard's flows?
+pub(crate) fn is_foreign(stack: &Stack, port: u16, frame: &[u8]) -> bool {
+    let outbox = stack.ports.get(port).and_then(|port| port.outbox.as_ref());
+    outbox.is_some_and(|outbox| outbox.is_foreign(frame))
+}
+
+/// A datagram that is whole again, with its IP header first: handed to its flow's shard, or
+/// returned if it is this one's.
+#[cold]
+pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
+    let Some(membership) = &stack.membership else { return Some(m) };
+    let Home::Shard(to) = membership.steering.packet(m.as_slice()) else { return Some(m) };
+    let port = stack.ports.get(m.in_port());
+    let Some((port, outbox)) = port.and_then(|p| Some((p, p.outbox.as_ref()?))) else {
+        return Some(m);
+    };
+    if to == membership.index {
+        return Some(m);
+    }
+    if port.limits.link == LinkKind::Ethernet {
+        let is_v6 = m.as_slice().first().is_some_and(|b| b >> 4 == 6);
+        let ethertype = if is_v6 { ether::IPV6 } else { ether::IPV4 };
+        let Some(header) = m.prepend(ether::HEADER_LEN) else { return Some(m) };
+        ether::Header { dst: port.mac, src: port.mac, ethertype }.emit(header);
+    }
+    outbox.send(to, m, &mut stack.core.cx.pool);
+    None
+}
+
+/// A forwarded packet, in the frame that it came in, whose route only the first shard can find:
+/// handed to it. `false`, and the frame is freed, if there is no way.
+#[cold]
+pub(crate) fn to_first(stack: &mut Stack, m: Mbuf) -> bool {
+    let outbox = stack.ports.get(m.in_port()).and_then(|port| port.outbox.as_ref());
+    let pool = &mut stack.core.cx.pool;
+    match outbox {
+        Some(outbox) => outbox.send(0, m, pool),
+        None => pool.free(m),
+    }
+    outbox.is_some()
+}
+
+impl Stack {
+    /// Which shard of its group this is; 0 for a stack alone.
+    pub fn shard_index(&self) -> usize {
+        self.membership.as_ref().map_or(0, |membership| membership.index)
+    }
+
+    /// The hash that says which shard a flow belongs to; a stack alone has all flows.
+    pub fn steering(&self) -> Steering {
+        let membership = self.membership.as_ref();
+        membership.map_or(Steering::alone(), |membership| membership.steering)
+    }
+
+    /// Does another shard speak for the host?
+    pub(crate) fn is_follower(&self) -> bool {
+        self.membership.as_ref().is_some_and(|membership| membership.index != 0)
+    }
+
+    /// Do packets of a flow between these come to this shard?
+    pub(crate) fn has_flow(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        let is_here = |m: &Membership| m.steering.of_flow(local, remote) == m.index;
+        self.membership.as_deref().is_none_or(is_here)
     }
 }

@@ -28,7 +28,7 @@ fn flow(stack: &Stack, local: SocketAddr, remote: SocketAddr) -> u64 {
 }
 
 /// Answer a SYN, and forget it. While SYNs come faster than that can be done, only those that come
-/// again (`repeated.rs`).
+/// again (`half_open.rs`).
 pub(crate) fn offer_in_time(stack: &mut Stack, syn: &Syn) -> Fate {
     if stack.is_overrun && stack.core.cx.switches.on(Switch::RepeatedSyns) {
         let hash = flow(stack, syn.local, syn.remote).wrapping_add(u64::from(syn.seg.seq.0));

@@ -7,11 +7,9 @@
 mod bbr;
 mod cubic;
 mod hystart;
-mod newreno;
 mod validation;
 
 use base::{Duration, Instant, SeqNumber};
-
 use bbr::Bbr;
 use cubic::Cubic;
 use hystart::{Growth, HyStart};
@@ -256,7 +254,7 @@ impl Cc {
         }
         match &mut self.law {
             Law::NewReno | Law::Reno | Law::Tahoe => {
-                self.cwnd = newreno::avoid(self.cwnd, acked, self.mss);
+                self.cwnd = avoid(self.cwnd, acked, self.mss);
             }
             Law::Cubic(cubic) => {
                 self.cwnd = cubic.avoid(self.cwnd, acked, self.mss, ack.now, ack.srtt);
@@ -297,7 +295,7 @@ impl Cc {
         self.remember();
         self.hystart = None;
         self.ssthresh = match &mut self.law {
-            Law::NewReno | Law::Reno | Law::Tahoe => newreno::reduced(flight_bytes, self.mss),
+            Law::NewReno | Law::Reno | Law::Tahoe => reduced(flight_bytes, self.mss),
             Law::Cubic(cubic) => cubic.reduced(self.cwnd, flight_bytes, self.mss),
             Law::Bbr(_) => self.ssthresh,
         };
@@ -387,3 +385,15 @@ impl Cc {
 
 #[cfg(test)]
 mod tests;
+
+/// Equation 3, counting bytes: cwnd grows by one segment per window acknowledged.
+/// RFC 9293 MUST-19. RFC 5681 3.1-f.
+fn avoid(cwnd: u64, acked: u64, mss: u64) -> u64 {
+    cwnd + (mss * acked / cwnd.max(1)).max(1)
+}
+
+/// Equation 4.
+/// RFC 5681 3.1-g.
+fn reduced(flight_bytes: u64, mss: u64) -> u64 {
+    (flight_bytes / 2).max(2 * mss)
+}

@@ -5,19 +5,16 @@
 //! the end (`stream`).
 
 mod cwnd;
-mod leaks;
 mod liveness;
 mod look;
 mod memory;
 mod pacing;
 mod stream;
-mod timers;
 mod window;
 
+use base::Instant;
 pub(crate) use liveness::Liveness;
 pub(crate) use look::{Look, story};
-
-use base::Instant;
 
 use crate::app::Endpoint;
 use crate::flow::Flow;
@@ -31,7 +28,7 @@ pub(crate) struct Oracles {
     window: window::Window,
     cwnd: cwnd::Cwnd,
     pacing: pacing::Pacing,
-    timers: timers::Timers,
+    timers: liveness::Timers,
 }
 
 impl Oracles {
@@ -76,5 +73,5 @@ pub(crate) fn at_end(flows: &[Flow], ends: &[Endpoint]) -> Result<(), Violation>
 
 /// When nothing is in flight any more either.
 pub(crate) fn after_end(number: usize, host: &mut Host) -> Result<(), Violation> {
-    leaks::check(number, host)
+    memory::check(number, host)
 }

@@ -9,8 +9,7 @@ use base::{Instant, IpVersion, LinkKind};
 use link::{Direction, Settings};
 use stack::{ListenConfig, ListenError, PortConfig, PortId, Route};
 
-use super::addresses::{address, mac};
-use super::{HubPort, Lane, RouterLeg, Target, World};
+use super::{HubPort, Lane, RouterLeg, Target, World, address, mac};
 use crate::app::{Endpoint, Opening};
 use crate::background::{BackgroundFlow, BackgroundSettings};
 use crate::flow::{Flow, FlowSettings};

@@ -12,8 +12,8 @@ use rustix::fs::{
 use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 
 use super::files::transfer_max;
+use super::kept::For;
 use super::names::MODE;
-use super::open_files::For;
 use super::tree::{before, status};
 use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER, LIST_BYTES, NAME_BYTES};

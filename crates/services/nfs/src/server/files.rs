@@ -17,8 +17,7 @@ use rpc::xdr::{Decode, Decoder, Encode};
 use rustix::fs::{fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev};
 
-use super::changes::Changing;
-use super::open_files::For;
+use super::kept::{Changing, For};
 use super::tree::{attributes, looked_at, seen_before, status};
 use super::{Export, Reply};
 use crate::limits::{DATAGRAM_TRANSFER_BYTES, LENT_BYTES, TRANSFER_BYTES};

@@ -5,21 +5,16 @@
 //! is done as the user who runs the server: credentials are not looked at. MKNOD is not supported.
 
 mod attributes;
-mod callers;
-mod changes;
 mod dirs;
 mod files;
 mod handles;
+mod kept;
 mod listings;
 mod names;
 mod one_port;
-mod open_files;
 mod search;
 mod service;
 mod tree;
-
-pub use one_port::OnePort;
-pub use service::{Mount, Nfs};
 
 use std::io;
 use std::path::Path;
@@ -27,13 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::KeyedHash;
+use kept::{Callers, Changes};
+use listings::Listings;
+pub use one_port::OnePort;
 use rpc::blocking::Clock;
+pub use service::{Mount, Nfs};
+use tree::Tree;
 
 use crate::proto::Status;
-use callers::Callers;
-use changes::Changes;
-use listings::Listings;
-use tree::Tree;
 
 /// What others must not know.
 #[derive(Clone, Copy, Debug)]

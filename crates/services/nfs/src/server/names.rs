@@ -15,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::handles::FileId;
-use super::open_files::For;
+use super::kept::For;
 use super::tree::{Node, before, component, id, itself, looked_at, new_name, status};
 use super::{Export, Reply};
 use crate::limits::PATH_BYTES;

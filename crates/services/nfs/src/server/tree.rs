@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::handles::{FileId, Handles};
-use super::open_files::{For, OpenFiles};
+use super::kept::{For, OpenFiles};
 use super::search::Search;
 use crate::limits::NAME_BYTES;
 use crate::proto::{Attributes, Before, Handle, Kind, Status, Time};

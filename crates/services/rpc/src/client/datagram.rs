@@ -9,9 +9,7 @@ use std::collections::VecDeque;
 
 use base::{DropReason, Drops, Duration, Instant, KeyedHash};
 
-use super::error::results;
-use super::slots::Slots;
-use super::{CallError, CallId, Config, Replied, put_call};
+use super::{CallError, CallId, Config, Replied, Slots, put_call, results};
 use crate::limits::{DATAGRAM_BYTES, RTO_INITIAL, RTO_MAX, RTO_MIN, WINDOW_INITIAL};
 use crate::message::Reply;
 use crate::xdr::Encode;

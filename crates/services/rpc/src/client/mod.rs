@@ -4,21 +4,18 @@
 //! [`CallId`] until its reply, its time-out or the end of its connection.
 
 mod datagram;
-mod error;
-mod slots;
 mod stream;
 
+use base::Duration;
 pub use datagram::{DatagramClient, DatagramCounts};
-pub use error::CallError;
-pub use slots::CallId;
 pub use stream::{Replied, StreamClient};
 
-use base::Duration;
-
-use crate::auth::Credential;
+use crate::auth::{AuthError, Credential};
 use crate::limits;
-use crate::message::{CALL, RPC_VERSION};
-use crate::xdr::{Encode, put_u32};
+use crate::limits::CALLS_MAX;
+use crate::message::{CALL, Outcome, RPC_VERSION};
+use crate::record::RecordError;
+use crate::xdr::{DecodeError, Encode, put_u32};
 
 /// Bytes between the start of a call and its number of the procedure.
 const PROCEDURE_AT: usize = 20;
@@ -86,4 +83,179 @@ fn put_call<A: Encode + ?Sized>(
     out[at..at + 4].copy_from_slice(&xid.to_be_bytes());
     out[at + PROCEDURE_AT..at + PROCEDURE_AT + 4].copy_from_slice(&procedure.to_be_bytes());
     args.encode(out);
+}
+
+// The table of calls that wait: the low bits of an xid are the call's slot, the others differ each
+// time, so that a late reply finds nobody.
+//
+// Limit: `CALLS_MAX`.
+
+/// A call of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub(crate) u32);
+
+#[derive(Debug)]
+struct Slot<T> {
+    xid: u32,
+    call: Option<T>,
+}
+
+/// What is remembered of calls, `T` of each.
+#[derive(Debug)]
+struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u16>,
+    calls: usize,
+    bits: u32,
+}
+
+impl<T> Slots<T> {
+    /// For `calls` at a time.
+    fn new(calls: usize) -> Slots<T> {
+        let calls = calls.clamp(1, CALLS_MAX);
+        // One index more than there are calls: that of calls without a reply.
+        let bits = (calls + 1).next_power_of_two().trailing_zeros();
+        Slots { slots: Vec::new(), free: Vec::new(), calls, bits }
+    }
+
+    /// Calls that wait.
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The limit.
+    fn most(&self) -> usize {
+        self.calls
+    }
+
+    /// Remember a call; `upper` has the upper bits of its xid. The xid, if there is room.
+    #[inline]
+    fn insert(&mut self, upper: u32, call: T) -> Option<u32> {
+        let index = match self.free.pop() {
+            Some(index) => usize::from(index),
+            None if self.slots.len() < self.calls => {
+                self.slots.push(Slot { xid: 0, call: None });
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        let xid = (upper << self.bits) | index as u32;
+        self.slots[index] = Slot { xid, call: Some(call) };
+        Some(xid)
+    }
+
+    /// An xid that no call ever waits with.
+    fn unused(&self, upper: u32) -> u32 {
+        (upper << self.bits) | ((1 << self.bits) - 1)
+    }
+
+    #[inline]
+    fn slot(&mut self, xid: u32) -> Option<&mut Slot<T>> {
+        let index = xid & ((1 << self.bits) - 1);
+        self.slots.get_mut(index as usize).filter(|slot| slot.xid == xid)
+    }
+
+    /// What is remembered of a call that waits.
+    #[inline]
+    fn get(&mut self, xid: u32) -> Option<&mut T> {
+        self.slot(xid)?.call.as_mut()
+    }
+
+    /// Forget a call that waits, and return it.
+    #[inline]
+    fn remove(&mut self, xid: u32) -> Option<T> {
+        let call = self.slot(xid)?.call.take()?;
+        self.free.push((xid & ((1 << self.bits) - 1)) as u16);
+        Some(call)
+    }
+
+    /// All that wait.
+    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots.iter().filter_map(|slot| Some((slot.xid, slot.call.as_ref()?)))
+    }
+}
+
+/// Why a call has no results.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// PROG_UNAVAIL.
+    #[error("the server has no such program: ask its port mapper (rpcinfo -p) what it has")]
+    ProgramUnavailable,
+    /// PROG_MISMATCH.
+    #[error("the server has versions {0} to {1} of the program: ask for one of these")]
+    ProgramMismatch(u32, u32),
+    /// PROC_UNAVAIL.
+    #[error("the server's version of the program has no such procedure")]
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS.
+    #[error("the server cannot decode the arguments: are they of this version of the program?")]
+    GarbageArguments,
+    /// SYSTEM_ERR.
+    #[error("the server could not do it (SYSTEM_ERR): look at its log")]
+    SystemError,
+    /// RPC_MISMATCH.
+    #[error("the server speaks versions {0} to {1} of ONC RPC, this is version 2")]
+    RpcMismatch(u32, u32),
+    /// AUTH_ERROR.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The results are not what the procedure returns.
+    #[error("the results are not of the expected type")]
+    GarbageResults(#[from] DecodeError),
+    /// No reply within the time of the call. It may have been carried out.
+    #[error("no reply in time: does the server run, and is there a route to it?")]
+    TimedOut,
+    /// The connection ended before the reply. The call may have been carried out.
+    #[error("the connection ended before the reply; the call may have been carried out")]
+    Disconnected,
+    /// The call is longer than the transport or the limit.
+    #[error("the call has {0} bytes, at most {1} are possible: send less, or use TCP")]
+    TooLong(usize, usize),
+    /// As many calls wait as the limit allows.
+    #[error("{0} calls wait for replies already: wait for one, or raise the limit")]
+    TooManyCalls(usize),
+    /// The stream cannot go on.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The transport failed.
+    #[error("the transport failed")]
+    Transport(#[from] std::io::Error),
+}
+
+/// The results, or what the server says instead.
+fn results(outcome: Outcome<'_>) -> Result<&[u8], CallError> {
+    Err(match outcome {
+        Outcome::Success(results) => return Ok(results),
+        Outcome::ProgramUnavailable => CallError::ProgramUnavailable,
+        Outcome::ProgramMismatch(low, high) => CallError::ProgramMismatch(low, high),
+        Outcome::ProcedureUnavailable => CallError::ProcedureUnavailable,
+        Outcome::GarbageArguments => CallError::GarbageArguments,
+        Outcome::SystemError => CallError::SystemError,
+        Outcome::RpcMismatch(low, high) => CallError::RpcMismatch(low, high),
+        Outcome::Auth(error) => CallError::Auth(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use core::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_by_itself_alone() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        for error in [
+            CallError::Transport(refused),
+            CallError::GarbageResults(DecodeError::Short),
+            CallError::Record(RecordError::TooManyFragments),
+            CallError::Auth(AuthError::BadCredential),
+        ] {
+            let mut cause = error.source();
+            while let Some(one) = cause {
+                assert!(!error.to_string().contains(&one.to_string()), "{error}");
+                cause = one.source();
+            }
+        }
+    }
 }

@@ -8,9 +8,7 @@ use core::ops::Range;
 
 use base::{DropReason, Drops, Instant};
 
-use super::error::results;
-use super::slots::Slots;
-use super::{CallError, CallId, Config, put_call};
+use super::{CallError, CallId, Config, Slots, put_call, results};
 use crate::message::Reply;
 #[cfg(feature = "tokio")]
 use crate::record::Record;

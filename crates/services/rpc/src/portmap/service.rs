@@ -5,16 +5,16 @@
 //! over datagrams to loopback addresses alone, and a stream carries them to others. Only loopback
 //! and this machine's socket set and remove.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ops::RangeInclusive;
 
 use super::mappings::SUPERUSER;
 use super::{
-    LOCAL, Mapping, Mappings, PORT, PROGRAM, Rpcb, Statistics, addresses, netid_of, network,
-    procedure, socket_address, universal_address,
+    LOCAL, Mapping, Mappings, PORT, PROGRAM, Rpcb, Statistics, netid_of, network, procedure,
+    socket_address, universal_address,
 };
 use crate::server::{Refusal, Request, Service, Transport};
 use crate::xdr::{Bytes, Encode, List};
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The service.
 #[derive(Debug)]
@@ -129,10 +129,10 @@ impl PortMapper {
                 () = request.decode()?;
                 (self.since_1970)().encode(out);
             }
-            procedure::UADDR2TADDR => addresses::to_sockaddr(request.decode()?).encode(out),
+            procedure::UADDR2TADDR => super::to_sockaddr(request.decode()?).encode(out),
             procedure::TADDR2UADDR => {
                 let (_, bytes): (u32, Bytes) = request.decode()?;
-                addresses::from_sockaddr(&bytes.0).encode(out);
+                super::from_sockaddr(&bytes.0).encode(out);
             }
             procedure::CALLIT => return Err(sends_on(request)),
             _ if request.version == 4 => return self.version_4(request, out),
@@ -149,13 +149,13 @@ impl PortMapper {
             procedure::GETADDRLIST => {
                 let m: Rpcb = request.decode()?;
                 may_dump(request)?;
-                let family = addresses::family(default_netid(request));
+                let family = super::family(default_netid(request));
                 let is_meant = |of: &&Rpcb| {
                     (of.program, of.version) == (m.program, m.version)
-                        && addresses::family(&of.netid) == family
+                        && super::family(&of.netid) == family
                 };
                 let entry =
-                    |of: &Rpcb| addresses::entry(of, reachable(&of.address, &m.address, request));
+                    |of: &Rpcb| super::entry(of, reachable(&of.address, &m.address, request));
                 let all = self.mappings.all().iter().filter(is_meant).map(entry);
                 List(all.collect()).encode(out);
             }
@@ -180,7 +180,7 @@ impl PortMapper {
         let m: Rpcb = request.decode()?;
         // RFC 1833 section 2.2.1: the network id of the arguments is ignored. But callers such as
         // rpcinfo ask over one transport for another one.
-        let is_known = addresses::family(&m.netid).is_some();
+        let is_known = super::family(&m.netid).is_some();
         let netid = if is_known { m.netid.as_str() } else { default_netid(request) };
         let found = self.mappings.find(m.program, m.version, netid, exact);
         let text = found.map(|found| reachable(&found.address, &m.address, request));

@@ -4,23 +4,19 @@
 //! stream comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers
 //! a repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
 
-mod bulk;
 mod duplicates;
 mod session;
-
-pub use bulk::{Bulk, NoBulk};
-pub use session::{Session, SessionError};
-
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
 
 use base::{DropReason, Drops, Instant, KeyedHash};
+pub(crate) use duplicates::Duplicates;
+pub use session::{Session, SessionError};
 
 use crate::auth::{AUTH_SYS, AuthError, AuthSys, OpaqueAuth};
 use crate::limits::{DATAGRAM_BYTES, PROGRAMS_MAX};
 use crate::message::{BadCall, Call, Outcome, Reply};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode};
-pub(crate) use duplicates::Duplicates;
 
 /// How a call came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -356,4 +352,36 @@ impl Server {
     pub fn drops(&self) -> &Drops {
         &self.drops
     }
+}
+
+// [`Bulk`]: buffers for the end of results, long data that is not copied after it was put there.
+//
+// `tasks` fills the buffers of a stack's stream.
+
+/// Where long data goes.
+pub trait Bulk {
+    /// Let `fill` write into the next free memory and say how many bytes it wrote; these are
+    /// returned. In front of the first of them there will be `head` bytes: all of the reply so far,
+    /// which must not grow any more. `None`: there is no memory, and what was filled is of no use.
+    fn fill(&mut self, head: usize, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<usize>;
+    /// Bytes that were filled.
+    fn bytes(&self) -> usize;
+    /// Give everything back.
+    fn clear(&mut self);
+}
+
+/// None: services append all of their results.
+#[derive(Clone, Copy, Debug)]
+pub struct NoBulk;
+
+impl Bulk for NoBulk {
+    fn fill(&mut self, _: usize, _: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<usize> {
+        None
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn clear(&mut self) {}
 }

@@ -13,8 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
 use super::outgoing::Data;
-use super::spares::Spares;
-use super::{Datagrams, over_datagrams, over_streams};
+use super::{Datagrams, Spares, over_datagrams, over_streams};
 use crate::client::{CallError, Config};
 use crate::record::Record;
 use crate::xdr::{Decode, Decoder, Encode, Opaque};

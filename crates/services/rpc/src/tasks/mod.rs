@@ -50,24 +50,30 @@ mod datagrams;
 mod outgoing;
 mod over_datagrams;
 mod over_streams;
-mod room;
 mod server;
-mod spares;
 #[cfg(feature = "net")]
 mod stack_sockets;
 mod streams;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::Instant;
 pub use client::{Client, Results};
 pub use datagrams::{Datagrams, serve_datagrams};
 pub use outgoing::Data;
 pub use server::{Servers, Totals};
 #[cfg(feature = "net")]
 pub use stack_sockets::Lending;
-pub use streams::{Arrived, AtOnce, Connection, Lender, Lent, Limits};
-pub use streams::{listen, serve_lending, serve_stream};
-
-use base::Instant;
+pub use streams::{
+    Arrived, AtOnce, Connection, Lender, Lent, Limits, listen, serve_lending, serve_stream,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant as Monotone;
+
+use crate::limits::{
+    BRIEF_BYTES, BRIEF_REPLIES_BYTES, BUFFER_UNIT, CALLS_BYTES, REPLIES_BYTES, SPARE_BYTES,
+};
 
 /// Tokio's time as the time of clients and servers.
 #[derive(Clone, Copy, Debug)]
@@ -89,5 +95,136 @@ impl Clock {
     fn at(self, time: Instant) -> Monotone {
         let within: core::time::Duration = time.since(self.now()).into();
         Monotone::now() + within.min(SLEEP_MAX)
+    }
+}
+
+// [`Spares`]: buffers of calls and replies that are used again. Memory that goes back to the system
+// and comes again for each call of 256 KB costs more than the copies into it.
+//
+// Limit: `SPARE_BYTES`; more are freed.
+
+/// Buffers that nobody uses, and the bytes that they have room for.
+#[derive(Debug, Default)]
+struct Spares(Mutex<(Vec<Vec<u8>>, usize)>);
+
+impl Spares {
+    fn inside(&self) -> MutexGuard<'_, (Vec<Vec<u8>>, usize)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty buffer.
+    fn take(&self) -> Vec<u8> {
+        let mut buffer = self.take_full();
+        buffer.clear();
+        buffer
+    }
+
+    /// A buffer with what it held when it was used last, which costs nothing to write over.
+    fn take_full(&self) -> Vec<u8> {
+        let (buffers, bytes) = &mut *self.inside();
+        let buffer = buffers.pop().unwrap_or_default();
+        *bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// A buffer that is no longer used. Small ones are as quickly made anew.
+    fn put(&self, buffer: Vec<u8>) {
+        let (buffers, bytes) = &mut *self.inside();
+        let sum = *bytes + buffer.capacity();
+        if buffer.capacity() >= BUFFER_UNIT && sum <= SPARE_BYTES {
+            buffers.push(buffer);
+            *bytes = sum;
+        }
+    }
+}
+
+// [`Rooms`]: memory for calls and replies, one budget for all connections of a server.
+//
+// Connections bound their calls, not the bytes: hundreds of them, each with sixteen replies of a
+// megabyte that nobody reads, would be gigabytes. A client that reads is always answered: what
+// others owe makes replies brief, and up to 256 connections no call waits for a peer to read.
+// Limits: `REPLIES_BYTES`, `BRIEF_BYTES`, `BRIEF_REPLIES_BYTES`, `CALLS_BYTES`.
+
+/// What is left of the budgets.
+struct Rooms {
+    replies: Arc<Semaphore>,
+    briefs: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+    brief: AtomicU64,
+}
+
+/// The right to the memory of a reply, until it is written.
+struct Room {
+    permit: OwnedSemaphorePermit,
+    /// Bytes that the reply should not exceed.
+    bytes: usize,
+}
+
+impl Room {
+    /// The reply takes so many bytes: what is over is for others.
+    fn fit(mut self, bytes: usize) -> Room {
+        let over = self.permit.num_permits().saturating_sub(bytes);
+        drop(self.permit.split(over));
+        self
+    }
+}
+
+impl Default for Rooms {
+    fn default() -> Rooms {
+        let semaphore = |bytes| Arc::new(Semaphore::new(bytes));
+        Rooms {
+            replies: semaphore(REPLIES_BYTES),
+            briefs: semaphore(BRIEF_REPLIES_BYTES),
+            calls: semaphore(CALLS_BYTES),
+            brief: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Rooms {
+    /// Room for a reply of any length, if there is as much.
+    fn any(&self, reply_max: usize) -> Option<Room> {
+        let bytes = reply_max.min(REPLIES_BYTES);
+        let permit = self.replies.clone().try_acquire_many_owned(bytes as u32).ok()?;
+        Some(Room { permit, bytes: reply_max })
+    }
+
+    /// Room for a brief one. It is waited for only if there are more than 256 connections.
+    async fn brief(&self, reply_max: usize) -> Option<Room> {
+        let permit = self.briefs.clone().acquire_many_owned(BRIEF_BYTES as u32).await.ok()?;
+        self.brief.fetch_add(1, Ordering::Relaxed);
+        Some(Room { permit, bytes: reply_max.min(BRIEF_BYTES) })
+    }
+
+    /// Room for a call that waits for a server; none is needed for a short one.
+    async fn call(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes < BUFFER_UNIT {
+            return None;
+        }
+        self.calls.clone().acquire_many_owned(bytes.min(CALLS_BYTES) as u32).await.ok()
+    }
+
+    /// How many replies were to be brief.
+    fn briefs(&self) -> u64 {
+        self.brief.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_buffers_are_used_again_up_to_the_limit() {
+        let spares = Spares::default();
+        spares.put(vec![7; 100]);
+        assert_eq!(spares.take().capacity(), 0);
+        for _ in 0..100 {
+            spares.put(vec![7; 1 << 20]);
+            assert!(spares.inside().1 <= SPARE_BYTES);
+        }
+        let again = spares.take();
+        assert!(again.is_empty() && again.capacity() >= 1 << 20);
+        assert_eq!(spares.inside().0.len(), SPARE_BYTES / (1 << 20) - 1);
     }
 }

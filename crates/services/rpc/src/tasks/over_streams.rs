@@ -13,10 +13,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
-use super::Clock;
 use super::client::{Answer, Asked};
 use super::outgoing::{Data, Outgoing};
-use super::spares::Spares;
+use super::{Clock, Spares};
 use crate::client::{CallError, CallId, Config, StreamClient};
 use crate::limits::CONNECT_TIMEOUT;
 

@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{DropReason, Drops};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::room::{Room, Rooms};
-use super::spares::Spares;
+use super::{Room, Rooms, Spares};
 use crate::limits::ARRIVED_BYTES;
 use crate::record::{self, Record};
 use crate::server::{Bulk, Incoming, Server, Transport};

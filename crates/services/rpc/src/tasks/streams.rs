@@ -7,26 +7,25 @@ mod arriving;
 mod lent;
 mod replies;
 
-pub use lent::{Arrived, Lender, Lent};
-
 use core::future::Future;
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+use arriving::Arriving;
 use base::DropReason;
+pub use lent::{Arrived, Lender, Lent};
+use lent::{Body, Filled, LendsNothing};
+use replies::{Reply, write};
 use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Monotone, sleep, timeout_at};
 
-use super::room::Room;
+use super::Room;
 use super::server::{Answer, Message, Servers};
 use crate::limits::{CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
 use crate::server::Transport;
-use arriving::Arriving;
-use lent::{Body, Filled, LendsNothing};
-use replies::{Reply, write};
 
 /// What a server over streams bounds.
 #[derive(Clone, Copy, Debug)]

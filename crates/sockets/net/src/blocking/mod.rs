@@ -4,24 +4,24 @@
 //! stack.
 
 mod datagrams;
-mod names;
 mod shards;
 mod stream;
 
-pub use datagrams::UdpSocket;
-pub use names::lookup_host;
-pub use shards::{ShardsListener, ShardsUdpSocket};
-pub use stream::{TcpListener, TcpStream};
-
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::Poll;
 use core::time::Duration;
 use std::io;
 use std::time::Instant;
 
+pub use datagrams::UdpSocket;
+pub use shards::{ShardsListener, ShardsUdpSocket};
+pub use stream::{TcpListener, TcpStream};
+
+use crate::dns::{Families, Lookups, Step};
 use crate::inner::{Inner, Shared};
 use crate::waiting::Readiness;
-use crate::{error, wait};
+use crate::{Net, error, wait};
 
 /// How long a socket's calls wait.
 #[derive(Default)]
@@ -87,5 +87,41 @@ impl BlockingMode {
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
         self.wait(shared, readiness, &self.write_timeout_ns, look)
+    }
+}
+
+/// [`Net::lookup_host`] for threads: the addresses of a host.
+///
+/// # Errors
+/// As [`Net::lookup_host`].
+pub fn lookup_host(net: &Net, host: &str) -> io::Result<Vec<IpAddr>> {
+    let shared = net.shared();
+    let mut lookups = Lookups::new(net, host, Families::Both)?;
+    loop {
+        let until = shared.system_time(lookups.deadline());
+        let look = |inner: &mut Inner| lookups.look(inner, shared.now());
+        if let Some(Step::Found(addresses)) =
+            wait::block_on(shared, Readiness::Lookup, until, look)?
+        {
+            return Ok(addresses);
+        }
+    }
+}
+
+impl TcpStream {
+    /// Connect to a host by name: its addresses are tried one after the other, as
+    /// `std::net::TcpStream::connect` does.
+    ///
+    /// # Errors
+    /// As [`Net::lookup_host`]; the last address's.
+    pub fn connect_host(net: &Net, host: &str, port: u16) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in lookup_host(net, host)? {
+            match TcpStream::connect(net, SocketAddr::new(address, port)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 }

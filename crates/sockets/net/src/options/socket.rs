@@ -10,9 +10,7 @@ use base::Owner;
 use stack::{FastOpenConfig, IpSettings, ListenConfig};
 use tcp::Config;
 
-use super::values::{
-    ECN, TcpKeepalive, fixed_receive, fixed_send, keepalive_into, valid_tos, valid_ttl,
-};
+use super::{ECN, TcpKeepalive, fixed_receive, fixed_send, keepalive_into, valid_tos, valid_ttl};
 use crate::inner::Inner;
 use crate::{Net, TcpListener, TcpStream};
 

@@ -6,10 +6,12 @@ use std::os::fd::RawFd;
 
 use libc::{F_GETFL, F_SETFL, FIONREAD, O_NONBLOCK, O_RDWR, TIOCOUTQ};
 use rustix::io::Errno;
+use stack::{ConnectError, UdpError};
+use tcp::Error;
 
 use super::file::Endpoint;
 use super::world::State;
-use super::{Call, urgent};
+use super::{Call, notifications};
 
 /// Linux's `SIOCOUTQNSD`: the bytes not sent yet.
 const UNSENT: u64 = 0x894B;
@@ -44,9 +46,9 @@ pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
         return Ok(i32::from(state.stack.tcp_at_mark(handle).ok_or(Errno::BADF)?));
     }
     let info = state.stack.tcp_info(handle).ok_or(Errno::BADF)?;
-    let inline = urgent::is_inline(state.socket(fd)?);
+    let inline = notifications::is_inline(state.socket(fd)?);
     let bytes = if request == FIONREAD {
-        urgent::readable(state, handle, inline, info.unread)
+        notifications::readable(state, handle, inline, info.unread)
     } else if request == TIOCOUTQ {
         info.unsent + info.in_flight as usize
     } else if request == UNSENT {
@@ -55,4 +57,41 @@ pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
         return Err(Errno::NOTTY);
     };
     Ok(i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
+/// The `errno` for the way a connection ended.
+pub(super) fn tcp_error(error: Error) -> Errno {
+    match error {
+        Error::Refused => Errno::CONNREFUSED,
+        Error::Reset => Errno::CONNRESET,
+        Error::TimedOut => Errno::TIMEDOUT,
+        Error::Aborted => Errno::CONNABORTED,
+        Error::NetworkDown => Errno::NETDOWN,
+        Error::NetUnreachable => Errno::NETUNREACH,
+        Error::HostUnreachable | Error::Prohibited => Errno::HOSTUNREACH,
+        Error::ProtocolUnreachable => Errno::NOPROTOOPT,
+    }
+}
+
+pub(super) fn connect_error(error: ConnectError) -> Errno {
+    match error {
+        ConnectError::Unreachable(_) => Errno::NETUNREACH,
+        ConnectError::NoAddress => Errno::ADDRNOTAVAIL,
+        ConnectError::AddressInUse => Errno::ADDRINUSE,
+        ConnectError::LimitReached => Errno::NOBUFS,
+    }
+}
+
+pub(super) fn udp_error(error: UdpError) -> Errno {
+    match error {
+        UdpError::AddressInUse => Errno::ADDRINUSE,
+        UdpError::LimitReached => Errno::NOBUFS,
+        UdpError::WouldBlock => Errno::AGAIN,
+        UdpError::NoAddress => Errno::ADDRNOTAVAIL,
+        UdpError::Broadcast => Errno::ACCESS,
+        UdpError::Unsendable(base::DropReason::IpTooBig) | UdpError::TooBig(_) => Errno::MSGSIZE,
+        UdpError::InvalidSegments | UdpError::Group => Errno::INVAL,
+        UdpError::Unsendable(_) => Errno::NETUNREACH,
+        UdpError::Closed => Errno::BADF,
+    }
 }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use stack::{FastConnect, FastOpenConfig, TcpHandle};
 
 use super::Call;
-use super::errno::{connect_error, tcp_error};
+use super::control::{connect_error, tcp_error};
 use super::file::{Endpoint, FastOpen, Socket};
 use super::world::{State, Wait};
 

@@ -12,7 +12,7 @@ use stack::{IpSettings, ListenerHandle, TcpHandle, UdpHandle};
 use tcp::Config;
 
 use super::notifications::Notifications;
-use super::usage::Usage;
+use super::shown::Usage;
 
 /// The object behind one descriptor.
 pub(super) enum File {

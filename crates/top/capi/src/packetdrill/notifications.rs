@@ -6,6 +6,15 @@
 //! Documentation/networking/msg_zerocopy.rst.
 
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
+
+use libc::{MSG_PEEK, SO_OOBINLINE, SOL_SOCKET};
+use rustix::io::Errno;
+use stack::TcpHandle;
+
+use super::Call;
+use super::file::Socket;
+use super::world::State;
 
 /// Maximum calls that wait for a completion; further calls get none.
 const WAITING_MAX: usize = 4096;
@@ -62,6 +71,71 @@ impl Notifications {
     pub(super) fn take(&mut self) -> Option<(u32, u32)> {
         self.reported.pop_front()
     }
+}
+
+// Urgent data out of band, as sockets have it unless `SO_OOBINLINE` is set: the last urgent byte is
+// read with `MSG_OOB` and passed over in the stream. The stack itself leaves it in the stream (RFC
+// 6093).
+
+/// Does the byte stay in the stream?
+pub(super) fn is_inline(socket: &Socket) -> bool {
+    socket.remembered.get(&(SOL_SOCKET, SO_OOBINLINE)).is_some_and(|&n| n != 0)
+}
+
+/// Bytes to the end of the urgent data, that byte included, and the offset in the stream of that
+/// end; `None` without urgent data.
+fn mark(state: &State, handle: TcpHandle) -> Option<(u64, u64)> {
+    let left = state.stack.tcp_urgent_left(handle).filter(|&left| left > 0)?;
+    let info = state.stack.tcp_info(handle)?;
+    Some((left, info.bytes_received - info.unread as u64 + left))
+}
+
+/// Is there an urgent byte that was not taken with `MSG_OOB`? `POLLPRI`.
+pub(super) fn is_pending(state: &State, handle: TcpHandle, taken: Option<u64>) -> bool {
+    mark(state, handle).is_some_and(|(_, end)| taken != Some(end))
+}
+
+/// The bytes of `unread` that a read returns before it stops or passes the urgent byte over.
+pub(super) fn readable(state: &State, handle: TcpHandle, inline: bool, unread: usize) -> usize {
+    match mark(state, handle) {
+        Some((1, _)) if !inline => unread.saturating_sub(1),
+        Some((left, _)) if !inline => unread.min(usize::try_from(left - 1).unwrap_or(usize::MAX)),
+        _ => unread,
+    }
+}
+
+/// A read with `MSG_OOB`: one byte. `INVAL` if there is none, or if it is in the stream; `AGAIN` if
+/// it was announced and has not arrived.
+pub(super) fn receive(
+    state: &mut State,
+    fd: RawFd,
+    handle: TcpHandle,
+    into: &mut [u8],
+    flags: i32,
+) -> Call<usize> {
+    let socket = state.socket(fd)?;
+    let (inline, taken) = (is_inline(socket), socket.urgent_taken);
+    let (_, end) = mark(state, handle).ok_or(Errno::INVAL)?;
+    if inline || taken == Some(end) {
+        return Err(Errno::INVAL);
+    }
+    let byte = state.stack.tcp_urgent_byte(handle).ok_or(Errno::AGAIN)?;
+    if flags & MSG_PEEK == 0 {
+        state.socket(fd)?.urgent_taken = Some(end);
+    }
+    let Some(first) = into.first_mut() else { return Ok(0) };
+    *first = byte;
+    Ok(1)
+}
+
+/// Before a read of the stream: if the urgent byte is next, it is passed over.
+pub(super) fn pass_over(state: &mut State, fd: RawFd, handle: TcpHandle) -> Call<()> {
+    let inline = is_inline(state.socket(fd)?);
+    if !inline && state.stack.tcp_at_mark(handle) == Some(true) {
+        // Without it, because it has not arrived, the read that follows finds nothing either.
+        let _ = state.stack.tcp_read(handle, &mut [0]);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use libc::{
 use rustix::io::Errno;
 use tcp::Config;
 
-use super::errno::tcp_error;
+use super::control::tcp_error;
 use super::file::Endpoint;
 use super::profile::System;
 use super::sysctls::algorithm_named;

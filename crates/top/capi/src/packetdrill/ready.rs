@@ -10,7 +10,7 @@ use tcp::State as TcpState;
 
 use super::file::{Endpoint, File};
 use super::world::State;
-use super::{Call, urgent};
+use super::{Call, notifications};
 
 /// A send buffer is writable if 1/`ROOM_PART` of it is free: a third, as on Linux.
 const ROOM_PART: usize = 3;
@@ -23,7 +23,7 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
     let seen = Seen {
         told: socket.error_reported,
         shut_read: socket.shut_read,
-        inline: urgent::is_inline(socket),
+        inline: notifications::is_inline(socket),
         urgent_taken: socket.urgent_taken,
         least: socket.least_read(usize::MAX, 0),
     };
@@ -88,7 +88,7 @@ fn connection(state: &mut State, handle: stack::TcpHandle, seen: &Seen) -> i16 {
     if over {
         events |= POLLRDHUP;
     }
-    if urgent::is_pending(state, handle, seen.urgent_taken) {
+    if notifications::is_pending(state, handle, seen.urgent_taken) {
         events |= libc::POLLPRI;
     }
     if error.is_some() && !seen.told {

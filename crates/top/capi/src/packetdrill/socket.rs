@@ -12,11 +12,11 @@ use stack::{ListenConfig, ListenError, UdpError};
 use tcp::State as TcpState;
 use tcp::usrreq::CallError;
 
-use super::errno::{connect_error, tcp_error, udp_error};
+use super::control::{connect_error, tcp_error, udp_error};
 use super::file::{Endpoint, File, Socket};
 use super::profile::System;
 use super::world::State;
-use super::{Call, fast_open, listing};
+use super::{Call, fast_open, shown};
 
 /// Flags that may be combined with a socket's type.
 const TYPE_FLAGS: i32 = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -106,7 +106,7 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
         ListenError::NoAddress => Errno::ADDRNOTAVAIL,
     })?;
     state.socket(fd)?.endpoint = Endpoint::Listening(handle);
-    listing::write(state);
+    shown::write(state);
     Ok(())
 }
 
@@ -187,7 +187,7 @@ pub(super) fn disconnect(state: &mut State, fd: RawFd) -> Call<()> {
         Endpoint::Datagram(_) => return Err(Errno::AFNOSUPPORT),
         Endpoint::Listening(listener) => {
             state.stack.tcp_unlisten(listener);
-            listing::write(state);
+            shown::write(state);
         }
         Endpoint::Connection(handle) => {
             state.by_connection.remove(&handle);
@@ -236,7 +236,7 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
         Endpoint::Fresh | Endpoint::Unbound => {}
         Endpoint::Listening(listener) => {
             state.stack.tcp_unlisten(listener);
-            listing::write(state);
+            shown::write(state);
         }
         Endpoint::Connection(handle) => {
             state.by_connection.remove(&handle);

@@ -12,11 +12,11 @@ use stack::{Follows, TcpHandle};
 use tcp::State as TcpState;
 use tcp::usrreq::CallError;
 
-use super::errno::udp_error;
+use super::control::udp_error;
 use super::file::Endpoint;
 use super::socket::{datagram_port, refusal};
 use super::world::{State, Wait};
-use super::{Call, fast_open, ready, urgent};
+use super::{Call, fast_open, notifications, ready};
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,13 +47,13 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
         Endpoint::Fresh | Endpoint::Listening(_) => return Err(Errno::NOTCONN),
     };
     if flags & libc::MSG_OOB != 0 {
-        let bytes = urgent::receive(state, fd, handle, into, flags)?;
+        let bytes = notifications::receive(state, fd, handle, into, flags)?;
         return Ok(Found { bytes, ..Found::default() });
     }
     if matches!(state.stack.tcp_state(handle), Some((TcpState::SynSent, None))) {
         return Err(Errno::AGAIN);
     }
-    urgent::pass_over(state, fd, handle)?;
+    notifications::pass_over(state, fd, handle)?;
     if waits_for_more(state, fd, handle, into.len(), flags)? {
         return Err(Errno::AGAIN);
     }

@@ -10,7 +10,7 @@ use clap::builder::TypedValueParser;
 use dissect::{As, Hex, Style};
 
 use super::run::names::{Names, Rotation};
-use super::run::packet::Direction;
+use super::run::source::Direction;
 use crate::Usage;
 
 /// The options.

@@ -6,9 +6,7 @@
 mod blocks;
 pub(super) mod file;
 pub(super) mod filter;
-pub(super) mod interface;
 pub(super) mod names;
-pub(super) mod packet;
 pub(super) mod patient;
 mod pause;
 pub(super) mod process;
@@ -25,17 +23,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-
-use super::args::Args;
-use crate::running::find;
 use file::Capture;
 use filter::Wanted;
-use packet::{Direction, Packet};
 use process::Process;
 use segment::Cutter;
 use sink::Sink;
-use source::{Next, Source};
+use source::{Direction, Next, Packet, Source};
 use write::Counted;
+
+use super::args::Args;
+use crate::running::find;
 
 /// The counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +55,7 @@ pub(super) fn open(
         return Ok(Box::new(Capture::open(path, filter.maker(), stop)?));
     }
     if let Some(name) = &args.interface {
-        return interface::open(name, filter.maker_of_interfaces());
+        return source::open(name, filter.maker_of_interfaces());
     }
     let make = |link, netmask| filter.of_port(link, netmask);
     let path = find(args.socket.as_deref(), args.pid)?;

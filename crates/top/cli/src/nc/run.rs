@@ -10,12 +10,12 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use wirespeed::control::protocol::{Called, Kind};
 
-use super::args::Args;
+use super::Args;
 use crate::Outcome;
 use crate::clock::Interrupt;
 use crate::running::socket::{Remote, bytes};
-use wirespeed::control::protocol::{Called, Kind};
 
 /// How long an answer of the program may wait for something to come.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -22,7 +22,6 @@ use wirespeed::net::{self, Net};
 use wirespeed::{Cidr, Duration, IpVersion};
 
 use super::args::How;
-use super::report;
 use crate::output;
 
 /// A server, and where on it a URL is.
@@ -90,7 +89,7 @@ impl From<'_> {
         let at = format!("NFS of {}, port {nfs_port}", url.host);
         let limits = waiting(&at, nfs.ask_limits(&root)).await;
         limits.with_context(|| format!("cannot ask {}, port {nfs_port}", url.host))?;
-        let nfs = nfs.with_notices(move |notice| output::err(&report::notice(&at, notice)));
+        let nfs = nfs.with_notices(move |notice| output::err(&super::notice(&at, notice)));
         Ok(Remote { nfs, root, path })
     }
 

@@ -16,7 +16,6 @@ use wirespeed::net::Net;
 
 use super::args::{Args, How, What};
 use super::connect::{From, Remote};
-use super::report;
 use crate::clock::Interrupt;
 use crate::outside::Outside;
 use crate::{Outcome, Usage, output};
@@ -98,7 +97,7 @@ async fn work(args: &Args, how: &How, net: Option<Net>, unfinished: &Unfinished)
                 }
                 _ => bail!(Usage("one of FROM and TO has to be a URL: nfs://HOST/PATH".to_owned())),
             };
-            output::out(&report::copied(&copied?, began.elapsed()))
+            output::out(&super::copied(&copied?, began.elapsed()))
         }
     }
 }
@@ -119,11 +118,11 @@ fn last(path: &[u8]) -> &[u8] {
 async fn ls(remote: Remote, long: bool) -> Result<()> {
     let (handle, of) = remote.found().await?;
     if of.kind != Kind::Directory {
-        return output::out(&report::line(last(&remote.path), Some(&of), long));
+        return output::out(&super::line(last(&remote.path), Some(&of), long));
     }
     let mut text = String::new();
     for entry in remote.nfs.list(&handle).await? {
-        text += &report::line(&entry.name.0, entry.attributes.as_ref(), long);
+        text += &super::line(&entry.name.0, entry.attributes.as_ref(), long);
     }
     output::out(&text)
 }

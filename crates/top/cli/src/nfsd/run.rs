@@ -17,9 +17,7 @@ use rpc::tasks::{Limits, Servers};
 use wirespeed::KeyedHash;
 use wirespeed::net::Net;
 
-use super::args::Args;
-use super::register::register;
-use super::report;
+use super::Args;
 use super::sockets::{Serve, Tasks};
 use crate::clock::Interrupt;
 use crate::outside::Outside;
@@ -82,8 +80,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
             }
         }
         let port = at.first().map_or(port, SocketAddr::port);
-        let _registered = args.register.then(|| register(port, args.udp)).transpose()?;
-        output::out(&report::begin(args, &at))?;
+        let _registered = args.register.then(|| super::register(port, args.udp)).transpose()?;
+        output::out(&super::begin(args, &at))?;
         let pressed = interrupt.pressed()?;
         let ended = tokio::select! {
             _ = pressed => Ok(Outcome::Done),
@@ -92,7 +90,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
                 .and_then(|ended| Ok(ended?))
                 .map(|()| Outcome::Done),
         };
-        output::out(&report::end(&serve.servers.totals()))?;
+        output::out(&super::end(&serve.servers.totals()))?;
         ended
     })
 }

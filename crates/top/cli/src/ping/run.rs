@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use anyhow::{Result, anyhow, bail};
 use wirespeed::{DropReason, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
 
-use super::args::Args;
+use super::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
 use crate::outside::Outside;

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant as Monotone};
 
 use anyhow::Result;
 use wirespeed::Instant;
+use wirespeed::control::protocol::{Called, Kind};
 
-use super::args::Args;
+use super::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
 use crate::running::Refused;
 use crate::running::socket::Remote;
 use crate::{Usage, output, outside};
-use wirespeed::control::protocol::{Called, Kind};
 
 /// How long an answer of the program may wait for an echo to come.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use rustix::net::{
     socket_with,
 };
 
-use super::args::Args;
+use super::Args;
 use super::local::{self, Local};
 use crate::clock::{Interrupt, since_1970};
 use crate::rpcinfo::clock;

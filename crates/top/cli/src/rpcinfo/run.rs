@@ -16,9 +16,7 @@ use rpc::portmap::{
 };
 use wirespeed::{Duration, Instant, KeyedHash};
 
-use super::args::Args;
-use super::names::Names;
-use super::report;
+use super::{Args, Names};
 use crate::Usage;
 
 /// How long a server may take to accept a connection, and to answer.
@@ -43,11 +41,11 @@ pub(super) fn run(args: &Args) -> Result<String> {
     let what = || format!("cannot ask the port mapper of {}", args.host);
     if args.p {
         let list: MappingList = over_tcp(mapper, PROGRAM, 2, procedure::DUMP).with_context(what)?;
-        return Ok(report::ports(&list.0, &names));
+        return Ok(super::ports(&list.0, &names));
     }
     if args.s {
         let list: RpcbList = over_tcp(mapper, PROGRAM, 4, procedure::DUMP).with_context(what)?;
-        return Ok(report::summary(&list.0, &names));
+        return Ok(super::summary(&list.0, &names));
     }
     let asked = args.program.as_deref().unwrap_or_default();
     let Some(program) = names.number(asked) else {
@@ -75,7 +73,7 @@ fn null_calls(to: SocketAddr, program: u32, args: &Args) -> Result<String> {
     let failed = |version| format!("program {program} version {version} is not available");
     if let Some(version) = args.version {
         null(version).with_context(|| failed(version))?;
-        return Ok(report::ready(program, version));
+        return Ok(super::ready(program, version));
     }
     // Version 0 is nobody's: the server says which it has.
     let versions = match null(0) {
@@ -88,7 +86,7 @@ fn null_calls(to: SocketAddr, program: u32, args: &Args) -> Result<String> {
     let mut text = String::new();
     for version in versions {
         if null(version).is_ok() {
-            text += &report::ready(program, version);
+            text += &super::ready(program, version);
         }
     }
     ensure!(!text.is_empty(), "no version of program {program} answers: is the server up?");

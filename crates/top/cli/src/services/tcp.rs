@@ -1,6 +1,6 @@
 //! Services over TCP: accepts connections and serves each in turn.
 //!
-//! Called by: `run.rs`. A connection holds at most `HELD_BYTES` that it could not write yet;
+//! Called by: `services.rs`. A connection holds at most `HELD_BYTES` that it could not write yet;
 //! connections beyond `--most` are reset.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use wirespeed::base::addr::unspecified;
 use wirespeed::{CallError, Duration, IpVersion, ListenConfig, ListenerHandle, Stack, TcpHandle};
 
-use super::report::Moved;
+use super::Moved;
 use super::service::{SERVICES, Service, daytime, pattern};
 
 /// Bytes read at a time, and so the most that a connection holds.

@@ -2,8 +2,8 @@
 //! on third parties: they do not reply to ports of other services (such a loop never ends), a reply
 //! has at most three times the bytes of its request, and replies per second are limited.
 //!
-//! Called by: `run.rs`. RFC 862, RFC 863, RFC 864, RFC 867; CERT advisory CA-1996-01 describes the
-//! loops. The factor of three is the limit of RFC 9000 section 8.1 for unvalidated addresses.
+//! Called by: `services.rs`. RFC 862, RFC 863, RFC 864, RFC 867; CERT advisory CA-1996-01 describes
+//! the loops. The factor of three is the limit of RFC 9000 section 8.1 for unvalidated addresses.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -11,8 +11,8 @@ use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use wirespeed::{Duration, Instant, Owner, Stack, UdpHandle};
 
-use super::report::{Fate, Moved};
 use super::service::{SERVICES, Service, daytime, pattern};
+use super::{Fate, Moved};
 
 /// Services have ports below this. No client sends from one, so such a request is forged.
 const SERVICES_END: u16 = 1024;

@@ -14,11 +14,8 @@ use telnet::limits::OUT_BYTES;
 use telnet::{Client, Direction, Settings};
 use wirespeed::Instant;
 
-use super::args::{Args, PORT};
-use super::keyboard::{Keyboard, Read};
-use super::log::Log;
 use super::prompt::{self, Escape, Next, PROMPT};
-use super::screen::Screen;
+use super::{Args, Keyboard, Log, PORT, Read, Screen};
 use crate::clock::Interrupt;
 use crate::network::{Connection, Network};
 use crate::terminal::{self, Terminal};

@@ -2,7 +2,7 @@
 //! which is open only for the moments in which something is asked of it, so that the last program
 //! that closes it ends the session and no output is lost (tty_ioctl(4), pty(7)).
 //!
-//! Called by: `session.rs`, `command.rs` and `input.rs`; `program.rs` gives the slave end to a
+//! Called by: `session.rs`, `telnetd.rs` and `input.rs`; `program.rs` gives the slave end to a
 //! program.
 
 use std::io::{self, ErrorKind};

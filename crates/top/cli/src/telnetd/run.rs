@@ -10,10 +10,9 @@ use anyhow::Result;
 use rustix::event::PollFlags;
 use wirespeed::{Duration, Instant};
 
-use super::args::Args;
 use super::program::Program;
-use super::report::Tally;
 use super::session::{Cx, Session, owner};
+use super::{Args, Tally};
 use crate::clock::Interrupt;
 use crate::network::{Listener, Network};
 

@@ -18,11 +18,10 @@ use telnet::{Counts, Event, Server, slc};
 use wirespeed::device::pty::FLUSHWRITE;
 use wirespeed::{Duration, Instant};
 
-use super::command;
 use super::input::Input;
 use super::program::{About, Program};
 use super::pty::{Came, Pty};
-use super::setting::{CHARACTERS, Setting};
+use super::{CHARACTERS, Setting};
 use crate::network::{Connection, Network};
 
 /// How long the program waits for a client to say what it is, if it does not say anything.
@@ -226,7 +225,7 @@ impl Session {
             match event {
                 Event::Data(data) => self.input.push(self.setting.mapped(data)),
                 Event::Command(code) => {
-                    command::carry_out(code, &self.pty, &self.setting, &mut self.input);
+                    super::carry_out(code, &self.pty, &self.setting, &mut self.input);
                 }
                 Event::Terminal(name) => self.about.set_terminal(&name),
                 Event::Environment(variables) => self.about.set_variables(variables),

@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Program};
+use wirespeed::control::protocol::Question;
 
-use super::args::Args;
 use super::besides::{Before, Besides, OfProcess};
 use super::interval::Interval;
 use super::limits::{AT_A_TIME, Limits};
 use super::port::{Interface, PortState};
 use super::switches::{Counts, Of};
-use super::terminal::{Keys, Pressed};
 use super::traffic::Traffic;
 use super::view::View;
+use super::{Args, Keys, Pressed};
 use crate::dump::{Next, Process, Source};
 use crate::running::{Contact, find};
-use wirespeed::control::protocol::Question;
 
 /// Bytes that include addresses and ports, behind two VLAN tags and with IPv6.
 const SNAPLEN: u32 = 96;

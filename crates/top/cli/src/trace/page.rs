@@ -10,8 +10,8 @@ use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script, policy_sourc
 use serde_json::{Value, json};
 use trace::{Connection, Direction, Marks};
 
+use super::Read;
 use super::report::{cells, directions, duration, heads, remarks, summary, title};
-use super::run::Read;
 
 /// Points of a series on the page: more are not told apart.
 const POINTS: usize = 2_000;

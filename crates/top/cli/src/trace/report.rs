@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use trace::limits::CONNECTIONS_MAX;
 use trace::{Connection, Direction, Marks, NAMES, Skips};
 
-use super::run::Read;
+use super::Read;
 
 /// The columns of counts: the head and the mark.
 const COUNTS: [(&str, Marks); 8] = [

@@ -8,22 +8,22 @@ mod connection;
 use std::net::SocketAddr;
 
 use anyhow::{Result, anyhow, bail};
+pub(super) use connection::Tally;
+use connection::{Connection, LINGER, Load};
+use observe::Service;
 use wirespeed::base::addr::unspecified;
 use wirespeed::tcp::{Error, State};
 use wirespeed::{Duration, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
 
+use super::Role;
 use super::data::block;
 use super::errors::{NoAnswer, sentence, unreachable};
 use super::flow::Flow;
 use super::one_thread::TICK;
 use super::plan::{Direction, Goal, Label, Plan};
 use super::progress::{Count, Progress};
-use super::role::Role;
 use crate::clock::{Interrupt, Lap, Stopwatch};
 use crate::outside::Outside;
-pub(super) use connection::Tally;
-use connection::{Connection, LINGER, Load};
-use observe::Service;
 
 /// Keepalive probes. The user timeout is divided into one part more than that: the first probe
 /// follows one silent part, and the last has one part to be answered in.

@@ -4,18 +4,16 @@
 
 use anyhow::{Error, Result, anyhow};
 use live::Live;
+use observe::Service;
 
 use super::args::{Args, OnOff};
 use super::errors::NoAnswer;
 use super::plan::Plan;
 use super::report::memory::Measured;
-use super::role::Role;
-use super::wrap::Wrapped;
-use super::{connect, host, one_thread, two_threads};
+use super::{Role, Wrapped, connect, host, one_thread, two_threads};
 use crate::clock::Interrupt;
 use crate::outside::{self, Outside, Settings};
 use crate::{http, output};
-use observe::Service;
 
 /// Between two stacks in memory.
 pub(super) fn in_memory(

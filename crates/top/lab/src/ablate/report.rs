@@ -8,8 +8,7 @@
 
 use serde_json::{Value, json};
 
-use super::Plan;
-use super::interval::{CONFIDENCE, Estimate};
+use super::{CONFIDENCE, Estimate, Plan};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 

@@ -10,7 +10,7 @@ use base::{Instant, Mtu, Owner, Switch};
 use stack::pair::{End, PairConfig, pair};
 use stack::{CallError, ListenConfig, TcpHandle};
 
-use super::meter::Meter;
+use super::Meter;
 use crate::Error;
 
 const PORT: u16 = 5001;

@@ -4,8 +4,6 @@
 //! it; `counted` has instructions of a simulator; `results` says what may be concluded.
 
 mod counted;
-mod mean;
-mod measured;
 mod results;
 mod round;
 mod work;
@@ -13,17 +11,17 @@ mod work;
 use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
-use profile::{Code, Event, Pace, Sampler, Stage};
-
-use super::Options;
-use crate::progress::Progress;
-use crate::report::Report;
-use crate::{Error, Run};
-use measured::{Case, Measured};
-use round::{Costs, failed, round};
+use counted::Counted;
+use profile::{Code, Event, Mean, Pace, Sampler, Stage};
+use round::{Costs, Round, failed, round};
+pub use work::Role;
 use work::{SIZES, Work};
 
-pub use work::Role;
+use super::Options;
+use crate::pool::Progress;
+use crate::report::Report;
+use crate::tap::fit::student;
+use crate::{Error, Run};
 
 /// Bytes that the kernel keeps for a round: some 100 a sample.
 const RING_BYTES: usize = 1 << 20;
@@ -176,4 +174,114 @@ pub fn sums(bytes: usize, rounds: usize, seconds: f64) -> Result<Vec<Sum>, Error
         rest: rest(case),
     };
     Ok(measured.cases.iter().map(sum).collect())
+}
+
+/// Of single values; `None` of none, and an interval without end of one.
+fn of(values: &[f64]) -> Option<Mean> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let value = values.iter().sum::<f64>() / n as f64;
+    if n == 1 {
+        return Some(Mean { value, off: f64::INFINITY });
+    }
+    let variance = values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n - 1) as f64;
+    Some(Mean { value, off: student(n - 1) * (variance / n as f64).sqrt() })
+}
+
+/// Packets of a role and a size, and what they cost in each round.
+struct Case {
+    role: Role,
+    /// Bytes of a packet, with its IP header.
+    size: usize,
+    /// ns a packet of rounds without samples.
+    unsampled_ns: Vec<f64>,
+    /// ns a packet of rounds with samples, by the clock.
+    clock_ns: Vec<f64>,
+    /// Cost a packet of the same rounds, by stage.
+    sampled: Vec<Costs>,
+}
+
+impl Case {
+    fn new((role, size): (Role, usize)) -> Case {
+        let (unsampled_ns, clock_ns) = (Vec::new(), Vec::new());
+        Case { role, size, unsampled_ns, clock_ns, sampled: Vec::new() }
+    }
+
+    /// The stages' ns together, of each round with samples.
+    fn sums_ns(&self) -> impl Iterator<Item = f64> + '_ {
+        self.sampled.iter().map(|costs| costs[Event::Time as usize].iter().sum())
+    }
+
+    /// The stages together over the clock, in each round with samples.
+    fn ratios(&self) -> Vec<f64> {
+        self.sums_ns().zip(&self.clock_ns).map(|(sum, clock)| sum / clock).collect()
+    }
+
+    /// The same of all rounds together: a round has few samples.
+    fn ratio(&self) -> Option<f64> {
+        let clock: f64 = self.clock_ns.iter().sum();
+        (clock > 0.0).then(|| self.sums_ns().sum::<f64>() / clock)
+    }
+
+    /// What the samples add to the cost, as a share of it, in each pair of rounds.
+    fn added(&self) -> Vec<f64> {
+        let pairs = self.clock_ns.iter().zip(&self.unsampled_ns);
+        pairs.map(|(with, without)| with / without - 1.0).collect()
+    }
+}
+
+/// All that was measured.
+struct Measured {
+    cases: Vec<Case>,
+    /// Rounds that were asked for, with and without samples.
+    rounds: usize,
+    seconds: f64,
+    hz: u64,
+    samples: u64,
+    lost: u64,
+    /// What was sampled; none if nothing could be.
+    events: Vec<Event>,
+    /// Why nothing could be sampled.
+    refused: Option<String>,
+    /// Instructions counted by a simulator, if the processor does not count them.
+    counted: Option<Result<Vec<Counted>, String>>,
+}
+
+impl Measured {
+    fn case(&self, role: Role, size: usize) -> Option<&Case> {
+        self.cases.iter().find(|case| case.role == role && case.size == size)
+    }
+
+    fn take(&mut self, size: usize, round: Round, is_sampled: bool) {
+        self.samples += round.samples;
+        for (role, cost) in Role::ALL.into_iter().zip(round.costs) {
+            let mut cases = self.cases.iter_mut();
+            let case = cases.find(|case| case.role == role && case.size == size);
+            if let (Some(case), Some(cost)) = (case, cost) {
+                match is_sampled {
+                    true => {
+                        case.clock_ns.push(cost.clock_ns);
+                        case.sampled.push(cost.stages);
+                    }
+                    false => case.unsampled_ns.push(cost.clock_ns),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_has_the_interval_of_the_books() {
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[3.0]).map(|m| (m.value, m.off)), Some((3.0, f64::INFINITY)));
+        // Standard error 1 / sqrt 3, t of two degrees of freedom 4.303.
+        let mean = of(&[1.0, 2.0, 3.0]).expect("three");
+        assert!((mean.value - 2.0).abs() < 1e-9 && (mean.off - 2.4843).abs() < 1e-3, "{mean:?}");
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Called by: `elbow.rs`, tests. It is a model of the rules that make the elbow, written anew from
 //! the descriptions of that system; nothing of the stack is in it. Sources: RFC 896 (Nagle), RFC
-//! 1122 section 4.2.3.2 (delayed ACKs), and the published measurements in `published.rs`.
+//! 1122 section 4.2.3.2 (delayed ACKs), and the published measurements in `sizes.rs`.
 //!
 //! The rules. A write blocks while the send buffer is full, and one of a cluster or more while less
 //! than a cluster is free and a cluster is queued; else it fills what is free. A segment shorter

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Effort;
 use super::line::ELBOW;
 use super::point::{Curve, Hosts, Over, Point};
-use super::published::{PUBLISHED, PUBLISHED_REMEDY};
+use super::sizes::{PUBLISHED, PUBLISHED_REMEDY};
 use crate::plot::{Lines, Plot, Series, Strip};
 use crate::report::{Column, Format, Report, column, missing};
 

@@ -2,7 +2,7 @@
 //! none of ours on the same wire.
 
 use super::bsd::World;
-use super::published::{PUBLISHED, PUBLISHED_REMEDY};
+use super::sizes::{PUBLISHED, PUBLISHED_REMEDY};
 use super::*;
 
 /// Milliseconds a call: the median of several seeds.

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::cable::{GAP_NS, frame_ns};
 use super::costs::{Costs, HEADER_BYTES, KB, NAMES, PACKET_BYTES, STEPS, Steps};
-use super::effects::{Pair, Table, interaction, main_effect, pairs};
 use super::world::{Counts, RECEIVER, SENDER};
-use super::{Hosts, Row, published};
+use super::{Hosts, Pair, Row, Table, interaction, main_effect, pairs};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 
@@ -82,7 +81,7 @@ impl Row {
     /// The values of [`COLUMNS`], in their order.
     fn values(&self) -> Vec<Value> {
         let is_model = self.steps().is_some();
-        let published = self.steps().and_then(published::figure);
+        let published = self.steps().and_then(super::figure);
         let of_published = published.and_then(|figure| Some(self.kb()? / figure));
         let percent = |of: fn(&Counts) -> u64| self.of(|c| of(c) as f64 * 100.0 / c.now_ns as f64);
         let busy = |of: fn(&Counts) -> u64| if is_model { percent(of) } else { None };
@@ -147,10 +146,10 @@ pub(super) fn report(rows: &[Row], costs: &Costs, bytes: u64, seeds: Range<u64>)
             "seeds": seeds.end - seeds.start,
             "first_seed": seeds.start,
             "published": {
-                "in_place_kb_per_s": published::IN_PLACE,
-                "barrier_kb_per_s": published::BARRIER,
-                "interaction_kb_per_s": published::INTERACTION,
-                "packet_us": [published::PACKET_US.0, published::PACKET_US.1],
+                "in_place_kb_per_s": super::IN_PLACE,
+                "barrier_kb_per_s": super::BARRIER,
+                "interaction_kb_per_s": super::INTERACTION,
+                "packet_us": [super::PACKET_US.0, super::PACKET_US.1],
             },
         }),
         columns: COLUMNS.to_vec(),
@@ -237,7 +236,7 @@ fn model(costs: &Costs) -> String {
          packet; copy 200 or 140 a KB, checksum 490 or 130, both in one pass 200. Socket buffers \
          of {} bytes, writes of {}.",
         packet as f64 / 1e3,
-        published::PACKET_US.0,
+        super::PACKET_US.0,
         costs.protocol,
         costs.setup,
         costs.interrupt,
@@ -280,11 +279,11 @@ fn fit(rows: &[Row], table: &Table, costs: &Costs) -> Option<String> {
         table[all],
         most(false),
         most(true),
-        published::BARRIER,
+        super::BARRIER,
         percent(SENDER)?,
         percent(RECEIVER)?,
-        published::RECEIVER_PERCENT.0,
-        published::RECEIVER_PERCENT.1,
+        super::RECEIVER_PERCENT.0,
+        super::RECEIVER_PERCENT.1,
         pairs(table).len(),
     ))
 }
@@ -298,7 +297,7 @@ fn dots(rows: &[Row], costs: &Costs) -> Dots {
         row,
         series: usize::from(of.steps().is_none()),
         span: Span::of(of.runs.iter().map(kb_per_s)),
-        quoted: of.steps().and_then(published::figure),
+        quoted: of.steps().and_then(super::figure),
     };
     Dots {
         title: "TCP on a ten-megabit Ethernet, by what was made fast".to_owned(),

@@ -1,9 +1,8 @@
 //! The model keeps what it is made of: the wire's time, the processor's limits, each step's rule.
 
 use super::costs::NAMES;
-use super::effects::{interaction, main_effect, pairs};
 use super::world::{RECEIVER, SENDER};
-use super::*;
+use super::{interaction, main_effect, pairs, *};
 
 fn costs() -> Costs {
     Costs {

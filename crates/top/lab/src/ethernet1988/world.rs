@@ -2,7 +2,8 @@
 //! layer, TCP and driver as far as they decide when a packet leaves, with the four steps on or off.
 //!
 //! Called by: `ethernet1988.rs`, tests. It is a model of rules, written from the report's
-//! description; nothing of the stack is in it. `cpu.rs` is a host's processor, `cable.rs` the wire.
+//! description; nothing of the stack is in it. `ethernet1988.rs` is a host's processor, `cable.rs`
+//! the wire.
 //!
 //! The rules. A write copies while the send buffer has room for a cluster, then output runs; with
 //! the step `unit` output runs after each cluster. Output sends whole packets, and a shorter one if
@@ -15,7 +16,7 @@ use std::collections::BinaryHeap;
 
 use super::cable::{Cable, Look, frame_ns};
 use super::costs::{Costs, HEADER_BYTES, KB, PACKET_BYTES, Steps, US};
-use super::cpu::{Cpu, Level};
+use super::{Cpu, Level};
 
 /// A cluster of mbufs.
 const CLUSTER: u64 = KB;

@@ -14,7 +14,7 @@ use super::Direction;
 use super::cases::{Case, Choice, Frame, Over};
 use super::cost::{Cost, Memory};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::progress::Progress;
+use crate::pool::Progress;
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 

@@ -20,7 +20,7 @@ use mbuf::Pool;
 use stack::Stack;
 
 use super::cost::{Cost, cpu_s};
-use super::{MACS, Shape, VLANS, addr, frames, mtu, network, prefix, router};
+use super::{MACS, Shape, VLANS, addr, frames, mtu, network, prefix};
 use crate::Error;
 use crate::namespace::{ip, ip_batch};
 
@@ -128,7 +128,7 @@ impl Outside {
             Kind::Xdp => Some([open_xdp("ra")?, open_xdp("rb")?]),
             _ => ports,
         };
-        let ours = |ports| router::alone(ports, shape).map(Box::new);
+        let ours = |ports| super::alone(ports, shape).map(Box::new);
         let stack = match ports.map(ours) {
             Some(None) => return Err(failed(format!("no router of {shape:?}"))),
             Some(made) => made,

@@ -5,9 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::curves::Varied;
 use super::find::{CONFIDENCE, ROUNDS_MIN, SHARE, Verdict, WIDEST};
-use super::{Applied, Found};
+use super::{Applied, Found, Varied};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::tap::Line;

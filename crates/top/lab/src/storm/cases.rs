@@ -12,7 +12,7 @@ use device::fault::Rng;
 use super::legacy::{Faults, Legacy};
 use super::ours::Ours;
 use super::segment::{Station, World};
-use super::traffic::{Clock, Form};
+use super::{Clock, Form};
 
 /// How long a quiet network is watched: every program sends twice at least.
 const QUIET: Duration = Duration::from_secs(120);

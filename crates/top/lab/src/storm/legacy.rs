@@ -15,7 +15,7 @@ use wire::checksum::Sum;
 use wire::{arp, ether, icmp, ipv4, protocol, udp};
 
 use super::segment::Station;
-use super::traffic::{Clock, Form, HOPS, PORTS, prefix};
+use super::{Clock, Form, HOPS, PORTS, prefix};
 
 const QUEUE_MAX: usize = 50;
 /// Packets that wait for a link address, one for each host, and entries of the ARP table.

@@ -13,7 +13,7 @@ use stack::{
 };
 
 use super::segment::Station;
-use super::traffic::{Clock, Form, PORTS};
+use super::{Clock, Form, PORTS};
 
 /// Frames that a port takes out of the stack before the wire asks for them.
 const QUEUE_MAX: usize = 8;

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::fit::{CONFIDENCE, Line};
-use super::measured::{Measured, Method, SIZES, percentile};
 use super::streams::{Allocation, describing_bytes};
+use super::{Measured, Method, SIZES, percentile};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 

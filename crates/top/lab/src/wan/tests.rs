@@ -85,7 +85,7 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
 
 #[test]
 fn figures_of_linux_stand_beside_the_cells_they_were_taken_on() {
-    let find = |line: &str| published::linux(&cells(line)[0], 60);
+    let find = |line: &str| linux(&cells(line)[0], 60);
     assert_eq!(find("--rate 100Mbit --loss 0 --cc cubic"), Some(0.984));
     assert_eq!(find("--rate 200Mbit --queue-bdp 0.25 --loss 0 --cc newreno"), Some(0.59));
     assert_eq!(find("--rate 100Mbit --late 1%:40ms --cc newreno"), Some(0.47));
@@ -93,7 +93,7 @@ fn figures_of_linux_stand_beside_the_cells_they_were_taken_on() {
     let lossy = find("--rate 100Mbit --loss 1% --cc cubic").expect("measured");
     assert!((lossy - 0.01657).abs() < 1e-4, "{lossy}");
     assert_eq!(find("--rate 100Mbit --delay 49ms --loss 0 --cc cubic"), None);
-    assert_eq!(published::linux(&cells("--rate 100Mbit --loss 0 --cc cubic")[0], 30), None);
+    assert_eq!(linux(&cells("--rate 100Mbit --loss 0 --cc cubic")[0], 30), None);
 }
 
 /// CUBIC fills a clean path of 20 Mb/s and 40 ms with a queue of one BDP. A sender that never grew

@@ -10,7 +10,7 @@ use std::io;
 
 use crate::limits::BUFFER_UNIT;
 use crate::server::Bulk;
-use crate::tasks::spares::Spares;
+use crate::tasks::Spares;
 
 /// A stream that lends its buffers.
 pub trait Lender: Send + Sync {

@@ -12,8 +12,7 @@ use tokio::time::timeout;
 
 use super::lent::{Body, Lender};
 use crate::limits::{BUFFER_UNIT, STALL};
-use crate::tasks::room::Room;
-use crate::tasks::spares::Spares;
+use crate::tasks::{Room, Spares};
 
 /// A reply, and the right to the memory that it takes.
 pub(super) struct Reply<B> {

@@ -7,10 +7,9 @@ use std::fmt::Write;
 
 use dissect::{Frame, Printer};
 
-use super::stamp::Stamps;
+use super::Stamps;
 use crate::dump::args::Args;
-use crate::dump::run::packet::{Direction, Link, Packet};
-use crate::dump::run::source::ANY;
+use crate::dump::run::source::{ANY, Direction, Link, Packet};
 use crate::dump::run::write::Port;
 
 /// Prints packets.

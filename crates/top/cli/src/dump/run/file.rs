@@ -12,9 +12,8 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use bpf::Filter;
 use capture::{Interface, Reader};
 
-use super::packet::{Direction, Link, Packet};
 use super::patient::{self, Patient, Stop};
-use super::source::{FileId, Next, Source};
+use super::source::{Direction, FileId, Link, Next, Packet, Source};
 use super::write::{Counted, Port};
 use crate::output::what_to_do_to_read;
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Error, Result, anyhow};
 use bpf::{Filter, Insn, Libpcap, LibpcapError, Program};
 use wirespeed::LinkKind;
 
-use super::packet::Link;
+use super::source::Link;
 use crate::dump::args::Args;
 
 /// The opcode that returns a constant, here the number of bytes to keep.

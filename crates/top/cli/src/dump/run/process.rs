@@ -10,17 +10,16 @@ use anyhow::{Context, Error, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Insn, records};
+use wirespeed::control::protocol::{self, Kept, Question, Refusal, Section};
 use wirespeed::{Cidr, LinkKind};
 
-use super::packet::{Direction, Packet};
 use super::pause::Pause;
 use super::queue::Queue;
-use super::source::{Next, Source};
+use super::source::{Direction, Next, Packet, Source};
 use super::write::{Counted, Port};
 use crate::clock::now_ns;
 use crate::running::{Contact, Refused, has_ended, typed};
 use crate::{Usage, output};
-use wirespeed::control::protocol::{self, Kept, Question, Refusal, Section};
 
 /// Failed requests in a row, each after the time that an answer may take, before giving up.
 const TRIES: u32 = 6;

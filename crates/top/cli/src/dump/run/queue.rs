@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::packet::Packet;
+use super::source::Packet;
 
 /// Maximum number of held packets.
 pub(super) const HELD_PACKETS_MAX: usize = 100_000;
@@ -52,7 +52,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dump::run::packet::Link;
+    use crate::dump::run::source::Link;
 
     fn packet(time_ns: u64, len: usize) -> Packet {
         Packet {

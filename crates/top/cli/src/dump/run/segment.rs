@@ -5,7 +5,7 @@
 
 use wirespeed::Pool;
 
-use super::packet::Packet;
+use super::source::Packet;
 
 /// Bytes of buffers: enough for one super-segment and its parts.
 const POOL_BYTES: usize = 16 << 20;
@@ -40,7 +40,7 @@ impl Cutter {
 
 #[cfg(test)]
 mod tests {
-    use super::super::packet::Link;
+    use super::super::source::Link;
     use super::*;
 
     #[test]

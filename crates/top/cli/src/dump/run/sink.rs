@@ -7,8 +7,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 
-use super::packet::Packet;
-use super::source::{FileId, Source};
+use super::source::{FileId, Packet, Source};
 use super::write::{Counted, How, Port, Writer};
 use crate::clock::now_ns;
 use crate::dump::args::Args;

@@ -1,6 +1,6 @@
 //! Packets of interfaces of this machine, both directions.
 //!
-//! Called by: `interface.rs`. The filter runs on the frame in the kernel's ring; a match is copied.
+//! Called by: `source.rs`. The filter runs on the frame in the kernel's ring; a match is copied.
 //! A checksum that was left to the device is filled in in the copy, as on the wire.
 //!
 //! Unlike tcpdump, it waits for an interface that is down, so that a link that flaps does not end
@@ -17,8 +17,7 @@ use wire::checksum::Ladder;
 use wirespeed::LinkKind;
 use wirespeed::device::packet::{PacketError, Seen, Watch};
 
-use super::packet::{Direction, Packet};
-use super::source::{ANY, Next, Source};
+use super::source::{ANY, Direction, Next, Packet, Source};
 use super::write::{Counted, Port};
 use crate::output;
 

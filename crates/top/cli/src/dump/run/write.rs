@@ -28,8 +28,7 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 
 use super::blocks::{Blocks, To};
 use super::names::{Names, Rotation};
-use super::packet::{Direction, Link, Packet};
-use super::source::FileId;
+use super::source::{Direction, FileId, Link, Packet};
 use crate::Usage;
 use crate::output::what_to_do;
 

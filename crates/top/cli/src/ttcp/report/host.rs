@@ -12,10 +12,9 @@ use wirespeed::device::fault::Done;
 use wirespeed::tcp::Info;
 use wirespeed::{Counter, Stack, Switch};
 
-use super::super::flow;
 use super::super::host::{Moved, Tally};
 use super::super::plan::Plan;
-use super::super::wrap::Wrapped;
+use super::super::{Wrapped, flow};
 use super::{lengths, rate, ratio, round_trip, round_trip_json};
 
 /// All that the report needs.

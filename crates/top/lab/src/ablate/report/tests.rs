@@ -4,8 +4,7 @@ use base::Switch;
 
 use super::*;
 use crate::ablate::design::Design;
-use crate::ablate::meter::Response;
-use crate::ablate::one_at_a_time;
+use crate::ablate::{Response, one_at_a_time};
 
 /// Rounds of a made-up cost, with a little noise that differs by round and combination.
 fn rounds(design: Design, cost: impl Fn(u32) -> f64) -> (Plan, Vec<Vec<f64>>) {

@@ -6,16 +6,16 @@
 mod conclusions;
 mod figures;
 
+use conclusions::{notes, shows};
+use figures::{SIZE, What};
 use profile::{Event, Stage, bar};
 use serde_json::{Value, json};
 
-use super::measured::{Case, Measured};
 use super::work::{Role, SIZES};
+use super::{Case, Measured};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::tap::fit::{CONFIDENCE, Line};
-use conclusions::{notes, shows};
-use figures::{SIZE, What};
 
 const COLUMNS: &[Column] = &[
     column("role", "", "", Format::Heading),

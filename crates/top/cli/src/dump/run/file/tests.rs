@@ -13,7 +13,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::pcapng::blocks::packet::{PacketBlock, PacketOption};
 
-use super::super::packet::Direction;
+use super::super::source::Direction;
 use super::*;
 
 const MICRO: u32 = 0xa1b2_c3d4;

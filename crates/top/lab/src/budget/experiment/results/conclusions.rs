@@ -6,8 +6,8 @@
 use profile::{Event, Kind, Mean, Stage, largest};
 
 use super::figures::{SIZE, What};
-use crate::budget::experiment::measured::{Case, Measured};
 use crate::budget::experiment::work::Role;
+use crate::budget::experiment::{Case, Measured};
 use crate::report::Span;
 
 /// Two sentences: which end limits, and what to do next.

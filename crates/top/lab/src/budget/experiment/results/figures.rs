@@ -4,9 +4,8 @@
 
 use profile::{Event, Mean, Stage};
 
-use crate::budget::experiment::mean;
-use crate::budget::experiment::measured::{Case, Measured};
 use crate::budget::experiment::work::Role;
+use crate::budget::experiment::{Case, Measured};
 use crate::tap::Line;
 
 /// The size that the table is about: Ethernet's.
@@ -65,7 +64,7 @@ impl Measured {
         if what != What::Unsampled && !self.has(event) {
             return None;
         }
-        mean::of(&self.case(role, size)?.figures(what, event))
+        super::super::of(&self.case(role, size)?.figures(what, event))
     }
 
     /// The line over all sizes. An error is a share of the whole: so is a weight.
@@ -75,7 +74,7 @@ impl Measured {
         }
         let mut points = Vec::new();
         for case in self.cases.iter().filter(|case| case.role == role) {
-            let whole = mean::of(&case.figures(What::Sum, event)).map_or(1.0, |m| m.value);
+            let whole = super::super::of(&case.figures(What::Sum, event)).map_or(1.0, |m| m.value);
             let weight = 1.0 / whole.max(1.0).powi(2);
             let figures = case.figures(what, event).into_iter();
             points.extend(figures.map(|y| (case.size as f64, y, weight)));
