@@ -19,7 +19,7 @@ pub mod ip_input;
 pub mod ip_output;
 pub mod nd;
 pub mod neighbour;
-pub mod redirect;
+pub mod redirect_check;
 pub mod route;
 pub mod router;
 pub mod select;

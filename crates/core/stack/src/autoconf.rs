@@ -2,12 +2,12 @@
 //!
 //! Called by: the files of this folder. `dad.rs` checks addresses for duplicates, also those of
 //! programs; `router.rs` solicits routers and hears them; `slaac.rs` makes addresses of their
-//! prefixes; `redirect.rs` follows redirects; `calls.rs` is what
+//! prefixes; `nd_redirect.rs` follows redirects; `calls.rs` is what
 //! programs ask for. RFC 4862, RFC 4861 sections 6.3 and 8.
 
 mod calls;
 pub(crate) mod dad;
-pub(crate) mod redirect;
+pub(crate) mod nd_redirect;
 pub(crate) mod router;
 mod slaac;
 

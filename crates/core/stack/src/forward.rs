@@ -10,7 +10,7 @@ mod leave;
 pub(crate) mod links;
 mod look;
 mod plain;
-mod redirect;
+mod redirect_out;
 mod source;
 
 use core::net::{Ipv4Addr, Ipv6Addr};

@@ -26,7 +26,7 @@ use crate::port::Port;
 use crate::socket::passive::handshake_progress;
 use crate::socket::udp::errors::{Source, about_datagram};
 use crate::stack::Stack;
-use crate::{frag, redirect, resolve};
+use crate::{frag, icmp_redirect, resolve};
 
 /// Is a message, all that is left of `m`, for an address of the port, or an error about a
 /// connection that goes by the port from another address of ours?
@@ -60,7 +60,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
         }
         Message::Redirect { gateway } => {
             let quoted = quoted_of_ours(stack, ip, &m)?;
-            redirect::input(stack, (m.in_port(), ip.src()), gateway, &quoted)
+            icmp_redirect::input(stack, (m.in_port(), ip.src()), gateway, &quoted)
         }
         Message::Error(reported) => {
             let quoted = quoted_of_ours(stack, ip, &m)?;

@@ -26,6 +26,7 @@ mod frag;
 mod groups;
 mod handles;
 mod icmp;
+mod icmp_redirect;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod learned;
@@ -40,7 +41,6 @@ mod pace;
 pub mod pair;
 mod poll;
 mod port;
-mod redirect;
 mod release;
 mod reroute;
 mod resolve;

@@ -42,7 +42,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let fate = match message.first() {
         Some(&(SOLICITATION | ADVERTISEMENT)) => neighbour(stack, ip, m, (src, dst)),
         Some(&ROUTER_ADVERTISEMENT) => autoconf::router::input(stack, ip, m),
-        Some(&REDIRECT) => autoconf::redirect::input(stack, ip, m),
+        Some(&REDIRECT) => autoconf::nd_redirect::input(stack, ip, m),
         // Router solicitations: we are none.
         _ => Err(DropReason::IcmpUnhandled),
     };

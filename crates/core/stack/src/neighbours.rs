@@ -19,7 +19,7 @@ use crate::handles::PortId;
 use crate::resolving::Outcome;
 use crate::socket::passive::handshake_progress;
 use crate::stack::Stack;
-use crate::{autoconf, forward, frag, icmp, redirect, resolve};
+use crate::{autoconf, forward, frag, icmp, icmp_redirect, resolve};
 
 /// Carry out the actions of the neighbour table, those included that look-ups left.
 pub(crate) fn act(stack: &mut Stack) {
@@ -54,7 +54,7 @@ fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) 
 #[cold]
 fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
-    redirect::forget_gateway(stack, key);
+    icmp_redirect::forget_gateway(stack, key);
     stack.progress.forget(key);
     for frame in pending {
         stack.core.drops.count(DropReason::IpNoNeighbour);
@@ -79,7 +79,7 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
         stack.connections.mark_dirty(handle);
     }
     if stack.resolving.is_expiring {
-        autoconf::redirect::forget_target(stack, key);
+        autoconf::nd_redirect::forget_target(stack, key);
         autoconf::router::set_silent(stack, key, true);
     }
 }

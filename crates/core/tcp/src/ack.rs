@@ -169,7 +169,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
         }
     }
     recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
-    let by_delivery = news.acked > news.delivered && tcb.config.growth_by_delivery;
+    let by_delivery = news.acked > news.delivered && tcb.config.compat.growth_by_delivery;
     if tcb.recovery.phase == Phase::Loss || by_delivery {
         // Slow start after a time-out counts what was delivered, not the jumps of SND.UNA.
         news.acked = news.acked.min(news.delivered);

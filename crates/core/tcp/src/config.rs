@@ -32,6 +32,47 @@ pub enum Ecn {
     On,
 }
 
+/// What other systems do in another way, where the RFCs leave a choice. The defaults are ours; tests
+/// that are written for another system set its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compat {
+    /// Answer an ACK of data never sent with an ACK, as RFC 9293 section 3.10.7.4 and RFC 5961
+    /// section 5 require. Linux does not answer, so that two desynchronised ends cannot loop.
+    pub unsent_acks_answered: bool,
+    /// In slow start cwnd grows while more than half of it is used, as on Linux (RFC 7661 section
+    /// 4.3 calls that validated), and not only while it limits sending.
+    pub growth_when_half_used: bool,
+    /// A loss or CE mark reduces cwnd, as on Linux, and not FlightSize (RFC 5681 section 3.1). RFC
+    /// 9438 section 4.6 permits it for windows that do not grow unused.
+    pub reduces_whole_window: bool,
+    /// After reordering cwnd grows by the bytes that an ACK newly delivers, as on Linux, and not by
+    /// the bytes it acknowledges, some of which SACKs or duplicate ACKs had reported before.
+    pub growth_by_delivery: bool,
+    /// A super-segment waits, at most a millisecond, while the windows have room for less than this
+    /// part of them; at least 1. tcp_tso_win_divisor of Linux.
+    pub super_room_part: u16,
+    /// How long the peer may delay the ACK of a lone segment; a tail loss probe waits so much
+    /// longer for it (RFC 8985 section 7.2). Up to 255 ms. Linux and Windows delay it by 40 ms and
+    /// a tick.
+    pub peer_ack_delay: Duration,
+    /// Minimum wait before a tail loss probe, up to 255 ms: a busy peer's pause is no loss.
+    pub probe_min: Duration,
+}
+
+impl Default for Compat {
+    fn default() -> Compat {
+        Compat {
+            unsent_acks_answered: true,
+            growth_when_half_used: false,
+            reduces_whole_window: false,
+            growth_by_delivery: false,
+            super_room_part: 3,
+            peer_ack_delay: Duration::from_millis(45),
+            probe_min: Duration::from_millis(45),
+        }
+    }
+}
+
 /// The settings of one connection; an accepted connection has those of its listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -63,12 +104,6 @@ pub struct Config {
     pub rto_max: Duration,
     /// Time-out before the first measurement, RFC 6298 rule 2.1.
     pub rto_initial: Duration,
-    /// How long the peer may delay the ACK of a lone segment; a tail loss probe waits so much
-    /// longer for it (RFC 8985 section 7.2). Up to 255 ms. Linux and Windows delay it by 40 ms and
-    /// a tick.
-    pub peer_ack_delay: Duration,
-    /// Minimum wait before a tail loss probe, up to 255 ms: a busy peer's pause is no loss.
-    pub probe_min: Duration,
     /// Consecutive retransmissions before the connection is given up (R2 of RFC 9293, 3.8.3).
     pub retries_max: u8,
     /// The same for an orphan, and for an orphan's probes of a zero window, answered or not; at
@@ -93,18 +128,6 @@ pub struct Config {
     /// Once timestamps are agreed, drop segments without them (RFC 7323 section 3.2, a SHOULD). Off
     /// by default, as on Linux, because keep-alives of middleboxes have none (decision 0106).
     pub timestamps_required: bool,
-    /// Answer an ACK of data never sent with an ACK, as RFC 9293 section 3.10.7.4 and RFC 5961
-    /// section 5 require. Linux does not answer, so that two desynchronised ends cannot loop.
-    pub unsent_acks_answered: bool,
-    /// In slow start cwnd grows while more than half of it is used, as on Linux (RFC 7661 section
-    /// 4.3 calls that validated), and not only while it limits sending.
-    pub growth_when_half_used: bool,
-    /// A loss or CE mark reduces cwnd, as on Linux, and not FlightSize (RFC 5681 section 3.1). RFC
-    /// 9438 section 4.6 permits it for windows that do not grow unused.
-    pub reduces_whole_window: bool,
-    /// After reordering cwnd grows by the bytes that an ACK newly delivers, as on Linux, and not by
-    /// the bytes it acknowledges, some of which SACKs or duplicate ACKs had reported before.
-    pub growth_by_delivery: bool,
     /// Offer selective acknowledgements (RFC 2018).
     pub sack: bool,
     /// Offer window scaling (RFC 7323).
@@ -119,9 +142,6 @@ pub struct Config {
     pub mss_min: u16,
     /// Maximum number of segments in a super-segment, if the device takes any; at least 1.
     pub super_segments_max: u16,
-    /// A super-segment waits, at most a millisecond, while the windows have room for less than this
-    /// part of them; at least 1. tcp_tso_win_divisor of Linux.
-    pub super_room_part: u16,
     /// How to find the path MTU when no router reports it.
     pub mtu_probing: MtuProbing,
     /// Explicit congestion notification (RFC 3168). With BBR, which does not respond to CE marks,
@@ -136,6 +156,8 @@ pub struct Config {
     pub keepalive_probes_max: u8,
     /// How long an orphan may stay in FIN-WAIT-2.
     pub fin_wait_2: Duration,
+    /// What other systems do in another way.
+    pub compat: Compat,
     /// How long TIME-WAIT lasts: two maximum segment lifetimes.
     /// RFC 9293 MUST-13.
     pub time_wait: Duration,
@@ -168,8 +190,6 @@ impl Default for Config {
             rto_max: Duration::from_secs(120),
             // RFC 6298 2-a.
             rto_initial: Duration::from_secs(1),
-            peer_ack_delay: Duration::from_millis(45),
-            probe_min: Duration::from_millis(45),
             // RFC 9293 SHLD-11.
             retries_max: 15,
             orphan_retries_max: 8,
@@ -180,22 +200,18 @@ impl Default for Config {
             algorithm: Algorithm::Cubic,
             timestamps: true,
             timestamps_required: false,
-            unsent_acks_answered: true,
-            growth_when_half_used: false,
-            reduces_whole_window: false,
-            growth_by_delivery: false,
             sack: true,
             window_scaling: true,
             mss_max: u16::MAX,
             mss_min: 48,
             super_segments_max: u16::MAX,
-            super_room_part: 3,
             mtu_probing: MtuProbing::AfterBlackHole,
             ecn: Ecn::default(),
             keepalive_idle: None,
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes_max: 9,
             fin_wait_2: Duration::from_secs(60),
+            compat: Compat::default(),
             time_wait: Duration::from_secs(60),
         }
     }

@@ -141,7 +141,7 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fa
     }
     // RFC 5961 5.2-a.
     if seg.ack.gt(tcb.snd_nxt) {
-        if !tcb.config.unsent_acks_answered {
+        if !tcb.config.compat.unsent_acks_answered {
             return Err(DropReason::TcpAckUnsent);
         }
         // RFC 9293: an ACK of data never sent is answered with an ACK and dropped.

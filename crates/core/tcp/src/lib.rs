@@ -42,7 +42,7 @@ pub mod urgent;
 mod user_timeout;
 pub mod usrreq;
 
-pub use config::{Config, Ecn, MtuProbing};
+pub use config::{Compat, Config, Ecn, MtuProbing};
 pub use info::Info;
 pub use input::input;
 pub use marks::{EcnBits, Events, Marks, Todo};

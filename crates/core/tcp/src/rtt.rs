@@ -22,7 +22,7 @@ pub(crate) struct Rtt {
     pub(crate) backoff: u8,
     /// Time-outs since SND.UNA last advanced; the connection is given up by this count.
     pub(crate) retries: u8,
-    /// [`Config::peer_ack_delay`] and [`Config::probe_min`], in milliseconds.
+    /// [`crate::Compat::peer_ack_delay`] and [`crate::Compat::probe_min`], in milliseconds.
     peer_ack_delay_ms: u8,
     probe_min_ms: u8,
 }
@@ -43,8 +43,8 @@ impl Rtt {
             rto_min_us: u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX),
             backoff: 0,
             retries: 0,
-            peer_ack_delay_ms: short_ms(config.peer_ack_delay),
-            probe_min_ms: short_ms(config.probe_min),
+            peer_ack_delay_ms: short_ms(config.compat.peer_ack_delay),
+            probe_min_ms: short_ms(config.compat.probe_min),
         }
     }
 

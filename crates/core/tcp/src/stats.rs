@@ -23,7 +23,7 @@ pub(crate) struct RareStats {
     /// Not a counter, but as rare, so it takes no pointer of its own in each connection.
     pub(crate) fast_open: Option<Box<Kept>>,
     /// Maximum bytes in flight in this round, and the round's end; only for
-    /// [`crate::Config::growth_when_half_used`].
+    /// [`crate::Compat::growth_when_half_used`].
     pub(crate) used_bytes: u32,
     pub(crate) used_until: SeqNumber,
     pub(crate) retransmits: u32,

@@ -190,7 +190,7 @@ impl Tcb {
     /// A connection in CLOSED, which `usrreq::connect` or `handshake::passive_open` then starts.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
         let mut cc = Cc::new(config.algorithm);
-        cc.grow_when_half_used(config.growth_when_half_used);
+        cc.grow_when_half_used(config.compat.growth_when_half_used);
         let mss = Mss(opening.mss.0.min(config.mss_max.max(MSS_FLOOR as u16)));
         Tcb {
             state: State::Closed,

@@ -31,7 +31,7 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["ttcp", "--switch", "predict"], "NAME=off"),
         (&["ttcp", "-t", "192.0.2.1"], "--dev tap:NAME"),
         (&["ttcp", "-r"], "--dev tap:NAME"),
-        (&["ttcp", "--checksum", "maybe"], "on, off"),
+        (&["ttcp", "--offload", "maybe"], "on, off"),
         (&["ttcp", "-P", "0"], "1..=128"),
         (&["ttcp", "-P", "129"], "1..=128"),
         (&["ttcp", "-R", "--bidir"], "cannot be used with"),

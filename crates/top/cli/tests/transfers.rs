@@ -49,8 +49,9 @@ fn files_arrive_whole_at_every_mtu_and_version() {
     for [version, mtu] in v4.iter().chain(&v6) {
         let name = format!("mtu{version}-{mtu}");
         for predict in ["on", "off"] {
-            let found =
-                move_file(&name, (1 << 20) + 1, &[version, "--mtu", mtu, "--predict", predict]);
+            let switch = format!("predict={predict}");
+            let options = [version, "--mtu", mtu, "--switch", &switch];
+            let found = move_file(&name, (1 << 20) + 1, &options);
             assert_eq!(found["mtu"].to_string(), *mtu);
             let predicted = found["predicted_fraction"].as_f64().expect("a number");
             assert_eq!(predicted > 0.0, predict == "on", "{found}");
@@ -67,7 +68,7 @@ fn files_arrive_whole_whatever_is_turned_on() {
         &["--super"],
         &["--super", "-6", "--threads", "2"],
         &["--super", "--loan"],
-        &["--checksum", "off"],
+        &["--switch", "checksum-rx=off", "--switch", "checksum-tx=off"],
         &["--cc", "newreno", "-D"],
         &["-l", "64"],
         &["-l", "4M", "--switch", "write-units=off"],
@@ -133,7 +134,8 @@ fn every_key_is_there_and_the_figures_fit_each_other() {
     assert!((number("ns_per_segment") * number("segments") / 1e9 - cpu_s).abs() < 1e-6);
     assert_eq!(found["sha256_sent"], Value::Null);
     assert_eq!(found["checksum"], true);
-    assert_eq!(json(&["--bytes", "1K", "--checksum", "off"])["checksum"], false);
+    let off = ["--switch", "checksum-rx=off", "--switch", "checksum-tx=off"];
+    assert_eq!(json(&[&["--bytes", "1K"][..], &off].concat())["checksum"], false);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use clap::{ArgMatches, FromArgMatches};
 use explain::{Limit, Verdict, Words};
 use serde_json::{Value, json};
 
-use crate::report::{Column, Format, Report, column, missing};
+use crate::report::{Column, Format, Report, column, with_missing};
 use crate::{Error, Run};
 pub(crate) use situations::SITUATIONS;
 use situations::{Drawn, Situation};
@@ -153,8 +153,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     };
     let rows: Vec<Vec<Value>> = situations.iter().map(|one| row(one, &of(one))).collect();
     let unmeasured = situations.iter().filter(|one| of(one).is_empty()).count();
-    let mut notes = vec![options.over.note().to_owned()];
-    notes.extend(missing(unmeasured, situations.len(), "situations"));
+    let notes = vec![options.over.note().to_owned()];
+    let notes = with_missing(notes, unmeasured, situations.len(), "situations");
     let samples =
         runs.iter().zip(&said).filter_map(|((one, _), said)| Some(sample(one, said.as_ref()?)));
     Ok(Report {

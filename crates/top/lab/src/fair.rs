@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::contest::{Contest, Flow, Outcome, Whose};
 use crate::figures::{Figures, ends};
 use crate::plot::{Lines, Plot, Series, Strip};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 use pairing::{Choice, Pairing};
 
@@ -149,14 +149,14 @@ fn report(
     samples: &[Sample<'_>],
 ) -> Report {
     let of = |p: &Pairing| samples.iter().filter(|s| s.pairing == p).collect::<Vec<_>>();
-    let mut notes = vec![
+    let notes = vec![
         "Goodput: what programs got from when the last flow begins. Flows of one moment begin \
          within a round trip, which the seed draws. A sender has a host and a device of its own \
          where Linux takes part; ours beside ours share a host. MTU 1500, default settings."
             .to_owned(),
     ];
     let unmeasured = pairings.iter().filter(|pairing| of(pairing).is_empty()).count();
-    notes.extend(missing(unmeasured, pairings.len(), "pairings"));
+    let mut notes = with_missing(notes, unmeasured, pairings.len(), "pairings");
     if pairings.iter().any(Pairing::has_linux) {
         notes.push(
             "In real time, over the link of `wirespeed wire`, to a sink of Linux; Linux's BBR is \

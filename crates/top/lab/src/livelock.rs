@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::pool::Progress;
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Notes, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// Loads in multiples of what the receiver can take.
@@ -168,7 +168,7 @@ fn row(step: &Step, peak: f64) -> Vec<Value> {
     ]
 }
 
-fn notes(options: &Options, steps: &[Step], peak: f64) -> Vec<String> {
+fn notes(options: &Options, steps: &[Step], peak: f64) -> Notes {
     let mut notes = vec![format!(
         "Two threads and a link of 10 Gb/s; the application takes {} ns for a datagram of 64 \
          bytes.",
@@ -186,8 +186,7 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Vec<String> {
         ));
     }
     let unmeasured = steps.iter().filter(|step| step.outcomes.is_empty()).count();
-    notes.extend(missing(unmeasured, steps.len(), "rows"));
-    notes
+    with_missing(notes, unmeasured, steps.len(), "rows")
 }
 
 /// What the figures show: what the highest load leaves of the peak, and where the rest is lost.

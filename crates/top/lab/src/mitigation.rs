@@ -12,7 +12,7 @@ use sim::interrupts::{Outcome, SEGMENT_BYTES, Transfer, measure};
 
 use crate::figures::{Figure, Figures, ends};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// Sizes on each side of a threshold, in segments.
@@ -151,7 +151,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
     let (rows, most) = rows(samples, bulk);
     let near = samples.iter().filter(|s| s.asked.is_near && s.asked.level != Level::default());
     let (near, bulks) = (near.count(), samples.iter().filter(|s| !s.asked.is_near).count());
-    let mut notes = vec![format!(
+    let notes = vec![format!(
         "Virtual time, {} Mb/s, 10 us each way, MTU 1500. An interrupt takes {} ns of the \
              receiver's processor and a frame {} ns; while it is busy, frames gather by \
              themselves.",
@@ -159,7 +159,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
     )];
     let mut shows = saved(&Figures::of(COLUMNS, &rows));
     shows.push(verdict(near, most));
-    notes.extend(missing(rows.len() - near - bulks, rows.len(), "rows"));
+    let notes = with_missing(notes, rows.len() - near - bulks, rows.len(), "rows");
     Report {
         settings: json!({
             "rate_bps": options.rate * 1_000_000,

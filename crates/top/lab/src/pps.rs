@@ -18,7 +18,7 @@ use stack::{CallError, ListenConfig};
 use crate::figures::{Figures, ends, listed};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::pool::Progress;
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// Payloads, in bytes; the last is the largest of MTU 1500 with timestamps.
@@ -231,13 +231,13 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
             "pps": sample.rounds,
         })
     };
-    let mut notes = vec![
+    let notes = vec![
         "Two stacks on one thread joined in memory, both ends' work in the figure; IPv4, checksums \
          made and verified, data copied out by the application."
             .to_owned(),
     ];
     let unmeasured = samples.iter().filter(|sample| sample.rounds.is_empty()).count();
-    notes.extend(missing(unmeasured, samples.len(), "rows"));
+    let notes = with_missing(notes, unmeasured, samples.len(), "rows");
     let rows: Vec<_> = samples.iter().map(row).collect();
     Report {
         settings: json!({ "seconds": options.seconds, "rounds": rounds }),

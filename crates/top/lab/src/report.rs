@@ -26,7 +26,7 @@ pub struct Report {
     /// Two sentences, made of the figures, that say what they show; empty if nothing was measured.
     pub shows: Vec<String>,
     /// Sentences about how the figures were measured.
-    pub notes: Vec<String>,
+    pub notes: Notes,
     /// The plot.
     pub plot: Option<Plot>,
 }
@@ -69,13 +69,43 @@ pub(crate) const fn column(
     Column { key, head, unit, format }
 }
 
-/// The note about rows of null; none if all were measured.
-pub(crate) fn missing(missing: usize, of: usize, what: &str) -> Option<String> {
-    (missing > 0).then(|| format!("{missing} of {of} {what}{NOT_RUN}"))
+/// Sentences about how figures were measured, and how many figures were not.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    lines: Vec<String>,
+    unmeasured: usize,
 }
 
-/// How that note ends.
-const NOT_RUN: &str = " were not run to their end.";
+impl From<Vec<String>> for Notes {
+    fn from(lines: Vec<String>) -> Notes {
+        Notes { lines, unmeasured: 0 }
+    }
+}
+
+impl Notes {
+    /// One more.
+    pub(crate) fn push(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    /// The sentences.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+}
+
+/// The notes, with one about rows of null if there are any.
+pub(crate) fn with_missing(
+    mut lines: Vec<String>,
+    unmeasured: usize,
+    of: usize,
+    what: &str,
+) -> Notes {
+    if unmeasured > 0 {
+        lines.push(format!("{unmeasured} of {of} {what} were not run to their end."));
+    }
+    Notes { lines, unmeasured }
+}
 
 /// Minimum, median and maximum of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,15 +161,13 @@ impl Report {
             "fits": self.fits,
             "samples": self.samples,
             "shows": self.shows,
-            "notes": self.notes,
+            "notes": self.notes.lines,
         })
     }
 
-    /// How many rows were not measured, by the note about them.
+    /// How many rows were not measured.
     pub(crate) fn unmeasured(&self) -> usize {
-        let note = self.notes.iter().find(|note| note.ends_with(NOT_RUN));
-        let count = note.and_then(|note| note.split(' ').next()?.parse().ok());
-        count.unwrap_or(0)
+        self.notes.unmeasured
     }
 
     fn object(&self, row: &[Value]) -> Value {

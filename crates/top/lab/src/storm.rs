@@ -26,7 +26,7 @@ use device::fault::Rng;
 use serde_json::{Value, json};
 
 use crate::pool::Progress;
-use crate::report::{Column, Format, Report, column, missing};
+use crate::report::{Column, Format, Notes, Report, column, with_missing};
 use crate::{Error, Run};
 
 /// The options.
@@ -194,7 +194,7 @@ fn shows(found: &Found) -> Vec<String> {
     said
 }
 
-fn notes(settings: &Settings, found: &Found) -> Vec<String> {
+fn notes(settings: &Settings, found: &Found) -> Notes {
     let mut notes = vec![format!(
         "{} hosts on a 10 Mb/s Ethernet in virtual time, every second one with the old form of the \
          broadcast address (zeros); RIP every 30 s and rwho every 60 s. A storm is ended at {} \
@@ -230,8 +230,7 @@ fn notes(settings: &Settings, found: &Found) -> Vec<String> {
         found.bystander.is_some(),
     ];
     let unmeasured = measured.iter().filter(|is| !**is).count();
-    notes.extend(missing(unmeasured, CASES.len(), "rows"));
-    notes
+    with_missing(notes, unmeasured, CASES.len(), "rows")
 }
 
 // What programs send to all: routes and the state of their host, and by which address.

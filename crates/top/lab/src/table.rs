@@ -33,7 +33,7 @@ pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
     if !report.shows.is_empty() {
         let _ = write!(text, "\n{}\n", wrapped(&report.shows.join(" ")));
     }
-    for note in &report.notes {
+    for note in report.notes.lines() {
         let _ = write!(text, "\n{}\n", wrapped(note));
     }
     if envelope.interrupted {

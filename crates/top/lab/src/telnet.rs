@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::figures::Figures;
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::pool::Progress;
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// The options.
@@ -118,13 +118,13 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
             json!(ratio),
         ]
     };
-    let mut notes = vec![format!(
+    let notes = vec![format!(
         "Virtual time; a line of {} characters and its end, {} a second, round trip {} ms, no \
          Nagle, IPv4, timestamps. Counted from the first key until all is acknowledged.",
         options.characters, options.speed, options.rtt
     )];
     let unmeasured = outcomes.iter().filter(|outcome| outcome.is_none()).count();
-    notes.extend(missing(unmeasured, CASES.len(), "rows"));
+    let notes = with_missing(notes, unmeasured, CASES.len(), "rows");
     let rows: Vec<_> = (0..CASES.len()).map(row).collect();
     Report {
         settings: json!({

@@ -16,7 +16,7 @@ use sim::goodput::{Outcome, measure_unless};
 
 use crate::figures::{Figure, Figures, ends, listed};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// Seeds of a cell, usually and with `--quick`.
@@ -149,7 +149,7 @@ fn report(
         }
         column
     });
-    let mut notes = vec![format!(
+    let notes = vec![format!(
         "Share: what programs got, of rate x 1448/1500; {} virtual seconds from the first SYN, \
          median of {} (min and max beside it). MTU 1500, timestamps on, default settings; losses \
          and delays meet data alone, behind the queue; ACKs return at the same rate and delay.",
@@ -160,7 +160,7 @@ fn report(
         },
     )];
     let unmeasured = cells.iter().filter(|cell| of(cell).is_empty()).count();
-    notes.extend(missing(unmeasured, cells.len(), "cells"));
+    let mut notes = with_missing(notes, unmeasured, cells.len(), "cells");
     if has_linux {
         notes.push(NOTE.to_owned());
     }

@@ -92,7 +92,7 @@ pub mod tcp {
     pub use tcp::Error;
     pub use tcp::cc::Algorithm;
     pub use tcp::info::Repair;
-    pub use tcp::{Config, Ecn, Events, Info, State};
+    pub use tcp::{Compat, Config, Ecn, Events, Info, State};
 }
 
 /// The trait of everything that moves frames, and its implementations.

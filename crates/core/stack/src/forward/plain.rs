@@ -20,7 +20,7 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use super::{redirect, source};
+use super::{redirect_out, source};
 use crate::for_us::offer;
 use crate::next_hop::no_route;
 use crate::port::Port;
@@ -190,7 +190,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
     let found = resolve::link_address(stack, hop.port, hop.neighbour, transit.dst)?;
     if hop.port == m.in_port() && stack.forwarding.sends_redirects() {
-        redirect::output(stack, &m, packet, &transit, &hop);
+        redirect_out::output(stack, &m, packet, &transit, &hop);
     }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
     send(stack, m, at, &transit, mtu, &egress)

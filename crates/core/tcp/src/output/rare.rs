@@ -236,7 +236,7 @@ pub(super) fn part_of_front(
     // room (as on Linux). Not during loss recovery, when a segment for each ACK finds the loss (RFC
     // 3042), nor when ACKs come slowly, nor when the next ACK is more than half a round trip away.
     let windows = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX));
-    let part = windows / u32::from(tcb.config.super_room_part.max(1));
+    let part = windows / u32::from(tcb.config.compat.super_room_part.max(1));
     let oldest = tcb.sendq.in_flight(0).map_or(cx.now, |piece| piece.sent_at);
     let near = cx.now.since(oldest) >= tcb.rtt.srtt().div(2);
     let soon = near && cx.now.since(tcb.last_sent_at) < HOLD_MOST && !tcb.is_repairing();

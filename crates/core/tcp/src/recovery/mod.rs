@@ -53,7 +53,7 @@ impl Tcb {
 
     /// FlightSize for ssthresh: bytes in flight, at most cwnd; or cwnd, by configuration.
     pub(crate) fn flight(&self) -> u64 {
-        if self.config.reduces_whole_window {
+        if self.config.compat.reduces_whole_window {
             return self.cc.cwnd;
         }
         u64::from(self.in_flight()).min(self.cc.cwnd)

@@ -11,7 +11,7 @@ use base::{Cidr, Duration, Mtu, Switch};
 use device::Device as _;
 use stack::{PortConfig, Route, Stack, StackConfig};
 use tcp::cc::Algorithm;
-use tcp::{Config, Ecn, MtuProbing};
+use tcp::{Compat, Config, Ecn, MtuProbing};
 
 use super::sysctls::Sysctls;
 use super::wire::End;
@@ -122,16 +122,19 @@ fn linux() -> Config {
         // Scripts are short, so they see only the quick ACKs of a connection's first segments.
         ack_delay: Duration::ZERO,
         rto_initial: Duration::from_secs(1),
-        // As RFC 8985 section 7.2 recommends.
-        peer_ack_delay: Duration::from_millis(200),
-        probe_min: Duration::from_millis(2),
         // Scripts pace slowly, so super-segments have Linux's minimum (`tcp_min_tso_segs`).
         super_segments_max: 2,
         syn_retries_max: 5,
-        unsent_acks_answered: false,
-        growth_when_half_used: true,
-        reduces_whole_window: true,
-        growth_by_delivery: true,
+        compat: Compat {
+            unsent_acks_answered: false,
+            growth_when_half_used: true,
+            reduces_whole_window: true,
+            growth_by_delivery: true,
+            // As RFC 8985 section 7.2 recommends.
+            peer_ack_delay: Duration::from_millis(200),
+            probe_min: Duration::from_millis(2),
+            ..Compat::default()
+        },
         algorithm: Algorithm::Cubic,
         ecn: Ecn::Off,
         mtu_probing: MtuProbing::Off,

@@ -102,7 +102,7 @@ impl Sysctls {
             config.super_segments_max = u16::from(n);
         }
         if let Some(n) = self.small("tcp_tso_win_divisor") {
-            config.super_room_part = u16::from(n);
+            config.compat.super_room_part = u16::from(n);
         }
         if let Some(n) = self.small("tcp_syn_retries") {
             config.syn_retries_max = n;

@@ -122,14 +122,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "off|accept|on", default_value = "accept", hide_short_help = true,
           num_args = 0..=1, default_missing_value = "on", help_heading = PROTOCOL)]
     pub(super) ecn: EcnArg,
-    /// Checksums made and verified; off is switches checksum-tx and checksum-rx together
-    #[arg(long, value_name = "on|off", default_value = "on", help_heading = PROTOCOL,
-          hide_short_help = true)]
-    pub(super) checksum: OnOff,
-    /// Header prediction; off is switch predict
-    #[arg(long, value_name = "on|off", default_value = "on", help_heading = PROTOCOL,
-          hide_short_help = true)]
-    pub(super) predict: OnOff,
     /// Turn an optimisation off, or on again; 'help' lists them
     #[arg(long = "switch", value_name = "NAME=off", action = ArgAction::Append,
           help_heading = PROTOCOL, hide_short_help = true)]

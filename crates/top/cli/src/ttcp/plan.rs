@@ -334,12 +334,6 @@ fn tcp_config(args: &Args) -> Result<Config> {
 
 fn switches(args: &Args) -> Result<Switches> {
     let mut switches = Switches::default();
-    if args.checksum == OnOff::Off {
-        switches = switches.with(Switch::ChecksumRx, false).with(Switch::ChecksumTx, false);
-    }
-    if args.predict == OnOff::Off {
-        switches = switches.with(Switch::Predict, false);
-    }
     for setting in &args.switches {
         switches = switches.parse_setting(setting).map_err(|why| {
             Usage(format!("--switch: {why}\n\n{}", args::switch_table().trim_end()))

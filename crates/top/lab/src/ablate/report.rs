@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{CONFIDENCE, Estimate, Plan};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Notes, Report, Span, column, with_missing};
 
 const COLUMNS: &[Column] = &[
     column("what", "", "", Format::Heading),
@@ -249,7 +249,7 @@ fn aliases(plan: &Plan) -> String {
     }
 }
 
-fn notes(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Vec<String> {
+fn notes(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Notes {
     let unit = plan.response.unit();
     let mut notes = witnesses(plan, rounds, mains);
     notes.push(format!(
@@ -271,7 +271,7 @@ fn notes(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Vec<String> {
         ));
     }
     let unmeasured = if rounds.len() < 2 { plan.design.terms().len() } else { 0 };
-    notes.extend(missing(unmeasured, plan.design.terms().len(), "rows"));
+    let mut notes = with_missing(notes, unmeasured, plan.design.terms().len(), "rows");
     if (2..plan.rounds).contains(&rounds.len()) {
         notes.push(format!("{} of {} rounds were run.", rounds.len(), plan.rounds));
     }

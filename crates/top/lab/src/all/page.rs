@@ -154,9 +154,9 @@ fn section(ended: &Ended, out: &mut String) {
         }
         figure(name, report, out);
         rows(report, out);
-        if !report.notes.is_empty() {
+        if !report.notes.lines().is_empty() {
             out.push_str("<ul class=\"notes\">\n");
-            for note in &report.notes {
+            for note in report.notes.lines() {
                 let _ = writeln!(out, "<li>{}</li>", escaped(note));
             }
             out.push_str("</ul>\n");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Format, Report, column, missing};
+use crate::report::{Format, Report, column, with_missing};
 
 fn options(only: &[&str]) -> Options {
     let only = only.iter().map(|&name| name.to_owned()).collect();
@@ -66,7 +66,7 @@ fn report() -> Report {
         ],
         rows: vec![vec![json!("<b>"), json!(1.25)], vec![json!("</td>"), Value::Null]],
         shows: vec!["It shows <this>.".to_owned()],
-        notes: missing(1, 2, "rows").into_iter().collect(),
+        notes: with_missing(Vec::new(), 1, 2, "rows"),
         plot: Some(Plot::Dots(dots)),
         ..Report::default()
     }

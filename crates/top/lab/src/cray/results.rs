@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Row;
 use super::cases::{BUFFER_BYTES, MTU, Settings, WINDOW_BYTES, What};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 
 const COLUMNS: &[Column] = &[
     column("what", "", "", Format::Heading),
@@ -88,7 +88,7 @@ impl Row {
 pub(super) fn report(rows: &[Row], seconds: f64, rounds: usize) -> Report {
     let copies = |row: &&Row| matches!(row.case.what, What::Memcpy(_));
     let memcpy = rows.iter().find(copies).and_then(Row::mid);
-    let mut notes = vec![
+    let notes = vec![
         format!(
             "In memory: both ends on one thread, Mb/s of its processor time, IPv4 without link \
              headers, data copied in and out. Settings of 1989: buffers of {} KB, a window of {} \
@@ -105,7 +105,7 @@ pub(super) fn report(rows: &[Row], seconds: f64, rounds: usize) -> Report {
             .to_owned(),
     ];
     let unmeasured = rows.iter().filter(|row| row.rounds.is_empty()).count();
-    notes.extend(missing(unmeasured, rows.len(), "rows"));
+    let notes = with_missing(notes, unmeasured, rows.len(), "rows");
     Report {
         settings: json!({
             "seconds": seconds,

@@ -9,7 +9,7 @@ use super::line::ELBOW;
 use super::point::{Curve, Hosts, Over, Point};
 use super::sizes::{PUBLISHED, PUBLISHED_REMEDY};
 use crate::plot::{Lines, Plot, Series, Strip};
-use crate::report::{Column, Format, Report, column, missing};
+use crate::report::{Column, Format, Report, column, with_missing};
 
 const COLUMNS: &[Column] = &[
     column("over", "", "", Format::Heading),
@@ -43,7 +43,7 @@ pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
     }
     notes.extend(curves.iter().filter_map(elbows));
     notes.extend(curves.iter().filter_map(beside_published));
-    notes.extend(missing(unmeasured.count(), curves.len(), "curves"));
+    let notes = with_missing(notes, unmeasured.count(), curves.len(), "curves");
     Report {
         settings: json!({
             "calls": effort.calls, "averages": effort.averages, "first_seed": effort.seed,

@@ -12,7 +12,7 @@ use super::costs::{Costs, HEADER_BYTES, KB, NAMES, PACKET_BYTES, STEPS, Steps};
 use super::world::{Counts, RECEIVER, SENDER};
 use super::{Hosts, Pair, Row, Table, interaction, main_effect, pairs};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 
 const COLUMNS: &[Column] = &[
     column("hosts", "", "", Format::Heading),
@@ -135,7 +135,7 @@ pub(super) fn report(rows: &[Row], costs: &Costs, bytes: u64, seeds: Range<u64>)
          back off (the capture effect)."
             .to_owned(),
     );
-    notes.extend(missing(unmeasured, rows.len(), "rows"));
+    let notes = with_missing(notes, unmeasured, rows.len(), "rows");
     Report {
         settings: json!({
             "costs": costs.as_json(),

@@ -15,7 +15,7 @@ use super::cases::{Case, Choice, Frame, Over};
 use super::cost::{Cost, Memory};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::pool::Progress;
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Notes, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// More rows than this are a mistake.
@@ -193,7 +193,7 @@ fn report(seconds: f64, rounds: usize, rows: &[Row]) -> Report {
     }
 }
 
-pub(super) fn notes(rows: &[Row]) -> Vec<String> {
+pub(super) fn notes(rows: &[Row]) -> Notes {
     let mut notes = vec![
         "One thread has generator, router and sink; what generator and sink cost alone is \
          subtracted, and packets/s are those of one core that does nothing but forward. Packets go \
@@ -206,8 +206,7 @@ pub(super) fn notes(rows: &[Row]) -> Vec<String> {
         notes.extend(said.map(|why| format!("Not measured: {}. {why}.", over.name())));
     }
     let unmeasured = rows.iter().filter(|row| row.rounds.is_empty()).count();
-    notes.extend(missing(unmeasured, rows.len(), "rows"));
-    notes
+    with_missing(notes, unmeasured, rows.len(), "rows")
 }
 
 /// What the figures show, in two sentences: what a packet costs us at least and at most, and beside

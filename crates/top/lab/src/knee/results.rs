@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::find::{CONFIDENCE, ROUNDS_MIN, SHARE, Verdict, WIDEST};
 use super::{Applied, Found, Varied};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::tap::Line;
 
 const COLUMNS: &[Column] = &[
@@ -192,7 +192,7 @@ pub(super) fn report(
         )),
         Applied::Refused(why) => Some(format!("Nothing is stored: {why}.")),
     });
-    notes.extend(missing(unmeasured, rows.len(), "rows"));
+    let notes = with_missing(notes, unmeasured, rows.len(), "rows");
     Report {
         settings: json!({
             "seconds": seconds,

@@ -15,14 +15,14 @@ fn what_was_offered_stands_beside_the_load_and_a_note_says_where_it_is_less() {
     let came = [step(1.0, 1_000, 1_000), step(10.0, 10_000, 990)];
     let report = report(&options, 1.0, &came);
     assert_eq!(report.rows[1][..2], [json!(10.0), json!(10.0)]);
-    let said = [report.shows, report.notes].concat().join("\n");
+    let said = [&report.shows, report.notes.lines()].concat().join("\n");
     assert!(said.contains("Offered 10.0 times what it can take"), "{said}");
     assert!(said.contains("99 % of its peak"), "{said}");
     assert!(!said.contains("Less was offered"), "{said}");
     let short = [step(1.0, 1_000, 1_000), step(10.0, 3_000, 990)];
     let report = super::report(&options, 1.0, &short);
     assert_eq!(report.rows[1][..2], [json!(10.0), json!(3.0)]);
-    let said = [report.shows, report.notes].concat().join("\n");
+    let said = [&report.shows, report.notes.lines()].concat().join("\n");
     assert!(said.contains("Offered 3.0 times what it can take"), "{said}");
     assert!(said.contains("its peak: 3.0 for 10."), "{said}");
 }

@@ -9,7 +9,7 @@ use super::fit::{CONFIDENCE, Line};
 use super::streams::{Allocation, describing_bytes};
 use super::{Measured, Method, SIZES, percentile};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 
 const COLUMNS: &[Column] = &[
     column("method", "", "", Format::Heading),
@@ -27,10 +27,10 @@ pub(super) fn report(bytes: u64, rounds: usize, measured: &[Measured]) -> Report
             rows.push(vec![json!(measured.name), json!(size), json!(mid), json!(low), json!(high)]);
         }
     }
-    let mut notes = notes(measured);
+    let notes = notes(measured);
     let all_times = measured.iter().flat_map(|method| &method.times);
     let unmeasured = all_times.filter(|times| times.is_empty()).count();
-    notes.extend(missing(unmeasured, rows.len(), "rows"));
+    let notes = with_missing(notes, unmeasured, rows.len(), "rows");
     Report {
         settings: json!({ "bytes": bytes, "rounds": rounds, "sizes": SIZES }),
         columns: COLUMNS.to_vec(),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Options;
 use super::grid::{Cell, Impairment};
 use crate::real::{Ends, Outcome, linux_has, measure};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 
 /// Length of a run in seconds, usually and with `--quick`.
@@ -92,7 +92,7 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
         let pairs = of(cell);
         (0..Ends::ALL.len()).map(move |end| row(cell, end, &pairs)).collect::<Vec<_>>()
     });
-    let mut notes = vec![format!(
+    let notes = vec![format!(
         "Share: what programs read within {seconds} s of the first connect, of rate x 1448/1500. \
          MTU 1500, no offload, default buffers; losses and delays meet data alone, behind the \
          queue. Linux sends through a TAP in a namespace, ours by blocking sockets over memory; \
@@ -100,7 +100,7 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
          newreno, its BBR is version 1.",
     )];
     let unmeasured = cells.iter().filter(|cell| of(cell).is_empty()).count();
-    notes.extend(missing(unmeasured, cells.len(), "cells"));
+    let mut notes = with_missing(notes, unmeasured, cells.len(), "cells");
     let loud = pairs.iter().flat_map(|p| &p.outcomes).filter(|o| o.pause_ms > 5.0).count();
     if loud > 0 {
         notes.push(format!(

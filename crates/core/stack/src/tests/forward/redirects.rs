@@ -78,7 +78,8 @@ fn an_ipv6_host_is_redirected_by_a_link_local_address() {
     let (header, _) = ipv6_any(&back[0][14..]).expect("sound");
     assert_eq!((header.src().to_string(), header.dst().to_string()), ("fe80::1".into(), A6.into()));
     let IpAddr::V6(src) = header.src() else { panic!("IPv6") };
-    let redirect = inet::redirect::redirect_input(&back[0][54..], src, header.ttl).expect("sound");
+    let redirect =
+        inet::redirect_check::redirect_input(&back[0][54..], src, header.ttl).expect("sound");
     assert_eq!(
         (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination)),
         (ip("fe80::7"), ip(dst))

@@ -193,7 +193,7 @@ fn the_window_grows_by_what_an_ack_acknowledges_or_by_what_it_delivers() {
         let mut t = Setup::plain()
             .sack()
             .off(Switch::Pacing)
-            .tcp(|c| c.growth_by_delivery = by_delivery)
+            .tcp(|c| c.compat.growth_by_delivery = by_delivery)
             .rtt(20)
             .established();
         t.write(15_000);

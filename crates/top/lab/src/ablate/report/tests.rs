@@ -46,7 +46,7 @@ fn what_adds_up_is_not_warned_of() {
         assert!(report.shows[1].contains("about none"), "{:?}", report.shows);
         let effect = report.rows[0][3].as_f64().expect("an effect");
         assert!((effect + 40.0).abs() < 1.0, "{effect}");
-        assert!(report.notes.iter().any(|note| note.starts_with("A round has ")));
+        assert!(report.notes.lines().iter().any(|note| note.starts_with("A round has ")));
     }
 }
 
@@ -74,7 +74,8 @@ fn switches_that_need_each_other_are_warned_of_with_their_runs() {
         let report = report(&plan, &rounds);
         assert!(report.shows[0].contains("predict x follow (-"), "{:?}", report.shows);
         assert!(report.shows[1].contains("misled about 3"), "{:?}", report.shows);
-        let witness = report.notes.iter().find(|note| note.starts_with("fused-sum, the opposite"));
+        let witness =
+            report.notes.lines().iter().find(|note| note.starts_with("fused-sum, the opposite"));
         let witness = witness.unwrap_or_else(|| panic!("{:?}", report.notes));
         assert!(witness.contains("it alone 470") && witness.contains(", all 420"), "{witness}");
     }

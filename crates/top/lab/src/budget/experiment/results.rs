@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::work::{Role, SIZES};
 use super::{Case, Measured};
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::tap::fit::{CONFIDENCE, Line};
 
 const COLUMNS: &[Column] = &[
@@ -45,10 +45,9 @@ pub(super) fn report(measured: &Measured) -> Report {
     let rows = Role::ALL.iter().flat_map(|&role| What::all().map(move |what| (role, what)));
     let rows: Vec<Vec<Value>> = rows.map(|(role, what)| row(measured, role, what)).collect();
     let unmeasured = rows.iter().filter(|row| row[2].is_null()).count();
-    let mut notes = notes(measured);
-    if measured.refused.is_none() {
-        notes.extend(missing(unmeasured, rows.len(), "rows"));
-    }
+    // Of a run that was refused the reason is said.
+    let unmeasured = if measured.refused.is_none() { unmeasured } else { 0 };
+    let notes = with_missing(notes(measured), unmeasured, rows.len(), "rows");
     Report {
         settings: json!({
             "seconds": measured.seconds,

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use base::{Cidr, Counter, DropReason, Limit};
 use inet::flow::Addrs;
 use inet::neighbour::{Advertisement, Key};
-use inet::redirect::{LIFE, redirect_input};
+use inet::redirect_check::{LIFE, redirect_input};
 use inet::{Ip, Route, RouteOrigin, Sender};
 use mbuf::Mbuf;
 use tcp::Fate;
