@@ -1,7 +1,7 @@
 //! Redirects of IPv6: what a host checks by itself.
 //!
-//! Called by: `stack/autoconf/nd_redirect.rs`, which knows the current first hop and the routes. RFC
-//! 4861 sections 8.1 and 8.3.
+//! Called by: `stack/autoconf/nd_redirect.rs`, which knows the current first hop and the routes.
+//! RFC 4861 sections 8.1 and 8.3.
 
 use core::net::Ipv6Addr;
 

@@ -32,8 +32,8 @@ pub enum Ecn {
     On,
 }
 
-/// What other systems do in another way, where the RFCs leave a choice. The defaults are ours; tests
-/// that are written for another system set its way.
+/// What other systems do in another way, where the RFCs leave a choice. The defaults are ours;
+/// tests that are written for another system set its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compat {
     /// Answer an ACK of data never sent with an ACK, as RFC 9293 section 3.10.7.4 and RFC 5961

@@ -1,9 +1,9 @@
 //! Redirects sent: a packet that leaves by the port it came by had better not have come here.
 //!
 //! Called by: `plain.rs`, before it sends such a packet on. Received ones are in
-//! `stack/icmp_redirect.rs` and `autoconf/nd_redirect.rs`; a router follows none. RFC 1812 section 5.2.7.2,
-//! RFC 4861 section 8.2. Limits: `icmp_errors_per_destination`, `icmp_errors_per_second`. Counter:
-//! `redirects_out`.
+//! `stack/icmp_redirect.rs` and `autoconf/nd_redirect.rs`; a router follows none. RFC 1812 section
+//! 5.2.7.2, RFC 4861 section 8.2. Limits: `icmp_errors_per_destination`, `icmp_errors_per_second`.
+//! Counter: `redirects_out`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -11,7 +11,7 @@ use wirespeed::pair::PairConfig;
 use wirespeed::tcp::Config;
 use wirespeed::{Duration, IpVersion, Limit, Mtu, MtuDiscovery, Switch, Switches};
 
-use super::args::{self, Args, Format, OnOff};
+use super::args::{self, Args, Format};
 use super::values::Faults;
 use crate::Usage;
 use crate::dump::FileId;
