@@ -34,6 +34,8 @@ pub struct Connection {
     pub sack: bool,
     /// Timestamps were agreed.
     pub timestamps: bool,
+    /// Small segments are sent at once (TCP_NODELAY).
+    pub no_delay: bool,
     /// The shift of the peer's window; `None` if scaling was not agreed.
     pub wscale_snd: Option<u8>,
     /// The shift of our window.

@@ -111,6 +111,7 @@ pub(super) fn connection(c: &ConnectionRow, stack: &Stack) -> Connection {
         ecn: i.ecn,
         sack: i.sack,
         timestamps: i.timestamps,
+        no_delay: i.no_delay,
         wscale_snd: i.window_scales.map(|(snd, _)| snd),
         wscale_rcv: i.window_scales.map(|(_, rcv)| rcv),
         advmss: i.advertised_mss.into(),

@@ -70,12 +70,13 @@ fn block(t: &mut String, stack: &str, full: &Full) -> std::fmt::Result {
     let segments = (c.mss > 0).then(|| format!("{:.0}", c.cwnd_bytes as f64 / c.mss as f64));
     writeln!(
         t,
-        "  control   {} cwnd:{} ({} segments) ssthresh:{} recovering:{}",
+        "  control   {} cwnd:{} ({} segments) ssthresh:{} recovering:{} no_delay:{}",
         c.congestion_control,
         c.cwnd_bytes,
         known(segments),
         known(c.ssthresh_bytes),
         c.recovering,
+        on(c.no_delay),
     )?;
     writeln!(
         t,
