@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::outcome::EXIT;
+use crate::output::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{nfs, nfsd, ping, rpcbind, services, telnet, telnetd, up, wire};

@@ -1,5 +1,5 @@
 //! The program `wirespeed` as a library: parses the command line, runs the tool and turns its
-//! outcome into an exit code (`outcome.rs`).
+//! outcome into an exit code (`output.rs`).
 //!
 //! Called by: `main.rs`, and tests that need the command line ([`command`]).
 //!
@@ -27,7 +27,6 @@ mod nfs;
 #[cfg(target_os = "linux")]
 mod nfsd;
 mod on_off;
-mod outcome;
 mod output;
 #[cfg(target_os = "linux")]
 mod outside;
@@ -61,7 +60,7 @@ use std::process::ExitCode;
 
 use args::{Cli, Tool};
 use clap::{CommandFactory, Parser};
-pub(crate) use outcome::{Outcome, Usage};
+pub(crate) use output::{Outcome, Usage};
 
 /// The whole command line: all tools and options, with their help.
 pub fn command() -> clap::Command {
@@ -76,7 +75,7 @@ pub fn main() -> ExitCode {
     }
     if std::env::args_os().len() <= 1 {
         output::err(args::FIRST.trim_end());
-        return outcome::exit_code(Ok(Outcome::Exit(2)));
+        return output::exit_code(Ok(Outcome::Exit(2)));
     }
     let result = match parsed() {
         Ok(cli) => run(&cli.tool),
@@ -87,7 +86,7 @@ pub fn main() -> ExitCode {
         // The help or the version.
         Err(error) => output::written(error.print()).map(|_| Outcome::Done),
     };
-    outcome::exit_code(result)
+    output::exit_code(result)
 }
 
 fn run(tool: &Tool) -> anyhow::Result<Outcome> {

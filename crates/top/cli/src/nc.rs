@@ -13,11 +13,6 @@ use anyhow::{Result, bail};
 
 use crate::{Outcome, Usage, outside};
 
-/// Run it.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    run::run(args)
-}
-
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -58,13 +53,6 @@ pub(crate) struct Args {
     pid: Option<u32>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.001..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
-        _ => Err("expected seconds from 0.001 to 86400, such as 0.2".to_owned()),
-    }
-}
-
 impl Args {
     /// The other end, or with -l ours, and its link if one is said.
     fn end(&self) -> Result<(SocketAddr, Option<String>)> {
@@ -85,5 +73,17 @@ impl Args {
                 self.ends.join(" ")
             ))),
         }
+    }
+}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    run::run(args)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.001..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
+        _ => Err("expected seconds from 0.001 to 86400, such as 0.2".to_owned()),
     }
 }

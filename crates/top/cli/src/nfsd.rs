@@ -17,35 +17,6 @@ use rpc::tasks::Totals;
 use crate::clock::Interrupt;
 use crate::{Outcome, outside};
 
-/// Run it.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    run::run(args, &Interrupt::install()?)
-}
-
-/// The first line.
-fn begin(args: &Args, at: &[SocketAddr]) -> String {
-    let shown: Vec<String> = at.iter().map(SocketAddr::to_string).collect();
-    format!(
-        "serving {} at {}, {}, {}; Ctrl-C ends it\n",
-        args.dir.display(),
-        shown.join(", "),
-        if args.udp { "TCP and UDP" } else { "TCP" },
-        if args.read_only { "read only" } else { "for reading and writing" },
-    )
-}
-
-/// The last line.
-fn end(totals: &Totals) -> String {
-    let mut text = format!("{} calls answered", totals.answered);
-    if totals.brief > 0 {
-        text += &format!(", {} replies cut short: clients did not read theirs", totals.brief);
-    }
-    for (reason, count) in &totals.drops {
-        text += &format!(", {count} dropped: {}", reason.meaning());
-    }
-    text + "\n"
-}
-
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -82,6 +53,35 @@ pub(crate) struct Args {
     calls: u32,
     #[command(flatten)]
     outside: outside::Args,
+}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    run::run(args, &Interrupt::install()?)
+}
+
+/// The first line.
+fn begin(args: &Args, at: &[SocketAddr]) -> String {
+    let shown: Vec<String> = at.iter().map(SocketAddr::to_string).collect();
+    format!(
+        "serving {} at {}, {}, {}; Ctrl-C ends it\n",
+        args.dir.display(),
+        shown.join(", "),
+        if args.udp { "TCP and UDP" } else { "TCP" },
+        if args.read_only { "read only" } else { "for reading and writing" },
+    )
+}
+
+/// The last line.
+fn end(totals: &Totals) -> String {
+    let mut text = format!("{} calls answered", totals.answered);
+    if totals.brief > 0 {
+        text += &format!(", {} replies cut short: clients did not read theirs", totals.brief);
+    }
+    for (reason, count) in &totals.drops {
+        text += &format!(", {count} dropped: {}", reason.meaning());
+    }
+    text + "\n"
 }
 
 /// Programs that a port mapper knows of, as long as this lives.

@@ -12,7 +12,7 @@ use clap::Command;
 use clap::builder::Resettable;
 use clap_mangen::Man;
 
-use crate::outcome::EXIT;
+use crate::output::EXIT;
 use crate::{Outcome, Usage, output};
 
 /// The options of `man`.

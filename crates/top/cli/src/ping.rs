@@ -15,27 +15,6 @@ use wirespeed::Duration;
 use crate::outside::Hint;
 use crate::{Outcome, Usage, names, output, outside};
 
-/// Run it. Errors are printed here, because their exit code is ping's own.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    let ran = match args.socket.is_some() || args.pid.is_some() {
-        true => within::run(args),
-        false => run::run(args),
-    };
-    match ran {
-        Ok(true) => Ok(Outcome::Done),
-        Ok(false) => Ok(Outcome::Exit(1)),
-        Err(error) if error.is::<Usage>() => Err(error),
-        Err(error) => {
-            output::err(&format!("error: {error:#}"));
-            Ok(Outcome::Exit(2))
-        }
-    }
-}
-
-/// The largest payload of an echo request, in bytes: over IPv6, whose header does not count. An
-/// IPv4 packet holds 20 less.
-const PAYLOAD_MAX: i64 = 65_527;
-
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(group(clap::ArgGroup::new("ip_version").args(["v4", "v6"])))]
@@ -80,6 +59,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", conflicts_with = "outside")]
     pid: Option<u32>,
 }
+
+/// Run it. Errors are printed here, because their exit code is ping's own.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    let ran = match args.socket.is_some() || args.pid.is_some() {
+        true => within::run(args),
+        false => run::run(args),
+    };
+    match ran {
+        Ok(true) => Ok(Outcome::Done),
+        Ok(false) => Ok(Outcome::Exit(1)),
+        Err(error) if error.is::<Usage>() => Err(error),
+        Err(error) => {
+            output::err(&format!("error: {error:#}"));
+            Ok(Outcome::Exit(2))
+        }
+    }
+}
+
+/// The largest payload of an echo request, in bytes: over IPv6, whose header does not count. An
+/// IPv4 packet holds 20 less.
+const PAYLOAD_MAX: i64 = 65_527;
 
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {

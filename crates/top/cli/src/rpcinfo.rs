@@ -15,12 +15,6 @@ use wirespeed::control::text::plain;
 
 use crate::{Outcome, output};
 
-/// Run it.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    output::out(&run::run(args)?)?;
-    Ok(Outcome::Done)
-}
-
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(group(clap::ArgGroup::new("what").args(["p", "s", "t", "u"]).required(true)))]
@@ -49,6 +43,12 @@ pub(crate) struct Args {
     /// Its version [default: all that the server has]
     #[arg(value_name = "VERSION")]
     version: Option<u32>,
+}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    output::out(&run::run(args)?)?;
+    Ok(Outcome::Done)
 }
 
 /// The list of version 2.

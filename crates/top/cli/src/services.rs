@@ -19,19 +19,6 @@ use crate::on_off::OnOff;
 use crate::outside::{Outside, Settings};
 use crate::{Outcome, output, outside};
 
-/// Run it.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    let interrupt = Interrupt::install()?;
-    let mut control = Service::open("services").allow_changes();
-    let Some(mut server) = Server::open(args, &interrupt)? else { return Ok(Outcome::Done) };
-    output::out(BEGIN)?;
-    let ended = serve(&mut server, &mut control, &interrupt);
-    let clock = server.outside.clock;
-    control.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
-    output::out(&end(&server.moved))?;
-    ended.map(|()| Outcome::Done)
-}
-
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -57,6 +44,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     udp_rate: u32,
+}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    let interrupt = Interrupt::install()?;
+    let mut control = Service::open("services").allow_changes();
+    let Some(mut server) = Server::open(args, &interrupt)? else { return Ok(Outcome::Done) };
+    output::out(BEGIN)?;
+    let ended = serve(&mut server, &mut control, &interrupt);
+    let clock = server.outside.clock;
+    control.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
+    output::out(&end(&server.moved))?;
+    ended.map(|()| Outcome::Done)
 }
 
 /// The first line.

@@ -33,6 +33,35 @@ use view::Order;
 
 use crate::{Outcome, Usage, output};
 
+/// The options.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Keys: ? for help; b, f, r, t and n order tables by bits, frames, round \
+                        trip, retransmissions and\nname, s by the next of these; e says what \
+                        limits a connection, j and k go to others; q ends it.")]
+pub(crate) struct Args {
+    /// An interface of this machine
+    #[arg(short, value_name = "NAME", conflicts_with_all = ["pid", "socket"])]
+    interface: Option<String>,
+    /// A running wirespeed, by its process number [default: the only one that runs]
+    #[arg(long, value_name = "N", conflicts_with = "socket")]
+    pid: Option<u32>,
+    /// A running wirespeed, by its control socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Seconds between screens
+    #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
+    delay: f64,
+    /// Stop after this many screens
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Order of tables; keys change it
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    sort: Order,
+    /// Print the tables as text, whole, one screen below the other
+    #[arg(short, long)]
+    batch: bool,
+}
+
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if !(0.1..=3600.0).contains(&args.delay) {
@@ -64,35 +93,6 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         output::err(&format!("{} has ended", top.what));
     }
     Ok(Outcome::Done)
-}
-
-/// The options.
-#[derive(clap::Args, Debug)]
-#[command(after_help = "Keys: ? for help; b, f, r, t and n order tables by bits, frames, round \
-                        trip, retransmissions and\nname, s by the next of these; e says what \
-                        limits a connection, j and k go to others; q ends it.")]
-pub(crate) struct Args {
-    /// An interface of this machine
-    #[arg(short, value_name = "NAME", conflicts_with_all = ["pid", "socket"])]
-    interface: Option<String>,
-    /// A running wirespeed, by its process number [default: the only one that runs]
-    #[arg(long, value_name = "N", conflicts_with = "socket")]
-    pid: Option<u32>,
-    /// A running wirespeed, by its control socket
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-    /// Seconds between screens
-    #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
-    delay: f64,
-    /// Stop after this many screens
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    /// Order of tables; keys change it
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
-    sort: Order,
-    /// Print the tables as text, whole, one screen below the other
-    #[arg(short, long)]
-    batch: bool,
 }
 
 /// How long restoring the terminal may take when the program has to end at once.

@@ -15,29 +15,6 @@ use trace::{Connection, Trace};
 use crate::clock::Interrupt;
 use crate::{Outcome, Usage, dump, output};
 
-/// Run it.
-pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    let interrupt = Interrupt::install()?;
-    let read = read(args, &interrupt)?;
-    match args.json {
-        true => output::out(&report::json(&read))?,
-        false => output::out(&report::text(&read, args.most))?,
-    }
-    if let Some(path) = &args.out {
-        let text = page::html(&read, args.most);
-        lab::replaced::write(path, text.as_bytes()).map_err(|error| {
-            let what_to_do = output::what_to_do(&error);
-            anyhow!(error).context(format!("cannot write {}{what_to_do}", path.display()))
-        })?;
-        output::err(&format!("page: {}", path.display()));
-    }
-    match read.damage {
-        Some(damage) => Err(damage).context("what was read until then is above"),
-        None if read.interrupted => Ok(Outcome::Interrupted),
-        None => Ok(Outcome::Done),
-    }
-}
-
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -70,6 +47,29 @@ pub(crate) struct Args {
     /// both was not sent twice. For connections whose directions take different interfaces.
     #[arg(long)]
     together: bool,
+}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    let interrupt = Interrupt::install()?;
+    let read = read(args, &interrupt)?;
+    match args.json {
+        true => output::out(&report::json(&read))?,
+        false => output::out(&report::text(&read, args.most))?,
+    }
+    if let Some(path) = &args.out {
+        let text = page::html(&read, args.most);
+        lab::replaced::write(path, text.as_bytes()).map_err(|error| {
+            let what_to_do = output::what_to_do(&error);
+            anyhow!(error).context(format!("cannot write {}{what_to_do}", path.display()))
+        })?;
+        output::err(&format!("page: {}", path.display()));
+    }
+    match read.damage {
+        Some(damage) => Err(damage).context("what was read until then is above"),
+        None if read.interrupted => Ok(Outcome::Interrupted),
+        None => Ok(Outcome::Done),
+    }
 }
 
 /// What was read.
