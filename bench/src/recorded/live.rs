@@ -1,5 +1,5 @@
 //! Bulk data of Linux over a TAP without offload, directly to a stack of ours: how much of it
-//! follows, by the stack's own counters. Called by `strangers/follow.rs`. Needs a network
+//! follows, by the stack's own counters. Called by `strangers/mod.rs`. Needs a network
 //! namespace, so CAP_SYS_ADMIN.
 
 use std::net::SocketAddr;

@@ -1,9 +1,9 @@
 //! IPv4 address conflict detection: when to probe for an address, when it is ours, when to announce
 //! and to defend it.
 //!
-//! Called by: `stack/acd.rs`, which has the addresses and writes the packets. Time and randomness
-//! are passed in. RFC 5227 sections 1.1 (the constants), 2.1, 2.3 and 2.4; RFC 3927 sections 2.1,
-//! 2.2 and 9, whose constants are the same.
+//! Called by: `stack/addresses/acd.rs`, which has the addresses and writes the packets. Time and
+//! randomness are passed in. RFC 5227 sections 1.1 (the constants), 2.1, 2.3 and 2.4; RFC 3927
+//! sections 2.1, 2.2 and 9, whose constants are the same.
 
 use core::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! What sockets of the usual kind ask beside the calls of `socket.rs`: how a connection stands,
+//! What sockets of the usual kind ask beside the calls of `mod.rs`: how a connection stands,
 //! whether it can be written, what waits without taking it, its options, and urgent data.
 //!
 //! Called by: programs, `net`. Nothing here waits, and nothing is on the packet path.
