@@ -76,7 +76,7 @@ impl Environment {
     /// [`ControlError::Directory`] of the first: neither can be had.
     pub fn prepare(&self) -> Result<PathBuf, ControlError> {
         if let Some(only) = self.in_only() {
-            return prepare(&only).map(|()| only);
+            return prepare_named(&only, "WIRESPEED_RUNTIME_DIR").map(|()| only);
         }
         let first = directory(self.runtime.as_deref(), self.uid);
         let why = match self.prepare_first(&first) {
@@ -169,14 +169,17 @@ pub fn sweep(directory: &Path) {
 /// # Errors
 /// [`ControlError::Directory`], with advice.
 pub fn prepare(directory: &Path) -> Result<(), ControlError> {
+    prepare_named(directory, "XDG_RUNTIME_DIR")
+}
+
+/// The same of a directory below what `variable` names.
+fn prepare_named(directory: &Path, variable: &str) -> Result<(), ControlError> {
     let error = |why: String| ControlError::Directory { path: directory.to_owned(), why };
     match DirBuilder::new().mode(0o700).create(directory) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         Err(e) => {
-            return Err(error(format!(
-                "{e}. Set XDG_RUNTIME_DIR to a directory of yours that exists"
-            )));
+            return Err(error(format!("{e}. Set {variable} to a directory of yours that exists")));
         }
     }
     let found = symlink_metadata(directory).map_err(|e| error(e.to_string()))?;

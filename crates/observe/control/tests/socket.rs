@@ -365,6 +365,9 @@ fn the_only_directory_takes_the_place_of_all_others() {
     assert_eq!(environment.prepare().expect("there is room"), only);
     assert_eq!(environment.directories(), [only]);
     assert!(environment.directories_of_others().is_empty());
+    let missing = path::Environment { only: Some("/nonexistent/only".into()), ..environment };
+    let error = missing.prepare().expect_err("it is nowhere").to_string();
+    assert!(error.contains("Set WIRESPEED_RUNTIME_DIR"), "{error}");
 }
 
 #[test]
