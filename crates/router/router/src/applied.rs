@@ -6,14 +6,14 @@
 
 pub(crate) mod ports;
 
+use core::fmt::Display;
 use std::collections::BTreeMap;
 
 use base::Instant;
-use net::dhcp;
 use stack::Stack;
 
 pub use crate::config::setting::Stacks;
-pub use ports::{AppliedPort, Opened, Step, dhcp_news};
+pub use ports::{AppliedPort, Opened, Step};
 
 use crate::config::{Config, Port};
 use crate::plan::{self, Operation};
@@ -99,11 +99,7 @@ impl Applied {
     }
 
     /// Let the DHCP clients read and send; `say` is told what changed. Returns when to call again.
-    pub fn turn_dhcp(
-        &mut self,
-        stack: &mut Stack,
-        say: impl FnMut(&str, &dhcp::Change),
-    ) -> Instant {
+    pub fn turn_dhcp(&mut self, stack: &mut Stack, say: impl FnMut(&str, &dyn Display)) -> Instant {
         self.state.turn_dhcp(stack, say)
     }
 
@@ -111,6 +107,7 @@ impl Applied {
     pub fn stop(&mut self, stack: &mut Stack) {
         stack.set_forwarding(false);
         for port in self.state.ports.values_mut() {
+            port.stop_managed(stack);
             port.stop_dhcp(stack);
         }
         stack.flush();

@@ -67,6 +67,23 @@ pub enum Change {
     Refused(Refusal),
 }
 
+/// A sentence about it, for a log.
+impl core::fmt::Display for Change {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Change::Configured(lease) => {
+                write!(f, "{}/{} by DHCP from {}", lease.address, lease.prefix_len, lease.server)
+            }
+            Change::Lost(address, why) => write!(f, "{address} is no longer ours ({why:?})"),
+            Change::NotAdded(address, why) => write!(f, "{address}, by DHCP, not used: {why}"),
+            Change::Declined(address) => {
+                write!(f, "{address}, by DHCP, declined: another host has it")
+            }
+            Change::Refused(why) => write!(f, "an answer by DHCP was of no use: {why}"),
+        }
+    }
+}
+
 /// The DHCP client of one port.
 pub struct DhcpPort {
     client: Client,

@@ -60,6 +60,21 @@ pub enum Change {
     Declined(Ipv6Addr),
 }
 
+/// A sentence about it, for a log.
+impl core::fmt::Display for Change {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Change::Configured(lease) => write!(f, "{}/128 by DHCPv6", lease.address),
+            Change::Informed(_) => f.write_str("settings by DHCPv6"),
+            Change::Lost(address, why) => write!(f, "{address} is no longer ours ({why:?})"),
+            Change::NotAdded(address, why) => write!(f, "{address}, by DHCPv6, not used: {why}"),
+            Change::Declined(address) => {
+                write!(f, "{address}, by DHCPv6, declined: another host has it")
+            }
+        }
+    }
+}
+
 /// The DHCPv6 client of one port.
 pub struct Dhcp6Port {
     client: Client,

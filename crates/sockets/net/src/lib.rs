@@ -45,6 +45,7 @@ mod given;
 mod inner;
 mod listener;
 mod loan;
+pub mod managed;
 mod net;
 mod options;
 mod shards;

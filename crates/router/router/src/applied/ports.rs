@@ -4,13 +4,15 @@
 //! Called by: `plan.rs`; `applied.rs` gives DHCP clients their turns. What a running port takes by
 //! itself is in the `SETTINGS` of `config/port.rs`.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::fmt::Display;
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use base::{Cidr, Duration, Instant, KeyedHash, MacAddr};
 use device::counted::{Counted, Counts, Totals};
 use device::{Device, vlan};
 use net::dhcp::{self, DhcpPort};
+use net::managed::Managed;
 use stack::{Address, AutoConfig, PortConfig, PortId, Stack, shard};
 
 use crate::config::port::SETTINGS;
@@ -45,6 +47,8 @@ pub struct AppliedPort {
     /// If it has, or had, VLANs: one for each shard.
     splitters: Vec<vlan::Splitter>,
     dhcp: Option<DhcpPort>,
+    /// Asks DHCPv6 servers, if routers say that there are some.
+    managed: Option<Managed>,
 }
 
 impl AppliedPort {
@@ -158,13 +162,17 @@ impl Step {
                 let _ = stack.follow_link_local(id);
             }
             Step::Ask(Asks::Auto, Change { now: None, .. }) => {
-                first(stacks).stop_autoconf(state.port(name)?.id);
+                let port = state.port_mut(name)?;
+                port.stop_managed(first(stacks));
+                first(stacks).stop_autoconf(port.id);
             }
             Step::Ask(Asks::Auto, Change { now: Some(learns), .. }) => {
                 let usual = AutoConfig::default();
                 let config = AutoConfig { temporary: false, learn_routes: *learns, ..usual };
-                let started = first(stacks).autoconfigure(state.port(name)?.id, config);
-                started.map_err(|why| why.to_string())?;
+                let (stack, port) = (first(stacks), state.port_mut(name)?);
+                stack.autoconfigure(port.id, config).map_err(|why| why.to_string())?;
+                port.stop_managed(stack);
+                port.managed = Some(Managed::new(stack, port.id, port.mac));
             }
             Step::Ask(Asks::Dhcp, Change { now: None, .. }) => {
                 state.port_mut(name)?.stop_dhcp(first(stacks));
@@ -236,7 +244,10 @@ impl State {
         });
         let queues = counted.collect();
         let mac = port.mac.unwrap_or(mac);
-        Ok((queues, AppliedPort { id: PortId(0), counts, mac, splitters, dhcp: None }))
+        Ok((
+            queues,
+            AppliedPort { id: PortId(0), counts, mac, splitters, dhcp: None, managed: None },
+        ))
     }
 
     fn add(
@@ -259,6 +270,7 @@ impl State {
     fn remove(&mut self, name: &str, stacks: Stacks<'_, '_>) {
         let Some(mut port) = self.ports.remove(name) else { return };
         let stack = first(&mut *stacks);
+        port.stop_managed(stack);
         if port.stop_dhcp(stack) {
             stack.flush();
         }
@@ -288,25 +300,48 @@ impl State {
     pub(super) fn turn_dhcp(
         &mut self,
         stack: &mut Stack,
-        mut say: impl FnMut(&str, &dhcp::Change),
+        mut say: impl FnMut(&str, &dyn Display),
     ) -> Instant {
         let (now, mut next) = (stack.now(), Instant::NEVER);
         for (name, port) in &mut self.ports {
-            let Some(client) = &mut port.dhcp else { continue };
-            while let Some(change) = client.poll(stack, now) {
-                say(name, &change);
+            if let Some(client) = &mut port.dhcp {
+                while let Some(change) = client.poll(stack, now) {
+                    say(name, &change);
+                }
+                // Nobody tells us of an answer: while one is expected, look for it.
+                let is_asking = client.client().state() != dhcp::State::Bound;
+                let soon = if is_asking { now + ANSWER } else { Instant::NEVER };
+                next = next.min(client.deadline()).min(soon);
+                stack.flush();
             }
-            // Nobody tells us of an answer: while one is expected, look for it.
-            let is_asking = client.client().state() != dhcp::State::Bound;
-            let soon = if is_asking { now + ANSWER } else { Instant::NEVER };
-            next = next.min(client.deadline()).min(soon);
-            stack.flush();
+            if let Some(managed) = &mut port.managed {
+                loop {
+                    match managed.poll(stack, now) {
+                        Ok(Some(change)) => say(name, &change),
+                        Ok(None) => break,
+                        Err(why) => say(name, &format_args!("no DHCPv6: {why}")),
+                    }
+                }
+                let soon = if managed.is_complete() { Instant::NEVER } else { now + ANSWER };
+                next = next.min(managed.deadline()).min(soon);
+                stack.flush();
+            }
         }
         next
     }
 }
 
 impl AppliedPort {
+    /// Give back what a DHCPv6 client has: the server is told once.
+    pub(super) fn stop_managed(&mut self, stack: &mut Stack) {
+        if let Some(mut client) = self.managed.take().and_then(Managed::into_client) {
+            client.release(stack.now());
+            while client.poll(stack, stack.now()).is_some() {}
+            client.close(stack);
+            stack.flush();
+        }
+    }
+
     /// Give back what a DHCP client has, if there is one.
     pub(super) fn stop_dhcp(&mut self, stack: &mut Stack) -> bool {
         let client = self.dhcp.take();
@@ -318,22 +353,4 @@ impl AppliedPort {
 
 fn missing(name: &str) -> String {
     format!("port '{name}' is not there: see why it was not added")
-}
-
-/// What a DHCP client has to say, in a sentence.
-pub fn dhcp_news(change: &dhcp::Change) -> String {
-    let ip = |ip: &Ipv4Addr| ip.to_string();
-    match change {
-        dhcp::Change::Configured(lease) => {
-            format!("{}/{} by DHCP from {}", lease.address, lease.prefix_len, lease.server)
-        }
-        dhcp::Change::Lost(address, why) => format!("{} is no longer ours ({why:?})", ip(address)),
-        dhcp::Change::NotAdded(address, why) => {
-            format!("{}, by DHCP, not used: {why}", ip(address))
-        }
-        dhcp::Change::Declined(address) => {
-            format!("{}, by DHCP, declined: another host has it", ip(address))
-        }
-        dhcp::Change::Refused(why) => format!("an answer by DHCP was of no use: {why}"),
-    }
 }

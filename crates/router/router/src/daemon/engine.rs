@@ -20,7 +20,7 @@ use stack::{Stack, StackConfig};
 
 use super::notices::Notices;
 use super::report;
-use crate::applied::{self, Applied};
+use crate::applied::Applied;
 use crate::config::Config;
 use crate::metrics::{self, Program};
 use crate::orders::Report;
@@ -215,7 +215,7 @@ impl Engine {
                 stacks[0].look_at_links();
             }
             let dhcp = applied.turn_dhcp(stacks[0], |port, change| {
-                report::info(&format!("port {port}: {}", applied::dhcp_news(change)));
+                report::info(&format!("port {port}: {change}"));
             });
             while let Some(refused) = stacks[0].take_refused_route() {
                 report::warning(&refused.to_string());

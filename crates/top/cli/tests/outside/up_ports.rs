@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("up_without_the_privilege_ends_and_names_it", &[Need::SETPRIV], without_privilege),
     ("up_of_a_user_runs_over_a_tap_of_his_own", &[Need::PING], own_tap),
     ("up_has_an_address_by_dhcp_and_one_by_slaac", &[Need::DNSMASQ, Need::RADVD], by_itself),
+    ("up_has_an_address_by_dhcpv6_where_routers_say_so", &[Need::DNSMASQ], managed),
     ("up_forwards_over_packet_sockets", &[Need::PING], packet),
     ("up_forwards_over_tuns", &[Need::PING], tun),
     ("up_notices_links_when_the_kernel_says_so", &[], links),
@@ -114,6 +115,32 @@ fn by_itself() {
     world.reload(&fixed, "changes took effect, 0 failed");
     let addresses = addresses();
     assert!(!addresses.contains("192.0.2.5") && !addresses.contains("2001:db8::"), "{addresses}");
+    assert_eq!(world.end(Signal::TERM), 0);
+}
+
+/// dnsmasq is router and server; it hears of the address when the file no longer asks for it.
+fn managed() {
+    let config = port("wan", "tap:ws0", "\"auto\"") + &port("lan", "tap:ws1", "\"10.1.0.1/24\"");
+    let world = World::new(&config);
+    assert!(ip("addr add fe80::1/64 dev ws0 nodad"));
+    assert!(ip("addr add 2001:db8:6::1/64 dev ws0 nodad"));
+    let log = world.path("dnsmasq.log");
+    let mut dnsmasq = Command::new("dnsmasq");
+    dnsmasq.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root"]);
+    dnsmasq.args(["--pid-file=", "--interface=ws0", "--bind-interfaces", "--enable-ra"]);
+    dnsmasq.args(["--leasefile-ro", "--dhcp-authoritative", "--log-dhcp"]);
+    dnsmasq.arg("--dhcp-range=2001:db8:6::100,2001:db8:6::1ff,64,10m");
+    dnsmasq.arg("--log-facility").arg(&log);
+    let _dnsmasq = Running(dnsmasq.stderr(Stdio::null()).spawn().expect("dnsmasq starts"));
+    world.says("port wan: 2001:db8:6::1");
+    world.says("/128 by DHCPv6");
+    let addresses = || world.show("addr");
+    assert!(until(TIMEOUT, || addresses().contains("2001:db8:6::1")), "{}", addresses());
+    let fixed = CONFIG.replace("[metrics]\nlisten = \"127.0.0.1:9464\"\n", "");
+    world.reload(&fixed, "changes took effect, 0 failed");
+    assert!(!addresses().contains("2001:db8:6::1"), "{}", addresses());
+    let heard = || std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(until(TIMEOUT, || heard().contains("DHCPRELEASE(ws0)")), "{}", heard());
     assert_eq!(world.end(Signal::TERM), 0);
 }
 
