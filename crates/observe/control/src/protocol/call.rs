@@ -88,34 +88,24 @@ pub enum Kind {
 #[serde(default)]
 pub struct Called {
     /// The number of the socket that was opened.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<u64>,
     /// Bytes that were taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<u64>,
     /// When, by the stack's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ns: Option<u64>,
     /// Connections that were accepted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<Accepted>,
     /// Answers to echo requests.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub echoes: Vec<Echo>,
     /// Datagrams.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub datagrams: Vec<Datagram>,
     /// Bytes of a stream, in base64.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub data: String,
     /// No more will come.
-    #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub eof: bool,
     /// The state of the connection; empty for others.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub state: String,
     /// What went wrong with the socket since the last call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 

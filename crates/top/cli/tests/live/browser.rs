@@ -149,9 +149,10 @@ fn budget() {
 const MANY: &str = r#"
 (() => {
   const row = (n) => ({ stack: 0, number: n, local: "192.0.2.1:80", remote: "198.51.100.1:" + n,
-    state: "ESTABLISHED", control: "cubic", mss: 1448, rtt_us: 100 * n, min_rtt_us: 90, cwnd: 14480,
-    pacing: 0, snd_wnd: 65535, rcv_wnd: 65535, in_flight: n, unsent: 0, unread: 0,
-    acked: 1000 * n, received: 0, retransmits: 0, timeouts: 0, recovering: false });
+    state: "ESTABLISHED", congestion_control: "cubic", mss: 1448, rtt_us: 100 * n, min_rtt_us: 90,
+    cwnd_bytes: 14480, pacing_bytes_per_s: null, snd_wnd: 65535, rcv_wnd: 65535, in_flight: n,
+    unsent: 0, unread: 0, bytes_acked: 1000 * n, bytes_received: 0, retransmits: 0, timeouts: 0,
+    recovering: "no" });
   const port = (name, more) => ({ name, link_up: true, mtu: 1500, failure: null, ...more });
   const sample = (at) => ({
     program: { pid: 7, command: "<img src=x onerror=alert(1)>", version: "1" },
@@ -161,7 +162,7 @@ const MANY: &str = r#"
       rx_bytes: at * 1e5, tx_bytes: at * 1e6, pool_bytes: 1 }],
     connection_count: 10000, shown_most: 50,
     connections: Array.from({ length: 50 }, (_, n) => row(n + 1)).map((one) => ({ ...one,
-      acked: one.acked * at })), page: { watched_by: 1, refused: 0, left_out: 0 } });
+      bytes_acked: one.bytes_acked * at })), page: { watched_by: 1, refused: 0, left_out: 0 } });
   take(sample(1000)); take(sample(1250));
   const began = performance.now();
   for (let at = 1500; at < 11500; at += 250) take(sample(at));
