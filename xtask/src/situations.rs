@@ -7,6 +7,7 @@
 use crate::cargo::{Metadata, cargo};
 use crate::process;
 use crate::report::{Tally, step};
+use crate::tidy::imports::folder;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,9 +106,10 @@ fn hold(
     let file = programs
         .get(&situation.program)
         .with_context(|| format!("no test program {target} of {krate}: correct {TABLE}"))?;
+    let folder = folder(krate).with_context(|| format!("there is no crate {krate}"))?;
     let output = Command::new(file)
         .arg(&situation.test)
-        .current_dir(root.join("crates").join(krate))
+        .current_dir(root.join(folder))
         .output()
         .with_context(|| format!("cannot run {}", file.display()))?;
     let printed = String::from_utf8_lossy(&output.stdout);

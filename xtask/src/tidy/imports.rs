@@ -107,7 +107,7 @@ fn law(krate: &str) -> Option<(&'static str, &'static May)> {
 }
 
 /// The folder of a crate.
-pub(super) fn folder(krate: &str) -> Option<String> {
+pub(crate) fn folder(krate: &str) -> Option<String> {
     let (floor, _) = law(krate)?;
     Some(if floor.is_empty() { krate.to_owned() } else { format!("crates/{floor}/{krate}") })
 }

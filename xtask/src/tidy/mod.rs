@@ -9,7 +9,7 @@ mod columns;
 mod exceptions;
 mod finding;
 mod heads;
-mod imports;
+pub(crate) mod imports;
 mod licences;
 mod links;
 mod mission;
