@@ -27,8 +27,8 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// Of a port with this link address. Nothing is asked for before a router says that there are
-    /// servers.
+    /// Serves a port with this link address. Nothing is asked for before a router says that there
+    /// are servers.
     pub fn new(stack: &Stack, port: PortId, mac: MacAddr) -> Managed {
         Managed {
             port,

@@ -247,7 +247,7 @@ impl Keyboard {
         self.heard = now;
     }
 
-    /// When it may be read; a time in the past for now.
+    /// When it may be read; a time in the past means at once.
     fn opens_at(&self, client: &Client) -> Instant {
         match (self.waits, client.is_settled()) {
             (false, _) => Instant::ZERO,

@@ -75,11 +75,11 @@ pub struct Connection {
     pub rcv_wnd: u64,
     /// Sent and not acknowledged.
     pub in_flight: u64,
-    /// Of that, reported as received by SACK.
+    /// The part of it that SACK reports as received.
     pub sacked_bytes: u64,
-    /// Of that, taken for lost.
+    /// The part of it that is taken for lost.
     pub lost_bytes: u64,
-    /// Of that, sent again.
+    /// The part of it that was sent again.
     pub resent_bytes: u64,
     /// Waiting to be sent.
     pub unsent: u64,

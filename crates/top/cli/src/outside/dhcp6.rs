@@ -12,7 +12,7 @@ use wirespeed::{Duration, Instant, MacAddr, Stack};
 use super::{Outside, obtained};
 use crate::output;
 
-/// So long the release of the address may wait for the server's answer.
+/// The longest time that the release of the address waits for the server's answer.
 const RELEASE: Duration = Duration::from_millis(300);
 
 /// The DHCPv6 client of the port, and what is said of it.
@@ -53,7 +53,7 @@ impl Dhcp6 {
 
     /// Do what routers say; read answers, send what is due.
     pub(super) fn turn(&mut self, stack: &mut Stack, now: Instant) {
-        // Whoever waits for an address waits for no flag.
+        // At the start the flags are read at each turn: the tool waits for the address.
         let followed = if self.says_changes { Ok(()) } else { self.client.follow(stack, now) };
         let mut next = followed.and_then(|()| self.client.poll(stack, now));
         while let Ok(Some(change)) = next {

@@ -45,7 +45,7 @@ pub(super) fn report(measured: &Measured) -> Report {
     let rows = Role::ALL.iter().flat_map(|&role| What::all().map(move |what| (role, what)));
     let rows: Vec<Vec<Value>> = rows.map(|(role, what)| row(measured, role, what)).collect();
     let unmeasured = rows.iter().filter(|row| row[2].is_null()).count();
-    // Of a run that was refused the reason is said.
+    // A run that was refused has a note with the reason.
     let unmeasured = if measured.refused.is_none() { unmeasured } else { 0 };
     let notes = with_missing(notes(measured), unmeasured, rows.len(), "rows");
     Report {
