@@ -42,10 +42,12 @@ impl Drop for Users {
 }
 
 impl Net {
-    /// Share a stack; nothing happens until its driver runs. The stack's clock starts anew, so the
-    /// stack must not have been polled before.
+    /// Share a stack; nothing happens until its driver runs. The clock of a stack that was polled
+    /// before goes on from there.
     pub fn new(stack: Stack) -> (Net, Driver) {
-        Net::of(Shared::new(stack, None, Instant::now()), None)
+        let (now, since) = (Instant::now(), stack.now().as_nanos());
+        let epoch = now.checked_sub(Duration::from_nanos(since)).unwrap_or(now);
+        Net::of(Shared::new(stack, None, epoch), None)
     }
 
     /// A shard, and the first one of its group if it is another.

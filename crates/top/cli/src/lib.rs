@@ -5,8 +5,8 @@
 //!
 //! All tools have the same layout: TOOL.rs has `main`; the options, the work and the output as text
 //! and as JSON are there too, or in `TOOL/args.rs`, `TOOL/run.rs` and `TOOL/report.rs`. Shared by
-//! several tools: clocks and Ctrl-C (`clock`), a stack on a device (`outside`), connections over
-//! the system's sockets or such a stack (`network`), the user's terminal (`terminal`), names of
+//! several tools: clocks and Ctrl-C (`clock`), a stack on a device (`network`), connections over
+//! the system's sockets or such a stack (`sockets`), the user's terminal (`terminal`), names of
 //! hosts (`names`), requests to a running program (`running`), where the page of a running program
 //! is (`http`), printing (`output`).
 
@@ -28,8 +28,6 @@ mod nfs;
 mod nfsd;
 mod on_off;
 mod output;
-#[cfg(target_os = "linux")]
-mod outside;
 mod pages;
 #[cfg(target_os = "linux")]
 mod ping;
@@ -40,6 +38,8 @@ mod running;
 #[cfg(target_os = "linux")]
 mod services;
 mod show;
+#[cfg(target_os = "linux")]
+mod sockets;
 mod table;
 #[cfg(target_os = "linux")]
 mod telnet;

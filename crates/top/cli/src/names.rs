@@ -1,7 +1,7 @@
 //! Names of hosts on the command line: the option `--dns ADDR`, the system's resolv.conf and hosts
 //! files, and the lookup over the stack's own sockets.
 //!
-//! Called by: `ping`, and `ttcp` to hosts, once their device is open.
+//! Called by: `ping`, `telnet`, `nfs`, and `ttcp` to hosts, once their device is open.
 
 use core::net::{IpAddr, SocketAddr};
 use core::task::Poll;
@@ -15,7 +15,7 @@ use wirespeed::net::dns::{
 
 use crate::Usage;
 use crate::clock::Interrupt;
-use crate::outside::{self, Outside};
+use crate::network::{self, Network};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const HOSTS: &str = "/etc/hosts";
@@ -27,7 +27,7 @@ const PURPOSE: u64 = 53;
 /// The options that say whom to ask for names.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "names", multiple = true)]
-#[command(next_help_heading = outside::HEADING)]
+#[command(next_help_heading = network::HEADING)]
 pub(crate) struct Args {
     /// Name server to ask, repeatable [default: those of the network, or of resolv.conf]
     ///
@@ -88,8 +88,8 @@ fn text(path: &str) -> String {
 /// # Errors
 /// [`Usage`] without a server to ask; [`LookupError`], with the option that may help.
 pub(crate) fn resolve(
-    outside: &mut Outside,
-    args: (&outside::Args, &Args),
+    network: &mut Network,
+    args: (&network::Args, &Args),
     host: &str,
     version: Option<IpVersion>,
     interrupt: &Interrupt,
@@ -99,9 +99,9 @@ pub(crate) fn resolve(
     } else {
         let (hosts, _) = Hosts::from_text(&text(HOSTS));
         let advertised =
-            Advertised { servers: outside.dns_servers(PORT), search: outside.dns_search() };
+            Advertised { servers: network.dns_servers(PORT), search: network.dns_search() };
         let config = args.1.config(advertised, &text(RESOLV_CONF))?;
-        match look_up(outside, config, hosts, host, interrupt)? {
+        match look_up(network, config, hosts, host, interrupt)? {
             None => return Ok(None),
             Some(Ok(addresses)) => addresses,
             Some(Err(error)) => return Err(helped(error, args.1)),
@@ -109,7 +109,7 @@ pub(crate) fn resolve(
     };
     let of = |address: &&IpAddr| version.is_none_or(|v| IpVersion::of(address) == v);
     let wanted: Vec<IpAddr> = addresses.iter().filter(of).copied().collect();
-    let own = outside.addresses();
+    let own = network.addresses();
     let ours = |address: &&IpAddr| own.iter().any(|ip| ip.is_ipv4() == address.is_ipv4());
     let Some(&address) = wanted.iter().find(ours).or(wanted.first()) else {
         let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
@@ -119,36 +119,34 @@ pub(crate) fn resolve(
         );
     };
     args.0.check_host(address)?;
-    outside.check_host(address)?;
+    network.check_host(address)?;
     Ok(Some(address))
 }
 
 /// Ask over the stack until there is an outcome; `None` after Ctrl-C.
 fn look_up(
-    outside: &mut Outside,
+    network: &mut Network,
     config: Config,
     hosts: Hosts,
     host: &str,
     interrupt: &Interrupt,
 ) -> Result<Option<Result<Vec<IpAddr>, LookupError>>> {
-    let mut resolver = Resolver::new(config, hosts, outside.stack.derived_secret(PURPOSE));
-    let lookup = resolver.lookup(host, Families::Both, outside.clock.now());
+    let mut resolver = Resolver::new(config, hosts, network.stack.derived_secret(PURPOSE));
+    let lookup = resolver.lookup(host, Families::Both, network.clock.now());
     let mut lookup = StackLookup::new(lookup);
     loop {
-        let worked = outside.turn();
+        network.turn();
         // No other socket is open yet.
-        while outside.stack.next_event().is_some() {}
-        let now = outside.clock.now();
-        if let Poll::Ready(outcome) = lookup.turn(&mut outside.stack, &mut resolver, now) {
+        while network.stack.next_event().is_some() {}
+        let now = network.clock.now();
+        if let Poll::Ready(outcome) = lookup.turn(&mut network.stack, &mut resolver, now) {
             return Ok(Some(outcome));
         }
         if interrupt.noted() {
-            lookup.close(&mut outside.stack);
+            lookup.close(&mut network.stack);
             return Ok(None);
         }
-        if worked == 0 && !outside.stack.has_input() {
-            outside.wait(lookup.deadline(), [interrupt.descriptor()])?;
-        }
+        network.rest(lookup.deadline(), [interrupt.descriptor()])?;
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::{Outcome, Usage, outside};
+use crate::{Outcome, Usage, network};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -60,7 +60,7 @@ impl Args {
             if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let (address, port) = match self.ends.as_slice() {
             [port] if self.listen => (Ok((every, None)), port.parse()),
-            [address, port] => (outside::with_link(address), port.parse()),
+            [address, port] => (network::with_link(address), port.parse()),
             _ => bail!(Usage("give an ADDRESS and a PORT, as 192.0.2.1 7007".to_owned())),
         };
         match (address, port) {

@@ -1,361 +1,369 @@
-//! TCP connections of tools that work over the system's sockets, or with `--dev` over a stack of
-//! their own: opened, read, written, and waited for in the same words.
+//! A stack on a device of this machine: the one way from a tool to a network. It is made as the
+//! options `--dev KIND:NAME`, `--addr A/B` and `--via GATEWAY` say (`args`), on a device that
+//! `device` opens; `leases` keeps addresses of servers; `wirespeed show` and the other tools see
+//! it.
 //!
-//! Called by: `telnet` and `telnetd`. Nagle's algorithm is off, urgent data stays in the stream
-//! (RFC 6093), keepalive finds peers that are gone. `network/connect.rs` opens connections.
+//! Called by: `ping`, `services`, `ttcp` to and from hosts, which take turns ([`Network::turn`],
+//! [`Network::rest`]); `telnet` and `telnetd` by `sockets`; `nfs` and `nfsd`, whose tasks share it
+//! (`tasks`); `wire` opens devices. The user configures the kernel's end of the device
+//! (`ip addr add ... dev NAME`).
 
-mod connect;
+mod args;
+mod auto;
+mod device;
+mod dhcp;
+mod dhcp6;
+mod leases;
+mod obtained;
+mod tasks;
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::BorrowedFd;
+use std::task::Waker;
 
-use anyhow::{Context, Result, anyhow};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::sockopt;
-use rustix::net::{SendFlags, send};
-use wirespeed::tcp::{Config, Error};
-use wirespeed::{CallError, Duration, Instant, ListenConfig, ListenerHandle, TcpHandle};
-
-use crate::clock::{Clock, Interrupt};
-use crate::outside::{self, Outside};
+use anyhow::{Context, Result, anyhow, bail};
+use args::{Addr, NeighbourMtu};
+pub(crate) use args::{Args, HEADING, with_link};
+pub(crate) use device::{Dev, How, open};
+use leases::Leases;
 use observe::Service;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+pub(crate) use tasks::Tasks;
+use wirespeed::{
+    Address, Armed, Cidr, Device, Duration, Instant, IpVersion, MacAddr, MtuDiscovery, Origin,
+    PortConfig, PortId, Route, Stack, StackConfig, Switches,
+};
 
-/// A peer that is silent for so long is asked whether it is there (RFC 9293 section 3.8.4).
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(600);
-/// How often the control socket is polled while the loop does not sleep.
+use crate::Usage;
+use crate::clock::{Clock, Interrupt};
+use crate::units::WriteUnit;
+
+/// Polling interval of a device that cannot wake us.
+const LOOK: Duration = Duration::from_millis(1);
+/// How often clients of the control socket are looked at while the loop does not sleep.
 const TICK: Duration = Duration::from_millis(50);
-/// How long the end of a connection may take before the stack ends.
-const LAST: Duration = Duration::from_secs(2);
 
-/// The system's sockets, or a stack on a device.
+/// A stack on a device of this machine. Dropping it gives the addresses of servers back, and waits
+/// until those who watch have the last packets.
 pub(crate) struct Network {
-    stack: Option<Stacked>,
-    clock: Clock,
-}
-
-struct Stacked {
-    outside: Box<Outside>,
-    control: Service,
+    pub(crate) stack: Stack,
+    pub(crate) port: PortId,
+    pub(crate) clock: Clock,
+    /// Shows the stack to `wirespeed show`, `top`, `dump`, `explain` and `ip`.
+    pub(crate) seen: Service,
     name: &'static str,
+    leases: Leases,
+    /// When the clients of the control socket are looked at again.
     next_look: Instant,
     has_worked: bool,
 }
 
-/// Where connections are accepted.
-pub(crate) enum Listener {
-    System(TcpListener),
-    Stack(ListenerHandle),
+/// Settings that a command may choose.
+pub(crate) struct Settings {
+    /// Leave checksums and the cutting of super-segments to the device.
+    pub(crate) offload: bool,
+    /// Send bursts with one system call, where the kernel has io_uring.
+    pub(crate) io_uring: bool,
+    pub(crate) switches: Switches,
+    /// The unit of long writes; `None` for that of this machine.
+    pub(crate) write_unit_bytes: Option<usize>,
 }
 
-/// A connection; it is closed by [`Network::close`].
-pub(crate) enum Connection {
-    System(TcpStream),
-    Stack(TcpHandle),
-}
-
-/// What connections of the stack are like.
-fn config() -> Config {
-    Config { no_delay: true, keepalive_idle: Some(KEEPALIVE_IDLE), ..Config::default() }
+impl Default for Settings {
+    fn default() -> Settings {
+        let (switches, write_unit_bytes) = (Switches::default(), None);
+        Settings { offload: true, io_uring: true, switches, write_unit_bytes }
+    }
 }
 
 impl Network {
-    /// The system's sockets, or with `--dev` a stack, which is asked for by the name of the tool.
-    /// `None` after Ctrl-C.
+    /// Open the device, bring it up, make a stack on it, which tools see by `name`, and obtain
+    /// addresses. `None` after Ctrl-C.
     ///
     /// # Errors
-    /// As [`Outside::open`].
+    /// [`Usage`] for options that do not fit together; otherwise the device's error, or no server's
+    /// answer, with what to do.
     pub(crate) fn open(
-        args: &outside::Args,
+        args: &Args,
         name: &'static str,
         interrupt: &Interrupt,
     ) -> Result<Option<Network>> {
-        if args.dev.is_none() {
-            return Ok(Some(Network { stack: None, clock: Clock::start() }));
-        }
-        let control = Service::open(name).allow_changes();
-        let Some(outside) = Outside::open(args, interrupt)? else { return Ok(None) };
-        let clock = outside.clock;
-        let (outside, next_look) = (Box::new(outside), Instant::ZERO);
-        let stack = Some(Stacked { outside, control, name, next_look, has_worked: false });
-        Ok(Some(Network { stack, clock }))
+        Network::open_with(args, name, &Settings::default(), interrupt, Ok)
     }
 
-    /// Have we a stack of our own?
-    pub(crate) fn is_stack(&self) -> bool {
-        self.stack.is_some()
-    }
-
-    pub(crate) fn now(&self) -> Instant {
-        self.clock.now()
-    }
-
-    /// Listen at an address.
+    /// The same with settings, and with the wrappers that `wrap` puts around the device.
     ///
     /// # Errors
-    /// The address or the port cannot be had.
-    pub(crate) fn listen(&mut self, at: SocketAddr) -> Result<Listener> {
-        if let Some(Stacked { outside, .. }) = &mut self.stack {
-            let listen = ListenConfig { tcp: config(), ..ListenConfig::default() };
-            let listener = outside.stack.tcp_listen(at, listen);
-            return listener
-                .map(Listener::Stack)
-                .map_err(|e| anyhow!("cannot listen at {at}: {e:?}"));
+    /// As [`Network::open`], and the errors of `wrap`.
+    pub(crate) fn open_with(
+        args: &Args,
+        name: &'static str,
+        settings: &Settings,
+        interrupt: &Interrupt,
+        wrap: impl FnOnce(Box<dyn Device>) -> Result<Box<dyn Device>>,
+    ) -> Result<Option<Network>> {
+        let dev = args.check()?;
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).context("the system gives no random seed")?;
+        let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+        let unit = settings.write_unit_bytes;
+        let mut stack = Stack::new(StackConfig {
+            switches: settings.switches,
+            write_unit_bytes: unit.unwrap_or_else(|| WriteUnit::of_this_machine().bytes),
+            ..StackConfig::new([half(0), half(8)])
+        });
+        let clock = Clock::start();
+        stack.set_now(clock.now());
+        let how = How { offload: settings.offload, io_uring: settings.io_uring, bridged: false };
+        let (device, mac) = open(dev, &how)?;
+        // The wrappers see the frames as on the wire, tags included.
+        let device = wrap(device)?;
+        let device = match args.vlan {
+            Some(tags) => tags.port_of(device)?,
+            None => device,
+        };
+        let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
+        stack.set_port_name(port, &dev.name);
+        if !args.is_auto() {
+            // It is refused only at a limit of addresses, which the command line is below.
+            let _ = stack.follow_link_local(port);
         }
-        let listener = TcpListener::bind(at).with_context(|| match at.port() {
-            ..1024 => format!("cannot listen at {at}: ports below 1024 are root's, take another"),
-            _ => format!("cannot listen at {at}: take another --listen ADDR:PORT"),
-        })?;
-        listener.set_nonblocking(true).context("cannot use the listener")?;
-        Ok(Listener::System(listener))
+        if let Some(mitigation) = args.mitigation {
+            stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
+        }
+        for &NeighbourMtu { ip, mtu } in &args.neigh_mtu {
+            let set = stack.set_neighbour_mtu(port, ip, Some(mtu));
+            set.map_err(|why| Usage(format!("--neigh-mtu {ip}: {why}")))?;
+        }
+        for gateway in args.via.iter().map(|via| via.ip) {
+            if args.is_lonely(gateway) {
+                let prefix_len = if gateway.is_ipv4() { 32 } else { 128 };
+                stack.add_route(Route::new(Cidr { addr: gateway, prefix_len }, None, port.0));
+            }
+            stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
+        }
+        let mut network = Network {
+            stack,
+            port,
+            clock,
+            // Now that all that a command line can have wrong was said, nothing is left behind.
+            seen: Service::open(name).allow_changes(),
+            name,
+            leases: Leases::default(),
+            next_look: Instant::ZERO,
+            has_worked: false,
+        };
+        let is_done = network.obtain(args, mac, interrupt)?;
+        Ok(is_done.then_some(network))
     }
 
-    /// A connection that waits, and who it is from.
-    pub(crate) fn accept(&mut self, listener: &Listener) -> Option<(Connection, SocketAddr)> {
-        match (listener, &mut self.stack) {
-            (Listener::System(listener), _) => {
-                let (stream, peer) = listener.accept().ok()?;
-                prepared(stream).ok().map(|connection| (connection, peer))
-            }
-            (Listener::Stack(listener), Some(Stacked { outside, .. })) => {
-                let handle = outside.stack.tcp_accept(*listener)?;
-                let (_, peer) = outside.stack.tcp_addresses(handle)?;
-                Some((Connection::Stack(handle), peer))
-            }
-            (Listener::Stack(_), None) => None,
+    /// Get the addresses that others give, of both versions at the same time; `false` after Ctrl-C.
+    fn obtain(&mut self, args: &Args, mac: MacAddr, interrupt: &Interrupt) -> Result<bool> {
+        let is_leased = args.addr.contains(&Addr::Dhcp);
+        if is_leased {
+            dhcp::begin(self, mac)?;
         }
+        if args.is_auto() {
+            auto::begin(self, mac)?;
+        }
+        if is_leased && !dhcp::wait(self, interrupt)? {
+            return Ok(false);
+        }
+        Ok(!args.is_auto() || auto::wait(self, interrupt)?)
     }
 
-    /// Read what came; 0 means that the peer has closed. A read ends before the last urgent byte.
+    /// Our addresses on the device that can be used now, without a link-local one that goes with
+    /// an address of the user's.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let is_auto = self.stack.autoconf(self.port).is_some();
+        let is_shown = |a: &&Address| a.is_usable() && (is_auto || a.origin != Origin::LinkLocal);
+        self.stack.addresses(self.port).iter().filter(is_shown).map(Address::ip).collect()
+    }
+
+    /// As [`Args::check_host`], with the addresses that were made.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] if nothing is there; else the connection is over.
-    pub(crate) fn read(&mut self, from: &mut Connection, into: &mut [u8]) -> io::Result<usize> {
-        match (from, &mut self.stack) {
-            (Connection::System(stream), _) => stream.read(into),
-            (Connection::Stack(handle), Some(Stacked { outside, .. })) => {
-                outside.stack.tcp_read(*handle, into).map_err(io_error)
-            }
-            (Connection::Stack(_), None) => Err(ErrorKind::NotConnected.into()),
+    /// [`Usage`] for one of our own addresses.
+    pub(crate) fn check_host(&self, host: IpAddr) -> Result<()> {
+        if self.stack.has_address(host) {
+            bail!(Usage(format!(
+                "{host} is an address of our own, and nothing sent to it leaves: give the other \
+                 end's"
+            )));
         }
+        Ok(())
     }
 
-    /// Write, the last byte as urgent data if asked for; returns how much was taken.
+    /// Receive and send what is pending, keep the addresses; returns the amount of work. The
+    /// stack's events are the caller's.
+    pub(crate) fn turn(&mut self) -> usize {
+        let now = self.clock.now();
+        let worked = self.stack.poll(now);
+        self.leases.turn(&mut self.stack, now);
+        self.has_worked = worked > 0;
+        worked
+    }
+
+    /// The end of a turn: answer those who look at the stack, and sleep until a frame comes, the
+    /// stack has something due, `until` comes, or one of `others` is ready. It does not sleep if
+    /// the turn before did any work, because there may be more.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] if there is no room; else the connection is over.
-    pub(crate) fn write(
-        &mut self,
-        to: &mut Connection,
-        bytes: &[u8],
-        is_urgent: bool,
-    ) -> io::Result<usize> {
-        match (to, &mut self.stack) {
-            (Connection::System(stream), _) if is_urgent => {
-                Ok(send(stream, bytes, SendFlags::OOB | SendFlags::NOSIGNAL)?)
-            }
-            (Connection::System(stream), _) => stream.write(bytes),
-            (Connection::Stack(handle), Some(Stacked { outside, .. })) => {
-                let written = match is_urgent {
-                    true => outside.stack.tcp_write_urgent(*handle, bytes),
-                    false => outside.stack.tcp_write(*handle, bytes),
-                };
-                written.map_err(io_error)
-            }
-            (Connection::Stack(_), None) => Err(ErrorKind::NotConnected.into()),
-        }
-    }
-
-    /// Is urgent data ahead of what was read?
-    pub(crate) fn is_urgent(&self, connection: &Connection) -> bool {
-        match (connection, &self.stack) {
-            (Connection::System(stream), _) => {
-                let mut asked = [PollFd::new(stream, PollFlags::PRI)];
-                let is_ready = poll(&mut asked, Some(&Timespec::default())).is_ok();
-                is_ready && asked[0].revents().contains(PollFlags::PRI)
-            }
-            (Connection::Stack(handle), Some(Stacked { outside, .. })) => {
-                outside.stack.tcp_urgent_left(*handle).is_some_and(|left| left > 0)
-            }
-            (Connection::Stack(_), None) => false,
-        }
-    }
-
-    /// Was the connection reset, though perhaps not all was read?
-    pub(crate) fn is_gone(&self, connection: &Connection) -> bool {
-        match (connection, &self.stack) {
-            (Connection::System(stream), _) => {
-                let mut asked = [PollFd::new(stream, PollFlags::empty())];
-                let is_ready = poll(&mut asked, Some(&Timespec::default())).is_ok();
-                is_ready && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
-            }
-            (Connection::Stack(handle), Some(Stacked { outside, .. })) => {
-                outside.stack.tcp_state(*handle).is_none_or(|(_, error)| error.is_some())
-            }
-            (Connection::Stack(_), None) => true,
-        }
-    }
-
-    /// No more will be written.
-    pub(crate) fn shutdown_write(&mut self, connection: &Connection) {
-        match (connection, &mut self.stack) {
-            (Connection::System(stream), _) => {
-                // It fails only on a connection that is over.
-                let _ = stream.shutdown(std::net::Shutdown::Write);
-            }
-            (Connection::Stack(handle), Some(Stacked { outside, .. })) => {
-                outside.stack.tcp_shutdown_write(*handle);
-            }
-            (Connection::Stack(_), None) => {}
-        }
-    }
-
-    /// Let go of a connection; what was written is still sent. What the peer sent and nobody read
-    /// is read first, because a close with unread data is a reset.
-    pub(crate) fn close(&mut self, mut connection: Connection) {
-        let mut room = [0; 4096];
-        for _ in 0..64 {
-            if !matches!(self.read(&mut connection, &mut room), Ok(1..)) {
-                break;
-            }
-        }
-        if let (Connection::Stack(handle), Some(Stacked { outside, .. })) =
-            (connection, &mut self.stack)
-        {
-            outside.stack.tcp_close(handle);
-        }
-    }
-
-    /// Close the last connection of a tool and see that the peer has all.
-    pub(crate) fn finish(&mut self, connection: Connection) {
-        self.shutdown_write(&connection);
-        let until = self.now() + LAST;
-        while let (Connection::Stack(handle), Some(stacked)) = (&connection, &mut self.stack) {
-            stacked.turn(self.clock.now());
-            let is_over = stacked.outside.stack.tcp_is_sent(*handle) || self.clock.now() >= until;
-            if is_over || stacked.outside.wait(until, []).is_err() {
-                break;
-            }
-        }
-        self.close(connection);
-        if let Some(stacked) = &mut self.stack {
-            stacked.turn(self.clock.now());
-        }
-    }
-
-    /// Have the stack work, if there is one; `true` if it had anything to do.
-    pub(crate) fn turn(&mut self) -> bool {
-        let now = self.now();
-        self.stack.as_mut().is_some_and(|stacked| stacked.turn(now))
-    }
-
-    /// Sleep until one of `asked` is ready, the stack has something to do, or `until`; what each of
-    /// `asked` is ready for.
-    ///
-    /// # Errors
-    /// The device is gone.
-    pub(crate) fn wait(
+    /// The device is gone: its error, with what to do.
+    pub(crate) fn rest<'fd>(
         &mut self,
         until: Instant,
-        asked: &[(BorrowedFd<'_>, PollFlags)],
-    ) -> Result<Vec<PollFlags>> {
-        let mut timeout = timeout(until, self.now());
-        if let Some(stacked) = &mut self.stack {
-            stacked.wait(until, asked)?;
-            timeout = Some(Timespec::default());
-        }
-        let all = asked.iter().map(|&(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
-        let mut all: Vec<PollFd<'_>> = all.collect();
-        match poll(&mut all, timeout.as_ref()) {
-            Ok(_) => Ok(all.iter().map(PollFd::revents).collect()),
-            Err(Errno::INTR) => Ok(vec![PollFlags::empty(); asked.len()]),
-            Err(error) => Err(error).context("cannot wait for connections"),
-        }
-    }
-
-    /// The tool ends: its last packets are shown to those who watch.
-    pub(crate) fn end(&mut self) {
-        if let Some(Stacked { outside, control, name, .. }) = &mut self.stack {
-            let clock = self.clock;
-            control.finish(|| clock.now(), &mut [(name, &mut outside.stack)]);
-        }
-    }
-}
-
-impl Stacked {
-    fn turn(&mut self, now: Instant) -> bool {
-        self.has_worked = self.outside.turn() > 0;
-        // Connections are looked at whatever happened to them.
-        while self.outside.stack.next_event().is_some() {}
+        others: impl IntoIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
+    ) -> Result<()> {
+        let now = self.clock.now();
         if now >= self.next_look {
-            self.control.poll(now, &mut [(self.name, &mut self.outside.stack)]);
-            self.next_look = now + self.control.look_within(TICK);
+            // What was written and waits for the end of the turn is on its way for who looks.
+            self.stack.flush();
+            self.seen.poll(now, &mut [(self.name, &mut self.stack)]);
+            self.next_look = now + self.seen.look_within(TICK);
         }
-        self.has_worked
-    }
-
-    fn wait(&mut self, until: Instant, asked: &[(BorrowedFd<'_>, PollFlags)]) -> Result<()> {
-        if self.has_worked || self.outside.stack.has_input() {
+        if self.has_worked || self.stack.has_input() || until <= now {
             return Ok(());
         }
-        let due = self.control.next_deadline();
-        let all: Vec<_> = self.control.descriptors().chain(asked.iter().copied()).collect();
-        if self.outside.wait(due.min(until), all)? || self.outside.clock.now() >= due {
+        // Frames, clients and Ctrl-C end the sleep: no periodic timer is needed.
+        let due = self.seen.next_deadline();
+        if self.sleep(due.min(until), others)? || self.clock.now() >= due {
             self.next_look = Instant::ZERO;
         }
         Ok(())
     }
-}
 
-impl Connection {
-    /// For poll(2), if the system has it.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Connection::System(stream) => Some(stream.as_fd()),
-            Connection::Stack(_) => None,
+    /// The name servers that DHCP servers and routers told us of: the first of each, then the
+    /// second of each, so that some of all sources are asked (RFC 8106 section 5.3.1).
+    pub(crate) fn dns_servers(&self, port: u16) -> Vec<SocketAddr> {
+        let [leased, leased6] = self.leases.dns_servers();
+        let advertised = self.stack.dns_servers(self.port).into_iter().map(IpAddr::V6).collect();
+        let scoped = |ip| match ip {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+                SocketAddr::V6(SocketAddrV6::new(v6, port, 0, self.port.scope_id()))
+            }
+            ip => SocketAddr::new(ip, port),
+        };
+        obtained::in_turn(&[leased, leased6, advertised]).into_iter().map(scoped).collect()
+    }
+
+    /// The domains in which names are searched, from where the name servers are.
+    pub(crate) fn dns_search(&self) -> Vec<String> {
+        self.leases.dns_search().chain(self.stack.dns_search(self.port)).collect()
+    }
+
+    /// Sleep until a frame comes, the device has room again after it pushed back, the stack has
+    /// something due, `until` comes, a client of the control socket asks, or one of `others` is
+    /// ready; `true` if it may have been a client.
+    fn sleep<'fd>(
+        &mut self,
+        until: Instant,
+        others: impl IntoIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
+    ) -> Result<bool> {
+        self.stack.flush();
+        let now = self.clock.now();
+        let until = until.min(self.leases.deadline());
+        let (gathers, look_at) = match self.stack.arm(Waker::noop()) {
+            Armed::Ready => return Ok(false),
+            Armed::Until(at) => (true, at),
+            Armed::All | Armed::Descriptors => (false, Instant::NEVER),
+            Armed::NotAll => (false, now + LOOK),
+        };
+        let due = self.stack.next_deadline().min(until).min(look_at);
+        let mut asked: Vec<PollFd<'_>> = Vec::new();
+        asked
+            .extend(self.seen.descriptors().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+        asked.extend(others.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+        let beside = asked.len();
+        // With interrupt moderation frames gather until `look_at` and do not wake us before.
+        if !gathers {
+            let device = self.device()?;
+            let Some(fd) = device.as_fd() else {
+                return match device.failure() {
+                    Some(error) => Err(anyhow!("{error}")),
+                    None => Err(anyhow!("the device is gone; start again")),
+                };
+            };
+            let room =
+                if self.stack.is_pushed_back() { PollFlags::OUT } else { PollFlags::empty() };
+            asked.push(PollFd::from_borrowed_fd(fd, PollFlags::IN | room));
         }
+        match poll(&mut asked, timeout(due, now).as_ref()) {
+            Ok(_) => Ok(asked[..beside].iter().any(|fd| !fd.revents().is_empty())),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error).context("cannot wait for the device"),
+        }
+    }
+
+    /// The largest IP packet of the device, in bytes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.device().map_or(0, |device| device.limits().mtu.bytes())
+    }
+
+    /// Why no frame passes, according to the device; `None` if nothing is wrong.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.stack.port_trouble(self.port)
+    }
+
+    fn device(&self) -> Result<&dyn Device> {
+        self.stack.device(self.port).context("the device was removed")
     }
 }
 
-impl Listener {
-    /// For poll(2), if the system has it.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Listener::System(listener) => Some(listener.as_fd()),
-            Listener::Stack(_) => None,
+impl Drop for Network {
+    fn drop(&mut self) {
+        let began = self.clock.now();
+        let mut release = core::mem::take(&mut self.leases).release(&mut self.stack, began);
+        while !release.is_done(&mut self.stack, self.clock.now()) {
+            if self.sleep(release.deadline(), []).is_err() {
+                break;
+            }
+            self.turn();
         }
+        release.close(&mut self.stack, self.clock.now());
+        let clock = self.clock;
+        self.seen.finish(|| clock.now(), &mut [(self.name, &mut self.stack)]);
     }
-}
-
-/// A connection of the system that never waits.
-fn prepared(stream: TcpStream) -> io::Result<Connection> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    sockopt::set_socket_oobinline(&stream, true)?;
-    sockopt::set_socket_keepalive(&stream, true)?;
-    sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE.into())?;
-    Ok(Connection::System(stream))
-}
-
-fn io_error(error: CallError) -> io::Error {
-    let kind = match error {
-        CallError::WouldBlock => ErrorKind::WouldBlock,
-        CallError::Closed => ErrorKind::NotConnected,
-        CallError::Failed(Error::Refused) => ErrorKind::ConnectionRefused,
-        CallError::Failed(Error::Reset) => ErrorKind::ConnectionReset,
-        CallError::Failed(Error::TimedOut) => ErrorKind::TimedOut,
-        CallError::Failed(Error::NetUnreachable) => ErrorKind::NetworkUnreachable,
-        CallError::Failed(Error::HostUnreachable) => ErrorKind::HostUnreachable,
-        CallError::Failed(Error::NetworkDown) => ErrorKind::NetworkDown,
-        CallError::Failed(_) => ErrorKind::ConnectionAborted,
-    };
-    kind.into()
 }
 
 /// The time-out of poll(2); `None` if nothing is due.
 fn timeout(due: Instant, now: Instant) -> Option<Timespec> {
     let nanos = (due != Instant::NEVER).then(|| due.since(now).as_nanos())?;
-    let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-    Some(Timespec { tv_sec: seconds as i64, tv_nsec: rest as i64 })
+    Some(Timespec {
+        tv_sec: (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as i64,
+    })
+}
+
+/// All addresses of `like`'s version.
+fn everywhere(like: IpAddr) -> Cidr {
+    let addr = match IpVersion::of(&like) {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpVersion::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    Cidr { addr, prefix_len: 0 }
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Path MTU discovery, in the words of iputils' ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Hint {
+    /// In fragments
+    Want,
+    /// Refuse what is larger than the path is known to carry
+    Do,
+    /// Refuse what is larger than the link
+    Probe,
+}
+
+impl Hint {
+    pub(crate) fn discovery(self) -> MtuDiscovery {
+        match self {
+            Hint::Want => MtuDiscovery::Want,
+            Hint::Do => MtuDiscovery::Do,
+            Hint::Probe => MtuDiscovery::Probe,
+        }
+    }
 }

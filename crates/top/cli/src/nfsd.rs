@@ -15,7 +15,7 @@ use rpc::portmap::{Mapping, PORT, PROGRAM, TCP, UDP, procedure};
 use rpc::tasks::Totals;
 
 use crate::clock::Interrupt;
-use crate::{Outcome, outside};
+use crate::{Outcome, network};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=256))]
     calls: u32,
     #[command(flatten)]
-    outside: outside::Args,
+    network: network::Args,
 }
 
 /// Run it.

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use wirespeed::Duration;
 
-use crate::outside::Hint;
-use crate::{Outcome, Usage, names, output, outside};
+use crate::network::Hint;
+use crate::{Outcome, Usage, names, network, output};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(value_name = "HOST")]
     host: String,
     #[command(flatten)]
-    outside: outside::Args,
+    network: network::Args,
     #[command(flatten)]
     names: names::Args,
     /// IPv4 only
@@ -53,10 +53,10 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Ask from the stack of a running program, by its control socket, as the user that you are
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "outside"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "network"])]
     socket: Option<PathBuf>,
     /// The same, by the program's process number
-    #[arg(long, value_name = "N", conflicts_with = "outside")]
+    #[arg(long, value_name = "N", conflicts_with = "network")]
     pid: Option<u32>,
 }
 

@@ -9,15 +9,14 @@ mod tcp;
 mod udp;
 
 use anyhow::Result;
-use observe::Service;
 use tcp::Connections;
 use udp::Datagrams;
-use wirespeed::{Duration, Event, Instant};
+use wirespeed::{Event, Instant};
 
 use crate::clock::Interrupt;
+use crate::network::{Network, Settings};
 use crate::on_off::OnOff;
-use crate::outside::{Outside, Settings};
-use crate::{Outcome, output, outside};
+use crate::{Outcome, network, output};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -31,9 +30,9 @@ A host of its own behind a TAP, and a look at it from this machine:
   ping 192.0.2.2; nc 192.0.2.2 13; nc -u 192.0.2.2 7")]
 pub(crate) struct Args {
     #[command(flatten)]
-    outside: outside::Args,
+    network: network::Args,
     /// Checksums and cutting of large segments left to the device
-    #[arg(long, value_name = "on|off", default_value = "on", help_heading = outside::HEADING,
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = network::HEADING,
           hide_short_help = true)]
     offload: OnOff,
     /// Connections at a time; more are reset
@@ -49,12 +48,9 @@ pub(crate) struct Args {
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
-    let mut control = Service::open("services").allow_changes();
     let Some(mut server) = Server::open(args, &interrupt)? else { return Ok(Outcome::Done) };
     output::out(BEGIN)?;
-    let ended = serve(&mut server, &mut control, &interrupt);
-    let clock = server.outside.clock;
-    control.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
+    let ended = serve(&mut server, &interrupt);
     output::out(&end(&server.moved))?;
     ended.map(|()| Outcome::Done)
 }
@@ -122,34 +118,19 @@ fn end(moved: &Moved) -> String {
     text
 }
 
-/// How often the control socket is polled while the loop does not sleep.
-const TICK: Duration = Duration::from_millis(50);
-
 struct Server {
-    outside: Outside,
+    network: Network,
     connections: Connections,
     datagrams: Datagrams,
     moved: Moved,
 }
 
 /// Serve until Ctrl-C, or until the device is gone.
-fn serve(server: &mut Server, control: &mut Service, interrupt: &Interrupt) -> Result<()> {
-    let mut next_look = Instant::ZERO;
+fn serve(server: &mut Server, interrupt: &Interrupt) -> Result<()> {
     while !interrupt.noted() {
-        let worked = server.turn();
-        let now = server.outside.clock.now();
-        if now >= next_look {
-            control.poll(now, &mut [("services", &mut server.outside.stack)]);
-            next_look = now + control.look_within(TICK);
-        }
-        if worked == 0 && !server.connections.is_busy() {
-            // Frames, control clients and Ctrl-C end the sleep: no periodic timer is needed.
-            let due = control.next_deadline();
-            let asked = control.descriptors().chain([interrupt.descriptor()]);
-            if server.outside.wait(due, asked)? || server.outside.clock.now() >= due {
-                next_look = Instant::ZERO;
-            }
-        }
+        server.turn();
+        let until = if server.connections.is_busy() { Instant::ZERO } else { Instant::NEVER };
+        server.network.rest(until, [interrupt.descriptor()])?;
     }
     Ok(())
 }
@@ -158,31 +139,30 @@ impl Server {
     /// Open the device and the sockets; `None` after Ctrl-C.
     fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Server>> {
         let settings = Settings { offload: args.offload == OnOff::On, ..Settings::default() };
-        let opened = Outside::open_with(&args.outside, &settings, interrupt, Ok)?;
-        let Some(mut outside) = opened else { return Ok(None) };
-        let addresses = outside.addresses();
-        let stack = &mut outside.stack;
+        let opened = Network::open_with(&args.network, "services", &settings, interrupt, Ok)?;
+        let Some(mut network) = opened else { return Ok(None) };
+        let addresses = network.addresses();
+        let stack = &mut network.stack;
         let connections = Connections::listen(stack, args.most as usize)?;
         let datagrams = Datagrams::bind(stack, addresses.into_iter(), args.udp_rate)?;
         let moved = Moved::default();
-        Ok(Some(Server { outside, connections, datagrams, moved }))
+        Ok(Some(Server { network, connections, datagrams, moved }))
     }
 
-    /// Receive frames and serve; returns how much the stack had to do.
-    fn turn(&mut self) -> usize {
-        let worked = self.outside.turn();
-        let (stack, moved) = (&mut self.outside.stack, &mut self.moved);
+    /// Receive frames and serve.
+    fn turn(&mut self) {
+        self.network.turn();
+        let (stack, moved) = (&mut self.network.stack, &mut self.moved);
         self.connections.go_on(stack, moved);
         while let Some(event) = stack.next_event() {
             match event {
                 Event::Accept(listener) => self.connections.accept(listener, stack, moved),
                 Event::Tcp(handle, _) => self.connections.serve(handle, stack, moved),
                 Event::Udp(handle) => {
-                    self.datagrams.serve(handle, stack, self.outside.clock.now(), moved);
+                    self.datagrams.serve(handle, stack, self.network.clock.now(), moved);
                 }
                 Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }
-        worked
     }
 }

@@ -18,8 +18,8 @@ use telnet::{Client, Direction, Transcript};
 use wirespeed::{Duration, Instant, IpVersion};
 
 use crate::clock::Interrupt;
-use crate::network::{Connection, Network};
-use crate::{Outcome, names, output, outside};
+use crate::sockets::{Connection, Sockets};
+use crate::{Outcome, names, network, output};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(short = '6')]
     v6: bool,
     #[command(flatten)]
-    outside: outside::Args,
+    network: network::Args,
     #[command(flatten)]
     names: names::Args,
 }
@@ -77,29 +77,29 @@ impl Args {
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
-    let Some(mut network) = Network::open(&args.outside, "telnet", &interrupt)? else {
+    let Some(mut sockets) = Sockets::open(&args.network, "telnet", &interrupt)? else {
         return Ok(Outcome::Interrupted);
     };
-    let log = Log::create(args.log.as_deref(), network.now())?;
-    let Some(connection) = connected(&mut network, args, &interrupt)? else {
+    let log = Log::create(args.log.as_deref(), sockets.now())?;
+    let Some(connection) = connected(&mut sockets, args, &interrupt)? else {
         return Ok(Outcome::Interrupted);
     };
-    run::run(args, network, connection, log, &interrupt)
+    run::run(args, sockets, connection, log, &interrupt)
 }
 
 /// A connection to the first address of the host that answers; `None` after Ctrl-C.
 fn connected(
-    network: &mut Network,
+    sockets: &mut Sockets,
     args: &Args,
     interrupt: &Interrupt,
 ) -> Result<Option<Connection>> {
-    let who = (&args.outside, &args.names);
+    let who = (&args.network, &args.names);
     let host = (args.host.as_str(), args.port);
-    let found = network.addresses(who, host, args.version(), interrupt)?;
+    let found = sockets.addresses(who, host, args.version(), interrupt)?;
     let mut last = None;
     for at in found.into_iter().flatten() {
         output::err(&format!("Trying {}...", at.ip()));
-        match network.connect(at, interrupt) {
+        match sockets.connect(at, interrupt) {
             Ok(Some(connection)) => {
                 output::err(&format!(
                     "Connected to {}.",

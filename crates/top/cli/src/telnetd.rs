@@ -24,7 +24,7 @@ use telnet::code::{ABORT, AO, BRK, EOF, IP, SUSP};
 use telnet::{Counts, Mode, slc};
 
 use crate::clock::Interrupt;
-use crate::{Outcome, output, outside};
+use crate::{Outcome, network, output};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -55,7 +55,7 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     patience: u32,
     #[command(flatten)]
-    outside: outside::Args,
+    network: network::Args,
     /// Be PROGRAM, on the terminal that standard input is
     #[arg(long, hide = true)]
     on_terminal: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 impl Args {
     /// Where to listen.
     fn listen(&self) -> SocketAddr {
-        self.listen.unwrap_or_else(|| match self.outside.dev {
+        self.listen.unwrap_or_else(|| match self.network.dev {
             None => SocketAddr::from((Ipv4Addr::LOCALHOST, 2323)),
             Some(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 23)),
         })
@@ -84,7 +84,6 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let Some(mut daemon) = Daemon::open(args, &interrupt)? else { return Ok(Outcome::Done) };
     output::out(&begin(args))?;
     let ended = daemon.serve(&interrupt);
-    daemon.network.end();
     output::out(&end(&daemon.tally))?;
     ended.map(|()| Outcome::Done)
 }

@@ -38,7 +38,7 @@ use wirespeed::device::fault::{Config, Done, Fault, FaultCounts, Rng};
 use wirespeed::{Device, IpVersion};
 
 use crate::clock::{Interrupt, since_1970};
-use crate::outside::Outside;
+use crate::network::Network;
 use crate::{Outcome, Usage, names, output};
 
 /// Run it.
@@ -92,10 +92,10 @@ fn with_a_host(
     let Some(ended) = ended else {
         return Ok(true);
     };
-    let run::WithAHost { moved, outside } = ended;
-    let found = Found { plan, moved: &moved, stack: &outside.stack, wrapped: &wrapped };
+    let run::WithAHost { moved, network } = ended;
+    let found = Found { plan, moved: &moved, stack: &network.stack, wrapped: &wrapped };
     if args.json {
-        output::out(&found.json(outside.mtu())?)?;
+        output::out(&found.json(network.mtu())?)?;
     } else {
         // Standard output may carry the data.
         output::err(found.text().trim_end());
@@ -123,15 +123,15 @@ impl Role {
     ///
     /// # Errors
     /// The errors of [`names::resolve`].
-    fn of(args: &Args, outside: &mut Outside, interrupt: &Interrupt) -> Result<Option<Role>> {
+    fn of(args: &Args, network: &mut Network, interrupt: &Interrupt) -> Result<Option<Role>> {
         let Some(host) = &args.transmit else { return Ok(Some(Role::Accept)) };
-        let options = (&args.outside, &args.names);
+        let options = (&args.network, &args.names);
         let version = match (args.v4, args.v6) {
             (true, _) => Some(IpVersion::V4),
             (_, true) => Some(IpVersion::V6),
             _ => None,
         };
-        let address = names::resolve(outside, options, host, version, interrupt)?;
+        let address = names::resolve(network, options, host, version, interrupt)?;
         Ok(address.map(Role::Connect))
     }
 }

@@ -1,7 +1,7 @@
 //! The unit in which long writes go down, as measured on this machine by `lab knee --apply`, for
 //! the stacks of the tools.
 //!
-//! Called by: `outside`, `ttcp`. A file that cannot be used is reported on standard error, and the
+//! Called by: `network`, `ttcp`. A file that cannot be used is reported on standard error, and the
 //! default is used.
 
 use std::path::PathBuf;

@@ -6,8 +6,8 @@ use ::nfs::client::Url;
 
 use wirespeed::Duration;
 
-use crate::outside;
 use crate::ttcp::values::gap;
+use crate::{names, network};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -79,5 +79,7 @@ pub(super) struct How {
           hide_short_help = true)]
     pub(super) gap: Option<Duration>,
     #[command(flatten)]
-    pub(super) outside: outside::Args,
+    pub(super) network: network::Args,
+    #[command(flatten)]
+    pub(super) names: names::Args,
 }

@@ -61,6 +61,8 @@ pub(super) struct From<'a> {
     pub(super) how: &'a How,
     /// A stack of ours, if there is one.
     pub(super) net: Option<Net>,
+    /// The address of the server, if the stack has looked it up.
+    pub(super) host: Option<IpAddr>,
 }
 
 impl From<'_> {
@@ -118,11 +120,8 @@ impl From<'_> {
     }
 
     fn host(&self, host: &str) -> Result<IpAddr> {
-        if let Ok(ip) = host.parse() {
+        if let Some(ip) = self.host.or_else(|| host.parse().ok()) {
             return Ok(ip);
-        }
-        if self.net.is_some() {
-            bail!("'{host}' is no address: with --dev give the address of the host");
         }
         let found = (host, 0).to_socket_addrs().ok().and_then(|mut all| all.next());
         let found = found.with_context(|| {

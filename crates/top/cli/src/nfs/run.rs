@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,13 +13,12 @@ use std::time::{Duration, Instant};
 use ::nfs::client::{Copied, Error, Reader, Unfinished, Url, get_tree, put_tree};
 use ::nfs::proto::{Kind, Status};
 use anyhow::{Context, Result, bail};
-use wirespeed::net::Net;
 
 use super::args::{Args, How, What};
 use super::connect::{From, Remote};
 use crate::clock::Interrupt;
-use crate::outside::Outside;
-use crate::{Outcome, Usage, output};
+use crate::network::Network;
+use crate::{Outcome, Usage, names, output};
 
 /// How long a server may take to remove what was not finished, after Ctrl-C.
 const REMOVE: Duration = Duration::from_secs(5);
@@ -28,9 +28,9 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
         What::Ls { how, .. } | What::Cat { how, .. } | What::Cp { how, .. } => how,
     };
     // The device is opened outside of the runtime: that may take a while.
-    let stack = match &how.outside.dev {
-        Some(_) => match Outside::open(&how.outside, interrupt)? {
-            Some(outside) => Some(outside.into_stack()?.0),
+    let opened = match &how.network.dev {
+        Some(_) => match open(args, how, interrupt)? {
+            Some(opened) => Some(opened),
             None => return Ok(Outcome::Interrupted),
         },
         None => None,
@@ -38,12 +38,16 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().context("cannot start threads")?;
     runtime.block_on(async {
-        let net = stack.map(|stack| Net::spawn_tokio(stack).0);
+        let (tasks, host) = match opened {
+            Some((network, host)) => (Some(network.into_tasks()), Some(host)),
+            None => (None, None),
+        };
+        let from = From { how, net: tasks.as_ref().map(|tasks| tasks.net.clone()), host };
         let pressed = interrupt.pressed()?;
         let random = getrandom::u64().context("the system gives no random numbers")?;
         let unfinished = Unfinished::new(random);
-        tokio::select! {
-            done = work(args, how, net, &unfinished) => {
+        let ended = tokio::select! {
+            done = work(args, from, &unfinished) => {
                 if done.is_err() && unfinished.is_there() {
                     left(&unfinished, "it did not remove it");
                 }
@@ -53,8 +57,27 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
                 remove(&unfinished).await;
                 Ok(Outcome::Interrupted)
             }
+        };
+        if let Some(tasks) = tasks {
+            tasks.end().await;
         }
+        ended
     })
+}
+
+/// A stack on the device, and the address of the server; `None` after Ctrl-C.
+fn open(args: &Args, how: &How, interrupt: &Interrupt) -> Result<Option<(Network, IpAddr)>> {
+    let server = match &args.what {
+        What::Ls { url, .. } | What::Cat { url, .. } => url.host.clone(),
+        What::Cp { from, to, .. } => match (url(from)?, url(to)?) {
+            (Some(url), None) | (None, Some(url)) => url.host,
+            _ => bail!(one_url()),
+        },
+    };
+    let Some(mut network) = Network::open(&how.network, "nfs", interrupt)? else { return Ok(None) };
+    let names = (&how.network, &how.names);
+    let host = names::resolve(&mut network, names, &server, None, interrupt)?;
+    Ok(host.map(|host| (network, host)))
 }
 
 /// Remove what a copy has begun at the server, and name it.
@@ -82,8 +105,7 @@ fn left(unfinished: &Unfinished, why: &str) {
     ));
 }
 
-async fn work(args: &Args, how: &How, net: Option<Net>, unfinished: &Unfinished) -> Result<()> {
-    let from = From { how, net };
+async fn work(args: &Args, from: From<'_>, unfinished: &Unfinished) -> Result<()> {
     match &args.what {
         What::Ls { url, long, .. } => ls(from.remote(url).await?, *long).await,
         What::Cat { url, .. } => cat(from.remote(url).await?).await,
@@ -95,11 +117,15 @@ async fn work(args: &Args, how: &How, net: Option<Net>, unfinished: &Unfinished)
                     let remote = from.remote(&url).await?;
                     put(Path::new(source), remote, *recursive, unfinished).await
                 }
-                _ => bail!(Usage("one of FROM and TO has to be a URL: nfs://HOST/PATH".to_owned())),
+                _ => bail!(one_url()),
             };
             output::out(&super::copied(&copied?, began.elapsed()))
         }
     }
+}
+
+fn one_url() -> Usage {
+    Usage("one of FROM and TO has to be a URL: nfs://HOST/PATH".to_owned())
 }
 
 /// A URL, if the text is meant as one.

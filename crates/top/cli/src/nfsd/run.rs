@@ -15,12 +15,11 @@ use anyhow::{Context, Result};
 use rpc::server::Server;
 use rpc::tasks::{Limits, Servers};
 use wirespeed::KeyedHash;
-use wirespeed::net::Net;
 
 use super::Args;
-use super::sockets::{Serve, Tasks};
+use super::sockets::{Serve, Servings};
 use crate::clock::Interrupt;
-use crate::outside::Outside;
+use crate::network::{Network, Tasks};
 use crate::rpcinfo::clock;
 use crate::{Outcome, output};
 
@@ -43,9 +42,9 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let udp = args.udp.then_some((DATAGRAM_CALLS, secret));
     let serve = Serve { servers, limits, udp };
     // The device is opened outside of the runtime: that may take a while.
-    let stack = match &args.outside.dev {
-        Some(_) => match Outside::open(&args.outside, interrupt)? {
-            Some(outside) => Some(outside.into_stack()?),
+    let network = match &args.network.dev {
+        Some(_) => match Network::open(&args.network, "nfsd", interrupt)? {
+            Some(network) => Some(network),
             None => return Ok(Outcome::Done),
         },
         None => None,
@@ -54,22 +53,18 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
     let runtime = runtime.worker_threads(2).max_blocking_threads(calls + 2).enable_all();
     let runtime = runtime.build().context("cannot start threads")?;
     runtime.block_on(async {
-        let mut tasks = Tasks::new();
+        let mut tasks = Servings::new();
         tasks.spawn(close_unused(export));
         let mut at = Vec::new();
-        match stack {
-            Some((stack, addresses)) => {
-                let (net, driver) = Net::spawn_tokio(stack);
-                for ip in addresses {
+        let mut shared = network.map(Network::into_tasks);
+        match &shared {
+            Some(network) => {
+                for &ip in &network.addresses {
                     let to = SocketAddr::new(ip, PORT);
-                    let opened = serve.by_stack(&net, to, &mut tasks);
+                    let opened = serve.by_stack(&network.net, to, &mut tasks);
                     opened.with_context(|| format!("cannot listen at {to}"))?;
                     at.push(to);
                 }
-                tasks.spawn(async move {
-                    driver.await.map_err(io::Error::other)?;
-                    Err(io::Error::other("the device is gone; start again"))
-                });
             }
             None => {
                 let to = args.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
@@ -89,7 +84,11 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Outcome> {
                 .map_err(anyhow::Error::from)
                 .and_then(|ended| Ok(ended?))
                 .map(|()| Outcome::Done),
+            gone = gone(&mut shared) => Ok(gone.map(|()| Outcome::Done)?),
         };
+        if let Some(network) = shared {
+            network.end().await;
+        }
         output::out(&super::end(&serve.servers.totals()))?;
         ended
     })
@@ -123,5 +122,13 @@ async fn close_unused(export: Arc<Export>) -> io::Result<()> {
         every.tick().await;
         let export = export.clone();
         tokio::task::spawn_blocking(move || export.close_unused()).await?;
+    }
+}
+
+/// Wait until the device is gone, if there is one.
+async fn gone(network: &mut Option<Tasks>) -> io::Result<()> {
+    match network {
+        Some(network) => network.gone().await,
+        None => std::future::pending().await,
     }
 }

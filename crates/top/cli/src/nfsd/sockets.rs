@@ -21,14 +21,14 @@ pub(super) struct Serve {
 }
 
 /// Tasks that end only if a socket fails.
-pub(super) type Tasks = JoinSet<io::Result<()>>;
+pub(super) type Servings = JoinSet<io::Result<()>>;
 
 impl Serve {
     /// At a socket of the system; where that is.
     pub(super) async fn by_system(
         &self,
         at: SocketAddr,
-        tasks: &mut Tasks,
+        tasks: &mut Servings,
     ) -> io::Result<SocketAddr> {
         let listener = tokio::net::TcpListener::bind(at).await?;
         let at = listener.local_addr()?;
@@ -41,7 +41,12 @@ impl Serve {
     }
 
     /// At a socket of a stack of ours.
-    pub(super) fn by_stack(&self, net: &Net, at: SocketAddr, tasks: &mut Tasks) -> io::Result<()> {
+    pub(super) fn by_stack(
+        &self,
+        net: &Net,
+        at: SocketAddr,
+        tasks: &mut Servings,
+    ) -> io::Result<()> {
         let listener = net::TcpListener::bind(net, at)?;
         let socket = match self.udp {
             Some(_) => Some(net::UdpSocket::bind(net, at)?),
@@ -56,7 +61,7 @@ impl Serve {
         &self,
         listener: Arc<L>,
         socket: Option<impl Datagrams>,
-        tasks: &mut Tasks,
+        tasks: &mut Servings,
     ) {
         let accept = move || {
             let listener = listener.clone();

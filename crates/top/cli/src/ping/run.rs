@@ -10,7 +10,7 @@ use wirespeed::{DropReason, Event, Instant, IpVersion, Owner, PingHandle, UdpErr
 use super::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
-use crate::outside::Outside;
+use crate::network::Network;
 use crate::{names, output};
 
 /// Send requests until it is time to stop; `true` if any was answered.
@@ -21,48 +21,47 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         _ => None,
     };
     let interrupt = Interrupt::install()?;
-    let Some(mut outside) = Outside::open(&args.outside, &interrupt)? else { return Ok(false) };
-    let names = (&args.outside, &args.names);
-    let Some(address) = names::resolve(&mut outside, names, &args.host, version, &interrupt)?
+    let Some(mut network) = Network::open(&args.network, "ping", &interrupt)? else {
+        return Ok(false);
+    };
+    let names = (&args.network, &args.names);
+    let Some(address) = names::resolve(&mut network, names, &args.host, version, &interrupt)?
     else {
         return Ok(false);
     };
-    let socket = outside.stack.ping_open(Owner::program());
+    let socket = network.stack.ping_open(Owner::program());
     let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
-    let hint = outside.stack.ping_set_mtu_discovery(socket, args.hint.discovery());
+    let hint = network.stack.ping_set_mtu_discovery(socket, args.hint.discovery());
     hint.map_err(|error| anyhow!("the echo socket is gone: {error:?}"))?;
     let mut tally = Tally::new(&args.host, address, args.size, args.json);
     tally.begin()?;
-    let started = outside.clock.now();
+    let started = network.clock.now();
     let mut asker = Asker { args, address, socket, next: started, sent: 0, ends: Instant::NEVER };
     let mut ended = Ok(());
     while !interrupt.noted() {
-        outside.turn();
-        while let Some(event) = outside.stack.next_event() {
+        network.turn();
+        while let Some(event) = network.stack.next_event() {
             if event == Event::Ping(socket) {
-                hear(&mut outside, socket, &mut tally)?;
+                hear(&mut network, socket, &mut tally)?;
             }
         }
-        let now = outside.clock.now();
+        let now = network.clock.now();
         if asker.is_over(now, &tally) {
             break;
         }
-        asker.ask(&mut outside, now, &mut tally)?;
-        if outside.stack.has_input() {
-            continue;
-        }
+        asker.ask(&mut network, now, &mut tally)?;
         // The end of the device ends the requests, not what is known of them.
-        if let Err(error) = outside.wait(asker.next.min(asker.ends), [interrupt.descriptor()]) {
+        if let Err(error) = network.rest(asker.next.min(asker.ends), [interrupt.descriptor()]) {
             ended = Err(error);
             break;
         }
     }
-    tally.end(outside.clock.now().since(started))?;
+    tally.end(network.clock.now().since(started))?;
     ended?;
     if tally.received == 0 && tally.unsent == 0 {
-        match outside.trouble() {
+        match network.trouble() {
             Some(trouble) => output::err(&format!("warning: {trouble}")),
-            None => args.outside.hint(address).iter().for_each(|hint| output::err(hint)),
+            None => args.network.hint(address).iter().for_each(|hint| output::err(hint)),
         }
     }
     Ok(tally.received > 0)
@@ -90,13 +89,13 @@ impl Asker<'_> {
     }
 
     /// Send a request if one is due.
-    fn ask(&mut self, outside: &mut Outside, now: Instant, tally: &mut Tally) -> Result<()> {
+    fn ask(&mut self, network: &mut Network, now: Instant, tally: &mut Tally) -> Result<()> {
         if now < self.next || self.is_through() {
             return Ok(());
         }
         let seq = (self.sent + 1) as u16;
         let payload: Vec<u8> = (0..self.args.size).map(|i| i as u8).collect();
-        match outside.stack.ping_send(self.socket, self.address, seq, &payload, now) {
+        match network.stack.ping_send(self.socket, self.address, seq, &payload, now) {
             Ok(_) => tally.sent(seq, now),
             Err(UdpError::WouldBlock) => {
                 // The device is full: the request stays due.
@@ -150,12 +149,12 @@ impl Asker<'_> {
 }
 
 /// Collect the results of requests.
-fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<()> {
-    while let Some(echo) = outside.stack.ping_receive(socket) {
+fn hear(network: &mut Network, socket: PingHandle, tally: &mut Tally) -> Result<()> {
+    while let Some(echo) = network.stack.ping_receive(socket) {
         match echo.outcome {
             Ok(payload) => {
                 tally.reply(echo.from, echo.seq, echo.ttl, payload.len(), echo.at)?;
-                outside.stack.give_back(payload);
+                network.stack.give_back(payload);
             }
             Err(error) => tally.error(echo.from, echo.seq, &error.to_string())?,
         }

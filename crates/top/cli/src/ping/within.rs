@@ -13,14 +13,14 @@ use super::report::Tally;
 use crate::clock::Interrupt;
 use crate::running::Refused;
 use crate::running::socket::Remote;
-use crate::{Usage, output, outside};
+use crate::{Usage, network, output};
 
 /// How long an answer of the program may wait for an echo to come.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Send requests until it is time to stop; `true` if any was answered.
 pub(super) fn run(args: &Args) -> Result<bool> {
-    let (address, link) = outside::with_link(&args.host)
+    let (address, link) = network::with_link(&args.host)
         .map_err(|why| Usage(format!("'{}' is no address of a host: {why}", args.host)))?;
     let interrupt = Interrupt::install()?;
     let kind = Kind::Ping { host: address, link };

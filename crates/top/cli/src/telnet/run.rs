@@ -17,7 +17,7 @@ use wirespeed::Instant;
 use super::prompt::{self, Escape, Next, PROMPT};
 use super::{Args, Keyboard, Log, PORT, Read, Screen};
 use crate::clock::Interrupt;
-use crate::network::{Connection, Network};
+use crate::sockets::{Connection, Sockets};
 use crate::terminal::{self, Terminal};
 use crate::{Outcome, output};
 
@@ -42,7 +42,7 @@ struct Ready {
 }
 
 struct Talk<'a> {
-    network: Network,
+    sockets: Sockets,
     connection: Connection,
     client: Client,
     log: Log,
@@ -75,7 +75,7 @@ fn settings(args: &Args) -> Settings {
 /// Talk until one of the ends has enough.
 pub(super) fn run(
     args: &Args,
-    network: Network,
+    sockets: Sockets,
     connection: Connection,
     log: Log,
     interrupt: &Interrupt,
@@ -89,9 +89,9 @@ pub(super) fn run(
         output::err(&format!("Escape character is '{}'.", args.escape));
         terminal.raw().context("cannot set the terminal")?;
     }
-    let keyboard = Keyboard::new(terminal.is_none(), network.now());
+    let keyboard = Keyboard::new(terminal.is_none(), sockets.now());
     let mut talk = Talk {
-        network,
+        sockets,
         connection,
         client: Client::new(settings(args)),
         log,
@@ -105,10 +105,9 @@ pub(super) fn run(
         is_closed: false,
     };
     let end = talk.talk();
-    let Talk { mut network, connection, terminal, .. } = talk;
+    let Talk { mut sockets, connection, terminal, .. } = talk;
     drop(terminal);
-    network.finish(connection);
-    network.end();
+    sockets.finish(connection);
     match end? {
         End::Peer => output::err("Connection closed by foreign host."),
         End::User => output::err("Connection closed."),
@@ -122,7 +121,7 @@ impl Talk<'_> {
     fn talk(&mut self) -> Result<End> {
         let mut ready = Ready { keyboard: false, screen: false, window: false };
         loop {
-            self.network.turn();
+            self.sockets.turn();
             if self.interrupt.noted() {
                 return Ok(End::Interrupt);
             }
@@ -152,7 +151,7 @@ impl Talk<'_> {
 
     /// Sleep until there is something to do.
     fn wait(&mut self) -> Result<Ready> {
-        let now = self.network.now();
+        let now = self.sockets.now();
         let has_room = self.client.out().len() < OUT_BYTES;
         let [may_read, may_read_urgent] = [false, true].map(|urgent| self.may_read(urgent));
         let opens_at = self.keyboard.opens_at(&self.client);
@@ -176,7 +175,7 @@ impl Talk<'_> {
             // A descriptor without flags would still report that the other end is gone.
             at(!(comes | leaves).is_empty(), fd, comes | leaves);
         }
-        let found = self.network.wait(until, &asked)?;
+        let found = self.sockets.wait(until, &asked)?;
         let is = |at: Option<usize>| at.is_some_and(|at| !found[at].is_empty());
         Ok(Ready { keyboard: is(keyboard), screen: is(screen), window: !found[1].is_empty() })
     }
@@ -194,17 +193,17 @@ impl Talk<'_> {
     fn receive(&mut self) -> Result<()> {
         let mut room = [0; READ_BYTES];
         while !self.is_closed {
-            let is_urgent = self.network.is_urgent(&self.connection);
+            let is_urgent = self.sockets.is_urgent(&self.connection);
             if !self.may_read(is_urgent) {
                 return Ok(());
             }
             if is_urgent {
                 self.client.urgent();
             }
-            match self.network.read(&mut self.connection, &mut room) {
+            match self.sockets.read(&mut self.connection, &mut room) {
                 Ok(0) => self.is_closed = true,
                 Ok(len) => {
-                    let now = self.network.now();
+                    let now = self.sockets.now();
                     self.log.note(Direction::Received, &room[..len], now);
                     self.client.receive(&room[..len]);
                     self.keyboard.heard(now);
@@ -228,9 +227,9 @@ impl Talk<'_> {
                 out.sent(len);
                 continue;
             }
-            match self.network.write(&mut self.connection, bytes, is_urgent) {
+            match self.sockets.write(&mut self.connection, bytes, is_urgent) {
                 Ok(len) => {
-                    self.log.note(Direction::Sent, &bytes[..len], self.network.now());
+                    self.log.note(Direction::Sent, &bytes[..len], self.sockets.now());
                     out.sent(len);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
@@ -253,7 +252,7 @@ impl Talk<'_> {
                 }
                 if !self.client.end_of_input() {
                     self.send()?;
-                    self.network.shutdown_write(&self.connection);
+                    self.sockets.shutdown_write(&self.connection);
                 }
                 Ok(None)
             }

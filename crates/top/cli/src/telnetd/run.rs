@@ -14,14 +14,14 @@ use super::program::Program;
 use super::session::{Cx, Session, owner};
 use super::{Args, Tally};
 use crate::clock::Interrupt;
-use crate::network::{Listener, Network};
+use crate::sockets::{Listener, Sockets};
 
 /// Connections that are accepted before the sessions have their turn.
 const TURN: usize = 16;
 
 /// The daemon.
 pub(super) struct Daemon {
-    pub(super) network: Network,
+    pub(super) sockets: Sockets,
     pub(super) tally: Tally,
     listener: Listener,
     program: Vec<OsString>,
@@ -36,11 +36,11 @@ pub(super) struct Daemon {
 impl Daemon {
     /// Listen; `None` after Ctrl-C.
     pub(super) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Daemon>> {
-        let network = Network::open(&args.outside, "telnetd", interrupt)?;
-        let Some(mut network) = network else { return Ok(None) };
-        let listener = network.listen(args.listen())?;
+        let sockets = Sockets::open(&args.network, "telnetd", interrupt)?;
+        let Some(mut sockets) = sockets else { return Ok(None) };
+        let listener = sockets.listen(args.listen())?;
         Ok(Some(Daemon {
-            network,
+            sockets,
             tally: Tally::default(),
             listener,
             program: args.program.clone(),
@@ -57,7 +57,7 @@ impl Daemon {
         let mut ready = Vec::new();
         let mut outcome = Ok(());
         while !interrupt.noted() {
-            self.network.turn();
+            self.sockets.turn();
             self.accept();
             let is_busy = self.turn(&ready);
             self.clear_away();
@@ -72,27 +72,27 @@ impl Daemon {
         for session in core::mem::take(&mut self.sessions) {
             self.end(session);
         }
-        self.network.turn();
+        self.sockets.turn();
         outcome
     }
 
     fn accept(&mut self) {
         for _ in 0..TURN {
-            let Some((connection, peer)) = self.network.accept(&self.listener) else { return };
+            let Some((connection, peer)) = self.sockets.accept(&self.listener) else { return };
             let owner = owner(peer.ip());
             if !self.has_room(owner) {
                 self.tally.refused += 1;
-                self.network.close(connection);
+                self.sockets.close(connection);
                 continue;
             }
-            match Session::new(connection, owner, self.patience, self.network.now()) {
+            match Session::new(connection, owner, self.patience, self.sockets.now()) {
                 Ok(session) => {
                     self.tally.sessions += 1;
                     self.sessions.push(session);
                 }
                 Err(connection) => {
                     self.tally.refused += 1;
-                    self.network.close(connection);
+                    self.sockets.close(connection);
                 }
             }
         }
@@ -108,8 +108,8 @@ impl Daemon {
 
     /// Serve the sessions that are ready; all that are beyond the list are new.
     fn turn(&mut self, ready: &[bool]) -> bool {
-        let now = self.network.now();
-        let mut cx = Cx { network: &mut self.network, program: &self.program, now };
+        let now = self.sockets.now();
+        let mut cx = Cx { sockets: &mut self.sockets, program: &self.program, now };
         let mut is_busy = false;
         for (n, session) in self.sessions.iter_mut().enumerate() {
             if ready.get(n) != Some(&false) || session.deadline() <= now {
@@ -130,7 +130,7 @@ impl Daemon {
         let owner = session.owner();
         let (connection, counts, program) = session.end();
         self.tally.add(counts);
-        self.network.close(connection);
+        self.sockets.close(connection);
         self.outliving.extend(program.map(|program| (program, owner)));
     }
 
@@ -150,9 +150,9 @@ impl Daemon {
             owners.extend(own.iter().map(|_| n));
             asked.extend(own);
         }
-        let found = self.network.wait(until, &asked)?;
+        let found = self.sockets.wait(until, &asked)?;
         // What came for connections of a stack is not said here.
-        let mut ready = vec![is_busy || self.network.is_stack(); self.sessions.len()];
+        let mut ready = vec![is_busy || self.sockets.is_stack(); self.sessions.len()];
         for (owner, flags) in owners.into_iter().zip(&found[before..]) {
             ready[owner] |= !flags.is_empty();
         }

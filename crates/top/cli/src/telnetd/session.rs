@@ -22,7 +22,7 @@ use super::input::Input;
 use super::program::{About, Program};
 use super::pty::{Came, Pty};
 use super::{CHARACTERS, Setting};
-use crate::network::{Connection, Network};
+use crate::sockets::{Connection, Sockets};
 
 /// How long the program waits for a client to say what it is, if it does not say anything.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ pub(super) fn owner(from: IpAddr) -> IpAddr {
 
 /// What a session needs from outside.
 pub(super) struct Cx<'a> {
-    pub(super) network: &'a mut Network,
+    pub(super) sockets: &'a mut Sockets,
     pub(super) program: &'a [OsString],
     pub(super) now: Instant,
 }
@@ -167,7 +167,7 @@ impl Session {
             self.input.clear();
         }
         is_busy |= self.show();
-        self.send(cx.network);
+        self.send(cx.sockets);
         self.is_over |= self.is_ending && self.server.out().is_empty();
         self.watch(cx.now);
         is_busy && !self.is_over
@@ -196,15 +196,15 @@ impl Session {
     fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut room = [0; READ_BYTES];
         for _ in 0..TURN {
-            let is_urgent = cx.network.is_urgent(&self.connection);
+            let is_urgent = cx.sockets.is_urgent(&self.connection);
             if !self.may_read(is_urgent) {
-                self.is_over |= cx.network.is_gone(&self.connection);
+                self.is_over |= cx.sockets.is_gone(&self.connection);
                 return false;
             }
             if is_urgent {
                 self.server.urgent();
             }
-            match cx.network.read(&mut self.connection, &mut room) {
+            match cx.sockets.read(&mut self.connection, &mut room) {
                 Ok(0) => self.is_over = true,
                 Ok(len) => {
                     self.speaks_by = Instant::NEVER;
@@ -331,11 +331,11 @@ impl Session {
     }
 
     /// Write to the connection.
-    fn send(&mut self, network: &mut Network) {
+    fn send(&mut self, sockets: &mut Sockets) {
         let out = self.server.out();
         while !out.is_empty() {
             let (bytes, is_urgent) = out.next();
-            match network.write(&mut self.connection, bytes, is_urgent) {
+            match sockets.write(&mut self.connection, bytes, is_urgent) {
                 Ok(len) => out.sent(len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -10,8 +10,8 @@ use wirespeed::tcp::{Algorithm, Ecn};
 use wirespeed::{Duration, Switch};
 
 use super::values::{Faults, faults, gap, interval, seconds, size, timeout};
+use crate::network::Hint;
 pub(super) use crate::on_off::OnOff;
-use crate::outside::Hint;
 
 /// The options. `-h` shows the common ones, `--help` all.
 #[derive(clap::Args, Debug)]
@@ -164,7 +164,7 @@ pub(crate) struct Args {
     #[arg(short = 's', help_heading = DEVICE)]
     pub(super) source_sink: bool,
     #[command(flatten)]
-    pub(super) outside: crate::outside::Args,
+    pub(super) network: crate::network::Args,
     #[command(flatten)]
     pub(super) names: crate::names::Args,
     /// Fail when the peer has acknowledged nothing for this long [default: 20]
@@ -212,7 +212,7 @@ pub(crate) struct Args {
 const HOW_MUCH: &str = "How much";
 const PROTOCOL: &str = "Protocol";
 const MEMORY: &str = "Two stacks in memory";
-const DEVICE: &str = crate::outside::HEADING;
+const DEVICE: &str = crate::network::HEADING;
 const MEASURE: &str = "What is measured and printed";
 const FAULTS: &str = "Faults";
 

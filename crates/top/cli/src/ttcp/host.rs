@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use anyhow::{Result, anyhow, bail};
 pub(super) use connection::Tally;
 use connection::{Connection, LINGER, Load};
-use observe::Service;
 use wirespeed::base::addr::unspecified;
 use wirespeed::tcp::{Error, State};
 use wirespeed::{Duration, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
@@ -23,7 +22,7 @@ use super::one_thread::TICK;
 use super::plan::{Direction, Goal, Label, Plan};
 use super::progress::{Count, Progress};
 use crate::clock::{Interrupt, Lap, Stopwatch};
-use crate::outside::Outside;
+use crate::network::Network;
 
 /// Keepalive probes. The user timeout is divided into one part more than that: the first probe
 /// follows one silent part, and the last has one part to be answered in.
@@ -43,10 +42,9 @@ pub(super) struct Moved {
 
 /// A transfer in progress.
 pub(super) struct Transfer<'a> {
-    pub(super) outside: Outside,
+    pub(super) network: Network,
     plan: &'a Plan,
     interrupt: &'a Interrupt,
-    control: Service,
     next_tick: Instant,
     interrupted: bool,
     progress: Progress,
@@ -56,16 +54,11 @@ pub(super) struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    pub(super) fn new(
-        (outside, control): (Outside, Service),
-        plan: &'a Plan,
-        interrupt: &'a Interrupt,
-    ) -> Transfer<'a> {
+    pub(super) fn new(network: Network, plan: &'a Plan, interrupt: &'a Interrupt) -> Transfer<'a> {
         Transfer {
-            outside,
+            network,
             plan,
             interrupt,
-            control,
             next_tick: Instant::ZERO,
             interrupted: false,
             // A receiver does not know how much comes.
@@ -78,9 +71,7 @@ impl<'a> Transfer<'a> {
     /// Move everything.
     pub(super) fn run(&mut self, role: Role) -> Result<Moved> {
         let ended = self.transfer(role);
-        let clock = self.outside.clock;
-        self.progress.at(clock.now(), self.counts());
-        self.control.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
+        self.progress.at(self.network.clock.now(), self.counts());
         let (sent, received) = (self.total(|c| &c.sent), self.total(|c| &c.received));
         // An error says how many bytes were moved before.
         let far = |error: anyhow::Error| match sent.bytes + received.bytes {
@@ -104,8 +95,8 @@ impl<'a> Transfer<'a> {
         let Some(conns) = conns else { return Ok(Lap::default()) };
         let pairs = conns.into_iter().zip(loads);
         self.connections = pairs.map(|(c, load)| Connection::new(c, load, self.plan)).collect();
-        let watch = Stopwatch::start(self.outside.clock);
-        self.began = self.outside.clock.now();
+        let watch = Stopwatch::start(self.network.clock);
+        self.began = self.network.clock.now();
         self.progress.at(self.began, self.counts());
         // Standard input is sent to its end, as long as that takes.
         let until = match self.plan.goal {
@@ -116,21 +107,21 @@ impl<'a> Transfer<'a> {
         };
         let mut room = vec![0; self.plan.length.max(64 << 10)];
         while !self.connections.iter().all(Connection::is_over) {
-            let mut worked = self.poll() > 0;
-            let stops = self.interrupted || self.outside.clock.now() >= until;
+            self.poll();
+            let mut has_moved = false;
+            let stops = self.interrupted || self.network.clock.now() >= until;
             for connection in &mut self.connections {
                 if stops {
                     connection.stop();
                 }
-                worked |= connection.turn(&mut self.outside, &mut room, self.interrupted)?;
+                has_moved |= connection.turn(&mut self.network, &mut room, self.interrupted)?;
             }
-            // Behind the writes: a look between an ACK and the write that it makes room for would
-            // see an empty connection.
             self.tick();
-            if !worked {
-                let may_wait = self.connections.iter().any(Connection::may_wait);
-                self.sleep(if may_wait { SHORT } else { TICK })?;
-            }
+            // Clients look behind the writes: between an ACK and the write that it makes room for
+            // they would see an empty connection.
+            let may_wait = self.connections.iter().any(Connection::may_wait);
+            let most = if may_wait { SHORT } else { TICK };
+            self.rest(if has_moved { Duration::ZERO } else { most })?;
         }
         let lap = watch.lap();
         self.leave();
@@ -140,24 +131,24 @@ impl<'a> Transfer<'a> {
     /// Let the last segments go: of connections on which the peer ends what it sends, until they
     /// are gone.
     fn leave(&mut self) {
-        let gone = self.outside.clock.now() + LINGER;
-        self.outside.turn();
+        let gone = self.network.clock.now() + LINGER;
+        self.poll();
         while self.plan.receives()
-            && self.outside.stack.connection_count() > 0
-            && self.outside.clock.now() < gone
+            && self.network.stack.connection_count() > 0
+            && self.network.clock.now() < gone
         {
-            if self.outside.turn() == 0 && self.sleep(TICK).is_err() {
+            if self.rest(TICK).is_err() {
                 break;
             }
+            self.poll();
         }
-        self.outside.stack.flush();
+        self.network.stack.flush();
     }
 
-    /// Poll the stack; returns the amount of work.
-    fn poll(&mut self) -> usize {
-        let worked = self.outside.turn();
-        while self.outside.stack.next_event().is_some() {}
-        worked
+    /// Poll the stack. Connections are looked at whatever happened to them.
+    fn poll(&mut self) {
+        self.network.turn();
+        while self.network.stack.next_event().is_some() {}
     }
 
     /// What all connections moved together one way. Only a single one has a hash.
@@ -216,17 +207,17 @@ impl<'a> Transfer<'a> {
 
     /// Connect to the host; `None` if interrupted before the last handshake ended.
     fn connect(&mut self, to: SocketAddr) -> Result<Option<Vec<TcpHandle>>> {
-        let now = self.outside.clock.now();
+        let now = self.network.clock.now();
         let config = self.config();
         let open = |_| {
-            let opened = self.outside.stack.tcp_connect(to, None, &config, Owner::program(), now);
+            let opened = self.network.stack.tcp_connect(to, None, &config, Owner::program(), now);
             opened.map_err(|e| anyhow!("cannot connect to {to}: {}", unreachable(e)))
         };
         let conns = (0..self.plan.parallel).map(open).collect::<Result<Vec<_>>>()?;
         let mut open = 0;
         while let Some(&conn) = conns.get(open) {
-            let worked = self.poll();
-            match self.outside.stack.tcp_state(conn) {
+            self.poll();
+            match self.network.stack.tcp_state(conn) {
                 Some((State::SynSent | State::SynReceived, _)) => {}
                 Some((_, Some(error))) => {
                     let what = format!("cannot connect to {to}: {}", sentence(error));
@@ -242,12 +233,10 @@ impl<'a> Transfer<'a> {
                 }
             }
             if self.tick() {
-                conns.iter().for_each(|&conn| self.outside.stack.tcp_abort(conn));
+                conns.iter().for_each(|&conn| self.network.stack.tcp_abort(conn));
                 return Ok(None);
             }
-            if worked == 0 {
-                self.sleep(TICK)?;
-            }
+            self.rest(TICK)?;
         }
         Ok(Some(conns))
     }
@@ -257,29 +246,27 @@ impl<'a> Transfer<'a> {
         let at = SocketAddr::new(unspecified(IpVersion::V4), self.plan.port);
         let listen = ListenConfig { tcp: self.config(), ..ListenConfig::default() };
         let listener = self
-            .outside
+            .network
             .stack
             .tcp_listen(at, listen)
             .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", self.plan.port))?;
         let mut conns = Vec::new();
         loop {
-            let worked = self.poll();
+            self.poll();
             while conns.len() < self.plan.parallel
-                && let Some(conn) = self.outside.stack.tcp_accept(listener)
+                && let Some(conn) = self.network.stack.tcp_accept(listener)
             {
                 conns.push(conn);
             }
             if conns.len() == self.plan.parallel {
-                self.outside.stack.tcp_unlisten(listener);
+                self.network.stack.tcp_unlisten(listener);
                 return Ok(Some(conns));
             }
             if self.tick() {
-                conns.iter().for_each(|&conn| self.outside.stack.tcp_abort(conn));
+                conns.iter().for_each(|&conn| self.network.stack.tcp_abort(conn));
                 return Ok(None);
             }
-            if worked == 0 {
-                self.sleep(TICK)?;
-            }
+            self.rest(TICK)?;
         }
     }
 
@@ -293,15 +280,12 @@ impl<'a> Transfer<'a> {
         config
     }
 
-    /// Has Ctrl-C been pressed? Also polls the control service every [`TICK`].
+    /// Has Ctrl-C been pressed? Also notes statistics every [`TICK`].
     fn tick(&mut self) -> bool {
-        let now = self.outside.clock.now();
+        let now = self.network.clock.now();
         self.interrupted |= self.interrupt.noted();
         if now >= self.next_tick {
-            // What was written and waits for the end of the turn is on its way for who looks.
-            self.outside.stack.flush();
-            self.control.poll(now, &mut [("outside", &mut self.outside.stack)]);
-            self.next_tick = now + self.control.look_within(TICK);
+            self.next_tick = now + TICK;
             self.observe(now);
         }
         self.interrupted
@@ -310,17 +294,18 @@ impl<'a> Transfer<'a> {
     /// Note the connections' statistics, for progress lines and the report.
     fn observe(&mut self, now: Instant) {
         if !self.connections.is_empty() {
-            self.connections.iter_mut().for_each(|connection| connection.observe(&self.outside));
+            self.connections.iter_mut().for_each(|connection| connection.observe(&self.network));
             self.progress.at(now, self.counts());
         }
     }
 
-    fn sleep(&mut self, most: Duration) -> Result<()> {
+    /// The end of a turn, which sleeps for `most` at most.
+    fn rest(&mut self, most: Duration) -> Result<()> {
         // Polling the device releases frames that a fault holds back.
         let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
-        let until = self.outside.clock.now() + self.control.look_within(most);
+        let until = self.network.clock.now() + most;
         // Only the first Ctrl-C ends a sleep; its descriptor stays readable.
         let interrupt = (!self.interrupted).then(|| self.interrupt.descriptor());
-        self.outside.wait(until, interrupt).map(drop)
+        self.network.rest(until, interrupt)
     }
 }

@@ -268,12 +268,12 @@ fn sources(args: &Args) -> bool {
 
 /// Options that have a meaning, but not together.
 fn combined(args: &Args, directions: &[Direction]) -> Result<()> {
-    let outside = args.transmit.is_some() || args.receive;
+    let with_host = args.transmit.is_some() || args.receive;
     let (many, file) = (args.parallel > 1, args.file.is_some());
     let how_much = args.bytes.is_some() || args.seconds.is_some() || args.writes.is_some();
     let receives = directions.contains(&Direction::Rx);
     let last_port = u32::from(args.port) + u32::from(args.parallel) - 1;
-    let what = if args.outside.dev.is_some() && !outside {
+    let what = if args.network.dev.is_some() && !with_host {
         "--dev is for -t HOST and -r: say which"
     } else if file && (many || args.bidir) {
         "--file moves one file one way on one connection: leave -P and --bidir out"
@@ -281,16 +281,16 @@ fn combined(args: &Args, directions: &[Direction]) -> Result<()> {
         "-R turns connections around, and -u has none: leave one of them out"
     } else if args.udp && last_port > u32::from(u16::MAX) {
         "-P takes a port for each pair of UDP sockets: give a lower --port"
-    } else if outside && directions == [Direction::Rx] && how_much {
+    } else if with_host && directions == [Direction::Rx] && how_much {
         "who sends says how much: give --bytes, --seconds and -n to the other end. This one \
          receives until that closes"
-    } else if outside
+    } else if with_host
         && many
         && !sources(args)
         && (receives || args.bytes.or(args.writes).is_none())
     {
         "-P: connections cannot share standard input and output: add -s"
-    } else if outside && receives && args.json && !sources(args) && !file {
+    } else if with_host && receives && args.json && !sources(args) && !file {
         "what is received goes to standard output, where --json writes too: add --file PATH, or \
          -s to throw it away"
     } else {

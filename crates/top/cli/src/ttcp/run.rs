@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::report::memory::Measured;
 use super::{Role, Wrapped, connect, host, one_thread, two_threads};
 use crate::clock::Interrupt;
-use crate::outside::{self, Outside, Settings};
+use crate::network::{self, Network, Settings};
 use crate::{http, output};
 
 /// Between two stacks in memory.
@@ -33,7 +33,7 @@ pub(super) fn in_memory(
 /// A transfer to or from a host that has ended.
 pub(super) struct WithAHost {
     pub(super) moved: host::Moved,
-    pub(super) outside: Outside,
+    pub(super) network: Network,
 }
 
 /// To or from a host: opens the device with its wrappers, looks the host's name up, then transfers.
@@ -46,7 +46,7 @@ pub(super) fn with_a_host(
 ) -> Result<Option<WithAHost>> {
     // What can be said before the device is opened.
     if let Some(Ok(host)) = args.transmit.as_ref().map(|host| host.parse::<std::net::IpAddr>()) {
-        args.outside.check_host(host)?;
+        args.network.check_host(host)?;
     }
     let wrap = |device| wrapped.around(device, plan.fault, args.capture.as_deref());
     let settings = Settings {
@@ -55,29 +55,36 @@ pub(super) fn with_a_host(
         switches: plan.switches,
         write_unit_bytes: Some(plan.write_unit.bytes),
     };
-    let opened = Outside::open_with(&args.outside, &settings, interrupt, wrap)?;
-    let Some(mut outside) = opened else { return Ok(None) };
-    let Some(role) = Role::of(args, &mut outside, interrupt)? else { return Ok(None) };
-    let mut transfer = host::Transfer::new((outside, control(live)?), plan, interrupt);
-    let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
-    Ok(Some(WithAHost { moved, outside: transfer.outside }))
+    let opened = Network::open_with(&args.network, "ttcp", &settings, interrupt, wrap)?;
+    let Some(mut network) = opened else { return Ok(None) };
+    feed(&mut network.seen, live)?;
+    let Some(role) = Role::of(args, &mut network, interrupt)? else { return Ok(None) };
+    let mut transfer = host::Transfer::new(network, plan, interrupt);
+    let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.network))?;
+    Ok(Some(WithAHost { moved, network: transfer.network }))
 }
 
 /// The control socket, and the live page if it is asked for. Opened when all that a command line
 /// can have wrong was said, so that nothing is left behind.
 fn control(live: Option<Live>) -> Result<Service> {
     let mut control = Service::open("ttcp").allow_changes();
+    feed(&mut control, live)?;
+    Ok(control)
+}
+
+/// Serve the live page, if it is asked for.
+fn feed(control: &mut Service, live: Option<Live>) -> Result<()> {
     if let Some(live) = live {
         output::err(&live.says());
         control.feed(live.serve(http::whose("ttcp"), None)?);
     }
-    Ok(control)
+    Ok(())
 }
 
 /// Add what to try if the host did not answer.
-fn hinted(error: Error, role: Role, outside: &outside::Args) -> Error {
+fn hinted(error: Error, role: Role, network: &network::Args) -> Error {
     let Role::Connect(host) = role else { return error };
-    match outside.hint(host) {
+    match network.hint(host) {
         Some(hint) if error.is::<NoAnswer>() => anyhow!("{error:#}. {hint}"),
         _ => error,
     }

@@ -15,7 +15,7 @@ use super::values::{
     OneWay, all_of, burst, codel, late, mtu, of, on_off, once, once_unless, one_way, timing,
 };
 use crate::Usage;
-use crate::outside::Dev;
+use crate::network::Dev;
 
 /// The options.
 #[derive(clap::Args, Debug)]

@@ -16,7 +16,7 @@ use super::args::{Args, End};
 use super::report::Report;
 use crate::clock::{Interrupt, since_1970};
 use crate::dump::FileId;
-use crate::outside::{self, How};
+use crate::network::{self, How};
 use crate::{Usage, output};
 
 /// Memory limit for packets that are queued or in flight.
@@ -94,7 +94,7 @@ fn carry(
 /// Open a device in its namespace and bring it up.
 fn open(end: &End, offload: bool) -> Result<Box<dyn Device>> {
     let how = How { offload, io_uring: true, bridged: true };
-    let make = || outside::open(&end.dev, &how).map(|(device, _)| device);
+    let make = || network::open(&end.dev, &how).map(|(device, _)| device);
     let opened = match &end.namespace {
         None => make(),
         Some(name) => Namespace::named(name)

@@ -140,7 +140,7 @@ fn ttcp_over_the_stack() {
     let (bare, _) = url.split_once('?').expect("a token");
     assert!(get(bare, "", None, |_| false).starts_with("HTTP/1.1 403"));
     let all = samples(&url, 5);
-    assert_eq!(all[4]["stacks"][0]["name"], "outside", "{}", all[4]);
+    assert_eq!(all[4]["stacks"][0]["name"], "ttcp", "{}", all[4]);
     // Beside it the transfer goes on.
     let mut stream = TcpStream::connect("192.0.2.2:5001").expect("it listens");
     stream.write_all(&[b'x'; 100_000]).expect("it takes it");

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use testbed::{Need, Running};
 
 use crate::cases::{Case, sink};
@@ -10,6 +11,7 @@ use crate::fixture::Fixture;
 
 pub(crate) const CASES: &[Case] = &[
     ("dhcp_gives_ping_and_ttcp_an_address_and_name_servers", &[Need::DNSMASQ, Need::SOCAT], tools),
+    ("nfs_and_nfsd_keep_an_address_of_dhcp_until_they_end", &[Need::DNSMASQ], shared),
     ("services_keep_an_address_of_dhcp_until_they_end", &[Need::DNSMASQ, Need::SOCAT], services),
     ("without_a_dhcp_server_the_error_says_what_to_do", &[], nobody),
     ("an_address_of_dhcp_that_another_host_has_is_not_used", &[Need::DNSMASQ], in_use),
@@ -75,14 +77,47 @@ fn tools(fixture: &Fixture) {
     assert!(code == 2 && err.contains("there is no host 'no.test'"), "{code} {err}");
 }
 
+/// The address that the server gave last, once it has given one.
+fn given(fixture: &Fixture) -> String {
+    fixture.until(|| logged(fixture, "DHCPACK(ws1)"));
+    let log = std::fs::read_to_string(fixture.path("log")).expect("the log");
+    let (_, rest) = log.rsplit_once("DHCPACK(ws1) ").expect("it is there");
+    rest.split(' ').next().expect("an address").to_owned()
+}
+
+/// Tools whose tasks share a stack keep addresses too, know names, and are seen.
+fn shared(fixture: &Fixture) {
+    let _dnsmasq = dnsmasq(fixture);
+    std::fs::create_dir_all(fixture.folder.join("served")).expect("room");
+    std::fs::write(fixture.folder.join("served/a"), "a line\n").expect("room");
+    let nfsd = fixture.start_tool(&format!("nfsd served {DEVICE}"));
+    let address = given(fixture);
+    let list = format!("nfs ls nfs://{address}:2049/");
+    fixture.until(|| fixture.tool(&list) == (0, "a\n".to_owned(), String::new()));
+    let (code, out, err) = fixture.tool("show");
+    assert!(code == 0 && out.contains("nfsd"), "{out}{err}");
+    let (code, out, err) = fixture.tool("show addresses");
+    assert!(code == 0 && out.contains(&address), "{out}{err}");
+    let (code, out, err) = nfsd.end_by(Signal::TERM);
+    assert!(code == 0 && out.contains("calls answered"), "{out}{err}");
+    fixture.until(|| logged(fixture, &format!("DHCPRELEASE(ws1) {address}")));
+
+    assert!(fixture.ip("link set lo up"));
+    let _kernels = fixture.start_tool("nfsd served --listen 10.81.0.1:2049");
+    fixture.until(|| fixture.tool("nfs ls nfs://10.81.0.1:2049/").0 == 0);
+    let (code, out, err) = fixture.tool(&format!("nfs cat nfs://kernel:2049/a {DEVICE}"));
+    assert_eq!((code, out.as_str()), (0, "a line\n"), "{err}");
+    let address = address_in(&err).expect("it says its address");
+    fixture.until(|| logged(fixture, &format!("DHCPRELEASE(ws1) {address}")));
+    let (code, _, err) = fixture.tool(&format!("nfs ls nfs://no.test:2049/ {DEVICE}"));
+    assert!(code != 0 && err.contains("there is no host 'no.test'"), "{code} {err}");
+}
+
 fn services(fixture: &Fixture) {
     let _dnsmasq = dnsmasq(fixture);
     let services = fixture.start_tool(&format!("services {DEVICE}"));
     let pid = services.0.id();
-    fixture.until(|| logged(fixture, "DHCPACK(ws1)"));
-    let log = std::fs::read_to_string(fixture.path("log")).expect("the log");
-    let (_, rest) = log.split_once("DHCPACK(ws1) ").expect("it is there");
-    let address = rest.split(' ').next().expect("an address");
+    let address = given(fixture);
     let echo = format!("sh -c 'echo there | socat -t 2 - TCP4:{address}:7,retry=20,interval=0.1'");
     let (code, out, err) = fixture.run(&echo);
     assert_eq!((code, out.as_str()), (0, "there\n"), "{err}");

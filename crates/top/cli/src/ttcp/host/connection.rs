@@ -15,7 +15,7 @@ use wirespeed::{CallError, Duration, Instant, TcpHandle};
 use super::super::errors::sentence;
 use super::super::plan::Plan;
 use super::super::stream::{Input, Output};
-use crate::outside::Outside;
+use crate::network::Network;
 
 /// How long the peer may take to close after it has acknowledged everything, and to acknowledge
 /// after Ctrl-C.
@@ -99,31 +99,31 @@ impl Connection {
     }
 
     /// Note the statistics.
-    pub(super) fn observe(&mut self, outside: &Outside) {
-        self.info = outside.stack.tcp_info(self.conn).or(self.info);
+    pub(super) fn observe(&mut self, network: &Network) {
+        self.info = network.stack.tcp_info(self.conn).or(self.info);
     }
 
     /// Write and read, and close at the end; did anything move? `room` is for what is read.
     pub(super) fn turn(
         &mut self,
-        outside: &mut Outside,
+        network: &mut Network,
         room: &mut [u8],
         is_interrupted: bool,
     ) -> Result<bool> {
         if self.is_over {
             return Ok(false);
         }
-        let moved = self.write(outside)? | self.read(outside, room)?;
-        let now = outside.clock.now();
-        if self.may_close(outside, now, is_interrupted) {
-            self.close(outside)?;
+        let moved = self.write(network)? | self.read(network, room)?;
+        let now = network.clock.now();
+        if self.may_close(network, now, is_interrupted) {
+            self.close(network)?;
             return Ok(true);
         }
         Ok(moved)
     }
 
     /// Write until no more is taken, at most [`TURN_BYTES`].
-    fn write(&mut self, outside: &mut Outside) -> Result<bool> {
+    fn write(&mut self, network: &mut Network) -> Result<bool> {
         let Some(input) = self.load.input.as_mut().filter(|_| !self.is_shut) else {
             return Ok(false);
         };
@@ -134,10 +134,10 @@ impl Connection {
             if given == 0 {
                 break;
             }
-            let taken = match outside.stack.tcp_write(self.conn, data) {
+            let taken = match network.stack.tcp_write(self.conn, data) {
                 Ok(taken) => taken,
                 Err(CallError::WouldBlock) => break,
-                Err(error) => return Err(failed(outside, error, self.has_others)),
+                Err(error) => return Err(failed(network, error, self.has_others)),
             };
             input.advance(taken);
             turn += taken;
@@ -148,7 +148,7 @@ impl Connection {
             }
         }
         if input.is_finished() {
-            outside.stack.tcp_shutdown_write(self.conn);
+            network.stack.tcp_shutdown_write(self.conn);
             self.is_shut = true;
         }
         Ok(turn > 0 || self.is_shut)
@@ -156,16 +156,16 @@ impl Connection {
 
     /// Read until nothing is left, at most [`TURN_BYTES`]. An end that only sends discards what
     /// the peer sends back, so that the peer's window stays open.
-    fn read(&mut self, outside: &mut Outside, room: &mut [u8]) -> Result<bool> {
+    fn read(&mut self, network: &mut Network, room: &mut [u8]) -> Result<bool> {
         let discards = self.load.output.is_none();
         if self.received.ended_at.is_some() || discards && !self.is_shut {
             return Ok(false);
         }
         let mut turn = 0;
         while turn < TURN_BYTES {
-            match outside.stack.tcp_read(self.conn, room) {
+            match network.stack.tcp_read(self.conn, room) {
                 Ok(0) => {
-                    self.received.ended_at = Some(outside.clock.now());
+                    self.received.ended_at = Some(network.clock.now());
                     return Ok(true);
                 }
                 Ok(n) => {
@@ -177,14 +177,14 @@ impl Connection {
                     }
                 }
                 Err(CallError::WouldBlock) => break,
-                Err(error) => return Err(failed(outside, error, self.has_others)),
+                Err(error) => return Err(failed(network, error, self.has_others)),
             }
         }
         Ok(turn > 0)
     }
 
     /// Has everything been moved, or is it not waited for any longer?
-    fn may_close(&mut self, outside: &mut Outside, now: Instant, is_interrupted: bool) -> bool {
+    fn may_close(&mut self, network: &mut Network, now: Instant, is_interrupted: bool) -> bool {
         let peer_has_ended = self.received.ended_at.is_some();
         if self.load.input.is_none() {
             return peer_has_ended || is_interrupted;
@@ -192,7 +192,7 @@ impl Connection {
         if !self.is_shut {
             return false;
         }
-        let is_sent = outside.stack.tcp_is_sent(self.conn);
+        let is_sent = network.stack.tcp_is_sent(self.conn);
         self.sent.ended_at = if is_sent { self.sent.ended_at.or(Some(now)) } else { None };
         let has_lingered = |at: Instant| self.load.output.is_none() && now.since(at) > LINGER;
         if let Some(at) = self.sent.ended_at {
@@ -202,17 +202,17 @@ impl Connection {
         let stop_at = self.stop_at.or(is_interrupted.then_some(now + LINGER));
         self.stop_at = stop_at;
         if stop_at.is_some_and(|at| now >= at) {
-            self.observe(outside);
-            outside.stack.tcp_abort(self.conn);
+            self.observe(network);
+            network.stack.tcp_abort(self.conn);
             return true;
         }
         false
     }
 
-    fn close(&mut self, outside: &mut Outside) -> Result<()> {
+    fn close(&mut self, network: &mut Network) -> Result<()> {
         self.is_over = true;
-        self.observe(outside);
-        outside.stack.tcp_close(self.conn);
+        self.observe(network);
+        network.stack.tcp_close(self.conn);
         self.sent.sha256 = self.load.input.take().and_then(Input::sha256);
         if let Some(mut output) = self.load.output.take() {
             self.received.sha256 = output.close()?;
@@ -222,7 +222,7 @@ impl Connection {
 }
 
 /// Why a call failed, with the device's own error.
-fn failed(outside: &Outside, error: CallError, has_others: bool) -> anyhow::Error {
+fn failed(network: &Network, error: CallError, has_others: bool) -> anyhow::Error {
     let why = match error {
         CallError::Failed(Error::Reset) if has_others => {
             "the other end reset a connection: see what it says, and whether its backlog admits as \
@@ -231,7 +231,7 @@ fn failed(outside: &Outside, error: CallError, has_others: bool) -> anyhow::Erro
         CallError::Failed(error) => sentence(error),
         _ => "the connection is closed",
     };
-    match outside.trouble() {
+    match network.trouble() {
         Some(trouble) => anyhow!("{why}; {trouble}"),
         None => anyhow!(why),
     }

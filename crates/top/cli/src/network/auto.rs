@@ -1,7 +1,7 @@
 //! `--addr auto`: the device's port makes itself IPv6 addresses, gets one of a DHCPv6 server if
 //! routers say that there is one, and the tool waits for them.
 //!
-//! Called by: `outside.rs` when the device is open. What it got, or what it lacks, is said on
+//! Called by: `network.rs` when the device is open. What it got, or what it lacks, is said on
 //! standard error. RFC 4862.
 
 use core::net::Ipv6Addr;
@@ -13,7 +13,7 @@ use wirespeed::{
 };
 
 use super::dhcp6::{self, Dhcp6};
-use super::{Outside, obtained};
+use super::{Network, obtained};
 use crate::Usage;
 use crate::clock::Interrupt;
 use crate::output;
@@ -32,12 +32,12 @@ const DECLINED_MAX: u32 = 3;
 ///
 /// # Errors
 /// [`Usage`]: the device has no link addresses.
-pub(super) fn begin(outside: &mut Outside, mac: MacAddr) -> Result<()> {
+pub(super) fn begin(network: &mut Network, mac: MacAddr) -> Result<()> {
     // Tools are looked for by their addresses: those that change are of no use.
     let config = AutoConfig { temporary: false, ..AutoConfig::default() };
-    let started = outside.stack.autoconfigure(outside.port, config);
+    let started = network.stack.autoconfigure(network.port, config);
     started.map_err(|why| Usage(format!("--addr auto: {why}")))?;
-    outside.dhcp6 = Some(Dhcp6::new(outside, mac));
+    network.leases.dhcp6 = Some(Dhcp6::new(&network.stack, network.port, mac));
     Ok(())
 }
 
@@ -46,36 +46,35 @@ pub(super) fn begin(outside: &mut Outside, mac: MacAddr) -> Result<()> {
 ///
 /// # Errors
 /// Other hosts have ours; no frame can be sent.
-pub(super) fn wait(outside: &mut Outside, interrupt: &Interrupt) -> Result<bool> {
-    let mut until = outside.clock.now() + PATIENCE;
+pub(super) fn wait(network: &mut Network, interrupt: &Interrupt) -> Result<bool> {
+    let mut until = network.clock.now() + PATIENCE;
     let mut asked = None;
     loop {
-        let worked = outside.turn();
-        let now = outside.clock.now();
-        let Some(status) = outside.stack.autoconf(outside.port) else { return Ok(true) };
+        network.turn();
+        let now = network.clock.now();
+        let Some(status) = network.stack.autoconf(network.port) else { return Ok(true) };
         if status.progress == Progress::Duplicate {
             bail!(
                 "other hosts on the link have all the link-local addresses that were tried: look \
                  whether frames are looped back, or give an address by --addr A/B"
             );
         }
-        let asks = outside.dhcp6.as_ref().map(Dhcp6::mode);
+        let asks = network.leases.dhcp6.as_ref().map(Dhcp6::mode);
         if status.progress == Progress::Routed && asked != asks {
             asked = asks;
             until = now + patience_for(asks.flatten());
         }
-        let is_complete = outside.dhcp6.as_ref().is_none_or(Dhcp6::is_done) && has_global(outside);
-        let declined = outside.dhcp6.as_ref().map_or(0, |dhcp6| dhcp6.declined);
-        if is_complete && !is_checking(outside) || now >= until || declined >= DECLINED_MAX {
-            end(outside, &status)?;
+        let is_complete =
+            network.leases.dhcp6.as_ref().is_none_or(Dhcp6::is_done) && has_global(network);
+        let declined = network.leases.dhcp6.as_ref().map_or(0, |dhcp6| dhcp6.declined);
+        if is_complete && !is_checking(network) || now >= until || declined >= DECLINED_MAX {
+            end(network, &status)?;
             return Ok(true);
         }
         if interrupt.noted() {
             return Ok(false);
         }
-        if worked == 0 && !outside.stack.has_input() {
-            outside.wait(until, [interrupt.descriptor()])?;
-        }
+        network.rest(until, [interrupt.descriptor()])?;
     }
 }
 
@@ -89,34 +88,34 @@ fn patience_for(mode: Option<Mode>) -> Duration {
 }
 
 /// The addresses that we made or were given.
-fn ours(outside: &Outside) -> impl Iterator<Item = &Address> {
-    let all = outside.stack.addresses(outside.port).iter();
+fn ours(network: &Network) -> impl Iterator<Item = &Address> {
+    let all = network.stack.addresses(network.port).iter();
     all.filter(|a| a.origin != Origin::Static && a.ip().is_ipv6())
 }
 
-fn has_global(outside: &Outside) -> bool {
-    ours(outside).any(|a| a.is_usable() && matches!(a.origin, Origin::Stable | Origin::Dhcp))
+fn has_global(network: &Network) -> bool {
+    ours(network).any(|a| a.is_usable() && matches!(a.origin, Origin::Stable | Origin::Dhcp))
 }
 
-fn is_checking(outside: &Outside) -> bool {
-    ours(outside).any(|a| a.state == AddressState::Tentative)
+fn is_checking(network: &Network) -> bool {
+    ours(network).any(|a| a.state == AddressState::Tentative)
 }
 
 /// Say what there is, and what is missing.
-fn end(outside: &mut Outside, status: &AutoconfStatus) -> Result<()> {
-    let Some(own) = ours(outside).find(|a| a.is_usable()).map(Address::ip) else {
+fn end(network: &mut Network, status: &AutoconfStatus) -> Result<()> {
+    let Some(own) = ours(network).find(|a| a.is_usable()).map(Address::ip) else {
         bail!(
             "no frame could be sent to check a link-local address: look whether the device is up \
              and its other end attached"
         );
     };
-    let lacks = lacking(outside, status);
-    if has_global(outside) {
-        say_what_there_is(outside, status);
+    let lacks = lacking(network, status);
+    if has_global(network) {
+        say_what_there_is(network, status);
     }
     if let Some(lacks) = lacks {
         output::err(&format!("warning: {lacks}"));
-    } else if !has_global(outside) {
+    } else if !has_global(network) {
         output::err(&match status.progress {
             Progress::Routed => format!(
                 "warning: the router advertises no prefix to make addresses of, so that we have \
@@ -130,15 +129,15 @@ fn end(outside: &mut Outside, status: &AutoconfStatus) -> Result<()> {
             ),
         });
     }
-    if let Some(dhcp6) = &mut outside.dhcp6 {
+    if let Some(dhcp6) = &mut network.leases.dhcp6 {
         dhcp6.says_changes = true;
     }
     Ok(())
 }
 
 /// What a DHCPv6 server should have given, and did not.
-fn lacking(outside: &Outside, status: &AutoconfStatus) -> Option<String> {
-    let dhcp6 = outside.dhcp6.as_ref().filter(|dhcp6| !dhcp6.is_done())?;
+fn lacking(network: &Network, status: &AutoconfStatus) -> Option<String> {
+    let dhcp6 = network.leases.dhcp6.as_ref().filter(|dhcp6| !dhcp6.is_done())?;
     let router = status.routers.first().map_or(Ipv6Addr::UNSPECIFIED, |router| router.ip);
     let trouble = match (dhcp6.declined, dhcp6.dropped()) {
         (0, 0) => "no answer came".to_owned(),
@@ -158,16 +157,16 @@ fn lacking(outside: &Outside, status: &AutoconfStatus) -> Option<String> {
     })
 }
 
-fn say_what_there_is(outside: &Outside, status: &AutoconfStatus) {
-    let lease = outside.dhcp6.as_ref().and_then(Dhcp6::lease);
-    let all = ours(outside).filter(|a| a.is_usable()).map(|a| match lease {
+fn say_what_there_is(network: &Network, status: &AutoconfStatus) {
+    let lease = network.leases.dhcp6.as_ref().and_then(Dhcp6::lease);
+    let all = ours(network).filter(|a| a.is_usable()).map(|a| match lease {
         Some(lease) if a.ip() == lease.address => dhcp6::text(lease),
         _ => format!("{} ({})", a.cidr, a.origin),
     });
     let all: Vec<String> = all.collect();
     let routers: Vec<Ipv6Addr> = status.routers.iter().map(|router| router.ip).collect();
-    let leased = outside.dhcp6.iter().flat_map(|dhcp6| dhcp6.dns_servers()).collect();
-    let servers = obtained::in_turn(&[leased, outside.stack.dns_servers(outside.port)]);
+    let leased = network.leases.dhcp6.iter().flat_map(|dhcp6| dhcp6.dns_servers()).collect();
+    let servers = obtained::in_turn(&[leased, network.stack.dns_servers(network.port)]);
     let what = format!("addresses: {}", all.join(", "));
     output::err(&obtained::line(&what, &routers, &servers));
 }

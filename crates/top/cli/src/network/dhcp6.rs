@@ -1,19 +1,16 @@
 //! DHCPv6 beside `--addr auto`: an address, or options alone, as the flags of routers say.
 //!
-//! Called by: `auto.rs` at the start, `outside.rs` at each turn and at the end. What changes after
+//! Called by: `auto.rs` at the start, `leases.rs` afterwards. What changes after
 //! the start is said on standard error. RFC 4861 section 4.2 (the flags M and O), RFC 8415.
 
 use core::net::Ipv6Addr;
 
-use wirespeed::net::dhcp6::{Change, Lease, Mode, State};
+use wirespeed::net::dhcp6::{Change, Dhcp6Port, Lease, Mode};
 use wirespeed::net::managed::Managed;
-use wirespeed::{Duration, Instant, MacAddr, Stack};
+use wirespeed::{Instant, MacAddr, PortId, Stack};
 
-use super::{Outside, obtained};
+use super::obtained;
 use crate::output;
-
-/// The longest time that the release of the address waits for the server's answer.
-const RELEASE: Duration = Duration::from_millis(300);
 
 /// The DHCPv6 client of the port, and what is said of it.
 pub(super) struct Dhcp6 {
@@ -27,8 +24,8 @@ pub(super) struct Dhcp6 {
 }
 
 impl Dhcp6 {
-    pub(super) fn new(outside: &Outside, mac: MacAddr) -> Dhcp6 {
-        let client = Managed::new(&outside.stack, outside.port, mac);
+    pub(super) fn new(stack: &Stack, port: PortId, mac: MacAddr) -> Dhcp6 {
+        let client = Managed::new(stack, port, mac);
         Dhcp6 { client, said: None, declined: 0, says_changes: false }
     }
 
@@ -99,33 +96,15 @@ impl Dhcp6 {
         told.flat_map(|told| told.dns_servers.iter().copied())
     }
 
+    /// The client that gives the address back; `None` if none runs.
+    pub(super) fn into_client(self) -> Option<Dhcp6Port> {
+        self.client.into_client()
+    }
+
     /// The domains in which names are searched.
     pub(super) fn dns_search(&self) -> &[String] {
         self.client.information().map_or(&[], |told| &told.search)
     }
-}
-
-/// Give the address back: the server is told until it answers, for [`RELEASE`] at most.
-pub(super) fn release(outside: &mut Outside) {
-    let client = outside.dhcp6.take().and_then(|dhcp6| dhcp6.client.into_client());
-    let Some(mut client) = client else { return };
-    let now = outside.clock.now();
-    let until = now + RELEASE;
-    client.release(now);
-    loop {
-        let now = outside.clock.now();
-        // The server is told from the link-local address, the one that was given is gone.
-        while client.poll(&mut outside.stack, now).is_some() {}
-        outside.stack.flush();
-        if client.client().state() == State::Stopped || now >= until {
-            break;
-        }
-        if outside.wait(until.min(client.deadline()), []).is_err() {
-            break;
-        }
-        outside.turn();
-    }
-    client.close(&mut outside.stack);
 }
 
 /// A lease as the user reads it.

@@ -1,6 +1,6 @@
 //! Devices of this machine: their names on the command line, opening them, and their VLANs.
 //!
-//! Called by: `outside.rs`; `wire` opens devices too.
+//! Called by: `network.rs`; `wire` opens devices too.
 
 use std::str::FromStr;
 

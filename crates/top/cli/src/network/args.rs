@@ -1,6 +1,6 @@
 //! The options of a device and of our addresses on it, and whether they fit together.
 //!
-//! Called by: clap; `outside.rs`, when it opens the device.
+//! Called by: clap; `network.rs`, when it opens the device.
 
 use core::net::IpAddr;
 use std::str::FromStr;
@@ -9,7 +9,6 @@ use anyhow::{Result, anyhow, bail};
 use wirespeed::device::mitigation::Mitigation;
 use wirespeed::{Cidr, Mtu, PortId, check_address};
 
-use super::Addr;
 use super::device::{Dev, Kind, Tags};
 use crate::Usage;
 
@@ -18,7 +17,7 @@ pub(crate) const HEADING: &str = "Over a device";
 
 /// The options that choose the device, and our address on it.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[group(id = "outside", multiple = true)]
+#[group(id = "network", multiple = true)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct Args {
     /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH
@@ -52,6 +51,31 @@ pub(crate) struct Args {
     /// adaptive, or poll [default: 0]
     #[arg(long, value_name = "0-5|adaptive|poll", requires = "dev", hide_short_help = true)]
     pub(crate) mitigation: Option<Mitigation>,
+}
+
+/// An address of ours, or how to get one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addr {
+    /// This one, with its network.
+    Fixed(Cidr),
+    /// As routers advertise.
+    Auto,
+    /// As a DHCP server says.
+    Dhcp,
+}
+
+impl FromStr for Addr {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Addr, Self::Err> {
+        match text {
+            "auto" => Ok(Addr::Auto),
+            "dhcp" => Ok(Addr::Dhcp),
+            _ => text.parse().map(Addr::Fixed).map_err(
+                |_| "expected ADDRESS/LENGTH, as in 192.0.2.1/24 or 2001:db8::1/64, auto or dhcp",
+            ),
+        }
+    }
 }
 
 /// The MTU of a neighbour.

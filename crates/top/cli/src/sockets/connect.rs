@@ -13,25 +13,25 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use wirespeed::tcp::State;
 use wirespeed::{CallError, Instant, IpVersion, Owner, TcpHandle};
 
-use super::{Connection, Network, Stacked, config, io_error, prepared};
+use super::{Connection, Sockets, config, io_error, prepared};
 use crate::clock::Interrupt;
 use crate::names;
-use crate::outside;
+use crate::network;
 
-impl Network {
+impl Sockets {
     /// The addresses of a host, of one version of IP if asked for. `None` after Ctrl-C.
     ///
     /// # Errors
     /// As [`names::resolve`]; of the system, that it knows no such name.
     pub(crate) fn addresses(
         &mut self,
-        args: (&outside::Args, &names::Args),
+        args: (&network::Args, &names::Args),
         (host, port): (&str, u16),
         version: Option<IpVersion>,
         interrupt: &Interrupt,
     ) -> Result<Option<Vec<SocketAddr>>> {
-        if let Some(Stacked { outside, .. }) = &mut self.stack {
-            let address = names::resolve(outside, args, host, version, interrupt)?;
+        if let Some(network) = &mut self.stack {
+            let address = names::resolve(network, args, host, version, interrupt)?;
             return Ok(address.map(|address| vec![SocketAddr::new(address, port)]));
         }
         let host = wirespeed::control::text::plain(host);
@@ -59,8 +59,8 @@ impl Network {
         interrupt: &Interrupt,
     ) -> Result<Option<Connection>> {
         let now = self.now();
-        if let Some(Stacked { outside, .. }) = &mut self.stack {
-            let handle = outside.stack.tcp_connect(to, None, &config(), Owner::program(), now);
+        if let Some(network) = &mut self.stack {
+            let handle = network.stack.tcp_connect(to, None, &config(), Owner::program(), now);
             let handle = handle.map_err(|error| anyhow!("no connection: {error:?}"))?;
             return self.opened(handle, interrupt);
         }
@@ -92,15 +92,15 @@ impl Network {
     fn opened(&mut self, handle: TcpHandle, interrupt: &Interrupt) -> Result<Option<Connection>> {
         loop {
             self.turn();
-            let Some(Stacked { outside, .. }) = &mut self.stack else { return Ok(None) };
-            match outside.stack.tcp_state(handle) {
+            let Some(network) = &mut self.stack else { return Ok(None) };
+            match network.stack.tcp_state(handle) {
                 Some((State::SynSent | State::SynReceived, None)) => {}
                 Some((_, Some(error))) => return Err(io_error(CallError::Failed(error)).into()),
                 Some((_, None)) => return Ok(Some(Connection::Stack(handle))),
                 None => return Err(anyhow!("the connection is gone")),
             }
             if interrupt.noted() {
-                outside.stack.tcp_abort(handle);
+                network.stack.tcp_abort(handle);
                 return Ok(None);
             }
             self.wait(Instant::NEVER, &[interrupt.descriptor()])?;

@@ -1,16 +1,16 @@
 //! `--addr dhcp`: a DHCP server on the link gives the device's port an IPv4 address, which is kept
 //! while the tool runs and given back at its end.
 //!
-//! Called by: `outside.rs`: when the device is open, at each turn, and at the end. What changes is
+//! Called by: `network.rs` when the device is open, `leases.rs` afterwards. What changes is
 //! said on standard error. RFC 2131.
 
 use core::net::IpAddr;
 
 use anyhow::{Result, bail};
 use wirespeed::net::dhcp::{Change, Config, DhcpPort, Lease, State};
-use wirespeed::{Duration, Instant, KeyedHash, MacAddr, NeighbourState, PortId, Stack};
+use wirespeed::{Duration, Instant, KeyedHash, MacAddr, PortId, Stack};
 
-use super::{Outside, obtained};
+use super::{Network, obtained};
 use crate::Usage;
 use crate::clock::Interrupt;
 use crate::output;
@@ -24,8 +24,6 @@ const CHECK: Duration = Duration::from_secs(8);
 const AFTER_DECLINE: Duration = Duration::from_secs(20);
 /// Addresses that a server gave and other hosts have, before we stop asking.
 const DECLINED_MAX: u32 = 3;
-/// So long the release of the address may wait for the server's link address.
-const RELEASE: Duration = Duration::from_millis(300);
 /// Sets the client's secret apart from what else the stack's seed determines.
 const PURPOSE: u64 = 68;
 
@@ -38,18 +36,25 @@ pub(super) struct Dhcp {
     declined: u32,
 }
 
+/// The client whose address is given back, and the server that is told.
+pub(super) struct Released {
+    pub(super) port: PortId,
+    pub(super) client: DhcpPort,
+    pub(super) server: Option<IpAddr>,
+}
+
 /// Begin to ask for an address.
 ///
 /// # Errors
 /// [`Usage`] for a device without link addresses.
-pub(super) fn begin(outside: &mut Outside, mac: MacAddr) -> Result<()> {
-    let [a, b] = outside.stack.derived_secret(PURPOSE);
-    let mtu_max = u16::try_from(outside.mtu()).unwrap_or(u16::MAX);
+pub(super) fn begin(network: &mut Network, mac: MacAddr) -> Result<()> {
+    let [a, b] = network.stack.derived_secret(PURPOSE);
+    let mtu_max = u16::try_from(network.mtu()).unwrap_or(u16::MAX);
     let config = Config { mtu_max, ..Config::new(mac, KeyedHash::new(a, b)) };
-    let (port, now) = (outside.port, outside.clock.now());
-    let client = DhcpPort::new(&mut outside.stack, port, config, now)
+    let (port, now) = (network.port, network.clock.now());
+    let client = DhcpPort::new(&mut network.stack, port, config, now)
         .map_err(|why| Usage(format!("--addr dhcp: {why}")))?;
-    outside.dhcp = Some(Dhcp { port, client, lease: None, declined: 0 });
+    network.leases.dhcp = Some(Dhcp { port, client, lease: None, declined: 0 });
     Ok(())
 }
 
@@ -57,13 +62,13 @@ pub(super) fn begin(outside: &mut Outside, mac: MacAddr) -> Result<()> {
 ///
 /// # Errors
 /// No server gave an address in time, or other hosts have those that it gave.
-pub(super) fn wait(outside: &mut Outside, interrupt: &Interrupt) -> Result<bool> {
-    let mut until = outside.clock.now() + PATIENCE;
+pub(super) fn wait(network: &mut Network, interrupt: &Interrupt) -> Result<bool> {
+    let mut until = network.clock.now() + PATIENCE;
     let mut step = (State::Init, 0);
     loop {
-        let worked = outside.turn();
-        let now = outside.clock.now();
-        let Some(dhcp) = &outside.dhcp else { return Ok(true) };
+        network.turn();
+        let now = network.clock.now();
+        let Some(dhcp) = &network.leases.dhcp else { return Ok(true) };
         if dhcp.lease.is_some() {
             return Ok(true);
         }
@@ -74,22 +79,20 @@ pub(super) fn wait(outside: &mut Outside, interrupt: &Interrupt) -> Result<bool>
             until = now + if state == State::Probing { CHECK } else { AFTER_DECLINE };
         }
         if now >= until || dhcp.declined >= DECLINED_MAX {
-            bail!(without_an_address(outside));
+            bail!(without_an_address(network));
         }
         if interrupt.noted() {
             return Ok(false);
         }
-        if worked == 0 && !outside.stack.has_input() {
-            outside.wait(until, [interrupt.descriptor()])?;
-        }
+        network.rest(until, [interrupt.descriptor()])?;
     }
 }
 
-fn without_an_address(outside: &Outside) -> String {
+fn without_an_address(network: &Network) -> String {
     let seconds = PATIENCE.as_millis() / 1_000;
-    let trouble = outside.trouble().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
-    let declined = outside.dhcp.as_ref().map_or(0, |dhcp| dhcp.declined);
-    let refusal = outside.dhcp.as_ref().and_then(|dhcp| dhcp.client.client().refusal());
+    let trouble = network.trouble().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
+    let declined = network.leases.dhcp.as_ref().map_or(0, |dhcp| dhcp.declined);
+    let refusal = network.leases.dhcp.as_ref().and_then(|dhcp| dhcp.client.client().refusal());
     match (declined, refusal) {
         (0, None) => format!(
             "no DHCP server gave an address in {seconds} s{trouble}: look whether one serves this \
@@ -148,33 +151,12 @@ impl Dhcp {
         self.lease.as_ref().map_or(&[], |lease| &lease.search)
     }
 
-    /// Send the release; `None` if there is nothing to give back.
-    fn release(&mut self, stack: &mut Stack, now: Instant) -> Option<IpAddr> {
+    /// Tell the server that the address is free, if there is one.
+    pub(super) fn release(mut self, stack: &mut Stack, now: Instant) -> Released {
         let server = self.lease.take().map(|lease| IpAddr::V4(lease.server));
         self.client.release(stack, now);
-        server
+        Released { port: self.port, client: self.client, server }
     }
-}
-
-/// Give the address back.
-pub(super) fn release(outside: &mut Outside) {
-    let Some(mut dhcp) = outside.dhcp.take() else { return };
-    let began = outside.clock.now();
-    if let Some(server) = dhcp.release(&mut outside.stack, began) {
-        let until = began + RELEASE;
-        loop {
-            outside.stack.flush();
-            // The message waits for a server on the link whose link address is not known yet.
-            let state = outside.stack.neighbour_state(dhcp.port, server);
-            let is_sent = state.is_some_and(|state| state != NeighbourState::Incomplete);
-            if is_sent || outside.clock.now() >= until || outside.wait(until, []).is_err() {
-                break;
-            }
-            outside.turn();
-        }
-    }
-    dhcp.client.stop(&mut outside.stack, outside.clock.now());
-    outside.stack.flush();
 }
 
 /// Do they differ in nothing but times?

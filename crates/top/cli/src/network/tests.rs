@@ -114,3 +114,14 @@ fn a_link_local_gateway_and_host_are_on_the_devices_link() {
         assert!(host(bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn an_address_or_how_to_get_one() {
+    assert_eq!("auto".parse(), Ok(Addr::Auto));
+    assert_eq!("dhcp".parse(), Ok(Addr::Dhcp));
+    let fixed = "2001:db8::1/64".parse().expect("a network");
+    assert_eq!("2001:db8::1/64".parse(), Ok(Addr::Fixed(fixed)));
+    for bad in ["", "Auto", "192.0.2.1", "192.0.2.1/33", "dhcp6"] {
+        assert!(bad.parse::<Addr>().is_err(), "{bad}");
+    }
+}

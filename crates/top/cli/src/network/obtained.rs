@@ -1,6 +1,6 @@
 //! What a port was given, as one line for the user; the name servers of several sources in turn.
 //!
-//! Called by: `outside.rs`, `auto.rs`, `dhcp.rs` and `dhcp6.rs`.
+//! Called by: `network.rs`, `auto.rs`, `dhcp.rs` and `dhcp6.rs`.
 
 use std::fmt::Display;
 
