@@ -16,8 +16,8 @@ use crate::{Cx, Segment, cc, ecn};
 
 /// SND.UNA advances to `ack`: free the data it covers, measure the round trip, restart or stop the
 /// retransmission timer. `news` is given during loss recovery; its `sent_at` then replaces the send
-/// time found here. Returns the bytes acknowledged, and when the newest segment covered that was
-/// sent only once was sent.
+/// time found here. Returns the bytes acknowledged, and the send time of the newest covered segment
+/// among those sent only once.
 #[inline(always)]
 pub(crate) fn advance(
     tcb: &mut Tcb,
@@ -171,7 +171,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
     let by_delivery = news.acked > news.delivered && tcb.config.compat.growth_by_delivery;
     if tcb.recovery.phase == Phase::Loss || by_delivery {
-        // Slow start after a time-out counts what was delivered, not the jumps of SND.UNA.
+        // Slow start after a time-out counts the bytes delivered, not the jumps of SND.UNA.
         news.acked = news.acked.min(news.delivered);
     }
     let marked = ecn::echoed(tcb, seg, flight, cx);

@@ -32,8 +32,8 @@ pub enum Ecn {
     On,
 }
 
-/// What other systems do in another way, where the RFCs leave a choice. The defaults are ours;
-/// tests that are written for another system set its way.
+/// Behaviour in which other systems differ from us where the RFCs leave a choice. The defaults are
+/// ours; tests that are written for another system select its behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compat {
     /// Answer an ACK of data never sent with an ACK, as RFC 9293 section 3.10.7.4 and RFC 5961
@@ -48,12 +48,12 @@ pub struct Compat {
     /// After reordering cwnd grows by the bytes that an ACK newly delivers, as on Linux, and not by
     /// the bytes it acknowledges, some of which SACKs or duplicate ACKs had reported before.
     pub growth_by_delivery: bool,
-    /// A super-segment waits, at most a millisecond, while the windows have room for less than this
-    /// part of them; at least 1. tcp_tso_win_divisor of Linux.
+    /// A super-segment waits, at most a millisecond, while the room in the windows is less than the
+    /// windows divided by this number, which is at least 1. tcp_tso_win_divisor of Linux.
     pub super_room_part: u16,
-    /// How long the peer may delay the ACK of a lone segment; a tail loss probe waits so much
-    /// longer for it (RFC 8985 section 7.2). Up to 255 ms. Linux and Windows delay it by 40 ms and
-    /// a tick.
+    /// How long the peer may delay the ACK of a lone segment; a tail loss probe waits longer by
+    /// this time (RFC 8985 section 7.2). Up to 255 ms. Linux and Windows delay it by 40 ms and a
+    /// tick.
     pub peer_ack_delay: Duration,
     /// Minimum wait before a tail loss probe, up to 255 ms: a busy peer's pause is no loss.
     pub probe_min: Duration,
@@ -135,8 +135,8 @@ pub struct Config {
     /// Maximum segment size to send and to ask the peer for, payload and options together; the
     /// link's MTU is a limit as well. TCP_MAXSEG of other systems.
     pub mss_max: u16,
-    /// Minimum of the peer's MSS: a peer that asks for less gets segments of this size, as far as
-    /// ours may be so large. At least 48. With 48, a peer can make us send a header per 36 bytes
+    /// Minimum of the peer's MSS: a peer that asks for less gets segments of this size, if our own
+    /// limits permit it. At least 48. With 48, a peer can make us send a header per 36 bytes
     /// (CVE-2019-11479). No host that conforms to RFC 1122 needs less than 536, but with that value
     /// the few hosts on narrower links are not served. tcp_min_snd_mss of Linux.
     pub mss_min: u16,
@@ -156,7 +156,7 @@ pub struct Config {
     pub keepalive_probes_max: u8,
     /// How long an orphan may stay in FIN-WAIT-2.
     pub fin_wait_2: Duration,
-    /// What other systems do in another way.
+    /// Behaviour in which other systems differ from us.
     pub compat: Compat,
     /// How long TIME-WAIT lasts: two maximum segment lifetimes.
     /// RFC 9293 MUST-13.
@@ -217,5 +217,5 @@ impl Default for Config {
     }
 }
 
-/// No minimum MSS is lower. Linux's value (CVE-2019-11479), and the default of `Config::mss_min`.
+/// The lowest minimum MSS. Linux's value (CVE-2019-11479), and the default of `Config::mss_min`.
 pub(crate) const MSS_FLOOR: usize = 48;

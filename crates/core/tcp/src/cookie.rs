@@ -1,5 +1,5 @@
-//! SYN cookies: a SYN-ACK without state. What a listener would have to remember is in the numbers
-//! that the peer sends back.
+//! SYN cookies: a SYN-ACK without state. The numbers that the peer sends back hold everything that
+//! a listener would have to remember.
 //!
 //! Called by: the stack, when there is no room for half-open connections. RFC 4987 section 3.6,
 //! after Bernstein's scheme of 1996. Options that do not fit the sequence number are in the low
@@ -16,7 +16,7 @@ use crate::{Config, Segment};
 
 /// MSS values; three bits encode the largest one that is not above the peer's.
 const SIZES: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
-/// Seconds of a span, as a shift; a cookie is valid in its own span and in the next.
+/// Length of a span in seconds, as a shift; a cookie is valid in its own span and in the next.
 const SPAN_SHIFT: u32 = 6;
 /// How long a cookie may be valid, at most, in seconds.
 pub const LIFE_SECONDS: u64 = 2 << SPAN_SHIFT;

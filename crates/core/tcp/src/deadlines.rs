@@ -12,7 +12,7 @@ pub(crate) struct Timers {
     pub(crate) retransmit: Instant,
     /// Delayed ACK.
     pub(crate) ack: Instant,
-    /// Since when the peer has not answered, as of the first time-out; not a deadline.
+    /// Start of the peer's silence, set at the first of consecutive time-outs; not a deadline.
     pub(crate) silent_since: Instant,
     /// Keepalive while open; FIN-WAIT-2 timeout after a close.
     pub(crate) idle: Instant,

@@ -1,9 +1,9 @@
-//! Tests of the send-space estimate.
+//! Checks now and then whether the send-space estimate is too low.
 //!
 //! Called by: output. Decision 0016.
 
 /// The send-space estimate is the most that the peer ever sent between two of our ACKs. If every
-/// ACK is sent as soon as so much has arrived, the estimate can never be refuted. So one ACK after
+/// ACK is sent as soon as that much data has arrived, the estimate can never grow. So one ACK after
 /// 8, then one after 64, and so on, is left to the delayed-ACK timer; if more data arrives
 /// meanwhile, the estimate grows.
 #[derive(Clone, Copy, Debug)]

@@ -181,10 +181,11 @@ pub(crate) fn in_syn_sent(
     Ok(())
 }
 
-/// An ACK of another connection came in SYN-SENT: the peer still has the old one, which our RST
-/// ends now. So the SYN goes again behind it, without its data, instead of after the whole initial
-/// time-out; Linux does the same. Once for each connection, and not after a time-out: forged ACKs
-/// draw one SYN. Which of the two SYNs is answered is unknown, so no round trip is measured (Karn).
+/// An ACK of another connection arrived in SYN-SENT: the peer still has an old connection, which
+/// our RST ends now. So the SYN is sent again right behind the RST, without its data, instead of
+/// after the whole initial time-out; Linux does the same. This happens once per connection and not
+/// after a time-out, so forged ACKs cause one SYN at most. Which of the two SYNs is answered is
+/// unknown, so no round trip is measured (Karn).
 fn syn_once_more(tcb: &mut Tcb, cx: &Cx) {
     if tcb.rtt.backoff == 0 && tcb.syn_sent_at != base::Instant::NEVER {
         tcb.syn_sent_at = base::Instant::NEVER;
@@ -193,7 +194,7 @@ fn syn_once_more(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// An ACK in SYN-RECEIVED: it acknowledges our SYN, or it is refused.
+/// An ACK in SYN-RECEIVED: it is taken if it acknowledges our SYN, and refused otherwise.
 pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt) {
         return Err(DropReason::TcpBadAck);
@@ -212,8 +213,8 @@ pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate 
 
 impl Tcb {
     /// Closed in SYN-RECEIVED after a simultaneous open, without data to send: the FIN goes behind
-    /// the SYN-ACK at once (RFC 9293 section 3.10.4). It is data like any other for the rest of the
-    /// handshake: a time-out sends the SYN-ACK again, and the ACK of it leads to FIN-WAIT-1.
+    /// the SYN-ACK at once (RFC 9293 section 3.10.4). The rest of the handshake treats it like
+    /// other data: a time-out sends the SYN-ACK again, and the ACK of it leads to FIN-WAIT-1.
     #[cold]
     pub(crate) fn closes_early(&self) -> bool {
         self.state == State::SynReceived

@@ -72,7 +72,7 @@ pub struct Info {
     pub snd_mss_most: usize,
     /// Nagle's algorithm is off.
     pub no_delay: bool,
-    /// A write was cut short, and its program was not notified of room since.
+    /// A write was cut short, and the program has not been notified of room since then.
     pub write_blocked: bool,
     /// Largest payload received in a segment.
     pub rcv_mss: usize,
@@ -96,11 +96,11 @@ pub struct Info {
     pub rcv_wnd: u32,
     /// Bytes sent and not acknowledged.
     pub in_flight: u32,
-    /// Of those, bytes that the peer holds out of order, according to its SACKs or duplicate ACKs.
+    /// The part of `in_flight` that the peer holds out of order, by its SACKs or duplicate ACKs.
     pub sacked_bytes: u32,
-    /// Of those, bytes that are deemed lost and not retransmitted yet.
+    /// The part of `in_flight` that is deemed lost and not retransmitted yet.
     pub lost_bytes: u32,
-    /// Of those, bytes that were retransmitted.
+    /// The part of `in_flight` that was retransmitted.
     pub resent_bytes: u32,
     /// Bytes waiting to be sent.
     pub unsent: usize,
@@ -113,7 +113,7 @@ pub struct Info {
     pub send_buffer_bytes: usize,
     /// Bytes the peer has acknowledged.
     pub bytes_acked: u64,
-    /// Of those, bytes that our SYN carried (RFC 7413).
+    /// The part of `bytes_acked` that our SYN carried (RFC 7413).
     pub syn_bytes_acked: u32,
     /// Bytes received in order.
     pub bytes_received: u64,

@@ -57,9 +57,9 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
         Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
             Err(answer(tcb, seg, DropReason::TcpPaws, cx))
         }
-        // Section 3.2: once timestamps are agreed, a segment without them is dropped, if that is
-        // asked for (decision 0106). A SYN may come from a peer that lost its state; `check_syn`
-        // challenges it.
+        // Section 3.2: once timestamps are agreed, a segment without them is dropped, if the
+        // configuration asks for that (decision 0106). A SYN may come from a peer that lost its
+        // state; `check_syn` challenges it.
         // RFC 7323 3.2-d.
         None if !seg.flags.contains(Flags::SYN) && tcb.config.timestamps_required => {
             Err(DropReason::TcpPaws)
@@ -228,8 +228,8 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
 
 /// Request an ACK for a segment that is dropped for `reason` because it is old or outside the
 /// window. Probes of a silent peer or of a zero window look like an attacker's guess or like an ACK
-/// loop, so these ACKs have a limit per second; all of them say the same. A retransmission always
-/// gets an ACK, because the previous ACK was lost (docs/decisions/0014).
+/// loop, so these ACKs have a limit per second. No information is lost: all of them are equal. A
+/// retransmission always gets an ACK, because the previous ACK was lost (docs/decisions/0014).
 fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> DropReason {
     if is_retransmission(tcb, seg) {
         tcb.note_duplicate(seg.seq, seg.end());

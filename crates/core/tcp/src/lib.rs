@@ -109,7 +109,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Of a segment of `len` bytes with this header, header included; `ce`: a router marked it.
+    /// The segment with this header; `len` counts header and payload; `ce`: a router marked the
+    /// packet.
     #[inline(always)]
     pub fn new(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: bool) -> Segment {
         Segment {
@@ -124,11 +125,11 @@ impl Segment {
         }
     }
 
-    /// Header and options of any segment, for the paths that are not in a hurry.
+    /// Header and options of any segment, for the slower paths.
     /// RFC 9293 MUST-5.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason why they are invalid.
     pub fn parse(bytes: &[u8], ce: bool) -> Result<(Header, Segment, Options), DropReason> {
         let header = Header::parse(bytes)?;
         let options = Options::parse(header.options(bytes))?;

@@ -28,8 +28,9 @@ use crate::{Cx, pacing, recovery, urgent};
 use run::room;
 
 /// The next segment of `tcb`, with its TCP header and checksum. `None` if there is nothing (more)
-/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. One `run` serves until
-/// `None` and then its count to [`close`]; nothing else may change `tcb` in between.
+/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. Pass the same `run`
+/// until the answer is `None`, then its count of segments to [`close`]; nothing else may change
+/// `tcb` in between.
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     run.len = 0;
@@ -67,8 +68,8 @@ pub fn is_quiet(tcb: &mut Tcb, cx: &Cx) -> bool {
     quiet
 }
 
-/// Is an ACK all there is to send, not at once, and has its user something to read? What he writes
-/// when he has read can carry it.
+/// Is a delayed ACK all there is to send, and has the user something to read? Data that he writes
+/// after reading can carry the ACK.
 #[inline(always)]
 pub fn owes_ack_alone(tcb: &Tcb) -> bool {
     nothing_left(tcb)
@@ -141,7 +142,7 @@ fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         if cx.pool.exhausted() == out_of_buffers {
             tcb.todo.clear(Todo::OUTPUT);
         } else {
-            // Nothing may be in flight whose ACK would trigger output again.
+            // Perhaps nothing is in flight whose ACK would trigger output again.
             ask_later(tcb, cx);
         }
     }
@@ -213,7 +214,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     }
     // RFC 9293 SHLD-7, MUST-60. RFC 1122 4.2.3.4-a.
     // Nagle: a small segment waits while anything is in flight, unless a FIN follows. Without Nagle
-    // only one that more of its own write follows.
+    // it waits only if more of its own write follows.
     if last && !tcb.marks.has(Marks::SHUT_WRITE) {
         let waits = rest_follows || !tcb.marks.has(Marks::NO_DELAY);
         if len < mss && tcb.in_flight() > 0 && waits {
@@ -262,7 +263,7 @@ fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
     let mut flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };
     flags = flags | Flags(tcb.ecn.0 & EcnBits::CWR_DUE);
     tcb.ecn.clear(EcnBits::CWR_DUE);
-    // A super-segment's own PSH is not recorded: retransmitted in parts, it is plain segments.
+    // A super-segment's own PSH is not recorded: its parts are retransmitted as plain segments.
     let mut marks = if ends { Piece::PUSH } else { 0 };
     if fin {
         flags = flags | Flags::FIN;

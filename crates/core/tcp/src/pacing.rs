@@ -1,5 +1,6 @@
-//! Pacing: each segment gets a departure time, which is that of the segment before plus what that
-//! one takes at the connection's rate. The stack's release queue holds the segment until then.
+//! Pacing: each segment gets a departure time: the departure time of the previous segment plus the
+//! time that the previous segment takes at the connection's rate. The stack's release queue holds
+//! the segment until then.
 //!
 //! Called by: output, for connections with a long enough round trip and for algorithms that depend
 //! on pacing; the timer resumes it. After Cardwell et al., "BBR: congestion-based congestion
@@ -26,9 +27,9 @@ const TICK: Duration = Duration::from_nanos(1 << 20);
 const AHEAD: Duration = Duration::from_nanos(2 << 20);
 
 /// Beyond slow start, a connection that has sent less than its rate may send this many segments at
-/// once, or what its rate carries in this time if that is more, up to so many bytes. So the
-/// segments that an ACK frees leave with it, as they do without pacing; only more than that is
-/// spread. Decision 0056.
+/// once, or the bytes that its rate carries in `MAXBURST_MS` if they are more, up to
+/// `MAXBURST_BYTES`. So the segments that an ACK frees leave at once, as they do without pacing;
+/// only larger bursts are spread. Decision 0056.
 const MAXBURST_SEGMENTS: u64 = 4;
 const MAXBURST_MS: u64 = 2;
 const MAXBURST_BYTES: u64 = 64 << 10;
@@ -46,7 +47,7 @@ pub(crate) struct Pacing {
     burst_bytes: u32,
     /// Pacing was used, or the algorithm always paces; if not, only SRTT needs to be checked.
     in_use: bool,
-    /// The send queue ran empty; with BBR, and cwnd had room for more.
+    /// The send queue ran empty; with BBR, only if cwnd had room for more.
     dry: bool,
 }
 
@@ -56,7 +57,7 @@ impl Pacing {
     }
 }
 
-/// Do segments of this connection get a departure time? Also while earlier ones still wait.
+/// Do segments of this connection get a departure time? They do while earlier ones still wait, too.
 #[inline(always)]
 pub(crate) fn applies(tcb: &Tcb, cx: &Cx) -> bool {
     // Two comparisons for connections without pacing.
@@ -157,11 +158,11 @@ fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// A segment that takes no sequence space, and does not overtake data that waits for its departure.
-/// Otherwise the older window in that data would seem to shrink the one that it offers, and a RST
-/// would arrive with a sequence number ahead of the data. It is made as if that departure were the
-/// current time, as the data was: with an older timestamp the peer would drop it (RFC 7323 section
-/// 5.3).
+/// A segment that takes no sequence space must not overtake data that waits for its departure.
+/// Otherwise the older window in that data would seem to shrink the window that the segment offers,
+/// and a RST would arrive with a sequence number ahead of the data. The segment is made as if the
+/// departure of the data were the current time: with an older timestamp the peer would drop it (RFC
+/// 7323 section 5.3).
 #[inline(always)]
 pub(crate) fn behind(
     tcb: &mut Tcb,

@@ -59,8 +59,8 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
 
 /// May followers be taken behind a segment that [`matches`]? Only behind one with data, because
 /// [`expects`] admits none otherwise. Followers have the leader's window, which is taken with the
-/// leader, so theirs changes nothing. SND.WL1 may be ahead, set by an out-of-order segment without
-/// data; then the answer is no.
+/// leader, so theirs changes nothing. SND.WL1 may be ahead because of an out-of-order segment
+/// without data; then the answer is no.
 #[inline(always)]
 pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
     seg.len > 0 && tcb.snd_wl1.le(seg.seq)

@@ -26,7 +26,7 @@ impl<T: Clean> Default for Rare<T> {
 }
 
 impl<T> Rare<T> {
-    /// It, if it was ever written.
+    /// The value, if it was ever written.
     #[inline(always)]
     pub(crate) fn written(&self) -> Option<&T> {
         self.0.as_deref()

@@ -39,7 +39,7 @@ impl Piece {
     pub(crate) const RECORD: u8 = 16;
     /// The user will write more at once: no PSH yet.
     pub(crate) const MORE: u8 = 32;
-    /// More of the same write follows: no PSH yet, and what is short waits while anything is in
+    /// More of the same write follows: no PSH yet, and a short segment waits while anything is in
     /// flight.
     pub(crate) const REST: u8 = 64;
     /// Either of the two.
@@ -219,8 +219,8 @@ impl SendQueue {
         self.pieces.push_back(Piece::waiting(Some(m), len));
     }
 
-    /// Remove everything before `ack`. Returns when the newest removed piece that was sent only
-    /// once was sent.
+    /// Remove everything before `ack`. Returns the send time of the newest removed piece among
+    /// those sent only once.
     /// RFC 2018 8-a.
     #[inline(always)]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
@@ -230,8 +230,8 @@ impl SendQueue {
         }
     }
 
-    /// The short steps where all in flight is acknowledged and sent once, one piece or two: traffic
-    /// of one segment at a time, of which every second brings an ACK.
+    /// Shortcut for an ACK of everything in flight, if that is one piece or two, sent only once:
+    /// traffic of one segment at a time, where every second segment brings an ACK.
     #[inline(never)]
     fn acknowledge_few(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
         let count = self.sent as usize;
@@ -300,8 +300,9 @@ impl SendQueue {
     }
 }
 
-/// How many pieces from the first on are covered by `ack`. Checks for all of them first (few in
-/// flight), then uses a galloping binary search, which is cheaper than comparing each.
+/// How many pieces from the first on are covered by `ack`. First checks whether all of them are,
+/// the usual case with few in flight, then uses a galloping binary search, which is cheaper than
+/// comparing each.
 #[inline(always)]
 fn covered(run: &[Piece], ack: SeqNumber) -> usize {
     let is_covered = |piece: &Piece| piece.end().le(ack);

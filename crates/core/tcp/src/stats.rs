@@ -1,4 +1,4 @@
-//! Counters of one connection, and what Fast Open keeps of it.
+//! Counters of one connection, and its Fast Open state.
 //!
 //! Called by: tcb, which holds them; the files that count; info. Plain data.
 
@@ -20,7 +20,7 @@ pub(crate) struct Stats {
 /// Counters that stay 0 on most connections.
 #[derive(Clone, Debug)]
 pub(crate) struct RareStats {
-    /// Not a counter, but as rare, so it takes no pointer of its own in each connection.
+    /// Not a counter, but just as rare: here it needs no pointer of its own in each connection.
     pub(crate) fast_open: Option<Box<Kept>>,
     /// Maximum bytes in flight in this round, and the round's end; only for
     /// [`crate::Compat::growth_when_half_used`].

@@ -65,7 +65,7 @@ pub struct Tcb {
     pub(crate) ts_recent_at: u32,
     /// The last ACK we sent (Last.ACK.sent of RFC 7323).
     pub last_ack_sent: SeqNumber,
-    /// Most bytes ever received between two of our ACKs: what the peer can send at most.
+    /// Most bytes ever received between two of our ACKs: the estimate of what the peer can send.
     pub send_space_bytes: u32,
     /// Bytes received since our last ACK.
     pub ack_owed_bytes: u32,
@@ -107,7 +107,7 @@ pub struct Tcb {
     /// State of receive buffer tuning.
     pub(crate) tuning: Tuning,
     pub(crate) stats: Stats,
-    /// Tests of the send-space estimate.
+    /// State of the checks of the send-space estimate.
     pub(crate) early_acks: EarlyAcks,
     pub(crate) cc: Cc,
     pub(crate) recovery: Rare<Recovery>,
@@ -274,7 +274,7 @@ impl Tcb {
         self.sendq.unsent_bytes()
     }
 
-    /// Has the next ACK nothing to say of data out of order, or that came twice?
+    /// Has the next ACK no out-of-order and no duplicate data to report?
     #[inline(always)]
     pub fn reports_nothing(&self) -> bool {
         self.sack_blocks.written().is_none_or(ReceivedBlocks::nothing_to_report)
@@ -327,7 +327,7 @@ impl Tcb {
     }
 
     /// `left..right` arrived again: the next ACK reports it as a D-SACK, if the peer takes SACKs.
-    /// Otherwise no ACK would ever take the note back, and all output would go the long way.
+    /// Without SACKs no ACK would ever clear the note, and no output would take the fast path.
     pub(crate) fn note_duplicate(&mut self, left: SeqNumber, right: SeqNumber) {
         if self.marks.has(Marks::SACK) {
             self.sack_blocks.note_duplicate(left, right);

@@ -52,7 +52,7 @@ fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// Which is not the same as a cut that was not needed.
+/// The result differs from that of a cut that was not needed.
 #[test]
 fn a_cut_without_a_buffer_fails() {
     let mut pool = Pool::new(1 << 20);
@@ -126,8 +126,8 @@ proptest! {
             prop_assert_eq!(r.bytes(), have.iter().filter(|h| **h).count());
             prop_assert_eq!(r.is_empty(), r.bytes() == 0);
             if i % 16 == 15 {
-                // The gap before `next` is filled: older bytes are dropped, and what continues it
-                // is taken.
+                // The gap before `next` is filled: older bytes are dropped, and the bytes that
+                // continue it are taken.
                 let mut next = takes[i / 16 % takes.len()] * grain;
                 drain(&mut r, &mut pool, &mut next, &mut Vec::new());
                 have[..next].fill(false);

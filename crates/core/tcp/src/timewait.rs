@@ -40,7 +40,7 @@ pub enum Late {
     Ignore(DropReason),
     /// Answer with an ACK, if [`TimeWait::answer`] permits.
     Answer,
-    /// Remove the record, and drop it.
+    /// Remove the record and drop the segment.
     End,
     /// A new connection may replace this one: remove the record and pass the segment to the
     /// listener.
@@ -63,11 +63,11 @@ impl TimeWait {
         }
     }
 
-    /// May an ACK be sent for this segment now? The peer's FIN again always gets one, and only it
-    /// restarts the wait (RFC 9293 section 3.10.7.4). Other answers are limited per second, like
-    /// the answers of an open connection to segments outside its window. So an attacker cannot make
-    /// us answer without end, and two ends that doubt each other's ACKs do not loop
-    /// (docs/decisions/0014).
+    /// May an ACK be sent for this segment now? A repeated FIN of the peer always gets one, and
+    /// only that restarts the wait (RFC 9293 section 3.10.7.4). Other answers are limited per
+    /// second, like the answers of an open connection to segments outside its window. So an
+    /// attacker cannot make us answer without end, and two ends that doubt each other's ACKs do not
+    /// loop (docs/decisions/0014).
     pub fn answer(&mut self, seg: &Segment, now: Instant, budget: &mut Budget) -> bool {
         let fin_again = seg.flags.contains(Flags::FIN)
             && !seg.flags.contains(Flags::SYN)
@@ -79,9 +79,9 @@ impl TimeWait {
     }
 
     /// What to do with a segment. A RST at RCV.NXT, not older by its timestamp, ends the wait (RFC
-    /// 9293 section 3.10.7.4): the peer has restarted and will call again, and RFC 1337's danger is
-    /// left to PAWS (decision 0107). A SYN that is newer by timestamp or sequence number may reopen
-    /// the connection (RFC 6191, RFC 9293 section 3.6.1).
+    /// 9293 section 3.10.7.4): the peer has restarted and will connect again. PAWS averts the
+    /// danger that RFC 1337 describes (decision 0107). A SYN that is newer by timestamp or sequence
+    /// number may reopen the connection (RFC 6191, RFC 9293 section 3.6.1).
     /// RFC 9293 SHLD-4.
     pub fn input(&self, seg: &Segment) -> Late {
         if seg.flags.contains(Flags::RST) {

@@ -1,5 +1,5 @@
 //! Urgent data, RFC 9293 section 3.8.5: a mark in the stream that the peer learns of before it
-//! reads so far. The bytes always stay in the stream, as RFC 6093 section 6 requires. Decision
+//! reads that far. The bytes always stay in the stream, as RFC 6093 section 6 requires. Decision
 //! 0043.
 //!
 //! Called by: the stack (write, mark, bytes left), input (an urgent pointer arrived), usrreq (reads

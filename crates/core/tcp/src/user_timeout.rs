@@ -9,9 +9,8 @@ use wire::tcp::Options;
 use crate::marks::Marks;
 use crate::tcb::Tcb;
 
-/// Bounds of a timeout that the peer can bring about. The minimum is R2 of RFC 1122 section
-/// 4.2.3.5, as RFC 5482 section 3.1 advises; the maximum keeps the peer from holding our memory for
-/// long.
+/// Bounds of a timeout that the peer influences. The minimum is R2 of RFC 1122 section 4.2.3.5, as
+/// RFC 5482 section 3.1 advises; the maximum keeps the peer from holding our memory for long.
 const LEAST: Duration = Duration::from_secs(100);
 const MOST: Duration = Duration::from_secs(3600);
 

@@ -37,8 +37,8 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
 }
 
 /// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, or a
-/// request for one, or `None` for a peer known to want none. `first` is what fits the SYN; it is
-/// retransmitted automatically if the peer does not accept it.
+/// request for one, or `None` for a peer known to want none. `first` is the data that fits the SYN;
+/// it is retransmitted automatically if the peer does not accept it.
 pub fn connect_fast_open(
     config: &Arc<Config>,
     opening: &Opening,
@@ -91,7 +91,7 @@ pub fn write(tcb: &mut Tcb, data: &[u8], behind: usize, cx: &mut Cx) -> Result<u
     Ok(taken)
 }
 
-/// Is data of `len` bytes a segment at most, with room for all of it and nothing waiting before it?
+/// Do `len` bytes fit one segment, with room for all of them and nothing waiting before them?
 #[inline(always)]
 pub fn is_alone(tcb: &Tcb, len: usize) -> bool {
     (1..=tcb.snd_mss.bytes()).contains(&len) && tcb.sendq.unsent_count() == 0 && has_room(tcb, len)
@@ -224,19 +224,19 @@ pub fn more_follows(tcb: &mut Tcb) {
 }
 
 /// More of the same write follows: the last segment written is not pushed, and if it is short it
-/// waits for that while anything is in flight.
+/// waits for the rest while anything is in flight.
 pub fn rest_follows(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::REST);
 }
 
-/// Turn the cork off for later writes. What is held back now stays until a time-out, an ACK or the
-/// next write.
+/// Turn the cork off for later writes. Data that is held back now stays until a time-out, an ACK or
+/// the next write.
 pub fn forget_cork(tcb: &mut Tcb) {
     tcb.marks.clear(Marks::CORK);
 }
 
-/// Change settings that take effect at once: buffers, user timeout, keepalive. What the handshake
-/// negotiated stays.
+/// Change settings that take effect at once: buffers, user timeout, keepalive. Values that the
+/// handshake negotiated stay.
 pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &mut Cx) {
     let mut config = *tcb.config;
     change(&mut config);

@@ -1,4 +1,5 @@
-//! CUBIC, RFC 9438. Windows are in bytes, where the RFC has segments: so the MSS may change.
+//! CUBIC, RFC 9438. Windows are in bytes, not in segments as in the RFC, so that the MSS may
+//! change.
 //!
 //! Called by: `mod.rs`, outside slow start.
 
@@ -8,7 +9,7 @@ use crate::rare::Clean;
 
 /// Section 4.6: the part of cwnd that remains after a loss.
 const BETA: f64 = 0.7;
-/// Section 5: aggressiveness, in segments per second cubed; times the MSS, in bytes.
+/// Section 5: aggressiveness, in segments per second cubed; multiplied by the MSS, in bytes.
 const C: f64 = 0.4;
 
 /// State of one epoch: from one loss to the next.

@@ -10,8 +10,8 @@ use base::SeqNumber;
 
 use super::Ack;
 
-/// RttThresh: growth of the round trip that indicates a queue. An eighth of it (section 4.2,
-/// MIN_RTT_DIVISOR), within these bounds.
+/// RttThresh: growth of the round trip that indicates a queue. It is an eighth of the round trip
+/// (section 4.2, MIN_RTT_DIVISOR), within these bounds.
 /// RFC 9406 4.3-a.
 const RISE_LEAST_US: u32 = 4_000;
 const RISE_MOST_US: u32 = 16_000;

@@ -94,7 +94,7 @@ pub(crate) struct Cc {
     pub(crate) ssthresh: u64,
     mss: u64,
     law: Law,
-    /// Of the first slow start, until it ends.
+    /// HyStart++ of the first slow start; `None` once that has ended.
     hystart: Option<HyStart>,
     validation: Validation,
     /// Slow start continues while more than half of cwnd is used.
@@ -171,7 +171,8 @@ impl Cc {
         matches!(self.law, Law::Bbr(_))
     }
 
-    /// Does the connection need every ACK, and not only those while cwnd is the limit?
+    /// Does the connection need every ACK, and not only the ACKs that arrive while cwnd is the
+    /// limit?
     #[inline(always)]
     pub(crate) fn hears_all(&self) -> bool {
         self.half_is_enough || self.watches_all()
@@ -220,9 +221,10 @@ impl Cc {
         }
     }
 
-    /// Pacing rate in bytes a second for a round trip of `srtt`. In slow start twice cwnd per round
-    /// trip, which doubles it; beyond, 1.2 times cwnd, so that cwnd is the limit. During recovery
-    /// cwnd may be a few bytes: at least two segments.
+    /// Pacing rate in bytes a second for a round trip of `srtt`. In slow start the rate is twice
+    /// cwnd per round trip, because cwnd doubles in that time. Later it is 1.2 times cwnd, so that
+    /// cwnd is the limit. During recovery cwnd may be a few bytes, so at least two segments are
+    /// assumed.
     pub(crate) fn pacing_rate(&self, srtt: Duration) -> u64 {
         if let Law::Bbr(bbr) = &self.law {
             return bbr.pacing_rate(srtt) as u64;
@@ -315,7 +317,7 @@ impl Cc {
     }
 
     /// The retransmission timer fired: cwnd becomes one segment, RFC 5681 equation 4 and after.
-    /// `first`: a time-out was not being repaired already, so ssthresh is reduced.
+    /// `first`: no earlier time-out is being repaired, so ssthresh is reduced.
     /// RFC 5681 3.1-h, 3.1-i.
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
         if let Law::Bbr(bbr) = &mut self.law {

@@ -166,7 +166,7 @@ fn cubic_begins_at_the_saddle_after_a_timeout() {
         acked(&mut cc, flight, now, Duration::from_millis(100));
         now += Duration::from_millis(100);
     }
-    // Reno's slope of 0.53 segments a round at most; toward 1000 it would be 25.
+    // cwnd grows by Reno's 0.53 segments a round at most; on the way to 1000 it would grow by 25.
     assert!(cc.cwnd < 712 * 1448, "{}", cc.cwnd / 1448);
 }
 
@@ -225,7 +225,7 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
         let mut cc = grown(algorithm);
         let (mut una, mut now) = (SeqNumber(0), Instant::from_nanos(1));
         for round in 0..12u64 {
-            // From the fourth round on the path is full: 20 ms more each.
+            // From the fourth round on the path is full: each round trip is 20 ms longer.
             let rtt = Duration::from_millis(100 + 20 * round.saturating_sub(3).min(4));
             for _ in 0..cc.cwnd / 1448 {
                 una += 1448;
@@ -283,7 +283,7 @@ fn cubic_leaves_two_segments_at_least() {
 fn a_window_of_a_byte_is_no_reason_to_wait_for_minutes() {
     let mut cc = Cc::new(Algorithm::NewReno);
     cc.start(1448, false);
-    // As PRR leaves cwnd when all but a FIN has arrived.
+    // PRR leaves this cwnd when all but a FIN has arrived.
     cc.cwnd = 1;
     cc.ssthresh = 5000;
     let rate = cc.pacing_rate(Duration::from_millis(500));

@@ -44,8 +44,8 @@ pub(crate) fn has_more(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() > 0 || tcb.has_lost() || fin
 }
 
-/// Nothing of this connection can be sent now. What waits is tried again after a retransmission
-/// time-out, as often as other unanswered segments, then the connection is given up.
+/// Nothing of this connection can be sent now. The waiting segments are tried again after a
+/// retransmission time-out, as often as other unanswered segments; then the connection is given up.
 #[cold]
 pub fn hold_back(tcb: &mut Tcb, cx: &Cx) {
     if has_more(tcb) {
@@ -79,14 +79,14 @@ pub(super) fn retransmit(
     let end = if len > room { seq + (room - room % mss) } else { end };
     let segment = resend(tcb, seq, end, cx);
     if segment.is_none() && tcb.snd_mss == size {
-        // Without a buffer nothing was sent: the path swallowed nothing.
+        // Without a buffer nothing was sent, so the path dropped nothing.
         tcb.recovery.large_resends = suspected;
     }
     segment
 }
 
-/// Retransmit `seq..end`, or the part of it in the piece that holds `seq`. Without a buffer to cut
-/// that piece nothing is sent: whole, it may be larger than a segment is now.
+/// Retransmit `seq..end`, or the part of it in the piece that holds `seq`. If there is no buffer to
+/// cut that piece, nothing is sent, because the whole piece may be larger than a segment is now.
 fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let index = tcb.sendq.find(seq);
@@ -233,8 +233,9 @@ pub(super) fn part_of_front(
     let room = window.min(congestion);
     // A super-segment cut in two costs as much as two. So it waits while the room is less than a
     // part (by default a third) of the window, because the ACKs of what is in flight will bring
-    // room (as on Linux). Not during loss recovery, when a segment for each ACK finds the loss (RFC
-    // 3042), nor when ACKs come slowly, nor when the next ACK is more than half a round trip away.
+    // room (as on Linux). It does not wait during loss recovery, when a segment for each ACK finds
+    // the loss (RFC 3042), when ACKs come slowly, or when the next ACK is more than half a round
+    // trip away.
     let windows = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX));
     let part = windows / u32::from(tcb.config.compat.super_room_part.max(1));
     let oldest = tcb.sendq.in_flight(0).map_or(cx.now, |piece| piece.sent_at);

@@ -51,9 +51,9 @@ pub fn hard_error(tcb: &mut Tcb, error: Error) {
     }
 }
 
-/// The next hop to the peer does not answer, which no message could have forged. This ends a
-/// connection in SYN-SENT, and one in SYN-RECEIVED whose SYN-ACK was never sent: its peer may not
-/// exist. After a SYN-ACK was sent the peer may hold the connection for established.
+/// The next hop to the peer does not answer. We observed this ourselves, so it is not forged. This
+/// ends a connection in SYN-SENT, and one in SYN-RECEIVED whose SYN-ACK was never sent: its peer
+/// may not exist. After a SYN-ACK was sent the peer may consider the connection established.
 pub fn host_unreachable(tcb: &mut Tcb) {
     match tcb.state {
         State::SynSent => tcb.fail(Error::HostUnreachable),
@@ -69,14 +69,14 @@ pub enum Outcome {
     Believed,
     /// It has nothing new or useful.
     Ignored,
-    /// Segments of this size were acknowledged before: it is kept until a time-out confirms it.
+    /// Larger segments have arrived before: the report is kept until a time-out confirms it.
     Doubted,
 }
 
 /// A router reports that the segment at `seq`, which is in flight, was too big, and that its link
 /// carries `mss` bytes, options not counted. If large segments do arrive, the report is a forgery.
-/// Where cwnd has grown, they did; then the report is believed only once the segment is missing,
-/// because it was retransmitted or a time-out follows (RFC 5927 section 7.2).
+/// If cwnd has grown, they have arrived; the report is then believed only once the segment is
+/// missing: it was retransmitted, or a time-out follows (RFC 5927 section 7.2).
 pub fn packet_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> Outcome {
     let smaller = tcb.state.is_synchronised() && payload_of(tcb, mss) < tcb.snd_mss.0;
     let again = || {
@@ -221,7 +221,8 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx) {
         return;
     }
     if tcb.recovery.large_arrived_to.gt(seq) {
-        // This clears the size once only: the path may have become narrower since.
+        // A large segment that arrived clears the size of suspicion only once: the path may have
+        // become narrower since.
         tcb.recovery.large_arrived_to = seq;
         return;
     }

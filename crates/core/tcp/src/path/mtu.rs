@@ -26,8 +26,8 @@ pub(crate) struct PathMtu {
     pub(crate) probe: Option<Range>,
     /// The bytes of a lost probe that are to be retransmitted: their loss is no sign of congestion.
     pub(crate) excused: Option<Range>,
-    /// Large segments vanished, with this byte at the front. If it arrives in a small segment, the
-    /// path dropped the large ones, and neither peer nor link was down.
+    /// Large segments vanished, with this byte at the front. If this byte arrives in a small
+    /// segment, the path dropped the large ones; neither the peer nor the link was down.
     pub(crate) unproved: Option<SeqNumber>,
     /// A report about the segment at this byte that is not believed yet, and its MSS.
     pub(crate) doubted: Option<(SeqNumber, Mss)>,

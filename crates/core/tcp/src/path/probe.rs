@@ -90,7 +90,7 @@ fn choose(tcb: &mut Tcb, now: Instant) -> bool {
         return false;
     }
     if asked(tcb) < size.saturating_add(WORTH).min(tcb.path_most) {
-        // Near enough. Paths change, so start over after a while.
+        // The next size is not worth a probe. Paths change, so start over after a while.
         tcb.path.forget_bounds();
         tcb.path.next_search = now + LIFE;
         return false;

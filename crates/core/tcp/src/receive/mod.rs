@@ -11,8 +11,8 @@ use wire::tcp::SackBlocks;
 
 use crate::rare::Clean;
 
-// Which out-of-order data we hold, as SACK options report it (RFC 2018 section 4), and what arrived
-// twice (D-SACK, RFC 2883).
+// The out-of-order data that we hold, as SACK options report it (RFC 2018 section 4), and the data
+// that arrived twice (D-SACK, RFC 2883).
 //
 // Plain data. The mbufs are in `reass`.
 
@@ -101,8 +101,8 @@ impl ReceivedBlocks {
 //
 // The RFC's test drops every segment with a timestamp before TS.Recent. After a retransmission has
 // set TS.Recent, segments that were sent before it and arrive late would be dropped. But sequence
-// numbers repeat only after 4 GB. So here a timestamp is too old only if it is older than TS.Recent
-// was some hundreds of megabytes ago (decision 0032).
+// numbers repeat only after 4 GB. So here a timestamp is too old only if it is older than the
+// TS.Recent of some hundreds of megabytes ago (decision 0032).
 
 /// A timestamp, and how many whole megabytes had been received when it was TS.Recent.
 #[derive(Clone, Copy, Debug, Default)]

@@ -94,7 +94,8 @@ impl Reassembly {
     }
 
     /// Store a piece. A small one is appended to the piece it continues, or copied to a buffer with
-    /// room for later ones. What is left of a large one is copied so that its buffer is freed.
+    /// room for later ones. The remaining bytes of a large one are copied so that its buffer is
+    /// freed.
     fn keep(&mut self, at: u64, mut m: Mbuf, pool: &mut Pool) {
         if let Some((&before, held)) = self.segments.range_mut(..at).next_back()
             && before + held.len() as u64 == at
@@ -137,9 +138,9 @@ impl Reassembly {
     }
 }
 
-/// Is the buffer more than twice the size that its bytes need? It may be, after trimming, or if it
-/// was posted for the largest frame. A peer that sends such pieces could otherwise hold many times
-/// the memory that the limit on pieces assumes.
+/// Is the buffer more than twice the size that its bytes need? That happens after trimming, or if
+/// the buffer was posted for the largest frame. A peer that sends such pieces could otherwise hold
+/// many times the memory that the limit on pieces assumes.
 fn is_wasteful(m: &Mbuf) -> bool {
     let cluster = m.headroom() + m.len() + m.tailroom();
     Class::for_len(m.len()).is_some_and(|fitting| cluster > 2 * fitting.stride())

@@ -43,7 +43,8 @@ fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
 }
 
 /// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window. `was_old`
-/// says that the segment began before RCV.NXT and was cut there: that part is its first duplicate.
+/// says that the segment began before RCV.NXT and was cut there: the part before RCV.NXT is its
+/// first duplicate.
 /// RFC 9293 SHLD-31.
 pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, was_old: bool, cx: &mut Cx) -> Fate {
     if !tcb.state.peer_may_send() {

@@ -1,4 +1,4 @@
-//! Receive buffer auto-tuning: the buffer grows while the reader takes in a round trip as much as
+//! Receive buffer auto-tuning: the buffer grows while the program reads as much per round trip as
 //! arrives.
 //!
 //! Called by: usrreq, after each read; handshake. predict and input store the echo of the last
@@ -23,8 +23,8 @@ const LEAST_BYTES: u32 = 64 * 1024;
 /// sends twice as much in the next round trip, and twice that before our larger window reaches it.
 const PART: u32 = 4;
 
-/// Of an increase of the round trip, only this part is applied per measurement. It follows a
-/// growing queue but not a pause of the sending program.
+/// Only this part of an increase of the round trip is applied per measurement. So the estimate
+/// follows a growing queue but not a pause of the sending program.
 const RISE_PART: u64 = 16;
 
 /// Echoes have millisecond resolution: below 2 ms they are not a measurement.

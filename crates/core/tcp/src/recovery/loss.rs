@@ -1,8 +1,8 @@
 //! Which bytes in flight are lost: RACK's step 5 (RFC 8985 section 6.2), and marking them.
 //!
 //! Called by: recovery. Segments are judged once each, in the order in which they were sent: those
-//! sent only once are in the send queue from `judged_to` on, retransmissions are in `resent`. So an
-//! ACK costs in proportion to its news, not to the window.
+//! sent only once are in the send queue from `judged_to` on, retransmissions are in `resent`. So
+//! the cost of an ACK is proportional to its news, not to the window.
 
 use base::{Duration, Instant, SeqNumber, Switch};
 
@@ -65,7 +65,7 @@ fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
 fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
         if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
-            // Sent at the same time as what has arrived: the order is unknown.
+            // It was sent at the same time as a segment that has arrived: the order is unknown.
             if sent_at >= tcb.recovery.rack.sent_at {
                 break;
             }
@@ -83,7 +83,8 @@ fn has_unarrived(tcb: &Tcb, left: SeqNumber, right: SeqNumber) -> bool {
     tcb.recovery.sacked.next_gap(left.max(tcb.snd_una), right).is_some()
 }
 
-/// What has not arrived of a retransmission is lost, unless it was retransmitted since.
+/// The bytes of a retransmission that have not arrived are lost, unless they were retransmitted
+/// since.
 fn lose_resent(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, sent_at: Instant) {
     let mut index = tcb.sendq.find(left);
     while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(right)) {

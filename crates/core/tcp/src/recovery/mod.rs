@@ -64,7 +64,7 @@ impl Tcb {
 fn refresh(tcb: &mut Tcb) {
     let flight = tcb.in_flight();
     let r = &mut tcb.recovery;
-    // Nobody knows which bytes duplicate ACKs stand for, but none of those that are lost.
+    // Duplicate ACKs do not name the bytes that they stand for, but those are not the lost bytes.
     r.duplicate_bytes = r.duplicate_bytes.min(flight.saturating_sub(r.lost.bytes()));
     let repairing = r.phase != Phase::Open
         || r.duplicate_acks > 0
@@ -149,8 +149,9 @@ fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_befo
     tcb.cc.cwnd = tcb.recovery.prr.window(&report, ssthresh, mss);
 }
 
-/// Without SACK: a duplicate ACK means that some segment arrived; a partial ACK that the next one
-/// is lost too (RFC 6582 section 3.2 step 3). Returns the bytes that a duplicate ACK stands for.
+/// Without SACK: a duplicate ACK means that some segment arrived; a partial ACK means that the next
+/// segment is lost too (RFC 6582 section 3.2 step 3). Returns the bytes that a duplicate ACK stands
+/// for.
 /// RFC 5681 3.2-a, 3.2-b, 3.2-c, 3.2-f. RFC 6582 3.2-c.
 fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
     let mss = tcb.snd_mss.bytes() as u32;
@@ -202,7 +203,7 @@ fn lose_older(tcb: &mut Tcb, patience: Duration, now: Instant) {
     }
 }
 
-/// End the episode, if there is one. What the peer holds out of order is kept.
+/// End the episode, if there is one. The record of what the peer holds out of order is kept.
 /// RFC 6582 3.2-b.
 fn finish(tcb: &mut Tcb, news: &News) {
     if tcb.recovery.reducing {
@@ -260,7 +261,7 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx) {
     }
 }
 
-/// The losses were spurious: what is deemed lost and was not retransmitted is in flight.
+/// The losses were spurious: bytes that are deemed lost and were not retransmitted are in flight.
 fn undo(tcb: &mut Tcb) {
     if tcb.cc.undo() {
         ecn::undone(tcb);
@@ -283,8 +284,8 @@ pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx) {
     tcb.todo.set(Todo::OUTPUT);
 }
 
-/// The retransmission timer fired: the first segment is lost, and all that had time to arrive (RFC
-/// 8985 section 6.3); without SACK or RACK all of them.
+/// The retransmission timer fired: the first segment is lost, and so are all that had time to
+/// arrive (RFC 8985 section 6.3). Without SACK or RACK all segments in flight are.
 /// RFC 6298 5-c. RFC 8985 6.3-a. RFC 6582 3.2-e. RFC 6675 5.1-a. RFC 2018 5-c.
 pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx) {
     begin(tcb, cx.now);

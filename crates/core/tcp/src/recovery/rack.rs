@@ -84,7 +84,7 @@ impl Rack {
         self.persistence = PERSISTENCE;
     }
 
-    /// An episode has ended that was not undone.
+    /// An episode has ended and was not undone.
     pub(crate) fn episode_over(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);
         if self.persistence == 0 {

@@ -1,8 +1,8 @@
-//! What an ACK tells about the bytes in flight, by its SACK blocks (RFC 2018, RFC 2883) or by
-//! SEG.ACK, entered in the scoreboard.
+//! Enters in the scoreboard what an ACK tells about the bytes in flight, by its SACK blocks (RFC
+//! 2018, RFC 2883) or by SEG.ACK.
 //!
 //! Called by: ack. Each byte is processed once, when it is first reported, however often blocks
-//! repeat it. What we report ourselves is in receive/blocks.rs.
+//! repeat it. The SACK blocks that we send are in receive/mod.rs.
 
 use base::{Instant, Limit, SeqNumber};
 use wire::tcp::{SackBlocks, Timestamps};

@@ -25,7 +25,7 @@ pub(crate) enum Phase {
     Loss,
 }
 
-/// State of an episode, empty outside one, and then state that outlives it.
+/// First the state of an episode, which is empty outside one, then the state that outlives it.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub(crate) phase: Phase,
@@ -54,8 +54,8 @@ pub(crate) struct Recovery {
     pub(crate) probe: Option<Probe>,
     /// SND.UNA, and how often the large segment there was retransmitted.
     pub(crate) large_resends: (SeqNumber, u8),
-    /// End of the last large segment that arrived; set back to SND.UNA once it has cleared the one
-    /// there.
+    /// End of the last large segment that arrived. Set back to SND.UNA once it has shown that the
+    /// size of the segment there was not why it was lost.
     pub(crate) large_arrived_to: SeqNumber,
     /// Evidence on whether the last reduction was spurious.
     pub(crate) evidence: Evidence,
@@ -108,13 +108,13 @@ impl Recovery {
         };
     }
 
-    /// Bytes in flight that have left the network.
+    /// Unacknowledged bytes that have left the network: SACKed, lost, or counted by duplicate ACKs.
     #[inline(always)]
     pub(crate) fn gone_bytes(&self) -> u32 {
         self.sacked.bytes() + self.lost.bytes() + self.duplicate_bytes
     }
 
-    /// Bytes in flight that have arrived, in any order.
+    /// Unacknowledged bytes that have arrived, in any order.
     pub(crate) fn arrived_bytes(&self) -> u32 {
         self.sacked.bytes() + self.duplicate_bytes
     }

@@ -40,7 +40,7 @@ impl SendQueue {
         taken
     }
 
-    /// [`SendQueue::append`] for a piece that no other waits before; `None` without a buffer.
+    /// [`SendQueue::append`] for a single piece when no other waits; `None` without a buffer.
     #[inline(always)]
     pub(crate) fn append_alone(
         &mut self,
@@ -95,7 +95,7 @@ impl SendQueue {
         pool: &mut Pool,
     ) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
-        // A write that found no room says nothing of what was to follow.
+        // A write that found no room leaves the marks about what follows as they are.
         if piece.has(Piece::RECORD) || data.is_empty() {
             return 0;
         }
@@ -111,10 +111,10 @@ impl SendQueue {
     }
 }
 
-/// Less than a segment waits in a buffer without room behind it: the end of a piece that was cut,
-/// which shares its buffer, or a small buffer. Copied to one with room for a unit it becomes one
-/// segment with what is written next, instead of a short one of its own. Without such a buffer it
-/// stays as it is.
+/// `m` holds less than a segment and has no room behind its bytes: it is the end of a piece that
+/// was cut and shares its buffer, or its buffer is small. Its bytes are copied to a buffer with
+/// room for a unit, so that they form one segment with the next write instead of a short one.
+/// Without such a buffer `m` stays as it is.
 #[cold]
 #[inline(never)]
 fn enlarge(m: &mut Mbuf, unit: usize, pool: &mut Pool) {

@@ -1,6 +1,6 @@
 //! Reading: copies, buffers themselves, and the window that opens when the user has read.
 //!
-//! Called by: as `usrreq.rs`. RFC 9293 sections 3.8.6.2.2 and 3.10.4.
+//! Called by: `stack/socket/`. RFC 9293 sections 3.8.6.2.2 and 3.10.4.
 
 use mbuf::Mbuf;
 
@@ -31,16 +31,16 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallEr
     Ok(n)
 }
 
-/// Is one buffer of `len` bytes at most all that waits to be read?
+/// Is the data that waits to be read a single buffer of at most `len` bytes?
 #[inline(always)]
 pub fn is_one_buffer(tcb: &Tcb, len: usize) -> bool {
     tcb.receive.is_one(len) && !tcb.marks.has(Marks::URGENT)
 }
 
-/// [`read`] where [`is_one_buffer`].
+/// [`read`] if [`is_one_buffer`].
 ///
 /// # Errors
-/// As of [`read`].
+/// As for [`read`].
 #[inline(never)]
 pub fn read_alone(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallError> {
     let Some(n) = tcb.receive.read_one(into, &mut cx.pool) else {
@@ -51,8 +51,9 @@ pub fn read_alone(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, 
     Ok(n)
 }
 
-/// [`read`] without a copy: `look` is called with each piece of the received data in order, where
-/// it lies. With urgent data pending, one piece at most, up to the mark. Returns the bytes shown.
+/// [`read`] without a copy: `look` is called with each piece of the received data in order, in
+/// place. With urgent data pending it gets one piece at most, up to the mark. Returns the bytes
+/// shown.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
@@ -140,7 +141,7 @@ fn window_may_open(tcb: &mut Tcb) {
     let gain = (tcb.receive.space() as u32).min(most).saturating_sub(tcb.rcv_wnd());
     let two_segments = 2 * u32::from(tcb.rcv_mss);
     if gain < two_segments.min(limit / 2) {
-        // As after most reads: less than any of what is asked for below.
+        // The usual case after a read: less than each threshold below.
         return;
     }
     let worth_it = (gain >= two_segments && gain >= limit / 4) || gain >= limit / 2;

@@ -112,7 +112,8 @@ impl Bbr {
             && self.in_flight <= self.with_budget(self.bdp_at(self.max_bw, 1.0))
     }
 
-    /// Probe up until losses show the limit, until it is reached again, or until the pipe is full.
+    /// Probe up until losses show a limit, until the limit of the previous probe is reached, or
+    /// until the pipe is full.
     fn probe_up(&mut self) {
         let precautionary = self.prev_probe_too_high && self.in_flight >= self.inflight_longterm;
         if precautionary {

@@ -2,9 +2,10 @@
 //! loss) instead of a response to losses. Names are the draft's; volumes are bytes, rates bytes a
 //! second.
 //!
-//! Called by: `cc/mod.rs` with every ACK and every transmission. ECN is left out. Where the draft
-//! examines each lost packet, this code examines the newest delivered one, which was sent next to
-//! them. model.rs has the model, cycle.rs the states, samples.rs the rate samples. Decision 0028.
+//! Called by: `cc/mod.rs` with every ACK and every transmission. ECN is left out. The draft
+//! examines each lost packet; this code examines the newest delivered one, which was sent at about
+//! the same time. model.rs has the model, cycle.rs the states, samples.rs the rate samples.
+//! Decision 0028.
 
 mod cycle;
 mod model;

@@ -153,7 +153,7 @@ impl Bbr {
     }
 
     /// Section 5.3.4.3: the minimum round trip, and when to measure it again. The draft waits for a
-    /// shorter sample. Here one within 1/64 of the minimum counts too: the queue was empty, so
+    /// shorter sample. Here a sample within 1/64 of the minimum counts too: the queue was empty, so
     /// there is no need to drain it.
     pub(super) fn update_min_rtt(&mut self, rtt: Option<Duration>) {
         self.probe_rtt_expired = self.now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;

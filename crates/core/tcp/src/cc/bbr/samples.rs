@@ -85,7 +85,7 @@ impl Sampler {
     }
 
     /// There is nothing to send, and `in_flight` is less than cwnd: samples say nothing about the
-    /// path until all of that is delivered.
+    /// path until all those bytes are delivered.
     pub(super) fn mark_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }

@@ -52,8 +52,8 @@ fn a_steady_round_trip_leaves_slow_start_alone() {
 }
 
 /// RFC 9406 section 4.2: an increase by an eighth, at least 4 and at most 16 ms, indicates a queue.
-/// Then a quarter of the growth for five rounds, including the rest of this one, and congestion
-/// avoidance.
+/// Then cwnd grows a quarter as fast for five rounds, including the rest of this one, and
+/// congestion avoidance follows.
 /// RFC 9406 4.2-a, 4.2-b, 4.3-a.
 #[test]
 fn a_rise_means_a_quarter_of_the_growth_and_the_end_after_five_rounds() {
