@@ -1,4 +1,5 @@
-//! Addresses of ours: which can be, why one is not added, and what is kept about conflicts.
+//! Our addresses: which ones a host can have, why one is not added, and the state of conflict
+//! detection.
 //!
 //! Called by: the files of this folder: `calls.rs` adds and removes them, `acd.rs` detects
 //! conflicts of IPv4 addresses. RFC 4862 section 5.5.4, RFC 5227, RFC 3927.
@@ -23,7 +24,7 @@ use crate::local::LocalAddrs;
 pub enum AddressError {
     /// There is no such port.
     NoPort,
-    /// No host can have it: multicast, broadcast, loopback or of 0.0.0.0/8.
+    /// No host can have it: multicast, broadcast, loopback or in 0.0.0.0/8.
     NotAHost,
     /// The port has as many as the limit `addresses` allows.
     LimitReached,
@@ -57,7 +58,7 @@ pub fn check_address(cidr: Cidr) -> Result<(), AddressError> {
     is_host.then_some(()).ok_or(AddressError::NotAHost)
 }
 
-/// Do packets to such a network ever leave a host? Those to 0.0.0.0/8 and 127.0.0.0/8, `::` and
+/// Do packets to this network ever leave a host? Packets to 0.0.0.0/8 and 127.0.0.0/8, `::` and
 /// `::1` do not, whatever routes there are (RFC 1122 section 3.2.1.3, RFC 4291 section 2.5).
 pub fn is_destination(network: Cidr) -> bool {
     match network.addr {
@@ -68,10 +69,10 @@ pub fn is_destination(network: Cidr) -> bool {
     }
 }
 
-/// An address of ours: its port, and itself.
+/// One of our addresses, with its port.
 type AcdKey = (u16, Ipv4Addr);
 
-/// What is done about conflicts.
+/// State of address conflict detection.
 #[derive(Default)]
 pub(crate) struct Acd {
     checks: BTreeMap<AcdKey, Check>,
@@ -88,9 +89,9 @@ struct LinkLocal {
     attempt: u64,
     /// Conflicts since an address was last claimed.
     conflicts: u32,
-    /// The candidate, or the address.
+    /// The candidate, or the address once no host objected.
     ip: Option<Ipv4Addr>,
-    /// When the next one is tried; [`Instant::NEVER`] while there is one.
+    /// When the next candidate is tried; [`Instant::NEVER`] while there is one.
     next_at: Instant,
 }
 
@@ -110,8 +111,8 @@ impl Acd {
 
     /// An address of ours was added or changed. One that is tentative is probed.
     fn added(&mut self, key: AcdKey, address: &Address, now: Instant, secret: &KeyedHash) {
-        // Who changes the network or the lifetimes of an address that has just been won does not
-        // end its announcements.
+        // If the network or the lifetimes of an address that has just been won change, its
+        // announcements go on.
         self.checks.retain(|&k, check| k != key || address.is_usable() && !check.is_probing());
         if address.state == AddressState::Tentative {
             let random = self.draw(secret);
@@ -119,7 +120,7 @@ impl Acd {
         }
     }
 
-    /// An address is ours no more.
+    /// An address is no longer ours.
     fn removed(&mut self, key: AcdKey) {
         self.checks.remove(&key);
         self.defences.remove(&key);

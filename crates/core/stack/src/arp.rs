@@ -1,4 +1,4 @@
-//! ARP: the packets that come. `resolve.rs` sends.
+//! Received ARP packets. `resolve.rs` sends them.
 //!
 //! Called by: `rx.rs`. RFC 826, RFC 5227. Counters: `arp_in`, `neighbour_advertisements`.
 
@@ -46,7 +46,7 @@ pub(crate) fn input(stack: &mut Stack, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// The copy of an ARP packet that another shard answers, and counts if it is of no use.
+/// A copy of an ARP packet. Another shard answers the packet, and counts it if it is useless.
 fn follow(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
     if let Ok(heard) = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip)) {

@@ -1,9 +1,9 @@
-//! A port that makes itself IPv6 addresses and finds its routers: what it keeps.
+//! IPv6 autoconfiguration: the state of a port that makes itself addresses and finds its routers.
 //!
 //! Called by: the files of this folder. `dad.rs` checks addresses for duplicates, also those of
-//! programs; `router.rs` solicits routers and hears them; `slaac.rs` makes addresses of their
-//! prefixes; `nd_redirect.rs` follows redirects; `calls.rs` is what
-//! programs ask for. RFC 4862, RFC 4861 sections 6.3 and 8.
+//! programs; `router.rs` solicits routers and reads their advertisements; `slaac.rs` makes
+//! addresses of their prefixes; `nd_redirect.rs` follows redirects; `calls.rs` has the calls of
+//! programs. RFC 4862, RFC 4861 sections 6.3 and 8.
 
 mod calls;
 pub(crate) mod dad;
@@ -37,7 +37,7 @@ pub struct AutoConfig {
     /// same addresses after a restart. `None`: those of the stack.
     pub secret: Option<[u64; 2]>,
     /// Take the routes to more specific prefixes that routers offer (RFC 4191), beside default
-    /// ones. A router should not, unless whoever runs it trusts that link's routers.
+    /// ones. A router should not take them, unless its operator trusts the routers of that link.
     pub learn_routes: bool,
 }
 
@@ -87,11 +87,11 @@ impl core::error::Error for AutoconfError {}
 pub enum Progress {
     /// The link-local address is being checked for duplicates.
     Checking,
-    /// No router has answered yet. It goes on for ever, ever more rarely.
+    /// No router has answered yet. Soliciting goes on for ever, at growing intervals.
     Soliciting,
     /// A router answered.
     Routed,
-    /// Others have every link-local address that was tried: nothing more is done on this port.
+    /// Other hosts have every link-local address that was tried: nothing more is done on this port.
     Duplicate,
 }
 
@@ -106,13 +106,13 @@ pub struct AutoconfStatus {
     pub hop_limit: Option<u8>,
     /// The MTU that routers announced for the link.
     pub mtu: Option<Mtu>,
-    /// Routers say that addresses are to be had by DHCPv6.
+    /// Routers say that addresses are available by DHCPv6.
     pub managed: bool,
-    /// Routers say that other settings are to be had by DHCPv6.
+    /// Routers say that other settings are available by DHCPv6.
     pub other: bool,
 }
 
-/// Of all ports.
+/// Autoconfiguration of all ports.
 #[derive(Default)]
 pub(crate) struct Autoconf {
     pub(crate) dad: Dad,
@@ -121,7 +121,7 @@ pub(crate) struct Autoconf {
     draws: u64,
 }
 
-/// Of one port.
+/// Autoconfiguration of one port.
 struct PortConf {
     config: AutoConfig,
     secret: KeyedHash,
@@ -132,8 +132,8 @@ struct PortConf {
     solicit: Option<Solicit>,
     routers: Routers,
     prefixes: Vec<Autonomous>,
-    /// Advertisements of strangers and of routers that are known: a flood of the former does not
-    /// keep the latter from being renewed.
+    /// Rate limits of advertisements from unknown and from known routers: a flood of the former
+    /// does not keep the latter from being renewed.
     heard: [PerSecond; 2],
 }
 
@@ -151,7 +151,8 @@ impl Autoconf {
         secret.hash([TAG, self.draws])
     }
 
-    /// Begin to check an address that was added as tentative; it must be looked ahead afterwards.
+    /// Begin to check an address that was added as tentative; the caller then calls
+    /// `Stack::look_ahead`.
     /// RFC 4862 5.4-a, 5.4.2-b.
     pub(crate) fn begin_dad(&mut self, key: Key, now: Instant, secret: &KeyedHash) {
         let delay = self.draw(secret) % DELAY_MAX.as_nanos();
@@ -186,11 +187,11 @@ impl PortConf {
     }
 }
 
-/// A prefix that a port has addresses of.
+/// A prefix in which a port has addresses.
 struct Autonomous {
-    /// Of 64 bits, the others zero.
+    /// The 64 bits of the prefix; the others are zero.
     prefix: Ipv6Addr,
-    /// Until when addresses of it are preferred, and valid.
+    /// Until when its addresses are preferred, and valid.
     preferred_until: Instant,
     valid_until: Instant,
     /// Identifiers that turned out to be another host's.
@@ -231,7 +232,7 @@ impl Temporaries {
         found.map_or((Instant::ZERO, Instant::ZERO), |(_, most)| *most)
     }
 
-    /// Lifetimes changed: `preferred_until` has them.
+    /// Lifetimes changed: `preferred_until` returns the new ones.
     fn reschedule(&mut self, preferred_until: impl Fn(Ipv6Addr) -> Option<Instant>) {
         self.made.retain(|(ip, _)| preferred_until(*ip).is_some());
         let last = self.made.last().and_then(|(ip, _)| preferred_until(*ip));
@@ -240,7 +241,7 @@ impl Temporaries {
         }
     }
 
-    /// An address passed.
+    /// An address passed its check for duplicates.
     fn passed(&mut self) {
         self.duplicates = 0;
     }
@@ -255,7 +256,7 @@ impl Temporaries {
     }
 }
 
-/// The next address is made this long before one is deprecated.
+/// When the next address is made: some seconds before the last one is deprecated at `until`.
 fn before(until: Instant) -> Instant {
     match until {
         Instant::NEVER => Instant::NEVER,

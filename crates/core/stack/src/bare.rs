@@ -1,4 +1,5 @@
-//! Segments of connections that have no Tcb: resets, answers from TIME-WAIT and of cookies.
+//! Segments of connections that have no Tcb: resets, answers from TIME-WAIT, and SYN-ACKs with
+//! cookies.
 //!
 //! Called by: `rx.rs`, `no_connection.rs`, `socket/forward.rs`, `socket/cookies.rs`.
 //! RFC 9293 section 3.10.7. Limit: `resets_per_second`; counter: `tcp_resets_out`.
@@ -18,8 +19,9 @@ use crate::resolving::Egress;
 use crate::stack::Stack;
 
 /// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
-/// segment's drop has the same name either way: what was not answered is a hit of the limit.
-/// It leaves as packets of `whose` do.
+/// segment's drop reason does not depend on the limit; a RST that is not sent counts as a hit of
+/// the limit.
+/// A RST is routed like the packets of `whose`.
 pub(crate) fn reset(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),

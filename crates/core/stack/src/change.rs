@@ -1,6 +1,5 @@
-//! Ports that come, go, are replaced and watched while the stack runs, and what becomes of
-//! connections whose device is gone: they fail with the device's reason at once, not after a
-//! time-out.
+//! Ports are added, removed, replaced and watched while the stack runs. Connections whose device is
+//! gone fail at once with the device's reason, not after a time-out.
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 
@@ -34,8 +33,8 @@ impl Stack {
     }
 
     /// Remove a port with its routes and neighbours, and take its device back; connections from its
-    /// addresses fail with [`tcp::Error::NetworkDown`], others that go by it if they have no route
-    /// over another port.
+    /// addresses fail with [`tcp::Error::NetworkDown`]. So do other connections that leave by it,
+    /// if they have no route over another port.
     pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
         self.ports.get(id.0)?;
         self.fail_connections_of_removed(id);
@@ -54,12 +53,12 @@ impl Stack {
         Some(device)
     }
 
-    /// Give a port another device of the same link kind, and take the old one back; addresses,
+    /// Give a port another device of the same link kind, and take the old one back. Addresses,
     /// routes, neighbours, groups and observer stay; the groups are reported anew. Connections that
-    /// have not failed go on: with smaller segments if the new device's MTU is smaller, but those
-    /// that are not open yet, whose MSS is being agreed, fail then with
-    /// [`tcp::Error::NetworkDown`]; and so do all if the new device lacks an offload that the old
-    /// one had.
+    /// have not failed go on, with smaller segments if the new device's MTU is smaller. Connections
+    /// that are not open yet, whose MSS is being agreed, fail in that case with
+    /// [`tcp::Error::NetworkDown`]; all connections do if the new device lacks an offload that the
+    /// old one had.
     ///
     /// # Errors
     /// Why not, and the new device.
@@ -84,11 +83,11 @@ impl Stack {
         if narrower {
             self.narrow_connections(id);
         } else {
-            // Those that an earlier device narrowed.
+            // Connections that an earlier device narrowed look up their path again.
             self.path_mtus.note_change();
         }
         groups::rejoin(self, id);
-        // What the old device pushed back has its turn at once.
+        // Connections that the old device pushed back continue at once.
         tx::resume_blocked(self);
         tx::run(self);
         old
@@ -103,8 +102,8 @@ impl Stack {
         }
     }
 
-    /// Frames whose departure was still to come have no device to leave by. Those of connections
-    /// that go on are sent again when they are missed.
+    /// Discard frames whose departure time has not come: they have no device to leave by.
+    /// Connections that go on retransmit theirs.
     #[cold]
     fn forget_waiting(&mut self, id: PortId) {
         let core = &mut self.core;
@@ -116,7 +115,7 @@ impl Stack {
         (0..count).for_each(|_| core.drops.count(DropReason::TxNoPort));
     }
 
-    /// Why the connections of a port failed, or nothing passes it: what its device said last.
+    /// The last reason of a port's device why its connections failed, or why no frame passes.
     pub fn port_failure(&self, id: PortId) -> Option<&str> {
         self.ports.failure(id)
     }
@@ -129,8 +128,8 @@ impl Stack {
     }
 
     /// Why nothing passes a port now, in a sentence with what to do: what its device says, or that
-    /// it has taken nothing of what it was offered for more than five seconds. `None`: as far as is
-    /// known frames pass, or there is no such port.
+    /// it has taken none of the frames that it was offered for more than five seconds. `None`:
+    /// frames pass, as far as is known, or there is no such port.
     pub fn port_trouble(&self, id: PortId) -> Option<String> {
         self.ports.get(id.0)?.trouble(self.core.cx.now)
     }
@@ -174,7 +173,8 @@ impl Stack {
         Ok(port)
     }
 
-    /// A port goes, with its addresses and routes.
+    /// A port is removed: its routes go, and connections that depend on it or on its addresses
+    /// fail.
     #[cold]
     fn fail_connections_of_removed(&mut self, id: PortId) {
         self.ports.note_failure(id, Arc::from("its port was removed from the stack"));
@@ -223,7 +223,7 @@ impl Stack {
             let hop = next_hop(self, Some(src), remote, sender).ok();
             let hop = hop.filter(|hop| hop.port == id.0);
             let link = hop.and_then(|hop| self.neighbour_mtus.of_hop(&self.ports, &hop));
-            // Without a route there is the port.
+            // Without a route the port's MTU counts.
             let link = link.or_else(|| Some(self.ports.get(id.0)?.limits.mtu));
             let Some((mtu, pcb)) = link.zip(self.connections.get_mut(handle)) else { continue };
             let mss = Mss::for_mtu(mtu, version);
@@ -234,8 +234,8 @@ impl Stack {
         }
     }
 
-    /// Watch a port; `wall` is the time of day at the time that the stack was last told. `None` if
-    /// there is no such port.
+    /// Watch a port; `wall` is the time of day that belongs to the time that the stack was last
+    /// given. `None` if there is no such port.
     pub fn add_tap(&mut self, port: PortId, tap: Tap, wall: WallTime) -> Option<TapId> {
         let wall_ahead_ns = wall.0.wrapping_sub(self.now().as_nanos());
         let port = self.ports.get_mut(port.0)?;
@@ -250,7 +250,7 @@ impl Stack {
         self.ports.iter_mut().find_map(|port| port.taps.get_mut(id))
     }
 
-    /// Watch no more; the tap with what it holds.
+    /// Stop watching; returns the tap with the packets that it holds.
     pub fn remove_tap(&mut self, id: TapId) -> Option<Tap> {
         self.ports.iter_mut().find_map(|port| port.taps.remove(id))
     }

@@ -13,16 +13,16 @@ pub struct StackConfig {
     pub switches: Switches,
     /// Limits.
     pub budget: Budget,
-    /// The checksum rung; `None` is the best there is.
+    /// The checksum implementation; `None` selects the fastest.
     pub ladder: Option<Ladder>,
     /// Bytes of a long write that are copied before headers are made of them and the first burst
-    /// may leave. `wirespeed lab knee` finds it for a machine; what is outside of
+    /// may leave. `wirespeed lab knee` finds it for a machine; a value outside of
     /// [`StackConfig::WRITE_UNIT_MIN_BYTES`] to [`StackConfig::WRITE_UNIT_MAX_BYTES`] counts as the
-    /// nearer of them.
+    /// nearer bound.
     pub write_unit_bytes: usize,
     /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6): switches
-    /// that look at reports forward neighbour discovery to nobody else. Off where the wire has
-    /// neither switch nor router.
+    /// that read reports forward neighbour discovery only to the hosts that reported. Turn it off
+    /// on a link with neither switch nor router.
     pub solicited_node_reports: bool,
 }
 
@@ -31,7 +31,7 @@ impl StackConfig {
     pub const WRITE_UNIT_BYTES: usize = 46 * 1024;
     /// Its minimum. A unit is more than a segment anyway.
     pub const WRITE_UNIT_MIN_BYTES: usize = 1024;
-    /// Its maximum: a connection lets so much wait unsent, by default.
+    /// Its maximum: the default of a connection's `unsent_limit_bytes`.
     pub const WRITE_UNIT_MAX_BYTES: usize = 64 * 1024;
 
     /// Defaults with this seed.
@@ -54,10 +54,11 @@ pub struct IpSettings {
     pub ttl: u8,
     /// Type of service or traffic class: differentiated services (RFC 2474), two low bits for ECN.
     pub tos: u8,
-    /// No field of it: what rules of policy routing select by (Linux's SO_MARK); 0 unless set.
+    /// Not in the header: a number by which rules of policy routing select (Linux's SO_MARK); 0
+    /// unless set.
     pub mark: u32,
     /// The socket's own address need not be one of the stack's (Linux's IP_TRANSPARENT): for
-    /// proxies that answer in another host's name. For the program that has the stack alone.
+    /// proxies that answer in another host's name. Only the program that owns the stack may set it.
     pub transparent: bool,
 }
 

@@ -31,20 +31,20 @@ pub(crate) struct Pcb {
     pub(crate) orphan: bool,
     /// Waits in its port's blocked list.
     pub(crate) blocked: bool,
-    /// When the wheel will hand it out, and the entry behind that one.
+    /// When the timer wheel returns it; `wheel_later` is the time of the entry behind that one.
     pub(crate) wheel_at: Instant,
     pub(crate) wheel_later: Instant,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
     /// [`crate::IpSettings::mark`].
     pub(crate) mark: u32,
-    /// For whoever looks at it.
+    /// For statistics only.
     pub(crate) opened_at: Instant,
     /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
     pub(crate) seen: u64,
     /// The template has, or once had, a link address.
     pub(crate) is_resolved: bool,
-    /// Waits to hear what came of asking for one.
+    /// Waits for the result of a neighbour look-up.
     pub(crate) waiting: bool,
 }
 
@@ -52,7 +52,7 @@ impl Pcb {
     /// For [`Pcb::seen`]: look again before anything is sent.
     pub(crate) const NEVER_SEEN: u64 = u64::MAX;
 
-    /// Whose its segments are, for lookups of routes.
+    /// The sender of its segments, for lookups of routes.
     pub(crate) fn sender(&self) -> inet::Sender<'_> {
         inet::Sender::Socket { owner: &self.owner, mark: self.mark }
     }
@@ -63,14 +63,15 @@ impl Pcb {
 pub(crate) struct TimeWaitEntry {
     pub(crate) key: FlowKey,
     pub(crate) record: TimeWait,
-    /// Its place in the queue of expiries; any other there is of an earlier record.
+    /// Its number in the queue of expiries; an entry with another number belongs to an earlier
+    /// record.
     pub(crate) place: u64,
     /// Whose it was, and its mark; `None`: the program's, without a mark.
     pub(crate) sender: Option<Box<(Owner, u32)>>,
 }
 
 impl TimeWaitEntry {
-    /// Of a connection that is over.
+    /// The entry of a connection that has ended.
     pub(crate) fn new(pcb: &Pcb, record: TimeWait) -> TimeWaitEntry {
         let is_anybodys = pcb.owner.is_program() && pcb.mark == 0;
         let sender = (!is_anybodys).then(|| Box::new((pcb.owner.clone(), pcb.mark)));
@@ -119,7 +120,7 @@ impl Connections {
         self.pcbs.get_mut(handle).map(|b| &mut **b)
     }
 
-    /// A connection that will have something to do after this: on the dirty list already.
+    /// A connection to which the caller is about to give work; this puts it on the dirty list.
     #[inline(always)]
     pub(crate) fn get_dirty(&mut self, handle: TcpHandle) -> Option<&mut Pcb> {
         let pcb = &mut **self.pcbs.get_mut(handle)?;
@@ -174,7 +175,7 @@ impl Connections {
         Some((handle, pcb))
     }
 
-    /// The connection of a key, past the cache.
+    /// The connection of a key, without the cache.
     pub(crate) fn lookup(&self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
         let same = |h: &TcpHandle| self.pcbs.get(*h).is_some_and(|p| p.key == *key);
         self.table.find(key.hash(secret), same).copied()
@@ -219,7 +220,7 @@ impl Connections {
             || self.time_wait.iter().any(|entry| meets(entry.key.local()))
     }
 
-    /// Those that go over a port and are not over themselves.
+    /// The connections that use a port and have not ended.
     pub(crate) fn of_port(&self, port: u16) -> Vec<TcpHandle> {
         let there = |pcb: &Pcb| pcb.port == port && pcb.in_table;
         self.pcbs.iter().filter(|(_, pcb)| there(pcb)).map(|(handle, _)| handle).collect()
@@ -275,7 +276,8 @@ impl Connections {
                 }
             }
         }
-        // Records that were reopened leave their places behind: never more of those than others.
+        // Records that were reopened leave stale entries in the queue: clean it when those
+        // outnumber the others.
         if self.time_wait_order.len() > 2 * self.time_wait.len() + 16 {
             let mut order = core::mem::take(&mut self.time_wait_order);
             order.retain(|(_, key, place)| self.is_at(key, *place, secret));
@@ -299,7 +301,7 @@ impl Connections {
         }
     }
 
-    /// A record, to answer from it. Its expiry may move away from its place in the queue.
+    /// A record, to answer a segment. Its expiry may become later than its entry in the queue says.
     pub(crate) fn time_wait_mut(
         &mut self,
         key: &FlowKey,

@@ -21,7 +21,7 @@ use crate::stack::Stack;
 /// The IPv6 packet in `m` from `at` on, whose header may have others behind it.
 ///
 /// # Errors
-/// As [`ipv6_within`]; the sender has been told.
+/// As [`ipv6_within`]; the sender has been notified.
 #[cold]
 pub(crate) fn walk(
     stack: &mut Stack,

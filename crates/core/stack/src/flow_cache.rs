@@ -1,16 +1,17 @@
-//! The flow cache: which connection a segment is probably of. It stands before the table, whose
-//! keyed hash costs more than all of this.
+//! The flow cache: which connection a segment is probably of. It is asked before the table, whose
+//! keyed hash costs more than a whole lookup here.
 //!
-//! Called by: `connections.rs`, which verifies each answer against the connection's own key: so
-//! nothing here must be right, and nothing has to be taken out. A stranger who makes flows collide
-//! sends them to the table and gains nothing else.
+//! Called by: `connections.rs`, which verifies each answer against the connection's own key: so an
+//! entry may be wrong, and none has to be removed. An attacker who makes flows collide only sends
+//! them to the table.
 
 use inet::FlowKey;
 use slotmap::Key;
 
 use crate::handles::TcpHandle;
 
-/// Sets of two: 4,096 flows in 96 KB. Full to a quarter, one flow in fifty has no place.
+/// Sets of two: 4,096 flows in 96 KB. With a quarter of the entries in use, one flow in fifty has
+/// no place.
 const SETS: usize = 2048;
 
 /// A part of a key's hash that did not choose the set, and the connection.
@@ -42,7 +43,8 @@ impl FlowCache {
         (entry.tag == tag).then_some(entry.handle)
     }
 
-    /// Segments with this key are of that connection; the older of two others loses its place.
+    /// Segments with this key are of that connection; in a full set the older of the two flows
+    /// loses its place.
     pub(crate) fn put(&mut self, key: &FlowKey, handle: TcpHandle) {
         let (set, tag) = place(key);
         if let Some(set) = self.sets.get_mut(set) {

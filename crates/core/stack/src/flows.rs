@@ -3,7 +3,7 @@
 //!
 //! Called by: `rx.rs`, when the frame behind a leader is another flow's. Ports alone tell flows
 //! apart: it is a guess that the comparison of headers confirms. A frame that is not plain TCP may
-//! concern any flow (an ICMP error, a packet with options): no link leads past one.
+//! concern any flow (an ICMP error, a packet with options): so no link leads past such a frame.
 
 use device::{BURST, Burst};
 use mbuf::Mbuf;
@@ -15,7 +15,7 @@ const BUCKETS: usize = 64;
 /// No frame.
 const NONE: u8 = u8::MAX;
 
-/// Bursts in which nothing is looked for after one in which nothing was found, at most.
+/// How many bursts are skipped at most after a search that found nothing.
 const SKIPPED_MAX: u8 = 63;
 
 const _: () = assert!(BURST < NONE as usize);
@@ -27,7 +27,8 @@ pub(crate) type Frames = [Option<Mbuf>; BURST];
 pub(crate) struct Flows {
     ports: [u32; BURST],
     next: [u8; BURST],
-    /// Bursts to let pass before looking again, and after the next in vain.
+    /// Bursts to skip before the next search; `patience` is how many were to be skipped after the
+    /// last.
     skip: u8,
     patience: u8,
 }
@@ -48,7 +49,7 @@ impl Flows {
         worth_it
     }
 
-    /// So many followers were found in a burst.
+    /// Note how many followers were found in a burst.
     pub(crate) fn found(&mut self, followers: usize) {
         self.patience = match followers {
             0 => (2 * self.patience + 1).min(SKIPPED_MAX),
@@ -57,8 +58,8 @@ impl Flows {
         self.skip = self.patience;
     }
 
-    /// The frames of a burst that is last first, and what links them; `link_len` bytes of link
-    /// header are in front of each packet. Returns how many there are.
+    /// Take the frames of a burst, whose last frame comes first, and link those of one flow;
+    /// `link_len` bytes of link header are in front of each packet. Returns how many there are.
     pub(crate) fn link(&mut self, burst: &mut Burst, link_len: usize) -> (Frames, usize) {
         let mut last = [NONE; BUCKETS];
         for (place, m) in (0..burst.len()).rev().zip(burst.iter()) {

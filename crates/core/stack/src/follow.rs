@@ -1,5 +1,5 @@
-//! Following: a data segment whose headers are those of the one before it in the burst, but for
-//! sequence number and checksum, needs none of them parsed again.
+//! Following: if a data segment has the headers of the one before it in the burst, except for
+//! sequence number and checksum, they are not parsed again.
 //!
 //! Called by: `rx.rs`, inside one burst, after a leader was predicted. Bulk data comes this way:
 //! one segment of a burst pays for the headers, the others for a comparison. It may only refuse,
@@ -17,7 +17,7 @@ use crate::flows::{Flows, Frames};
 use crate::handles::TcpHandle;
 
 /// Bytes compared: Ethernet, IPv6 and a TCP header with timestamps are 86; this is six vectors of
-/// 16. As many are stamped.
+/// 16. Stamping copies as many.
 pub(crate) const HEADERS_MAX: usize = 96;
 
 /// Headers of the last data segment of a burst that was predicted.
@@ -34,11 +34,11 @@ pub(crate) struct Leader {
     pub(crate) pseudo: Sum,
     /// Where its headers begin.
     pub(crate) at: At,
-    /// The sum of IPv4 identification and header checksum, if packets are numbered: where all else
-    /// is the same, another sum is a header that does not verify.
+    /// The sum of IPv4 identification and header checksum, if packets are numbered: if all else is
+    /// the same, a header with another sum does not verify.
     numbers: Option<Sum>,
     headers: Headers,
-    /// All ones where a follower must be the same.
+    /// Mask with all ones where a follower must equal the leader.
     same: Headers,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Behind<'a> {
     pub(crate) verify: bool,
 }
 
-/// Aligned, so that a vector of it can be compared where it lies.
+/// Aligned, so that a vector of it can be compared in place.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Headers([u8; HEADERS_MAX]);
@@ -91,7 +91,7 @@ impl Leader {
     }
 
     /// A data segment was predicted: those behind it may follow. `frame` is the whole frame, its
-    /// headers begin at `at`; one that is shorter than what is compared has no followers.
+    /// headers begin at `at`; a frame shorter than the bytes to compare has no followers.
     #[inline(always)]
     pub(crate) fn lead(&mut self, handle: TcpHandle, frame: &[u8], at: At, len: u32, pseudo: Sum) {
         let Some(headers) = frame.first_chunk::<HEADERS_MAX>() else { return };
@@ -108,8 +108,9 @@ impl Leader {
         self.pseudo = pseudo;
     }
 
-    /// Compare headers of this shape, but for sequence number, checksum and PSH, which changes
-    /// nothing; if they are `numbered`, but for identification and header checksum, too.
+    /// Set the mask for headers of this shape: all but sequence number, checksum and PSH, which
+    /// changes nothing. If packets are `numbered`, identification and header checksum are left out,
+    /// too.
     #[inline(never)]
     fn compare(&mut self, at: At, numbered: bool) -> bool {
         self.at = at;
@@ -133,12 +134,12 @@ impl Leader {
         true
     }
 
-    /// How many of these, the last one first, have the leader's headers but for checksums, and the
-    /// raw sequence numbers from `next` on? No call is made between two of them, so that what they
-    /// are compared with stays in registers.
+    /// How many of these frames, of which the last one comes first, have the leader's headers
+    /// except for checksums, and consecutive raw sequence numbers from `next` on? No function is
+    /// called between two frames, so that the leader's bytes stay in registers.
     #[inline(always)]
     pub(crate) fn count_alike(&self, frames: &[Mbuf], ladder: Ladder, next: u32) -> usize {
-        // A copy, which nothing that is written can be taken to change.
+        // A copy, so that the compiler knows that no write changes it.
         let leader = *self;
         match leader.numbers {
             None => ladder.run(move || leader.count(frames, next, |_| true)),
@@ -155,7 +156,7 @@ impl Leader {
         mut next: u32,
         verifies: impl Fn(&[u8; HEADERS_MAX]) -> bool,
     ) -> usize {
-        // So it is, but here it is known where they are compared.
+        // Never true; with this check the compiler knows it where the frames are compared.
         if self.frame_len < HEADERS_MAX {
             return 0;
         }
@@ -167,8 +168,8 @@ impl Leader {
         frames.iter().rev().take_while(follows).count()
     }
 
-    /// Move the leader's followers from where flows alternate to `into`, in order, the first whose
-    /// raw sequence number is `next`: up to the first frame of its flow that is none.
+    /// Where flows alternate, move the leader's followers to `into`, in order, beginning with raw
+    /// sequence number `next`, up to the first frame of its flow that is no follower.
     #[inline(always)]
     pub(crate) fn gather(
         &self,
@@ -211,8 +212,8 @@ impl Leader {
         }
     }
 
-    /// Are this frame's headers the leader's but for sequence number and checksum? Then here is
-    /// its raw sequence number.
+    /// The raw sequence number of this frame, if its headers are the leader's except for sequence
+    /// number and checksum.
     #[inline(always)]
     fn is_followed_by(
         &self,
@@ -236,7 +237,7 @@ impl Leader {
         new.get(self.at.tcp + SEQ_OFFSET..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
     }
 
-    /// How many of these followers, the last one first, have checksums that verify?
+    /// How many of these followers, of which the last one comes first, have checksums that verify?
     #[inline(always)]
     pub(crate) fn count_sound(&self, frames: &[Mbuf], ladder: Ladder) -> usize {
         frames.iter().rev().take_while(|m| self.is_sound(m, ladder)).count()
@@ -244,7 +245,7 @@ impl Leader {
 
     #[inline(always)]
     fn is_sound(&self, m: &Mbuf, ladder: Ladder) -> bool {
-        // A header is not all zeros: no segment sums to the zero that is 0.
+        // A header is not all zeros: of the two forms of zero, a segment's sum can only be 0xffff.
         let whole = Sum(0xffff).minus(self.pseudo);
         // Behind the segment is the link's padding.
         let end = self.at.payload + self.len as usize;
@@ -256,8 +257,8 @@ impl Leader {
     }
 }
 
-/// Of a leader: [`sum_of_numbers`], or `None` for IPv6 and where the sender does not number its
-/// packets (RFC 6864: ours does not).
+/// [`sum_of_numbers`] of a leader; `None` for IPv6, and if the sender does not number its packets
+/// (RFC 6864: ours does not).
 #[inline(always)]
 fn numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
     let is_v4 = at.tcp - at.ip == ipv4::HEADER_LEN;
@@ -265,9 +266,9 @@ fn numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
     is_numbered.then(|| sum_of_numbers(headers, at))?
 }
 
-/// The sum of IPv4 identification and header checksum. Where all else is the same a header
-/// verifies if this is that of one that did; the one that is zero, of two zeros, refuses a header
-/// that would verify, and parsing knows better.
+/// The sum of IPv4 identification and header checksum. If all else is the same, a header verifies
+/// if this sum equals that of a header that did. Zero has two forms, so a header that would verify
+/// may be refused here; parsing then accepts it.
 #[inline(always)]
 fn sum_of_numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
     let id = word(headers, at.ip + ipv4::ID_OFFSET)?;
@@ -279,8 +280,8 @@ fn word(headers: &[u8; HEADERS_MAX], at: usize) -> Option<Sum> {
     headers.get(at..)?.first_chunk().map(|word| Sum(u16::from_ne_bytes(*word)))
 }
 
-/// The one pass over a received segment's bytes before its reader's copy; out of line so that
-/// instruction counts can tell the bytes from the work on them.
+/// The one pass over a received segment's bytes before its reader's copy; a separate function, so
+/// that instruction counts can tell this pass from the other work.
 #[inline(never)]
 pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {
     ladder.sum(data)

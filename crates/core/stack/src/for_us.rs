@@ -1,6 +1,6 @@
-//! Is a packet for this host? By its addresses, those of the port that it came by, and what sockets
-//! wait for; and what is asked of link-level broadcasts and multicasts before anything else reads
-//! them.
+//! Is a packet for this host? Its addresses, those of the port that it came by, and what sockets
+//! wait for decide. Also the checks of link-level broadcasts and multicasts, before anything else
+//! reads them.
 //!
 //! Called by: `rx.rs` and the protocols. Nothing that came by a link-level group is forwarded,
 //! answered with an ICMP error, or makes us ask by ARP. RFC 1122 sections 3.2.1.3, 3.2.2 and 3.3.6.
@@ -99,8 +99,8 @@ pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fat
     }
 }
 
-/// Is the destination a broadcast address, or a group? A unicast one means that the sender's
-/// broadcast address is none here: whoever forwards or answers that feeds a storm.
+/// Is the destination a broadcast address, or a group? A unicast destination means that the sender
+/// uses a broadcast address that is none here; forwarding or answering such packets feeds a storm.
 pub(crate) fn check_group<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let dst = ip.dst();
     if dst.is_multicast() {
@@ -122,7 +122,8 @@ fn is_offer<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
     offer(stack, ip, m.in_port(), udp).is_some()
 }
 
-/// Drop what nobody here takes before its checksum is read: a storm is made of such frames.
+/// Drop packets that nobody here takes before their checksum is read: a storm consists of such
+/// frames.
 pub(crate) fn drop_unwanted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     match ip.protocol {
         // RFC 9293 MUST-57.
@@ -149,7 +150,7 @@ fn note(stack: &mut Stack, source: IpAddr, destination: Ipv4Addr, form: Broadcas
     let IpAddr::V4(source) = source else { return };
     let core = &mut stack.core;
     core.cx.counters.add(Counter::BroadcastsOtherForm, 1);
-    // What did not come from a host does not tell which one is configured otherwise.
+    // If the source is no host's address, it does not tell which host is configured differently.
     if is_martian_source(source.into()) || header.src.is_group() {
         return;
     }
@@ -197,7 +198,7 @@ impl Stack {
     }
 
     /// Neighbours whose broadcast address is not that of their port, longest known first. Each
-    /// prints as one line. [`Event::OtherBroadcast`] tells that there is news, once a minute.
+    /// prints as one line. [`Event::OtherBroadcast`] reports news, at most once a minute.
     pub fn other_broadcasters(&self) -> &[OtherBroadcaster] {
         self.other_broadcasters.rows()
     }

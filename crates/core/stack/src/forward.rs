@@ -32,8 +32,8 @@ pub(crate) struct Forwarding {
     /// Made when forwarding is first switched on.
     bursts: Option<Box<Bursts>>,
     links: Links,
-    /// Of the burst that is being received, frames to an address of ours on another port, which
-    /// they have as theirs: the host's path is to have them.
+    /// Frames of the current burst to an address of ours on another port. That port is set as the
+    /// one they came by, and the host's path gets them.
     pub(crate) to_host: Vec<Mbuf>,
 }
 
@@ -56,7 +56,7 @@ impl Forwarding {
 
 /// What the burst path remembers from one burst to the next.
 struct Bursts {
-    /// The stack's, as of `locals`.
+    /// The stack's generation when `locals` was built.
     generation: u64,
     locals: Locals,
     adjacencies: Adjacencies,
@@ -72,7 +72,7 @@ impl Bursts {
 /// When ports are asked next.
 struct Links {
     due: Instant,
-    /// Somebody has news.
+    /// The program reports link changes ([`Stack::set_link_news`]).
     has_news: bool,
 }
 
@@ -88,19 +88,19 @@ impl Links {
     }
 }
 
-// The addresses that end a packet's way here: every port's own, and the broadcast addresses of its
+// Destinations that are this host: every port's own addresses, and the broadcast addresses of its
 // networks. Built anew when addresses change, so that a packet is compared with all of them at
 // once.
 //
-// It may take an address for one of these that is none on the packet's port: the long way looks
-// again. RFC 1812 sections 5.2.3 and 5.3.5.
+// An address may be found here that is none of the packet's own port: the long way (`plain.rs`)
+// checks that again. RFC 1812 sections 5.2.3 and 5.3.5.
 
-/// Bits of the filter in front of the lists: with a hundred addresses one stranger in forty is
-/// looked up.
+/// Bits of the filter in front of the lists: with a hundred addresses, one foreign address in forty
+/// passes it.
 const FILTER_BITS: u32 = 12;
 const FILTER_WORDS: usize = 1 << (FILTER_BITS - 6);
 
-/// All of them, sorted, behind a filter.
+/// All of these addresses, sorted, behind a filter.
 struct Locals {
     filter: [u64; FILTER_WORDS],
     v4: Vec<Ipv4Addr>,
@@ -112,7 +112,7 @@ impl Locals {
         Locals { filter: [0; FILTER_WORDS], v4: Vec::new(), v6: Vec::new() }
     }
 
-    /// Those of a stack as it is now.
+    /// Collect the addresses of a stack as it is now.
     #[cold]
     fn rebuild(&mut self, ports: &Ports) {
         self.v4.clear();

@@ -1,4 +1,4 @@
-//! Received fragments: kept until their datagram is complete, which then goes on as if it had come
+//! Received fragments are kept until their datagram is complete; it then goes on as if it had come
 //! whole.
 //!
 //! Called by: `rx.rs` for each fragment, `Stack::poll` when a datagram's time is up; `output.rs`
@@ -24,8 +24,8 @@ use crate::for_us::{for_any_host, for_us_or_group};
 use crate::stack::Stack;
 use crate::{extension, icmp, shard};
 
-/// While less is held, buffers of others are held as they are: a datagram of 64 KB that arrives
-/// without a gap is copied once, when it is complete.
+/// While less than this is held, buffers of devices are held without a copy: a datagram of 64 KB
+/// that arrives without a gap is copied once, when it is complete.
 const LENT_BYTES: usize = 128 << 10;
 
 /// A datagram that is whole again, and begins with its IP header.
@@ -34,7 +34,8 @@ pub(crate) enum Whole {
     V6(Ip<V6Addrs>, Mbuf),
 }
 
-/// A fragment; `at` is where its IP header begins. The last one of a datagram returns that.
+/// A fragment; `at` is where its IP header begins. The last fragment of a datagram returns the
+/// datagram.
 /// RFC 1122 3.3.2-c.
 #[inline(never)]
 pub(crate) fn input<A: Addrs>(
@@ -45,7 +46,7 @@ pub(crate) fn input<A: Addrs>(
     at: usize,
 ) -> Result<Option<Whole>, DropReason> {
     let key = Key::of(&ip, &part, m.in_port());
-    // The one before it was for us, then.
+    // If it is, the fragment before it has passed this check.
     if !stack.frags.is_newest(&key) {
         match for_us_or_group(stack, &ip, &m) {
             Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {
@@ -59,7 +60,8 @@ pub(crate) fn input<A: Addrs>(
     let core = &mut stack.core;
     core.cx.counters.add(Counter::FragmentsIn, 1);
     m.keep(at, (ip.transport_at + ip.transport_len) as usize);
-    // A stranger shall not keep a device's buffers for a minute, nor large ones for little data.
+    // A remote host must not be able to hold a device's buffers for a minute, nor large ones with
+    // little data.
     let is_lent = !core.cx.pool.owns(&m) && stack.frags.bytes() >= LENT_BYTES;
     if is_lent || m.tailroom() > m.len() + Class::K2.capacity() {
         m = own_copy(stack, &m)?;
@@ -93,7 +95,7 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Result<Option<Whole>, Drop
     let count = datagram.len() as u64;
     let joined =
         stack.frags.join(datagram, &mut core.cx.pool, core.cx.ladder).inspect_err(|&reason| {
-            // The last is counted by who brought it.
+            // The caller counts the last one.
             core.drops.count_many(reason, count.saturating_sub(1));
         });
     let Joined { packet: mut m, data_at, data_sum } = joined?;
@@ -116,7 +118,7 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Result<Option<Whole>, Drop
     }
 }
 
-/// Fragments came by their addresses: the datagram may be of a flow of another shard.
+/// Fragments were steered by their addresses alone: the datagram may be of a flow of another shard.
 fn to_its_shard(stack: &mut Stack, m: Mbuf) -> Option<Mbuf> {
     if stack.membership.is_none() || m.has(Flags::LINK_GROUP) {
         return Some(m);
@@ -137,7 +139,8 @@ fn note_checksum<A: Addrs>(ip: &Ip<A>, m: &mut Mbuf, (data_at, sum): (u32, Sum))
     }
 }
 
-/// Refuse a neighbour discovery message; it came in fragments, or in one with a fragment header.
+/// Refuse a neighbour discovery message that came in fragments, or in a packet with a fragment
+/// header.
 ///
 /// # Errors
 /// [`DropReason::NdFragmented`].
@@ -161,7 +164,7 @@ pub(crate) fn check_atomic<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     }
 }
 
-/// Drop datagrams whose time is up, and tell those senders whose first fragment arrived.
+/// Drop datagrams whose time is up; send an ICMP error to the sender if the first fragment arrived.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
     let now = stack.core.cx.now;
@@ -175,7 +178,7 @@ pub(crate) fn expire(stack: &mut Stack) {
     }
 }
 
-/// Who received a packet and who sent it.
+/// The destination and the source of a packet.
 fn ends(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     if packet.first()? >> 4 == 4 {
         let h = ipv4::Header::parse_quoted(packet).ok()?;

@@ -31,17 +31,17 @@ use crate::port::Port;
 pub(crate) struct Groups {
     ports: BTreeMap<u16, PortGroups>,
     sockets: SecondaryMap<UdpHandle, SocketGroups>,
-    /// Who has joined a group on a port.
+    /// The sockets that have joined a group on a port.
     members: BTreeMap<(u16, IpAddr), Vec<UdpHandle>>,
     /// Sockets that are bound to a group's address and a UDP port, which they share.
     bound: BTreeMap<(u16, IpAddr), Vec<UdpHandle>>,
-    /// Who gets the datagram that is being delivered; empty in between.
+    /// The sockets that get the datagram that is being delivered; empty in between.
     takers: Vec<UdpHandle>,
     secret: KeyedHash,
     /// Solicited-node groups are reported.
     reports_nodes: bool,
     reports: PerSecond,
-    /// No message leaves before: the second's are used up.
+    /// No message leaves before this time: those of the current second are used up.
     not_before: Instant,
     deadline: Instant,
 }
@@ -137,8 +137,8 @@ impl Groups {
         self.members.contains_key(&(port, group))
     }
 
-    /// What all who want packets of a group say, of a port of which no more than `most` sources are
-    /// to be named.
+    /// The filters of all sockets that joined a group on a port, merged; with more than `most`
+    /// sources it admits all.
     fn merged(&self, port: u16, group: IpAddr, most: usize) -> Filter {
         let is_node = self.ports.get(&port).is_some_and(|p| p.nodes.contains(&group));
         let members = self.members.get(&(port, group)).into_iter().flatten();
@@ -155,7 +155,7 @@ impl Groups {
         self.look_ahead();
     }
 
-    /// A port is gone; who had joined groups there has not any more.
+    /// A port is gone: all memberships on it end.
     pub(crate) fn forget_port(&mut self, port: u16) {
         self.ports.remove(&port);
         self.members.retain(|&(on, _), _| on != port);
@@ -206,7 +206,7 @@ impl SocketGroups {
         self.joined.retain(|membership| membership.port != port);
     }
 
-    /// The filter is this from now on; one that takes nothing ends the membership.
+    /// Set the filter; one that admits nothing ends the membership.
     fn set(&mut self, port: u16, group: IpAddr, filter: Filter) {
         let at = self.joined.iter().position(|m| m.group == group && m.port == port);
         match at {
@@ -220,8 +220,8 @@ impl SocketGroups {
     }
 }
 
-/// The solicited-node groups of a port's addresses, of those too that are still tentative: who
-/// detects a duplicate has to hear of it (RFC 4862 section 5.4.2).
+/// The solicited-node groups of a port's addresses, tentative ones included: their detection of
+/// duplicates needs the messages of the group (RFC 4862 section 5.4.2).
 fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
     let has_nodes = port.limits.link == LinkKind::Ethernet;
     let addresses = port.addresses.iter().filter(move |_| has_nodes);
@@ -236,7 +236,7 @@ fn nodes_of(port: &Port) -> impl Iterator<Item = IpAddr> {
 pub struct GroupRow {
     /// The port.
     pub port: PortId,
-    /// The group, and the sources that are taken.
+    /// The group.
     pub group: IpAddr,
     /// The sources that are taken, of all sockets together.
     pub filter: Filter,
@@ -244,7 +244,7 @@ pub struct GroupRow {
     pub sockets: usize,
     /// It belongs to one of our addresses.
     pub is_solicited_node: bool,
-    /// The protocol by which routers hear of it, in the version that they speak.
+    /// The protocol by which it is reported to routers, in the version that they speak.
     pub protocol: &'static str,
     /// Until the next message about it; `None` if none is to be sent.
     pub report_in: Option<Duration>,

@@ -1,10 +1,10 @@
 //! IPv4 address conflict detection and link-local addresses: a tentative address is probed before
 //! it is used, and an address in use is defended.
 //!
-//! Called by: `poll.rs` when time passes; `arp.rs` with every ARP packet; programs that ask for a
-//! link-local address. When is in `inet/acd.rs`. RFC 5227, RFC 3927 section 2. Counters:
-//! `address_conflicts`, `address_probes`; drop reason: `neighbour_conflict`. State is bounded by
-//! the limit `addresses` of each port.
+//! Called by: `poll.rs` when something is due; `arp.rs` with every ARP packet; programs that ask
+//! for a link-local address. The times are in `inet/acd.rs`. RFC 5227, RFC 3927 section 2.
+//! Counters: `address_conflicts`, `address_probes`; drop reason: `neighbour_conflict`. State is
+//! bounded by the limit `addresses` of each port.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -74,7 +74,7 @@ fn won(stack: &mut Stack, (port, ip): Key) {
 /// An ARP packet came by a port: does its sender have, or want, an address that we are probing for?
 ///
 /// # Errors
-/// [`DropReason::NeighbourConflict`]: it does, and the address is not ours.
+/// [`DropReason::NeighbourConflict`]: it does, so we do not take the address.
 /// RFC 5227 2.1.1-d, 2.1.1-e.
 pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     if stack.acd.checks.is_empty() {
@@ -92,8 +92,8 @@ pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
     Err(DropReason::NeighbourConflict)
 }
 
-/// Another host uses `ip`, an address of ours in use: defend it once; after a second conflict soon
-/// after give it up, unless the user has set it.
+/// Another host uses `ip`, an address of ours in use: defend it once. After a second conflict
+/// within a short time give it up, unless the user has set it.
 /// RFC 5227 2.4-a, 2.4-b, 2.4-c.
 pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
     let key = (port_id, ip);
@@ -110,7 +110,8 @@ pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
     }
 }
 
-/// An address is another host's. The search for a link-local address goes on with the next one.
+/// An address belongs to another host. The search for a link-local address goes on with the next
+/// one.
 fn lost(stack: &mut Stack, key: Key) {
     let (port, ip) = (PortId(key.0), IpAddr::V4(key.1));
     stack.core.cx.counters.add(Counter::AddressConflicts, 1);
@@ -153,8 +154,8 @@ fn try_next(stack: &mut Stack, port_id: u16) {
 
 impl Stack {
     /// Give a port an IPv4 link-local address (RFC 3927): candidates drawn from 169.254.0.0/16 are
-    /// probed until one is free, and another one is found if a host turns out to use it. Where
-    /// there are no conflicts, it is ours within seven seconds; [`Event::Address`] tells.
+    /// probed until one is free, and another one is found if a host turns out to use it. Without
+    /// conflicts it is ours within seven seconds; [`Event::Address`] reports it.
     ///
     /// # Errors
     /// [`AddressError`].

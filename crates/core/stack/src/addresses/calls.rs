@@ -1,7 +1,7 @@
-//! Addresses of ours while the stack runs: added, changed, removed; what becomes of the connections
-//! from one that is gone.
+//! Our addresses are added, changed and removed while the stack runs; connections from a removed
+//! address fail.
 //!
-//! Called by: programs; `acd.rs` and `autoconf` with what comes of their checks; `poll.rs` when a
+//! Called by: programs; `acd.rs` and `autoconf` with the results of their checks; `poll.rs` when a
 //! lifetime ends. RFC 4862 section 5.5.4. Limit: `addresses`.
 
 use core::net::{IpAddr, SocketAddr};
@@ -108,7 +108,7 @@ impl Stack {
         source(self, remote, Sender::Program).ok()
     }
 
-    /// The route of a network is gone with the last usable address in it.
+    /// Remove the route of a network if the port has no usable address left in it.
     fn forget_network(&mut self, id: PortId, network: Cidr) {
         let Some(port) = self.ports.get(id.0) else { return };
         let mut usable = port.addresses.iter().filter(|a| a.is_usable() && a.implies_network());
@@ -118,7 +118,7 @@ impl Stack {
         }
     }
 
-    /// Connections look their paths up again, and what expires is found anew.
+    /// Connections look up their paths again, and the next deadline is computed again.
     pub(crate) fn addresses_changed(&mut self) {
         self.path_mtus.note_change();
         self.look_ahead();
@@ -136,7 +136,7 @@ impl Stack {
     pub(crate) fn set_address_state(&mut self, id: PortId, ip: IpAddr, state: AddressState) {
         let found = self.addresses(id).iter().find(|a| a.ip() == ip).copied();
         let Some(address) = found else { return };
-        // It is there, so that it can be replaced.
+        // The address exists, so replacing it cannot fail.
         let _ = self.add_address(id, Address { state, ..address });
         if state == AddressState::Duplicated {
             self.fail_connections_from(id, ip);
@@ -145,7 +145,7 @@ impl Stack {
         self.addresses_changed();
     }
 
-    /// The connections from an address of a port, whatever port they go by.
+    /// The connections from an address of a port, whatever port they leave by.
     #[cold]
     pub(crate) fn connections_from(
         &self,
@@ -161,7 +161,7 @@ impl Stack {
         all.filter(|(_, pcb)| is_from(pcb)).map(|(handle, _)| handle).collect()
     }
 
-    /// Its network is gone: it ends, and its user is told why.
+    /// Fail a connection whose network is gone; its user gets the reason.
     pub(crate) fn fail_connection(&mut self, handle: TcpHandle) {
         let Some(pcb) = self.connections.get_mut(handle) else { return };
         pcb.blocked = false;
@@ -170,7 +170,8 @@ impl Stack {
         handshake_progress(self, handle);
     }
 
-    /// One from an address of this port, where the reason is noted, whatever port it goes by.
+    /// Fail a connection from an address of port `id`, whatever port it leaves by: the reason is
+    /// noted at `id`.
     pub(crate) fn fail_connection_of(&mut self, id: PortId, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle)
             && pcb.port != id.0
@@ -180,7 +181,7 @@ impl Stack {
         self.fail_connection(handle);
     }
 
-    /// An address is ours no more: what its connections would send is from nobody.
+    /// An address is no longer ours, so its connections cannot send any more: fail them.
     #[cold]
     pub(crate) fn fail_connections_from(&mut self, id: PortId, ip: IpAddr) {
         self.ports.note_failure(id, Arc::from("its address was removed, or is no longer valid"));

@@ -1,4 +1,4 @@
-//! Autoconfiguration of a port as programs ask for it, and what is due of it.
+//! The calls by which programs have a port autoconfigured, and the work that is due.
 //!
 //! Called by: programs, with [`Stack::autoconfigure`]; `poll.rs` when something is due.
 //! RFC 4862, RFC 4861 section 6.3, RFC 4291 section 2.1, RFC 8106.
@@ -14,7 +14,7 @@ use crate::addresses::AddressError;
 use crate::handles::PortId;
 use crate::stack::Stack;
 
-/// Act on what is due, of addresses that are being checked and of ports that configure themselves.
+/// Do what is due for addresses that are being checked and for ports that configure themselves.
 pub(crate) fn expire(stack: &mut Stack) {
     dad::expire(stack);
     let now = stack.core.cx.now;
@@ -28,8 +28,9 @@ pub(crate) fn expire(stack: &mut Stack) {
 
 impl Stack {
     /// Have a port make itself a link-local address, find its routers, and make itself addresses of
-    /// their prefixes, each checked for duplicates before it is used (RFC 4862). What there is can
-    /// be seen by [`Stack::addresses`] and [`Stack::autoconf`]. Anew if it was running.
+    /// their prefixes, each checked for duplicates before it is used (RFC 4862).
+    /// [`Stack::addresses`] and [`Stack::autoconf`] show the result. If it was running already, it
+    /// starts anew.
     ///
     /// # Errors
     /// [`AutoconfError`].
@@ -59,10 +60,11 @@ impl Stack {
         made
     }
 
-    /// A port with an IPv6 address that the user set has a link-local one too (RFC 4291 section
-    /// 2.1), made of its link address, and one without loses it. To be called after each such
-    /// change. Nothing happens on a port that is autoconfigured, which sees to that itself, that
-    /// has a link-local address of the user's, or whose frames have no link header.
+    /// Give a port with an IPv6 address of the user's a link-local address too (RFC 4291 section
+    /// 2.1), made of its link address; take it away when the port has none of the user's any more.
+    /// To be called after each change of those addresses. Nothing happens on a port that is
+    /// autoconfigured and makes its own, that has a link-local address of the user's, or whose
+    /// frames have no link header.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -86,8 +88,8 @@ impl Stack {
         }
     }
 
-    /// Stop configuring a port; the addresses and routes that it got so are removed. `false` if it
-    /// was not autoconfigured.
+    /// Stop configuring a port; the addresses and routes that it got in this way are removed.
+    /// `false` if it was not autoconfigured.
     pub fn stop_autoconf(&mut self, id: PortId) -> bool {
         if self.autoconf.ports.remove(&id.0).is_none() {
             return false;

@@ -1,4 +1,5 @@
-//! Duplicate address detection: a tentative IPv6 address is asked for before it is used.
+//! Duplicate address detection: before a tentative IPv6 address is used, other hosts are asked for
+//! it.
 //!
 //! Called by: `nd.rs` for messages about such an address, `autoconf::expire` when a probe or its
 //! answer is due. RFC 4862 section 5.4, RFC 7527.
@@ -59,7 +60,7 @@ fn passed(stack: &mut Stack, (port, ip): Key) {
         true => AddressState::Deprecated,
         false => AddressState::Preferred,
     };
-    // It is there and changes: no limit refuses it.
+    // The address exists and only changes, so no limit refuses it.
     if stack.add_address(id, address).is_ok() {
         slaac::passed(stack, id, &address);
     }
@@ -69,9 +70,9 @@ fn passed(stack: &mut Stack, (port, ip): Key) {
 /// A message about `target`, an address of ours that is being checked.
 ///
 /// # Errors
-/// [`DropReason::NdTentative`] for those who want to know our link address (RFC 4862 section
-/// 5.4.3), [`DropReason::NdLooped`], and [`DropReason::NeighbourConflict`] for the address of
-/// another host; those of [`nd::nd_input`].
+/// [`DropReason::NdTentative`] for a host that asks for our link address (RFC 4862 section 5.4.3),
+/// [`DropReason::NdLooped`], and [`DropReason::NeighbourConflict`] for the address of another host;
+/// those of [`nd::nd_input`].
 /// RFC 4862 5.4.3-a, 5.4.3-b, 5.4.4-a.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, target: Ipv6Addr) -> Fate {
     let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
@@ -102,7 +103,7 @@ fn duplicate(stack: &mut Stack, (port, ip): Key) {
         return;
     };
     address.state = AddressState::Duplicated;
-    // It is there and changes: no limit refuses it.
+    // The address exists and only changes, so no limit refuses it.
     let _ = stack.add_address(id, address);
     slaac::duplicate(stack, id, &address);
     stack.note_address_event(id);

@@ -16,7 +16,7 @@ use tcp::Fate;
 use crate::resolve;
 use crate::stack::Stack;
 
-/// A redirect, all that is left of `m`, whose checksum is right.
+/// Process a redirect. `m` holds the message alone, and its checksum is valid.
 ///
 /// # Errors
 /// [`DropReason::RedirectRefused`], [`DropReason::RedirectIgnored`], [`DropReason::IcmpMalformed`],
@@ -32,12 +32,13 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let (target, dst) = (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination));
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let is_ours = port.local.is_ours(target) || port.local.is_ours(dst);
-    // By the best route that anybody has: who may not use that gains nothing from the redirect,
-    // which is for those alone that the route is for.
+    // The best route, whoever may use it. The redirect is for the users of that route alone, so
+    // other users gain nothing from it.
     let old = stack.routes.route_for(dst, None, Sender::Program).ok().cloned();
     let Some(old) = old else { return Err(DropReason::RedirectRefused) };
     let is_first_hop = old.port == m.in_port() && old.via.unwrap_or(dst) == ip.src();
-    // It goes to the source of the packet that it is about (RFC 4861 section 4.5): to no group.
+    // A redirect goes to the source of the packet that it is about (RFC 4861 section 4.5), never to
+    // a group.
     if is_ours || !is_first_hop || ip.dst().is_multicast() {
         return Err(DropReason::RedirectRefused);
     }
@@ -84,7 +85,7 @@ fn make_room(stack: &mut Stack, new: &Route) {
     }
 }
 
-/// A neighbour does not answer: what was redirected to it goes to the router again.
+/// A neighbour does not answer: packets that were redirected to it go to the router again.
 /// RFC 4861 7.3.3-a.
 pub(crate) fn forget_target(stack: &mut Stack, (port, ip): Key) {
     let removed = stack.routes.remove(|r| {

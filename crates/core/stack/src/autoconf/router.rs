@@ -1,4 +1,5 @@
-//! Routers: solicited until one answers, and heard; what they say becomes routes.
+//! Routers: a port solicits them until one answers, reads their advertisements and makes routes of
+//! them.
 //!
 //! Called by: `calls.rs` when something is due, `nd.rs` for advertisements, `neighbours.rs` for
 //! neighbours that answer or do not. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106. Limits:
@@ -54,7 +55,7 @@ fn solicit(stack: &mut Stack, id: PortId) -> Fate {
     Ok(())
 }
 
-/// A router advertisement, all that is left of `m`, whose checksum is right.
+/// Process a router advertisement. `m` holds the message alone, and its checksum is valid.
 ///
 /// # Errors
 /// [`DropReason::RaNotFromLink`], [`DropReason::RaIgnored`], [`DropReason::RaRateLimited`],
@@ -75,7 +76,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         return Err(DropReason::RaRateLimited);
     }
     let prefixes = conf.routers.learn(from, &ra, link, now, &mut core.cx.budget);
-    // RFC 7559 2-b: an answer of no default router does not end it.
+    // RFC 7559 2-b: an answer from a router that is no default router does not end soliciting.
     if ra.lifetime_s != 0 {
         conf.solicit = None;
         conf.progress = match conf.progress {
@@ -96,8 +97,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// The neighbours of a port are reachable for as long as routers say, give or take a half, and are
-/// solicited as often.
+/// Set how long the neighbours of a port count as reachable, at random between half and one and a
+/// half times what routers say, and how often they are solicited.
 /// RFC 4861 6.3.4-b.
 fn set_times(stack: &mut Stack, id: PortId) {
     let random = stack.autoconf.draw(&stack.core.secret);
@@ -111,8 +112,8 @@ fn set_times(stack: &mut Stack, id: PortId) {
     stack.neighbours.set_times(id.0, reachable, retransmit.unwrap_or(RETRANSMIT));
 }
 
-/// Make the routes of a port those that follow from what its routers said; a route of the user's
-/// for the same destination stays.
+/// Replace the routes that a port learned by those that its routers advertise now; a route of the
+/// user's for the same destination stays.
 fn install(stack: &mut Stack, id: PortId) {
     let Some(conf) = stack.autoconf.port(id) else { return };
     let (mut wished, learns) = (conf.routers.routes(id.0), conf.config.learn_routes);
@@ -133,7 +134,8 @@ fn install(stack: &mut Stack, id: PortId) {
     }
 }
 
-/// A neighbour answers, or did not: if it is a router, others go before it.
+/// A neighbour answers, or did not answer: if it is a router, others are preferred to it while it
+/// is silent.
 /// RFC 4861 6.3.6-a, 7.3.3-a.
 pub(crate) fn set_silent(stack: &mut Stack, (port, ip): Key, is_silent: bool) {
     let (id, IpAddr::V6(router)) = (PortId(port), ip) else { return };

@@ -1,6 +1,6 @@
-//! Addresses that a port makes itself: link-local, and of the prefixes that routers advertise;
-//! beside the stable ones temporary ones: random, used for a day, kept for another for what still
-//! uses them.
+//! Addresses that a port makes itself: link-local ones, and stable and temporary ones in the
+//! prefixes that routers advertise. A temporary address is random, is used for a day, and is kept
+//! for another day for the connections that still use it.
 //!
 //! Called by: `calls.rs`, `router.rs` for each advertisement, `dad.rs` for a duplicate. RFC 4862
 //! sections 5.3 and 5.5, RFC 7217, RFC 8981 section 3. Limits: `prefixes`, `addresses`,
@@ -24,8 +24,8 @@ use crate::stack::Stack;
 
 const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
-/// The link-local address of a link address, beside one that the user set, and like that one not
-/// checked.
+/// The link-local address made of a link address, for a port with an address of the user's. Like
+/// the user's address it is not checked for duplicates.
 pub(super) fn link_local(mac: MacAddr) -> Address {
     let addr = IpAddr::V6(slaac::address(LINK_LOCAL, slaac::eui64(mac)));
     let address = Address::fixed(Cidr { addr, prefix_len: PREFIX_LEN });
@@ -41,7 +41,7 @@ fn is_link_local(address: &Address) -> bool {
 /// RFC 4862 5.3-a.
 pub(super) fn make_link_local(stack: &mut Stack, id: PortId) -> Result<(), AutoconfError> {
     if stack.addresses(id).iter().any(is_link_local) {
-        // Nothing was delayed yet.
+        // No message of this port was delayed yet.
         // RFC 4861 6.3.7-b.
         let delay = stack.autoconf.draw(&stack.core.secret) % DELAY_MAX.as_nanos();
         solicit_from(stack, id, stack.core.cx.now + Duration::from_nanos(delay));
@@ -109,17 +109,18 @@ fn make_stable(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
     let (lifetimes, counter) = ((known.preferred_until, known.valid_until), known.duplicates);
     let Some(ip) = stable(stack, id, prefix, counter) else { return };
     if stack.addresses(id).iter().all(|a| a.ip() != IpAddr::V6(ip)) {
-        // What the limit refuses has been counted by it.
+        // If a limit refuses the address, it has counted that.
         let _ = stack.add_address(id, tentative(ip, Origin::Stable, lifetimes));
     }
 }
 
-/// What the port has of a prefix.
+/// The port's state for a prefix.
 fn known(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) -> Option<&mut Autonomous> {
     stack.autoconf.port(id)?.prefixes.iter_mut().find(|known| known.prefix == prefix)
 }
 
-/// The addresses of a prefix get new lifetimes; temporary ones no longer than they were meant for.
+/// The addresses of a prefix get new lifetimes; temporary ones never live longer than first
+/// intended.
 /// RFC 4862 5.5.3-e, RFC 8981 3.4-a.
 fn renew(stack: &mut Stack, id: PortId, prefix: Ipv6Addr, (preferred, valid): (Instant, Instant)) {
     let now = stack.core.cx.now;
@@ -159,7 +160,7 @@ pub(super) fn expire(stack: &mut Stack, id: PortId) {
     }
 }
 
-/// An address passed.
+/// An address passed its check for duplicates.
 pub(super) fn passed(stack: &mut Stack, id: PortId, address: &Address) {
     match (address.origin, address.ip()) {
         (Origin::LinkLocal, _) => solicit_from(stack, id, Instant::ZERO),
@@ -184,7 +185,7 @@ pub(super) fn duplicate(stack: &mut Stack, id: PortId, address: &Address) {
             conf.duplicates += 1;
             if can_change && conf.duplicates < TRIES_MAX {
                 stack.remove_address(id, address.ip());
-                // There was room for the one that went.
+                // The removed address left room for it.
                 let _ = make_link_local(stack, id);
             } else {
                 conf.progress = Progress::Duplicate;
@@ -239,11 +240,12 @@ fn make_temporary(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
     }
     list.made.push((ip, most));
     list.regenerate_at = before(lifetimes.0);
-    // Of one that the limit `addresses` refuses nothing is kept for long: it is in no list.
+    // If the limit `addresses` refuses it, the next call forgets it, because the port does not have
+    // it.
     let _ = stack.add_address(id, tentative(ip, Origin::Temporary, lifetimes));
 }
 
-/// The address of `ip` in its network of 64 bits, still to be checked.
+/// `ip` in its network of 64 bits, as an address that is still to be checked.
 fn tentative(ip: Ipv6Addr, origin: Origin, (preferred, valid): (Instant, Instant)) -> Address {
     let cidr = Cidr { addr: IpAddr::V6(ip), prefix_len: PREFIX_LEN };
     Address {

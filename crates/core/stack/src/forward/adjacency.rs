@@ -2,8 +2,8 @@
 //!
 //! Called by: `forward/burst.rs`. An entry holds until anything changes that it was made from
 //! (`burst::generation_of`), and no longer than a second if its neighbour is not permanent: then
-//! the next packet goes the long way, which notes that the neighbour is used. RFC 4861 section
-//! 7.3.3.
+//! the next packet goes the long way (`plain.rs`), which notes that the neighbour is used. RFC 4861
+//! section 7.3.3.
 
 use core::net::IpAddr;
 
@@ -81,7 +81,7 @@ impl Adjacency {
         link: Link::Bare,
     };
 
-    /// How packets leave to this next hop, of a packet of at most `mtu` bytes, before `until`.
+    /// How packets of at most `mtu` bytes leave to this next hop, before `until`.
     pub(super) fn new(hop: &NextHop, mtu: u32, link: Link, until: Instant) -> Adjacency {
         Adjacency { hop: *hop, mtu, until, link, ..Adjacency::NONE }
     }
@@ -126,7 +126,7 @@ impl Adjacencies {
     pub(super) fn insert(&mut self, made: Adjacency, generation: u64) -> Slot {
         let bucket = bucket_of(&made.hop);
         let ways = &mut self.entries[bucket];
-        // One for the same next hop that holds no more leaves first.
+        // An entry for the same next hop that no longer holds is replaced first.
         let way = ways.iter().position(|a| a.hop == made.hop);
         let oldest = || usize::from(ways[0].serial > ways[1].serial);
         let way = way.unwrap_or_else(oldest);

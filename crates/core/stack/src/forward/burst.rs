@@ -1,10 +1,10 @@
-//! Forwarding in bursts: what is plain about a burst is looked at, looked up, and sent, each for
-//! all of its frames.
+//! Forwarding in bursts: the plain frames of a burst are examined, looked up and sent, each step
+//! for all of them.
 //!
 //! Called by: `forward/ingress.rs`, unless the switch `forward-burst` is off. It may only refuse a
 //! frame, or do exactly what `plain::take` would have done. Frames leave in the order in which
-//! they came; one that is refused takes the long way in its turn, and if that changes anything that
-//! the others were looked up by, they follow it. Counters: `forwarded`,
+//! they came; one that is refused takes the long way (`plain.rs`) in its turn. If that changes
+//! anything that the lookup of the others depended on, they take it too. Counters: `forwarded`,
 //! `forwarded_in_bursts`. RFC 1812 section 5.2.
 
 use core::net::IpAddr;
@@ -51,8 +51,8 @@ impl Egress {
 }
 
 impl Bursts {
-    /// Forward what of a burst is not for this host, and leave the rest in it, in order and without
-    /// tags. Returns how many bytes were taken out.
+    /// Forward the frames of a burst that are not for this host, and leave the rest in it, in order
+    /// and without tags. Returns how many bytes were taken out.
     pub(super) fn divert(
         &mut self,
         stack: &mut Stack,
@@ -66,7 +66,7 @@ impl Bursts {
         }
     }
 
-    /// Of frames whose packets begin at `AT`.
+    /// [`Bursts::divert`] for frames whose packets begin at `AT`.
     fn divert_from<const AT: usize>(
         &mut self,
         stack: &mut Stack,
@@ -97,7 +97,8 @@ impl Bursts {
     /// them is waited for at once.
     #[inline(always)]
     fn look_up(&mut self, stack: &Stack, view: &View<'_>, seen: &Seens, egresses: &mut Egresses) {
-        // By rules that more than the destination decides: flows without egress go the long way.
+        // With rules, more than the destination decides: no flow gets an egress, so all go the long
+        // way.
         if stack.routes.rules_for_transit() {
             return;
         }
@@ -166,7 +167,8 @@ impl Bursts {
         Some(self.adjacencies.insert(made, self.generation))
     }
 
-    /// Send what has an egress; the rest takes the long way, whose leavings stay in `frames`.
+    /// Send the frames that have an egress; the others take the long way. Frames that are not
+    /// forwarded stay in `frames`.
     #[inline(always)]
     fn send<const AT: usize>(
         &mut self,
@@ -179,7 +181,8 @@ impl Bursts {
         // Bytes are counted without tags, as in the host's path.
         let tag_len = if AT == TAGGED { Tag::LEN as u64 } else { 0 };
         let mut generation = self.generation;
-        // By the port that they came by only the long way sends: their source may be told.
+        // Only the long way sends frames by the port that they came by: their source may get a
+        // redirect.
         let redirects = stack.forwarding.sends_redirects() && AT != BARE;
         let never_by = if redirects { u32::from(ingress.port) } else { u32::MAX };
         let (mut seen, mut rest) = (seen.as_slice(), core::mem::take(frames).into_iter());
@@ -218,8 +221,8 @@ impl Bursts {
     }
 }
 
-/// Flows whose source does not pass the check, as far as the FIB knows, go the long way: it says
-/// whether they do, and drops them. All of a burst are looked up together.
+/// Flows whose source fails the check by the FIB go the long way, which checks again and drops
+/// them. All sources of a burst are looked up together.
 #[inline(never)]
 fn check_sources(ingress: &Ingress, view: &View<'_>, seen: &Seens, egresses: &mut Egresses) {
     if ingress.check == SourceCheck::Off {
@@ -237,7 +240,7 @@ fn check_sources(ingress: &Ingress, view: &View<'_>, seen: &Seens, egresses: &mu
     }
 }
 
-/// No egress for the flows whose source has a group that does not pass.
+/// Take the egress from the flows whose source has a next-hop group that fails the check.
 fn refuse(
     ingress: &Ingress,
     view: &View<'_>,
@@ -256,7 +259,7 @@ fn refuse(
 }
 
 /// How many frames, from the first one on, leave by the adjacency in that slot: flows behind one
-/// gateway have the same. None if the first is too large for it.
+/// gateway have the same. 0 if the first frame is too large for it.
 #[inline(always)]
 fn alike(egresses: &Egresses, slot: Slot, adjacency: &Adjacency, seen: &[Seen]) -> usize {
     let mut last = u8::MAX;
@@ -281,7 +284,7 @@ fn egress_of(egresses: &mut Egresses, number: u8) -> Option<&mut Egress> {
     egresses.get_mut(number / FIRST_V6)?.get_mut(number % FIRST_V6)
 }
 
-/// A neighbour's use is noted as often.
+/// How often the use of a neighbour is noted.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// What the long way would find for this next hop of a packet of the same version, without asking
@@ -311,7 +314,7 @@ fn header(dst: MacAddr, src: MacAddr, to: IpAddr) -> [u8; ether::HEADER_LEN] {
     header
 }
 
-/// Grows whenever anything changes that the way of a forwarded packet was found by: addresses,
+/// Grows whenever anything changes that the egress of a forwarded packet depends on: addresses,
 /// ports, routes, MTUs, and neighbours that have another link address or are to be asked.
 #[inline(always)]
 fn generation_of(stack: &Stack) -> u64 {

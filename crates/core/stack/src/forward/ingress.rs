@@ -2,8 +2,8 @@
 //!
 //! Called by: `rx.rs`, instead of what a host does, so that a host pays nothing for it. Where a
 //! port of a trunk leaves its tag in the frames, forwarding in bursts skips it. Any shard of a
-//! router forwards what its queue brings: only what is left for the host has to come to its flow's
-//! shard (docs/decisions/0081). RFC 1812 section 5.2.
+//! router forwards what its queue brings: only frames for the host have to reach their flow's shard
+//! (docs/decisions/0081). RFC 1812 section 5.2.
 
 use base::{LinkKind, MacAddr, Switch};
 use device::Burst;
@@ -16,14 +16,14 @@ use crate::stack::Stack;
 pub(crate) struct Received {
     /// Frames.
     pub(crate) count: usize,
-    /// Bytes of those that are with forwarding already.
+    /// Bytes of the frames that forwarding has taken.
     pub(crate) bytes: u64,
     /// The port's link.
     pub(crate) link: (LinkKind, MacAddr),
 }
 
-/// Receive a burst and forward what of it is not for this host; the rest is left in `frames`, in
-/// order. `None` if nothing came.
+/// Receive a burst and forward the frames that are not for this host; the rest is left in `frames`,
+/// in order. `None` if nothing came.
 #[inline(never)]
 pub(crate) fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     for _ in 0..shard::ROUNDS_MAX {
@@ -31,7 +31,7 @@ pub(crate) fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Op
         if received.count > 0 {
             return Some(received);
         }
-        // All of them were for the host, and other shards'.
+        // All frames were for the host, but for flows of other shards.
     }
     None
 }
@@ -44,7 +44,7 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     let port = stack.ports.get_mut(port_id)?;
     let in_bursts = in_bursts && port.offers.is_none();
     let pool = &mut stack.core.cx.pool;
-    // Taps add the tag to what they are shown.
+    // Tags are not left in frames for taps, which add the tag themselves.
     let tag = port.own_tag.filter(|_| in_bursts && port.taps.is_empty());
     // Taps see a frame at its own shard, once.
     let is_unsteered = port.outbox.is_some() && port.taps.is_empty();
@@ -72,8 +72,8 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     Some(Received { count: count - elsewhere, bytes, link })
 }
 
-/// A burst whose first frames other shards handed over: they stay here. How many of the others were
-/// handed on, and the bytes that were taken out.
+/// A burst whose first frames other shards handed over: they stay here. Returns how many of the
+/// others were handed on, and the bytes that were taken out.
 #[cold]
 #[inline(never)]
 fn of_several(
@@ -89,7 +89,8 @@ fn of_several(
     (elsewhere, bytes)
 }
 
-/// Forward what is not for this host, and leave the rest; how many bytes were taken out.
+/// Forward frames that are not for this host, and leave the rest; returns how many bytes were taken
+/// out.
 #[inline(always)]
 fn divert(stack: &mut Stack, ingress: &Ingress, frames: &mut Burst) -> u64 {
     if ingress.in_bursts
@@ -102,7 +103,7 @@ fn divert(stack: &mut Stack, ingress: &Ingress, frames: &mut Burst) -> u64 {
     one_by_one(stack, ingress, frames)
 }
 
-/// The plain path; how many bytes it took out.
+/// The long way; returns how many bytes were taken out.
 fn one_by_one(stack: &mut Stack, ingress: &Ingress, frames: &mut Burst) -> u64 {
     let mut bytes = 0;
     for mut m in core::mem::take(frames) {

@@ -1,4 +1,4 @@
-//! Frames leave in a burst: a hop less, and the link header of their next hop.
+//! Frames leave in a burst: with a hop limit lower by one, and the link header of their next hop.
 //!
 //! Called by: `forward/burst.rs`, for frames to one next hop that follow each other: port, header
 //! and counters are looked at once for all of them. A tag is written with the link header, with the
@@ -20,9 +20,9 @@ use crate::stack::Stack;
 const PRIORITY_AT: usize = 14;
 const PRIORITY: u8 = 0xf0;
 
-/// The next frames of a burst, whose packets begin at `AT` and which have room for any link header,
-/// to their next hop: as many as there are in `seen`, and none if its port is gone. Returns how
-/// many bytes they were as received.
+/// Send the next frames of a burst to their next hop: as many as there are in `seen`. Their packets
+/// begin at `AT`, and they have room for any link header. Returns how many bytes they had as
+/// received; `None`, with nothing sent, if the port is gone.
 #[inline(always)]
 pub(super) fn leave<const AT: usize>(
     stack: &mut Stack,
@@ -50,15 +50,15 @@ pub(super) fn leave<const AT: usize>(
                 port.count_tagged(now.len());
                 put::<AT, TAGGED>(port, *header, now, frames)
             }
-            // Behind frames of this host, to which the port gives their tags.
+            // They follow frames of this host, to which the port adds tags.
             tagged @ Link::Tagged(_) => put::<AT, ETHERNET>(port, tagged.untagged(), now, frames),
         };
     }
     Some(bytes)
 }
 
-/// Frames that the port has room for, behind a link header of `N` bytes. Returns how many bytes
-/// they were. A function of its own has registers enough.
+/// Queue frames, for which the port has room, with a link header of `N` bytes. Returns how many
+/// bytes they had as received. A separate function, so that registers suffice.
 #[inline(never)]
 fn put<const AT: usize, const N: usize>(
     port: &mut Port,
@@ -70,7 +70,7 @@ fn put<const AT: usize, const N: usize>(
     for (m, seen) in frames.as_mut_slice().iter_mut().zip(seen) {
         received += m.len();
         let priority = if AT == N { 0 } else { priority::<AT>(m) };
-        // What the headers have in common stays where it is.
+        // Bytes for which both headers have room stay in place.
         m.keep(AT.saturating_sub(N), AT.min(N) + usize::from(seen.len));
         if N > AT {
             let _ = m.prepend(N - AT);

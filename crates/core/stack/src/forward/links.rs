@@ -1,10 +1,10 @@
-//! Forwarding switched on and off; and the links of a router's ports: while packets are forwarded
-//! each port is asked whether its link is up, a few times a second or when somebody has news of
-//! links. By the routes of one that is down no packet goes: others of the network have its share,
-//! or one of a higher metric takes over, or a shorter prefix.
+//! Switches forwarding on and off, and watches the links of a router's ports. While packets are
+//! forwarded each port is asked whether its link is up, a few times a second or when the program
+//! reports a change. Routes over a port that is down carry no packet: other next hops of the prefix
+//! take its share, or a route of a higher metric or of a shorter prefix takes over.
 //!
-//! Called by: programs, with news too; `poll.rs` when it is time. A host's ports are not asked. RFC
-//! 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
+//! Called by: programs, also to report changes; `poll.rs` when a look is due. A host's ports are
+//! not asked. RFC 1812 section 5.2.4.3 (of routes that can be used). Counter: `link_changes`.
 
 use base::{Counter, Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::handles::PortId;
 use crate::port::{Forwarded, Port};
 use crate::stack::Stack;
 
-/// How often ports are asked. A cut link is noticed after so long at most.
+/// How often ports are asked. A cut link is noticed within this time.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The same while somebody else has news of links: for what he might miss.
+/// The same while the program reports link changes, in case it misses one.
 pub(crate) const LOOK_WITH_NEWS: Duration = Duration::from_secs(5);
 
-/// Watch links from now on, or no more: then all count as up.
+/// Start or stop watching links; links that are not watched count as up.
 #[cold]
 fn watch(stack: &mut Stack, on: bool) {
     // The first shard's routes are those of all.
@@ -34,7 +34,7 @@ fn watch(stack: &mut Stack, on: bool) {
     }
 }
 
-/// Ask all ports. Whoever calls it sets the rare timers anew.
+/// Ask all ports. The caller then sets the rare timers anew.
 #[cold]
 pub(crate) fn look(stack: &mut Stack) {
     let links = &mut stack.forwarding.links;
@@ -53,7 +53,7 @@ fn update(stack: &mut Stack, mut is_up: impl FnMut(&mut Port) -> bool) {
     let count = changes.count() as u64;
     if count > 0 {
         stack.core.cx.counters.add(Counter::LinkChanges, count);
-        // Connections, and what forwarding remembers, look their way up again.
+        // Connections and forwarding look up their egress again.
         stack.addresses_changed();
     }
 }
@@ -82,7 +82,7 @@ impl Stack {
     }
 
     /// Forward directed broadcasts, which are for all hosts of another port's network. Off by
-    /// default (RFC 2644): a packet to a thousand hosts is what floods are made of.
+    /// default (RFC 2644): attackers make floods of packets that reach a thousand hosts each.
     pub fn set_directed_broadcasts(&mut self, on: bool) {
         self.forwarding.directed_broadcasts = on;
     }
@@ -109,7 +109,8 @@ impl Stack {
     }
 
     /// The caller hears of all links that change, and calls [`Stack::look_at_links`] then: ports
-    /// are asked every five seconds only, not four times a second. Of shards the first is told.
+    /// are asked every five seconds only, not four times a second. With several shards, to be
+    /// called on the first.
     pub fn set_link_news(&mut self, has_news: bool) {
         self.forwarding.links.has_news = has_news;
         self.look_at_links();

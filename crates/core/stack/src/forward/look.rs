@@ -1,4 +1,4 @@
-//! What is plain about the frames of a burst: the flow of each packet and its length.
+//! Examines the frames of a burst: the flow and the length of each plain packet.
 //!
 //! Called by: `forward/burst.rs`, which looks up each flow once. The checks of the IP headers are
 //! in `inet::forward`. RFC 1812 sections 5.2 and 5.3, RFC 8200 section 3.
@@ -46,9 +46,9 @@ const _: () = assert!(2 * BURST < u8::MAX as usize);
 /// The flows of one version in a burst: what is looked up.
 pub(super) struct Flows<A> {
     pub(super) dsts: ArrayVec<A, BURST>,
-    /// As many, if anybody asks for them; else none.
+    /// As many as `dsts`, if sources are needed; else empty.
     pub(super) srcs: ArrayVec<A, BURST>,
-    /// What chooses among several next hops.
+    /// The hashes that choose among several next hops.
     pub(super) hashes: ArrayVec<u32, BURST>,
 }
 
@@ -58,7 +58,7 @@ impl<A: Copy + PartialEq> Flows<A> {
     }
 
     /// The number of a packet's flow, which is a new one unless the last packet was of it. `None`
-    /// if it is from the address that it is to.
+    /// if its source is its destination.
     #[inline(always)]
     fn number<const CAREFUL: bool>(
         &mut self,
@@ -96,9 +96,9 @@ impl Seens {
         Seens { frames: ArrayVec::new(), v4: Flows::new(), v6: Flows::new() }
     }
 
-    /// Look at all frames, whose packets begin at `AT`. With `CAREFUL` for sources as well, and for
-    /// the flows that ICMP errors are about: who has neither source checks nor several next hops
-    /// does not pay for them.
+    /// Look at all frames, whose packets begin at `AT`. With `CAREFUL` also at their sources, and
+    /// at the flows that ICMP errors are about. A router with neither source checks nor several
+    /// next hops does not pay for that.
     #[inline(always)]
     pub(super) fn look<const AT: usize, const CAREFUL: bool>(
         &mut self,
@@ -112,8 +112,8 @@ impl Seens {
         }
     }
 
-    /// The flow and the length of a packet that is not for us and that nothing is unusual about.
-    /// The memory that its destination is looked up in is fetched meanwhile.
+    /// The flow and the length of a packet that is not for us and has nothing unusual. The memory
+    /// that its destination is looked up in is fetched meanwhile.
     #[inline(always)]
     fn plain<const AT: usize, const CAREFUL: bool>(
         &mut self,
@@ -151,7 +151,7 @@ impl Seens {
             // Longer ones do not fit a length of 16 bits, nor any MTU.
             let len = u16::try_from(ip.len).ok()?;
             let mut hash = flow_v6(ip.src, ip.dst);
-            // Behind TCP and UDP, by far the most, there is no ICMP.
+            // Packets of TCP and UDP, by far the most, hold no ICMP.
             if CAREFUL && !matches!(packet[6], protocol::TCP | protocol::UDP) {
                 hash = flow_of_error_v6(packet).unwrap_or(hash);
             }

@@ -1,11 +1,11 @@
-//! Forwarding, plain: what is not for this host goes to its next hop, or is dropped by name and
-//! reported to its source.
+//! Forwarding packet by packet: one that is not for this host goes to its next hop, or is dropped
+//! with a named reason and reported to its source.
 //!
 //! Called by: `ingress.rs`, so that a host pays nothing for it. `burst.rs` does the same for plain
-//! packets, faster; this is what it is held against. Never forwarded: what came by a link-level
-//! broadcast or multicast, source-routed or link-local packets, limited and, unless switched on,
-//! directed broadcasts. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200 section 5. Counter:
-//! `forwarded`. Limit: `icmp_errors_per_second`.
+//! packets, faster; tests compare it with this file. Never forwarded are packets that came by a
+//! link-level broadcast or multicast, source-routed or link-local packets, limited broadcasts and,
+//! unless switched on, directed ones. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC 8200
+//! section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
 
 use core::net::IpAddr;
 
@@ -27,7 +27,7 @@ use crate::port::Port;
 use crate::stack::Stack;
 use crate::{icmp, pace, resolve, shard};
 
-/// Where frames came by.
+/// The port that frames came by.
 #[derive(Clone, Copy)]
 pub(super) struct Ingress {
     pub(super) port: u16,
@@ -36,12 +36,12 @@ pub(super) struct Ingress {
     pub(super) in_bursts: bool,
     /// The frames have this tag of the port's.
     pub(super) tag: Option<Tag>,
-    /// What sources have to be.
+    /// The check that their sources have to pass.
     pub(super) check: SourceCheck,
 }
 
-/// One frame: returned if the host's path is to have it, which also names what is wrong with it, or
-/// another shard.
+/// Forward one frame. It is returned if it is for the host's path, which also names what is wrong
+/// with a bad frame.
 pub(super) fn take(
     stack: &mut Stack,
     port_id: u16,
@@ -124,7 +124,7 @@ fn is_link_local(addr: IpAddr) -> bool {
     matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local())
 }
 
-/// A packet, whose IP header begins at `at` in `m`, to its next hop.
+/// Send a packet, whose IP header begins at `at` in `m`, to its next hop.
 fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
     let found = transit::examine(packet);
@@ -148,7 +148,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let sender = Sender::Transit { in_port: m.in_port() };
     let (dst, src) = (transit.dst, Some(transit.src));
     let found = stack.routes.lookup_flow(dst, src, transit.flow, sender);
-    // Before anything is reported: nobody hears of a packet whose source is forged.
+    // Checked before anything is reported: no report goes to a forged source.
     let to_port = found.as_ref().map_or(u16::MAX, |hop| hop.port);
     if !source::admits(stack, m.in_port(), &transit, to_port) {
         let answers = Sender::Transit { in_port: to_port };
@@ -269,7 +269,7 @@ fn send(
     Ok(())
 }
 
-/// A finished packet to its next hop, or into the queue of a neighbour that is being resolved.
+/// Send a finished packet to its next hop, or queue it for a neighbour that is being resolved.
 fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
     let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
     if port.limits.link == LinkKind::Ethernet {
@@ -291,7 +291,7 @@ fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
     Ok(())
 }
 
-/// Tell the source of a packet, from an address of the port that the packet came by.
+/// Send an ICMP error to the source of a packet, from an address of the port that it came by.
 /// RFC 1812 4.3.2.7-a.
 #[cold]
 fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: Report) {
@@ -304,13 +304,13 @@ fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: R
         port.addresses.iter().filter(|a| a.is_usable()).map(inet::Address::ip).find(usable)
     };
     let near = stack.ports.get(m.in_port()).and_then(of);
-    // A port without an address of its own speaks by another's: RFC 1812 section 4.3.2.4.
+    // A port without an address uses that of another port: RFC 1812 section 4.3.2.4.
     let Some(from) = near.or_else(|| stack.ports.iter().find_map(of)) else { return };
     icmp::report(stack, m, packet, (from, transit.src), what);
 }
 
-/// A packet from a link-local address that would leave its link: its source hears that no answer
-/// would come back, from our address on the link.
+/// A packet from a link-local address that would leave its link: report to its source, from our
+/// address on the link, that no answer could come back.
 #[cold]
 fn beyond_scope(stack: &mut Stack, m: &Mbuf, packet: &[u8]) {
     let Some(transit) = transit::beyond_scope(packet) else { return };
@@ -323,7 +323,8 @@ fn beyond_scope(stack: &mut Stack, m: &Mbuf, packet: &[u8]) {
     }
 }
 
-/// The next hop of a forwarded packet, a finished frame without its link address, does not answer.
+/// The next hop of a forwarded packet does not answer; `frame` is finished except for its link
+/// address.
 #[cold]
 pub(crate) fn unreachable(stack: &mut Stack, frame: &Mbuf) {
     let packet = frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();

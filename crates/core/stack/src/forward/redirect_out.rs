@@ -1,4 +1,5 @@
-//! Redirects sent: a packet that leaves by the port it came by had better not have come here.
+//! Redirects that a router sends: a packet that leaves by the port it came by has a better first
+//! hop.
 //!
 //! Called by: `plain.rs`, before it sends such a packet on. Received ones are in
 //! `stack/icmp_redirect.rs` and `autoconf/nd_redirect.rs`; a router follows none. RFC 1812 section
@@ -58,8 +59,8 @@ fn common(port: &Port, src: Ipv4Addr, gateway: Ipv4Addr) -> Option<IpAddr> {
     port.addresses.iter().find(has_both).map(inet::Address::ip)
 }
 
-/// A redirect from our link-local address, by which hosts know a router. It names a host, or a
-/// router by its link-local address alone.
+/// A redirect from our link-local address, by which hosts know a router. It names the destination
+/// itself, or a router, which must have a link-local address.
 fn output_v6(
     stack: &mut Stack,
     packet: &[u8],

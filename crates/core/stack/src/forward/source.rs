@@ -1,9 +1,9 @@
-//! Source checks: what comes by a port of a router from a source that is not behind it is dropped
+//! Source checks: a router drops packets whose source is not behind the port that they came by
 //! (ingress filtering, reverse-path check).
 //!
 //! Called by: `plain.rs` for packets one by one, those for the router itself included;
-//! `forward/burst.rs` asks the FIB for whole bursts, and leaves to this what does not pass there.
-//! RFC 2827, RFC 3704. Drop reason: `ip_source_check`. docs/decisions/0109.
+//! `forward/burst.rs` asks the FIB for whole bursts, and leaves packets that do not pass there to
+//! this file. RFC 2827, RFC 3704. Drop reason: `ip_source_check`. docs/decisions/0109.
 
 use core::net::IpAddr;
 
@@ -44,17 +44,17 @@ fn check_of(stack: &Stack, port: u16) -> SourceCheck {
 }
 
 impl Stack {
-    /// What the source of a packet that comes by a port has to be, while packets are forwarded
-    /// ([`Stack::set_forwarding`]): [`SourceCheck::Off`] unless it is set. `wirespeed up` sets
-    /// [`SourceCheck::Strict`]. What does not pass is dropped as `ip_source_check`, and its source
-    /// hears nothing, as it is not where it says. Each shard has to be told. `false` if there is
-    /// no such port.
+    /// Set the check of the sources of packets that come by a port, while packets are forwarded
+    /// ([`Stack::set_forwarding`]). It is [`SourceCheck::Off`] unless it is set; `wirespeed up`
+    /// sets [`SourceCheck::Strict`]. A packet that does not pass is dropped as `ip_source_check`
+    /// and not reported, because its source is not where it claims to be. To be called on each
+    /// shard. `false` if there is no such port.
     pub fn set_source_check(&mut self, id: PortId, check: SourceCheck) -> bool {
         let port = self.ports.get_mut(id.0);
         port.map(|port| port.source_check = check).is_some()
     }
 
-    /// What was set; `None` if there is no such port.
+    /// The source check of a port; `None` if there is no such port.
     pub fn source_check(&self, id: PortId) -> Option<SourceCheck> {
         self.ports.get(id.0).map(|port| port.source_check)
     }

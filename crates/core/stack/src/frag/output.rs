@@ -1,8 +1,9 @@
 //! Datagrams that are larger than their path carries, in fragments.
 //!
-//! Called by: UDP and echo sockets, `icmp.rs` for echo replies, `neighbours.rs` for what waited for
-//! a link address. All fragments of a datagram are made before the first is sent, and leave back to
-//! back. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 8900 (why programs should send less).
+//! Called by: UDP and echo sockets, `icmp.rs` for echo replies, `neighbours.rs` for packets that
+//! waited for a link address. All fragments of a datagram are made before the first is sent, and
+//! leave back to back. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 8900 (why programs should
+//! send less).
 
 use core::net::IpAddr;
 use core::ops::DerefMut;
@@ -69,12 +70,12 @@ pub(crate) fn send_udp(
 
 /// A datagram behind its IP header.
 struct Payload<'a> {
-    /// Of the transport: eight bytes, which the first fragment has all of, or none.
+    /// The transport header: eight bytes, all of them in the first fragment; or empty.
     header: &'a [u8],
     data: &'a [u8],
     /// Sums the data while it is copied, if there is a checksum to make.
     ladder: Option<Ladder>,
-    /// Gets the header, where it was copied to, and the sum of the data.
+    /// Is called with the copied header and the sum of the data.
     finish: &'a dyn Fn(&mut [u8], Sum),
 }
 
@@ -144,8 +145,8 @@ pub(crate) fn put(stack: &mut Stack, neighbour: Key, frame: Mbuf) {
     stack.core.cx.pool.free(frame);
 }
 
-/// The headers of the fragments of a frame that its path does not carry whole, the MTU of that,
-/// and where the frame's data begins.
+/// For a frame that is too large for its path: the headers of its fragments, the path's MTU, and
+/// where the frame's data begins.
 fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHeader, Mtu, usize)> {
     let port = stack.ports.get(neighbour.0)?;
     let link_len = port.limits.link.header_len();
@@ -156,7 +157,7 @@ fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHea
     let (src, dst) = (headers.src(), headers.dst());
     let link = mtu_of(stack, neighbour, src, dst);
     let most = stack.path_mtus.mtu(dst, link, stack.core.cx.now);
-    // What is forwarded fits its port, and is not ours to cut for what we know of its path.
+    // Forwarded packets fit their port; a router does not cut them to a path MTU that it knows.
     let is_ours = || stack.has_address(src);
     (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))
 }
@@ -191,7 +192,7 @@ fn fragments(
     Ok(())
 }
 
-/// [`fragments`] that do not fit into the burst as it is, or leave a gap apart.
+/// [`fragments`] that do not fit into the current burst, or that leave with a gap between them.
 #[cold]
 #[inline(never)]
 fn made_before(
@@ -210,7 +211,7 @@ fn made_before(
     outcome
 }
 
-/// Hand on the fragments of a datagram.
+/// Give the fragments of a datagram to the port.
 fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -> Fate {
     let core = &mut stack.core;
     let port = stack.ports.get_mut(port_id).ok_or(DropReason::TxNoPort)?;

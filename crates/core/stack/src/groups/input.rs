@@ -1,7 +1,7 @@
-//! What arrives for groups: IGMP and MLD messages, and datagrams, of which every socket that has
-//! joined gets a copy.
+//! Packets that arrive for groups: IGMP and MLD messages, and datagrams, of which every socket that
+//! has joined gets a copy.
 //!
-//! Called by: `rx.rs` for messages, `udp/input.rs` for datagrams; `output.rs` for what is sent to
+//! Called by: `rx.rs` for messages, `udp/input.rs` for datagrams; `output.rs` for datagrams to
 //! sockets of this host. RFC 1112 section 7.2, RFC 3376 sections 3.2 and 5.2, RFC 3810 section 6.2.
 
 use core::net::{IpAddr, SocketAddr};
@@ -55,7 +55,7 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
             on.host_mut(base::IpVersion::of(&ip.src())).query(&query, now);
             Counter::GroupQueriesIn
         }
-        // One that was not sent to its group suppresses nothing.
+        // A report that was not sent to its group suppresses none of ours.
         // RFC 3376 9.2-a.
         Message::Report(_, group) if group == ip.dst() => {
             let on = stack.groups.port_mut(id);
@@ -70,8 +70,8 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
     Ok(())
 }
 
-/// A datagram to a group that came by the port `in_port`. What each socket misses is counted as a
-/// drop; the reason that is returned is that of the last.
+/// A datagram to a group that came by the port `in_port`. Each copy that a socket misses is counted
+/// as a drop; the last reason is returned.
 /// RFC 1112 7.2-b, RFC 3376 3.2-c.
 pub(crate) fn deliver(
     stack: &mut Stack,

@@ -1,8 +1,9 @@
-//! What UDP sockets join: memberships with source filters, and how they send to groups.
+//! Group memberships of UDP sockets, with source filters, and their options for sending to groups.
 //!
 //! Called by: programs, `net`. A membership is of a group on a port. As with FreeBSD's sockets and
-//! with Linux's IP_MULTICAST_ALL off, a socket gets what it has joined itself, and not what others
-//! on the host have. RFC 1112 section 7.1, RFC 3376 sections 2 and 3.1, RFC 3678.
+//! with Linux's IP_MULTICAST_ALL off, a socket gets packets of the groups that it has joined
+//! itself, not of those that only other sockets have joined. RFC 1112 section 7.1, RFC 3376
+//! sections 2 and 3.1, RFC 3678.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -21,17 +22,17 @@ use crate::stack::Stack;
 pub enum GroupError {
     /// The socket is closed.
     Closed,
-    /// There is no such port, or none can be told from the group's address.
+    /// There is no such port, or the group's address does not determine one.
     NoPort,
     /// It is no multicast address.
     NotAGroup,
-    /// A source is no address of a host, or of the other version of IP.
+    /// A source is no address of a host, or is of another IP version than the group.
     NotASource,
     /// The socket has joined the group on this port, or named the source, already.
     AlreadyMember,
     /// The socket has not joined the group on this port, or not named the source.
     NotAMember,
-    /// A source is joined where all are, or blocked where only some are joined.
+    /// A source is to be joined although all are, or blocked although only some are joined.
     OtherMode,
     /// The limit is reached.
     LimitReached(Limit),
@@ -76,7 +77,7 @@ pub enum SourceChange {
     Leave,
     /// Take all but this one and those blocked before (MCAST_BLOCK_SOURCE).
     Block,
-    /// The opposite (MCAST_UNBLOCK_SOURCE).
+    /// Take a blocked source again (MCAST_UNBLOCK_SOURCE).
     Unblock,
 }
 
@@ -115,7 +116,7 @@ impl Stack {
         self.udp_set_source_filter(handle, port, group, Filter::NOTHING)
     }
 
-    /// Take one source of a group, or take it no more, as RFC 3678 section 3 has it.
+    /// Take one source of a group, or take it no more, as in RFC 3678 section 3.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -150,8 +151,8 @@ impl Stack {
         self.udp_set_source_filter(handle, port, group, filter)
     }
 
-    /// What a socket takes of a group on a port from now on; joins or leaves if need be (RFC 3376
-    /// section 2, IPMulticastListen). Other versions of IP than the socket's do no harm.
+    /// Set the sources that a socket takes of a group on a port; joins or leaves if need be (RFC
+    /// 3376 section 2, IPMulticastListen). The group may be of another IP version than the socket.
     /// RFC 3376 3.1-a, RFC 3810 4.1-a.
     ///
     /// # Errors
@@ -216,7 +217,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Report what the change of a membership changed for the port.
+    /// A membership has changed: report the effect on the port to routers.
     fn refresh_group(&mut self, port: u16, group: IpAddr) {
         let most = self.core.cx.budget.of(Limit::SourcesPerGroup);
         self.groups.refresh(port, group, most, self.core.cx.now);
@@ -228,7 +229,7 @@ impl Stack {
         }
     }
 
-    /// What a socket takes of a group on a port; `None` if it has not joined.
+    /// The sources that a socket takes of a group on a port; `None` if it has not joined.
     pub fn udp_source_filter(
         &self,
         handle: UdpHandle,

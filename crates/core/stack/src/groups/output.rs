@@ -40,7 +40,7 @@ pub(super) fn egress_port(
     if let Some(port) = bound.and_then(|ip| stack.port_of(ip)) {
         return Ok(port);
     }
-    // On which of several links a group of link scope is meant no route can say.
+    // No route can say on which of several links a group of link scope is meant.
     let is_v6_link = remote.is_ipv6() && group::is_link_scoped(remote.ip());
     if !is_v6_link && let Ok(hop) = next_hop(stack, None, remote, sender) {
         return Ok(PortId(hop.port));
@@ -83,7 +83,7 @@ pub(crate) fn send(
     if wire::udp::HEADER_LEN + payload.len() > frag::output::transport_max(dst) {
         return Err(UdpError::Unsendable(DropReason::IpTooBig));
     }
-    // With a TTL of 0, or in a group of host scope, it stays here.
+    // With a TTL of 0, or in a group of host scope, the datagram stays in this host.
     let leaves = options.hops > 0 && !is_host_scoped(dst);
     if leaves {
         if port.gone {
@@ -113,7 +113,8 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// A copy for the sockets of this host. What they do not take is no error of the sender.
+/// Deliver a copy to the sockets of this host. If they do not take it, that is no error of the
+/// sender.
 fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, payload: &[u8]) {
     let copied = match stack.core.cx.pool.copy_of(payload) {
         Some(payload) => {
