@@ -72,7 +72,7 @@ impl Bursts {
 /// When ports are asked next.
 struct Links {
     due: Instant,
-    /// The program reports link changes ([`Stack::set_link_news`]).
+    /// The program reports link changes ([`crate::Stack::set_link_news`]).
     has_news: bool,
 }
 

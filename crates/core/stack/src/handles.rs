@@ -1,13 +1,13 @@
 //! What users call the parts of a stack: ports, connections, listeners, sockets; and the events
-//! that name them. Edges, not levels: read until `WouldBlock`.
+//! that name them. Events are edges, not levels: read until `WouldBlock`.
 //!
-//! Called by: everybody. No handle ever means another thing after its end, but for the number of a
-//! port, which may be given again.
+//! Called by: everybody. A handle never means another object later, except for the number of a
+//! port, which may be used again.
 
 use slotmap::new_key_type;
 use tcp::Events;
 
-/// The number of a port; that of a removed one may be given again.
+/// The number of a port; that of a removed one may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortId(pub u16);
 
@@ -34,7 +34,7 @@ new_key_type! {
     /// A listener.
     pub struct ListenerHandle;
 
-    /// A SYN that waits for a word.
+    /// A SYN that waits for the program to complete, refuse or ignore it.
     pub struct RequestHandle;
 
     /// A UDP socket.
@@ -47,13 +47,14 @@ new_key_type! {
 /// Something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// To a connection: one that was opened here, or accepted. Until then it is held back.
+    /// For a connection that was opened here or accepted; before it is accepted, its events are
+    /// held back.
     Tcp(TcpHandle, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),
-    /// A datagram came, or news of one that did not arrive.
+    /// A datagram came, or an error about one that did not arrive.
     Udp(UdpHandle),
-    /// Something came of an echo request.
+    /// An echo request was answered, or an error came about it.
     Ping(PingHandle),
     /// A neighbour at this port broadcasts to another address than the port does: see
     /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.

@@ -1,9 +1,9 @@
 //! ICMP between the layers: errors that arrive find the connection or socket they are about, and
-//! packets without a receiver here draw one.
+//! packets without a receiver here cause one.
 //!
-//! Called by: `rx.rs`; `neighbours.rs` when a next hop does not answer. Everything in a message is
-//! a stranger's word: a TCP segment has to be in flight, a path's size plausible, and what is sent
-//! in answer is rate-limited. RFC 792, RFC 4443, RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 5927.
+//! Called by: `rx.rs`; `neighbours.rs` when a next hop does not answer. No message is trusted: a
+//! TCP segment has to be in flight, a path's size plausible, and answers are rate-limited. RFC 792,
+//! RFC 4443, RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 5927.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -28,8 +28,8 @@ use crate::socket::udp::errors::{Source, about_datagram};
 use crate::stack::Stack;
 use crate::{frag, icmp_redirect, resolve};
 
-/// Is a message, all that is left of `m`, for an address of the port, or an error about a
-/// connection that goes by the port from another address of ours?
+/// Is the message in `m` for an address of the port, or is it an error about a connection that
+/// leaves by the port from another address of ours?
 pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     match for_us::for_us(stack, ip, m) {
         Err(DropReason::IpNotForUs) if is_about_rerouted(stack, ip, m) => Ok(()),
@@ -46,7 +46,7 @@ fn is_about_rerouted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> bool {
         })
 }
 
-/// A message; it is all that is left of `m`.
+/// Process a message; `m` holds nothing else.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     if m.has(MbufFlags::LINK_GROUP) {
         return Err(DropReason::IcmpUnhandled);
@@ -99,8 +99,8 @@ fn is_of_connection_by(stack: &Stack, quoted: &Quoted<'_>, port: u16) -> bool {
     found.and_then(|handle| stack.connections.get(handle)).is_some_and(|pcb| pcb.port == port)
 }
 
-/// The next hop of a packet of ours does not answer: notify its sender, if it was not TCP, whose
-/// connections are told themselves.
+/// The next hop of a packet of ours does not answer: notify its sender, unless it was TCP:
+/// connections are notified separately.
 pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     let version = match packet.first() {
         Some(first) if first >> 4 == 6 => IpVersion::V6,
@@ -171,7 +171,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) ->
                 path::Outcome::Doubted => core.cx.counters.add(Counter::PathMtuDoubted, 1),
                 path::Outcome::Believed => {
                     core.cx.counters.add(Counter::PathMtuLowered, 1);
-                    // The others on this path hear of it before they send again.
+                    // The other connections on this path learn it before they send again.
                     stack.path_mtus.learn(quoted.dst, mtu, core.cx.now, &mut core.cx.budget);
                 }
             }
@@ -185,7 +185,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) ->
     Ok(())
 }
 
-/// How TCP's users know what happened.
+/// The error that a user of TCP gets.
 fn tcp_error(why: Unreachable) -> tcp::Error {
     match why {
         Unreachable::Net => tcp::Error::NetUnreachable,
@@ -197,7 +197,7 @@ fn tcp_error(why: Unreachable) -> tcp::Error {
 }
 
 /// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on. The
-/// packet's own drop has been named by who calls this.
+/// caller names the packet's own drop reason.
 /// RFC 4443 3.1-a, RFC 8200 4-a.
 /// RFC 1122 3.2.2.1-a.
 #[cold]
@@ -238,8 +238,8 @@ pub(crate) fn malformed_options(stack: &mut Stack, m: &Mbuf, at: usize) {
 }
 
 /// Send an error about `packet`, which came in `m`, from its destination to its source; within the
-/// rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122 section
-/// 3.2.2, RFC 4443 section 2.4(e)).
+/// rate limit, and never in answer to a group, an error, or a source that cannot be a host (RFC
+/// 1122 section 3.2.2, RFC 4443 section 2.4(e)).
 /// RFC 4443 2.4-e.
 /// RFC 1122 3.2.2-b, 3.2.2-c.
 #[cold]
@@ -259,8 +259,8 @@ pub(crate) fn report(
     }
 }
 
-/// The address that an answer to a packet is from, which was to `dst`: that, unless it is an
-/// anycast address (RFC 4443 section 2.2).
+/// The source address of an answer to a packet that was sent to `dst`: `dst` itself, unless it is
+/// an anycast address (RFC 4443 section 2.2).
 fn unicast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> IpAddr {
     if !is_anycast(stack, dst, m) {
         return dst;
@@ -271,7 +271,7 @@ fn unicast(stack: &Stack, dst: IpAddr, m: &Mbuf) -> IpAddr {
 }
 
 /// [`report`] about a packet that may have been for a group and came by `in_port`, from `src`, an
-/// address of ours. A link-local `dst` is on that port's link. Was it sent?
+/// address of ours. A link-local `dst` is on that port's link. Returns whether it was sent.
 /// RFC 4443 2.2-a, 2.4-f.
 #[cold]
 pub(crate) fn report_from(
@@ -316,8 +316,8 @@ pub(crate) fn report_from(
     sent.is_ok()
 }
 
-/// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
-/// port would make a host look dead to who pings it.
+/// Answer an echo request, within a rate limit of its own. With the limit of ICMP errors, a flood
+/// to a closed port would make a host look dead to ping.
 /// RFC 4443 4.2-a.
 /// RFC 1122 3.2.2.6-a, 3.2.2.6-b.
 fn echo_reply<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, request: &Mbuf) -> Result<(), DropReason> {

@@ -18,8 +18,8 @@ use wire::protocol;
 use crate::next_hop::is_on_link;
 use crate::stack::Stack;
 
-/// So long a redirect is followed. RFC 1122 section 3.3.1.3 leaves it open; Linux forgets routes of
-/// its kind after as long.
+/// How long a redirect is followed. RFC 1122 section 3.3.1.3 leaves it open; Linux forgets such
+/// routes after the same time.
 const LIFE: Duration = Duration::from_secs(600);
 
 /// A redirect came by `port` from `from`: packets like the one it quotes are to go by `gateway`.
@@ -39,8 +39,8 @@ pub(crate) fn input(
         Ok(Some((owner, mark))) => Sender::Socket { owner, mark: *mark },
         _ => Sender::Program,
     };
-    // It is for those that the gateway's route is for: who may not use that gains nothing. Where
-    // others have a better one in its table, which the new one would hide, it is not followed.
+    // The redirect is for the users of the gateway's route; others gain nothing from it. If others
+    // have a better route in that table, which the new one would hide, the redirect is refused.
     let Some(old) = stack.routes.route_for(dst, Some(src), sender).ok().cloned() else {
         return Err(DropReason::RedirectRefused);
     };
@@ -61,15 +61,16 @@ pub(crate) fn input(
     follow(stack, gateway, Route { dest: Cidr::host(dst), ..old })
 }
 
-/// Is it another host on one of our networks there?
+/// Is the gateway another host on one of our networks at that port?
 /// RFC 1122 3.2.2.2-c.
 fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
     is_on_link(stack, port, gateway)
         && stack.ports.get(port).is_some_and(|port| port.local.may_send(gateway))
 }
 
-/// Whose packet is the quoted one, if it may be one of those that we sent last? A segment has to be
-/// of a connection, near what is in flight; a datagram or an echo request of a socket.
+/// The sender of the quoted packet, if we may have sent it recently. A segment has to belong to a
+/// connection and be near the bytes in flight; a datagram or an echo request has to belong to a
+/// socket.
 fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u32)>, DropReason> {
     let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
     Ok(match quoted.protocol {
@@ -94,7 +95,7 @@ fn sender_of(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<Option<(Owner, u3
 }
 
 /// Packets to a host that go by the route `old` go by `gateway` for a while. A host route of
-/// anybody else's stays as it is.
+/// another origin stays as it is.
 /// RFC 1122 3.2.2.2-d.
 fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
     let (dest, port, table) = (old.dest, old.port, old.table);
@@ -118,8 +119,8 @@ fn follow(stack: &mut Stack, gateway: IpAddr, old: Route) -> Fate {
     Ok(())
 }
 
-/// A neighbour does not answer: what was redirected to it goes by the first hop that it went by
-/// before (RFC 1122 section 3.3.1.4).
+/// A neighbour does not answer: packets that were redirected to it go by their earlier first hop
+/// again (RFC 1122 section 3.3.1.4).
 /// RFC 1122 3.3.1.4-a.
 pub(crate) fn forget_gateway(stack: &mut Stack, (port, gateway): Key) {
     let is_by_it = |route: &Route| {

@@ -1,6 +1,7 @@
-//! Doors to parts of a stack that have none: the timer wheel and the release queue, each by itself.
+//! Access to parts of a stack that are not public: the timer wheel and the release queue, each by
+//! itself.
 //!
-//! Called by: fuzz/, which holds both against a sorted list. Built with the feature `internals`
+//! Called by: fuzz/, which compares both with a sorted list. Built with the feature `internals`
 //! alone; nothing else may use it.
 
 use base::Instant;
@@ -21,7 +22,7 @@ impl Wheel {
         self.0.insert(TcpHandle::from(key), deadline, now);
     }
 
-    /// What came due by `now`, which does not go back.
+    /// The numbers that are due by `now`, which never decreases.
     pub fn advance(&mut self, now: Instant) -> Vec<u32> {
         let mut due = Vec::new();
         self.0.advance(now, &mut due);

@@ -1,11 +1,11 @@
 //! Routes that a network offers by DHCP or router advertisements: which of them are taken.
 //!
 //! Called by: `autoconf/router.rs`, and `routes.rs` for programs, such as `net` with the routes and
-//! the network of a lease. Who can answer on one link could otherwise draw packets to it that are
-//! for the networks of another port ("TunnelVision", CVE-2024-3661). A default route may be learnt
-//! from anybody; any other must not touch another port's network, a static route or a range for
-//! special purposes. RFC 3442, RFC 4191, RFC 6890. Decision: docs/decisions/0113-learned-routes.md.
-//! Limit: `refused_routes`. Counter: `routes_refused`.
+//! the network of a lease. Otherwise a host that can answer on one link could attract packets for
+//! the networks of another port ("TunnelVision", CVE-2024-3661). A default route may be learnt from
+//! anybody; any other must not touch another port's network, a static route or a range for special
+//! purposes. RFC 3442, RFC 4191, RFC 6890. Decision: docs/decisions/0113-learned-routes.md. Limit:
+//! `refused_routes`. Counter: `routes_refused`.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,8 @@ use inet::{Route, RouteOrigin, Routes};
 use crate::handles::PortId;
 use crate::port::Ports;
 
-/// No network of this version is larger: a route that is takes packets of many.
+/// The shortest prefix of a network, by IP version: a route with a shorter one takes packets of
+/// many networks.
 const PREFIX_LEN_MIN: (u8, u8) = (8, 16);
 
 const fn v4(a: u8, b: u8, prefix_len: u8) -> Cidr {
@@ -29,7 +30,7 @@ const fn v6(segments: [u16; 8], prefix_len: u8) -> Cidr {
     Cidr { addr: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix_len }
 }
 
-/// This network and host, loopback, link-local, multicast, reserved: nothing of them is routed.
+/// This network and host, loopback, link-local, multicast, reserved: none of them is routed.
 const SPECIAL: [Cidr; 9] = [
     v4(0, 0, 8),
     v4(127, 0, 8),
@@ -51,7 +52,7 @@ pub enum RouteRefusal {
     Touches {
         /// Its destination.
         other: Cidr,
-        /// Its port, as people call it.
+        /// The name of its port.
         port: String,
     },
     /// The port takes default routes alone.
@@ -63,7 +64,7 @@ pub enum RouteRefusal {
 pub struct RefusedRoute {
     /// Where it was offered.
     pub port: PortId,
-    /// The same, as people call it.
+    /// The name of that port.
     pub port_name: String,
     /// Its destination.
     pub dest: Cidr,
@@ -97,20 +98,19 @@ impl fmt::Display for RefusedRoute {
     }
 }
 
-/// What was refused: told once for each port and destination.
+/// Refused routes: each port and destination is reported once.
 #[derive(Default)]
 pub(crate) struct RefusedRoutes {
     known: Vec<(PortId, Cidr)>,
     news: VecDeque<RefusedRoute>,
 }
 
-/// What a network offers at a port.
+/// A route that a network offers at a port.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer {
     pub(crate) port: PortId,
     pub(crate) dest: Cidr,
-    /// It is the network of the link itself, which a static route by a neighbour there may well
-    /// contain.
+    /// It is the network of the link itself; a static route over a neighbour there may contain it.
     pub(crate) is_network: bool,
     pub(crate) origin: RouteOrigin,
     /// The port takes more than default routes.
@@ -123,7 +123,7 @@ impl RefusedRoutes {
         self.news.retain(|refused| refused.port != id);
     }
 
-    /// The next that was not told yet.
+    /// The next one that was not reported yet.
     pub(crate) fn take(&mut self) -> Option<RefusedRoute> {
         self.news.pop_front()
     }
@@ -181,7 +181,7 @@ fn judge(
     }
 }
 
-/// As people call it, or its number.
+/// The name of a port, or its number.
 fn name(ports: &Ports, id: PortId) -> String {
     let name = ports.get(id.0).map_or("", |port| &port.name);
     if name.is_empty() { id.0.to_string() } else { name.to_owned() }

@@ -1,8 +1,8 @@
-//! A port's addresses, as packets ask for them: each version by itself, IPv4 in words; and the
-//! neighbours whose broadcast address differs from ours, by name.
+//! A port's addresses, in the form in which packets are compared with them: each version by itself,
+//! IPv4 as words. Also the neighbours whose broadcast address differs from ours.
 //!
-//! Called by: `for_us.rs` for each datagram and each segment of no connection, so that it is short.
-//! RFC 1122 sections 3.2.1.3 and 3.3.6. Limit: `other_broadcasters`.
+//! Called by: `for_us.rs` for each datagram and each segment of no connection, so it has to be
+//! fast. RFC 1122 sections 3.2.1.3 and 3.3.6. Limit: `other_broadcasters`.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ use inet::ip_input::is_martian_source;
 
 use crate::handles::PortId;
 
-/// What of a port's addresses a packet's own are compared with.
+/// The addresses of a port that a packet's addresses are compared with.
 #[derive(Clone, Default)]
 pub(crate) struct LocalAddrs {
     v4: Vec<LocalV4>,
@@ -23,7 +23,7 @@ pub(crate) struct LocalAddrs {
     anycast: Vec<Ipv6Addr>,
     /// The broadcast addresses of all ports, sorted, if there are several ports.
     broadcasts: Arc<[u32]>,
-    /// What we send to ourselves: from our addresses to our addresses.
+    /// The port is the loopback port: packets are from our addresses to our addresses.
     loops: bool,
 }
 
@@ -58,7 +58,7 @@ impl LocalV4 {
     #[inline(always)]
     fn is_broadcast(&self, addr: u32) -> bool {
         let host = addr & self.host;
-        // Nearly no address has such a host part: that comes first.
+        // Nearly no address has such a host part, so this is tested first.
         let in_form = (host == 0 || host == self.host)
             && self.host != 0
             && (self.addr ^ addr) & !self.host == 0;
@@ -101,7 +101,7 @@ impl LocalAddrs {
         LocalAddrs { v4, v6, anycast, broadcasts: Arc::default(), loops: false }
     }
 
-    /// Those of the port of packets to ourselves.
+    /// The addresses of the loopback port.
     pub(crate) fn looping(addresses: impl Iterator<Item = Cidr>) -> LocalAddrs {
         LocalAddrs { loops: true, ..LocalAddrs::new(addresses) }
     }
@@ -112,12 +112,13 @@ impl LocalAddrs {
         special.filter(|&addr| self.v4.iter().any(|own| own.is_broadcast(addr)))
     }
 
-    /// These are the broadcast addresses of all ports: no packet is from one of them.
+    /// Note the broadcast addresses of all ports: no packet may have one as its source.
     pub(crate) fn note_broadcasts(&mut self, all: &Arc<[u32]>) {
         self.broadcasts = Arc::clone(all);
     }
 
-    /// With the broadcast addresses that were set for those that are in `old` too.
+    /// Take over the broadcast addresses that were set in `old`, for the addresses that are in
+    /// both.
     pub(crate) fn with_broadcasts_of(mut self, old: &LocalAddrs) -> LocalAddrs {
         self.broadcasts = Arc::clone(&old.broadcasts);
         for own in &mut self.v4 {
@@ -162,7 +163,8 @@ impl LocalAddrs {
         })
     }
 
-    /// Our IPv4 addresses here, and all that [`LocalAddrs::is_broadcast`] says of their networks.
+    /// Our IPv4 addresses here, and all broadcast addresses of their networks by
+    /// [`LocalAddrs::is_broadcast`].
     pub(crate) fn special_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
         let of_network = |own: &LocalV4| [own.addr & !own.host, own.addr | own.host];
         self.v4.iter().flat_map(move |own| {
@@ -171,7 +173,7 @@ impl LocalAddrs {
         })
     }
 
-    /// Our IPv6 addresses here, and those of a router.
+    /// Our IPv6 addresses here, and the anycast addresses of a router.
     pub(crate) fn special_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.v6.iter().chain(&self.anycast).copied()
     }
@@ -230,8 +232,8 @@ impl LocalAddrs {
     }
 }
 
-/// The subnet-router anycast address of a network; none of a link-local one, nor of one of two
-/// addresses or one (RFC 6164 section 5).
+/// The subnet-router anycast address of a network; `None` for a link-local network, and for one of
+/// one or two addresses (RFC 6164 section 5).
 fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
     match cidr.network().addr {
         IpAddr::V6(net) if cidr.prefix_len < 127 && !net.is_unicast_link_local() => Some(net),
@@ -239,7 +241,7 @@ fn subnet_router(cidr: Cidr) -> Option<Ipv6Addr> {
     }
 }
 
-/// From one [`crate::Event::OtherBroadcast`] to the next.
+/// The least time from one [`crate::Event::OtherBroadcast`] to the next.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A neighbour that broadcasts to another address than its port does.
@@ -251,7 +253,7 @@ pub struct OtherBroadcaster {
     pub mac: MacAddr,
     /// Its IP address, as its last broadcast said.
     pub source: Ipv4Addr,
-    /// What it broadcast to last.
+    /// The destination of its last broadcast.
     pub destination: Ipv4Addr,
     /// What the port broadcasts to; `None` if it has no network with a broadcast address.
     pub ours: Option<Ipv4Addr>,
@@ -274,7 +276,7 @@ impl fmt::Display for OtherBroadcaster {
     }
 }
 
-/// Those that were heard.
+/// The neighbours that were heard.
 #[derive(Default)]
 pub(crate) struct OtherBroadcasters {
     rows: Vec<OtherBroadcaster>,
@@ -282,8 +284,7 @@ pub(crate) struct OtherBroadcasters {
 }
 
 impl OtherBroadcasters {
-    /// The first broadcast of this kind from a neighbour, or one more: `true` if it is time for an
-    /// event.
+    /// Note a broadcast of this kind from a neighbour; `true` if it is time for an event.
     pub(crate) fn note(&mut self, heard: OtherBroadcaster, budget: &mut Budget) -> bool {
         let now = heard.last_at;
         let known = |row: &&mut OtherBroadcaster| row.port == heard.port && row.mac == heard.mac;

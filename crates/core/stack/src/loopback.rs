@@ -1,11 +1,11 @@
-//! Loopback: packets to the stack's own addresses, 127.0.0.0/8 and ::1 come back without a device
-//! of the outside. Made when it is first needed, so that others pay nothing for it.
+//! Loopback: packets to the stack's own addresses, 127.0.0.0/8 and ::1 come back without an outside
+//! device. Made when it is first needed, so that other stacks pay nothing for it.
 //!
-//! Called by: `resolve.rs` for what is sent, `rx/unusual.rs` for what comes back. It is a wire in
-//! memory whose near end is a port that no list shows, and whose far end is read here. Its
-//! connections have keys of their own: a segment that comes in by a port from such an address finds
-//! none of them, and is dropped as a martian as ever. RFC 1122 sections 3.2.1.3 and 3.3.4.2. Limit:
-//! the wire's, after which it pushes back like any device. Counter: `looped`. Decision:
+//! Called by: `resolve.rs` to send, `rx/unusual.rs` to receive. It is a wire in memory whose near
+//! end is a port that no list shows, and whose far end is read here. Its connections have keys of
+//! their own: a segment that comes from such an address by another port finds none of them, and is
+//! dropped as a martian as usual. RFC 1122 sections 3.2.1.3 and 3.3.4.2. Limit: the wire's, after
+//! which it pushes back like any device. Counter: `looped`. Decision:
 //! docs/decisions/0114-loopback.md.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ use mbuf::Pool;
 use crate::local::LocalAddrs;
 use crate::port::{LOOPBACK, Ports};
 
-/// Frames and bytes on their way.
+/// How many frames and bytes the wire holds.
 const DEPTH: usize = 1_024;
 const DEPTH_BYTES: usize = 4 << 20;
 

@@ -1,10 +1,10 @@
-//! How large a packet may be: what a port receives is one number, what it sends to each neighbour
-//! may be another, up to 65,535 bytes; and what was learnt of the paths behind them, by
+//! How large a packet may be. A port has one limit for what it receives, and may have another for
+//! each neighbour that it sends to, up to 65,535 bytes. Also the MTUs that were learnt of paths, by
 //! destination.
 //!
-//! Called by: `resolve::route` for every connection and datagram, `frag/output.rs` for what waited
-//! for a link address; `reroute.rs`, which learns. RFC 1122 section 3.3.2 (EMTU_R, EMTU_S), RFC
-//! 8200 section 5, RFC 1191 sections 5 and 6.3. Limits: `neighbour_mtus`, `path_mtus`.
+//! Called by: `resolve::route` for every connection and datagram, `frag/output.rs` for packets that
+//! waited for a link address; `reroute.rs`, which learns. RFC 1122 section 3.3.2 (EMTU_R, EMTU_S),
+//! RFC 8200 section 5, RFC 1191 sections 5 and 6.3. Limits: `neighbour_mtus`, `path_mtus`.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -52,7 +52,7 @@ pub(crate) struct NeighbourMtus {
 }
 
 impl NeighbourMtus {
-    /// What was set for a neighbour.
+    /// The MTU that was set for a neighbour.
     #[inline]
     pub(crate) fn get(&self, key: &Key) -> Option<Mtu> {
         if self.entries.is_empty() { None } else { self.entries.get(key).copied() }
@@ -96,8 +96,8 @@ impl NeighbourMtus {
     }
 }
 
-/// Paths change: so long a small MTU is taken for granted, then a larger one may be tried. RFC 1191
-/// section 6.3 and RFC 8201 section 4 advise 10 minutes.
+/// How long a learnt MTU is trusted. Paths change, so afterwards a larger one may be tried. RFC
+/// 1191 section 6.3 and RFC 8201 section 4 advise 10 minutes.
 const LIFE: Duration = path::LIFE;
 
 #[derive(Clone, Copy)]
@@ -109,15 +109,16 @@ struct Known {
 /// The paths whose MTU was learnt.
 #[derive(Default)]
 pub(crate) struct PathMtus {
-    // Strangers choose the keys: a tree has no bad ones.
+    // Remote hosts choose the keys, and no choice slows down a tree.
     entries: BTreeMap<IpAddr, Known>,
-    /// The same in the order of their ends.
+    /// The same in the order of their expiry.
     order: BTreeSet<(Instant, IpAddr)>,
     changes: u64,
 }
 
 impl PathMtus {
-    /// How often anything became known. What was looked up before a change is to be looked up anew.
+    /// How often anything changed. A result that was looked up before a change has to be looked up
+    /// again.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.changes
@@ -128,19 +129,19 @@ impl PathMtus {
         self.changes += 1;
     }
 
-    /// Destinations in it.
+    /// The number of destinations.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         debug_assert_eq!(self.entries.len(), self.order.len());
         self.entries.len()
     }
 
-    /// The largest packet to send to `dst` over a link of `link`.
+    /// The largest packet to send to `dst` over a link whose MTU is `link`.
     pub(crate) fn mtu(&self, dst: IpAddr, link: Mtu, now: Instant) -> Mtu {
         self.known(dst, now).map_or(link, |(mtu, _)| mtu.min(link))
     }
 
-    /// What is known of the path to `dst`, and until when.
+    /// The known MTU of the path to `dst`, and when that knowledge expires.
     pub(crate) fn known(&self, dst: IpAddr, now: Instant) -> Option<(Mtu, Instant)> {
         let entry = self.entries.get(&dst).filter(|entry| entry.expires > now)?;
         Some((entry.mtu, entry.expires))

@@ -1,10 +1,10 @@
-//! Neighbours that answer, or do not: what becomes of all that waited for their link address, and
-//! of what was sent by them.
+//! Neighbours that answer, or do not: what becomes of the packets and connections that waited for
+//! their link address, and of the routes over them.
 //!
-//! Called by: `arp.rs` and `nd.rs` with what was heard, `poll.rs` when a neighbour is due and for
-//! what look-ups have left, programs. A look-up is made in the middle of sending, so that it
-//! carries out no more than questions (`resolve.rs`). RFC 4861 section 7.2 and 7.3.3, RFC 1122
-//! section 3.3.1.4. Counter: `neighbour_failures`.
+//! Called by: `arp.rs` and `nd.rs` with what was heard, `poll.rs` when a neighbour's timer expires
+//! and for outcomes that look-ups have left; programs. A look-up happens in the middle of sending,
+//! so it only sends solicitations (`resolve.rs`). RFC 4861 section 7.2 and 7.3.3, RFC 1122 section
+//! 3.3.1.4. Counter: `neighbour_failures`.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub(crate) fn act(stack: &mut Stack) {
     }
 }
 
-/// `key` has this link address: what waited for it goes.
+/// `key` has this link address: packets and connections that waited for it go on.
 fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) {
     autoconf::router::set_silent(stack, key, false);
     for mut frame in pending {
@@ -65,7 +65,7 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
         forward::unreachable(stack, &frame);
         stack.core.cx.pool.free(frame);
     }
-    // One that was evicted may be asked again by now, and connections wait for that.
+    // A neighbour that was evicted may be solicited again by now, and connections wait for that.
     let is_asked = stack.neighbours.state(key).is_some();
     let waiting = if is_asked { None } else { stack.resolving.waiting.remove(&key) };
     for handle in waiting.unwrap_or_default() {
@@ -87,7 +87,7 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
 /// Handle expired timers of neighbours.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
-    // Those that were evicted since did not fail to answer.
+    // First act on earlier evictions: those neighbours did not fail to answer.
     act(stack);
     let Stack { neighbours, progress, connections, .. } = stack;
     neighbours.expire(stack.core.cx.now, |key| progress.is_made(key, connections));
@@ -105,7 +105,7 @@ pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
     }
 }
 
-/// The name of an advertisement's end that was not used; `useless` if nobody had asked.
+/// The drop reason of an advertisement that was not used; `useless` if nobody had asked.
 pub(crate) fn not_learnt(learnt: Learnt, useless: DropReason) -> DropReason {
     if learnt == Learnt::TooOften { DropReason::NeighbourMovesTooOften } else { useless }
 }
@@ -133,7 +133,7 @@ impl Stack {
         was_known
     }
 
-    /// What is known of a neighbour, and how surely; `None` for nothing.
+    /// The state of a neighbour; `None` if nothing is known of it.
     pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<State> {
         self.neighbours.state((port.0, ip))
     }

@@ -1,7 +1,7 @@
 //! Where a packet goes: to ourselves, over the link that its destination names, or by a route; and
 //! which address of ours it is from. Nothing is sent or changed here.
 //!
-//! Called by: whoever sends. RFC 1122 section 3.3.1, RFC 4007 section 6, RFC 6724, RFC 9293
+//! Called by: everything that sends. RFC 1122 section 3.3.1, RFC 4007 section 6, RFC 6724, RFC 9293
 //! MUST-44.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,8 +31,7 @@ pub(crate) fn next_hop(
     of_scope(remote).unwrap_or_else(by_route)
 }
 
-/// [`next_hop`] of an ICMP error, whose flow is the one that it is about; of several next hops it
-/// takes the one that this has.
+/// [`next_hop`] of an ICMP error: of several next hops it takes that of the flow that it is about.
 pub(crate) fn next_hop_of_flow(
     stack: &Stack,
     local: IpAddr,
@@ -64,7 +63,7 @@ fn of_scope(remote: SocketAddr) -> Option<Result<NextHop, DropReason>> {
     None
 }
 
-/// The name of a packet's drop that has no route.
+/// The drop reason of a packet without a route.
 #[cold]
 pub(crate) fn no_route(why: NoRoute) -> DropReason {
     match why {
@@ -102,7 +101,7 @@ pub(crate) fn is_ours(stack: &Stack, remote: SocketAddr) -> bool {
     }
 }
 
-/// The address that packets to `remote` are from if they come back to us: as on Linux the same one.
+/// The source address of packets to `remote` if they come back to us: `remote` itself, as on Linux.
 fn own_source(stack: &Stack, remote: SocketAddr) -> Option<IpAddr> {
     is_ours(stack, remote).then(|| match remote.ip() {
         IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -121,8 +120,8 @@ pub(crate) fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// Is it on a network of the port, by an address of ours or by what routers say, or a link-local
-/// address, which always is?
+/// Is `ip` on the port's link: in a network of an address of ours or one that routers announced, or
+/// link-local?
 pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
     let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
     let Some(port) = stack.ports.get(port_id).filter(|_| !link_local) else { return link_local };
@@ -130,7 +129,7 @@ pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
         || stack.routes.is_on_link(port_id, ip)
 }
 
-/// The largest packet from `src` to `dst` that a neighbour takes which is known already.
+/// The largest packet from `src` to `dst` over this neighbour.
 pub(crate) fn mtu_of(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: IpAddr) -> Mtu {
     let remote = SocketAddr::new(dst, 0);
     let hop = next_hop(stack, Some(src), remote, Sender::Program).ok();
@@ -145,17 +144,17 @@ pub(crate) fn mtu_of(stack: &Stack, (port, neighbour): Key, src: IpAddr, dst: Ip
 }
 
 impl Stack {
-    /// Grows whenever something was learnt that may change how connections send: of neighbours, of
-    /// paths, of routes and addresses.
+    /// Grows whenever a change of neighbours, paths, routes or addresses may change how connections
+    /// send.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.neighbours.changes() + self.path_mtus.changes()
     }
 
-    /// What a flow was found with has changed when this has.
+    /// When this has changed, the lookups of a flow are out of date.
     #[inline(always)]
     pub(crate) fn flow_epoch(&self) -> u64 {
-        // All of them only grow.
+        // Each of them only grows.
         self.changes() + self.ports.epoch()
     }
 

@@ -23,7 +23,7 @@ use crate::socket::{cookies, forward, passive};
 use crate::stack::Stack;
 
 /// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
-/// 3.10.7.1). If it brings a cookie, it comes back with the connection that it is for now.
+/// 3.10.7.1). If it brings a valid cookie, it is returned with the new connection.
 #[cold]
 #[inline(never)]
 pub(crate) fn input<A: Addrs>(
@@ -55,7 +55,7 @@ pub(crate) fn input<A: Addrs>(
             }
             Late::Reopen => {
                 // RFC 1122 4.2.2.13-a.
-                // Behind what a window of the old connection could still hold.
+                // The new numbers begin behind the largest window of the old connection.
                 after = Some(entry.record.snd_nxt + (65_535 + 2));
                 stack.connections.remove_time_wait(&key, &stack.core.secret);
             }
@@ -121,9 +121,10 @@ fn passive_open(stack: &mut Stack, syn: &Syn, m: Mbuf) -> Fate {
     Ok(())
 }
 
-/// Is it for a cookie: are there as many half-open connections as may be, of the listener, of all?
-/// Where those that wait to be accepted fill half of the backlog, the program is what is slow, and
-/// a cookie would promise what is not there: a SYN that is dropped comes again.
+/// Is a cookie to be sent, because the listener or the stack has its maximum of half-open
+/// connections? Not if connections that wait to be accepted fill half of the backlog: the program
+/// is slow then, and a cookie would promise room that does not exist. The SYN is dropped and comes
+/// again.
 fn wants_cookie(stack: &Stack, handle: ListenerHandle) -> bool {
     let of_all = stack.listeners.half_open.count();
     let Some(listener) = stack.listeners.get(handle) else { return false };

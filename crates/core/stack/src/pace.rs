@@ -1,7 +1,7 @@
 //! Gaps between the frames to one destination, for receivers that lose frames which come one right
 //! behind the other.
 //!
-//! Called by: whoever has a finished frame, but for connections; `frag/output.rs` for the fragments
+//! Called by: all senders of finished frames except connections; `frag/output.rs` for the fragments
 //! of a datagram, UDP and echo sockets before they send, `tx::output` when a frame's time has come.
 //! Limits: `burst_gaps`, `gap_destinations`, `gap_queue`; drop reasons `tx_gap_full`, and
 //! `ip_too_big` when the link's MTU was lowered while a frame waited. TCP paces itself and does not
@@ -24,16 +24,16 @@ use crate::next_hop::{next_hop, scoped};
 use crate::socket::udp::UdpError;
 use crate::stack::Stack;
 
-/// The longest gap. What is longer would keep buffers for minutes.
+/// The longest gap. A longer one would keep buffers for minutes.
 pub const GAP_MAX: Duration = Duration::from_secs(1);
 
 impl Stack {
     /// Let frames with datagrams, fragments or whole, to destinations in `to` leave at least `gap`
-    /// apart, from the start of one to the start of the next; the others do not wait for them. It
-    /// is for receivers that lose frames which come one right behind the other. Of several
-    /// networks that contain a destination the one with the longest prefix counts; `Some` of no
-    /// time exempts a part of another, `None` removes the entry. Each address in `to` has a gap of
-    /// its own. Sockets are pushed back when `gap_queue` frames wait for a destination.
+    /// apart, from the start of one to the start of the next; other frames do not wait for them. It
+    /// is for receivers that lose frames which come one right behind the other. Of several networks
+    /// that contain a destination the one with the longest prefix counts; `Some` of zero exempts a
+    /// part of a larger network, `None` removes the entry. Each address in `to` has a gap of its
+    /// own. Sockets are pushed back when `gap_queue` frames wait for a destination.
     ///
     /// # Errors
     /// [`GapError`].
@@ -106,7 +106,7 @@ pub(crate) fn enqueue(
     Ok(())
 }
 
-/// A finished frame; it comes back if its destination has no gap.
+/// Queue a finished frame; it is returned if its destination has no gap.
 #[cold]
 fn take(stack: &mut Stack, port_id: u16, frame: Mbuf) -> Option<Mbuf> {
     let link = stack.ports.get(port_id).map(|port| port.limits.link);
@@ -151,8 +151,8 @@ fn fits(stack: &Stack, (port_id, dst): Key, frame: &Mbuf) -> bool {
     frame.len() <= port.limits.link.header_len() + link.bytes()
 }
 
-/// Send the frames whose time has come, each at once: one that waited for a burst to be full would
-/// leave closer to the next. One that the device does not take now waits behind others, by itself.
+/// Send the frames whose time has come, each at once: a frame that waited for a full burst would
+/// leave closer to the next one. A frame that the device does not take now waits at the port.
 #[cold]
 pub(crate) fn release(stack: &mut Stack) {
     let cx = &stack.core.cx;
@@ -170,7 +170,7 @@ pub(crate) fn release(stack: &mut Stack) {
         }
         let offered = port.offered();
         let is_too_large = stack.pace.outdated(key, epoch).is_some_and(|m| !fits(stack, key, m));
-        // One that does not leave is not waited for.
+        // A dropped frame takes no position.
         let position = if is_too_large { offered } else { offered + 1 };
         let Some(frame) = stack.pace.pop(key, now, position, most) else { continue };
         let core = &mut stack.core;

@@ -17,7 +17,7 @@ use crate::handles::PortId;
 use crate::port::Armed;
 use crate::stack::Stack;
 
-/// What the two ends are like.
+/// The settings of the two ends.
 #[derive(Clone, Debug)]
 pub struct PairConfig {
     /// The wire.
@@ -88,8 +88,8 @@ pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u
     End { stack, port, addr }
 }
 
-/// The time of two ends and of the link between them (`device::nic`), which is what the caller
-/// makes it. Copies are the same clock.
+/// The time of two ends and of the link between them (`device::nic`), which the caller advances.
+/// Copies are the same clock.
 #[derive(Clone, Debug)]
 pub struct VirtualClock(Arc<AtomicU64>);
 
@@ -111,8 +111,8 @@ impl VirtualClock {
         Arc::new(move || clock.now())
     }
 
-    /// Both ends send what they have, their events are dropped, and the time of the next thing at
-    /// either end comes. `false` if nothing will happen any more; then the time stays.
+    /// Let both ends send what they have, drop their events, and advance the time to the next
+    /// deadline of either end. `false` if nothing will happen any more; then the time stays.
     pub fn advance(&self, ends: [&mut End; 2]) -> bool {
         let mut next = Instant::NEVER;
         for end in ends {

@@ -1,5 +1,5 @@
-//! A stack's turn: what came is taken in, what is due is done, what is to be sent is sent; and what
-//! a driver asks before it sleeps.
+//! A stack's turn: it takes in received frames, does what is due, and sends. Also the questions
+//! that a driver asks before it sleeps.
 //!
 //! Called by: programs and drivers (`net`). The receive path is `rx.rs`, the transmit path `tx.rs`.
 
@@ -18,22 +18,22 @@ use crate::stack::Stack;
 use crate::{addresses, autoconf, frag, groups, neighbours, rx, tx};
 
 impl Stack {
-    /// Take in what came, act on what is due, send what is to be sent. Returns how many frames
-    /// and timers were handled: 0 means that there was nothing to do.
+    /// Take in received frames, do what is due, and send. Returns how many frames and timers were
+    /// handled: 0 means that there was nothing to do.
     pub fn poll(&mut self, now: Instant) -> usize {
         self.turn(now, false)
     }
 
     /// [`Stack::poll`] for a caller that lets its programs read and write next, and then calls
-    /// [`Stack::flush`]: the ACK of what a program can read now waits for that, so that an answer
-    /// carries it, or the window that the reader has opened. Switch `answer-ack`.
+    /// [`Stack::flush`]: the ACK of data that a program can read now waits for the flush, so that
+    /// an answer or a window update carries it. Switch `answer-ack`.
     pub fn poll_before_flush(&mut self, now: Instant) -> usize {
         self.turn(now, self.core.cx.switches.on(Switch::AnswerAck))
     }
 
     fn turn(&mut self, now: Instant, holds_acks: bool) -> usize {
         self.core.set_now(now);
-        // What came home is the next to go out, while it is warm in the cache.
+        // Buffers that came back to the pool are used next, while they are in the cache.
         self.core.cx.pool.collect();
         let mut work = 0;
         for index in 0..self.ports.len() {
@@ -78,13 +78,13 @@ impl Stack {
         self.core.cx.pool.flush_many();
     }
 
-    /// Has a connection something for [`Stack::flush`] to send, or to find out that it has not?
+    /// May a connection have something for [`Stack::flush`] to send?
     #[inline]
     pub fn has_output(&self) -> bool {
         !self.connections.dirty.is_empty()
     }
 
-    /// When [`Stack::poll`] wants to be called even if no frame comes.
+    /// When [`Stack::poll`] has to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         self.check_rare_timers();
         if self.connections.holds_acks || self.is_looping() {
@@ -128,14 +128,14 @@ impl Stack {
         self.ports.is_pushed_back() || self.pace.is_awaited()
     }
 
-    /// Did a device push something back since the last [`Stack::arm`]? A driver that sleeps since
-    /// then does not wait for its room.
+    /// Did a device push something back since the last [`Stack::arm`]? A driver that has slept
+    /// since then does not wait for room at that device.
     pub fn is_newly_pushed_back(&self) -> bool {
         self.ports.is_newly_pushed_back()
     }
 
-    /// Has any port had room again, since this was asked last, that had none for one more frame?
-    /// Others may be pushed back all the while.
+    /// Since this was asked last, has any full port had room again? Other ports may still push
+    /// back.
     pub fn found_room(&mut self) -> bool {
         self.pace.found_room() | self.ports.found_room()
     }
@@ -156,8 +156,9 @@ impl Stack {
     /// Set the interrupt mitigation of a port, from the next time its driver goes idle.
     ///
     /// # Errors
-    /// The port's receive queue is too short for that, or there is no such port. Level 0, which a
-    /// port begins with, and whatever needs no deeper queue than what it has are never refused.
+    /// The port's receive queue is too short for that, or there is no such port. Level 0, with
+    /// which a port begins, and settings that need no deeper queue than the present one are never
+    /// refused.
     pub fn set_mitigation(&mut self, id: PortId, to: Mitigation) -> Result<(), MitigationError> {
         self.ports.set_mitigation(id, to)
     }
@@ -168,8 +169,8 @@ impl Stack {
         Some((moderation.setting(), moderation.level()))
     }
 
-    /// The descriptors to wait on: each with its port, and what for, as it was when the ports were
-    /// last armed. What is readable, or writable then, is for [`Stack::poll`].
+    /// The descriptors to wait on: each with its port and what to wait for, as of the last
+    /// [`Stack::arm`]. Once one is readable or writable, call [`Stack::poll`].
     #[cfg(unix)]
     pub fn descriptors(
         &self,
@@ -204,11 +205,11 @@ fn run_timers(stack: &mut Stack) -> usize {
             tcp::timer::expire(&mut pcb.tcb, &mut stack.core.cx);
             if pcb.tcb.timeouts() != timeouts {
                 // RFC 9293 MUST-20.
-                // Perhaps it is the neighbour that is gone: looking it up has it checked.
+                // Perhaps the neighbour is gone: looking it up makes the table check it.
                 pcb.seen = Pcb::NEVER_SEEN;
             }
         }
-        // Marked even when nothing was due: `tx` puts the entry further on.
+        // Marked even when nothing was due: `tx` makes the next wheel entry.
         stack.connections.mark_dirty(handle);
         if pcb_was_embryonic {
             handshake_progress(stack, handle);
@@ -218,7 +219,8 @@ fn run_timers(stack: &mut Stack) -> usize {
     fired
 }
 
-/// Act on what is due, and on what look-ups have left; returns how many kinds of it there were.
+/// Do what is due, and act on outcomes that look-ups have left; returns how many kinds of work
+/// there were.
 #[cold]
 #[inline(never)]
 fn expire(stack: &mut Stack) -> usize {
@@ -246,7 +248,7 @@ fn expire(stack: &mut Stack) -> usize {
         due += 1;
     }
     if stack.forwarding.next_look() <= now {
-        // It is no work: a poll that does nothing else may sleep.
+        // This does not count as work: after a poll that does nothing else a driver may sleep.
         links::look(stack);
     }
     stack.renew_rare_timers();

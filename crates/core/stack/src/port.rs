@@ -28,10 +28,11 @@ use crate::local::LocalAddrs;
 use crate::shard::Outbox;
 use crate::taps::Taps;
 
-/// A device that takes nothing for longer is not merely full.
+/// A device that takes nothing for longer than this is not merely full.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
-/// Full bursts in a row that say that a device brings more than is taken: some queues hold as many.
+/// This many full bursts in a row show that a device receives more than is taken: some queues hold
+/// as many.
 const OVERRUN: u32 = 3;
 
 /// What was forwarded by a port.
@@ -50,16 +51,16 @@ pub(crate) struct Port {
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
     pub(crate) addresses: Vec<Address>,
-    /// The same, as packets ask for them.
+    /// The same, in the form in which packets are compared with them.
     pub(crate) local: LocalAddrs,
     /// The device's [`Device::own_tag`].
     pub(crate) own_tag: Option<Tag>,
     tx: Burst,
-    /// So many frames at its front have that tag; those behind them do not.
+    /// How many frames at the front of `tx` have that tag; those behind them do not.
     tagged: usize,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
-    /// Frames that the device has taken, and those lost with an earlier one.
+    /// Frames that the device has taken, and frames that were lost with an earlier device.
     taken: u64,
     /// Frames of the release queue whose time came while `tx` was full; empty unless it is.
     held: VecDeque<Mbuf>,
@@ -70,28 +71,28 @@ pub(crate) struct Port {
     shown: usize,
     /// Bursts in a row that were full: its device has more than it can hand over.
     full_bursts: u32,
-    /// Its device is gone, and its connections have heard of it.
+    /// Its device is gone, and its connections have been notified.
     pub(crate) gone: bool,
     /// How often its driver is woken.
     pub(crate) moderation: Moderation,
     /// When it was last armed, its frames were coalesced: its descriptor is not to be waited on.
     #[cfg(unix)]
     gathers: bool,
-    /// Since when its device takes nothing of what it is offered.
+    /// Since when its device has taken none of the frames that it is offered.
     refused_since: Option<Instant>,
-    /// Its device was last armed while it owed room.
+    /// When its device was last armed, something waited for room there.
     asked_for_room: bool,
     /// A full burst found room since this was asked last.
     found_room: bool,
-    /// Of a shard: the way to the others.
+    /// On a shard: the rings to the other shards.
     pub(crate) outbox: Option<Arc<Outbox>>,
     /// What forwarding has counted here.
     pub(crate) forwarded: Forwarded,
-    /// What the sources of packets that come by it have to be, while packets are forwarded.
+    /// The check of sources of packets that come by it, while packets are forwarded.
     pub(crate) source_check: SourceCheck,
     /// While it has no address: the socket of its DHCP client.
     pub(crate) offers: Option<UdpHandle>,
-    /// What people call it; empty unless it was named.
+    /// Its name for people; empty unless it was named.
     pub(crate) name: Box<str>,
 }
 
@@ -171,10 +172,10 @@ impl Port {
         taken > 0
     }
 
-    /// Each frame once, when it is first offered: afterwards it may be the device's.
+    /// Show each frame to taps once, when it is first offered: afterwards it may be the device's.
     #[cold]
     fn show_sent(&mut self, now: Instant) {
-        // Taps add the tag to what they are shown.
+        // Taps add the tag to the frames that they are shown.
         if let Some(tag) = self.own_tag {
             self.tx.iter_mut().take(self.tagged).for_each(|frame| tag.strip_from(frame));
         }
@@ -185,7 +186,7 @@ impl Port {
         self.shown = self.tx.len();
     }
 
-    /// Those that waited longest have the room first.
+    /// Held frames that waited longest get the room first.
     #[cold]
     fn take_held(&mut self) {
         while !self.tx.is_full()
@@ -195,8 +196,8 @@ impl Port {
         }
     }
 
-    /// Put a frame into the outgoing burst that no connection holds back any more: without room it
-    /// waits here. There are as many at most as the release queue takes, and one for each
+    /// Put a frame into the outgoing burst. Without room it waits here, because no connection holds
+    /// it back any more. At most as many frames wait as the release queue takes, and one for each
     /// destination with a gap.
     pub(crate) fn push_or_hold(&mut self, frame: Mbuf, cx: &mut Cx) {
         if self.held.is_empty() && self.has_room(cx) {
@@ -233,7 +234,8 @@ impl Port {
         &mut self.tx
     }
 
-    /// Does the outgoing burst take so many frames as it is, in front of which none waits?
+    /// Does the outgoing burst take `count` frames without a flush, and does no frame wait before
+    /// them?
     #[inline(always)]
     pub(crate) fn takes(&self, count: usize) -> bool {
         self.held.is_empty() && count <= self.room()
@@ -245,32 +247,32 @@ impl Port {
         self.tx.len()
     }
 
-    /// Take uncounted frames out of the burst again: all but the first so many.
+    /// Take uncounted frames out of the burst again: all but the first `first`.
     pub(crate) fn take_back(&mut self, first: usize) -> impl Iterator<Item = Mbuf> {
         self.tx.drain(first..)
     }
 
-    /// The next so many frames, which are pushed uncounted, have the port's tag; this burst takes
+    /// The next `count` frames, which are pushed uncounted, have the port's tag; this burst takes
     /// them.
     #[inline(always)]
     pub(crate) fn count_tagged(&mut self, count: usize) {
         self.tagged += count;
     }
 
-    /// So many bytes were in frames that were put into [`Port::uncounted`].
+    /// Count the bytes of frames that were put into [`Port::uncounted`].
     #[inline(always)]
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.tx_bytes += bytes as u64;
     }
 
-    /// Frames that the outgoing burst still takes as it is.
+    /// How many frames the outgoing burst still takes without a flush.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.tx.remaining_capacity()
     }
 
-    /// Frames that have left: a frame is one of them if [`Port::offered`] was no more when it
-    /// had been offered.
+    /// The number of frames that have left. A frame has left once this reaches what
+    /// [`Port::offered`] was just after it was offered.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
@@ -280,19 +282,20 @@ impl Port {
         self.taken + (self.tx.len() + self.held.len()) as u64
     }
 
-    /// Does the outgoing burst take no more as it is?
+    /// Does the outgoing burst take no more without a flush?
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.tx.is_full()
     }
 
-    /// Room in the outgoing burst for one more, handing it on if it is full.
+    /// Is there room in the outgoing burst for one more frame? A full burst is flushed first.
     #[inline(always)]
     pub(crate) fn has_room(&mut self, cx: &mut Cx) -> bool {
         !self.tx.is_full() || (self.flush(cx) && !self.tx.is_full())
     }
 
-    /// A burst was received, which taps see. Does the device bring more than is taken?
+    /// A burst was received, which taps see. Returns whether the device receives more than is
+    /// taken.
     #[inline(always)]
     pub(crate) fn received(&mut self, count: usize, frames: &[Mbuf], now: Instant) -> bool {
         self.full_bursts = if count == BURST { self.full_bursts.saturating_add(1) } else { 0 };
@@ -330,7 +333,7 @@ impl Port {
             }
         }
         let wakes = self.device.arm(waker);
-        // The end of the peer is no frame, and did not wake if it came since the last poll.
+        // The peer's end is no frame, so it did not wake the driver if it came after the last poll.
         if !self.gone && self.device.is_gone() {
             return Armed::Ready;
         }
@@ -340,7 +343,7 @@ impl Port {
                 at => Armed::Until(at),
             };
         }
-        // Only those that cannot wake need it, but the others are cheap to ask.
+        // Only devices that cannot wake need this check, but it is cheap for the others.
         if self.has_input() {
             return Armed::Ready;
         }
@@ -354,7 +357,7 @@ impl Port {
         Armed::NotAll
     }
 
-    /// What its descriptor, if it has one, is slept at for.
+    /// What to wait for at its descriptor, if it has one.
     #[cfg(unix)]
     pub(crate) fn awaited(&self) -> Awaited {
         match (self.gathers, self.is_pushed_back()) {
@@ -364,7 +367,7 @@ impl Port {
         }
     }
 
-    /// For how long its device has taken nothing of what it was offered, if that is no mere push
+    /// For how long its device has taken none of the frames offered, if that is too long for push
     /// back.
     pub(crate) fn stalled(&self, now: Instant) -> Option<Duration> {
         let span = now.since(self.refused_since?);
@@ -383,7 +386,7 @@ impl Port {
         })
     }
 
-    /// What was pushed back is a connection that has more, or finished frames (UDP's).
+    /// Was something pushed back: a connection that has more to send, or finished frames (UDP's)?
     pub(crate) fn is_pushed_back(&self) -> bool {
         !self.blocked.is_empty() || !self.tx.is_empty()
     }
@@ -444,7 +447,7 @@ pub enum Awaited {
 }
 
 impl Armed {
-    /// What holds for two ports together.
+    /// The result for two ports together.
     pub(crate) fn and(self, other: Armed, now: Instant) -> Armed {
         match (self, other) {
             (Armed::Ready, _) | (_, Armed::Ready) => Armed::Ready,
@@ -460,7 +463,7 @@ impl Armed {
     }
 }
 
-/// Why a port's interrupt mitigation stays what it was.
+/// Why a port's interrupt mitigation was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MitigationError {
     /// There is no such port.
@@ -490,7 +493,7 @@ impl fmt::Display for MitigationError {
 
 impl core::error::Error for MitigationError {}
 
-/// The highest level that a queue of so many frames is deep enough for; 0 suits any.
+/// The highest level that a queue of `depth` frames is deep enough for; 0 suits any.
 fn highest_for(depth: usize) -> Level {
     let mut levels = (0..=Level::MAX.number()).rev().filter_map(Level::new);
     levels.find(|&level| Mitigation::Level(level).least_depth() <= depth).unwrap_or_default()

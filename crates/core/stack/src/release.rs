@@ -1,8 +1,8 @@
 //! Frames that may not leave yet, by departure time: what pacing needs.
 //!
 //! Called by: `tx.rs`; `change.rs` when a port goes. A frame without a departure time never comes
-//! here. A connection that ends leaves its frames here, as it leaves those that a device has: they
-//! were sent. Limit `paced_frames` bounds them; what is more leaves at once.
+//! here. The frames of a connection that ends stay here, like those that a device has: they count
+//! as sent. Limit `paced_frames` bounds them; frames beyond it leave at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

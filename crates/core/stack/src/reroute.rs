@@ -1,13 +1,12 @@
-//! Connections whose way may have changed: their route, their neighbour, what their path carries.
-//! If the route to the other end is over another port now, segments leave there, from the address
-//! that they were from before.
+//! Connections whose route, neighbour or path MTU may have changed. If the route to the other end
+//! is over another port now, segments leave there, from the address that they were from before.
 //!
-//! Called by: `tx.rs`, before such a connection sends; `change.rs`, when a port is removed. Of a
-//! path only TCP is believed: who tells has to know a sequence number in flight, or has seen large
-//! segments vanish and small ones arrive. RFC 1122 sections 3.3.1.4 (another gateway where one
-//! failed) and 3.3.4.2 (the weak model: an address is the host's, whatever port a packet uses). RFC
-//! 4007 section 9: link-local addresses stay on their link. RFC 1191, RFC 8201, RFC 4821 section 5.
-//! Counters: `tcp_rerouted`, `path_mtu_lowered`.
+//! Called by: `tx.rs`, before such a connection sends; `change.rs`, when a port is removed. Only
+//! evidence from TCP counts about a path: a report that names a sequence number in flight, or a
+//! connection that saw large segments vanish and small ones arrive. RFC 1122 sections 3.3.1.4
+//! (another gateway where one failed) and 3.3.4.2 (the weak model: an address is the host's,
+//! whatever port a packet uses). RFC 4007 section 9: link-local addresses stay on their link. RFC
+//! 1191, RFC 8201, RFC 4821 section 5. Counters: `tcp_rerouted`, `path_mtu_lowered`.
 
 use core::net::IpAddr;
 
@@ -69,14 +68,15 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
                 pcb.template = egress.template;
                 pcb.is_resolved = true;
             } else {
-                // The address that it has may be of a gateway that its owner may use no longer.
+                // Its link address may be that of a gateway that its owner may no longer use.
                 pcb.is_resolved &= !has_policy;
                 if !core::mem::replace(&mut pcb.waiting, true) {
                     wait(stack, (egress.port, egress.neighbour), handle);
                 }
             }
         }
-        // It stays where it is; nothing leaves by the old route if another is not for its owner.
+        // It cannot move, and stays on its port. With policy it sends nothing there, as its owner
+        // may no longer use that route.
         Ok(_) => pcb.is_resolved = !has_policy,
         Err(_) => pcb.is_resolved &= !has_policy,
     }
@@ -102,14 +102,14 @@ pub(crate) fn suffices(new: &Offloads, old: &Offloads) -> bool {
     (new.tx_checksum || !old.tx_checksum) && new.tso_max_bytes >= old.tso_max_bytes
 }
 
-/// May a connection from `local` go by the port `to` from now on? One that may not stays.
+/// May a connection from `local` go by the port `to` from now on? If not, it stays.
 fn is_possible(stack: &Stack, local: IpAddr, from: u16, to: u16) -> bool {
     let offloads = |port| Some(&stack.ports.get(port)?.limits.offloads);
     let Some((new, old)) = offloads(to).zip(offloads(from)) else { return false };
     !is_link_scoped(local) && suffices(new, old)
 }
 
-/// It leaves by `to` from now on. Whoever calls it makes a template for that.
+/// The connection leaves by port `to` from now on. The caller then makes a template for that.
 #[cold]
 pub(crate) fn go(stack: &mut Stack, handle: TcpHandle, to: u16) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
@@ -123,7 +123,7 @@ pub(crate) fn go(stack: &mut Stack, handle: TcpHandle, to: u16) {
     }
 }
 
-/// A connection looks up its path, of which something may have become known since it last did.
+/// Look up the path MTU of a connection, which may have become known since the last time.
 #[cold]
 pub(crate) fn refresh_path_mtu(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
@@ -136,7 +136,7 @@ pub(crate) fn refresh_path_mtu(stack: &mut Stack, handle: TcpHandle) {
     }
 }
 
-/// A connection found out by itself what its path carries: tell the others.
+/// A connection found out by itself what its path carries: share that with the others.
 #[cold]
 #[inline(never)]
 pub(crate) fn found_path_mtu(stack: &mut Stack, handle: TcpHandle) {
@@ -146,7 +146,8 @@ pub(crate) fn found_path_mtu(stack: &mut Stack, handle: TcpHandle) {
     let remote = pcb.key.remote().ip();
     let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
     let known = stack.path_mtus.known(remote, core.cx.now).map(|(known, _)| known);
-    // A path that nothing is known of is taken to carry what the port does: the peer may want less.
+    // An unknown path counts as carrying the port's MTU: a result that is not worse is no news
+    // there, and the peer's MSS may have limited it.
     let is_news =
         if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
     if is_news {

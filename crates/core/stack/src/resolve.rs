@@ -1,11 +1,11 @@
-//! Next-hop resolution: joins routes and neighbours, sends solicitations, and keeps what waits for
-//! a link address.
+//! Next-hop resolution: joins routes and neighbours, sends solicitations, and keeps packets that
+//! wait for a link address.
 //!
 //! Called by: `reroute.rs` for every new header template, and whoever sends a packet of its own.
-//! What is received is in `arp.rs` and `nd.rs`, what becomes of those that waited in
-//! `neighbours.rs`. A connection that never had a link address waits, marked, its segments unmade;
-//! other packets are in the neighbour's pending queue, finished but for six bytes. RFC 826, RFC
-//! 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1, RFC 3927 section 2.5.
+//! `arp.rs` and `nd.rs` handle received messages, `neighbours.rs` the packets and connections that
+//! waited. A connection that never had a link address is marked as waiting and makes no segments;
+//! other packets are in the neighbour's pending queue, finished except for that address. RFC 826,
+//! RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1, RFC 3927 section 2.5.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -26,14 +26,14 @@ use crate::port::{LOOPBACK, Port};
 use crate::resolving::{Egress, Note, Outcome};
 use crate::stack::Stack;
 
-/// Connections that are looked at when a DELAY begins. If none of them goes over the neighbour, it
-/// is solicited as without connections.
+/// How many connections are examined when a DELAY begins. If none of them goes over the neighbour,
+/// it is solicited as without connections.
 const LOOKED_AT_MAX: usize = 1_024;
 
 /// The most connections over one neighbour that are noted.
 const NOTED_MAX: usize = 32;
 
-/// The headers for packets from `local` to `remote`, and the port they leave by.
+/// The headers for packets from `local` to `remote`, and the port that they leave by.
 pub(crate) fn route(
     stack: &mut Stack,
     local: SocketAddr,
@@ -51,7 +51,7 @@ pub(crate) fn route(
     by_hop(stack, hop, (local, remote), protocol, settings)
 }
 
-/// [`route`] of an ICMP error about a packet whose flow, turned round, has this hash.
+/// [`route`] of an ICMP error about a packet whose flow, with its ends exchanged, has this hash.
 pub(crate) fn route_of_error(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -116,7 +116,7 @@ pub(crate) fn link_address(
     let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
     ask(stack);
     if !stack.resolving.outcomes.is_empty() {
-        // The next turn carries them out.
+        // The next turn acts on them.
         stack.rare_timers.note(stack.core.cx.now);
     }
     match found {
@@ -145,8 +145,8 @@ pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate
     Ok(())
 }
 
-/// Carry out what the neighbour table wants done that is a question, or a note of who is asked.
-/// Outcomes concern those who send, in whose middle this is: they wait for `neighbours::act`.
+/// Carry out those actions of the neighbour table that send a solicitation or note that a DELAY
+/// begins. Outcomes affect senders, and a sender may be calling: they wait for `neighbours::act`.
 pub(crate) fn ask(stack: &mut Stack) {
     while let Some(action) = stack.neighbours.next_action() {
         match action {
@@ -160,7 +160,7 @@ pub(crate) fn ask(stack: &mut Stack) {
             }
         }
     }
-    // Whatever set a deadline has its actions carried out next.
+    // Every change that sets a deadline is followed by this call.
     stack.rare_timers.note(stack.neighbours.next_deadline());
 }
 
@@ -248,14 +248,15 @@ pub(crate) fn send_nd(
     Ok(())
 }
 
-/// Give what was heard to the table, if the neighbour can be on this link at all.
+/// Give an advertisement to the table, if the neighbour can be on this link at all.
 pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learnt {
     let Some((ip, mac, advertisement)) = heard.news else { return Learnt::Useless };
-    // Who says that he has a broadcast address wants all packets to it for himself.
+    // A host that claims a broadcast address wants to get all packets to it.
     if stack.ports.get(port_id).is_none_or(|port| port.local.is_group(ip)) {
         return Learnt::Useless;
     }
-    // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
+    // A host on none of our networks may be a neighbour by a route of ours, but then we asked
+    // first.
     if advertisement == Advertisement::Request && !is_on_link(stack, port_id, ip) {
         return Learnt::Useless;
     }
@@ -279,7 +280,7 @@ pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[
     Ok(())
 }
 
-/// What a router says of a link address, its own or another's.
+/// Learn a link address that a router announces, its own or another's.
 pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertisement) {
     let core = &mut stack.core;
     stack.neighbours.learn(key, mac, how, core.cx.now, &mut core.cx.budget);
@@ -287,7 +288,7 @@ pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertise
 }
 
 impl Port {
-    /// Our address to ask for `target` from.
+    /// Our address from which to solicit `target`.
     fn address_towards(&self, target: IpAddr) -> Option<IpAddr> {
         inet::select::source(self.addresses.iter(), target, target)
     }

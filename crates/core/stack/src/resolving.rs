@@ -1,10 +1,10 @@
-//! What finding next hops keeps and returns: how packets of one kind leave, who waits for a link
-//! address, and what connections say of a neighbour.
+//! State and results of next-hop resolution: how packets of one kind leave, which connections wait
+//! for a link address, and their evidence about neighbours.
 //!
 //! Called by: `resolve.rs` and `neighbours.rs`, which find them; sockets, which keep an [`Egress`].
 //! Forward progress of TCP confirms neighbours (RFC 4861 section 7.3.1): the packet path does
-//! nothing for it; where connections are is noted when a neighbour's DELAY begins, and compared
-//! when it ends. Notes are bounded by the limit `neighbours`.
+//! nothing for it; the progress of connections is noted when a neighbour's DELAY begins, and
+//! compared when it ends. Notes are bounded by the limit `neighbours`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,7 +43,7 @@ pub(crate) enum NoSource {
 
 /// What became of a neighbour, with the packets that waited for its link address.
 pub(crate) enum Outcome {
-    /// It has this one.
+    /// It has this link address.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
     /// It does not answer, or its entry was evicted.
     Failed(Key, VecDeque<Mbuf>),
@@ -55,16 +55,16 @@ pub(crate) struct Resolving {
     pub(crate) waiting: BTreeMap<Key, Vec<TcpHandle>>,
     pub(crate) solicitations: PerSecond,
     pub(crate) advertisements: PerSecond,
-    /// What became of neighbours, and `neighbours.rs` has to act on.
+    /// Outcomes on which `neighbours.rs` has to act.
     pub(crate) outcomes: VecDeque<Outcome>,
     /// Neighbours that fail now did not answer; at other times their entries were evicted.
     pub(crate) is_expiring: bool,
 }
 
-/// Where a connection was.
+/// A connection, and its progress at that time.
 pub(crate) type Note = (TcpHandle, (SeqNumber, SeqNumber));
 
-/// Where connections were when the DELAY of their neighbour began.
+/// The progress of connections when the DELAY of their neighbour began.
 #[derive(Default)]
 pub(crate) struct Progress {
     notes: BTreeMap<Key, Vec<Note>>,
@@ -74,14 +74,14 @@ impl Progress {
     /// Has a connection over `key` made progress since [`Progress::note`]?
     pub(crate) fn is_made(&self, key: Key, connections: &Connections) -> bool {
         let moved = |(handle, then): &Note| {
-            // One that goes by another port since says nothing of this neighbour.
+            // A connection that has moved to another port says nothing about this neighbour.
             let pcb = connections.get(*handle).filter(|pcb| pcb.port == key.0);
             pcb.is_some_and(|pcb| pcb.tcb.progress() != *then)
         };
         self.notes.get(&key).is_some_and(|notes| notes.iter().any(moved))
     }
 
-    /// The DELAY of `key` begins: these connections go over it, and are where they are.
+    /// The DELAY of `key` begins: note the progress of the connections that go over it.
     pub(crate) fn note(&mut self, key: Key, notes: Vec<Note>) {
         self.notes.insert(key, notes);
     }

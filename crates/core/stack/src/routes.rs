@@ -19,7 +19,7 @@ use crate::next_hop::next_hop;
 use crate::port::LOOPBACK;
 use crate::stack::Stack;
 
-/// Whose packet it is.
+/// The packet to look up.
 #[derive(Clone, Debug)]
 pub struct FibQuery {
     /// Where it goes.
@@ -36,7 +36,7 @@ pub struct FibQuery {
     pub mark: u32,
 }
 
-/// What becomes of it.
+/// The result of a lookup.
 #[derive(Clone, Debug)]
 pub enum FibResult {
     /// It is for this stack: the port has the address.
@@ -52,7 +52,7 @@ pub enum FibResult {
 pub struct FibFound {
     /// The table that was looked in.
     pub table: u32,
-    /// The rule that selected the table; `None`: none did, and the main table was asked as ever.
+    /// The rule that selected the table; `None`: none did, and the main table was asked as usual.
     pub rule: Option<Rule>,
     /// The route that was chosen; `None`: the destination is of one link, which needs no route.
     pub route: Option<Route>,
@@ -70,9 +70,9 @@ pub struct FibFound {
     pub mtu: Mtu,
     /// What the port takes.
     pub port_mtu: Mtu,
-    /// What was set for the neighbour.
+    /// The MTU that was set for the neighbour.
     pub neighbour_mtu: Option<Mtu>,
-    /// What was learnt of the path.
+    /// The MTU that was learnt of the path.
     pub path_mtu: Option<Mtu>,
 }
 
@@ -98,7 +98,7 @@ impl Stack {
     }
 
     /// Remove one of the routes to a destination: the one with the same table, port, gateway and
-    /// origin. `false` if there is none. Connections go by what is left.
+    /// origin. `false` if there is none. Connections use the routes that are left.
     pub fn remove_one_route(&mut self, route: &Route) -> bool {
         let is_it = |r: &Route| (r.port, r.via, r.origin) == (route.port, route.via, route.origin);
         let removed = self.routes.remove_exact(route.dest, route.table, is_it);
@@ -106,7 +106,8 @@ impl Stack {
         removed > 0
     }
 
-    /// Remove the routes to `dest` over `port`; returns how many. Connections go by what is left.
+    /// Remove the routes to `dest` over `port`; returns how many. Connections use the routes that
+    /// are left.
     pub fn remove_route(&mut self, dest: Cidr, port: PortId) -> usize {
         let is_over_it = |r: &Route| r.port == port.0;
         let tables = self.routes.tables().into_iter();
@@ -116,7 +117,8 @@ impl Stack {
     }
 
     /// Add a rule of policy routing: it selects the table of a packet's route by more than the
-    /// destination. Without any there is the main table alone. Connections look theirs up again.
+    /// destination. Without rules only the main table is used. Connections look up their route
+    /// again.
     ///
     /// # Errors
     /// [`RuleError`].
@@ -144,8 +146,8 @@ impl Stack {
 
     /// May a route to `dest` be taken that a network offers at a port? A default route may; any
     /// other must not touch another port's network, a static route or a range for special
-    /// purposes. `is_network`: it is the network of an address that was given there. What is
-    /// refused can be had once by [`Stack::take_refused_route`].
+    /// purposes. `is_network`: it is the network of an address that was given there.
+    /// [`Stack::take_refused_route`] returns each refused route once.
     pub fn admits_route(
         &mut self,
         id: PortId,
@@ -158,12 +160,12 @@ impl Stack {
         self.refused_routes.admits(offer, among, &mut self.core.cx)
     }
 
-    /// A route that a network offered and that was not taken, to be told: each once.
+    /// A route that a network offered and that was not taken; each is returned once.
     pub fn take_refused_route(&mut self) -> Option<RefusedRoute> {
         self.refused_routes.take()
     }
 
-    /// What the FIB says of a packet.
+    /// Look up a packet in the FIB.
     pub fn fib_lookup(&self, query: &FibQuery) -> FibResult {
         let local = self.ports.iter().find(|port| port.local.is_ours(query.dst));
         if let Some(port) = local {
@@ -240,7 +242,7 @@ impl Stack {
     }
 
     /// Remove the routes of a prefix of one table that `is_unwanted` selects; returns how many.
-    /// Connections go by what is left.
+    /// Connections use the routes that are left.
     pub fn remove_routes_to(
         &mut self,
         dest: Cidr,
@@ -252,8 +254,8 @@ impl Stack {
         removed
     }
 
-    /// Set the largest packet to send to a neighbour: its own MTU, where hosts with several share a
-    /// link; `None` for what the port takes. It bounds packets that the neighbour forwards, too,
+    /// Set the largest packet to send to a neighbour: its own MTU, on a link whose hosts have
+    /// different MTUs; `None` for the port's. It bounds packets that the neighbour forwards, too,
     /// and needs no link address yet. Open connections follow. What the port receives, and offers
     /// to receive, does not change.
     ///

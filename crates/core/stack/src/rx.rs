@@ -1,9 +1,9 @@
 //! The receive path, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
 //!
 //! Called by: `Stack::poll`. This file keeps the mbuf; each layer looks at it and returns what
-//! comes next, or the named reason to drop it. What is not plain is told apart in `unusual.rs`.
-//! What is to be sent in answer waits until the burst is through (`tx.rs`): one ACK for a burst,
-//! one wake-up for a reader.
+//! comes next, or the named reason to drop it. Packets that are not plain TCP are sorted in
+//! `unusual.rs`. Answers wait until the burst is through (`tx.rs`): one ACK for a burst, one
+//! wake-up for a reader.
 
 mod unusual;
 
@@ -34,7 +34,7 @@ use unusual::{other_ipv4, other_ipv6, priority_tagged, transport};
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
 
-/// Take what a port has; returns how many frames.
+/// Take the frames that a port has; returns how many.
 /// RFC 9293 MUST-58, MUST-59.
 #[inline(always)]
 pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
@@ -63,7 +63,7 @@ fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Receiv
     Some(Received { count, bytes: 0, link: (port.limits.link, port.mac) })
 }
 
-/// The same of a router's port: what is for this host is left.
+/// The same for a router's port: only frames for this host are left.
 #[inline(always)]
 fn receive_of_router(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     let received = forward::receive(stack, port_id, frames);
@@ -73,7 +73,7 @@ fn receive_of_router(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Opt
     received
 }
 
-/// One of them. The turn has the only copy, so that none of the three is a call.
+/// Process one burst. There is one caller, so that this and both ways to receive are inlined.
 #[inline(always)]
 fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let mut frames = Burst::new();
@@ -86,9 +86,10 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
     let intake = Intake { port: port_id, link: link.0, mac: link.1, following };
-    // Asked once a burst: a flow of its own stands behind every leader that has no followers.
+    // Asked once a burst, at the first frame that the next one does not follow: flows may
+    // alternate.
     let mut apart = following && switches.on(Switch::FollowApart);
-    // The next is at the end, from where it is taken without moving the others.
+    // The next frame is at the end, from where it is taken without moving the others.
     frames.reverse();
     while let Some(m) = frames.pop() {
         let next = frames.last().filter(|_| following);
@@ -135,8 +136,7 @@ fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
 }
 
 /// The segments behind a leader that have its headers; returns how many bytes they were. The first
-/// that has anything unexpected about it stays in `frames` and goes the long way, which knows what
-/// to say about it.
+/// unexpected one stays in `frames` and goes through [`frame`], which names what is wrong with it.
 #[inline(always)]
 fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     let (core, leader) = (&mut stack.core, &stack.leader);
@@ -158,8 +158,8 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
 }
 
 /// A burst in which flows alternate, last frame first: a leader's followers are found where they
-/// are. They are taken before others that came earlier, which can tell no difference: each touches
-/// its own connection alone. Returns how many bytes they were.
+/// are. They are taken before frames of other flows that came earlier. That makes no difference,
+/// because each frame touches its own connection alone. Returns how many bytes they were.
 #[inline(never)]
 fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
     let (mut frames, count) = stack.flows.link(burst, intake.link.header_len());
@@ -179,9 +179,8 @@ fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
     bytes
 }
 
-/// The segments behind a leader that have its headers, as [`followers`]: the leader stood at
-/// `place`, and they are taken from where they stand, by way of `taken`, which is empty. How many,
-/// and their bytes.
+/// [`followers`] where flows alternate: the leader was at `place`, and its followers are taken from
+/// their places, by way of `taken`, which is empty. Returns how many there were, and their bytes.
 #[inline(always)]
 fn followers_behind(
     stack: &mut Stack,
@@ -310,7 +309,7 @@ fn predicted(
     }
     m.keep(at.payload, seg.len as usize);
     predict::accept(&mut pcb.tcb, seg, m, &mut stack.core.cx);
-    // An ACK of all there was leaves nothing to do, to tell or to time.
+    // An ACK of everything in flight leaves nothing to send, to report or to time.
     let idle = tcp::output::is_idle(&mut pcb.tcb) && pcb.tcb.next_deadline() >= pcb.wheel_at;
     if !idle && !core::mem::replace(&mut pcb.tcb.dirty, true) {
         stack.connections.dirty.push(handle);
@@ -330,7 +329,7 @@ pub(crate) fn of_no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) 
     }
 }
 
-/// What prediction refused, through the steps of RFC 9293.
+/// Take a segment that prediction refused through the steps of RFC 9293.
 #[inline(never)]
 pub(crate) fn slow_segment<A: Addrs>(
     stack: &mut Stack,
@@ -351,7 +350,7 @@ pub(crate) fn slow_segment<A: Addrs>(
     if embryonic {
         handshake_progress(stack, handle);
     }
-    // Also what was dropped may have left an answer to send.
+    // A dropped segment may have left an answer to send, too.
     stack.connections.mark_dirty(handle);
     fate
 }

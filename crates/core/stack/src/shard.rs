@@ -3,8 +3,8 @@
 //!
 //! Called by: programs that want more than one core. The first shard speaks for the host: it has
 //! the addresses, routes, groups and autoconfiguration, and answers neighbours. The others look up
-//! in its FIB, take over what it publishes between two turns, and find neighbours by themselves,
-//! whose answers are copied to all. docs/decisions/0081.
+//! routes in its FIB, take over what it publishes between two turns, and resolve neighbours by
+//! themselves; the answers of neighbours are copied to all shards. docs/decisions/0081.
 
 mod device;
 mod ports;
@@ -31,7 +31,7 @@ use crate::config::{PortConfig, StackConfig};
 use crate::handles::PortId;
 use crate::stack::Stack;
 
-/// Sets the steering key apart from what else the secret determines.
+/// Separates the steering key from the other values that the secret determines.
 const PURPOSE: u64 = 81;
 
 /// A stack that is one of several, with what it does between turns.
@@ -92,8 +92,8 @@ impl Shard {
         self.enter().poll(now)
     }
 
-    /// The stack, for as long as a turn lasts: what the first shard published is taken over now,
-    /// and what the first shard changes is published at the end.
+    /// The stack, for one turn: what the first shard published is taken over now, and changes by
+    /// the first shard are published at the end.
     pub fn enter(&mut self) -> Entered<'_> {
         self.turns.begin(&mut self.stack);
         Entered { shard: self }

@@ -125,7 +125,8 @@ fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, pa
     };
     match copied {
         Ok(()) => stack.core.cx.counters.add(Counter::GroupLooped, 1),
-        // Nobody here is on that UDP port: it was not sent to us.
+        // No socket here has that UDP port. That is no error: the datagram was sent to a group, not
+        // to us.
         Err(DropReason::UdpNoSocket) => {}
         Err(reason) => stack.core.drops.count(reason),
     }

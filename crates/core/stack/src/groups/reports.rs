@@ -45,17 +45,17 @@ pub(crate) fn rejoin(stack: &mut Stack, id: PortId) {
     stack.rare_timers.note(stack.groups.next_deadline());
 }
 
-/// Send the messages that are due, as many as a second may have.
+/// Send the messages that are due, as many as the limit per second admits.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
     let ids: Vec<u16> = stack.groups.ports.keys().copied().collect();
     let both = |id| [(id, IpVersion::V4), (id, IpVersion::V6)];
-    // Beyond the limit all wait for the next second.
+    // Beyond the limit all other messages wait for the next second.
     let _ = ids.into_iter().flat_map(both).all(|(id, version)| reports(stack, id, version));
     stack.groups.look_ahead();
 }
 
-/// Those of one port and version; `false` at the limit.
+/// Send the messages of one port and version; `false` at the limit.
 fn reports(stack: &mut Stack, id: u16, version: IpVersion) -> bool {
     let now = stack.core.cx.now;
     while let Some(groups) = stack.groups.ports.get_mut(&id) {
@@ -118,8 +118,8 @@ fn source(port: &Port, version: IpVersion) -> IpAddr {
 }
 
 impl Stack {
-    /// The groups that ports receive, of those that are joined; all nodes and, on ports that do
-    /// not report them, solicited nodes are not listed.
+    /// The joined groups that ports receive. All-nodes groups are not listed, nor solicited-node
+    /// groups on ports that do not report them.
     pub(crate) fn group_rows(&self) -> impl Iterator<Item = GroupRow> {
         let now = self.core.cx.now;
         self.groups.ports.iter().flat_map(move |(&id, on)| {

@@ -36,12 +36,12 @@ impl core::error::Error for GapError {}
 /// A destination by port and address.
 pub(super) type Key = (u16, IpAddr);
 
-/// What has left for one destination, and what waits.
+/// The frames that wait for one destination, and the state of the last one that left.
 struct Queue {
     gap: Duration,
-    /// No frame may leave before.
+    /// No frame may leave before this time.
     next: Instant,
-    /// The number of the last frame among its port's: it may wait there behind others.
+    /// The number of the last frame among the frames of its port, where it may wait behind others.
     position: u64,
     /// [`crate::Stack::flow_epoch`] when the last frame that waits was known to fit its link.
     epoch: u64,
@@ -52,7 +52,7 @@ struct Queue {
     is_awaited: bool,
 }
 
-/// What has no room for a datagram.
+/// What is full, so that a datagram is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     Queue,
@@ -64,11 +64,11 @@ pub(super) enum Full {
 pub(crate) struct Pace {
     /// The longest prefix first.
     gaps: Vec<(Cidr, Duration)>,
-    // Strangers choose the keys, by what is answered: a tree has no bad ones.
+    // Remote hosts choose the keys when we answer them, and no choice slows down a tree.
     queues: BTreeMap<Key, Queue>,
-    /// Those with frames, by when their next one may leave.
+    /// The queues with frames, by the time when their next frame may leave.
     due: BTreeSet<(Instant, Key)>,
-    /// Lines that are awaited.
+    /// The number of awaited queues.
     awaited: usize,
     /// An awaited queue has room again since this was asked last.
     found_room: bool,
@@ -107,7 +107,7 @@ impl Pace {
                 self.gaps.insert(at, (to, gap));
             }
         }
-        // Who waits already waits no longer than the new gap.
+        // A queue that waits already waits no longer than the new gap.
         let gaps = &self.gaps;
         for (&key, queue) in &mut self.queues {
             queue.gap = gap_of(gaps, key.1).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Pace {
         Ok(())
     }
 
-    /// May another datagram be queued for `key`? To one whose queue is full there may be later.
+    /// May another datagram be queued for `key`? If its queue is full, there may be room later.
     pub(super) fn admit(
         &mut self,
         key: Key,
@@ -135,7 +135,7 @@ impl Pace {
         }
         let limit = Limit::GapDestinations;
         if self.queues.len() >= budget.of(limit) {
-            // Those whose gap is over are as good as none.
+            // Empty queues whose gap is over are not needed any more.
             self.queues.retain(|_, queue| !queue.frames.is_empty() || queue.next > now);
         }
         if budget.admits(limit, self.queues.len()) { Ok(()) } else { Err(Full::Table) }
@@ -179,11 +179,11 @@ impl Pace {
     }
 
     /// May the next frame of `key`, which is due, go to its port at `now`, when the device has
-    /// `taken` so many? Not while the one before waits there: then it is due a gap later.
+    /// taken `taken` frames? Not while the frame before it waits there: then it is due a gap later.
     pub(super) fn may_leave(&mut self, key: Key, now: Instant, taken: u64) -> bool {
         let Some(queue) = self.queues.get_mut(&key) else { return false };
         let has_left = queue.position <= taken;
-        // When a late one left is not known: the gap begins now.
+        // It is not known when a late frame left: the gap begins now.
         if has_left && !queue.is_late {
             return true;
         }
@@ -217,7 +217,7 @@ impl Pace {
         frame
     }
 
-    /// The next frame of `key`, if what its size depends on has changed since it came.
+    /// The next frame of `key`, if something that limits its size has changed since it came.
     pub(super) fn outdated(&self, key: Key, epoch: u64) -> Option<&Mbuf> {
         self.queues.get(&key).filter(|queue| queue.epoch != epoch)?.frames.front()
     }

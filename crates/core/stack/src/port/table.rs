@@ -1,7 +1,7 @@
 //! All ports, by number: added, replaced, removed, and asked together.
 //!
 //! Called by: whoever has the number of a port; `change.rs` and `poll.rs` for all of them. Numbers
-//! are given again, so that replacing ports for ever takes no memory.
+//! are reused, so that replacing ports for ever takes no memory.
 
 use core::fmt;
 use core::task::Waker;
@@ -17,7 +17,7 @@ use crate::config::PortConfig;
 use crate::handles::PortId;
 use crate::shared::Core;
 
-/// The number of the port of packets to ourselves: the one that is never given to a device.
+/// The number of the loopback port, which no other port gets.
 pub(crate) const LOOPBACK: u16 = u16::MAX;
 
 /// Why a port keeps the device that it has.
@@ -52,14 +52,14 @@ pub(crate) struct Ports {
     ports: Vec<Option<Port>>,
     /// Why connections failed, by port number; also of ports that are gone, whose sockets may ask.
     failures: Vec<Option<Arc<str>>>,
-    /// The port of packets to ourselves; none of the others, which the lists show.
+    /// The loopback port; it is not among `ports`, which the lists show.
     loopback: Option<Box<Port>>,
     epoch: u64,
 }
 
 impl Ports {
     pub(crate) fn add(&mut self, device: Box<dyn Device>, config: &PortConfig) -> PortId {
-        // Numbers go round, so that replacing ports for ever takes no memory.
+        // Numbers are reused, so that replacing ports for ever takes no memory.
         let free = self.ports.iter().position(Option::is_none);
         let index = free.unwrap_or(self.ports.len());
         let number = u16::try_from(index).ok().filter(|&number| number != LOOPBACK);
@@ -74,7 +74,7 @@ impl Ports {
         id
     }
 
-    /// The port of packets to ourselves.
+    /// Set the loopback port.
     pub(crate) fn set_loopback(&mut self, device: Box<dyn Device>) {
         let mut port = Port::new(PortId(LOOPBACK), device, &PortConfig::default());
         port.name = "lo".into();
@@ -84,7 +84,7 @@ impl Ports {
     /// Another device for a port; what was in its burst is lost.
     ///
     /// # Errors
-    /// The device, and why it is not to be had here.
+    /// The device, and why it does not suit this port.
     pub(crate) fn replace(
         &mut self,
         id: PortId,
@@ -104,7 +104,7 @@ impl Ports {
         Ok(old)
     }
 
-    /// Addresses have changed: each port hears of the broadcast addresses of all.
+    /// Addresses have changed: each port gets the broadcast addresses of all.
     pub(crate) fn share_broadcasts(&mut self) {
         let mut all = Vec::new();
         if self.iter().nth(1).is_some() {
@@ -221,8 +221,8 @@ impl Ports {
         self.iter_mut().fold(false, |any, port| found(port) | any)
     }
 
-    /// Have every device wake `waker`. One that is gone has nothing to tell; one whose frames are
-    /// let gather is looked at in time, and wakes earlier only if it can count them.
+    /// Have every device wake `waker`. A device that is gone does not wake. One whose frames are
+    /// let gather is polled in time, and wakes earlier only if it can count them.
     pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
         for port in self.iter_mut() {
@@ -231,14 +231,14 @@ impl Ports {
         armed
     }
 
-    /// How often the driver is woken for a port, from its next rest on.
+    /// Set how often the driver is woken for a port, from its next idle time on.
     pub(crate) fn set_mitigation(
         &mut self,
         id: PortId,
         to: Mitigation,
     ) -> Result<(), MitigationError> {
         let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
-        // Less than it has needs no deeper queue than it has.
+        // A setting that needs no deeper queue than the present one is not checked.
         if to.least_depth() > port.moderation.setting().least_depth() {
             admits(&*port.device, to)?;
         }

@@ -1,8 +1,8 @@
-//! What of received frames is not plain TCP: tagged, to a link-level group, with options or
-//! extension headers, in fragments, of other protocols; of a router, or from ourselves.
+//! Received frames that are not plain TCP: tagged, to a link-level group, with options or extension
+//! headers, in fragments, of other protocols; of a router, or from ourselves.
 //!
-//! Called by: `rx.rs`. Each goes on as if it had come plain once what is unusual about it is gone.
-//! RFC 1122 sections 3.2.2 and 3.3, RFC 8200 section 4, IEEE 802.1Q. Counter: `looped`.
+//! Called by: `rx.rs`. Once the unusual part is removed, each goes on as if it had come plain. RFC
+//! 1122 sections 3.2.2 and 3.3, RFC 8200 section 4, IEEE 802.1Q. Counter: `looped`.
 
 use base::{Counter, DropReason, LinkKind, MacAddr};
 use device::vlan;
@@ -78,7 +78,7 @@ pub(super) fn priority_tagged(
     }
 }
 
-/// A fragment; the last one of a datagram brings that.
+/// A fragment; the last one of a datagram returns the datagram.
 fn fragment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, part: Part, m: Mbuf, at: usize) -> Fate {
     match frag::input(stack, ip, part, m, at)? {
         Some(Whole::V4(ip, m)) => transport(stack, ip, m, 0),
@@ -117,7 +117,7 @@ pub(super) fn to_group(stack: &mut Stack, carries: Carries, mut m: Mbuf, at: usi
     }
 }
 
-/// What is not plain TCP. `at` is where the IP header begins.
+/// A packet that is not plain TCP. `at` is where the IP header begins.
 #[inline(never)]
 pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     if ip.protocol == protocol::TCP {
@@ -158,8 +158,8 @@ pub(super) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
     }
 }
 
-/// Frames that came by a port of a router to an address of ours on another port are as if they had
-/// come by that.
+/// Frames that came by a port of a router to an address of ours on another port are handled as if
+/// they had come by that port.
 #[cold]
 #[inline(never)]
 pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
@@ -178,7 +178,7 @@ pub(super) fn to_other_ports(stack: &mut Stack, came_by: u16) {
     stack.forwarding.to_host = frames;
 }
 
-/// Take in a burst of what we sent to ourselves; how many frames that were.
+/// Take in a burst of frames that we sent to ourselves; returns how many.
 #[cold]
 #[inline(never)]
 pub(crate) fn looped(stack: &mut Stack) -> usize {
@@ -212,7 +212,7 @@ fn looped_frame(stack: &mut Stack, mut m: Mbuf) -> Fate {
     }
 }
 
-/// A segment of ours: memory did not change it since it was summed, if it was.
+/// A segment of ours: its checksum is not verified, because memory did not change it.
 fn looped_segment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
     let (at, len) = (ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(at..at + len).ok_or(DropReason::TcpShort)?;

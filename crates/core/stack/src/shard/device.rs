@@ -1,10 +1,10 @@
-//! A shard's queue of a device: frames of other shards' flows are handed to these, and theirs are
-//! received with its own.
+//! A shard's queue of a device: frames of other shards' flows are handed to those shards, and
+//! frames that they hand over are received with its own.
 //!
-//! Called by: `rx.rs`, once a burst, on ports of shards alone; `forward/ingress.rs`, which has the
-//! frames before the hash is asked, and asks it of what is left for the host. Between two shards
-//! there is a ring in each direction, with one producer and one consumer; order is kept. Where the
-//! device spreads its frames by the same hash, the rings carry neighbours' answers alone.
+//! Called by: `rx.rs`, once a burst, on ports of shards alone; `forward/ingress.rs`, which takes
+//! its frames before they are steered, and steers those left for the host. Between two shards there
+//! is a ring in each direction, with one producer and one consumer; order is kept. Where the device
+//! spreads its frames by the same hash, the rings carry only the answers of neighbours.
 //! Drop reasons: `shard_ring_full`, `mbuf_exhausted`. Limit: [`RING_FRAMES`].
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub const RING_FRAMES: usize = 512;
 /// Bursts of its own queue that one call takes, if all their frames are other shards'.
 pub(crate) const ROUNDS_MAX: usize = 8;
 
-/// The way to the other shards, of one port of one shard.
+/// The rings to the other shards, of one port of one shard.
 pub(crate) struct Outbox {
     index: usize,
     link: LinkKind,
@@ -60,7 +60,7 @@ impl Outbox {
         matches!(self.steering.home(self.link, frame), Home::Shard(to) if to != self.index)
     }
 
-    /// Hand over what is not this shard's of the frames from `from` on; `false` if all of them are.
+    /// Hand over the frames from `from` on that are not this shard's; `false` if all of them are.
     #[inline(always)]
     pub(super) fn steer(&self, pool: &mut Pool, into: &mut Burst, from: usize) -> bool {
         let mut homes: ArrayVec<Home, BURST> = ArrayVec::new();
@@ -113,7 +113,7 @@ impl Outbox {
         }
     }
 
-    /// Count what was lost since the last call.
+    /// Count the frames that were lost since the last call.
     pub(super) fn count_drops(&self, drops: &mut Drops) {
         for (lost, reason) in
             [(&self.full, DropReason::ShardRingFull), (&self.exhausted, DropReason::MbufExhausted)]
@@ -167,7 +167,7 @@ pub(super) fn join(
 }
 
 impl Queue {
-    /// What other shards handed over.
+    /// Take the frames that other shards handed over.
     #[inline(always)]
     fn receive(&mut self, into: &mut Burst) {
         for ring in &mut self.inbox {
@@ -204,7 +204,7 @@ impl Device for Queue {
         into.len() - before
     }
 
-    /// The caller steers by [`Outbox::steer`] what it does not forward.
+    /// The caller steers the frames that it does not forward by [`Outbox::steer`].
     #[inline]
     fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
         let before = into.len();

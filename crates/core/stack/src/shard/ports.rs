@@ -1,8 +1,8 @@
 //! Ports of a host of several shards: each has its own queue of the device, and all have the port
 //! by one number.
 //!
-//! Called by: [`super::Shard::add_port`]; whoever has the stacks of all shards at once, as crate
-//! `net` has while it holds their locks. A stack alone is a host of one shard.
+//! Called by: [`super::Shard::add_port`]; callers that have the stacks of all shards at once, as
+//! crate `net` has while it holds their locks. A stack alone is a host of one shard.
 
 use std::sync::Arc;
 

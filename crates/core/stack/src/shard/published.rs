@@ -1,9 +1,10 @@
 //! What the first shard publishes to the others: addresses, permanent neighbours, rules, switches,
-//! and whether packets are forwarded. Routes are not copied, but for those that are not for
-//! everybody and those around them: all look up in one FIB (decision 0075).
+//! and whether packets are forwarded. Routes are not copied, because all look up in one FIB
+//! (decision 0075); the exceptions are routes that not everybody may use and the routes around
+//! them.
 //!
 //! Called by: `turns.rs`. It is published as a whole, with a version that a shard reads once a
-//! turn; the lock is taken only if that is another.
+//! turn; the lock is taken only if the version has changed.
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use crate::handles::PortId;
 use crate::local::LocalAddrs;
 use crate::stack::Stack;
 
-/// What all shards share but routes.
+/// Everything that all shards share except routes.
 #[derive(Default)]
 pub(super) struct Published {
     version: AtomicU64,
@@ -30,14 +31,14 @@ struct State {
     switches: Switches,
     /// Forwarding, directed broadcasts, redirects.
     forwarding: (bool, bool, bool),
-    /// By port: usable addresses, and the same as packets ask for them.
+    /// By port: usable addresses, and the same in the form in which packets are compared with them.
     addresses: Vec<(PortId, Vec<Address>, LocalAddrs)>,
     neighbours: Vec<(PortId, IpAddr, MacAddr)>,
     rules: Vec<Rule>,
     restricted: Arc<Restricted>,
 }
 
-/// What tells that the first shard's state is another than it was.
+/// Values that change when the first shard's state changes.
 pub(super) type Stamp = (u64, u64, Switches, (bool, bool, bool));
 
 pub(super) fn stamp(stack: &Stack) -> Stamp {
@@ -72,7 +73,7 @@ impl Published {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Another shard takes over what was published.
+    /// Take over what was published, on another shard.
     #[cold]
     pub(super) fn follow(&self, stack: &mut Stack) {
         let state = self.state();

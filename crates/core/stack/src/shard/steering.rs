@@ -4,7 +4,7 @@
 //! Called by: `device.rs` for each frame, `open.rs` for the port of a connection, `frag.rs` for a
 //! datagram that is whole again; senders that have a ring for each shard. ICMP errors go where the
 //! flow that they quote goes, fragments by their addresses alone, so that those of one datagram
-//! meet. What is for the host rather than for a flow is the first shard's. RFC 792, RFC 4443.
+//! meet. Frames for the host rather than for a flow go to the first shard. RFC 792, RFC 4443.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -46,7 +46,7 @@ impl Steering {
         Steering { key, count: count as u32 }
     }
 
-    /// Of a stack that is no shard: it has all flows.
+    /// The steering of a stack that is no shard: it has all flows.
     pub fn alone() -> Steering {
         Steering::new([0; 2], 1)
     }
@@ -110,7 +110,7 @@ impl Steering {
         }
     }
 
-    /// What came by a link-level broadcast or multicast.
+    /// Where a frame goes that came by a link-level broadcast or multicast.
     #[cold]
     fn group(&self, ethertype: u16, packet: &[u8]) -> Home {
         match ethertype {
