@@ -1,21 +1,21 @@
-//! What every layer of a shard uses: time, buffers, counters, limits, the secret; and how many ICMP
-//! errors are sent.
+//! State that every layer of a shard uses: time, buffers, counters, limits, the secret; and the
+//! rate limit of ICMP errors.
 //!
 //! Called by: everybody; [`ErrorLimit`] by `icmp.rs`: a bucket for each destination, then one for
 //! all. RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f). Limits:
 //! `icmp_errors_per_destination`, `icmp_errors_per_second`.
 //!
-//! Destinations share a fixed number of buckets by a keyed hash, so that one that draws errors
-//! without end takes few others' share, and nobody can choose whose. The limit for all is drawn
-//! anew each second: with a known one, a peer could count by its own errors how many others drew,
-//! and so find an open UDP port (CVE-2020-25705). Linux draws it, too.
+//! Destinations share a fixed number of buckets by a keyed hash, so that a destination that causes
+//! errors without end takes the share of few others, and nobody can choose which. The limit for all
+//! is random, and changes each second: with a known one, a peer could count by its own errors how
+//! many others got, and so find an open UDP port (CVE-2020-25705). Linux's limit is random, too.
 
 use core::net::IpAddr;
 
 use base::{Drops, Instant, KeyedHash, Limit, PerSecond};
 use device::BURST;
 
-/// What every layer of a shard uses.
+/// State that every layer of a shard uses.
 pub(crate) struct Core {
     /// What TCP is lent: time, buffers, counters, limits.
     pub(crate) cx: tcp::Cx,
@@ -26,10 +26,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Bytes that are copied before headers are made of them, in segments of so many.
+    /// Bytes of a write that are copied before headers are made for them, with segments of
+    /// `segment` bytes.
     #[inline(always)]
     pub(crate) fn write_unit(&self, segment: usize) -> usize {
-        // A device gets nothing before its burst is full: headers wait for that as well.
+        // A device gets nothing before its burst is full, so headers wait for that as well.
         (BURST * segment).min(self.write_unit_bytes).max(segment + 1)
     }
 
@@ -45,7 +46,7 @@ impl Core {
 
 const BUCKETS: usize = 256;
 
-/// What was used of both limits in this second.
+/// How much of both limits was used in this second.
 pub(crate) struct ErrorLimit {
     buckets: Box<[PerSecond; BUCKETS]>,
     all: PerSecond,
@@ -62,7 +63,7 @@ impl ErrorLimit {
     /// RFC 1812 4.3.2.8-a.
     pub(crate) fn admits(&mut self, dst: IpAddr, core: &mut Core) -> bool {
         let (now, secret) = (core.cx.now, core.secret);
-        // A host has a whole IPv6 network of 64 bits to send from.
+        // One IPv6 host can send from a whole network of 64 bits.
         let key = match dst {
             IpAddr::V4(a) => u64::from(a.to_bits()),
             IpAddr::V6(a) => (a.to_bits() >> 64) as u64,

@@ -1,8 +1,8 @@
-//! What a stack looks like from outside: small values, copied out. Tables that may be long come a
-//! page at a time, so that listing a hundred thousand connections does not block the stack.
+//! The state of a stack, for users: small values, copied out. Tables that may be long come a page
+//! at a time, so that listing a hundred thousand connections does not block the stack.
 //!
 //! Called by: programs, to show it; between turns, never for a packet. A page begins where the one
-//! before ended; what comes and goes meanwhile may be missed.
+//! before ended; rows that come and go meanwhile may be missed.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -27,12 +27,12 @@ pub struct Page<T> {
     pub next: Option<u64>,
 }
 
-/// How much there is of everything.
+/// The sizes of a stack's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Ports.
     pub ports: usize,
-    /// Connections, those that their users still hold after their end included.
+    /// Connections, including ended ones that their users still hold.
     pub connections: usize,
     /// Records in TIME-WAIT.
     pub time_wait: usize,
@@ -50,10 +50,10 @@ pub struct Snapshot {
     pub drops: u64,
 }
 
-/// What is held of incomplete datagrams.
+/// The fragments of incomplete datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentsRow {
-    /// Datagrams, those included that were dropped and whose later fragments are refused.
+    /// Datagrams, including dropped ones whose later fragments are refused.
     pub datagrams: usize,
     /// Fragments held.
     pub fragments: usize,
@@ -72,7 +72,7 @@ pub struct PortRow {
     pub id: PortId,
     /// Its name: see [`Stack::port_name`].
     pub name: String,
-    /// What its frames begin with.
+    /// The kind of header that its frames begin with.
     pub link: LinkKind,
     /// Our link address on it.
     pub mac: MacAddr,
@@ -86,14 +86,14 @@ pub struct PortRow {
     pub link_up: bool,
     /// Why frames do not pass: see [`Stack::port_trouble`].
     pub failure: Option<String>,
-    /// Does the device owe us room?
+    /// Does something wait for room in the device?
     pub pushed_back: bool,
-    /// For how long the device has taken nothing of what it was offered, in ms, once that is more
-    /// than five seconds; `None`: it takes frames, or is merely full.
+    /// For how long the device has taken none of the frames that it was offered, in ms, once that
+    /// is more than five seconds; `None`: it takes frames, or is merely full.
     pub stalled_ms: Option<u64>,
-    /// What sources have to be: see [`Stack::set_source_check`].
+    /// The check of sources: see [`Stack::set_source_check`].
     pub source_check: SourceCheck,
-    /// What the device lost, by name, if it counts so.
+    /// The frames that the device lost, by reason, if it counts them.
     pub drops: Option<Drops>,
 }
 
@@ -110,7 +110,7 @@ pub struct ConnectionRow {
     pub port: PortId,
     /// The user it belongs to.
     pub uid: u32,
-    /// Since its first SYN, by the time that the stack was last told.
+    /// Time since its first SYN, at the stack's last known time.
     pub age: Duration,
     /// Its statistics.
     pub info: Info,
@@ -165,11 +165,11 @@ pub struct NeighbourRow {
     pub ip: IpAddr,
     /// Its link address; `None` while it is resolved.
     pub mac: Option<MacAddr>,
-    /// How sure that is.
+    /// The state of neighbour discovery about it.
     pub state: State,
     /// The largest packet to send to it.
     pub mtu: Mtu,
-    /// Since it was confirmed last; `None` if it never was.
+    /// Time since it was confirmed last; `None` if it never was.
     pub confirmed: Option<Duration>,
 }
 
@@ -186,7 +186,7 @@ fn place(handle: impl Key) -> u64 {
 }
 
 impl Stack {
-    /// How much there is of everything, now.
+    /// The sizes of the stack's tables, now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             ports: self.ports.iter().count(),
@@ -201,7 +201,7 @@ impl Stack {
         }
     }
 
-    /// What is held of incomplete datagrams, now.
+    /// The fragments of incomplete datagrams, now.
     pub fn fragments(&self) -> FragmentsRow {
         let deadline = self.frags.next_deadline();
         FragmentsRow {
@@ -213,9 +213,9 @@ impl Stack {
         }
     }
 
-    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is of now: a device
-    /// that nobody asks knows of a cut link only by frames that it could not send. Costs a system
-    /// call a port.
+    /// Ask each port's device whether frames pass, so that [`PortRow::link_up`] is current: a
+    /// device that is not asked learns of a cut link only by frames that it could not send. Costs a
+    /// system call a port.
     pub fn check_links(&mut self) {
         for port in self.ports.iter_mut() {
             port.device.check_link();

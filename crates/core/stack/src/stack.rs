@@ -1,8 +1,9 @@
-//! One shard's state, whole; making it, and what can be asked of it, and switched, while it runs.
+//! The whole state of one shard: how it is made, and the calls that read it and turn switches while
+//! it runs.
 //!
 //! Called by: everybody. Below this file is what each part keeps, with the part's own methods; the
 //! files above it are what the stack does, and the calls that programs make. Nothing here is on the
-//! packet path but the time, which is a load.
+//! packet path except the time, which is a load.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -87,20 +88,21 @@ pub struct Stack {
     /// ACKs may bring back cookies for this long.
     pub(crate) cookies_until: Instant,
     pub(crate) repeated: Repeated,
-    /// The burst that is being taken in is of a port whose device has long had more.
+    /// The current burst came by a port whose device has had more frames than are taken for some
+    /// time.
     pub(crate) is_overrun: bool,
     /// This stack is one of several shards.
     pub(crate) membership: Option<Box<Membership>>,
     /// How many ephemeral ports were drawn.
     pub(crate) ports_drawn: u64,
     pub(crate) fast_open: FastOpens,
-    /// Of the burst that is being taken in; what it compares stays from one to the next.
+    /// The leader of the current burst; its mask is kept from one burst to the next.
     pub(crate) leader: Leader,
     pub(crate) flows: Flows,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
     /// Taps added so far.
     pub(crate) next_tap: u64,
-    /// The checksum rung while no switch says otherwise.
+    /// The checksum implementation while no switch says otherwise.
     best_ladder: Ladder,
 }
 
@@ -179,8 +181,8 @@ impl Stack {
         self.core.cx.now
     }
 
-    /// The time that the calls which follow are made at, for those that do not take it themselves:
-    /// [`Stack::poll`] need not have been called for long. It does not go back.
+    /// Set the time of the calls that follow and do not take a time themselves: the last
+    /// [`Stack::poll`] may be long ago. Time does not go back.
     #[inline]
     pub fn set_now(&mut self, now: Instant) {
         self.core.set_now(now);
@@ -196,8 +198,8 @@ impl Stack {
         addr.is_loopback() || self.has_address(addr)
     }
 
-    /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For
-    /// limits that a layer above keeps.
+    /// Does `limit` admit one more beside `used`? If not, the hit is counted. For limits that a
+    /// layer above keeps.
     pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
         self.core.cx.budget.admits(limit, used)
     }
@@ -229,12 +231,12 @@ impl Stack {
         if rung == choice.rung { choice.to_string() } else { rung.name().to_owned() }
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.core.cx.counters
     }
 
-    /// What was dropped, and why.
+    /// Dropped packets, by reason.
     pub fn drops(&self) -> &Drops {
         &self.core.drops
     }
@@ -249,7 +251,7 @@ impl Stack {
         &mut self.core.cx.pool
     }
 
-    /// Connections, those that their users still hold after their end included.
+    /// Connections, including ended ones that their users still hold.
     pub fn connection_count(&self) -> usize {
         self.connections.len()
     }
@@ -259,7 +261,7 @@ impl Stack {
         self.connections.time_wait_count()
     }
 
-    /// A port's device, to ask for its descriptor or for what fails; `None` if the port is gone.
+    /// A port's device, to ask for its descriptor or for what is wrong; `None` if the port is gone.
     pub fn device(&self, port: PortId) -> Option<&dyn Device> {
         self.ports.get(port.0).map(|p| &*p.device)
     }
@@ -271,19 +273,19 @@ impl Stack {
 }
 
 impl Stack {
-    /// Find the first of the rare deadlines anew: exact, where a change that is rare itself may
-    /// have cleared some.
+    /// Find the first of the rare deadlines again, exactly; for rare changes that may have cleared
+    /// some.
     pub(crate) fn renew_rare_timers(&mut self) {
         self.rare_timers.first = self.first_rare_deadline();
     }
 
-    /// Find out anew when an address, a route or their configuration is to be looked at next.
+    /// Find out again when an address, a route or their configuration is to be looked at next.
     pub(crate) fn look_ahead(&mut self) {
         self.rare_timers.lifetimes = self.first_lifetime();
         self.renew_rare_timers();
     }
 
-    /// In debug builds: has everybody noted what he set?
+    /// In debug builds: was every deadline noted when it was set?
     #[inline(always)]
     pub(crate) fn check_rare_timers(&self) {
         debug_assert!(
@@ -298,7 +300,7 @@ impl Stack {
         let waits = self.connections.next_time_wait().min(self.neighbours.next_deadline());
         let rest = self.frags.next_deadline().min(self.rare_timers.lifetimes);
         let rest = rest.min(self.groups.next_deadline()).min(self.forwarding.next_look());
-        // What look-ups have left is for the next turn.
+        // Outcomes that look-ups have left are for the next turn.
         let left = match self.resolving.outcomes.is_empty() {
             true => Instant::NEVER,
             false => self.core.cx.now,

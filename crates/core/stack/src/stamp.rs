@@ -1,5 +1,5 @@
-//! Stamping: the segments of a run have the headers of its first but for sequence number and
-//! checksum, so those are copied whole and two fields are filled in.
+//! Stamping: the segments of a run have the headers of its first one except for sequence number and
+//! checksum, so the headers are copied whole and two fields are filled in.
 //!
 //! Called by: `tx.rs`, behind the first segment of a run. The counterpart of `follow.rs`, which
 //! saves the receiver what this saves the sender; switch `stamp` turns it off and a differential
@@ -14,7 +14,7 @@ use wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN, SEQ_OFFSET};
 /// All headers of a run's first segment.
 pub(crate) struct Stamp {
     front: Front,
-    /// Where the TCP header begins in what [`Front`] has, which ends with it.
+    /// Where the TCP header begins in the bytes of [`Front`], which end with it.
     tcp_at: usize,
     /// The sum of all but sequence number and payload, pseudo-header included; `None` if the
     /// checksum field is the same in every segment (a device finishes it, or nobody wants it).
@@ -87,11 +87,11 @@ impl Stamp {
         pool.share_behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
     }
 
-    /// What differs; `sum` is the payload's.
+    /// Fill in the fields that differ; `sum` is the payload's.
     #[inline(always)]
     fn fill(&self, headers: &mut [u8; FRONT_MAX], seq: SeqNumber, sum: Sum) {
         let seq = seq.0.to_be();
-        // It never is more: no need to look when it is used.
+        // It never is more; `min` spares the bounds checks below.
         let at = self.tcp_at.min(FRONT_MAX - HEADER_LEN);
         headers[at + SEQ_OFFSET..at + SEQ_OFFSET + 4].copy_from_slice(&seq.to_ne_bytes());
         if let Some(all) = self.sum {

@@ -4,10 +4,9 @@
 //! Called by: `rx.rs` before anyone may change a burst, `port.rs` after everyone has. Counters:
 //! each tap's own ([`bpf::Counters`]).
 //!
-//! A frame is filtered where it lies, and copied only if it matches. What the device would have
-//! finished, the copy gets finished here: the checksum of the frame, over a super-segment as if it
-//! left in one piece. A reader that wants what is on the wire cuts it
-//! ([`bpf::Record::segment_bytes`]).
+//! A frame is filtered in place, and copied only if it matches. A checksum that the device would
+//! have finished is finished in the copy; for a super-segment, as if it left in one piece. A reader
+//! that wants the segments on the wire cuts it ([`bpf::Record::segment_bytes`]).
 
 use base::{Instant, LinkKind, WallTime};
 use bpf::{Direction, Packet, Shown, Tap};
@@ -62,7 +61,7 @@ impl Taps {
         Some(self.0.remove(at).tap)
     }
 
-    /// Frames pass.
+    /// Show frames to the taps.
     #[cold]
     pub(crate) fn show(
         &mut self,
@@ -89,7 +88,7 @@ impl Taps {
     }
 }
 
-/// Frames of a port of a trunk, with the tags that the wire has and the port takes out.
+/// Show frames of a port of a trunk, with the tags that the wire has and the port takes out.
 #[cold]
 fn show_tagged(
     tap: &mut Tap,
@@ -117,7 +116,7 @@ fn finish(copy: &mut [u8], frame: &Mbuf, (link, tag_bytes): (LinkKind, usize)) -
     let (bytes, start) = (frame.as_slice(), usize::from(frame.csum()));
     let ip = bytes.get(vlan::ip_at(bytes, link)?..)?;
     let protocol = if ip.first()? >> 4 == 6 { ip.get(6)? } else { ip.get(9)? };
-    // What is there is the pseudo-header's sum.
+    // The field holds the pseudo-header's sum.
     let sum = Ladder::best().sum(bytes.get(start..)?);
     let (field, bytes) = match *protocol {
         protocol::TCP => (start + tcp::CHECKSUM_OFFSET, sum.field()),

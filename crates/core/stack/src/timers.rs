@@ -1,8 +1,8 @@
-//! The timer wheel: four levels of 256 slots, a millisecond to eleven days, one entry for each
-//! connection at most while its deadlines only move back; and one time for all rare timers.
+//! The timer wheel: four levels of 256 slots, a millisecond to eleven days, with at most one entry
+//! for each connection while its deadlines only become later; and one time for all rare timers.
 //!
-//! Called by: `poll.rs` and `tx.rs`. Lazy: a deadline that moves back costs nothing until its
-//! entry comes up and is put further on; one that moves forward adds an entry. Varghese and
+//! Called by: `poll.rs` and `tx.rs`. Lazy: a deadline that becomes later costs nothing until its
+//! entry comes up and is put further on; one that becomes earlier adds an entry. Varghese and
 //! Lauck, "Hashed and hierarchical timing wheels", 1987.
 
 use base::Instant;
@@ -14,7 +14,8 @@ const TICK_SHIFT: u32 = 20;
 const LEVELS: usize = 4;
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Entries beyond this many for each connection, and these, are looked through.
+/// With more entries than `ENTRIES_EACH` for each connection and `ENTRIES_SPARE`, old ones are
+/// removed.
 const ENTRIES_EACH: usize = 8;
 const ENTRIES_SPARE: usize = 8 * LEVELS * SLOTS;
 
@@ -24,7 +25,7 @@ pub(crate) struct Wheel {
     /// The next tick to look at; everything before has been handed out.
     tick: u64,
     entries: usize,
-    /// Of those, the entries of each level.
+    /// The part of `entries` on each level.
     on_level: [usize; LEVELS],
     /// No entry is due before this; may be too early, never too late.
     earliest: Instant,
@@ -58,7 +59,7 @@ fn start_of(tick: u64) -> Instant {
 
 impl Wheel {
     /// Hand out `handle` soon after `deadline`. An empty wheel has nothing to hand out before
-    /// `now`: it is turned there in one step, however long it stood still.
+    /// `now`, so it is turned there in one step, however long it stood still.
     pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant, now: Instant) {
         if deadline == Instant::NEVER {
             return;
@@ -124,15 +125,15 @@ impl Wheel {
         self.earliest = self.find_earliest();
     }
 
-    /// Nothing is due before the next turn of the lowest level that has entries above it: whoever
-    /// sleeps for hours must not count their ticks.
+    /// The next turn of the lowest level that has entries above it; nothing is due before. So the
+    /// ticks of hours of sleep need not be counted one by one.
     fn next_turn(&self) -> u64 {
         let empty = self.on_level[..LEVELS - 1].iter().take_while(|&&entries| entries == 0);
         let bits = SLOT_BITS * empty.count() as u32;
         ((self.tick >> bits) + 1) << bits
     }
 
-    /// A lower level has gone round: bring down what the next slot of each level above holds.
+    /// A lower level has gone round: bring down the entries of the next slot of each level above.
     fn cascade(&mut self) {
         for level in 1..LEVELS {
             let shifted = self.tick >> (SLOT_BITS * level as u32);
@@ -191,9 +192,9 @@ impl Wheel {
 /// The first of all rare deadlines: those of TIME-WAIT, neighbours, fragments, lifetimes, groups
 /// and a router's links. A poll compares one time in place of theirs.
 ///
-/// A caller that sets such a deadline notes it here. A note may only lower the time. One that is
-/// cleared or moves back leaves it too early: `poll::expire` then finds nothing due, and finds the
-/// time anew. Never too late: debug builds assert it at every poll.
+/// A caller that sets such a deadline notes it here. A note may only lower the time. A deadline
+/// that is cleared or becomes later leaves the time too early: `poll::expire` then finds nothing
+/// due, and finds the time again. The time is never too late: debug builds assert it at every poll.
 pub(crate) struct RareTimers {
     /// The earliest of them, or earlier.
     pub(crate) first: Instant,

@@ -53,7 +53,7 @@ fn visit(stack: &mut Stack, holds_acks: bool) {
     }
 }
 
-/// Frames whose time has come.
+/// Send the frames whose time has come.
 #[cold]
 fn release(stack: &mut Stack) {
     let core = &mut stack.core;
@@ -69,7 +69,8 @@ fn release(stack: &mut Stack) {
 }
 
 /// Visit every connection on the list. With `holds_acks`, those that have nothing but an ACK to
-/// send stay on it until the next visit, which holds none: a caller who does not flush loses none.
+/// send stay on it until the next visit, which holds back none, so that no ACK is lost if the
+/// caller does not flush.
 #[inline(never)]
 fn dirty_connections(stack: &mut Stack, mut holds_acks: bool) {
     holds_acks &= !stack.connections.holds_acks;
@@ -118,7 +119,7 @@ fn makes_room(pcb: &mut Pcb, port: &mut Port, handle: TcpHandle, core: &mut Core
     false
 }
 
-/// Send what one connection has, and draw the consequences.
+/// Let one connection send, and act on the result.
 #[inline(always)]
 fn connection(stack: &mut Stack, handle: TcpHandle) {
     let Some(mut pcb) = stack.connections.get_mut(handle) else { return };
@@ -146,7 +147,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if is_resolved {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else {
-        // Without a link address its segments stay unmade, and its timers run.
+        // Without a link address no segments are made, and the timers run.
         output::hold_back(&mut pcb.tcb, &core.cx);
     }
     if !pcb.blocked
@@ -200,8 +201,8 @@ fn segments(
 }
 
 /// Send what one connection has, if that is a few ordinary segments and the port's burst, which is
-/// not full, has room for them. From the first on that is not, nothing is changed, and `segments`
-/// goes on.
+/// not full, has room for them. At the first segment that is not ordinary it stops with nothing
+/// changed, and `segments` goes on.
 #[inline(always)]
 fn fast_path(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     if !pcb.template.is_usual() {
@@ -234,7 +235,7 @@ fn notify(pcb: &mut Pcb, handle: TcpHandle, ready: &mut VecDeque<Event>) {
     }
 }
 
-/// The wheel is to know of the first deadline.
+/// Enter the first deadline in the wheel.
 #[inline(always)]
 fn set_timer(pcb: &mut Pcb, handle: TcpHandle, wheel: &mut Wheel, now: Instant) {
     let deadline = pcb.tcb.next_deadline();
@@ -245,13 +246,13 @@ fn set_timer(pcb: &mut Pcb, handle: TcpHandle, wheel: &mut Wheel, now: Instant) 
     }
 }
 
-/// Is there room for one more that waits for its departure?
+/// Is there room for one more frame that waits for its departure?
 #[cold]
 fn admits(core: &mut Core, release: &Release) -> bool {
     core.cx.budget.admits(Limit::PacedFrames, release.len())
 }
 
-/// The first segment of a run and those that are like it, as many as the burst has room for.
+/// Send the first segment of a run and those that are like it, as many as the burst has room for.
 #[inline(never)]
 fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) {
     let mut most = output::admitted(&pcb.tcb, run).min(port.room().saturating_sub(1));
@@ -269,7 +270,7 @@ fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &
     }
 }
 
-/// Segments that are like the first in all that is looked at; may there be more?
+/// Send segments whose payload is like the first one's; returns whether there may be more.
 #[inline(never)]
 fn stamped(
     pcb: &mut Pcb,
@@ -289,7 +290,7 @@ fn stamped(
     more
 }
 
-/// One that is not like the others; did it go?
+/// Send one segment that is not like the others; returns whether it was sent.
 #[cold]
 #[inline(never)]
 fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
@@ -303,7 +304,8 @@ fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut
     count > 0
 }
 
-/// A connection is over: a record for TIME-WAIT, and nothing else once its user has let go.
+/// A connection has ended: keep a record for TIME-WAIT, and nothing else once its user has closed
+/// it.
 #[cold]
 fn ended(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };

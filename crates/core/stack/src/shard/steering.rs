@@ -139,7 +139,7 @@ impl Steering {
         u64::from(word(addr)) << 16 | u64::from(u16::from_ne_bytes([b[port], b[port + 1]]))
     }
 
-    /// What is not plain TCP or UDP.
+    /// Where a packet goes that is not plain TCP or UDP.
     #[cold]
     #[inline(never)]
     fn other_v4(&self, packet: &[u8]) -> Home {
@@ -164,7 +164,7 @@ impl Steering {
         }
     }
 
-    /// The shard of a packet that an error quotes: the flow's own, since the first fragment names
+    /// The shard of a packet that an error quotes: the flow's own, because the first fragment names
     /// the ports.
     fn quoted_v4(&self, quoted: &[u8]) -> usize {
         let Some(b) = quoted.first_chunk::<20>() else { return 0 };
@@ -204,7 +204,7 @@ impl Steering {
         fold(low ^ self.key[1], high ^ self.key[0]) ^ u64::from(u16::from_ne_bytes(port))
     }
 
-    /// What is not TCP or UDP right behind the header.
+    /// Where a packet goes that has no TCP or UDP right behind its header.
     #[cold]
     #[inline(never)]
     fn other_v6(&self, packet: &[u8]) -> Home {
@@ -218,7 +218,7 @@ impl Steering {
         match (protocol, data) {
             (protocol::UDP, _) if is_dhcp(data) => FIRST,
             (protocol::TCP | protocol::UDP, _) => Home::Shard(self.v6_flow(b, data)),
-            // MLD, and what else of neighbour discovery there is.
+            // MLD, and the other messages of neighbour discovery.
             (protocol::ICMPV6, [130..=137 | 143, ..]) => FIRST,
             (protocol::ICMPV6, [0..128, _, _, _, _, _, _, _, quoted @ ..]) => {
                 Home::Shard(self.quoted_v6(quoted))
@@ -253,8 +253,8 @@ impl Steering {
         }
     }
 
-    /// Not SipHash, whose six rounds each frame would pay: whoever finds the key out can overload
-    /// one shard, and no more.
+    /// This is not SipHash, whose six rounds each frame would pay for: an attacker who finds out
+    /// the key can overload one shard, and no more.
     #[inline(always)]
     fn between(&self, one: Endpoint, other: Endpoint) -> usize {
         let [a, b] = self.key;
@@ -301,7 +301,7 @@ fn last_header(mut next: u8, mut data: &[u8]) -> Option<(u8, &[u8])> {
     None
 }
 
-/// What a stack knows of being a shard.
+/// The state of a stack that is a shard.
 pub(crate) struct Membership {
     pub(crate) index: usize,
     pub(crate) steering: Steering,

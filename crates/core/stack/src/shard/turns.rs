@@ -38,9 +38,9 @@ pub struct Turns {
     index: usize,
     /// The version that was last taken over.
     seen: u64,
-    /// Of the first shard: what it last published.
+    /// On the first shard: the stamp of the state that it last published.
     stamp: Option<Stamp>,
-    /// Of the others: their place among the readers of the FIB.
+    /// On the other shards: their place among the readers of the FIB.
     reader: Option<Reader>,
 }
 
@@ -81,7 +81,7 @@ impl Turns {
     /// Before the shard's driver sleeps: wake `waker` once the first shard has published something.
     /// `false`: it has already, so begin another turn.
     pub fn arm(&self, waker: &Waker) -> bool {
-        // The first one changes what it publishes by itself.
+        // The first shard publishes, and waits for nothing.
         if self.index == 0 {
             return true;
         }
@@ -94,12 +94,12 @@ impl Turns {
     }
 }
 
-// Packets of other shards' flows are handed to these; and what a stack knows of being a shard.
+// Hands packets of other shards' flows to those shards; and calls about being a shard.
 //
 // A stack alone has all flows. docs/decisions/0081.
 
-/// What is left of a burst for the host, which the device brought: frames of other shards' flows
-/// are handed to these. Returns how many were.
+/// Steer the frames of the device's burst that are left for the host: frames of other shards' flows
+/// are handed to those shards. Returns how many.
 #[inline(never)]
 pub(crate) fn steer(stack: &mut Stack, port: u16, frames: &mut Burst) -> usize {
     let Some(outbox) = stack.ports.get(port).and_then(|port| port.outbox.as_ref()) else {
@@ -116,8 +116,8 @@ pub(crate) fn is_foreign(stack: &Stack, port: u16, frame: &[u8]) -> bool {
     outbox.is_some_and(|outbox| outbox.is_foreign(frame))
 }
 
-/// A datagram that is whole again, with its IP header first: handed to its flow's shard, or
-/// returned if it is this one's.
+/// Hand a reassembled datagram, which begins with its IP header, to its flow's shard. It is
+/// returned if that is this shard.
 #[cold]
 pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
     let Some(membership) = &stack.membership else { return Some(m) };
@@ -139,8 +139,8 @@ pub(crate) fn rehome(stack: &mut Stack, mut m: Mbuf) -> Option<Mbuf> {
     None
 }
 
-/// A forwarded packet, in the frame that it came in, whose route only the first shard can find:
-/// handed to it. `false`, and the frame is freed, if there is no way.
+/// Hand a forwarded packet, in the frame that it came in, to the first shard, which alone can find
+/// its route. `false`, and the frame is freed, if that is not possible.
 #[cold]
 pub(crate) fn to_first(stack: &mut Stack, m: Mbuf) -> bool {
     let outbox = stack.ports.get(m.in_port()).and_then(|port| port.outbox.as_ref());

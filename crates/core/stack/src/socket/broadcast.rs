@@ -18,9 +18,10 @@ use crate::stack::Stack;
 use crate::{frag, pace};
 
 impl Stack {
-    /// Have an IPv4 socket take what comes to its port by `id` for an address that is not ours, or
-    /// no longer: the answers of DHCP servers to the address that they offer. For as long as the
-    /// port has no address; a router then looks at all packets of that port one by one.
+    /// Have an IPv4 socket take datagrams to its UDP port that come by `id` for an address that is
+    /// not ours, or no longer: the answers of DHCP servers to the address that they offer. This
+    /// lasts while the port has no address; a router meanwhile examines all packets of that port
+    /// one by one.
     pub fn udp_take_offers(&mut self, handle: UdpHandle, id: PortId, on: bool) {
         if let Some(port) = self.ports.get_mut(id.0) {
             port.offers = on.then_some(handle);

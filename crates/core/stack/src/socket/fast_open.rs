@@ -1,8 +1,8 @@
-//! TCP Fast Open: whose cookies are good, how many connections may be open before their handshake
-//! is done, and what peers' cookies were.
+//! TCP Fast Open: checks the cookies of SYNs, limits the connections that are open before their
+//! handshake is done, and remembers the cookies of peers.
 //!
 //! Called by: `passive.rs` for a SYN with the option or with data, and when such a handshake is
-//! over; `open.rs` for connections whose SYN carries data. What a connection does with it is in
+//! over; `open.rs` for connections whose SYN carries data. The connection's part is in
 //! `tcp::fast_open`. RFC 7413; off unless a listener or a caller asks for it. Limits:
 //! `fast_open_pending`, `fast_open_peers`, the listener's own. Counters: `tcp_fast_open_...`.
 
@@ -18,35 +18,36 @@ use crate::shared::Core;
 use crate::socket::listener::{FastOpenListener, Listener, Listeners, Syn};
 
 /// How long a connection that was reset before its handshake was done keeps its place among the
-/// pending ones: who reflects data at a victim would have the victim's RSTs make room for more (RFC
-/// 7413 section 5.1). Linux has it so, too.
+/// pending ones: otherwise, if an attacker reflects data at a victim, the victim's RSTs would make
+/// room for more (RFC 7413 section 5.1). Linux does the same.
 const RESET_KEEPS_PLACE: Duration = Duration::from_secs(60);
-/// After so many SYNs with data in a row that went unanswered, the next ones carry none,
+/// If more than this many SYNs with data in a row were lost, the next ones carry none.
 const LOSSES_MAX: u8 = 1;
-/// for this long, doubled with each further one (RFC 7413 section 4.1.3.1). Linux's figures.
+/// How long they carry none, doubled for each loss in a row (RFC 7413 section 4.1.3.1). Linux's
+/// figures.
 const LOSS_PAUSE: Duration = Duration::from_secs(60);
-/// The longest of these pauses is this many times as long.
+/// The time is doubled this many times at most.
 const PAUSE_SHIFT_MAX: u8 = 10;
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Clone, Copy)]
 struct Peer {
     cookie: Option<FastOpen>,
     mss: u16,
-    /// SYNs with data that were lost in a row, the last of them then.
+    /// SYNs with data that were lost in a row, and the time of the last loss.
     losses: u8,
     lost_at: Instant,
 }
 
-/// What a stack keeps for Fast Open.
+/// The stack's state of Fast Open.
 pub(crate) struct FastOpens {
-    /// What cookies are made with.
+    /// The key that cookies are made with.
     key: KeyedHash,
     /// By our address and the peer's.
     peers: BTreeMap<(IpAddr, IpAddr), Peer>,
     /// The same, oldest first.
     order: VecDeque<(IpAddr, IpAddr)>,
-    /// Those in SYN-RECEIVED whose user has them already, and whose listener counts them.
+    /// Connections in SYN-RECEIVED that their user has already, and that their listener counts.
     pending: BTreeMap<TcpHandle, ListenerHandle>,
 }
 
@@ -56,18 +57,18 @@ pub(crate) enum Verdict {
     Ordinary,
     /// The same, and the SYN-ACK tells the peer its cookie.
     Grant(FastOpen),
-    /// Its data is the program's now.
+    /// Accept: the program gets its data now.
     Open,
 }
 
-/// The key as Linux's net.ipv4.tcp_fastopen_key has it: 16 bytes, little-endian words.
+/// A key in the format of Linux's net.ipv4.tcp_fastopen_key: 16 bytes, little-endian words.
 pub(crate) fn keyed(key: [u8; 16]) -> KeyedHash {
     let key = u128::from_le_bytes(key);
     KeyedHash::new(key as u64, (key >> 64) as u64)
 }
 
-/// The cookie of a peer: SipHash-2-4 of both addresses in network order, so that a host of another
-/// make behind the same name, with the same key, takes it.
+/// The cookie of a peer: SipHash-2-4 of both addresses in network order, so that a host with
+/// another system, behind the same name and with the same key, accepts it.
 pub(crate) fn cookie(key: &KeyedHash, local: IpAddr, remote: IpAddr) -> [u8; 8] {
     let hash = match (remote.to_canonical(), local.to_canonical()) {
         (IpAddr::V4(remote), IpAddr::V4(local)) => {
@@ -91,7 +92,7 @@ pub(crate) fn cookie(key: &KeyedHash, local: IpAddr, remote: IpAddr) -> [u8; 8] 
 impl FastOpens {
     /// With a key drawn from the stack's secret.
     pub(crate) fn new(secret: &KeyedHash) -> FastOpens {
-        // Sets this key apart from what else the secret makes.
+        // Separates this key from the other values that the secret determines.
         const KIND: u64 = 4;
         FastOpens {
             key: KeyedHash::new(secret.hash([KIND, 0]), secret.hash([KIND, 1])),
@@ -101,7 +102,8 @@ impl FastOpens {
         }
     }
 
-    /// What to say to a peer, and the MSS it offered: unless its SYNs with data were lost of late.
+    /// The cookie of a peer, and the MSS that it offered; `None` without one, or after losses of
+    /// SYNs with data.
     pub(crate) fn known(&self, ends: (IpAddr, IpAddr), now: Instant) -> Option<(FastOpen, u16)> {
         let peer = self.peers.get(&ends)?;
         (!peer.pauses(now)).then_some((peer.cookie?, peer.mss))
@@ -125,7 +127,7 @@ impl FastOpens {
         self.order.clear();
     }
 
-    /// What a listener does with a SYN that has the option, or carries so many bytes.
+    /// What a listener does with a SYN that has the option, or carries `bytes` bytes.
     pub(crate) fn decide(
         &self,
         listener: &mut Listener,
@@ -162,7 +164,7 @@ impl FastOpens {
         }
     }
 
-    /// A connection is its user's before its handshake is done; its listener counts it.
+    /// A connection goes to its user before its handshake is done; its listener counts it.
     pub(crate) fn enter(&mut self, handle: TcpHandle, at: ListenerHandle, listener: &mut Listener) {
         self.pending.insert(handle, at);
         listener.fast_open.pending += 1;
@@ -185,7 +187,7 @@ impl FastOpens {
         }
     }
 
-    /// What is learnt of a peer by how a SYN to it fared.
+    /// Note what the outcome of a SYN tells about its peer.
     pub(crate) fn note(
         &mut self,
         ends: (IpAddr, IpAddr),

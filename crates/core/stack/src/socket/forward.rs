@@ -1,6 +1,6 @@
 //! Connections whose user decides about each SYN: an inspecting listener keeps each SYN as a small
-//! record, answers nothing, and tells its user who wants what. The user completes the handshake,
-//! resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
+//! record, answers nothing, and tells its user the addresses of both ends. The user completes the
+//! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
 //!
 //! Called by: `no_connection.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of
 //! all listeners together; a record older than [`REQUEST_WAIT`] makes room, because its peer has
@@ -21,7 +21,7 @@ use crate::{bare, tx};
 pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
     let flow = (syn.local, syn.remote);
     let requests = &mut stack.requests;
-    // First: who comes back after a long time is a newcomer.
+    // Done first, so that a peer that comes back after a long time gets a new record.
     requests.expire(stack.core.cx.now);
     if requests.by_flow.contains_key(&flow) {
         return Err(DropReason::TcpDuplicate);
@@ -34,7 +34,7 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
     requests.by_flow.insert(flow, handle);
     requests.order.push_back(handle);
     if let Some(listener) = stack.listeners.get_mut(syn.listener) {
-        // Those decided about, or too old, go when their turn comes, or when they are many.
+        // Entries that were decided or are too old are removed at the front, or when they are many.
         if listener.requests.len() > 2 * requests.slots.len() + 16 {
             listener.requests.retain(|handle| requests.slots.contains_key(*handle));
         }
@@ -45,8 +45,8 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
 }
 
 impl Stack {
-    /// Take the next SYN that waits for a word: its handle, the address it is for and the address
-    /// it is from. Those that waited longer than [`REQUEST_WAIT`] are skipped.
+    /// Take the next SYN that waits for a decision: its handle, the address it is for and the
+    /// address it is from. Those that waited longer than [`REQUEST_WAIT`] are skipped.
     pub fn tcp_request(
         &mut self,
         listener: ListenerHandle,
@@ -62,7 +62,8 @@ impl Stack {
     }
 
     /// Go on with the handshake: the connection is the caller's at once, and
-    /// [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. It counts as half open until then.
+    /// [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. It counts as half open until
+    /// then.
     ///
     /// # Errors
     /// The named reason: a limit, no route back, or a handle that means nothing any more.
@@ -88,14 +89,14 @@ impl Stack {
         }
     }
 
-    /// Say nothing: if the peer sends its SYN again, it is a new request.
+    /// Drop the SYN without an answer: if the peer sends it again, it is a new request.
     pub fn tcp_ignore(&mut self, handle: RequestHandle) {
         if self.requests.take(handle).is_some() {
             self.core.drops.count(DropReason::TcpForwardDropped);
         }
     }
 
-    /// SYNs that wait for a word.
+    /// The number of SYNs that wait for a decision.
     pub fn request_count(&self) -> usize {
         self.requests.slots.len()
     }

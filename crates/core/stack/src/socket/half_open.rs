@@ -1,11 +1,11 @@
 //! Connections in SYN-RECEIVED, in the order of their SYNs: how many there are, and whether one of
-//! them gives way to a newcomer. One that has waited for much longer than handshakes take will not
-//! be answered any more; one that has not keeps its place, because a crowd of honest peers in which
-//! each pushes another out would open nothing, and be reset for it.
+//! them gives way to a new one. One that has waited for much longer than handshakes take will not
+//! be completed any more. One that has not keeps its place: otherwise each of a crowd of honest
+//! peers would push out another, and all would be reset and none opened.
 //!
-//! Called by: `passive.rs`. Its callers ask the limits. Without cookies this is what there is to be
-//! done (RFC 4987 sections 3.3 and 3.4): a newcomer's chance in a flood is the share of it that the
-//! places take in while they wait.
+//! Called by: `passive.rs`. Its callers check the limits. Without cookies no more can be done (RFC
+//! 4987 sections 3.3 and 3.4): the chance of a SYN in a flood is the share of all SYNs for which
+//! places become free.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,19 @@ use base::{Duration, Instant};
 use crate::connections::Connections;
 use crate::handles::TcpHandle;
 
-/// Waits of a half-open connection that keep its place, at least and at most. The least is what a
-/// busy program may be late by; the most is when its SYN-ACK is sent again (RFC 6298 section 2).
+/// How long a half-open connection keeps its place, at least and at most. The minimum allows for
+/// the delay of a busy program; the maximum is when its SYN-ACK is sent again (RFC 6298 section 2).
 const WAIT_LEAST: Duration = Duration::from_millis(10);
 const WAIT_MOST: Duration = Duration::from_secs(1);
 
 /// Half-open connections: of one listener, or of a shard.
 #[derive(Default)]
 pub(crate) struct HalfOpen {
-    /// Those that are open or gone are skipped.
+    /// Entries of connections that are open or gone are skipped.
     order: VecDeque<(TcpHandle, Instant)>,
     count: usize,
-    /// How long handshakes take: the slow ones count at once, the quick ones by and by.
+    /// How long handshakes take: it rises at once with slow ones, and falls gradually with quick
+    /// ones.
     round_trip_ns: u64,
 }
 
@@ -40,17 +41,17 @@ impl HalfOpen {
         self.count
     }
 
-    /// One is about to be made. Its handle comes with [`HalfOpen::push`], if it is made.
+    /// A connection is about to be made. Its handle comes with [`HalfOpen::push`], if it is made.
     pub(crate) fn enter(&mut self) {
         self.count += 1;
     }
 
-    /// One opened, or is gone.
+    /// A connection opened, or is gone.
     pub(crate) fn leave(&mut self) {
         self.count -= 1;
     }
 
-    /// The handshake of one took this long; zero was not measured.
+    /// A handshake took this long; zero means that it was not measured.
     pub(crate) fn took(&mut self, round_trip: Duration) {
         let ns = round_trip.as_nanos();
         if ns > 0 {
@@ -58,16 +59,16 @@ impl HalfOpen {
         }
     }
 
-    /// The one that entered last.
+    /// The handle of the connection that entered last.
     pub(crate) fn push(&mut self, handle: TcpHandle, now: Instant, connections: &Connections) {
         self.order.push_back((handle, now));
-        // Places of the others go when they reach the front, or when they are many.
+        // Entries of other connections are removed at the front, or when they are many.
         if self.order.len() > 2 * self.count + 16 {
             self.order.retain(|&(handle, _)| is_half_open(connections, handle));
         }
     }
 
-    /// The oldest, if it has waited for so long that it gives way; it stays.
+    /// The oldest connection, if it has waited so long that it gives way; it stays in the list.
     pub(crate) fn overdue(&mut self, now: Instant, connections: &Connections) -> Option<TcpHandle> {
         let wait = Duration::from_nanos(self.round_trip_ns).saturating_mul(2);
         let wait = wait.max(WAIT_LEAST).min(WAIT_MOST);
@@ -81,17 +82,17 @@ impl HalfOpen {
     }
 }
 
-// SYNs that came before. A device that brings SYNs faster than they can be answered loses what it
-// cannot hold, and with it segments of open connections. Then a SYN is answered when it comes for
-// the second time: a peer that means it sends it again after a second (RFC 6298 section 2.1), and
-// who forges addresses would have to send each twice. To know a SYN again takes one bit.
+// SYNs that came before. If SYNs come faster than they can be answered, the device loses frames
+// that it cannot hold, segments of open connections among them. Then a SYN is answered only when it
+// comes for the second time: a real peer sends it again after a second (RFC 6298 section 2.1), and
+// a forger of addresses would have to send each SYN twice. To recognise a SYN takes one bit.
 //
-// What is remembered is bounded: two fields of [`BITS`], made by the first flood. A bit that
-// another SYN has set answers one too early, which is what is done anyway while there is no flood.
+// The memory is bounded: two fields of [`BITS`], made at the first flood. If another SYN has set
+// the same bit, a SYN is answered at once, as all are while there is no flood.
 
 /// Bits of a field, which takes a megabyte; a tenth are set by 400,000 SYNs a second.
 const BITS: usize = 1 << 23;
-/// A SYN is remembered for so long, and for twice as long at most.
+/// A SYN is remembered for this long, and for twice as long at most.
 const SPAN: Duration = Duration::from_secs(2);
 
 /// The SYNs of the last seconds.

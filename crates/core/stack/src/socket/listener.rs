@@ -1,5 +1,5 @@
 //! Listeners: where connections are accepted, and how many may wait; and the SYNs that wait for a
-//! word of a listener's user.
+//! decision of a listener's user.
 //!
 //! Called by: `no_connection.rs` and `passive.rs` for segments of no connection, `open.rs` and
 //! `forward.rs` for users. A listener is found by address and port, then by port alone, then by
@@ -22,18 +22,18 @@ use crate::socket::half_open::HalfOpen;
 /// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
-    /// Connections that may be half open or wait to be accepted. When they are that many, a
-    /// newcomer is answered with a cookie, unless those that wait to be accepted are half of them;
-    /// of connections that cookies bring twice as many may wait. Without cookies
-    /// ([`base::Switch::SynCookies`]), and
-    /// where `inspect` is set, it takes the place of the oldest that is half open, if that one has
-    /// waited for twice as long as handshakes take (10 ms to 1 s); otherwise its SYN is dropped.
+    /// Maximum of connections that are half open or wait to be accepted. When there are that many,
+    /// a new SYN is answered with a cookie, unless half of them wait to be accepted; with
+    /// connections that cookies make, twice as many may wait. Without cookies
+    /// ([`base::Switch::SynCookies`]), and if `inspect` is set, a new SYN takes the place of the
+    /// oldest half-open connection, if that one has waited for twice as long as handshakes take (10
+    /// ms to 1 s); otherwise the SYN is dropped.
     pub backlog: usize,
-    /// Keep each SYN until [`crate::Stack::tcp_complete`] or another word; see `forward.rs`.
+    /// Keep each SYN until [`crate::Stack::tcp_complete`] or another decision; see `forward.rs`.
     pub inspect: bool,
     /// Settings of the connections it accepts.
     pub tcp: tcp::Config,
-    /// Whose they are.
+    /// Their owner.
     pub owner: Owner,
     /// What the IP header of their packets says.
     pub ip: IpSettings,
@@ -52,20 +52,20 @@ pub struct FastOpenConfig {
     /// Take the data of SYNs without a cookie: only if one party controls both ends, and no other
     /// can send here (RFC 7413 section 6.3). Linux's net.ipv4.tcp_fastopen & 0x200.
     pub without_cookie: bool,
-    /// What cookies are made with, if not with the stack's key
+    /// The key that cookies are made with, if not the stack's
     /// ([`crate::Stack::set_fast_open_key`]).
     pub key: Option<[u8; 16]>,
 }
 
-/// The same of one that listens.
+/// Fast Open state of a listener.
 #[derive(Default)]
 pub(crate) struct FastOpenListener {
     pub(crate) max: usize,
     pub(crate) without_cookie: bool,
     pub(crate) key: Option<[u8; 16]>,
-    /// Those whose handshake is not done, and those that were reset before it was.
+    /// Connections whose handshake is not done, and connections that were reset before it was.
     pub(crate) pending: usize,
-    /// Until when each of the latter keeps its place, in their order.
+    /// Until when each of the reset ones keeps its place, in order.
     pub(crate) reset: VecDeque<Instant>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Listener {
     pub(crate) half_open: HalfOpen,
     /// Open, not yet accepted.
     pub(crate) accepted: VecDeque<TcpHandle>,
-    /// Waiting for a word.
+    /// Waiting for a decision.
     pub(crate) requests: VecDeque<RequestHandle>,
 }
 
@@ -157,7 +157,7 @@ impl Listeners {
         by_port.or_else(|| self.by_local.get(&(None, 0))).copied()
     }
 
-    /// Does a listener take what is sent to `ip` (none: any address of ours) and `port`?
+    /// Does a listener take segments to `ip` (none: any address of ours) and `port`?
     pub(crate) fn overlaps(&self, ip: Option<IpAddr>, port: u16) -> bool {
         let meets = |other: Option<IpAddr>| ip.is_none() || other.is_none() || ip == other;
         self.by_local.keys().any(|&(other, p)| p == port && meets(other))
@@ -196,14 +196,14 @@ pub(crate) struct Syn {
     pub(crate) iss: Iss,
 }
 
-/// What our sequence numbers begin with.
+/// Our initial sequence number.
 #[derive(Clone, Copy)]
 pub(crate) enum Iss {
-    /// Whatever is usual.
+    /// The usual one.
     Any,
-    /// Behind this, where a connection takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
+    /// One behind this, if a connection takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
     Behind(SeqNumber),
-    /// This: a cookie has said so.
+    /// This one, from a cookie.
     Said(SeqNumber),
 }
 
@@ -229,7 +229,7 @@ impl Requests {
     pub(crate) fn take(&mut self, handle: RequestHandle) -> Option<Request> {
         let request = self.slots.remove(handle)?;
         self.by_flow.remove(&(request.syn.local, request.syn.remote));
-        // Places of those decided about go when they reach the front, or when they are many.
+        // Entries that were decided are removed at the front, or when they are many.
         if self.order.len() > 2 * self.slots.len() + 16 {
             let slots = &self.slots;
             self.order.retain(|handle| slots.contains_key(*handle));
@@ -237,7 +237,7 @@ impl Requests {
         Some(request)
     }
 
-    /// Forget those that waited too long.
+    /// Forget SYNs that waited too long.
     pub(crate) fn expire(&mut self, now: Instant) {
         while let Some(&oldest) = self.order.front() {
             match self.slots.get(oldest) {

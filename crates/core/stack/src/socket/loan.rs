@@ -1,8 +1,8 @@
 //! Loaned buffers: written where they are sent from, read where they were received.
 //!
 //! Called by: programs. A buffer that is loaned counts against the stack's pool until it comes
-//! back. Whatever puts bytes that lie elsewhere into a [`Loan`] copies and sums them in one pass,
-//! as a write does; bytes made in the buffer itself are summed when it is sent.
+//! back. Calls that put bytes from elsewhere into a [`Loan`] copy and sum them in one pass, as a
+//! write does; bytes made in the buffer itself are summed when it is sent.
 
 use mbuf::Mbuf;
 use tcp::usrreq::{self, CallError};
@@ -18,7 +18,7 @@ use crate::tx;
 pub struct Loan {
     mbuf: Mbuf,
     room: usize,
-    /// How sums are made, and whether while copying; `None` where none is wanted.
+    /// How sums are made, and whether while copying; `None` if no sum is needed.
     sums: Option<(Ladder, bool)>,
     /// The sum of all its bytes, while it is known.
     sum: Option<Sum>,
@@ -30,18 +30,18 @@ impl Loan {
         self.room - self.mbuf.len()
     }
 
-    /// What is in it.
+    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         self.mbuf.as_slice()
     }
 
-    /// What is in it, to be changed.
+    /// Its bytes, to be changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.sum = None;
         self.mbuf.as_mut_slice().unwrap_or_default()
     }
 
-    /// Add what there is room for; returns how many bytes.
+    /// Append as much as there is room for; returns how many bytes.
     #[inline]
     pub fn append(&mut self, data: &[u8]) -> usize {
         let (before, n) = (self.mbuf.len(), data.len().min(self.room()));
@@ -70,7 +70,7 @@ impl Loan {
     }
 }
 
-/// Apart, so that instruction counts can tell it from the rest.
+/// A separate function, so that instruction counts can tell it from the rest.
 #[inline(never)]
 fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {
     if fused { ladder.copy_sum(from, to) } else { ladder.copy_then_sum(from, to) }
@@ -87,8 +87,8 @@ impl Stack {
         Some(Loan { mbuf, room, sums, sum: Some(Sum::ZERO) })
     }
 
-    /// Queue a buffer that was filled: nothing is copied. What fills no burst leaves with the next
-    /// [`Stack::poll`], like data that was written.
+    /// Queue a buffer that was filled: nothing is copied. Data that fills no burst leaves with the
+    /// next [`Stack::poll`], like data that was written.
     ///
     /// # Errors
     /// The reason, with the buffer.
@@ -99,7 +99,8 @@ impl Stack {
         loan: Loan,
     ) -> Result<(), (CallError, Loan)> {
         let Loan { mbuf, room, sums, sum } = loan;
-        // Which sums a connection wants may have changed since: they are then made here.
+        // Whether the connection needs sums may have changed since: then they are made when it is
+        // queued.
         let sum = sum.filter(|_| sums.is_some());
         self.queue_mbuf(handle, mbuf, sum)
             .map_err(|(why, mbuf)| (why, Loan { mbuf, room, sums, sum }))
@@ -153,9 +154,9 @@ impl Stack {
         Ok(m)
     }
 
-    /// Show `look` all received data where it lies, in order and piece by piece, up to a mark of
-    /// urgent data at most; the buffers go home together. Returns how many bytes were shown; 0
-    /// means the peer has closed and all was read.
+    /// Show `look` all received data in place, in order and piece by piece, up to a mark of urgent
+    /// data at most; the buffers then return to their pools together. Returns how many bytes were
+    /// shown; 0 means the peer has closed and all was read.
     ///
     /// # Errors
     /// [`CallError`].

@@ -1,8 +1,8 @@
 //! TCP for users of the polled API, once a connection is there: write, read, shut down, close, ask.
 //!
-//! Called by: programs. How connections come to be, `open.rs` knows. Nothing here waits: what
-//! cannot be done now is [`CallError::WouldBlock`], and an [`Event`](crate::Event) tells when it
-//! can.
+//! Called by: programs. `open.rs` opens connections. Nothing here waits: a call that is not
+//! possible now returns [`CallError::WouldBlock`], and an [`Event`](crate::Event) reports when it
+//! is.
 
 mod broadcast;
 pub(crate) mod cookies;
@@ -51,7 +51,7 @@ impl Stack {
         Ok(n)
     }
 
-    /// No more will be written: a FIN follows what is queued.
+    /// No more will be written: a FIN follows the queued data.
     pub fn tcp_shutdown_write(&mut self, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle) {
             usrreq::shutdown_write(&mut pcb.tcb);
@@ -70,12 +70,12 @@ impl Stack {
         }
     }
 
-    /// Let go: what is queued is still sent; the handle means nothing afterwards.
+    /// Close the connection: queued data is still sent; the handle means nothing afterwards.
     pub fn tcp_close(&mut self, handle: TcpHandle) {
         self.let_go(handle, usrreq::close);
     }
 
-    /// Let go at once: the peer gets a RST.
+    /// End the connection at once: the peer gets a RST.
     pub fn tcp_abort(&mut self, handle: TcpHandle) {
         self.let_go(handle, |tcb, cx| {
             usrreq::abort(tcb, cx);
@@ -86,14 +86,14 @@ impl Stack {
     fn let_go(&mut self, handle: TcpHandle, how: impl FnOnce(&mut tcp::Tcb, &mut tcp::Cx)) {
         let Some(pcb) = self.connections.get_mut(handle) else { return };
         if !pcb.in_table {
-            // It was over already, and kept for its user alone.
+            // It had ended already, and was kept for its user alone.
             tx::forget(self, handle);
             return;
         }
         how(&mut pcb.tcb, &mut self.core.cx);
         self.connections.mark_dirty(handle);
         self.orphans.let_go(handle, &mut self.connections, &mut self.core.cx);
-        // One that a forwarder completed is its user's while it is still half open.
+        // A connection that a forwarder completed belongs to its user while it is still half open.
         handshake_progress(self, handle);
         tx::output(self);
     }
@@ -113,19 +113,19 @@ impl Stack {
         self.connections.get(handle).map(|p| (p.key.local(), p.key.remote()))
     }
 
-    /// Whose it is.
+    /// The owner of a connection.
     pub fn tcp_owner(&self, handle: TcpHandle) -> Option<&Owner> {
         self.connections.get(handle).map(|p| &p.owner)
     }
 }
 
-// Ephemeral ports. Where the next port of another connection can be predicted, his connections can
-// be attacked blindly, and his questions answered by forgers (RFC 6056).
+// Ephemeral ports. If the next port of a host can be predicted, its connections can be attacked
+// blindly, and answers to its queries forged (RFC 6056).
 
-/// Ports that are given to those who ask for none in particular: Linux's range.
+/// Ports for sockets that ask for no particular one: Linux's range.
 pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
 
-/// Sets these draws apart from what else the secret determines.
+/// Separates these draws from the other values that the secret determines.
 const KIND: u64 = 3;
 /// The same for [`Stack::derived_secret`].
 const DERIVED: u64 = 5;
@@ -133,8 +133,9 @@ const DERIVED: u64 = 5;
 impl Stack {
     /// Ephemeral ports in the order to try them, each once: RFC 6056 section 3.3.1, algorithm 1
     /// ("simple port randomization"), in which the random number is a keyed hash of how many were
-    /// drawn. So no port tells of the one before or behind it, to whomever they go; the counters
-    /// of algorithms 3 and 4 tell who sees one of them how many others there were.
+    /// drawn. So no port reveals the one before or behind it, whatever their destinations. The
+    /// counters of algorithms 3 and 4 would reveal to a destination how many other ports were
+    /// drawn.
     pub fn ports_to_try(&mut self) -> impl Iterator<Item = u16> + use<> {
         const COUNT: u64 = (EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start) as u64;
         self.ports_drawn = self.ports_drawn.wrapping_add(1);
@@ -142,8 +143,8 @@ impl Stack {
         (first..first + COUNT).map(|at| EPHEMERAL_PORTS.start + (at % COUNT) as u16)
     }
 
-    /// A secret for a protocol beside the stack, determined by the stack's own: `purpose` sets the
-    /// protocols apart, and none tells of another.
+    /// A secret for a protocol beside the stack, determined by the stack's own: `purpose` separates
+    /// the protocols, and no secret reveals another.
     pub fn derived_secret(&self, purpose: u64) -> [u64; 2] {
         [0, 1].map(|half| self.core.secret.hash_2_4([DERIVED, purpose, half]))
     }

@@ -1,7 +1,8 @@
-//! How connections come to be, for users of the polled API: connect, listen, accept.
+//! Opens connections, for users of the polled API: connect, listen, accept.
 //!
-//! Called by: programs. Nothing here waits: an [`Event`](crate::Event) tells how it went. What both
-//! sides share, and handshakes that others begin, are in `passive.rs`. RFC 7413 (TCP Fast Open).
+//! Called by: programs. Nothing here waits: an [`Event`](crate::Event) reports the result. Code
+//! that both sides share, and handshakes that peers begin, are in `passive.rs`. RFC 7413 (TCP Fast
+//! Open).
 
 use std::sync::Arc;
 
@@ -50,20 +51,20 @@ pub enum ListenError {
 /// An active open whose SYN may carry the first of the data.
 #[derive(Clone, Debug)]
 pub struct FastConnect<'a> {
-    /// Whom to.
+    /// The address of the peer.
     pub remote: SocketAddr,
-    /// From where; see [`Stack::tcp_connect`].
+    /// The local address; see [`Stack::tcp_connect`].
     pub local: Option<SocketAddr>,
     /// Settings of the connection.
     pub config: &'a tcp::Config,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// What the IP header of its packets says.
     pub ip: IpSettings,
-    /// What to send first. The peer's program may get it twice if the SYN does (RFC 7413 section
-    /// 2.1): a request that may be repeated.
+    /// The data to send first, such as a request that may be repeated: if the peer gets the SYN
+    /// twice, its program may get the data twice (RFC 7413 section 2.1).
     pub first: &'a [u8],
-    /// The peer wants no cookie: both ends are in one hand (RFC 7413 section 6.3, Linux's
+    /// The peer wants no cookie: one party controls both ends (RFC 7413 section 6.3, Linux's
     /// net.ipv4.tcp_fastopen & 4).
     pub without_cookie: bool,
 }
@@ -78,7 +79,7 @@ impl From<NoSource> for ConnectError {
 }
 
 impl Stack {
-    /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. Without a
+    /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. Without a
     /// local address one is chosen, with a port that was drawn (RFC 6056).
     ///
     /// # Errors
@@ -94,7 +95,7 @@ impl Stack {
         self.tcp_connect_with(remote, local, config, owner, IpSettings::default(), now)
     }
 
-    /// [`Stack::tcp_connect`] with packets whose IP header says this.
+    /// [`Stack::tcp_connect`] with these settings of the IP header.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -119,7 +120,8 @@ impl Stack {
         Ok(handle)
     }
 
-    /// What every active open begins with: may it be, from where, and with which settings?
+    /// The beginning of every active open: is it possible, from which address, and with which
+    /// settings?
     pub(crate) fn active_open(
         &mut self,
         remote: SocketAddr,
@@ -188,8 +190,8 @@ impl Stack {
     }
 
     /// Open a connection with the first of the data in the SYN, if the peer's cookie is known;
-    /// without it the SYN asks for one. Returns how many bytes the SYN carries: what is behind
-    /// them, all perhaps, is to be written as usual.
+    /// without it the SYN asks for one. Returns how many bytes the SYN carries; the caller writes
+    /// the rest, perhaps all of it, as usual.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -255,7 +257,7 @@ impl Stack {
     }
 
     /// Set the key that cookies are made with, in place of one drawn from the stack's secret: hosts
-    /// behind one name share one. Linux's net.ipv4.tcp_fastopen_key.
+    /// behind one name share a key. Linux's net.ipv4.tcp_fastopen_key.
     pub fn set_fast_open_key(&mut self, key: [u8; 16]) {
         self.fast_open.set_key(key);
     }
@@ -320,7 +322,7 @@ impl Stack {
         if let Some(pcb) = self.connections.get_mut(handle) {
             pcb.listener = None;
         }
-        // What it has to tell was held back until now.
+        // Its events were held back until now.
         self.connections.mark_dirty(handle);
         tx::output(self);
         Some(handle)

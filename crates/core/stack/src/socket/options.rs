@@ -1,5 +1,5 @@
-//! What sockets of the usual kind ask beside the calls of `mod.rs`: how a connection stands,
-//! whether it can be written, what waits without taking it, its options, and urgent data.
+//! Calls of ordinary sockets beside those of `mod.rs`: the state of a connection, whether it can be
+//! written, a look at received data without taking it, options, and urgent data.
 //!
 //! Called by: programs, `net`. Nothing here waits, and nothing is on the packet path.
 
@@ -14,12 +14,12 @@ use crate::handles::{ListenerHandle, TcpHandle};
 use crate::stack::Stack;
 use crate::tx;
 
-/// What a write says of the one that follows it.
+/// What a write announces about the one that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
     /// Nothing.
     Anything,
-    /// It comes soon: a segment that is not full waits for it, until the next write that says
+    /// It comes soon: a segment that is not full waits for it, until the next write that announces
     /// nothing, an ACK, or a time-out. MSG_MORE of Linux.
     More,
     /// It is another record, and shares no segment with this one. MSG_EOR.
@@ -27,7 +27,7 @@ pub enum Follows {
 }
 
 impl Stack {
-    /// Where a connection stands, and how it ended if it did not end well; `None` if the handle
+    /// The state of a connection, and how it ended if it did not end well; `None` if the handle
     /// means nothing any more.
     pub fn tcp_state(&self, handle: TcpHandle) -> Option<(State, Option<Error>)> {
         self.connections.get(handle).map(|p| (p.tcb.state, p.tcb.error))
@@ -67,8 +67,8 @@ impl Stack {
         Some(())
     }
 
-    /// Hold back a segment that is not full until more is written (`true`), or let go what was held
-    /// back; a time-out lets it go as well. TCP_CORK of Linux, TCP_NOPUSH of BSD.
+    /// Hold back a segment that is not full until more is written (`true`), or release what was
+    /// held back; a time-out releases it as well. TCP_CORK of Linux, TCP_NOPUSH of BSD.
     pub fn tcp_set_cork(&mut self, handle: TcpHandle, on: bool) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         usrreq::set_cork(&mut pcb.tcb, on);
@@ -90,7 +90,7 @@ impl Stack {
         let corked = self.connections.get(handle).is_some_and(|p| usrreq::cork(&p.tcb));
         let hold = follows != Follows::Anything && !corked;
         if let (true, Some(pcb)) = (hold, self.connections.get_mut(handle)) {
-            // Nothing of it leaves before it is marked, unless there is a unit of it.
+            // No part of it leaves before it is marked, except whole units.
             usrreq::set_cork(&mut pcb.tcb, true);
         }
         let written = self.tcp_write(handle, data);
@@ -166,7 +166,8 @@ impl Stack {
         Some(IpSettings { ttl, tos, mark: pcb.mark, ..IpSettings::default() })
     }
 
-    /// Change it from the next packet on; what waits for its departure time keeps the old.
+    /// Change it from the next packet on; frames that wait for their departure time keep the old
+    /// settings.
     /// RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
@@ -177,9 +178,9 @@ impl Stack {
         Some(())
     }
 
-    /// Would a listener on `local` meet another, a connection or one in TIME-WAIT at its port?
-    /// Listening is possible beside all but a listener at the very same address: this is for those
-    /// who want to be alone.
+    /// Is the port of `local` used by another listener, by a connection or by a record in
+    /// TIME-WAIT? Only a listener at the very same address prevents listening; this call is for
+    /// programs that want the port for themselves.
     pub fn tcp_port_is_used(&self, local: SocketAddr) -> bool {
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         self.listeners.overlaps(ip, local.port()) || self.connections.use_port(ip, local.port())

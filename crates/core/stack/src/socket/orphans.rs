@@ -1,10 +1,10 @@
-//! Connections whose user has let go and that are not over: they send what is queued, or wait for
-//! the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). No program will ever abort one, so the
-//! stack bounds them: at the limit the one that has waited longest without getting on is reset.
+//! Connections that their user has closed and that have not ended: they send queued data, or wait
+//! for the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). No program will ever abort one, so the
+//! stack bounds them: at the limit the one that has waited longest without progress is reset.
 //! Decision 0044.
 //!
-//! Called by: `mod.rs` when a user lets go, `tx.rs` when a connection is forgotten. Timers end most
-//! of them (`Config::orphan_retries_max`, `Config::fin_wait_2`).
+//! Called by: `mod.rs` when a user closes a connection, `tx.rs` when one is forgotten. Timers end
+//! most of them (`Config::orphan_retries_max`, `Config::fin_wait_2`).
 
 use std::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use tcp::{State, usrreq};
 use crate::connections::{Connections, Pcb};
 use crate::handles::TcpHandle;
 
-/// So many that got on since they were looked at last are passed over when room is wanted; then
-/// the oldest goes all the same. So making room takes a bounded time.
+/// How many orphans that made progress since the last look are passed over when room is wanted;
+/// then the oldest goes nevertheless. So making room takes a bounded time.
 const LOOKS_MAX: usize = 32;
 
 /// How far the peer had come: SND.UNA and RCV.NXT.
@@ -24,7 +24,7 @@ type Progress = (SeqNumber, SeqNumber);
 /// Orphans, those that have waited longest at the front.
 #[derive(Default)]
 pub(crate) struct Orphans {
-    /// Those that are gone are skipped.
+    /// Entries of connections that are gone are skipped.
     order: VecDeque<(TcpHandle, Progress)>,
     count: usize,
 }
@@ -39,7 +39,7 @@ impl Orphans {
         self.count
     }
 
-    /// One is forgotten.
+    /// An orphan is forgotten.
     pub(crate) fn leave(&mut self) {
         self.count -= 1;
     }
@@ -56,7 +56,7 @@ impl Orphans {
             return;
         }
         if !cx.budget.admits(Limit::Orphans, self.count) {
-            // With a limit of none it is this one that goes.
+            // With a limit of 0 this connection itself goes.
             let oldest = self.longest_waiting(connections).unwrap_or(handle);
             if let Some(pcb) = connections.get_dirty(oldest) {
                 usrreq::abort(&mut pcb.tcb, cx);
@@ -73,7 +73,7 @@ impl Orphans {
         }
         self.order.push_back((handle, progress(pcb)));
         self.count += 1;
-        // Places of the others go when they reach the front, or when they are many.
+        // Entries of connections that are gone are removed at the front, or when they are many.
         if self.order.len() > 2 * self.count + 16 {
             self.order.retain(|&(handle, _)| connections.get(handle).is_some());
         }

@@ -1,8 +1,8 @@
-//! Connections made, for both sides; those in SYN-RECEIVED limited and moved on, to be accepted or
-//! to end; with TCP Fast Open also before their handshake is done. Where cookies are turned off or
-//! a user has to be asked first, one that is overdue gives way: so a flood of SYNs whose third
-//! segment never comes does not shut a listener. RFC 9293 section 3.10.7.2, RFC 4987, RFC 6528, RFC
-//! 7413.
+//! Makes connections, for both sides; limits those in SYN-RECEIVED, and moves them on until they
+//! can be accepted or end. With TCP Fast Open they can be accepted before their handshake is done.
+//! If cookies are turned off or a user has to decide first, an overdue connection gives way, so
+//! that a flood of SYNs whose third segment never comes does not block a listener. RFC 9293 section
+//! 3.10.7.2, RFC 4987, RFC 6528, RFC 7413.
 //!
 //! Called by: `open.rs`, `no_connection.rs` for SYNs, `forward.rs` for a user's decision,
 //! `cookies.rs`, and callers that moved an embryonic connection on. Limits: the listener's backlog,
@@ -37,7 +37,8 @@ pub(crate) fn open(
     listener: Option<ListenerHandle>,
     make: impl FnOnce(&Opening, &mut tcp::Cx) -> tcp::Tcb,
 ) -> Result<TcpHandle, DropReason> {
-    // Looked at again before anything is sent if it changes, or is not known yet.
+    // If this changes, or no link address is known yet, the route is looked up again before
+    // sending.
     let changes = stack.changes();
     let Egress { port: port_id, mtu, template, is_complete, .. } =
         // RFC 9293 MUST-45.
@@ -89,8 +90,8 @@ pub(crate) fn open(
     Ok(stack.connections.insert(pcb, &stack.core.secret))
 }
 
-/// The connection in SYN-RECEIVED itself; the caller has made room. One of a listener that inspects
-/// is its user's at once.
+/// Make the connection in SYN-RECEIVED; the caller has made room. At a listener that inspects, it
+/// belongs to the user at once.
 pub(crate) fn complete_open(stack: &mut Stack, syn: &Syn) -> Result<TcpHandle, DropReason> {
     let used = stack.connections.len();
     let listener_handle = syn.listener;
@@ -126,8 +127,9 @@ pub(crate) fn complete_open(stack: &mut Stack, syn: &Syn) -> Result<TcpHandle, D
     made
 }
 
-/// Room for one more half-open connection, of the listener and of all: one that is overdue gives
-/// way. It hears nothing: a flood from forged addresses shall be no flood of RSTs for their owners.
+/// Make room for one more half-open connection, at the listener and among all: an overdue one gives
+/// way. It gets no RST: a flood from forged addresses must not become a flood of RSTs to their
+/// owners.
 pub(crate) fn make_room(stack: &mut Stack, handle: ListenerHandle) -> Result<(), DropReason> {
     let now = stack.core.cx.now;
     let Some(listener) = stack.listeners.get_mut(handle) else {
@@ -135,7 +137,7 @@ pub(crate) fn make_room(stack: &mut Stack, handle: ListenerHandle) -> Result<(),
     };
     let waiting = listener.accepted.len();
     let overdue = if waiting + listener.half_open.count() >= listener.backlog {
-        // Those that wait to be accepted keep their places.
+        // Connections that wait to be accepted keep their places.
         let overdue = listener.half_open.overdue(now, &stack.connections);
         overdue.ok_or(DropReason::TcpBacklogFull)?
     } else if stack.core.cx.budget.admits(Limit::HalfOpen, stack.listeners.half_open.count()) {
@@ -172,7 +174,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     if let Some(listener_handle) = listener {
         stack.listeners.embryo_gone(listener_handle);
         if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
-            // Its user has it already, and hears of this as of a connect.
+            // Its user has it already, and is notified as of a connect.
             if let Some(pcb) = stack.connections.get_mut(handle) {
                 pcb.listener = None;
             }
@@ -197,7 +199,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
 }
 
 /// The half-open connection `handle` was just made for `syn`, which had the option or the payload
-/// `m`: what comes of that.
+/// `m`: act on those.
 #[cold]
 pub(crate) fn answer_fast_open(stack: &mut Stack, syn: &Syn, handle: TcpHandle, m: Mbuf) {
     let core = &mut stack.core;

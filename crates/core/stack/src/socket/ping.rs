@@ -22,7 +22,7 @@ use tcp::{Cx, path};
 use crate::config::MtuDiscovery;
 use crate::handles::{Event, PingHandle, PortId};
 
-/// What came of an echo request.
+/// The result of an echo request.
 pub struct Echo {
     /// Who sent this: the host asked, or a router that knows why there is no reply.
     pub from: IpAddr,
@@ -43,11 +43,11 @@ pub enum EchoError {
     Unreachable(Unreachable),
     /// It was larger than a link on the path carries, in bytes of packet; 0: not reported.
     TooBig(usize),
-    /// It went in circles.
+    /// A router dropped it because its hops ran out.
     TimeExceeded,
 }
 
-/// In ping's words, as iputils has them.
+/// In the words of ping of iputils.
 impl fmt::Display for EchoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -69,7 +69,7 @@ struct Socket {
     owner: Owner,
     mark: u32,
     mtu_discovery: MtuDiscovery,
-    /// Of which link-local addresses are.
+    /// The port on whose link link-local addresses are.
     port: Option<PortId>,
     queue: VecDeque<Echo>,
     /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
@@ -100,7 +100,8 @@ impl PingSockets {
         Some((socket.owner.clone(), socket.mark))
     }
 
-    /// A reply: `m` is the whole message. Its socket hears of the first that it has to read.
+    /// A reply: `m` is the whole message. Its socket gets an event for the first one that it has to
+    /// read.
     pub(crate) fn reply<A: Addrs>(
         &mut self,
         ip: &Ip<A>,
@@ -143,7 +144,7 @@ impl PingSockets {
         self.deliver(id, Echo { from, seq, ttl: 0, at: cx.now, outcome }, cx)
     }
 
-    /// Queue what came for `id`.
+    /// Queue a result for `id`.
     fn deliver(&mut self, id: u16, echo: Echo, cx: &mut Cx) -> Result<Option<Event>, DropReason> {
         let handle = self.by_id.get(&id).copied();
         let Some((handle, socket)) = handle.and_then(|h| Some((h, self.slots.get_mut(h)?))) else {

@@ -1,7 +1,7 @@
 //! Writing to a connection: long data goes down in units, so that one is on the wire while the next
 //! is copied.
 //!
-//! Called by: programs. Buffers that are written without a copy, `loan.rs` queues.
+//! Called by: programs. `loan.rs` queues buffers without a copy.
 
 use std::io::IoSlice;
 
@@ -50,7 +50,7 @@ impl Stack {
         Ok(written)
     }
 
-    /// Data behind which so many bytes of the same write follow.
+    /// Write data that `behind` bytes of the same write follow.
     #[inline(always)]
     fn write_piece(
         &mut self,
@@ -68,8 +68,8 @@ impl Stack {
         self.write_units(handle, data, behind)
     }
 
-    /// What is more than a segment, or has something waiting before it. No segment in the middle of
-    /// a write is short, with Nagle's algorithm off as well.
+    /// Write data that is longer than a segment, or that other data waits before. No segment in the
+    /// middle of a write is short, even with Nagle's algorithm off.
     #[inline(never)]
     fn write_units(
         &mut self,
@@ -105,8 +105,8 @@ impl Stack {
     }
 }
 
-/// Is what waits worth headers now: a unit at least, which a window admits? The rest is for the
-/// next poll to look at.
+/// Is the waiting data worth sending now: at least a unit, which the window admits? Otherwise it
+/// waits for the next poll.
 #[inline(always)]
 pub(super) fn is_burst(tcb: &Tcb, unit: usize) -> bool {
     tcb.unsent_bytes() >= unit && output::admits_front(tcb)

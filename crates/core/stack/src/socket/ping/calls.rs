@@ -28,7 +28,8 @@ impl Stack {
         if !self.core.cx.budget.admits(Limit::PingSockets, used) || used > usize::from(u16::MAX) {
             return Err(UdpError::LimitReached);
         }
-        // Who cannot see our requests shall not guess the identifier: the secret chooses it.
+        // The secret chooses the identifier, so that a host that cannot see our requests cannot
+        // guess it.
         let offset = self.core.secret.hash([0x6563_686f]) as u16;
         let id = loop {
             self.pings.next_id = self.pings.next_id.wrapping_add(1);
@@ -44,7 +45,7 @@ impl Stack {
         Ok(handle)
     }
 
-    /// What becomes of requests that are larger than the path is known to carry.
+    /// Set what becomes of requests that are larger than the path is known to carry.
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -57,8 +58,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Of which port's link the link-local addresses are that it asks; `None` leaves that to the
-    /// routes (RFC 4007 section 6).
+    /// Set the port on whose link the link-local destinations of a socket are; `None` leaves that
+    /// to the routes (RFC 4007 section 6).
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -82,8 +83,7 @@ impl Stack {
 
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
     /// was sent from. One that is larger than the path is known to carry leaves in fragments,
-    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise. [`Event::Ping`] tells when
-    /// something came of it.
+    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise. [`Event::Ping`] reports a result.
     ///
     /// # Errors
     /// [`UdpError`]: no route, a broadcast address, larger than an IP packet can be, or the device
@@ -114,7 +114,7 @@ impl Stack {
             .map_err(UdpError::Unsendable);
         neighbours::act(self);
         let egress = egress?;
-        // Nobody should answer (RFC 1122 section 3.2.2.6), and all have to read it.
+        // No host should answer (RFC 1122 section 3.2.2.6), and all would have to read it.
         if egress.is_broadcast {
             return Err(UdpError::Broadcast);
         }
@@ -145,12 +145,12 @@ impl Stack {
         Ok(local)
     }
 
-    /// Take the oldest thing that came of a socket's requests.
+    /// Take the oldest result of a socket's requests.
     pub fn ping_receive(&mut self, handle: PingHandle) -> Option<Echo> {
         self.pings.slots.get_mut(handle)?.queue.pop_front()
     }
 
-    /// Close an echo socket; what it had not read is gone.
+    /// Close an echo socket; results that were not read are lost.
     pub fn ping_close(&mut self, handle: PingHandle) {
         if let Some(socket) = self.pings.slots.remove(handle) {
             self.pings.by_id.remove(&socket.id);

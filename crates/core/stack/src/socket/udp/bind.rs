@@ -15,9 +15,9 @@ use crate::stack::Stack;
 impl Stack {
     /// Bind a UDP socket to an address of ours; an unspecified one means every address of ours,
     /// port 0 any ephemeral port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several
-    /// may be bound to the address of a group, which they are still to join. As on Linux, one may
-    /// be bound to a broadcast address, and takes what was sent to that: what it sends is from an
-    /// address of ours all the same.
+    /// sockets may be bound to the address of a group, which they still have to join. As on Linux,
+    /// a socket may be bound to a broadcast address, and takes datagrams to it; it still sends from
+    /// an address of ours.
     ///
     /// # Errors
     /// [`UdpError::NoAddress`], [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
@@ -27,7 +27,8 @@ impl Stack {
     }
 
     /// Bind a UDP socket to an address that need not be ours, and send from it (Linux's
-    /// IP_TRANSPARENT, [`IpSettings::transparent`]). What comes for it has to be for us still.
+    /// IP_TRANSPARENT, [`IpSettings::transparent`]). Datagrams that it receives still have to be
+    /// for us.
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
@@ -78,9 +79,10 @@ impl Stack {
 
     /// Bind a UDP socket that is connected to `peer` from the beginning. Its local address may be
     /// that of other sockets of the same user: those with other peers, and one without a peer,
-    /// which then gets what the connected ones do not. As on Linux, `peer` may be a group: the
-    /// socket sends to it and receives nothing, because no datagram is from a group. `local` may be
-    /// one, too, that is still to be joined: what `peer` sends to it is received.
+    /// which then gets the datagrams that the connected ones do not take. As on Linux, `peer` may
+    /// be a group: the socket sends to it and receives nothing, because no datagram is from a
+    /// group. `local` may be a group, too, which still has to be joined: datagrams from `peer` to
+    /// it are received.
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`] for the same two ends, or if another user has that address;
@@ -113,7 +115,8 @@ impl Stack {
         }
     }
 
-    /// From now on take datagrams from `peer` alone; what waits from others is dropped and counted.
+    /// From now on take datagrams from `peer` alone; waiting datagrams from others are dropped and
+    /// counted.
     ///
     /// # Errors
     /// [`UdpError::Closed`]; [`UdpError::AddressInUse`] if another socket has the same two ends.
@@ -136,7 +139,7 @@ impl Stack {
         self.udp.get(handle)?.peer
     }
 
-    /// Close a UDP socket; what it had not read is gone.
+    /// Close a UDP socket; datagrams that were not read are lost.
     pub fn udp_close(&mut self, handle: UdpHandle) {
         self.udp_leave_all(handle);
         if let Some(socket) = self.udp.remove(handle) {
@@ -157,7 +160,7 @@ impl Stack {
         self.udp.get(handle).map(|socket| socket.options)
     }
 
-    /// Set the options of a socket; without an error queue what was in it is gone.
+    /// Set the options of a socket; if the error queue is turned off, its contents are lost.
     ///
     /// # Errors
     /// [`UdpError::Closed`].
@@ -174,8 +177,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Let a socket send to broadcast addresses, or not. As in BSD (SO_BROADCAST) it may not until
-    /// asked: a program that is given such an address by mistake shall not reach every host.
+    /// Let a socket send to broadcast addresses, or not. As in BSD (SO_BROADCAST) it may not by
+    /// default, so that a program that gets such an address by mistake does not reach every host.
     /// Multicast is no broadcast, and receiving needs no permission.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ struct Recent {
     handle: UdpHandle,
 }
 
-/// What a socket says of the datagrams that it sends.
+/// A socket's settings for the datagrams that it sends.
 pub(crate) struct Sender {
     pub(crate) ip: Option<IpAddr>,
     pub(crate) port: u16,
@@ -42,12 +42,12 @@ pub(crate) struct Sender {
 /// All UDP sockets of a shard.
 pub(crate) struct UdpSockets {
     slots: SlotMap<UdpHandle, Socket>,
-    /// Those that were bound alone, connected since or not.
+    /// Sockets that were bound without a peer, whether connected later or not.
     by_local: BTreeMap<Local, UdpHandle>,
     /// The connected ones.
     by_pair: BTreeMap<(u16, Option<IpAddr>, SocketAddr), UdpHandle>,
     recent: Recent,
-    /// What was found last for an address, while no socket is connected.
+    /// The last socket that was found for an address, while no socket is connected.
     last: Option<(SocketAddr, UdpHandle)>,
 }
 
@@ -90,7 +90,7 @@ impl UdpSockets {
     }
 
     /// The socket that took the last datagram, if this one has the same flow and came by the same
-    /// port, and no address has changed since: then it is for one of ours as well.
+    /// port, and no address has changed since: then it is for an address of ours as well.
     #[inline(always)]
     pub(super) fn recent(&self, key: &FlowKey, in_port: u16, epoch: u64) -> Option<UdpHandle> {
         let recent = &self.recent;
@@ -169,7 +169,7 @@ impl UdpSockets {
     /// The sockets that are bound to this port and to no address.
     pub(crate) fn unbound_at(&self, port: u16) -> impl Iterator<Item = UdpHandle> {
         let alone = self.by_local.get(&(port, None)).copied();
-        // One that is connected since is among the pairs.
+        // A socket that was connected since is among the pairs.
         self.pairs((port, None)).chain(
             alone.filter(|&handle| {
                 self.slots.get(handle).is_some_and(|socket| socket.peer.is_none())
@@ -198,7 +198,7 @@ impl UdpSockets {
         Some(Sender { ip, port, tos, without_checksum, owner, mark, transparent })
     }
 
-    /// Is a socket bound to just this?
+    /// Is a socket bound to exactly this address and port?
     pub(super) fn is_bound(&self, ip: Option<IpAddr>, port: u16) -> bool {
         self.by_local.contains_key(&(port, ip)) || self.pairs((port, ip)).next().is_some()
     }
@@ -219,8 +219,8 @@ impl UdpSockets {
         self.by_pair.contains_key(&(port, ip, peer))
     }
 
-    /// Has another user a socket at this address? One that connected ones beside it would take
-    /// datagrams from.
+    /// Has another user a socket at this address? Connected sockets beside that one would take its
+    /// datagrams.
     pub(super) fn is_anothers(&self, (ip, port): (Option<IpAddr>, u16), uid: u32) -> bool {
         let others = |handle: &UdpHandle| {
             self.slots.get(*handle).is_some_and(|socket| socket.owner.uid != uid)

@@ -1,9 +1,9 @@
-//! What the network says of a socket's datagrams: the pending error that BSD keeps, and the queue
-//! of errors that Linux has with IP_RECVERR.
+//! Errors that the network reports about a socket's datagrams: the pending error that BSD keeps,
+//! and the queue of errors that Linux has with IP_RECVERR.
 //!
-//! Called by: `icmp.rs` for ICMP errors and next hops that do not answer; programs. Anybody can
-//! forge such a message who knows or guesses the ports: it is a hint, told to the one socket alone.
-//! RFC 1122 section 4.1.3.3, RFC 5927. Limit: `udp_errors`. Counter: `udp_errors_queued`.
+//! Called by: `icmp.rs` for ICMP errors and next hops that do not answer; programs. Anybody who
+//! knows or guesses the ports can forge such a message, so it is a hint, and only that socket gets
+//! it. RFC 1122 section 4.1.3.3, RFC 5927. Limit: `udp_errors`. Counter: `udp_errors_queued`.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -47,7 +47,7 @@ pub(crate) fn about_datagram(
         }
         kind => (kind, None),
     };
-    // One that is connected to another peer did not send it. RFC 6936 4-e, RFC 8899 4.6.1-a.
+    // A socket that is connected to another peer did not send it. RFC 6936 4-e, RFC 8899 4.6.1-a.
     let handle = stack.udp.find(local, remote).map_err(|_| DropReason::IcmpErrorNoMatch)?;
     let socket = stack.udp.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
     let is_queued = socket.options.error_queue;
@@ -68,7 +68,7 @@ pub(crate) fn about_datagram(
     }
 }
 
-/// From here on the socket sends no larger packets there, if it goes by what it is told.
+/// From now on the socket sends no larger packets there, unless it probes the path itself.
 fn note_path(socket: &mut Socket, remote: SocketAddr, mtu: Option<Mtu>, until: Instant) {
     let Some(mtu) = mtu else { return };
     if socket.options.mtu_discovery != MtuDiscovery::Probe {
@@ -106,8 +106,8 @@ fn queue(stack: &mut Stack, handle: UdpHandle, report: UdpErrorReport) -> Fate {
 }
 
 impl Stack {
-    /// Take what the network said last about a datagram of this socket that did not arrive, and
-    /// where that was sent to (RFC 1122 section 4.1.3.3). [`Event::Udp`] reported it.
+    /// Take the last error that the network reported about a datagram of this socket, and the
+    /// datagram's destination (RFC 1122 section 4.1.3.3). [`Event::Udp`] reported it.
     /// Such a message can be forged: a hint, no proof.
     pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
         self.udp.get_mut(handle)?.errors.pending.take()

@@ -1,7 +1,7 @@
 //! UDP datagrams that arrive: checked, given to their socket's queue, or refused.
 //!
-//! Called by: `rx.rs`. Datagrams of one flow come in rows: what was found out about the one before
-//! is not found out again (switch `flow-cache`). RFC 768, RFC 1122 section 4.1.3, RFC 6935.
+//! Called by: `rx.rs`. Datagrams of one flow often come one after the other: the lookup of the one
+//! before is used again (switch `flow-cache`). RFC 768, RFC 1122 section 4.1.3, RFC 6935.
 
 use core::net::SocketAddr;
 
@@ -43,7 +43,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     let to = SocketAddr::new(ip.dst(), header.dst_port);
     let without_checksum = header.checksum == [0, 0] && from.is_ipv6();
     let is_super = m.segment_size() != 0;
-    // Nobody sends such: their checksums are unfinished, and a group's datagrams go one by one.
+    // No host sends such super-datagrams: their checksums are unfinished, and datagrams to a group
+    // leave one by one.
     if is_super && (without_checksum || to.ip().is_multicast()) {
         return Err(DropReason::UdpSuperDatagram);
     }
@@ -61,11 +62,11 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
                 note_flow(stack, key, handle, &m, to);
                 handle
             }
-            // Nothing vouches for the port that it names. RFC 6936 4-d.
+            // Without a checksum the port may be wrong, so no error is sent about it. RFC 6936 4-d.
             Err(_) if without_checksum => return Err(DropReason::UdpZeroChecksum),
             Err(reason) => {
                 if reason == DropReason::UdpNoSocket {
-                    // Quotes the packet, which is whole still (RFC 1122 section 4.1.3.1).
+                    // The error quotes the packet, which is still whole (RFC 1122 section 4.1.3.1).
                     icmp::refuse(stack, ip, &m, at, Unreachable::Port);
                 }
                 return Err(reason);
@@ -80,8 +81,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     deliver(stack, handle, Datagram { from, to, payload: m }, without_checksum)
 }
 
-/// The next datagram may be of the same flow. One to a group is looked at again: membership changes
-/// without the ports.
+/// The next datagram may be of the same flow. A datagram to a group is always looked up:
+/// memberships change without [`Stack::flow_epoch`].
 #[inline(never)]
 fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: SocketAddr) {
     let is_ours = stack.ports.get(m.in_port()).is_some_and(|port| port.local.is_ours(to.ip()));

@@ -29,7 +29,7 @@ pub use receive::UdpReceived;
 use crate::config::{IpSettings, MtuDiscovery};
 use crate::resolving::{Egress, NoSource};
 
-/// Datagrams of one call, as in Linux.
+/// The most datagrams of one call, as in Linux.
 pub const SEGMENTS_MAX: usize = 64;
 
 /// A received datagram.
@@ -43,7 +43,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// What it takes of a socket's queue. An empty one takes room as well: its buffer.
+    /// The room that it takes in a socket's queue. An empty datagram takes that of its buffer.
     #[inline(always)]
     fn cost(&self) -> usize {
         self.payload.len() + 128
@@ -87,7 +87,7 @@ impl From<NoSource> for UdpError {
 
 pub(crate) struct Socket {
     pub(crate) local: (Option<IpAddr>, u16),
-    /// The one that datagrams are taken from.
+    /// The only peer that datagrams are taken from.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) owner: Owner,
     ip: IpSettings,
@@ -130,7 +130,7 @@ pub struct UdpOptions {
     pub no_checksum: bool,
     /// Take datagrams without a checksum over IPv6 (UDP_NO_CHECK6_RX); over IPv4 all sockets do.
     pub accepts_zero_checksum: bool,
-    /// Keep what the network says of this socket's datagrams (IP_RECVERR):
+    /// Keep the errors that the network reports about this socket's datagrams (IP_RECVERR):
     /// [`crate::Stack::udp_take_errors`].
     pub error_queue: bool,
     /// [`crate::Stack::udp_receive_into`] takes several datagrams at once (UDP_GRO).
@@ -153,11 +153,11 @@ pub(super) struct Flow {
     most: Mtu,
     /// The largest packet that goes to its next hop.
     link: Mtu,
-    /// Of addresses, protocol and ports.
+    /// The sum of addresses, protocol and ports.
     sum: Sum,
 }
 
-/// As many bytes for each socket that sends.
+/// Each socket that sends takes this many bytes.
 const _: () = assert!(size_of::<Flow>() <= 256);
 
 impl Flow {
@@ -196,27 +196,27 @@ impl Flow {
     }
 }
 
-/// What the network said of one datagram.
+/// An error that the network reported about one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UdpErrorReport {
-    /// What it said. In [`ErrorKind::TooBig`] the MTU is one that can be: below the packet's size,
-    /// not below the least of its IP version.
+    /// The error. In [`ErrorKind::TooBig`] the MTU is plausible: below the packet's size, not below
+    /// the least of its IP version.
     pub kind: ErrorKind,
     /// ICMP type and code; `None` if this host found out by itself: the next hop does not answer.
     pub icmp: Option<(u8, u8)>,
-    /// Who said so: a router or the destination; this host's own address if it was itself.
+    /// Who reported it: a router or the destination; this host's own address if it was this host.
     pub from: IpAddr,
     /// The address of ours that the datagram was sent from.
     pub local: SocketAddr,
     /// Where it was sent to.
     pub remote: SocketAddr,
-    /// What is quoted of its payload, at most 64 bytes: mostly none or all of a short one.
+    /// The quoted part of its payload, at most 64 bytes: mostly none, or all of a short one.
     pub payload: Vec<u8>,
     /// Bytes of the datagram's whole payload, as its quoted IP header says.
     pub payload_len: usize,
 }
 
-/// What a socket was told.
+/// The errors that a socket got.
 #[derive(Default)]
 pub(super) struct Errors {
     /// The last error, and the destination.
@@ -232,7 +232,7 @@ impl Errors {
         self.queue = VecDeque::new();
     }
 
-    /// What was reported of the path to `remote`, and until when it holds.
+    /// The path MTU that was reported for `remote`, and until when it is used.
     pub(super) fn path_mtu(&self, remote: IpAddr, now: Instant) -> Option<(Mtu, Instant)> {
         let (_, mtu, until) = self.narrow.filter(|&(ip, _, until)| ip == remote && now < until)?;
         Some((mtu, until))

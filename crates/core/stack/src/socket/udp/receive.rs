@@ -1,8 +1,8 @@
-//! Datagrams that were received, put into their socket's queue and taken out: one, many, or a row
-//! of equal ones in one buffer, as Linux's UDP_GRO has them.
+//! Datagrams that were received, put into their socket's queue and taken out: one, many, or several
+//! of equal length in one buffer, as with Linux's UDP_GRO.
 //!
-//! Called by: `input.rs` and `groups`, programs. What is joined is joined here, where it is copied
-//! anyway: the packet path knows nothing of it. Counter: `udp_coalesced`.
+//! Called by: `input.rs` and `groups`, programs. Datagrams are joined here, where they are copied
+//! anyway; the packet path knows nothing of it. Counter: `udp_coalesced`.
 
 use core::net::SocketAddr;
 
@@ -13,13 +13,13 @@ use super::{Datagram, SEGMENTS_MAX};
 use crate::handles::{Event, UdpHandle};
 use crate::stack::Stack;
 
-/// What was copied out of a socket's queue.
+/// The datagrams that were copied out of a socket's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpReceived {
     /// Bytes copied.
     pub len: usize,
-    /// Bytes of each datagram in them, but for the last, which may be shorter. That of the only
-    /// one, if there is no other.
+    /// Bytes of each datagram except the last, which may be shorter; of a single one, its own
+    /// length.
     pub segment_size: usize,
     /// Who sent them.
     pub from: SocketAddr,
@@ -53,9 +53,9 @@ impl Stack {
     }
 
     /// Copy the oldest datagram out; the rest of one that is longer than `into` is lost, as in
-    /// `recvfrom`. If the socket coalesces ([`super::UdpOptions::coalesces`]), those behind it of
-    /// the same two ends and the same length come with it, at most [`SEGMENTS_MAX`] in all, as
-    /// many as fit whole; the first that is shorter is the last.
+    /// `recvfrom`. If the socket coalesces ([`super::UdpOptions::coalesces`]), datagrams behind it
+    /// with the same two ends and the same length are copied with it, as many as fit whole, at most
+    /// [`SEGMENTS_MAX`] in all; a shorter one is the last.
     pub fn udp_receive_into(&mut self, handle: UdpHandle, into: &mut [u8]) -> Option<UdpReceived> {
         let first = self.udp_receive(handle)?;
         let segment_size = first.payload.len().min(into.len());
@@ -71,7 +71,7 @@ impl Stack {
         Some(received)
     }
 
-    /// Append what is like the first.
+    /// Append the datagrams that are like the first.
     fn coalesce(&mut self, handle: UdpHandle, received: &mut UdpReceived, into: &mut [u8]) {
         let Some(socket) = self.udp.get_mut(handle) else { return };
         let core = &mut self.core;
@@ -100,7 +100,8 @@ impl Stack {
         self.udp.get(handle).is_some_and(|socket| !socket.queue.is_empty())
     }
 
-    /// Copy the oldest datagram out and leave it: how many bytes, and who sent it.
+    /// Copy the oldest datagram out and leave it in the queue; returns how many bytes, and who sent
+    /// it.
     pub fn udp_peek(&self, handle: UdpHandle, into: &mut [u8]) -> Option<(usize, SocketAddr)> {
         let datagram = self.udp.get(handle)?.queue.front()?;
         let payload = datagram.payload.as_slice();
@@ -110,7 +111,7 @@ impl Stack {
     }
 }
 
-/// Put a datagram into its socket's queue; who waits hears of the first.
+/// Put a datagram into its socket's queue; the first one causes an event.
 #[inline(always)]
 pub(crate) fn deliver(
     stack: &mut Stack,

@@ -1,6 +1,6 @@
-//! Many datagrams of one size in one call, as Linux's UDP_SEGMENT has it: the first is made like
-//! any other, and those behind it get its headers with another checksum (switch `stamp`). A device
-//! that cuts super-datagrams gets them whole (`supers.rs`).
+//! Many datagrams of one size in one call, as with Linux's UDP_SEGMENT: the first is made like any
+//! other, and those behind it get its headers with another checksum (switch `stamp`). A device that
+//! cuts super-datagrams gets them whole (`supers.rs`).
 //!
 //! Called by: programs. RFC 768. Counter: `udp_segments`.
 
@@ -14,7 +14,7 @@ use super::{SEGMENTS_MAX, UdpError, supers};
 use crate::handles::UdpHandle;
 use crate::stack::Stack;
 
-/// Bytes of one call, as in Linux.
+/// The most bytes of one call, as in Linux.
 const BYTES_MAX: usize = 65_535;
 
 /// Link header, IPv6 header and UDP header.
@@ -58,7 +58,7 @@ impl Stack {
             return supers::send(self, handle, payload, segment_size, most);
         }
         let mut sent = 0;
-        // Whole segments share their headers; without a link address they wait like any other.
+        // Full segments share their headers, unless they wait for a link address or a gap.
         if flow.is_direct() && self.core.cx.switches.on(Switch::Stamp) {
             let whole = payload.len() - payload.len() % segment_size;
             match stamped(self, handle, &payload[..whole], segment_size) {
@@ -70,8 +70,8 @@ impl Stack {
         self.udp_send_parts(handle, remote, payload, segment_size, sent)
     }
 
-    /// Send what is behind the first `sent` bytes, one datagram after the other; returns how many
-    /// bytes were sent, those included.
+    /// Send the bytes behind the first `sent`, one datagram after the other; returns how many bytes
+    /// were sent, the first `sent` included.
     fn udp_send_parts(
         &mut self,
         handle: UdpHandle,
@@ -86,7 +86,8 @@ impl Stack {
     }
 }
 
-/// Send a payload whose length is a multiple of `segment_size`; how many bytes there was room for.
+/// Send a payload whose length is a multiple of `segment_size`; returns how many bytes there was
+/// room for.
 #[inline(never)]
 fn stamped(
     stack: &mut Stack,
@@ -101,7 +102,7 @@ fn stamped(
     let summing = !without && core.cx.switches.on(Switch::ChecksumTx);
     let template = &flow.egress.template;
     let headers_len = template.len() + udp::HEADER_LEN;
-    // They end where the array ends.
+    // The headers end where the array ends.
     let (mut headers, mut sent, mut made) = ([0; HEADERS_MAX], 0, 0);
     let mut outcome = Ok(());
     for segment in payload.chunks_exact(segment_size) {
@@ -122,7 +123,7 @@ fn stamped(
             let at = HEADERS_MAX.checked_sub(headers_len).ok_or(too_big)?;
             headers[at..].copy_from_slice(front);
         } else {
-            // More than they are, so that the copy has a fixed size.
+            // More bytes than the headers have, so that the copy has a fixed size.
             let front = m.prepend(HEADERS_MAX).ok_or(too_big)?;
             let front: &mut [u8; HEADERS_MAX] = front.first_chunk_mut().ok_or(too_big)?;
             *front = headers;

@@ -1,9 +1,9 @@
-//! UDP datagrams that are sent: one, or many in a call.
+//! Sending UDP datagrams: one, or many in a call.
 //!
 //! Called by: programs. A socket remembers how its last datagram left (its **flow**: route,
 //! neighbour, headers), for a second at most and until anything of that changes; switch
-//! `flow-cache`. What is larger than its path, or has no link address yet, takes the other way.
-//! RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
+//! `flow-cache`. A datagram that is larger than its path, or has no link address yet, goes through
+//! `send_unusual`. RFC 768, RFC 1122 section 4.1.3.5, RFC 8900 (fragmentation is fragile).
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -23,7 +23,7 @@ use crate::shared::Core;
 use crate::stack::Stack;
 use crate::{frag, groups, neighbours, pace, resolve};
 
-/// So long is a flow used before it is looked up again: neighbours are verified while they are
+/// How long a flow is used before it is looked up again: neighbours are verified while they are
 /// used (RFC 4861 section 7.3), and routes and path MTUs expire.
 const FLOW_LIFE: Duration = Duration::from_secs(1);
 
@@ -64,8 +64,8 @@ impl Stack {
         self.udp_send_one(handle, None, remote, payload)
     }
 
-    /// [`Stack::udp_send`] from this address of ours, such as the one that a datagram was sent to
-    /// which this one answers (Linux's IP_PKTINFO, RFC 1122 section 4.1.3.5).
+    /// [`Stack::udp_send`] from this address of ours, for example the one that received the
+    /// datagram that this one answers (Linux's IP_PKTINFO, RFC 1122 section 4.1.3.5).
     ///
     /// # Errors
     /// [`UdpError::NoAddress`] if it is not ours, or the socket is bound to another.
@@ -88,7 +88,7 @@ impl Stack {
     }
 
     /// Send a probe of the path's MTU: as with [`MtuDiscovery::Probe`], whatever the socket's
-    /// option says. `inet::dplpmtud` says how large, and is to be told what came of it.
+    /// option says. `inet::dplpmtud` says how large it is, and has to be told the result.
     /// RFC 8899 3-b.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Stack {
     }
 
     /// Send datagrams, in order, each to its own destination; returns how many were sent (Linux's
-    /// sendmmsg). Those that go where the one before went cost less.
+    /// sendmmsg). Datagrams to the same destination as the one before cost less.
     ///
     /// # Errors
     /// Why the first could not be sent. If a later one cannot, the call ends before it.
@@ -132,7 +132,7 @@ impl Stack {
         Ok(datagrams.len())
     }
 
-    /// Send a datagram, from `local` if it is given: to a group by its members' port.
+    /// Send a datagram, from `local` if it is given; [`groups::send`] sends it to a group.
     #[inline(always)]
     pub(super) fn udp_send_one(
         &mut self,
@@ -183,7 +183,7 @@ impl Stack {
         let (owner, settings, local_port) = (socket.owner.clone(), socket.ip, socket.local.1);
         // Read before the solicitation: an answer that it draws counts as a change.
         let epoch = self.flow_epoch();
-        // A socket that is bound to a broadcast address sends from an address, as one of a group.
+        // A socket that is bound to a broadcast address or a group sends from an address of ours.
         let ip = match asked.filter(|&ip| !self.is_broadcast_to(ip)) {
             Some(ip) if settings.transparent || self.is_own(ip) => ip,
             Some(_) => return Err(UdpError::NoAddress),
@@ -224,7 +224,7 @@ impl Stack {
 pub(super) const NO_PORT: UdpError = UdpError::Unsendable(DropReason::TxNoPort);
 pub(super) const NO_BUFFER: UdpError = UdpError::Unsendable(DropReason::MbufExhausted);
 
-/// Room in the port that a flow leaves by.
+/// Is there room in the port that a flow leaves by?
 #[inline(always)]
 pub(super) fn room(port: Option<&mut Port>, core: &mut Core) -> Result<(), UdpError> {
     let port = port.ok_or(NO_PORT)?;
@@ -234,7 +234,7 @@ pub(super) fn room(port: Option<&mut Port>, core: &mut Core) -> Result<(), UdpEr
     if port.has_room(&mut core.cx) { Ok(()) } else { Err(UdpError::WouldBlock) }
 }
 
-/// Send a datagram by its socket's flow; `discovery` in place of the socket's own.
+/// Send a datagram by its socket's flow; `discovery` replaces the socket's own.
 /// RFC 6935 5-b.
 #[inline(always)]
 pub(super) fn send(
@@ -262,10 +262,11 @@ pub(super) fn send(
 }
 
 /// Send `len` bytes from `sent` on with a call for each `step` of them, until one has no room;
-/// returns how many bytes were sent, the first `sent` included. Nothing is a datagram, too.
+/// returns how many bytes were sent, the first `sent` included. With a `len` of 0, one empty
+/// datagram is sent.
 ///
 /// # Errors
-/// Of the first call, if nothing was sent.
+/// The error of the first call, if nothing was sent.
 #[inline]
 pub(super) fn in_steps(
     len: usize,
@@ -285,7 +286,7 @@ pub(super) fn in_steps(
     Ok(sent)
 }
 
-/// So many datagrams were sent.
+/// Count the datagrams that were sent.
 #[inline(always)]
 pub(super) fn count(core: &mut Core, datagrams: u64, without_checksum: bool) {
     core.cx.counters.add(Counter::UdpOut, datagrams);
@@ -294,8 +295,8 @@ pub(super) fn count(core: &mut Core, datagrams: u64, without_checksum: bool) {
     }
 }
 
-/// One that is larger than its path, whose next hop has no link address yet, or that leaves a gap
-/// behind the one before.
+/// Send a datagram that is larger than its path, whose next hop has no link address yet, or that
+/// leaves a gap after the one before.
 #[inline(never)]
 fn send_unusual(
     stack: &mut Stack,
@@ -315,7 +316,7 @@ fn send_unusual(
     let is_whole = match discovery {
         MtuDiscovery::Want => !is_large,
         _ if len > limit.bytes() => return Err(UdpError::TooBig(limit)),
-        // What waits for a link address is cut to the path's size when it leaves.
+        // A datagram that waits for a link address would be cut to the path's size when it leaves.
         _ if is_large && !flow.egress.is_complete => {
             return Err(UdpError::Unsendable(DropReason::IpNoNeighbour));
         }

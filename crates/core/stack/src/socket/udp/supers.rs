@@ -17,10 +17,10 @@ use super::{Datagram, SEGMENTS_MAX, UdpError, receive};
 use crate::handles::UdpHandle;
 use crate::stack::Stack;
 
-/// An IP packet's length field says no more.
+/// The most that an IP packet's length field can say.
 const PACKET_MAX: usize = 65_535;
 
-/// So many datagrams of `segment_size` bytes go into one frame of the socket's flow; `None` if its
+/// How many datagrams of `segment_size` bytes go into one frame of the socket's flow; `None` if its
 /// device takes no super-datagrams, or the socket has no checksums: a device that cuts makes them.
 pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize) -> Option<usize> {
     let socket = stack.udp.get(handle)?;
@@ -38,7 +38,7 @@ pub(super) fn segments_max(stack: &Stack, handle: UdpHandle, segment_size: usize
     (most > 1 && flow.is_direct() && switches.on(Switch::Stamp)).then_some(most)
 }
 
-/// Send `payload` in frames of `most` datagrams; how many bytes there was room for.
+/// Send `payload` in frames of `most` datagrams; returns how many bytes there was room for.
 #[inline(never)]
 pub(super) fn send(
     stack: &mut Stack,
