@@ -1,4 +1,4 @@
-//! Which addresses are broadcasts here, and which may send.
+//! Addresses that are broadcasts here, and addresses that may send.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Steering: both directions of a flow, its errors, and what goes to all shards or to the first.
+//! Steering: both directions of a flow, its errors, and frames that go to all shards or to the
+//! first.
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -99,12 +99,12 @@ fn an_address_that_is_changed_when_it_is_won_is_announced_twice() {
     bench.stack.add_address(PORT, changed).expect("room");
     let sent = run(&mut bench, after(20_000));
     assert_eq!(sent.iter().filter(|(_, h)| h.sender_ip == NEW).count(), 1, "the second");
-    // Who is asked to check an address anew does so from the start.
+    // A stack that is asked to check an address again begins from the start.
     bench.stack.add_address(PORT, tentative(NEW, Origin::Dhcp)).expect("room");
     assert_eq!(run(&mut bench, after(40_000)).len(), 5);
 }
 
-/// Until it is ours, nobody is answered, and nothing is sent from it.
+/// Until the address is ours, no request for it is answered, and nothing is sent from it.
 #[test]
 fn a_tentative_address_answers_nobody() {
     let mut bench = claiming(Origin::Static);
@@ -206,7 +206,7 @@ fn an_address_in_use_is_defended_or_given_up() {
         };
         assert_eq!(defences(&mut bench, after(0)), 1);
         assert_eq!(bench.stack.drops().of(DropReason::NeighbourConflict), 1);
-        // Ten seconds later it is the first again.
+        // Ten seconds later a conflict counts as the first again.
         assert_eq!(defences(&mut bench, after(10_000)), 1);
         assert_eq!(state(&bench.stack, NEW), Some(AddressState::Preferred));
         for n in 0..100 {
@@ -253,7 +253,7 @@ fn a_link_local_address_is_found_and_used_on_the_link() {
     bench.stack.remove_link_local_v4(PORT);
     assert_eq!(link_local(&bench.stack), None);
     assert_eq!(bench.stack.next_deadline(), Instant::NEVER);
-    // Another host finds another one.
+    // Another host finds another address.
     let mut config = PairConfig::new([8, 10]);
     config.version = IpVersion::V4;
     let mut other = Bench::new(&config);
@@ -261,7 +261,7 @@ fn a_link_local_address_is_found_and_used_on_the_link() {
     assert_ne!(link_local(&other.stack).expect("a candidate").0, ip);
 }
 
-/// RFC 3927 2.2.1-b: whoever answers every probe slows the search down, and ends no program.
+/// RFC 3927 2.2.1-b: a host that answers every probe slows the search down, but does not end it.
 #[test]
 fn conflicts_move_the_search_on_and_slow_it_down() {
     let mut bench = bench(IpVersion::V4);
@@ -285,10 +285,10 @@ fn conflicts_move_the_search_on_and_slow_it_down() {
     different.sort();
     different.dedup();
     assert_eq!(different.len(), tried.len());
-    // It stops: the next one is ours.
+    // That host stops: the next candidate is ours.
     run(&mut bench, now + Duration::from_secs(100));
     assert!(link_local(&bench.stack).is_some_and(|(_, state)| state == AddressState::Preferred));
-    // A host that takes it later gets it, and another one is found.
+    // A host that claims the address later gets it, and we find another one.
     let (ip, _) = link_local(&bench.stack).expect("there");
     let later = now + Duration::from_secs(200);
     for ms in [0, 5] {

@@ -147,7 +147,8 @@ fn a_port_with_an_ipv6_address_has_a_link_local_one_too() {
     let neighbour = SocketAddr::new(ip("fe80::1"), 7);
     assert_eq!(stack.source_for(neighbour), Some(own), "a neighbour is asked from it");
     assert_eq!(stack.source_for(SocketAddr::new(bench.theirs, 7)), Some(bench.ours));
-    // The user's own instead of it, and none without an address of the user's.
+    // A link-local address of the user's replaces it; without an address of the user's there is
+    // none.
     stack.add_address(PORT, Address::fixed(cidr("fe80::9/64"))).expect("added");
     stack.follow_link_local(PORT).expect("it goes");
     assert!(made(stack).is_empty());

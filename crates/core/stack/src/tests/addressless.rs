@@ -32,9 +32,9 @@ fn a_port_without_an_address_broadcasts_and_hears_broadcasts() {
     bench.stack.give_back(heard.payload);
 }
 
-/// RFC 2131 section 4.1: servers that answer to the address that they offer, to our link address or
-/// to everybody's, whether the port forwards or not. Without an address for that the client's
-/// socket alone takes them, from a host alone.
+/// RFC 2131 section 4.1: servers answer to the address that they offer, with our link address or
+/// the broadcast one, whether the port forwards or not. While the port has no address, only the
+/// client's socket takes such answers, and only from a host.
 #[test]
 fn a_port_without_an_address_takes_what_its_dhcp_client_waits_for() {
     let offered: IpAddr = [192, 0, 2, 50].into();

@@ -1,4 +1,4 @@
-//! `Stack::poll_before_flush`: an ACK that waits for what the program answers.
+//! `Stack::poll_before_flush`: an ACK that waits for the program's answer.
 
 use core::net::SocketAddr;
 
@@ -52,7 +52,7 @@ impl World {
         (counters.of(Counter::TcpSegmentsOut), counters.of(Counter::TcpAcksOut))
     }
 
-    /// Bytes of the client's that are not acknowledged.
+    /// Bytes that the client sent and that are not acknowledged.
     fn in_flight(&mut self) -> u32 {
         self.client.stack.poll(self.now);
         self.client.stack.tcp_info(self.ends.0).expect("open").in_flight

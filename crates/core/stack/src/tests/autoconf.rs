@@ -43,7 +43,7 @@ impl Message {
         self.bytes[0]
     }
 
-    /// Of a solicitation or an advertisement.
+    /// The target of a solicitation or an advertisement.
     fn target(&self) -> Ipv6Addr {
         Header::parse(&self.bytes).expect("well formed").target
     }
@@ -89,7 +89,7 @@ impl Link {
         &mut self.bench.stack
     }
 
-    /// Let time pass, in steps no longer than what is due; returns what was sent.
+    /// Let time pass, in steps to each deadline; returns what was sent.
     fn pass(&mut self, time: Duration) -> Vec<Message> {
         let (end, mut sent) = (self.now + time, Vec::new());
         loop {
@@ -225,7 +225,7 @@ fn group_of(target: Ipv6Addr) -> String {
     inet::nd::solicited_node(target).to_string()
 }
 
-/// Without temporary addresses, where they would only be in the way.
+/// Without temporary addresses, for tests in which they would be in the way.
 fn stable_only() -> AutoConfig {
     AutoConfig { temporary: false, ..AutoConfig::default() }
 }

@@ -72,7 +72,8 @@ fn a_broadcast_of_either_form_arrives_and_a_unicast_to_all_does_not() {
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }
 
-/// Neither an ICMP error nor an ARP query comes of what was sent to all (RFC 1122 section 3.2.2).
+/// A packet that was sent to all causes neither an ICMP error nor an ARP request (RFC 1122 section
+/// 3.2.2).
 #[test]
 fn what_was_sent_to_all_draws_nothing() {
     for forwards in [false, true] {
@@ -95,7 +96,8 @@ fn what_was_sent_to_all_draws_nothing() {
     }
 }
 
-/// A storm costs as little as it can: what nobody takes is dropped before its checksum is read.
+/// A storm costs as little as it can: packets that nobody takes are dropped before their checksum
+/// is read.
 #[test]
 fn what_nobody_takes_is_dropped_before_its_checksum_is_read() {
     let mut bench = bench();
@@ -146,7 +148,7 @@ fn a_socket_broadcasts_only_with_permission() {
     assert_eq!(bench.stack.udp_set_broadcast(udp, true), Err(UdpError::Closed));
 }
 
-/// A gateway that is a broadcast address, and a station that says it has one.
+/// A gateway that is a broadcast address, and a station that claims to have one.
 /// RFC 1122 3.3.6-c.
 #[test]
 fn nobody_is_asked_for_or_believed_to_have_a_broadcast_address() {
@@ -203,7 +205,7 @@ fn a_neighbour_of_the_other_form_is_named_once_a_minute() {
     );
     assert_eq!(row.to_string(), says);
     assert_eq!(bench.stack.counters().of(Counter::BroadcastsOtherForm), 121);
-    // Ours is the other one now, and so is the neighbour who is named.
+    // Now we use the other form, so the other neighbour is the one that is reported.
     let ours = v4(bench.ours);
     assert!(bench.stack.set_broadcast(PORT, ours, v4(addr("192.0.2.0"))));
     assert_eq!(bench.stack.broadcast(PORT, ours), Some(v4(addr("192.0.2.0"))));
@@ -223,7 +225,7 @@ fn neighbours_of_other_forms_are_bounded_and_the_newest_is_kept() {
     assert_eq!(rows.len(), bench.stack.budget().of(Limit::OtherBroadcasters));
     assert!(rows.iter().any(|row| row.mac == MacAddr([2, 0, 0, 0, 1, 99])));
     assert!(bench.stack.budget().hits(Limit::OtherBroadcasters) > 80);
-    // Nobody bound the port: dropped before its checksum is read.
+    // No socket is bound to the port: datagrams are dropped before their checksum is read.
     assert!(bench.stack.drops().of(DropReason::UdpNoSocket) > 90);
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }

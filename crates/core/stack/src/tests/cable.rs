@@ -10,15 +10,15 @@ use base::Instant;
 use device::{Burst, Device, Limits};
 use mbuf::Pool;
 
-/// A device, and the hand on its cable.
+/// A device whose cable the test can cut.
 pub(super) struct Cable {
     device: Box<dyn Device>,
     end: End,
-    /// It goes between the last check and the sleep.
+    /// The peer, which goes away between the last check and the sleep.
     leaving: Option<Box<dyn Any + Send>>,
 }
 
-/// The hand.
+/// The test's control of the cable.
 #[derive(Clone)]
 pub(super) struct End {
     is_whole: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ impl Cable {
         (Cable { device: Box::new(device), end: end.clone(), leaving: None }, end)
     }
 
-    /// One whose peer goes away between the last check and the sleep.
+    /// A device whose peer goes away between the last check and the sleep.
     pub(super) fn leaving(device: impl Device + 'static, peer: impl Any + Send + 'static) -> Cable {
         Cable { leaving: Some(Box::new(peer)), ..Cable::new(device).0 }
     }

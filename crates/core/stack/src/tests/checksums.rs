@@ -1,5 +1,5 @@
-//! Which checksum rung a stack takes: the best one or the configured one, and how switches change
-//! it.
+//! The checksum implementation that a stack takes: the best one or the configured one, and how
+//! switches change it.
 
 use base::{Switch, Switches};
 use wire::checksum::Ladder;

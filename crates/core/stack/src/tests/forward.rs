@@ -1,5 +1,5 @@
-//! Forwarding between two ports: what passes and how it is changed, and what does not, each by
-//! name. RFC 1812 sections 4.3, 5.2 and 5.3.
+//! Forwarding between two ports: packets that pass and how they are changed, and packets that do
+//! not, each with its drop reason. RFC 1812 sections 4.3, 5.2 and 5.3.
 
 mod neighbours;
 mod offloads_and_tags;
@@ -61,7 +61,7 @@ impl Router {
         Router { stack, wires, pool: Pool::new(64 << 20) }
     }
 
-    /// Put a frame on the wire of port 0; what left by each port.
+    /// Put a frame on the wire of port 0; returns the frames that left by each port.
     pub(super) fn exchange(&mut self, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
         let m = self.pool.copy_of(frame).expect("room");
         self.offer(m);
@@ -153,7 +153,7 @@ fn a_packet_crosses_with_one_hop_less() {
         assert_eq!(ttl, 8);
         assert_eq!(router.stack.counters().of(Counter::Forwarded), 1);
         assert_eq!(router.stack.drops().total(), 0);
-        // Off, and at first, a stack is a host.
+        // With forwarding off, as at first, a stack is a host.
         router.stack.set_forwarding(false);
         let sent = router.exchange(&sent_frame);
         assert!(sent.iter().all(Vec::is_empty) && router.drops(DropReason::IpNotForUs) == 1);
@@ -246,7 +246,7 @@ fn the_source_is_told_what_became_of_its_packet() {
             assert_eq!((router.drops(why), router.stack.drops().total()), (1, 1));
         }
     }
-    // Not about an ICMP error, nor about a later fragment.
+    // No error is sent about an ICMP error, nor about a later fragment.
     let mut about_error = frame(A, B, 1, &[3, 1, 0, 0, 0, 0, 0, 0]);
     about_error[23] = 1;
     super::craft::number(&mut about_error, 1);
@@ -260,7 +260,7 @@ fn the_source_is_told_what_became_of_its_packet() {
     }
 }
 
-/// A flood without hops draws as many errors as the limit for one destination admits.
+/// A flood of packets without hops causes as many errors as the limit for one destination admits.
 /// RFC 1812 4.3.2.8-a.
 #[test]
 fn errors_are_rate_limited() {
@@ -302,7 +302,8 @@ fn what_is_too_large_is_cut_or_its_source_is_told_the_mtu() {
     }
 }
 
-/// A next hop that has to be found: the packet waits for the answer, or its source is told.
+/// A next hop that has to be resolved: the packet waits for the answer, or its source gets an
+/// error.
 #[test]
 fn a_packet_waits_for_its_next_hop() {
     for answers in [false, true] {

@@ -1,5 +1,6 @@
 //! Forwarding in bursts and packet by packet are equal: two copies of one router, the same frames
-//! and the same changes of its tables; what leaves, in which order, and what is counted.
+//! and the same changes of its tables. Compared are the frames that leave, their order, and the
+//! counters.
 
 mod frames;
 mod traffic;
@@ -14,7 +15,7 @@ const STEPS: usize = 160;
 
 #[test]
 fn forwarding_in_bursts_equals_forwarding_one_by_one() {
-    // A sanitizer, ten times slower, asks for fewer; the totals below need them all.
+    // A run under a sanitizer, ten times slower, asks for fewer; the totals below need them all.
     let fewer = std::env::var("WIRESPEED_TRAFFICS").ok().and_then(|n| n.parse().ok());
     let of = |router: &twins::Router, counter| router.stack.counters().of(counter);
     let (mut forwarded, mut in_bursts) = (0, 0);

@@ -1,5 +1,5 @@
-//! Forwarding while links go down and come up: what went by the port goes by another, or its source
-//! is told. RFC 1812 section 5.2.4.
+//! Forwarding while links go down and come up: packets leave by another port, or their source gets
+//! an error. RFC 1812 section 5.2.4.
 
 use base::{Counter, DropReason, Duration, Instant, MacAddr, Switch};
 use device::{Burst, Device, mem};
@@ -64,7 +64,7 @@ impl World {
         self.stack.poll(self.now);
     }
 
-    /// Packets of many flows from the host; what left by each port.
+    /// Send packets of many flows from the host; returns what left by each port.
     fn flows(&mut self) -> [Vec<Vec<u8>>; 3] {
         let mut sent = [const { Vec::new() }; 3];
         for flow in 0..64 {
@@ -163,11 +163,12 @@ fn a_host_asks_no_device() {
     let then = asked(&world);
     world.pass();
     assert_eq!((asked(&world), world.stack.next_deadline()), (then, Instant::NEVER));
-    // Its routes are as if all links were up.
+    // Without forwarding routes are used as if all links were up.
     assert!(world.stack.source_for("198.51.100.9:7".parse().expect("an address")).is_some());
 }
 
-/// Whoever hears of links has them looked at when one changes; without him they are looked at soon.
+/// A program that hears of link changes has the ports asked at each change; without it they are
+/// asked soon.
 #[test]
 fn a_link_is_looked_at_when_there_is_news_of_it() {
     for in_bursts in [false, true] {
@@ -182,7 +183,7 @@ fn a_link_is_looked_at_when_there_is_news_of_it() {
         world.ends[1].set(false);
         world.stack.look_at_links();
         assert_eq!(world.counts(), [0, 0, 64], "at once");
-        // What nobody heard of.
+        // A change that was not reported.
         world.ends[1].set(true);
         world.now += LOOK_WITH_NEWS;
         world.stack.poll(world.now);

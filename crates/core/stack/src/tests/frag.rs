@@ -1,5 +1,5 @@
-//! Datagrams larger than a packet: two of our stacks exchange them, and what the frames on the wire
-//! look like. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 1122 section 3.3.2.
+//! Datagrams larger than a packet: two of our stacks exchange them, and the frames on the wire are
+//! checked. RFC 791 section 3.2, RFC 8200 section 4.5, RFC 1122 section 3.3.2.
 
 mod received;
 
@@ -15,7 +15,7 @@ use super::icmp::{BOTH, NOW, What, bench, tell};
 use crate::pair::{self, PairConfig};
 use crate::{Event, UdpError, UdpHandle};
 
-/// Bytes no two stretches of which are alike.
+/// Bytes of which no two parts are alike.
 pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
@@ -86,7 +86,7 @@ fn part(frame: &[u8]) -> Option<(u32, usize, bool)> {
     Some((fragment.id, usize::from(fragment.fragment_offset), fragment.more_fragments))
 }
 
-/// The same and the other way round, over Ethernet and bare IP, at several MTUs.
+/// In both directions, over Ethernet and bare IP, at several MTUs.
 /// RFC 8200 4.5-a, RFC 8200 4.5-b, RFC 1122 3.3.2-c.
 #[test]
 fn datagrams_of_any_size_arrive_whole() {
@@ -172,7 +172,7 @@ fn echoes_of_any_size_come_back() {
 }
 
 /// An 8 KB write is six frames, one behind the other, of one identification; a datagram that fits
-/// is one that may not be fragmented and has none.
+/// leaves as one packet, which may not be fragmented and has no identification.
 #[test]
 fn a_write_of_8_kb_leaves_as_six_fragments_back_to_back() {
     for version in BOTH {
@@ -220,8 +220,8 @@ fn fragments_have_a_burst_of_their_own_if_need_be() {
     assert_eq!(bench.stack.counters().of(Counter::TxBursts), 2);
 }
 
-/// Whole until its neighbour's link address is known, although the pending queue holds three
-/// packets.
+/// It is one entry until its neighbour's link address is known, although the pending queue holds
+/// three packets.
 #[test]
 fn a_datagram_waits_for_its_neighbour_whole() {
     for version in BOTH {
@@ -343,7 +343,7 @@ fn fragments_follow_the_path_mtu_that_a_router_reports() {
     let (udp, remote) = socket(&mut bench);
     bench.stack.udp_send(udp, remote, &pattern(8_192), NOW).expect("sent");
     let frames = bench.sent();
-    // About a later one nobody can be told: it has no ports.
+    // An error about a later fragment reaches no socket: that fragment has no ports.
     tell(&mut bench, &frames[1][14..], What::TooBig(1_300), NOW);
     assert_eq!(bench.stack.drops().of(DropReason::IcmpMalformed), 1);
     tell(&mut bench, &frames[0][14..], What::TooBig(1_300), NOW);
@@ -353,7 +353,7 @@ fn fragments_follow_the_path_mtu_that_a_router_reports() {
     assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300 && part(frame).is_some()));
 }
 
-/// The same of echo requests, whole ones and the first of several fragments.
+/// The same for echo requests, whole ones and the first of several fragments.
 #[test]
 fn large_pings_follow_the_path_mtu_that_a_router_reports() {
     for (version, size, count) in
@@ -373,7 +373,7 @@ fn large_pings_follow_the_path_mtu_that_a_router_reports() {
         let frames = ping(&mut bench, 2, NOW);
         assert_eq!(frames.len(), count, "{size} bytes");
         assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300));
-        // Another socket was not told, and after ten minutes nobody is.
+        // Another socket does not know it, and after ten minutes no socket does.
         let other = bench.stack.ping_open(Owner::program()).expect("a socket");
         bench.stack.ping_send(other, theirs, 1, &pattern(1_400), NOW).expect("sent");
         assert_eq!(bench.sent().len(), 1);

@@ -42,7 +42,7 @@ fn datagram(src: IpAddr, group: IpAddr, payload: &[u8]) -> Vec<u8> {
     frame_between(src, group, protocol::UDP, &[&header[..], payload].concat())
 }
 
-/// Take what waits in a socket.
+/// Take the datagrams that wait in a socket.
 fn received(bench: &mut Bench, socket: UdpHandle) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(datagram) = bench.stack.udp_receive(socket) {
@@ -159,7 +159,7 @@ fn source_filters() {
     }
 }
 
-/// Every socket has its own filter, and the same bytes.
+/// Every socket has its own filter, and gets the same bytes.
 #[test]
 fn sockets_bound_to_a_group_share_it() {
     for version in BOTH {
@@ -186,7 +186,7 @@ fn sockets_bound_to_a_group_share_it() {
         let heard = sockets.map(|socket| received(&mut bench, socket).concat());
         assert_eq!(heard, [b"all".to_vec(), vec![], b"all".to_vec(), b"all".to_vec()]);
         assert_eq!(received(&mut bench, other), [] as [Vec<u8>; 0], "of another UDP port");
-        // One that does not read loses alone.
+        // Only the socket that does not read loses datagrams.
         let payload = [7; 1_400];
         for _ in 0..300 {
             bench.exchange(&datagram(theirs, group, &payload), NOW);
@@ -210,7 +210,7 @@ fn sockets_bound_to_a_group_share_it() {
     }
 }
 
-/// As FreeBSD, and Linux with IP_MULTICAST_ALL off: what another socket has joined is its own.
+/// As FreeBSD, and Linux with IP_MULTICAST_ALL off: a membership counts for its own socket only.
 /// RFC 1112 7.2-a, 7.2-c.
 #[test]
 fn a_socket_that_did_not_join_gets_nothing_but_what_all_nodes_get() {
@@ -229,7 +229,7 @@ fn a_socket_that_did_not_join_gets_nothing_but_what_all_nodes_get() {
         bench.exchange(&datagram(theirs, ip(all), b"z"), NOW);
         assert_eq!(received(&mut bench, other), [] as [Vec<u8>; 0]);
         assert_eq!(drops(&bench, DropReason::UdpNotPeer), 1);
-        // Nobody is told that a group has no socket.
+        // No error is sent for a group without a socket.
         bench.stack.udp_close(other);
         assert_eq!(bench.exchange(&datagram(theirs, ip(all), b"z"), NOW).len(), 0);
     }
@@ -273,8 +273,9 @@ fn groups_sources_and_memberships_are_limited() {
     assert_eq!(bench.stack.budget().hits(Limit::GroupsPerPort), 1);
 }
 
-/// As on Linux: it sends, and nothing is from a group. One that is bound to a group and connected
-/// to a host hears that host.
+/// As on Linux: a socket connected to a group sends to it, and receives nothing, because no
+/// datagram is from a group. A socket bound to a group and connected to a host receives from that
+/// host.
 #[test]
 fn a_connected_socket_may_name_a_group_at_either_end() {
     for version in BOTH {

@@ -1,4 +1,4 @@
-//! What RFC 1122 section 3.2 asks of every host, where no other test has it.
+//! Requirements of RFC 1122 section 3.2 on every host that no other test covers.
 
 use core::net::IpAddr;
 
@@ -22,8 +22,8 @@ fn echo(bench: &Bench) -> Vec<u8> {
     bench.frame(1, &message(8, 0, b"\x00\x07\x00\x01some data"))
 }
 
-/// Timestamps tell a clock, masks and information a network, router messages what only a router may
-/// say; source quench is obsolete (RFC 6633), and so is what RFC 6918 lists.
+/// Timestamps reveal a clock, masks and information a network; router messages are for routers to
+/// send; source quench is obsolete (RFC 6633), and so are the messages that RFC 6918 lists.
 /// RFC 1122 3.2.2-a, 3.2.2.9-a.
 #[test]
 fn messages_that_a_host_does_not_handle_are_dropped_by_name() {
@@ -85,7 +85,7 @@ fn datagram_from(bench: &Bench, host: u8) -> Vec<u8> {
 }
 
 /// One peer that floods a closed port does not use up the errors of the others, and nobody can
-/// count how many others drew: CVE-2020-25705.
+/// count how many errors others got: CVE-2020-25705.
 #[test]
 fn errors_are_shared_out_and_their_limit_cannot_be_counted() {
     let mut bench = bench(IpVersion::V4);
@@ -99,10 +99,10 @@ fn errors_are_shared_out_and_their_limit_cannot_be_counted() {
     };
     let own = flood(&mut bench, 2, 3_000, NOW);
     assert!((50..=100).contains(&own), "{own}");
-    // Of the others few share its bucket.
+    // Few of the others share its bucket.
     let served = (3..23).filter(|&host| flood(&mut bench, host, 1, NOW) == 1).count();
     assert!(served >= 18, "{served} of 20");
-    // How many all of them draw in a second differs from one to the next.
+    // The number of errors for all of them differs from one second to the next.
     bench.stack.core.cx.budget.set(base::Limit::IcmpErrorsPerDestination, 1_000_000);
     let mut totals: Vec<usize> = (10..18)
         .map(|second| flood(&mut bench, 2, 1_500, Instant::from_nanos(second * 1_000_000_000)))

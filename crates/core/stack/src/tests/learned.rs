@@ -6,14 +6,14 @@ use inet::{Route, RouteOrigin};
 use super::icmp::{NOW, bench};
 use crate::{PortId, RouteRefusal};
 
-/// The networks of the test are on port 0; what is offered is offered on this one.
+/// The networks of the test are on port 0; routes are offered on this one.
 const OTHER: PortId = PortId(1);
 
 fn cidr(text: &str) -> Cidr {
     text.parse().expect("a network")
 }
 
-/// Refused for what they touch, in both versions.
+/// Routes that are refused for what they touch, by IP version.
 const REFUSED_V4: &[&str] = &[
     "192.0.2.0/24",
     "192.0.2.0/25",
@@ -82,8 +82,8 @@ fn a_learnt_route_touches_no_other_network_and_nothing_special() {
             let is_taken = bench.stack.admits_route(OTHER, cidr(text), false, RouteOrigin::Dhcp);
             assert!(is_taken, "{text}");
         }
-        // The port's own network is its own to divide, and a static route of the port itself does
-        // not keep it from having a network.
+        // A port may divide its own network, and a static route of the port itself does not keep it
+        // from having a network.
         let own = if version == IpVersion::V4 { "192.0.2.0/25" } else { "2001:db8::/65" };
         assert!(bench.stack.admits_route(PortId(0), cidr(own), false, RouteOrigin::Dhcp));
         assert!(bench.stack.admits_route(PortId(0), cidr(mine), true, RouteOrigin::Dhcp));

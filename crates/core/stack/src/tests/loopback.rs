@@ -31,7 +31,7 @@ fn any(version: IpVersion) -> IpAddr {
     }
 }
 
-/// Poll until nothing more happens at this time; what was accepted.
+/// Poll until nothing more happens at this time; returns the accepted connection.
 fn settle(stack: &mut Stack, listener: ListenerHandle) -> Option<TcpHandle> {
     let mut accepted = None;
     for _ in 0..50 {
@@ -171,8 +171,8 @@ fn datagrams_and_echoes_come_back() {
     }
 }
 
-/// RFC 1122 section 3.2.1.3: what says that it is from us, or for a loopback address, and comes
-/// by a port is dropped, also if it fits a connection of the stack with itself.
+/// RFC 1122 section 3.2.1.3: a packet from an address of ours, or for a loopback address, that
+/// comes by a port is dropped, also if it fits a connection of the stack with itself.
 #[test]
 fn what_comes_by_a_port_with_such_addresses_is_dropped() {
     for version in BOTH {
@@ -224,7 +224,7 @@ fn a_loopback_address_never_leaves() {
     }
 }
 
-/// The wire takes so many frames, and then pushes back.
+/// The wire takes a limited number of frames, and then pushes back.
 #[test]
 fn a_flood_to_oneself_is_bounded() {
     let mut stack = Stack::new(StackConfig::new([1, 2]));

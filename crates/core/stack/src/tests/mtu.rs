@@ -1,4 +1,5 @@
-//! MTUs by neighbour and by route: hosts with several share a link, and each gets its best size.
+//! MTUs by neighbour and by route: hosts with different MTUs share a link, and each gets its best
+//! size.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -18,8 +19,8 @@ const US: usize = 0;
 const LARGE: usize = 1;
 const SMALL: usize = 2;
 
-/// Three hosts on one Ethernet, which carries what the receiver takes: 65,535, 65,535 and 1,500
-/// bytes.
+/// Three hosts on one Ethernet, which carries frames as large as the receiver takes: 65,535, 65,535
+/// and 1,500 bytes.
 struct Segment {
     hosts: Vec<Stack>,
     wires: Vec<mem::Mem>,
@@ -59,7 +60,7 @@ impl Segment {
         Segment { hosts, wires, pool, largest, too_large: 0, now: NOW }
     }
 
-    /// Everything that was sent goes to whom it is for, unless it is larger than that takes.
+    /// Every sent frame goes to its destination, unless it is larger than that host takes.
     fn carry(&mut self) {
         for from in 0..3 {
             let mut burst = Burst::new();
@@ -159,7 +160,7 @@ fn two_neighbours_each_get_their_best_size() {
         wire.transfer(SMALL, small, 300_000);
         assert_eq!(wire.largest[LARGE], 65_535);
         assert_eq!(wire.largest[SMALL], 1_500);
-        // Ours is offered in full to both: what we receive is not what they do.
+        // Our MSS is offered in full to both: our limit for receiving is not theirs.
         let offered = wire.hosts[SMALL].tcp_info(small.1).expect("open").snd_mss;
         assert_eq!(offered, 1_500 - headers, "its own port bounds it");
 
@@ -224,7 +225,7 @@ fn a_neighbours_mtu_lowered_in_mid_transfer_is_followed() {
         assert_eq!(wire.snd_mss(ends.0), 9_000 - headers);
         wire.transfer(LARGE, ends, 1 << 20);
         assert_eq!(wire.largest[LARGE], 9_000);
-        // And back: nothing but the neighbour had bounded it.
+        // And back: only the neighbour's MTU had bounded it.
         wire.hosts[US].set_neighbour_mtu(PORT, to, None).expect("unset");
         wire.transfer(LARGE, ends, 3 << 20);
         assert_eq!(wire.snd_mss(ends.0), 65_535 - headers);

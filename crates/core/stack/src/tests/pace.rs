@@ -36,7 +36,7 @@ impl World {
         World { sender: end(&config, first, 1), receiver: end(&config, second, 2), clock }
     }
 
-    /// Write `count` times 8 KB; how many arrived, and how long the last took.
+    /// Write `count` times 8 KB; returns how many arrived, and how long the last took.
     fn writes(&mut self, count: usize) -> (usize, Duration) {
         let to = SocketAddr::new(self.receiver.addr, 2049);
         let from = SocketAddr::new(self.sender.addr, 800);
@@ -71,8 +71,8 @@ impl World {
     }
 }
 
-/// NFS's writes of 8 KB are six frames; a receiver that loses the second of two gets none of them,
-/// whoever sends how often. With a gap it gets them all, as fast as it can take frames.
+/// NFS's writes of 8 KB are six frames; a receiver that loses the second of two gets no whole
+/// write, however often it is sent. With a gap it gets them all, as fast as it can take frames.
 #[test]
 fn eight_kb_writes_reach_a_receiver_that_loses_back_to_back_frames() {
     for version in BOTH {
@@ -96,7 +96,7 @@ fn eight_kb_writes_reach_a_receiver_that_loses_back_to_back_frames() {
     }
 }
 
-/// A driver that is late does not make up for it.
+/// A driver that is late does not shorten later gaps to make up for it.
 #[test]
 fn a_gap_is_kept_when_polls_are_late() {
     for version in BOTH {
@@ -121,7 +121,7 @@ fn a_gap_is_kept_when_polls_are_late() {
     }
 }
 
-/// Others leave at once, beside one whose queue is full as well.
+/// Frames to other destinations leave at once, even if the queue of one is full.
 #[test]
 fn a_gap_delays_its_own_destination_alone() {
     let mut bench = bench(IpVersion::V4);
@@ -157,7 +157,7 @@ fn a_gap_delays_its_own_destination_alone() {
     };
     assert_eq!(send(&mut bench, "192.0.2.9", 8_192), 6, "no gap");
     assert_eq!(send(&mut bench, "192.0.2.3", 8_192), 1, "a gap of its own");
-    // Without its gap what waits leaves at once, and in order.
+    // Once the gap is removed, waiting frames leave at once, and in order.
     let waiting = bench.stack.pace.waiting();
     assert_eq!(waiting, bench.stack.budget().of(Limit::GapQueue) + 5);
     bench.stack.set_burst_gap(slow, Some(Duration::ZERO)).expect("known");
@@ -165,7 +165,7 @@ fn a_gap_delays_its_own_destination_alone() {
     assert_eq!(polls.sum::<usize>(), waiting - 5);
 }
 
-/// Who writes faster than the gaps admit is pushed back, and woken at half a queue.
+/// A program that writes faster than the gaps admit is pushed back, and woken at half a queue.
 #[test]
 fn a_full_queue_pushes_back_whole_datagrams() {
     let mut bench = bench(IpVersion::V4);
@@ -181,7 +181,7 @@ fn a_full_queue_pushes_back_whole_datagrams() {
     assert!((most..most + 6).contains(&bench.stack.pace.waiting()));
     assert_eq!(bench.stack.counters().of(Counter::DatagramsFragmented), sent);
     assert!(bench.stack.is_pushed_back());
-    // An answer that nobody repeats is dropped under a name.
+    // An answer that nobody repeats is dropped with a named reason.
     let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
     let request = bench.frame(wire::protocol::ICMP, &echo);
     let mut frames = bench.exchange(&request, NOW);
@@ -243,7 +243,7 @@ fn a_full_device_does_not_gather_frames() {
         now += GAP;
         bench.stack.poll(now);
     }
-    // Nobody took them: one waits in the port, the others where they were.
+    // The device took none: one frame waits in the port, the others in their queue.
     let mut frames = bench.sent().len();
     assert_eq!((frames, frames + 1 + bench.stack.pace.waiting()), (4, total));
     // It leaves alone, at whatever time there is room, and the next has its gap behind that.
@@ -260,7 +260,8 @@ fn a_full_device_does_not_gather_frames() {
     assert_eq!((frames, bench.stack.drops().total()), (total, 0));
 }
 
-/// What waits when the MTU is lowered and does not fit any more is dropped by name, the rest goes.
+/// Waiting frames that do not fit any more when the MTU is lowered are dropped with a named reason;
+/// the others leave.
 #[test]
 fn frames_that_outgrew_their_link_are_dropped() {
     for version in BOTH {
@@ -306,7 +307,7 @@ fn gaps_have_limits() {
     assert!(bench.stack.budget().hits(Limit::BurstGaps) == 1);
 }
 
-/// As many destinations at a time as the limit says; one that had its gap makes room.
+/// As many destinations at a time as the limit says; a destination whose gap is over makes room.
 #[test]
 fn destinations_with_a_gap_are_bounded() {
     let mut config = PairConfig::new([5, 6]);
@@ -328,7 +329,7 @@ fn destinations_with_a_gap_are_bounded() {
     assert_eq!(bench.sent().len(), 9);
 }
 
-/// What waits for a port that goes is dropped, and its senders are woken.
+/// Frames that wait for a port that is removed are dropped, and their senders are woken.
 #[test]
 fn a_port_takes_what_waits_with_it() {
     let mut bench = bench(IpVersion::V6);

@@ -1,6 +1,6 @@
-//! Policy routing: users of groups, routes that are not for everybody, rules; in each named case
-//! who is left out has no route, and no frame leaves, not even one that asks for a link address.
-//! docs/decisions/0080.
+//! Policy routing: users of groups, routes that are not for everybody, rules. In each named case a
+//! user who is not admitted has no route, and no frame leaves, not even one that asks for a link
+//! address. docs/decisions/0080.
 
 mod forwarded;
 
@@ -94,7 +94,7 @@ fn syn(bench: &Bench) -> Vec<u8> {
     frame_between(far, bench.ours, wire::protocol::TCP, &syn.bytes(far, bench.ours))
 }
 
-/// Why it did not go, or nothing.
+/// The reason why nothing was sent; `None` if it was.
 fn act(bench: &mut Bench, case: Case, owner: Owner) -> Option<DropReason> {
     let to = SocketAddr::new(far(bench, 7), 80);
     let any = SocketAddr::new(if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() }, 0);
@@ -160,7 +160,7 @@ fn strangers(version: IpVersion) -> Bench {
 #[test]
 fn who_is_left_out_has_no_route_and_nothing_leaves() {
     let users = [
-        // Who, is it in the list of those who are in, in that of those who are out?
+        // The user; does the list of included users admit it, does the list of excluded users?
         (Owner::program(), true, true),
         (user(STAFF), true, true),
         (user(GUESTS), false, false),
@@ -188,7 +188,8 @@ fn who_is_left_out_has_no_route_and_nothing_leaves() {
     }
 }
 
-/// As if the route were not there: the next of the prefix, the next shorter prefix.
+/// For other users the route does not exist: they use the next route of the prefix, or the next
+/// shorter prefix.
 #[test]
 fn who_is_left_out_goes_by_what_there_is_besides() {
     for version in BOTH {
@@ -265,7 +266,7 @@ fn what_is_cached_is_not_used_any_longer() {
     }
 }
 
-/// Whoever may not use the gateway's route gains nothing by what the gateway says.
+/// A user who may not use the gateway's route gains nothing from its redirect.
 #[test]
 fn a_redirect_is_for_those_that_the_route_is_for() {
     let mut bench = bench(IpVersion::V4);

@@ -27,8 +27,8 @@ fn ports(seed: u64, elsewhere: bool) -> Vec<u16> {
     (0..400).map(next).collect()
 }
 
-/// An observer of one port, his own connection's for instance, can predict neither the next nor the
-/// one before, to the same destination or to another.
+/// An observer of one port, for instance that of his own connection, can predict neither the next
+/// nor the one before, to the same destination or to another.
 #[test]
 fn no_port_tells_of_its_neighbour() {
     for elsewhere in [false, true] {

@@ -7,13 +7,13 @@ mod twins;
 use guards::GUARDS;
 use traffic::{Seen, Traffic};
 
-/// Random traffics: the issue asks for 500 at least.
+/// The number of random traffics: at least 500 are required.
 const TRAFFICS: u64 = 600;
 const STEPS: usize = 300;
 
 #[test]
 fn prediction_on_equals_prediction_off() {
-    // A sanitizer, ten times slower, asks for fewer; the totals below need them all.
+    // A run under a sanitizer, ten times slower, asks for fewer; the totals below need them all.
     let fewer = std::env::var("WIRESPEED_TRAFFICS").ok().and_then(|n| n.parse().ok());
     let traffics = fewer.unwrap_or(TRAFFICS).max(2);
     // Two halves at a time: each traffic is a world of its own.

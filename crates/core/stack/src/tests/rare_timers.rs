@@ -80,7 +80,8 @@ fn anything(bench: &mut Bench, rng: &mut Rng, version: IpVersion, now: Instant) 
     }
 }
 
-/// Whatever happens, in any order, the one deadline is never later than the first of all.
+/// Whatever happens, in any order, this one deadline is never later than the first of all rare
+/// ones.
 #[test]
 fn the_first_deadline_is_never_late() {
     for seed in 0..40 {
@@ -114,7 +115,7 @@ fn the_first_deadline_is_never_late() {
     }
 }
 
-/// A deadline that was cleared costs one look at its time, and no more.
+/// A deadline that was cleared costs one check at its time, and no more.
 #[test]
 fn what_is_cleared_is_forgotten_at_its_time() {
     let mut bench = Bench::among_strangers(&PairConfig::new([1, 5]));

@@ -59,7 +59,7 @@ fn icmp_redirect_only_from_the_current_first_hop() {
             (better, better, &packet, DropReason::RedirectRefused),
             (v4("192.0.2.9"), better, &packet, DropReason::RedirectRefused),
             (far.ip(), better, &packet, DropReason::RedirectRefused),
-            // To itself, to no neighbour, to us, to a broadcast address, to nobody.
+            // To the first hop itself, to no neighbour, to us, to a broadcast address, to no host.
             (first_hop, v4("203.0.113.1"), &packet, DropReason::RedirectRefused),
             (first_hop, bench.ours, &packet, DropReason::RedirectRefused),
             (first_hop, v4("192.0.2.255"), &packet, DropReason::RedirectRefused),
@@ -67,7 +67,7 @@ fn icmp_redirect_only_from_the_current_first_hop() {
             (first_hop, v4("0.0.0.0"), &packet, DropReason::RedirectRefused),
             (first_hop, v4("224.0.0.1"), &packet, DropReason::RedirectRefused),
             (first_hop, v4("127.0.0.1"), &packet, DropReason::RedirectRefused),
-            // About what we did not send.
+            // About a packet that we did not send.
             (first_hop, better, &wrong_port, DropReason::IcmpErrorNoMatch),
             (first_hop, better, &wrong_seq, DropReason::IcmpErrorNoMatch),
             (first_hop, better, &wrong_source, DropReason::IcmpErrorNoMatch),
@@ -84,11 +84,11 @@ fn icmp_redirect_only_from_the_current_first_hop() {
         // The connection follows, and so do new ones.
         let again = bench.poll(NOW + Duration::from_millis(1_100)).remove(0);
         assert_eq!(again[..6], pair::mac(3).0);
-        // The former first hop has nothing to say now.
+        // Redirects of the former first hop do not count now.
         let frame = redirect(&bench, first_hop, v4("192.0.2.4"), &packet, code);
         bench.exchange(&frame, NOW);
         assert_eq!(bench.stack.drops().of(DropReason::RedirectRefused), 11);
-        // Another destination goes as before.
+        // Packets to another destination leave as before.
         let other = SocketAddr::new(v4("198.51.100.8"), 80);
         bench.stack.tcp_connect(other, None, &config, Owner::program(), NOW).expect("routed");
         assert!(bench.sent().iter().any(|frame| frame[..6] == pair::mac(2).0));
@@ -121,7 +121,7 @@ fn a_redirect_is_followed_for_ten_minutes_by_datagrams_and_echoes() {
     bench.poll(end);
     assert_eq!(redirects(&bench), 0);
     assert_eq!(to(&mut bench, end), pair::mac(2).0);
-    // A datagram draws one, too; a datagram of no socket does not.
+    // A redirect about a datagram is followed, too; one about a datagram of no socket is not.
     bench.stack.udp_send(udp, far, b"x", end).expect("sent");
     let datagram = bench.sent().remove(0);
     let mut other = datagram[14..].to_vec();
@@ -159,12 +159,12 @@ fn redirects_are_bounded_and_leave_the_users_routes() {
     }
     assert_eq!(redirects(&bench), 8);
     assert!(bench.stack.budget().hits(Limit::Redirects) == 32);
-    // The newest are there.
+    // The newest redirects are there.
     let newest = v4("198.51.100.40");
     assert!(bench.stack.routes.iter().any(|r| r.dest.addr == newest && r.dest.prefix_len == 32));
 }
 
-/// RFC 1122 section 3.3.1.4: what does not answer is a dead gateway, whoever named it.
+/// RFC 1122 section 3.3.1.4: a gateway that does not answer is dead, whoever named it.
 /// RFC 1122 3.3.1.4-a.
 #[test]
 fn a_gateway_that_does_not_answer_is_forgotten() {

@@ -1,5 +1,5 @@
 //! Connections whose link is cut, whose route goes over another port, or whose port is removed: two
-//! hosts with two wires between them. The other end answers by its second wire, whatever comes.
+//! hosts with two wires between them. The other end always answers by its second wire.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ use super::craft::frame_between;
 use crate::forward::links::LOOK_EVERY;
 use crate::{ListenConfig, PortConfig, PortId, Stack, StackConfig, TcpHandle};
 
-/// Ours and theirs, of each wire, and one of theirs that is reached by both wires.
+/// Our address and theirs on each wire; one address of theirs is reached by both wires.
 const NETS: [[[&str; 2]; 2]; 2] = [
     [["192.0.2.1/24", "192.0.2.2/24"], ["198.51.100.1/24", "198.51.100.2/24"]],
     [["2001:db8:1::1/64", "2001:db8:1::2/64"], ["2001:db8:2::1/64", "2001:db8:2::2/64"]],
@@ -71,7 +71,7 @@ impl World {
         world
     }
 
-    /// Ours to the address that is reached by both wires.
+    /// Our route to the address that is reached by both wires.
     fn route(&self, port: u16, metric: u32) -> Route {
         let via = ip(NETS[self.version][usize::from(port)][1]);
         Route { metric, ..Route::new(FAR[self.version].parse().expect("one"), Some(via), port) }
@@ -96,7 +96,7 @@ impl World {
         (ours.expect("routed"), self.theirs.tcp_accept(listener).expect("accepted"))
     }
 
-    /// One that goes by the second wire then.
+    /// A connection that then moves to the second wire.
     fn connect_and_move(&mut self) -> (TcpHandle, TcpHandle) {
         let ends = self.connect();
         let first = self.route(0, 9);
@@ -110,7 +110,8 @@ impl World {
         self.ours.connections.get(handle).expect("open").port
     }
 
-    /// Send so much and have it arrive; in the middle `change` the network, with the wire full.
+    /// Send `total` bytes, which all arrive; in the middle `change` the network, with the wire
+    /// full.
     fn transfer(
         &mut self,
         (ours, theirs): (TcpHandle, TcpHandle),
@@ -145,7 +146,7 @@ const SAME: fn() -> [mem::Config; 2] = || [wire(Offloads::default(), 1_500); 2];
 #[test]
 fn a_connection_goes_on_by_another_port_when_its_link_is_cut_and_back() {
     for version in [0, 1] {
-        // A link that takes smaller packets is no obstacle, nor is one that takes larger ones.
+        // The other link may take smaller packets, or larger ones.
         for mtus in [[1_500, 1_500], [4_000, 1_400], [1_400, 4_000]] {
             let mut world = World::new(version, mtus.map(|mtu| wire(Offloads::default(), mtu)));
             world.ours.set_forwarding(true);
@@ -164,7 +165,7 @@ fn a_connection_goes_on_by_another_port_when_its_link_is_cut_and_back() {
     }
 }
 
-/// A host watches no links; its routes come and go by what its program is told.
+/// A host watches no links: its program adds and removes routes.
 #[test]
 fn a_connection_follows_the_routes_of_a_host() {
     let mut world = World::new(0, SAME());
@@ -176,8 +177,8 @@ fn a_connection_follows_the_routes_of_a_host() {
     assert_eq!((world.port_of(ends.0), world.ours.counters().of(Counter::TcpRerouted)), (1, 1));
 }
 
-/// Whoever goes by a port from the address of another one goes elsewhere when it is removed; those
-/// from its own addresses fail, whatever port they go by.
+/// When a port is removed, connections that use it from the address of another port move to another
+/// port; connections from its own addresses fail, whatever port they use.
 #[test]
 fn a_port_that_is_removed_takes_the_connections_from_its_addresses_with_it() {
     let mut world = World::new(0, SAME());
@@ -185,7 +186,7 @@ fn a_port_that_is_removed_takes_the_connections_from_its_addresses_with_it() {
     let mut device = None;
     world.transfer(ends, 100_000, |world| {
         device = world.ours.remove_port(PortId(1));
-        // The other end is told otherwise.
+        // The other end is told another route.
         let to_us = ip(NETS[0][0][0]);
         let back = world.theirs.routes.iter().find(|r| r.dest.addr == to_us).expect("one").dest;
         assert_eq!(world.theirs.remove_route(back, PortId(1)), 1);
@@ -213,7 +214,7 @@ fn a_connection_fails_with_its_address_whatever_port_it_goes_by() {
     }
 }
 
-/// Segments that a device was to finish are made already.
+/// Segments that the device has to finish are made already, so the connection cannot move.
 #[test]
 fn a_connection_stays_where_its_device_finishes_what_the_other_cannot() {
     let offloads = Offloads { tx_checksum: true, rx_checksum: true, ..Offloads::default() };
@@ -226,8 +227,8 @@ fn a_connection_stays_where_its_device_finishes_what_the_other_cannot() {
     assert_eq!((world.port_of(ends.0), world.ours.counters().of(Counter::TcpRerouted)), (0, 0));
 }
 
-/// What is said of its segments comes by the port that they leave by, and by no other but that of
-/// its address.
+/// Errors about a connection's segments may come by the port that they leave by and by the port of
+/// its address, but by no other.
 #[test]
 fn errors_about_a_connection_come_by_the_port_that_it_goes_by() {
     for is_moved in [true, false] {

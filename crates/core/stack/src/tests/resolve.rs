@@ -254,8 +254,8 @@ fn time_outs_of_a_connection_have_its_neighbour_checked() {
     assert_eq!(client.neighbour_state(PORT, to), None);
 }
 
-/// A peer that was sent a SYN-ACK and is silent for 25 s finds its connection: it may hold it for
-/// established.
+/// A peer that was sent a SYN-ACK and is silent for 25 s finds its connection, which it may
+/// consider established.
 #[test]
 fn a_silent_neighbour_does_not_end_a_handshake_that_was_answered() {
     let [mut client, mut server] = strangers();
@@ -292,14 +292,14 @@ fn connections_follow_a_neighbour_that_moves() {
     let syn = bench.exchange(&reply, NOW).pop().expect("SYN");
     assert_eq!(syn[..6], pair::mac(2).0);
     let moved = arp_frame(Operation::Request, (pair::mac(9), theirs), theirs);
-    // However young the entry is.
+    // It does not matter how new the entry is.
     bench.exchange(&moved, after(10));
     let syn = bench.poll(after(1_100)).pop().expect("SYN again");
     assert_eq!(syn[..6], pair::mac(9).0);
 }
 
-/// Two stations quarrel about an address: the first moves are followed, then one a second, the rest
-/// is dropped by name, and who uses the entry asks.
+/// Two stations claim one address: the first moves are followed, then one a second; the others are
+/// dropped with a named reason, and the next use of the entry solicits the neighbour.
 #[test]
 fn moves_of_one_neighbour_are_bounded_and_others_are_followed() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -330,8 +330,8 @@ fn moves_of_one_neighbour_are_bounded_and_others_are_followed() {
     assert_eq!(mac_of(&bench, theirs), Some(pair::mac(7)), "a second later");
 }
 
-/// RFC 4861 7.2.5: an advertisement with the override flag replaces the address at once, one
-/// without only makes a reachable entry stale.
+/// RFC 4861 7.2.5: an advertisement with the override flag replaces the address at once; one
+/// without it only makes a reachable entry stale.
 #[test]
 fn an_override_is_followed_at_once_in_ipv6() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V6));

@@ -25,7 +25,7 @@ const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 1, 1]), MacAddr([2, 0, 0, 0, 1
 const NETWORKS: [[&str; 2]; 2] =
     [["192.0.2.1/24", "2001:db8:1::1/64"], ["198.51.100.1/24", "2001:db8:2::1/64"]];
 
-/// What a port sent, in its order.
+/// The frames that a port sent, in order.
 type Sent = Vec<Vec<u8>>;
 
 /// A host or router of several shards, with two ports; each shard has a wire at each port.
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// What left by each port and queue since the last call.
+    /// The frames that left by each port and queue since the last call.
     fn sent(&mut self) -> [Vec<Sent>; 2] {
         let pool = &mut self.pool;
         self.wires.each_mut().map(|wires| wires.iter_mut().map(|w| taken(w, pool)).collect())

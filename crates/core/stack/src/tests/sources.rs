@@ -13,7 +13,7 @@ use crate::{
 
 const PORT: PortId = PortId(0);
 
-/// Addresses that are nobody's here.
+/// Addresses that no host here has.
 fn strangers(version: IpVersion) -> Vec<IpAddr> {
     let all: &[&str] = match version {
         IpVersion::V4 => &["9.9.9.9", "192.0.2.99", "240.0.0.1", "0.0.0.1"],
@@ -56,7 +56,7 @@ fn a_socket_is_bound_to_an_address_of_the_stack() {
     }
 }
 
-/// What Linux allows: such a socket receives, and sends from an address of ours.
+/// Linux allows this: such a socket receives, and sends from an address of ours.
 #[test]
 fn a_socket_at_a_broadcast_address_sends_from_an_address_of_ours() {
     let mut bench = bench(IpVersion::V4);
@@ -72,7 +72,8 @@ fn a_socket_at_a_broadcast_address_sends_from_an_address_of_ours() {
     }
 }
 
-/// The address goes while the socket is open; and one that is asked for with a datagram.
+/// The address is removed while the socket is open; the same for an address that a datagram asks
+/// for.
 #[test]
 fn a_source_that_is_ours_no_more_sends_nothing() {
     for version in BOTH {
@@ -103,7 +104,7 @@ fn a_source_that_is_ours_no_more_sends_nothing() {
     }
 }
 
-/// An option of the program that has the stack: for proxies in another host's name.
+/// An option for the program that owns the stack: for proxies in another host's name.
 #[test]
 fn a_transparent_socket_sends_in_another_hosts_name() {
     for version in BOTH {
@@ -120,7 +121,7 @@ fn a_transparent_socket_sends_in_another_hosts_name() {
         assert_eq!(sources(&bench.sent()), [stranger]);
         let listen = ListenConfig { ip, ..ListenConfig::default() };
         bench.stack.tcp_listen(from, listen).expect("free");
-        // What else is set of it does not change that.
+        // Its other options do not change that.
         bench.stack.udp_set_options(socket, UdpOptions::default()).expect("open");
         bench.stack.udp_send(socket, there, b"hello", NOW).expect("sent");
         assert_eq!(sources(&bench.sent()), [stranger]);

@@ -115,7 +115,8 @@ fn who_sleeps_holds_no_buffers_of_its_peer() {
         }
         client.stack.poll(now);
         assert_eq!(client.stack.tcp_read(c, &mut buf), Ok(1));
-        // One byte of the server's is in use, its own; none of the client's is.
+        // The server's byte is in a buffer of the server's pool; no buffer of the client's pool is
+        // in use.
         assert_eq!(client.stack.pool().outstanding(), 0, "after {len} bytes");
     }
 }

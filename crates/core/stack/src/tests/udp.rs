@@ -1,5 +1,5 @@
-//! UDP sockets: which socket a datagram is for, how datagrams leave, what the network says of them.
-//! RFC 768, RFC 1122 section 4.1, RFC 6935, RFC 8899.
+//! UDP sockets: which socket a datagram is for, how datagrams leave, and errors that the network
+//! reports about them. RFC 768, RFC 1122 section 4.1, RFC 6935, RFC 8899.
 
 mod checksums;
 mod errors;
@@ -39,7 +39,7 @@ fn arrive(bench: &mut Bench, from_ports: &[u16], now: Instant) {
     bench.stack.poll(now);
 }
 
-/// The first two bytes of everything that waits in a socket, as a number.
+/// The first two bytes of each datagram that waits in a socket, as a number.
 fn taken(stack: &mut Stack, socket: UdpHandle) -> Vec<u16> {
     let mut all = Vec::new();
     while let Some(datagram) = stack.udp_receive(socket) {

@@ -53,8 +53,8 @@ fn an_empty_wheel_is_turned_to_now_in_one_step() {
     assert_eq!(due.len(), 1);
 }
 
-/// One timer that is days away, and nobody who looks before: the steps on the way are counted, and
-/// there are turns of a level in it, not ticks.
+/// One timer that is days away, and no look before: the steps on the way are counted, and they are
+/// turns of a level, not ticks.
 #[test]
 fn a_far_deadline_is_reached_in_few_steps() {
     for hours in [1, 30, 24 * 9] {

@@ -51,7 +51,7 @@ fn an_address_is_asked_for_before_it_is_used() {
     assert!(times[0] < Duration::from_millis(300) && times[19] > Duration::from_millis(700));
 }
 
-/// RFC 4862 5.4.3-a: who wants to know our link address hears nothing yet.
+/// RFC 4862 5.4.3-a: a host that asks for our link address gets no answer yet.
 #[test]
 fn solicitations_for_a_tentative_address_are_not_answered() {
     let mut link = checking();
@@ -98,7 +98,7 @@ fn a_forged_advertisement_from_afar_is_not_believed() {
     assert_eq!(state(&link), AddressState::Preferred);
 }
 
-/// RFC 7527 section 4.2: a link that returns what we send is not another host.
+/// RFC 7527 section 4.2: our own message, returned by the link, does not come from another host.
 #[test]
 fn our_own_probe_looped_back_is_recognised() {
     let mut link = checking();

@@ -10,7 +10,7 @@ use crate::Progress;
 use crate::tests::craft::Rng;
 
 /// flood_router26 and its like: ever new routers, prefixes, routes and servers. Every list stays
-/// within its limit, what was known before stays, and the work is bounded.
+/// within its limit, entries that were known before stay, and the work is bounded.
 #[test]
 fn ra_flood_is_bounded() {
     let mut link = Link::configured(AutoConfig::default());
@@ -49,7 +49,7 @@ fn ra_flood_is_bounded() {
     assert_eq!(link.bench.stack.pool().outstanding(), 0);
 }
 
-/// dos-new-ip6: somebody claims every address that is asked for. Three are tried.
+/// dos-new-ip6: an attacker claims every address that we ask for. We try three.
 /// RFC 4862 5.4.5-b, RFC 7217 6-a.
 #[test]
 fn dad_dos_ends_after_three_tries() {
@@ -72,7 +72,7 @@ fn dad_dos_ends_after_three_tries() {
     assert_eq!(link.bench.stack.counters().of(Counter::DadDuplicates), 3);
     assert_eq!(link.addresses().len(), 1, "the last is shown");
     assert_eq!(link.pass(secs(10_000)), []);
-    // The same of a prefix's addresses.
+    // The same for a prefix's addresses.
     let mut link = Link::configured(stable_only());
     link.hear("fe80::1", &advertisement(1_800, &[prefix("2001:db8:1::", 7_200, 7_200)]));
     let mut count = 0;
@@ -117,7 +117,7 @@ fn ns_spoof_does_not_overwrite() {
     assert_eq!(mac_used(&mut link), Some(6), "without the override flag");
     assert_ne!(link.bench.stack.neighbour_state(PORT, peer.into()), Some(State::Reachable));
     // A solicitation from a forged source with another link address, for an address of ours: the
-    // entry becomes another's, as RFC 4861 section 7.2.3 wants: a few times, then once a second.
+    // entry changes, as RFC 4861 section 7.2.3 requires: a few times, then once a second.
     let mut forged = solicitation(v6("fe80::5"));
     forged.extend_from_slice(&link_address(9));
     link.hear_from("fe80::6", &group_of(v6("fe80::5")), 255, &forged);
@@ -126,7 +126,7 @@ fn ns_spoof_does_not_overwrite() {
     link.hear_from("fe80::6", &group_of(v6("fe80::5")), 255, &back);
     assert_eq!(mac_used(&mut link), Some(7), "the last one is followed");
     assert_ne!(link.bench.stack.neighbour_state(PORT, peer.into()), Some(State::Reachable));
-    // One that the user has set is never changed.
+    // An entry that the user has set is never changed.
     link.stack().add_neighbour(PORT, peer.into(), base::MacAddr([2, 0, 0, 0, 0, 3]));
     link.pass(secs(2));
     link.hear_from("fe80::6", "fe80::5", 255, &neighbour_advertisement(peer, 0x60, 9));
@@ -150,7 +150,7 @@ fn an_answer_without_a_link_address_confirms_it() {
     assert_eq!(state(&link), Some(State::Stale));
     link.hear_from("fe80::6", "fe80::5", 255, &bare);
     assert_eq!(state(&link), Some(State::Reachable));
-    // One that is being resolved needs the link address.
+    // An entry that is being resolved needs the link address.
     let socket = link.stack().udp_bind(SocketAddr::new(v6("fe80::5").into(), 9), Owner::program());
     let (now, to) = (link.now, SocketAddr::new(v6("fe80::7").into(), 9));
     link.stack().udp_send(socket.expect("free"), to, b"x", now).expect("routed");
@@ -160,7 +160,7 @@ fn an_answer_without_a_link_address_confirms_it() {
     assert_eq!(asked, Some(State::Incomplete));
 }
 
-/// ndpexhaust26: packets that draw answers to every address of a network. The table, the pending
+/// ndpexhaust26: packets that cause answers to every address of a network. The table, the pending
 /// queues and the solicitations are bounded, and a neighbour in use keeps its entry.
 /// RFC 6583.
 #[test]

@@ -59,12 +59,12 @@ fn redirects_of_others_are_refused() {
         link.hear_from(src, &own, hops, &bytes);
         assert_eq!(link.dropped(DropReason::RedirectRefused), n as u64 + 1, "{src} {n}");
     }
-    // To us, or about an address of ours.
+    // A redirect to us, or about an address of ours.
     let ours = link.of(Origin::Stable, AddressState::Preferred)[0].to_string();
     link.hear_from("fe80::1", &own, 255, &redirect(&own, FAR, 9));
     link.hear_from("fe80::1", &own, 255, &redirect("fe80::2", &ours, 9));
     assert_eq!(link.dropped(DropReason::RedirectRefused), 8);
-    // To everybody.
+    // A redirect to everybody.
     link.hear("fe80::1", &good);
     assert_eq!(link.dropped(DropReason::RedirectRefused), 9);
     assert_eq!(link.routes_of(RouteOrigin::Redirect), 0);
@@ -101,7 +101,7 @@ fn the_number_of_redirects_is_bounded() {
     assert!(link.bench.stack.budget().hits(Limit::Redirects) > 90);
 }
 
-/// flood_redir6: each one that is followed changes the routes of every flow.
+/// flood_redir6: each redirect that is followed changes the routes of every flow.
 #[test]
 fn redirects_are_rate_limited() {
     let (mut link, own) = routed();

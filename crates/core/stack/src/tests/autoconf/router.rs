@@ -1,5 +1,4 @@
-//! Routers: solicited, heard, preferred, silent. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC
-//! 8106.
+//! Routers: solicited, read, preferred, silent. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106.
 
 use base::{Counter, Mtu, Owner};
 
@@ -19,7 +18,7 @@ fn routers_are_solicited_until_one_answers() {
     assert!(gaps.windows(2).all(|pair| pair[1] > pair[0] || pair[1] > secs(3_200)));
     assert!(gaps.iter().all(|gap| *gap <= secs(3_960)), "{gaps:?}");
     assert!((15..25).contains(&times.len()), "{}", times.len());
-    // One that is no default router does not end it.
+    // A router that is no default router does not end it.
     link.hear("fe80::1", &advertisement(0, &[]));
     assert_eq!(link.pass(secs(8_000)).len(), 2);
     link.hear("fe80::1", &advertisement(1_800, &[]));
@@ -46,7 +45,7 @@ fn rogue_ra_with_hop_limit_64_is_dropped() {
     assert_eq!(link.next_hop("2001:db8:ffff::1"), None);
     assert_eq!(link.addresses().len(), 1);
     assert_eq!(link.bench.stack.autoconf(PORT).expect("there").progress, Progress::Soliciting);
-    // Nor does a port believe routers that was not told to.
+    // A port that is not autoconfigured does not believe routers either.
     let mut link = Link::new();
     link.stack().add_address(PORT, Address::fixed(cidr("fe80::5/64"))).expect("added");
     link.hear("fe80::1", &ra);
@@ -76,7 +75,7 @@ fn a_router_that_does_not_answer_is_replaced() {
     let frames = link.bench.sent();
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0][..6], [2, 0, 0, 0, 0, 11], "its link address was in its advertisement");
-    // The first is there again: of equals it is preferred.
+    // The first router is there again, and is preferred among equals.
     link.hear("fe80::a", &advertisement(1_800, &[link_address(10)]));
     assert_eq!(link.next_hop("2001:db8:ffff::1"), Some(v6("fe80::a")));
 }
@@ -102,7 +101,7 @@ fn who_is_no_router_any_more_is_not_used() {
     assert_eq!(link.next_hop("2001:db8:ffff::1"), None, "its lifetime is over");
 }
 
-/// A gateway that the user has set is not replaced by what anybody advertises.
+/// A gateway that the user has set is not replaced by advertisements.
 #[test]
 fn a_users_route_stays() {
     let mut link = Link::configured(stable_only());
@@ -137,7 +136,7 @@ fn settings_servers_and_domains() {
     assert_eq!(link.bench.stack.dns_search(PORT), [] as [&str; 0]);
 }
 
-/// RFC 4861 6.3.4-b: neighbours are asked as often as the router says.
+/// RFC 4861 6.3.4-b: neighbours are solicited as often as the router says.
 #[test]
 fn the_time_between_solicitations_is_the_routers() {
     let mut link = Link::configured(stable_only());

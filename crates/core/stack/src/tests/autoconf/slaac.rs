@@ -66,7 +66,7 @@ fn identifiers_may_be_of_the_link_address() {
     assert_eq!(link.link_local(), Some(expected));
 }
 
-/// Who has a link-local address keeps it, and routers are solicited from it.
+/// A port that has a link-local address keeps it, and routers are solicited from it.
 #[test]
 fn a_users_link_local_address_is_kept() {
     let mut link = Link::new();
@@ -130,7 +130,8 @@ fn prefixes_that_are_not_for_addresses() {
     link.pass(secs(3));
     assert_eq!(link.addresses().len(), 1, "link-local alone");
     assert_eq!(link.next_hop("2001:db8:1::9"), Some(v6("2001:db8:1::9")));
-    // For addresses, and not on the link: neighbours are reached by the router (RFC 5942).
+    // A prefix that is for addresses but not on the link: neighbours are reached by the router (RFC
+    // 5942).
     let options = [prefix_with(0x40, "2001:db8:5::", 100, 100)];
     link.hear("fe80::1", &advertisement(1_800, &options));
     link.pass(secs(3));

@@ -43,7 +43,7 @@ fn a_new_address_every_day_and_none_for_longer_than_two() {
     assert_eq!(link.of(Origin::Stable, AddressState::Preferred), stable, "it stays");
 }
 
-/// RFC 8981 3.4-a: no longer than the prefix, nor than they were meant for.
+/// RFC 8981 3.4-a: lifetimes are no longer than the prefix's, and no longer than first intended.
 #[test]
 fn lifetimes_are_those_of_the_prefix_at_most() {
     let mut link = Link::configured(AutoConfig::default());

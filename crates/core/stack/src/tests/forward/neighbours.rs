@@ -1,5 +1,5 @@
-//! Forwarding and the neighbours that it uses: what is noted, asked again and forgotten. RFC 4861
-//! sections 7.2.5 and 7.3.
+//! Forwarding and the neighbours that it uses: their use is noted, and they are solicited again and
+//! forgotten. RFC 4861 sections 7.2.5 and 7.3.
 
 use super::*;
 
@@ -18,7 +18,7 @@ impl Router {
         out
     }
 
-    /// Frames of one burst to hosts behind port 1; what leaves there.
+    /// Send frames of one burst to hosts behind port 1; returns what leaves there.
     fn sent_to_hosts(&mut self, hosts: &[u8], now: Instant) -> Vec<Vec<u8>> {
         let mut burst = Burst::new();
         for host in hosts {
@@ -30,7 +30,7 @@ impl Router {
         out
     }
 
-    /// With room for so many neighbours beside the permanent ones.
+    /// A router with room for `most` neighbours beside the permanent ones.
     fn with_neighbours(most: usize, in_bursts: bool) -> Router {
         let mut router = Router::new(1_500);
         router.stack.set_switch(base::Switch::ForwardBurst, in_bursts);
@@ -39,15 +39,16 @@ impl Router {
     }
 }
 
-/// What a packet changes counts for those behind it in the same burst: a neighbour that has to make
-/// room for another is asked again.
+/// A change by one packet counts for those behind it in the same burst: a neighbour that has to
+/// make room for another is asked again.
 #[test]
 fn a_burst_sees_what_its_own_packets_change() {
     for in_bursts in [true, false] {
         let mut router = Router::with_neighbours(1, in_bursts);
         router.sent_to_hosts(&[77], NOW);
         assert_eq!(router.answer(77, NOW).len(), 1);
-        // Not confirmed for long, in use again, and remembered by the burst path.
+        // The neighbour was not confirmed for long, is in use again, and is remembered by the burst
+        // path.
         let later = NOW + Duration::from_secs(31);
         assert_eq!(router.sent_to_hosts(&[77, 77, 77, 77], later).len(), 4);
         assert_eq!(router.sent_to_hosts(&[77, 77], later).len(), 2);
@@ -127,7 +128,7 @@ fn a_neighbour_in_doubt_is_asked_once_a_packet_goes_there() {
 }
 
 impl Router {
-    /// A host behind port 1 advertises this link address; what leaves there.
+    /// A host behind port 1 advertises this link address; returns what leaves there.
     fn advertises(
         &mut self,
         host: &str,
@@ -155,8 +156,8 @@ impl Router {
     }
 }
 
-/// Nothing goes to everybody of a link by way of a route, not even if an entry of the neighbour
-/// table says where. RFC 1122 section 3.3.6.
+/// No route sends a packet to a broadcast address as its next hop, even if the neighbour table has
+/// an entry for it. RFC 1122 section 3.3.6.
 #[test]
 fn a_broadcast_address_is_nobodys_next_hop() {
     for in_bursts in [true, false] {

@@ -1,11 +1,12 @@
-//! What belongs to one link stays there: offloads of a device, tags of a VLAN.
+//! Properties of one link stay there: offloads of a device, tags of a VLAN.
 
 use mbuf::Flags;
 
 use super::*;
 use crate::tests::craft;
 
-/// What a device would have finished is finished here, and super-segments are not passed on.
+/// Checksums that a device would have finished are finished here, and super-segments are not passed
+/// on.
 #[test]
 fn offloads_of_the_sender_do_not_leak_onto_the_next_link() {
     let mut router = Router::new(1_500);

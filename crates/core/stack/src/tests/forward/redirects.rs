@@ -26,14 +26,15 @@ fn a_host_is_redirected_to_a_better_first_hop() {
             );
             let message = inet::icmp::icmp_input(&header, &back[0][34..]);
             assert_eq!(message, Ok(Message::Redirect { gateway }));
-            // For the host, with the packet as it came.
+            // It is about the host, and quotes the packet as it came.
             assert_eq!(back[0][35], 1);
             assert_eq!(back[0][42..], frame(A, "203.0.113.5", 9, b"hello")[14..]);
             assert_eq!(link(&back[1]), (MACS[0], far_mac));
             assert_eq!(back[1][22], 8);
         }
         assert_eq!(router.stack.counters().of(Counter::RedirectsOut), 3);
-        // Its source is on no network of ours there, or the packet is an error, or nobody wants it.
+        // No redirect if the source is on no network of ours there, if the packet is an error, or
+        // if redirects are off.
         let mut about_error = frame(A, "203.0.113.5", 9, &[3, 1, 0, 0, 0, 0, 0, 0]);
         about_error[23] = 1;
         craft::number(&mut about_error, 1);
@@ -67,7 +68,7 @@ fn an_ipv6_host_is_redirected_by_a_link_local_address() {
         router.stack.add_neighbour(PortId(0), ip(gateway), far_mac);
     }
     router.stack.add_route(route("fe80::7"));
-    // Without a link-local address of ours there is nothing to be known by.
+    // Without a link-local address of ours hosts do not know us as a router.
     let [back, _] = router.exchange(&frame(A6, dst, 9, b"hello"));
     assert_eq!(back.len(), 1);
     let ours = crate::Address::fixed("fe80::1/64".parse().expect("an address"));

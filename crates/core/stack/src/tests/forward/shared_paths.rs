@@ -26,7 +26,7 @@ fn router(in_bursts: bool) -> Router {
     router
 }
 
-/// Of which gateway are the frames that a frame to port 0 draws at port 1?
+/// The gateway of the frames that leave by port 1 after a frame to port 0.
 fn gateway(router: &mut Router, frame: &[u8]) -> MacAddr {
     let [_, out] = router.exchange(frame);
     assert_eq!(out.len(), 1);
@@ -61,7 +61,7 @@ fn an_error_takes_the_next_hop_of_its_flow() {
                 used.insert(way.0);
                 let error = error_about(between, server, &client);
                 assert_eq!(gateway(&mut router, &error), way, "{client}");
-                // Behind each other in a burst, with others between them.
+                // One after the other in a burst, with others between them.
                 let other = error_about(between, server, between);
                 let of_other = gateway(&mut router, &other);
                 for frame in [&flow, &error, &other, &error, &flow] {
@@ -89,7 +89,8 @@ fn an_error_of_our_own_takes_the_next_hop_of_its_flow_too() {
             [(format!("203.0.113.{n}"), "192.0.2.5"), (format!("2001:db8:f::{n}"), "2001:db8:1::5")]
         {
             let way = gateway(&mut router, &packet(client, &server, 6, &[0; 20]));
-            // From the server, with a hop too few: it came the wrong way, but it is its address.
+            // A packet from the server with a hop too few: it came by the wrong port, but has the
+            // server's address.
             let mut spent = packet(&server, client, 6, &[0; 20]);
             let hops_at = if ip(client).is_ipv4() { 14 + 8 } else { 14 + 7 };
             spent[hops_at] = 1;

@@ -49,7 +49,7 @@ fn what_comes_by_a_port_is_from_behind_it() {
             assert_eq!(cross(&mut router, "198.51.100.7", B), known);
             assert_eq!(cross(&mut router, "10.1.2.3", B), known);
             assert_eq!(cross(&mut router, "2001:db8:2::7", B6), known);
-            // From nowhere; then there is a route, by this port.
+            // From a source without a route; then there is a route, by this port.
             assert_eq!(cross(&mut router, "203.0.113.5", B), unknown);
             let all = Route::new("0.0.0.0/0".parse().expect("it"), Some(ip(GATEWAY)), 0);
             router.stack.add_route(all);
@@ -61,7 +61,7 @@ fn what_comes_by_a_port_is_from_behind_it() {
     }
 }
 
-/// The source hears neither of a spent hop nor of a missing route: it did not send the packet.
+/// No error about a spent hop or a missing route goes to the source: it did not send the packet.
 #[test]
 fn nothing_is_reported_to_a_forged_source() {
     let mut router = router(SourceCheck::Strict, true);
@@ -94,7 +94,7 @@ fn a_broadcast_of_any_port_and_the_destination_itself_are_no_sources() {
             sent += 1;
             assert_eq!(router.drops(DropReason::IpMartianSource), sent, "{src} to {dst}");
         }
-        // No host of that address any more: another prefix length.
+        // With another prefix length this address is no longer a broadcast address.
         router.stack.remove_address(PortId(1), ip("198.51.100.1"));
         let wider = inet::Address::fixed("198.51.100.1/16".parse().expect("an address"));
         router.stack.add_address(PortId(1), wider).expect("room");
@@ -151,7 +151,7 @@ fn class_e_is_forwarded_as_any_other() {
     }
 }
 
-/// RFC 4291 2.6.1-a: the network's own address is of each router there.
+/// RFC 4291 2.6.1-a: the network's own address belongs to each router there.
 #[test]
 fn the_subnet_router_anycast_address_answers() {
     let mut router = router(SourceCheck::Off, true);
@@ -188,7 +188,7 @@ fn the_subnet_router_anycast_address_answers() {
     let before = router.stack.drops().total();
     assert!(router.exchange(&syn).iter().all(Vec::is_empty));
     assert_eq!(router.stack.drops().total(), before + 1);
-    // A host that does not forward has none.
+    // A host that does not forward has no such address.
     router.stack.set_forwarding(false);
     assert!(router.exchange(&asks).iter().all(Vec::is_empty));
 }
@@ -207,7 +207,7 @@ fn a_link_local_source_that_would_leave_its_link_hears_of_it() {
     assert_eq!((answer.src(), answer.dst()), (ip("fe80::1"), ip("fe80::9")));
     assert_eq!(back[0][54..56], [1, 2], "beyond scope of source address");
     assert_eq!(router.drops(DropReason::IpLinkLocal), 1);
-    // Not about what stays on the link, nor in IPv4, which has no such error.
+    // Not about packets that stay on the link, nor in IPv4, which has no such error.
     for (src, dst) in [("fe80::9", "fe80::77"), ("169.254.1.1", B), (A6, "fe80::77")] {
         assert!(router.exchange(&frame(src, dst, 9, b"x")).iter().all(Vec::is_empty), "{src}");
     }

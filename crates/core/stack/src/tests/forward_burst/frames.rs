@@ -1,4 +1,4 @@
-//! Frames for a router: most are plain, the others have one thing that is not.
+//! Frames for a router: most are plain, the others have one unusual thing.
 
 use core::net::IpAddr;
 
@@ -55,7 +55,7 @@ impl Frame {
 }
 
 /// Addresses that a packet through the router may have: hosts of its links, hosts beyond, its own,
-/// broadcast addresses and what nobody can have.
+/// broadcast addresses and addresses that no host can have.
 fn v4(rng: &mut Rng) -> [u8; 4] {
     let link = rng.below(LINKS.len() as u32) as u8 + 1;
     match rng.below(40) {
@@ -149,7 +149,7 @@ fn quote(p: &mut Vec<u8>, at: usize, [protocol, kind]: [u8; 2], quoted: &[u8]) {
     p[at..at + 2].copy_from_slice(&len.to_be_bytes());
 }
 
-/// One thing that is wrong, or merely unusual, with an IP header; the checksum stays right.
+/// Change one thing of an IP header to a wrong or unusual value; the checksum stays right.
 fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
     let is_v4 = p[0] >> 4 == 4;
     match rng.below(7) {
@@ -171,7 +171,7 @@ fn spoil_header(rng: &mut Rng, p: &mut Vec<u8>) {
         }
         0 | 1 => p[0] = rng.below(256) as u8,
         2 => {
-            // Longer than it is, or shorter than its header.
+            // A length greater than the packet's, or less than its header's.
             let at = if is_v4 { 2 } else { 4 };
             let len = rng.pick(&[p.len() as u16 + 1, 7, u16::MAX]);
             p[at..at + 2].copy_from_slice(&len.to_be_bytes());

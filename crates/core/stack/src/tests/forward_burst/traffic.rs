@@ -1,4 +1,4 @@
-//! Random traffic through a router, and what its neighbours and its administrator do meanwhile.
+//! Random traffic through a router, while its neighbours and its administrator change things.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::num::NonZeroU8;
@@ -37,7 +37,7 @@ fn host_mac(port: usize, last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 1, port as u8, last])
 }
 
-/// Routes to what is beyond each link, by its second host.
+/// Routes to networks beyond each link, by its second host.
 fn beyond(port: usize) -> [(Cidr, IpAddr); 2] {
     let link = port + 1;
     [
@@ -81,10 +81,10 @@ impl Traffic {
         let now = self.now;
         self.twins.both("", |router| router.stack.poll(now));
         if self.rng.one_in(8) {
-            // Without work ports that are gone are noticed.
+            // A poll without work notices ports that are gone.
             self.twins.both("", |router| router.stack.poll(now));
         }
-        // Sometimes nobody looks, and the wires fill.
+        // Sometimes nobody takes the frames, and the wires fill.
         if !self.rng.one_in(5) {
             for (port, frame) in self.twins.compare(now) {
                 self.answer(port, &frame);
@@ -120,7 +120,7 @@ impl Traffic {
         });
     }
 
-    /// Hosts answer who asks for them, mostly.
+    /// Hosts mostly answer solicitations for them.
     fn answer(&mut self, port: usize, bytes: &[u8]) {
         let Ok(header) = ether::Header::parse(bytes) else { return };
         if LINKS[port] == LinkKind::Ip || self.rng.one_in(3) {

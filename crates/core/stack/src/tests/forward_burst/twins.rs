@@ -98,14 +98,14 @@ impl Router {
         router
     }
 
-    /// Frames of one burst onto a wire, as far as it takes them.
+    /// Put frames of one burst on a wire, as far as it takes them.
     pub(super) fn offer(&mut self, port: usize, frames: impl FnOnce(&mut Pool) -> Vec<Mbuf>) {
         let Some(wire) = &mut self.wires[wire_of(port)] else { return };
         let mut burst: Burst = frames(&mut self.pool).into_iter().collect();
         wire.tx_burst(&mut self.pool, &mut burst);
     }
 
-    /// What left by a wire.
+    /// The frames that left by a wire.
     fn sent(&mut self, wire: usize) -> Vec<Vec<u8>> {
         let (mut frames, mut burst) = (Vec::new(), Burst::new());
         let Some(wire) = &mut self.wires[wire] else { return frames };
@@ -118,7 +118,7 @@ impl Router {
         frames
     }
 
-    /// A program takes connections to any address, or lets go of them.
+    /// A program takes connections to any address, or stops doing so.
     pub(super) fn toggle_forwarder(&mut self) {
         match self.forwarder.take() {
             Some(listener) => self.stack.tcp_unlisten(listener),
@@ -129,7 +129,7 @@ impl Router {
         }
     }
 
-    /// Another device for the ports of a wire, or none that passes frames.
+    /// Give the ports of a wire another device, or one that passes no frames.
     pub(super) fn replug(&mut self, port: usize, mtu: Option<usize>) {
         let wire = wire_of(port);
         self.wires[wire] = None;
@@ -142,7 +142,7 @@ impl Router {
         }
     }
 
-    /// Watch a port, or do so no more.
+    /// Watch a port, or stop doing so.
     pub(super) fn toggle_tap(&mut self, port: usize) {
         match self.taps[port].take() {
             Some(id) => drop(self.stack.remove_tap(id)),
@@ -155,7 +155,7 @@ impl Router {
         }
     }
 
-    /// What the taps saw since the last look.
+    /// The frames that the taps saw since the last look.
     fn sights(&mut self) -> Vec<Sights> {
         let mut all = Vec::new();
         for id in self.taps.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Fragments that a test sends: what goes on as a datagram, what is reported, and what is not.
+//! Fragments that a test sends: some become datagrams, some are reported, some are not.
 
 use base::{Counter, DropReason, Duration, IpVersion, Limit};
 use wire::checksum::{Ladder, Sum};
@@ -20,7 +20,7 @@ fn kind(frame: &[u8]) -> (u8, u8) {
     (frame[at], frame[at + 1])
 }
 
-/// In any order, over every transport; what is wrong with the whole is found in the whole.
+/// In any order, over every transport. Errors in the whole datagram are found after reassembly.
 #[test]
 fn every_transport_takes_datagrams_from_fragments() {
     for version in BOTH {
@@ -70,8 +70,8 @@ fn every_transport_takes_datagrams_from_fragments() {
     }
 }
 
-/// RFC 1122 3.3.2-b, RFC 8200 4.5-c: who sent the first fragment is told, within the limit of ICMP
-/// errors; about fragments without a first nobody is.
+/// RFC 1122 3.3.2-b, RFC 8200 4.5-c: the sender of the first fragment gets an error, within the
+/// limit of ICMP errors. Without a first fragment no error is sent.
 #[test]
 fn time_exceeded_is_reported_for_a_first_fragment() {
     for version in BOTH {
@@ -91,7 +91,7 @@ fn time_exceeded_is_reported_for_a_first_fragment() {
         assert_eq!(quote[..], frames[0][14..14 + quote.len()], "the first fragment");
         assert!(quote.len() >= 500);
         assert_eq!(bench.stack.drops().of(DropReason::FragmentTimeout), 2 + other.len() as u64 - 1);
-        // Many at once: so many in a second.
+        // Many at once: as many errors as the limit admits in a second.
         let limit = bench.stack.budget().of(Limit::IcmpErrorsPerSecond);
         bench.stack.core.cx.budget.set(Limit::IcmpErrorsPerSecond, 10);
         for id in 0..100 {
@@ -106,7 +106,8 @@ fn time_exceeded_is_reported_for_a_first_fragment() {
     }
 }
 
-/// Fragments for others, from nobody, or to everybody draw nothing and are not kept, groups apart.
+/// Fragments for other hosts, from impossible sources, or to broadcast addresses cause no answer
+/// and are not kept; fragments to groups are.
 #[test]
 fn fragments_that_are_not_for_us_are_not_kept() {
     for (src, dst, reason) in [
@@ -158,7 +159,7 @@ fn a_checksum_is_that_of_the_datagram_alone() {
         let at = 14 + ip_len(version);
         let mut data = [front, &udp_frame(&bench, (7, 9), &pattern(1_000))[at..]].concat();
         data.extend(vec![0; behind]);
-        // Another byte of the datagram, and last what makes the sum of all right.
+        // Another byte of the datagram, and last the word that makes the sum of all right.
         data[front.len() + 20] ^= 1;
         let end = data.len() - 2;
         data[end..].fill(0);

@@ -97,7 +97,7 @@ fn leaving_sends_a_report() {
     }
 }
 
-/// The port gets another device at `at`; what the routers of its link hear in half a minute.
+/// The port gets another device at `at`; returns the reports on its link in the next half minute.
 fn heard_by_another_link(bench: &mut Bench, at: Instant) -> Vec<(Instant, Vec<u8>)> {
     let (device, wire) = mem::pair(&mem::Config::default());
     bench.stack.set_now(at);
@@ -147,7 +147,7 @@ fn hostile_queries_change_nothing() {
         let good = query(version, None, second);
         let (is_v4, mut frames) = (version == IpVersion::V4, Vec::new());
         let header_len = if is_v4 { 14 + 24 } else { 14 + 48 };
-        // Of every byte of the message: its checksum is wrong then.
+        // A change of any byte of the message makes its checksum wrong.
         for at in header_len..good.len() {
             let mut frame = good.clone();
             frame[at] ^= 1;
@@ -214,7 +214,7 @@ fn reports_are_limited_in_a_second() {
 }
 
 /// flood_mld26 and its like: reports and leave messages of others are for routers. Each is counted,
-/// draws nothing, and does not keep the next query from being answered.
+/// causes no answer, and does not keep the next query from being answered.
 #[test]
 fn floods_of_reports_are_nothing_for_a_host() {
     for version in BOTH {
@@ -231,7 +231,7 @@ fn floods_of_reports_are_nothing_for_a_host() {
                 }
             }
         }
-        // A report of the older version to its group is one that it would have waited for.
+        // A host that waits with its own report takes those of the older version to the group.
         let taken = bench.stack.counters().of(Counter::GroupReportsIn);
         assert_eq!((taken, taken + drops(&bench, DropReason::GroupUnhandled)), (200, heard));
         assert_eq!(run(&mut bench, after(60_000)), []);
@@ -290,7 +290,7 @@ fn solicited_node_groups_of_addresses_are_reported() {
     let tentative = Address { state: AddressState::Tentative, ..Address::fixed(link_local) };
     bench.stack.add_address(PORT, tentative).expect("added");
     let mut frames = run(&mut bench, after(10_000));
-    // Reports have a hop-by-hop header; the question whether anybody has the address has none.
+    // Reports have a hop-by-hop header; the probe for duplicates of the address has none.
     frames.retain(|(_, f)| f[20] == 0);
     assert!(frames[0].1[22..38] == [0; 16], "from :: while it is tentative");
     let new = ip("ff02::1:ffaa:bbcc");
@@ -309,7 +309,7 @@ fn solicited_node_groups_of_addresses_are_reported() {
     assert_eq!(kinds(run(&mut bench, after(40_000))), [(RecordKind::ToInclude, new); 2]);
 }
 
-/// Who is asked by an IGMPv2 router answers in that version.
+/// A host that an IGMPv2 router asks answers in that version.
 /// RFC 3376 9.2-a.
 #[test]
 fn an_older_router_gets_older_reports() {

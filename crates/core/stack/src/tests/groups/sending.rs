@@ -104,7 +104,7 @@ fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
     bench.stack.udp_join(socket, other, v4.ip()).expect("joined");
     bench.exchange(&datagram(ip("192.0.2.2"), v4.ip(), b"x"), NOW);
     assert_eq!(drops(&bench, DropReason::GroupNotJoined), 1);
-    // And goes with it.
+    // And it ends with the port.
     assert_eq!(bench.stack.groups_page(0, 10).rows.len(), 1);
     bench.stack.remove_port(other).expect("there");
     assert_eq!(bench.stack.groups_page(0, 10).rows.len(), 0);

@@ -85,7 +85,7 @@ fn send_space_estimate_acks_what_the_peer_can_send_at_most() {
     t.send(seg().data(700));
     t.expect(seg().ack(701));
     assert_eq!(t.info().send_space_bytes, 700);
-    // As much has arrived as the peer ever sent between two ACKs: no delay.
+    // The peer has sent as much as it ever sent between two ACKs: no delay.
     t.send(seg().data(700));
     t.expect(seg().ack(1401));
     // Less than that is delayed.

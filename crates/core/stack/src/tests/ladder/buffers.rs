@@ -170,7 +170,8 @@ fn the_budget_bounds_what_tuning_adds_to_receive_buffers() {
     assert_eq!(buffer(&t), 1 << 20);
 }
 
-/// Under memory pressure the edge stands still while data is read, until the window has come down.
+/// Under memory pressure the edge stands still while data is read, until the window has become
+/// small enough.
 #[test]
 fn shrinking_a_window_takes_nothing_back() {
     let mut t = opened(setup().limit(Limit::MbufBytes, 8 << 20));

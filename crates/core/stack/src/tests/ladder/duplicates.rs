@@ -90,7 +90,8 @@ fn out_of_window_segments_draw_two_acks_a_second() {
     }
 }
 
-/// A segment from before the last window was acknowledged, and the peer knows: it sent past it.
+/// A segment from before the last window was acknowledged, and the peer knows that: it has sent
+/// more than a window since.
 #[test]
 fn out_of_window_segments_are_those_from_before_the_last_window() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 2000).established();

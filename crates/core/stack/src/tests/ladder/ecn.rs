@@ -246,7 +246,7 @@ fn one_reduction_for_a_window() {
     t.take_seen();
     assert_eq!((t.info().cwnd, t.info().ecn_reductions), (7000, 1));
     assert_eq!(t.count(Counter::TcpEcnReductions), 1);
-    // After CWR an echo is of another mark.
+    // After CWR an echo reports another mark.
     t.send(seg().ack(12_001).ece());
     assert_eq!(t.info().ecn_reductions, 2);
     assert!(t.info().cwnd < 7000);

@@ -154,7 +154,7 @@ fn a_full_queue_falls_back() {
     t.end.stack.tcp_abort(at);
     t.pass(0);
     t.take_seen();
-    // But not after a reset, which a victim may have sent: that keeps its entry for a minute.
+    // A connection that is reset keeps its entry for a minute: a victim may have sent the RST.
     second(&mut t, PEER_PORT + 2);
     t.expect(syn_ack().ack(1));
     t.pass(61_000);
@@ -256,7 +256,7 @@ fn a_close_before_the_handshake_is_done() {
 fn a_connect_with_the_first_data() {
     let mut t = Setup::plain().ladder();
     t.learn(b"abcdef");
-    // Options take their room: 1000 less 40.
+    // Options reduce the room: 1000 less 40.
     assert_eq!(t.fast_connect(5000), 960);
     t.expect(syn().fast_open(b"abcdef").data(960));
     t.state(State::SynSent);
@@ -315,7 +315,7 @@ fn a_syn_with_data_that_is_lost_goes_again_without() {
         t.abort();
         t.take_seen();
     }
-    // Twice in a row: such SYNs are lost on this path, so for some minutes none is sent.
+    // Two losses in a row: SYNs with data are lost on this path, so for some minutes none is sent.
     assert_eq!(t.fast_connect(600), 0);
     assert_eq!(t.expect(syn()).fast_open, None);
     t.abort();

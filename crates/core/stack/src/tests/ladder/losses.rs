@@ -79,7 +79,8 @@ fn newreno_window_inflation_and_its_limit() {
     t.expect(seg().seq(11_001).data(1000));
     t.send(seg().ack(1));
     t.expect(seg().seq(1).data(1000));
-    // The pipe is 12 less 3; cwnd is 7, of the ten that were in flight before the two.
+    // The pipe is 12 less 3; cwnd is 7, which is 0.7 of the ten that were in flight before the last
+    // two.
     assert_eq!(t.info().cwnd, 7000);
     t.send(seg().ack(1));
     t.send(seg().ack(1));

@@ -36,7 +36,7 @@ fn passive_open() {
 }
 
 /// RFC 9293 figure 8. A SYN-ACK in SYN-RECEIVED starts before RCV.NXT: it is not acceptable by
-/// table 6 and draws an ACK, which is what opens the other side.
+/// table 6 and draws an ACK, which opens the other side.
 /// RFC 9293 MUST-10.
 #[test]
 fn simultaneous_open() {
@@ -126,8 +126,8 @@ fn syn_sent_with_a_bad_ack_is_reset() {
     assert_eq!(t.drops(DropReason::TcpBadAck), 3);
 }
 
-/// The peer still has an old connection: what it says of that is reset, and the SYN that follows at
-/// once opens the new one.
+/// The peer still has an old connection: our RST ends it, and the SYN that follows at once opens
+/// the new one.
 #[test]
 fn syn_sent_asks_again_at_once_behind_the_rst_for_an_old_ack() {
     let mut t = Setup::plain().ladder();
@@ -137,12 +137,12 @@ fn syn_sent_asks_again_at_once_behind_the_rst_for_an_old_ack() {
     t.expect(rst().seq(-5000));
     t.expect(syn().mss(1460));
     assert_eq!(t.count(Counter::TcpRetransmits), 1);
-    // Once: forged ACKs draw no more of them.
+    // This happens once: forged ACKs cause no more SYNs.
     for _ in 0..50 {
         t.send(seg().seq(777).ack(-5000));
     }
     assert!(t.take_seen().iter().all(|seen| !seen.has(Flags::SYN)));
-    // Then as ever, a second after the last.
+    // Then as usual, a second after the last.
     t.expect_after(1000, syn());
     t.send(syn_ack().mss(1000));
     t.expect(seg().seq(1).ack(1));

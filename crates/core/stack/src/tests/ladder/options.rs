@@ -57,7 +57,7 @@ fn a_tiny_mss_is_raised_to_the_floor() {
     }
 }
 
-/// A minimum MSS as many systems set it: 536, which every host takes (RFC 9293 section 3.7.1).
+/// The minimum MSS that many systems set: 536, which every host takes (RFC 9293 section 3.7.1).
 #[test]
 fn the_floor_of_the_mss_can_be_raised() {
     let mut setup = Setup::plain().tcp(|c| c.mss_min = 536);

@@ -262,7 +262,8 @@ fn probing_always_begins_with_what_nearly_every_path_carries() {
     assert_eq!(t.count(Counter::PathBlackHoles), 0);
 }
 
-/// Without SACK a black hole is left all the same, but larger segments are not tried.
+/// Without SACK segments become smaller in a black hole as well, but larger ones are not tried
+/// later.
 #[test]
 fn without_sack_a_black_hole_is_left_for_good() {
     let mut setup = Setup::plain().rtt(20);

@@ -34,7 +34,7 @@ fn rack_finds_a_lost_retransmission() {
     let new: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
     assert_eq!(new, [10_001], "seven on the way");
     t.pass(40);
-    // Segments sent with it and after it arrived, it did not.
+    // Segments sent with it and after it have arrived; it has not.
     t.send(seg().ack(1).sack(&[(1001, 11_001)]));
     let sent = t.take_seen();
     assert!(!sent.iter().any(|s| s.seq == Some(1)), "sent at the same time: wait");

@@ -39,7 +39,7 @@ fn resets_for_nobody_are_rate_limited() {
         t.send(seg().seq(5).ack(1234));
     }
     assert_eq!(t.take_seen().len(), 3);
-    // Each is dropped under its own reason; the limit counts those that drew no RST.
+    // Each is dropped under its own reason; the limit counts those that caused no RST.
     assert_eq!(t.drops(DropReason::TcpNoSocket), 10);
     assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
     assert_eq!(t.count(Counter::TcpResetsOut), 3);

@@ -166,7 +166,7 @@ fn who_was_closed_is_given_up_sooner() {
 }
 
 /// A peer that answers and takes nothing keeps an orphan only for a limited time: with data queued
-/// behind its window, and with data in flight when it closed it.
+/// behind its window, and with data in flight when it closed the window.
 #[test]
 fn a_shut_window_does_not_hold_for_ever_what_was_closed() {
     for written in [1000, 2000] {

@@ -137,7 +137,7 @@ fn a_rst_at_the_next_byte_ends_time_wait_and_no_other_does() {
     }
 }
 
-/// What PAWS refuses ends nothing; a RST without timestamps is not subject to it.
+/// A RST that PAWS refuses ends nothing; a RST without timestamps is not subject to it.
 #[test]
 fn a_rst_older_than_the_connection_does_not_end_time_wait() {
     let mut t = time_wait(Setup::plain().ts());
@@ -147,8 +147,8 @@ fn a_rst_older_than_the_connection_does_not_end_time_wait() {
     t.all_gone();
 }
 
-/// A client that restarted, or another behind the same address: its SYN is older, the answer shows
-/// it the old connection, its RST ends that, and its SYN comes again.
+/// A client that restarted, or another behind the same address. Its SYN is older, our answer shows
+/// it the old connection, its RST ends that connection, and its SYN comes again.
 #[test]
 fn a_client_that_restarted_is_back_after_one_rst() {
     let mut t = Setup::plain().ladder();

@@ -105,7 +105,8 @@ fn rto_follows_the_measured_round_trip() {
     assert_eq!(t.info().rto.as_millis(), 1390);
 }
 
-/// Where RFC 6298 rule 2.4 SHOULD have 1 s: our variance term is at least 200 ms.
+/// Our variance term is at least 200 ms, where RFC 6298 rule 2.4 asks (SHOULD) for a minimum of 1
+/// s.
 #[test]
 fn rto_min_of_200_ms() {
     let mut t = Setup::plain().established();
@@ -181,7 +182,8 @@ fn the_user_is_told_when_nobody_answers() {
     assert_eq!(told(&mut t), 1);
 }
 
-/// The retries that give up are those of one piece of data: progress restarts the count.
+/// The retries after which a connection is given up are those of one piece of data: progress
+/// restarts the count.
 #[test]
 fn retries_are_counted_anew_after_progress() {
     let mut t = Setup::plain().tcp(|c| c.retries_max = 3).established();

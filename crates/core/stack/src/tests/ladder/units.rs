@@ -73,7 +73,7 @@ fn without_units_a_long_write_is_cut_at_what_may_wait() {
     assert_eq!(write_what_goes(&mut t, LONG), limit);
 }
 
-/// A smaller unit is a smaller burst: the first leaves earlier, and what is left of the last waits.
+/// A smaller unit is a smaller burst: the first leaves earlier, and the rest of the last waits.
 #[test]
 fn a_unit_as_configured_leaves_before_the_next_is_copied() {
     for (unit, counts_as) in [(8_000, 8_000), (1, 1_024), (usize::MAX, 64 * 1024)] {
@@ -90,7 +90,7 @@ fn a_unit_as_configured_leaves_before_the_next_is_copied() {
     }
 }
 
-/// Nagle's algorithm is off; a short head lies elsewhere, as that of a call.
+/// Nagle's algorithm is off; a short header is in another buffer, as that of an RPC call.
 #[test]
 fn no_segment_in_the_middle_of_a_write_is_short() {
     for tso_max_bytes in [0, 65_535] {
@@ -111,7 +111,8 @@ fn no_segment_in_the_middle_of_a_write_is_short() {
     }
 }
 
-/// A write for whose rest there is no room, and which nobody goes on with: an ACK lets its end go.
+/// A write for the rest of which there is no room, and which the program does not continue: an ACK
+/// releases its end.
 #[test]
 fn a_write_given_up_in_the_middle_is_sent_to_its_end() {
     let unit = crate::StackConfig::WRITE_UNIT_BYTES;

@@ -12,7 +12,7 @@ fn write_urgent(t: &mut Ladder, len: usize) {
     t.collect();
 }
 
-/// Bytes of urgent data that are left, and whether the mark is next.
+/// Bytes of urgent data that are not read yet, and whether the last urgent byte is next.
 fn mark(t: &Ladder) -> (u64, bool) {
     let stack = &t.end.stack;
     (stack.tcp_urgent_left(t.h()).expect("there"), stack.tcp_at_mark(t.h()).expect("there"))

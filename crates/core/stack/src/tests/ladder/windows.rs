@@ -140,7 +140,7 @@ fn window_never_shrunk() {
 
 /// With a shift the field is rounded down: the edge on the wire may move back by less than one
 /// unit, as in RFC 7323 section 2.4 and 4.4BSD. All data that was offered room is accepted.
-/// Rounding up instead would let segments of a byte move the edge on without end.
+/// Rounding up instead would let one-byte segments move the edge forward without end.
 #[test]
 fn tiny_segments_cannot_push_the_window_past_the_buffer() {
     let mut t = Setup::plain().ws(0).tcp(|c| c.receive_buffer_bytes = 1 << 20).established();

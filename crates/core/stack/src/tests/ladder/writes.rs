@@ -1,5 +1,5 @@
-//! Flags of a write (more follows, a record ends, nothing waits), segments with PSH, and the
-//! waiting of super-segments.
+//! Flags of a write (more follows, a record ends, nothing waits), segments with PSH, and
+//! super-segments that wait.
 
 use wire::tcp::Flags;
 
@@ -124,8 +124,8 @@ fn what_more_follows_waits_for_it_and_not_for_ever() {
     assert_eq!(seen(&mut t), [(50, true)]);
 }
 
-/// A write that says that more comes, cut inside a super-segment: its end shares a buffer with what
-/// left. It waits for an ACK, and makes one segment with what is written until then.
+/// A write that says that more comes, cut inside a super-segment: its end shares a buffer with the
+/// part that left. It waits for an ACK, and makes one segment with data that is written until then.
 #[test]
 fn the_end_of_a_marked_write_is_one_segment_with_the_next() {
     let mut t = pairs().tcp(|c| c.no_delay = true).rtt(10).established();
@@ -172,7 +172,7 @@ fn an_mss_that_was_set_is_offered_and_kept_to() {
 fn a_segment_without_the_timestamps_that_were_agreed_is_taken_unless_they_are_required() {
     for required in [true, false] {
         let mut t = Setup::plain().ts().tcp(|c| c.timestamps_required |= required).established();
-        // What a middlebox asks in the peer's name.
+        // A keepalive that a middlebox sends in the peer's name.
         t.send(seg().seq(0).ack(1).no_ts());
         if !required {
             t.expect(seg().seq(1).ack(1));

@@ -1,4 +1,4 @@
-//! Forwarded packets: they are nobody's, and skip what is marked.
+//! Forwarded packets belong to no user, and skip routes that are marked.
 
 use base::{Cidr, DropReason};
 use inet::icmp::{ErrorKind, Unreachable};
@@ -19,7 +19,7 @@ fn routed(change: impl Fn(Route) -> Route) -> Router {
     router
 }
 
-/// Did it pass? If not: what its source was told.
+/// Did it pass? If not: the error that its source got.
 fn sent(router: &mut Router) -> Result<(), Option<ErrorKind>> {
     let [back, on] = router.exchange(&frame(A, FAR, 9, b"packet"));
     match (back.as_slice(), on.len()) {
@@ -37,7 +37,7 @@ fn no_forward_and_lists_of_those_who_are_in_leave_forwarded_packets_out() {
     assert_eq!(sent(&mut routed(|route| Route { no_forward: true, ..route })), no_route);
     assert_eq!(sent(&mut routed(|route| Route { access: include(), ..route })), no_route);
     assert_eq!(sent(&mut routed(|route| Route { access: exclude(), ..route })), Ok(()));
-    // The next shorter prefix has it then.
+    // Then the next shorter prefix is used.
     let mut router = routed(|route| Route { no_forward: true, ..route });
     let any: Cidr = "0.0.0.0/0".parse().expect("a network");
     router.stack.add_route(Route::new(any, Some(ip("198.51.100.9")), 1));

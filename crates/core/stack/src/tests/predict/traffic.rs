@@ -12,12 +12,12 @@ use crate::{Event, ListenConfig, TcpHandle};
 mod segments;
 mod users;
 
-/// What a traffic has exercised.
+/// The cases that a traffic has exercised.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) predicted: u64,
     pub(super) followed: u64,
-    /// Those of them that had other flows' frames in between.
+    /// Followers that had other flows' frames in between.
     pub(super) followed_apart: u64,
     pub(super) stamped: u64,
     pub(super) refused_alone: [u64; GUARDS.len()],

@@ -1,4 +1,5 @@
-//! Floods and lies about neighbours: state, questions and answers stay within their limits.
+//! Floods and forgeries about neighbours: state, solicitations and answers stay within their
+//! limits.
 
 use base::Limit;
 
@@ -6,8 +7,8 @@ use super::*;
 use crate::resolve;
 use crate::tests::craft::{self, Rng};
 
-/// Requests and solicitations from random addresses, and packets that draw answers to random hosts:
-/// the table, the pending queues and the sent packets stay within their limits.
+/// Requests and solicitations from random addresses, and packets that cause answers to random
+/// hosts: the table, the pending queues and the sent packets stay within their limits.
 #[test]
 fn floods_are_bounded() {
     let mut config = of(IpVersion::V4);
@@ -23,7 +24,7 @@ fn floods_are_bounded() {
         let frame = if n % 2 == 0 {
             arp_frame(Operation::Request, (pair::mac(2), host), v4(bench.ours))
         } else {
-            // A stray ACK, which draws a RST to an address that has to be resolved.
+            // A stray ACK, which causes a RST to an address that has to be resolved.
             let stray = craft::Tcp {
                 ports: (n as u16, 80),
                 seq: base::SeqNumber(1),
@@ -55,8 +56,8 @@ fn floods_are_bounded() {
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }
 
-/// A look-up in the middle of sending evicts an entry, and leaves to the next turn what becomes of
-/// the packets that waited there; that is due at once.
+/// A look-up in the middle of sending evicts an entry, and leaves the packets that waited there to
+/// the next turn, which is due at once.
 #[test]
 fn what_a_look_up_evicts_is_acted_on_by_the_next_turn() {
     let mut config = of(IpVersion::V4);
@@ -143,7 +144,7 @@ fn arp_spoof_and_cache_flood_are_bounded() {
         let operation = rng.pick(&[Operation::Request, Operation::Reply]);
         let target = rng.pick(&[ours, claimed, theirs]);
         let frame = arp_frame(operation, (station, claimed), target);
-        // Ten seconds for all of them.
+        // All of them come within ten seconds.
         bench.exchange(&frame, after(n));
         assert!(bench.stack.neighbours.len() <= 32);
         // An entry that was evicted and learnt anew may have changed, too.
@@ -154,7 +155,7 @@ fn arp_spoof_and_cache_flood_are_bounded() {
         changes += u32::from(now != last);
         last = now;
     }
-    // Four at once in each life of the entry, then one a second; a new one may differ.
+    // Four changes at once in each life of the entry, then one a second; a new entry may differ.
     let most = 14 + 5 * lives;
     assert!(lives < 30 && (1..=most).contains(&changes), "{changes} changes in {lives} lives");
     assert_eq!(mac_of(&bench, fixed), Some(pair::mac(3)));

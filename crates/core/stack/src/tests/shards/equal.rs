@@ -8,7 +8,7 @@ use wire::{icmp, protocol};
 use super::*;
 use crate::Stack;
 
-/// One stack, without anything of shards.
+/// One stack that is no shard.
 struct Single {
     stack: Stack,
     wires: [mem::Mem; 2],
@@ -52,7 +52,7 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
             fragment(&mut part, random.below(4) as u16, offset, random.below(2) == 0);
             part
         }
-        // The flow that the other end's host had begun, refused.
+        // A port unreachable for a flow that the other end's host began.
         1 if !v6 => {
             let back = super::frame(port, to.ip(), from.ip(), protocol::UDP, 60, &plain);
             let mut message = [&[3, 3, 0, 0, 0, 0, 0, 0], &back[14..]].concat();
@@ -61,9 +61,9 @@ fn random_frame(random: &mut Random, port: usize, number: u32) -> Vec<u8> {
             assert!(icmp::Header::parse(&message).is_ok());
             frame(protocol::ICMP, 64, &message)
         }
-        // Its last hop: the router reports it.
+        // A packet with its last hop: the router reports it.
         2 => frame(protocol::UDP, 1, &plain),
-        // To the router: by this port's address or the other's.
+        // A packet to the router: to this port's address or the other's.
         5 if !v6 => {
             let mut message = [&[8, 0, 0, 0], &data[..]].concat();
             let sum = Ladder::Word64.sum(&message);
@@ -82,7 +82,8 @@ fn sorted(mut frames: Sent) -> Sent {
     frames
 }
 
-/// The frames of each flow in their order. Ends and protocol, and whether it is a fragment.
+/// The frames of each flow in their order. The key holds the ends, the protocol, and whether it is
+/// a fragment.
 fn flows(frames: &Sent) -> BTreeMap<Vec<u8>, Sent> {
     let mut flows: BTreeMap<Vec<u8>, Sent> = BTreeMap::new();
     for frame in frames {
@@ -105,7 +106,7 @@ fn shards_forward_what_one_stack_forwards() {
             for n in 0..1 + random.below(100) {
                 let port = random.below(2);
                 let frame = random_frame(&mut random, port, step * 100 + n as u32);
-                // All by the first queue, or each flow by one queue, whosever it is.
+                // All by the first queue, or each flow by one queue, whichever shard it belongs to.
                 let queue = if seed % 2 == 0 { 0 } else { usize::from(frame[14 + 19]) % count };
                 world.offer(port, queue, &frame);
                 let mut burst = Burst::new();

@@ -7,7 +7,7 @@ use super::*;
 use crate::shard::RING_FRAMES;
 use crate::{ListenConfig, Route};
 
-/// The first byte of what waits in a socket of a shard.
+/// The first byte of each datagram that waits in a socket of a shard.
 pub(super) fn received(shard: &mut Shard, socket: crate::UdpHandle) -> Vec<u8> {
     let mut all = Vec::new();
     let mut stack = shard.enter();

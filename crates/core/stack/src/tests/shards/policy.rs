@@ -40,7 +40,7 @@ fn a_forwarded_packet_to_a_restricted_route_goes_where_the_first_shard_would_sen
         [0, 1],
         "plain: by the shard whose queue brought it"
     );
-    // Of a member of a group alone: a forwarded packet has the next shorter prefix.
+    // A route for a group alone: a forwarded packet takes the next shorter prefix.
     let access = Some(Arc::new(Access::Include(Arc::from([7]))));
     let restricted = Route { access, ..Route::new(net("203.0.113.8/29"), via(10), 1) };
     add(&mut world, restricted);
@@ -51,7 +51,7 @@ fn a_forwarded_packet_to_a_restricted_route_goes_where_the_first_shard_would_sen
     assert_eq!(forward(&mut world, from, other), [0, 1], "not restricted");
     world.shards[0].enter().remove_route(net("203.0.113.0/24"), PortId(1));
     assert_eq!(forward(&mut world, from, far), [0, 0]);
-    // The first shard, which has the RIB, has the last word.
+    // The first shard, which has the RIB, decides.
     let drops = world.shards[0].enter().drops().of(DropReason::IpNoRoute);
     assert_eq!((drops, world.shards[1].enter().drops().total()), (1, 0));
     assert_eq!(world.outstanding(), 0);

@@ -1,5 +1,5 @@
 //! Two shards on two threads, and routes that change meanwhile: every frame arrives once, in the
-//! order of its flow, and all buffers come home.
+//! order of its flow, and all buffers return to their pools.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn shards_on_two_threads_lose_nothing_and_keep_the_order() {
         let mut seen: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         let (mut random, mut next, mut arrived) = (Random(77), 0, 0);
         while arrived < FRAMES {
-            // No more on the way than the rings between the shards hold.
+            // No more frames are on the way than the rings between the shards hold.
             if next < FRAMES && next - arrived < 400 {
                 offer(&mut random, &mut inside, &mut pool, next);
                 next += 1;
@@ -63,7 +63,7 @@ fn shards_on_two_threads_lose_nothing_and_keep_the_order() {
     assert_eq!(world.outstanding(), 0);
 }
 
-/// A flow comes by one queue, which is its shard's or not.
+/// A flow comes by one queue, which may or may not be its shard's.
 fn offer(random: &mut Random, wires: &mut [mem::Mem], pool: &mut Pool, number: u32) {
     let n = 9 + random.below(30) as u8;
     let from = SocketAddr::new(host(0, n, false), 1_000);

@@ -1,5 +1,5 @@
-//! A router of two shards: each forwards what its queue brings, whosever the flow is, and what is
-//! for the router itself comes to the shard of its flow.
+//! A router of two shards: each forwards what its queue brings, whichever shard the flow belongs
+//! to; packets for the router itself come to the shard of their flow.
 
 use base::{Counter, DropReason, Owner, Switch, WallTime};
 use bpf::{Filter, Insn, Program, Settings, Tap};
@@ -70,7 +70,7 @@ fn arrive(in_bursts: bool, tapped: bool) {
     }
     let sent = world.sent();
     assert_eq!([sent[1][0].len(), sent[1][1].len()], by_queue, "bursts: {in_bursts}");
-    // However often a frame changes hands, it came once.
+    // A frame counts once, however often it is handed over.
     let offered = u64::from(FLOWS) * 3;
     assert_eq!(total(&mut world, Counter::RxFrames), offered);
     assert_eq!(total(&mut world, Counter::Forwarded), u64::from(FLOWS));
@@ -78,7 +78,7 @@ fn arrive(in_bursts: bool, tapped: bool) {
     for (shard, &id) in world.shards.iter_mut().zip(&taps) {
         seen += shard.enter().tap(id).expect("it is there").counters().seen;
     }
-    // Received ones, and those that the port sent: none.
+    // Taps saw the received frames; the port sent none.
     assert_eq!(seen, if tapped { offered } else { 0 });
     assert_eq!(world.outstanding(), 0);
 }

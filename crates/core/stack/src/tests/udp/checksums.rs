@@ -69,7 +69,7 @@ fn they_are_taken_over_ipv6_by_sockets_that_ask() {
         assert_eq!(counted, if v6 { 4 } else { 0 });
         let taken = bench.stack.counters().of(Counter::UdpZeroChecksumIn);
         assert_eq!(taken, if v6 { 2 } else { 0 });
-        // A wrong one is no more welcome where none is.
+        // A socket that needs no checksum still refuses a wrong one.
         set(&mut bench, socket, |options| options.accepts_zero_checksum = true);
         let wrong = frame_with_checksum(&bench, [1, 2], b"1");
         bench.exchange(&wrong, NOW);
@@ -77,8 +77,8 @@ fn they_are_taken_over_ipv6_by_sockets_that_ask() {
     }
 }
 
-/// RFC 6936 4-d: nothing vouches for the port of one that nobody takes, so that it draws no answer
-/// over IPv6.
+/// RFC 6936 4-d: the port of a datagram without a checksum may be wrong, so that one that no socket
+/// takes causes no answer over IPv6.
 #[test]
 fn they_draw_no_port_unreachable_over_ipv6() {
     for version in BOTH {

@@ -1,4 +1,4 @@
-//! What the network says of datagrams: the pending error, and the queue of errors.
+//! Errors that the network reports about datagrams: the pending error, and the queue of errors.
 
 use base::{DropReason, Duration, IpVersion, Limit, Mtu};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::pair::PairConfig;
 use crate::{ErrorKind, MtuDiscovery, Unreachable};
 
-/// Send a datagram; the packet.
+/// Send a datagram; returns the packet.
 fn packet(bench: &mut Bench, socket: UdpHandle, port: u16, payload: &[u8]) -> Vec<u8> {
     let to = peer(bench, port);
     bench.stack.udp_send(socket, to, payload, NOW).expect("sent");
@@ -54,7 +54,7 @@ fn the_queue_has_what_was_said_of_each_datagram() {
         assert_eq!((last.kind, last.payload_len), (ErrorKind::Transient, 5));
         assert_eq!(last.icmp, Some(if v4 { (11, 1) } else { (3, 1) }));
         assert!(bench.stack.udp_take_errors(socket).is_empty());
-        // The pending error is there all the same.
+        // The pending error is there as well.
         let pending = Some((peer(&bench, 7), Unreachable::Port));
         assert_eq!(bench.stack.udp_take_error(socket), pending);
         assert_eq!(bench.stack.udp_take_error(socket), None);
@@ -94,8 +94,8 @@ fn the_queue_is_bounded_and_goes_with_its_option() {
     assert!(bench.stack.udp_take_errors(socket).is_empty());
 }
 
-/// Of sockets at one address the one with that peer is told, and nobody of what no socket can
-/// have sent.
+/// Of the sockets at one address the one with that peer gets the error; an error about a datagram
+/// that no socket can have sent reaches none.
 /// RFC 6936 4-e, RFC 8899 4.6.1-a.
 #[test]
 fn an_error_is_for_the_socket_that_sent_the_datagram() {
@@ -135,7 +135,7 @@ fn a_silent_next_hop_is_in_the_queue() {
     assert_eq!(error.payload, b"hello");
 }
 
-/// One that probes goes by what its peer acknowledges.
+/// A socket that probes the path relies on the acknowledgements of its peer instead.
 #[test]
 fn a_report_binds_only_sockets_that_go_by_it() {
     for (discovery, known) in

@@ -6,7 +6,7 @@ use super::super::craft::Rng;
 use super::*;
 use crate::Event;
 
-/// What is known of a flow spares look-ups, and no check.
+/// A known flow saves look-ups, but no check.
 #[test]
 fn a_known_flow_is_checked_like_any_other() {
     for version in BOTH {
@@ -42,8 +42,8 @@ fn a_known_flow_is_checked_like_any_other() {
     }
 }
 
-/// A socket that nobody reads holds no more than `udp_queue_bytes`, and takes again what comes
-/// after it was read. RFC 1122 section 4.1.4 leaves it to the host.
+/// A socket that nobody reads holds no more than `udp_queue_bytes`, and takes datagrams again after
+/// it was read. RFC 1122 section 4.1.4 leaves it to the host.
 #[test]
 fn what_nobody_reads_is_bounded() {
     for version in BOTH {
@@ -149,13 +149,13 @@ fn many_are_taken_at_once() {
     let ports: Vec<u16> = all.iter().map(|datagram| datagram.from.port()).collect();
     assert_eq!(ports, [1, 2, 3, 4, 5]);
     all.into_iter().for_each(|datagram| bench.stack.give_back(datagram.payload));
-    // The queue's account is even again: as many bytes as before find room.
+    // The queue's byte count is right again: as many bytes as before find room.
     arrive(&mut bench, &[6], NOW);
     let row = bench.stack.sockets_page(0, 9).rows.remove(0);
     assert!(format!("{row:?}").contains("waiting_bytes: 130"), "{row:?}");
 }
 
-/// Joined and taken apart again, a row of datagrams is what it was.
+/// Datagrams that were joined and taken apart again are unchanged.
 #[test]
 fn joined_datagrams_are_the_same_datagrams() {
     for version in BOTH {

@@ -7,7 +7,7 @@ use super::*;
 use crate::pair::PairConfig;
 use crate::{SEGMENTS_MAX, UdpError};
 
-/// Headers that are stamped are those that are made.
+/// Stamped headers equal headers that are made one by one.
 #[test]
 fn segments_are_the_datagrams_that_single_calls_send() {
     for version in BOTH {
@@ -63,11 +63,11 @@ fn what_linux_refuses_is_refused() {
     assert_eq!(send(64, 1), Ok(64));
     assert_eq!(send(65_535, 1_472), Ok(65_535));
     assert_eq!(bench.sent().len(), 64 + 45);
-    // One that is smaller than the size given is judged by its own.
+    // A datagram that is smaller than the given size is checked by its own size.
     assert_eq!(bench.stack.udp_send_segments(socket, to, b"1", 9_000, NOW), Ok(1));
 }
 
-/// A full device takes part of a call, whole datagrams; the next call goes on behind them.
+/// A full device takes part of a call, whole datagrams; the next call continues behind them.
 #[test]
 fn a_full_device_takes_whole_segments() {
     for stamp in [true, false] {

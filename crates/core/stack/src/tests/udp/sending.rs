@@ -105,7 +105,8 @@ fn many_are_sent_at_once() {
     let long = vec![0; 70_000];
     let sent = bench.stack.udp_send_many(socket, &[(one, b"a"), (two, b"b"), (one, b"c")], NOW);
     assert_eq!((sent, bench.sent().len()), (Ok(3), 3));
-    // It ends before what cannot be sent, and says why if that is the first.
+    // The call ends before a datagram that cannot be sent, and returns the reason if that is the
+    // first.
     let sent = bench.stack.udp_send_many(socket, &[(one, b"a"), (one, &long), (two, b"c")], NOW);
     assert_eq!((sent, bench.sent().len()), (Ok(1), 1));
     let sent = bench.stack.udp_send_many(socket, &[(one, &long)], NOW);
@@ -183,7 +184,7 @@ fn what_is_larger_than_the_path_is_cut_refused_or_sent_as_asked() {
             let sent = bench.stack.udp_send(socket, to, &data, NOW);
             let frames = bench.sent();
             assert_eq!(sent.map(|()| frames.len()), expected, "{discovery:?} {packet}");
-            // Don't-fragment is set in all that is no fragment.
+            // Don't-fragment is set in every packet that is no fragment.
             if version == IpVersion::V4 && frames.len() == 1 {
                 assert_eq!(frames[0][20] & 0xe0, 0x40);
             }
@@ -250,7 +251,7 @@ fn a_program_finds_out_what_its_path_carries() {
                     tell(&mut bench, &frame[14..], What::TooBig(1_400), now);
                     let told = bench.stack.udp_take_errors(socket).remove(0);
                     let ErrorKind::TooBig(mtu) = told.kind else { panic!("{told:?}") };
-                    // Nobody off the path knows the payload: RFC 8899 4.6.1-b.
+                    // An attacker off the path does not know the payload: RFC 8899 4.6.1-b.
                     assert_eq!((told.payload_len, &told.payload[..3]), (size, &[7, 7, 7][..]));
                     assert!(discovery.packet_too_big(mtu - headers, now));
                 }

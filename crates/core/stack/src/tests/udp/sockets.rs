@@ -37,7 +37,7 @@ fn a_connected_socket_comes_before_one_without_a_peer() {
     }
 }
 
-/// A datagram that a socket with another peer does not take is for one that takes every address.
+/// A datagram that a socket with another peer does not take goes to one that takes every address.
 #[test]
 fn a_socket_that_takes_every_address_gets_what_the_connected_one_does_not() {
     let mut bench = bench(BOTH[0]);

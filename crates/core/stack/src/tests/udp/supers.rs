@@ -1,5 +1,5 @@
-//! Super-datagrams: a device that cuts them gets one frame, and a host that gets one has the
-//! datagrams.
+//! Super-datagrams: a device that cuts them gets one frame, and a host that gets one takes the
+//! datagrams out of it.
 
 use core::net::IpAddr;
 
@@ -25,7 +25,7 @@ fn socket(end: &mut End, port: u16) -> UdpHandle {
     end.stack.udp_bind(SocketAddr::new(end.addr, port), base::Owner::program()).expect("free")
 }
 
-/// What arrives at the other end of a call.
+/// The datagrams that arrive at the other end after a call.
 fn arrived(config: &PairConfig, payload: &[u8], size: usize) -> (Vec<Vec<u8>>, [u64; 4]) {
     let (mut left, mut right) = pair(config);
     let (from, into) = (socket(&mut left, 9), socket(&mut right, 7));
@@ -90,7 +90,7 @@ fn a_device_gets_the_segment_size_and_an_unfinished_checksum() {
         let udp = &m.as_slice()[usize::from(m.csum())..];
         assert_eq!(udp.len(), 8 + 250);
         assert_eq!(udp[..6], [0, 9, 0, 7, 1, 2]);
-        // What is in the field is the pseudo-header's sum: with it the rest gives the checksum.
+        // The field holds the pseudo-header's sum: with it the rest gives the checksum.
         let sum = wire::checksum::Ladder::Byte.sum(udp);
         let mut whole = udp.to_vec();
         whole[6..8].copy_from_slice(&sum.field());
@@ -130,7 +130,7 @@ fn without_checksums_or_a_device_that_finishes_them_datagrams_leave_one_by_one()
     }
 }
 
-/// A stranger on the wire may send anything: nothing of it is taken for many datagrams to a group.
+/// A remote host may send anything: no frame is taken as many datagrams to a group.
 #[test]
 fn a_super_datagram_to_a_group_is_refused() {
     let config = config(BOTH[0]);

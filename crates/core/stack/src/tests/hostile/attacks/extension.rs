@@ -35,8 +35,8 @@ fn with_headers(frame: &[u8], first: u8, headers: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Give a frame: it was delivered to the socket, or dropped for the returned reason; and what was
-/// reported to its sender.
+/// Give a frame. Returns the reason why it was dropped, or `None` if it was delivered to the
+/// socket, and the error that was sent to its sender.
 fn give(s: &mut Scene, udp: UdpHandle, frame: &[u8]) -> (Option<DropReason>, Option<Header>) {
     let count = |s: &Scene| DropReason::ALL.iter().map(|&r| s.dropped(r)).collect::<Vec<_>>();
     let before = count(s);
@@ -68,8 +68,8 @@ fn end(mut s: Scene, udp: UdpHandle) {
     s.end();
 }
 
-/// RFC 5095 3-a, RFC 8200 4.4-a, 4.4-b: with segments left the sender is told; without, the header
-/// is skipped.
+/// RFC 5095 3-a, RFC 8200 4.4-a, 4.4-b: with segments left the sender gets an error; without, the
+/// header is skipped.
 #[test]
 fn rh0_is_refused_with_a_parameter_problem() {
     let (mut s, udp, frame) = scene();
@@ -81,7 +81,7 @@ fn rh0_is_refused_with_a_parameter_problem() {
     rh0[3] = 0;
     let packet = with_headers(&frame, ROUTING, &rh0);
     assert_eq!(give(&mut s, udp, &packet), (None, None), "it has arrived");
-    // For another host nothing is said: we are no router.
+    // A packet for another host causes no error: we are no router.
     rh0[3] = 1;
     let mut packet = with_headers(&frame, ROUTING, &rh0);
     packet[53] ^= 0x40;

@@ -20,7 +20,7 @@ fn scene(version: IpVersion) -> (Scene, UdpHandle) {
     (s, udp)
 }
 
-/// Give frames; what was answered. Every fragment is in a datagram, dropped under one reason, or
+/// Give frames; returns the answers. Every fragment is in a datagram, dropped under one reason, or
 /// held, and what is held is within the limits.
 fn give(bench: &mut Bench, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let sent = frames.iter().flat_map(|frame| bench.exchange(frame, NOW)).collect();
@@ -49,7 +49,7 @@ fn fragments_still_work(bench: &mut Bench, udp: UdpHandle) {
     bench.stack.give_back(datagram.payload);
 }
 
-/// The attack is over, the time of what it left is up.
+/// The attack is over, and the time of its last fragments is up.
 fn end(mut s: Scene, udp: UdpHandle) {
     s.bench.stack.udp_close(udp);
     s.end();
@@ -132,7 +132,7 @@ fn teardrop_overlap() {
         {
             assert!(give(&mut s.bench, &frames).is_empty(), "{id}");
             assert_eq!(s.dropped(DropReason::FragmentOverlap), 2 * (id as u64 + 1));
-            // What comes later of it goes the same way.
+            // Later fragments of it are dropped, too.
             let rest =
                 [at(id as u32 + 1, 0, 400, true, &data), at(id as u32 + 1, 400, all, false, &data)];
             give(&mut s.bench, &rest);
@@ -214,8 +214,8 @@ fn atomic_and_tiny_fragments() {
     }
 }
 
-/// RFC 6980 5-a: neighbour discovery in fragments could hide what it says from who guards a link;
-/// in an atomic fragment as well.
+/// RFC 6980 5-a: neighbour discovery in fragments, or in an atomic fragment, could hide its
+/// contents from a guard of the link.
 #[test]
 fn fragmented_neighbour_discovery() {
     let (mut s, udp) = scene(IpVersion::V6);
@@ -236,7 +236,7 @@ fn fragmented_neighbour_discovery() {
     end(s, udp);
 }
 
-/// Fragments of fragments, which walk past who looks at the first header alone.
+/// Fragments of fragments, which pass filters that look at the first header alone.
 #[test]
 fn nested_fragments() {
     let (mut s, udp) = scene(IpVersion::V6);
@@ -254,8 +254,8 @@ fn nested_fragments() {
     end(s, udp);
 }
 
-/// RFC 6864 4.3-a, RFC 7739 section 3: who gets our fragments cannot tell what the next
-/// identification is, nor how many datagrams others got.
+/// RFC 6864 4.3-a, RFC 7739 section 3: a host that gets our fragments cannot tell the next
+/// identification, nor how many datagrams others got.
 #[test]
 fn ip_id_prediction_of_fragments() {
     for version in BOTH {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Segments lost again while a time-out is repaired belong to its episode: no second reduction
-/// until everything is acknowledged that was sent by then.
+/// until everything that was sent by then is acknowledged.
 /// RFC 6675 5.1-a. RFC 6582 3.2-e.
 #[test]
 fn a_time_out_is_one_episode_until_all_is_acknowledged() {
@@ -105,7 +105,7 @@ fn a_d_sack_of_two_duplicate_runs_is_the_first() {
     t.expect(seg().ack(3001).sack(&[(1501, 1961)]));
 }
 
-/// The note of a duplicate would stay for ever, and with it the long way of output.
+/// The note of a duplicate would stay for ever, and output would never take the fast path again.
 #[test]
 fn no_duplicate_is_noted_for_a_peer_without_sack() {
     let mut t = Setup::plain().established();

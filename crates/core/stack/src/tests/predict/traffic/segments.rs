@@ -250,7 +250,7 @@ impl Traffic {
                 "too long"
             }
             7 => {
-                // It overtook data: the windows of segments before it are old news.
+                // It overtook data: the windows of segments before it are out of date.
                 s.seq += self.rng.pick(&[1, 50, window]).min(window);
                 (s.payload, s.window) = (Vec::new(), self.rng.pick(&[40, 700, 30_000]));
                 "early, another window"
