@@ -109,7 +109,7 @@ impl Acd {
         self.link_local.remove(&port);
     }
 
-    /// An address of ours was added or changed. One that is tentative is probed.
+    /// An address of ours was added or changed. A tentative address is probed.
     fn added(&mut self, key: AcdKey, address: &Address, now: Instant, secret: &KeyedHash) {
         // If the network or the lifetimes of an address that has just been won change, its
         // announcements go on.

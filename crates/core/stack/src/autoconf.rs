@@ -34,7 +34,7 @@ pub struct AutoConfig {
     /// Make temporary addresses beside the stable ones, and prefer them (RFC 8981).
     pub temporary: bool,
     /// 128 secret bits that stable identifiers are made with (RFC 7217): the same bits give the
-    /// same addresses after a restart. `None`: those of the stack.
+    /// same addresses after a restart. `None`: the stack's own secret.
     pub secret: Option<[u64; 2]>,
     /// Take the routes to more specific prefixes that routers offer (RFC 4191), beside default
     /// ones. A router should not take them, unless its operator trusts the routers of that link.
@@ -95,7 +95,7 @@ pub enum Progress {
     Duplicate,
 }
 
-/// What autoconfiguration knows of a port.
+/// The state of autoconfiguration on a port.
 #[derive(Clone, Debug)]
 pub struct AutoconfStatus {
     /// How far it is.

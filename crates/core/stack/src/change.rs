@@ -127,9 +127,9 @@ impl Stack {
         self.ports.failure(PortId(pcb.port))
     }
 
-    /// Why nothing passes a port now, in a sentence with what to do: what its device says, or that
-    /// it has taken none of the frames that it was offered for more than five seconds. `None`:
-    /// frames pass, as far as is known, or there is no such port.
+    /// Why nothing passes a port now, and what to do, in a sentence: the reason that its device
+    /// gives, or that it has taken none of the frames that it was offered for more than five
+    /// seconds. `None`: frames pass, as far as is known, or there is no such port.
     pub fn port_trouble(&self, id: PortId) -> Option<String> {
         self.ports.get(id.0)?.trouble(self.core.cx.now)
     }

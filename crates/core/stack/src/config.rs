@@ -1,4 +1,4 @@
-//! What a stack, its ports and its sockets are made with.
+//! Settings with which a stack, its ports and its sockets are made.
 
 use base::{Budget, Cidr, MacAddr, Switches};
 use wire::checksum::Ladder;
@@ -9,7 +9,7 @@ pub struct StackConfig {
     /// 128 secret bits: sequence numbers, ports and tables are drawn with them. The same seed and
     /// the same inputs give the same packets; a program that is not a test draws it at random.
     pub seed: [u64; 2],
-    /// What is on.
+    /// The optimisations that are on.
     pub switches: Switches,
     /// Limits.
     pub budget: Budget,
@@ -47,7 +47,7 @@ impl StackConfig {
     }
 }
 
-/// What the IP header of a socket's packets says.
+/// Settings for the IP header of a socket's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpSettings {
     /// Hops that a packet may take: TTL (RFC 791) or hop limit (RFC 8200).

@@ -1,8 +1,8 @@
 //! The table of connections: by handle for users, by addresses and ports for segments, with the
 //! flow cache in front; and the records of those in TIME-WAIT.
 //!
-//! Called by: `rx.rs`, `tx.rs`, the files of `socket/`. The table's hash is keyed: strangers choose
-//! the keys.
+//! Called by: `rx.rs`, `tx.rs`, the files of `socket/`. The table's hash has a secret key, because
+//! remote hosts choose addresses and ports.
 
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ pub(crate) struct Pcb {
     pub(crate) mark: u32,
     /// For statistics only.
     pub(crate) opened_at: Instant,
-    /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
+    /// The value of [`inet::Neighbours::changes`] when the template's link address was looked up.
     pub(crate) seen: u64,
     /// The template has, or once had, a link address.
     pub(crate) is_resolved: bool,
@@ -66,7 +66,7 @@ pub(crate) struct TimeWaitEntry {
     /// Its number in the queue of expiries; an entry with another number belongs to an earlier
     /// record.
     pub(crate) place: u64,
-    /// Whose it was, and its mark; `None`: the program's, without a mark.
+    /// Its owner and its mark; `None`: the program, without a mark.
     pub(crate) sender: Option<Box<(Owner, u32)>>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) const HEADERS_MAX: usize = 96;
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(crate) struct Leader {
-    /// Whose segment it was; `None` for no leader.
+    /// The connection of the segment; `None` for no leader.
     pub(crate) handle: Option<TcpHandle>,
     /// Bytes of payload; its followers have as many.
     pub(crate) len: u32,

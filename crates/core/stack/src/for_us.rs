@@ -191,8 +191,8 @@ impl Stack {
         is_set
     }
 
-    /// What the network of `addr`, an IPv4 address of a port, broadcasts to; `None` for another
-    /// address, or a network of one or two addresses.
+    /// The broadcast address of the network of `addr`, an IPv4 address of a port; `None` for
+    /// another address, or a network of one or two addresses.
     pub fn broadcast(&self, port: PortId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
         self.ports.get(port.0)?.local.broadcast(addr)
     }

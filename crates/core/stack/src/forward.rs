@@ -1,4 +1,5 @@
-//! Forwarding: what a stack forwards, and what it remembers for that. Off by default.
+//! Forwarding: the settings of a router, and the state that it keeps for forwarding. Off by
+//! default.
 //!
 //! Called by: the files of this folder. `ingress.rs` takes a router's bursts in, `plain.rs`
 //! forwards packets one by one, and `burst.rs` plain ones together. RFC 1812, RFC 8200.
@@ -23,7 +24,7 @@ pub(crate) use plain::unreachable;
 
 use crate::port::Ports;
 
-/// What a stack forwards.
+/// Settings and state of forwarding.
 #[derive(Default)]
 pub(crate) struct Forwarding {
     pub(crate) on: bool,
@@ -54,7 +55,7 @@ impl Forwarding {
     }
 }
 
-/// What the burst path remembers from one burst to the next.
+/// State that the burst path keeps from one burst to the next.
 struct Bursts {
     /// The stack's generation when `locals` was built.
     generation: u64,

@@ -27,7 +27,7 @@ pub(crate) use reports::{addresses_changed, expire, rejoin};
 use crate::handles::{PortId, UdpHandle};
 use crate::port::Port;
 
-/// What all ports receive, and what all sockets have joined.
+/// The groups that all ports receive, and that all sockets have joined.
 pub(crate) struct Groups {
     ports: BTreeMap<u16, PortGroups>,
     sockets: SecondaryMap<UdpHandle, SocketGroups>,

@@ -1,5 +1,5 @@
-//! What users call the parts of a stack: ports, connections, listeners, sockets; and the events
-//! that name them. Events are edges, not levels: read until `WouldBlock`.
+//! Names of the parts of a stack for its users: ports, connections, listeners, sockets; and the
+//! events that name them. Events are edges, not levels: read until `WouldBlock`.
 //!
 //! Called by: everybody. A handle never means another object later, except for the number of a
 //! port, which may be used again.

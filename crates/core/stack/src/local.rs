@@ -36,14 +36,15 @@ struct LocalV4 {
     broadcast: u32,
 }
 
-/// What a broadcast address looks like, compared with the one that a port has.
+/// How a broadcast address differs from that of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BroadcastForm {
     /// The host part, or the whole address, is zeros: 4.2BSD's form.
     Zeros,
     /// The host part is ones: the standard form (RFC 1122 section 3.3.6).
     Ones,
-    /// Neither, for a network of this port: another prefix length, or no broadcast address at all.
+    /// Neither form, for a network of this port: another prefix length, or no broadcast address at
+    /// all.
     OtherNetwork,
 }
 
@@ -141,7 +142,7 @@ impl LocalAddrs {
         }
     }
 
-    /// What the network of `addr`, an address of ours, broadcasts to.
+    /// The broadcast address of the network of `addr`, an address of ours.
     pub(crate) fn broadcast(&self, addr: Ipv4Addr) -> Option<Ipv4Addr> {
         let own = self.v4.iter().find(|own| own.addr == addr.to_bits())?;
         (own.broadcast != own.addr).then(|| own.broadcast.into())
@@ -255,7 +256,7 @@ pub struct OtherBroadcaster {
     pub source: Ipv4Addr,
     /// The destination of its last broadcast.
     pub destination: Ipv4Addr,
-    /// What the port broadcasts to; `None` if it has no network with a broadcast address.
+    /// The broadcast address of the port; `None` if it has no network with one.
     pub ours: Option<Ipv4Addr>,
     /// How the two differ.
     pub form: BroadcastForm,

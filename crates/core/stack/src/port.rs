@@ -35,7 +35,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// as many.
 const OVERRUN: u32 = 3;
 
-/// What was forwarded by a port.
+/// How much was forwarded by a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forwarded {
     /// Packets that came by it and were forwarded.
@@ -86,7 +86,7 @@ pub(crate) struct Port {
     found_room: bool,
     /// On a shard: the rings to the other shards.
     pub(crate) outbox: Option<Arc<Outbox>>,
-    /// What forwarding has counted here.
+    /// Counters of forwarding.
     pub(crate) forwarded: Forwarded,
     /// The check of sources of packets that come by it, while packets are forwarded.
     pub(crate) source_check: SourceCheck,
@@ -132,7 +132,7 @@ impl Port {
         }
     }
 
-    /// Hand the burst to the device; what it does not take stays, in order.
+    /// Hand the burst to the device; frames that it does not take stay, in order.
     #[inline(never)]
     pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
         self.flush_here(cx)
@@ -374,7 +374,8 @@ impl Port {
         (span > STALLED_AFTER).then_some(span)
     }
 
-    /// Why frames do not pass: what its device says, or that it says nothing and takes nothing.
+    /// Why frames do not pass: the reason that its device gives, or that the device gives none and
+    /// takes nothing.
     pub(crate) fn trouble(&self, now: Instant) -> Option<String> {
         let said = self.device.failure().map(ToString::to_string);
         said.or_else(|| {

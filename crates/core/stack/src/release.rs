@@ -1,4 +1,4 @@
-//! Frames that may not leave yet, by departure time: what pacing needs.
+//! Frames that may not leave yet, by departure time: the release queue of pacing.
 //!
 //! Called by: `tx.rs`; `change.rs` when a port goes. A frame without a departure time never comes
 //! here. The frames of a connection that ends stay here, like those that a device has: they count

@@ -39,7 +39,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
         (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
     let ip = IpSettings { tos, ttl, mark: pcb.mark, ..IpSettings::default() };
-    // Read before the solicitation: an answer that it draws counts as a change.
+    // Read before the solicitation: an answer to it counts as a change.
     let changes = stack.changes();
     let egress = resolve::route(stack, local, scoped(remote, port), protocol::TCP, &owner, ip);
     let has_policy = stack.routes.has_policy();
@@ -81,7 +81,8 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
         Err(_) => pcb.is_resolved &= !has_policy,
     }
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
-    // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.
+    // A connection that had a link address goes on with it: if it is wrong, TCP's own timers find
+    // out.
     pcb.seen = if pcb.is_resolved { changes } else { Pcb::NEVER_SEEN };
     pcb.is_resolved
 }

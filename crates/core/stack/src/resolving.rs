@@ -41,7 +41,7 @@ pub(crate) enum NoSource {
     NoAddress,
 }
 
-/// What became of a neighbour, with the packets that waited for its link address.
+/// The outcome of resolving a neighbour, with the packets that waited for its link address.
 pub(crate) enum Outcome {
     /// It has this link address.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),

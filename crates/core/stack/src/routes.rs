@@ -22,9 +22,9 @@ use crate::stack::Stack;
 /// The packet to look up.
 #[derive(Clone, Debug)]
 pub struct FibQuery {
-    /// Where it goes.
+    /// Its destination.
     pub dst: IpAddr,
-    /// Where it is from; `None`: from no address in particular.
+    /// Its source; `None`: no particular address.
     pub src: Option<IpAddr>,
     /// The port of a link-local destination (RFC 4007).
     pub output: Option<PortId>,
@@ -64,11 +64,11 @@ pub struct FibFound {
     pub is_broadcast: bool,
     /// The address that it is from unless it has one; `None`: there is none.
     pub source: Option<IpAddr>,
-    /// What is known of the neighbour; `None`: nothing.
+    /// State and link address of the neighbour; `None` if nothing is known of it.
     pub neighbour: Option<(State, Option<MacAddr>)>,
     /// The largest packet, the least of the four below.
     pub mtu: Mtu,
-    /// What the port takes.
+    /// The MTU of the port.
     pub port_mtu: Mtu,
     /// The MTU that was set for the neighbour.
     pub neighbour_mtu: Option<Mtu>,
@@ -256,8 +256,8 @@ impl Stack {
 
     /// Set the largest packet to send to a neighbour: its own MTU, on a link whose hosts have
     /// different MTUs; `None` for the port's. It bounds packets that the neighbour forwards, too,
-    /// and needs no link address yet. Open connections follow. What the port receives, and offers
-    /// to receive, does not change.
+    /// and needs no link address yet. Open connections follow. The size that the port receives, and
+    /// offers to receive, does not change.
     ///
     /// # Errors
     /// [`MtuError`].

@@ -1,4 +1,4 @@
-//! The receive path, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
+//! The whole receive path: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
 //!
 //! Called by: `Stack::poll`. This file keeps the mbuf; each layer looks at it and returns what
 //! comes next, or the named reason to drop it. Packets that are not plain TCP are sorted in

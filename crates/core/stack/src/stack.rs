@@ -266,7 +266,7 @@ impl Stack {
         self.ports.get(port.0).map(|p| &*p.device)
     }
 
-    /// What kind of frames a port has; `None` if it is gone.
+    /// The kind of a port's frames; `None` if the port is gone.
     pub fn link_kind(&self, port: PortId) -> Option<LinkKind> {
         self.ports.get(port.0).map(|p| p.limits.link)
     }

@@ -1,5 +1,5 @@
-//! The transmit path, whole: what a connection has to send, IP and link header in front, into
-//! the port's burst, to the device.
+//! The whole transmit path: segments of a connection get IP and link header, go into the port's
+//! burst, and then to the device.
 //!
 //! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
 //! back: the segment stays with TCP, the connection with its port, until there is room.
@@ -105,7 +105,8 @@ fn holds_ack(stack: &mut Stack, handle: TcpHandle) -> bool {
 #[inline]
 fn makes_room(pcb: &mut Pcb, port: &mut Port, handle: TcpHandle, core: &mut Core) -> bool {
     // Paced frames fill a burst, too: a connection with nothing to send is not held back by them.
-    // Nor is one that filled it with its last segment, as after the fast path.
+    // A connection that filled it with its last segment, as after the fast path, is not held back
+    // either.
     if output::is_idle(&mut pcb.tcb) || output::is_quiet(&mut pcb.tcb, &core.cx) {
         return false;
     }

@@ -18,7 +18,7 @@ use crate::state::{Error, State};
 use crate::tcb::{Tcb, sums};
 use crate::{Config, Cx, Fate, Segment, ack, ecn, fast_open, path, user_timeout};
 
-/// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
+/// A listener's decision about a segment that belongs to no connection, RFC 9293 3.10.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// Make a connection with [`passive_open`].

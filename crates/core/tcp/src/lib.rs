@@ -56,7 +56,7 @@ use mbuf::Pool;
 use wire::checksum::Ladder;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
-/// What a stack passes to TCP with each call: clock, buffers, counters, limits and switches.
+/// State that a stack passes to TCP with each call: clock, buffers, counters, limits and switches.
 pub struct Cx {
     /// Monotone time of this burst.
     pub now: Instant,
@@ -152,7 +152,7 @@ impl Segment {
     }
 }
 
-/// What became of a segment: accepted, or the named reason why not.
+/// The fate of a segment: accepted, or the named reason why not.
 pub type Fate = Result<(), DropReason>;
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ macro_rules! bits {
 }
 
 bits! {
-    /// What `output` has to do for a connection.
+    /// Work that `output` has to do for a connection.
     Todo: u8 {
         /// Something may be sendable: data, a window update, a retransmission.
         OUTPUT = 1;
@@ -64,7 +64,7 @@ bits! {
 }
 
 bits! {
-    /// What is reported to the user of a connection.
+    /// Events for the user of a connection.
     Events: u8 {
         /// The handshake is complete.
         CONNECTED = 1;
@@ -84,7 +84,7 @@ bits! {
 }
 
 bits! {
-    /// What was negotiated, and what the user has done or asked for.
+    /// The results of the negotiation, and what the user has done or asked for.
     Marks: u16 {
         /// Timestamps are on.
         TIMESTAMPS = 1;

@@ -1,4 +1,4 @@
-//! What the stack determines for a connection before its first segment.
+//! The values that the stack determines for a connection before its first segment.
 //!
 //! Called by: the stack, which fills it in; tcb, which copies it.
 

@@ -1,4 +1,5 @@
-//! What a connection sends next: one segment a call, with its headers, until there is none.
+//! Output: returns the next segment of a connection, with its headers, one a call until there is
+//! none.
 //!
 //! Called by: `stack/tx.rs` for every connection on the dirty list, after a burst, a write, a read
 //! or a timer. RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323.

@@ -72,7 +72,7 @@ fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
 }
 
-/// What followers of `len` bytes each have to be: the sequence number of the first one, and how
+/// The condition for followers of `len` bytes each: the sequence number of the first one, and how
 /// many of them fit the offered window. The leader, which [`matches`], was accepted just before in
 /// this burst. So state and `trouble` cannot have changed, and ACK, window and timestamp have been
 /// taken.

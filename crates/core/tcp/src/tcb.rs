@@ -35,9 +35,9 @@ pub struct Tcb {
     // Read by header prediction: one cache line.
     /// State of the connection.
     pub state: State,
-    /// What `output` has to do.
+    /// Work for `output`.
     pub todo: Todo,
-    /// What was negotiated, and what the user has asked for.
+    /// The results of the negotiation, and what the user has asked for.
     pub marks: Marks,
     /// Shift for windows we receive.
     pub snd_wscale: WindowScale,
@@ -73,7 +73,7 @@ pub struct Tcb {
     pub(crate) rcv_mss: u16,
     /// [`Tcb::REPAIRING`], [`Tcb::EARLY`], [`Tcb::OPENING`]; zero in the normal case.
     pub(crate) trouble: u8,
-    /// What to report to the user.
+    /// Events to report to the user.
     pub events: Events,
     /// Already on the stack's dirty list.
     pub dirty: bool,

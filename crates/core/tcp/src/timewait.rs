@@ -33,7 +33,7 @@ pub struct TimeWait {
     pub timestamps: bool,
 }
 
-/// What to do about a segment.
+/// The action for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
     /// Drop it.
@@ -78,7 +78,7 @@ impl TimeWait {
         fin_again || self.answers.admits(Limit::OutOfWindowAcksPerSecond, now, budget)
     }
 
-    /// What to do with a segment. A RST at RCV.NXT, not older by its timestamp, ends the wait (RFC
+    /// Decide about a segment. A RST at RCV.NXT, not older by its timestamp, ends the wait (RFC
     /// 9293 section 3.10.7.4): the peer has restarted and will connect again. PAWS averts the
     /// danger that RFC 1337 describes (decision 0107). A SYN that is newer by timestamp or sequence
     /// number may reopen the connection (RFC 6191, RFC 9293 section 3.6.1).

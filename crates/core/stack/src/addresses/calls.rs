@@ -32,7 +32,7 @@ impl Stack {
     pub fn add_address(&mut self, id: PortId, mut address: Address) -> Result<(), AddressError> {
         let ip = address.ip();
         let port = self.ports.get_mut(id.0).ok_or(AddressError::NoPort)?;
-        // Where there is nobody to ask, nobody can object.
+        // On such a port there is no host to ask, so none can object.
         let is_unasked =
             address.state == AddressState::Tentative && port.limits.link == LinkKind::Ip;
         if is_unasked {

@@ -107,7 +107,7 @@ impl Stack {
         true
     }
 
-    /// What autoconfiguration knows of a port; `None` if it is not autoconfigured.
+    /// The state of autoconfiguration on a port; `None` if it is not autoconfigured.
     pub fn autoconf(&self, id: PortId) -> Option<AutoconfStatus> {
         let conf = self.autoconf.ports.get(&id.0)?;
         let (managed, other) = conf.routers.managed_other;

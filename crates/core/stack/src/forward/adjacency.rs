@@ -1,6 +1,6 @@
 //! Adjacencies: for next hops in use, the port and the finished link header of their frames.
 //!
-//! Called by: `forward/burst.rs`. An entry holds until anything changes that it was made from
+//! Called by: `forward/burst.rs`. An entry holds until something changes from which it was made
 //! (`burst::generation_of`), and no longer than a second if its neighbour is not permanent: then
 //! the next packet goes the long way (`plain.rs`), which notes that the neighbour is used. RFC 4861
 //! section 7.3.3.

@@ -287,8 +287,8 @@ fn egress_of(egresses: &mut Egresses, number: u8) -> Option<&mut Egress> {
 /// How often the use of a neighbour is noted.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
-/// What the long way would find for this next hop of a packet of the same version, without asking
-/// anybody and without changing anything. `None` if it would do more than send.
+/// The adjacency that the long way would find for this next hop of a packet of the same version,
+/// without a solicitation and without a change. `None` if it would do more than send.
 fn long_way(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
     let port = stack.ports.get(hop.port)?;
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, hop).map_or(0, Mtu::bytes) as u32;

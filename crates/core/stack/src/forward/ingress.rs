@@ -12,7 +12,7 @@ use super::plain::{self, Ingress};
 use crate::shard;
 use crate::stack::Stack;
 
-/// What came in a burst.
+/// The frames of a burst.
 pub(crate) struct Received {
     /// Frames.
     pub(crate) count: usize,

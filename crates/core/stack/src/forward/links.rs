@@ -94,7 +94,7 @@ impl Stack {
         self.forwarding.no_redirects = !on;
     }
 
-    /// What was forwarded by a port; `None` if there is no such port.
+    /// How much was forwarded by a port; `None` if there is no such port.
     pub fn forwarded(&self, port: PortId) -> Option<Forwarded> {
         self.ports.get(port.0).map(|port| port.forwarded)
     }

@@ -21,8 +21,8 @@ pub(super) const BARE: usize = 0;
 pub(super) const ETHERNET: usize = ether::HEADER_LEN;
 pub(super) const TAGGED: usize = ETHERNET + device::vlan::Tag::LEN;
 
-/// What was seen of a frame: the number of its flow among those of the burst, and the packet's
-/// length in bytes.
+/// The result of looking at a frame: the number of its flow among those of the burst, and the
+/// packet's length in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) number: u8,
@@ -43,7 +43,7 @@ const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 pub(super) const FIRST_V6: usize = BURST;
 const _: () = assert!(2 * BURST < u8::MAX as usize);
 
-/// The flows of one version in a burst: what is looked up.
+/// The flows of one version in a burst, which are looked up.
 pub(super) struct Flows<A> {
     pub(super) dsts: ArrayVec<A, BURST>,
     /// As many as `dsts`, if sources are needed; else empty.
@@ -84,7 +84,7 @@ impl<A: Copy + PartialEq> Flows<A> {
     }
 }
 
-/// What was seen of a burst.
+/// The result of looking at a burst.
 pub(super) struct Seens {
     pub(super) frames: ArrayVec<Seen, BURST>,
     pub(super) v4: Flows<Ipv4Addr>,

@@ -196,7 +196,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     send(stack, m, at, &transit, mtu, &egress)
 }
 
-/// What the source of a packet without a route is told.
+/// The error for the source of a packet without a route.
 fn said(why: NoRoute) -> Option<Unreachable> {
     match why {
         NoRoute::None => Some(Unreachable::Net),

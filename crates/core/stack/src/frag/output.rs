@@ -230,8 +230,8 @@ fn leave(stack: &mut Stack, port_id: u16, dst: IpAddr, frames: &mut Vec<Mbuf>) -
     }
     count_fragments(&mut core.cx, count);
     for frame in frames.drain(..) {
-        // What the device does not take now waits at the port: there was room for the first, so
-        // that this datagram is all that waits.
+        // Frames that the device does not take now wait at the port. There was room for the first,
+        // so only frames of this datagram wait.
         port.push_or_hold(frame, &mut core.cx);
     }
     Ok(())

@@ -35,7 +35,7 @@ pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
     rare_timers.note(groups.next_deadline());
 }
 
-/// A port has another device: the routers of its link are to hear of its groups.
+/// A port has another device: report its groups to the routers of the new link.
 #[cold]
 pub(crate) fn rejoin(stack: &mut Stack, id: PortId) {
     let Some(groups) = stack.groups.ports.get_mut(&id.0) else { return };

@@ -52,7 +52,7 @@ struct Queue {
     is_awaited: bool,
 }
 
-/// What is full, so that a datagram is refused.
+/// The thing that is full, so that a datagram is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
     Queue,
@@ -141,7 +141,7 @@ impl Pace {
         if budget.admits(limit, self.queues.len()) { Ok(()) } else { Err(Full::Table) }
     }
 
-    /// Somebody waits for room in the queue of `key`.
+    /// A sender waits for room in the queue of `key`.
     pub(super) fn await_room(&mut self, key: Key) {
         if let Some(queue) = self.queues.get_mut(&key)
             && !core::mem::replace(&mut queue.is_awaited, true)

@@ -81,7 +81,7 @@ impl Ports {
         self.loopback = Some(Box::new(port));
     }
 
-    /// Another device for a port; what was in its burst is lost.
+    /// Give a port another device; the frames in its burst are lost.
     ///
     /// # Errors
     /// The device, and why it does not suit this port.
@@ -221,8 +221,8 @@ impl Ports {
         self.iter_mut().fold(false, |any, port| found(port) | any)
     }
 
-    /// Have every device wake `waker`. A device that is gone does not wake. One whose frames are
-    /// let gather is polled in time, and wakes earlier only if it can count them.
+    /// Have every device wake `waker`. A device that is gone does not wake. A device whose frames
+    /// are let gather is polled in time, and wakes earlier only if it can count them.
     pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
         for port in self.iter_mut() {

@@ -1,6 +1,6 @@
-//! What the first shard publishes to the others: addresses, permanent neighbours, rules, switches,
-//! and whether packets are forwarded. Routes are not copied, because all look up in one FIB
-//! (decision 0075); the exceptions are routes that not everybody may use and the routes around
+//! State that the first shard publishes to the others: addresses, permanent neighbours, rules,
+//! switches, and whether packets are forwarded. Routes are not copied, because all look up in one
+//! FIB (decision 0075); the exceptions are routes that not everybody may use and the routes around
 //! them.
 //!
 //! Called by: `turns.rs`. It is published as a whole, with a version that a shard reads once a

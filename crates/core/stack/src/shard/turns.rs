@@ -1,4 +1,4 @@
-//! What a shard does at the beginning and the end of each turn: it takes over what the first one
+//! The beginning and the end of each turn of a shard. A shard takes over what the first one
 //! published, and pins the FIB; the first one publishes what it changed, and wakes the others.
 //!
 //! Called by: [`super::Shard::enter`]; crate `net`, which keeps stacks behind locks of its own. A
@@ -18,7 +18,7 @@ use super::published::{self, Published, Stamp};
 use super::steering::{Home, Membership, Steering};
 use crate::stack::Stack;
 
-/// What the shards of a group have in common.
+/// State that the shards of a group have in common.
 pub(super) struct Group {
     published: Published,
     /// By shard: rung after the first one has published.

@@ -51,7 +51,7 @@ pub(crate) struct FastOpens {
     pending: BTreeMap<TcpHandle, ListenerHandle>,
 }
 
-/// What a listener does with a SYN that concerns Fast Open.
+/// A listener's decision about a SYN that concerns Fast Open.
 pub(crate) enum Verdict {
     /// Nothing: an ordinary handshake.
     Ordinary,
@@ -127,7 +127,7 @@ impl FastOpens {
         self.order.clear();
     }
 
-    /// What a listener does with a SYN that has the option, or carries `bytes` bytes.
+    /// Decide what a listener does with a SYN that has the option, or carries `bytes` bytes.
     pub(crate) fn decide(
         &self,
         listener: &mut Listener,

@@ -46,7 +46,7 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
 
 impl Stack {
     /// Take the next SYN that waits for a decision: its handle, the address it is for and the
-    /// address it is from. Those that waited longer than [`REQUEST_WAIT`] are skipped.
+    /// address it is from. SYNs that waited longer than [`REQUEST_WAIT`] are skipped.
     pub fn tcp_request(
         &mut self,
         listener: ListenerHandle,

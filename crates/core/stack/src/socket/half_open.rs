@@ -1,7 +1,7 @@
 //! Connections in SYN-RECEIVED, in the order of their SYNs: how many there are, and whether one of
-//! them gives way to a new one. One that has waited for much longer than handshakes take will not
-//! be completed any more. One that has not keeps its place: otherwise each of a crowd of honest
-//! peers would push out another, and all would be reset and none opened.
+//! them gives way to a new one. A connection that has waited for much longer than handshakes take
+//! will not be completed any more. Other connections keep their places: otherwise each of a crowd
+//! of honest peers would push out another, and all would be reset and none opened.
 //!
 //! Called by: `passive.rs`. Its callers check the limits. Without cookies no more can be done (RFC
 //! 4987 sections 3.3 and 3.4): the chance of a SYN in a flood is the share of all SYNs for which

@@ -35,13 +35,13 @@ pub struct ListenConfig {
     pub tcp: tcp::Config,
     /// Their owner.
     pub owner: Owner,
-    /// What the IP header of their packets says.
+    /// Settings for the IP header of their packets.
     pub ip: IpSettings,
     /// TCP Fast Open; off by default.
     pub fast_open: FastOpenConfig,
 }
 
-/// What a listener does with TCP Fast Open (RFC 7413). The default is off: SYNs that ask for a
+/// Settings of a listener for TCP Fast Open (RFC 7413). The default is off: SYNs that ask for a
 /// cookie, or bring one, get an ordinary handshake. With it on, a program may get the data of a SYN
 /// twice (section 2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,7 +221,7 @@ pub(crate) struct Request {
 pub(crate) struct Requests {
     pub(crate) slots: SlotMap<RequestHandle, Request>,
     pub(crate) by_flow: BTreeMap<(SocketAddr, SocketAddr), RequestHandle>,
-    /// In the order of arrival; those decided about are skipped.
+    /// In the order of arrival; entries that were decided are skipped.
     pub(crate) order: VecDeque<RequestHandle>,
 }
 

@@ -59,7 +59,7 @@ pub struct FastConnect<'a> {
     pub config: &'a tcp::Config,
     /// Its owner.
     pub owner: Owner,
-    /// What the IP header of its packets says.
+    /// Settings for the IP header of its packets.
     pub ip: IpSettings,
     /// The data to send first, such as a request that may be repeated: if the peer gets the SYN
     /// twice, its program may get the data twice (RFC 7413 section 2.1).

@@ -159,7 +159,8 @@ impl Stack {
         self.connections.get(handle).map(|p| p.tcb.config())
     }
 
-    /// What the IP header of a connection's packets says; `None` if the handle means nothing.
+    /// The settings for the IP header of a connection's packets; `None` if the handle means
+    /// nothing.
     pub fn tcp_ip(&self, handle: TcpHandle) -> Option<IpSettings> {
         let pcb = self.connections.get(handle)?;
         let (tos, ttl) = pcb.template.tos_ttl();
@@ -186,9 +187,9 @@ impl Stack {
         self.listeners.overlaps(ip, local.port()) || self.connections.use_port(ip, local.port())
     }
 
-    /// [`Stack::tcp_write`], but the last byte is urgent: the peer hears of it at once, also while
-    /// its window is shut, and finds a mark there (RFC 6093: the byte stays in the stream). If not
-    /// all was taken, nothing is marked: write the rest in the same way. MSG_OOB.
+    /// [`Stack::tcp_write`], but the last byte is urgent: the peer learns of it at once, also while
+    /// its window is shut, and finds the urgent mark there (RFC 6093: the byte stays in the
+    /// stream). If not all was taken, nothing is marked: write the rest in the same way. MSG_OOB.
     ///
     /// # Errors
     /// [`CallError`].

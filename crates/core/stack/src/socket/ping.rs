@@ -24,7 +24,7 @@ use crate::handles::{Event, PingHandle, PortId};
 
 /// The result of an echo request.
 pub struct Echo {
-    /// Who sent this: the host asked, or a router that knows why there is no reply.
+    /// The sender: the host that was asked, or a router that knows why there is no reply.
     pub from: IpAddr,
     /// Its sequence number.
     pub seq: u16,

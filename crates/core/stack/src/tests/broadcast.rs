@@ -110,7 +110,7 @@ fn what_nobody_takes_is_dropped_before_its_checksum_is_read() {
         assert_eq!(bench.exchange(&frame, NOW).len(), 0);
         assert_eq!(bench.stack.drops().of(reason), 1, "{protocol}");
     }
-    // Somebody who takes it reads the checksum.
+    // With a socket that takes it, the checksum is read.
     let udp = socket(&mut bench);
     let mut frame = to_all(bench.theirs, addr("192.0.2.255"));
     frame[14 + 20 + 6] ^= 1;

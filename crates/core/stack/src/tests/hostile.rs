@@ -1,5 +1,5 @@
 //! Bad input on every layer: nothing panics, nothing leaks, every frame that was not delivered is
-//! counted under exactly one reason, every answer that a stranger can cause is rate-limited.
+//! counted under exactly one reason, every answer that a remote host can cause is rate-limited.
 
 mod attacks;
 mod bytes;

@@ -326,7 +326,7 @@ fn groups_errors_and_impossible_hosts_draw_no_error() {
     let mut to_all = frame("192.0.2.2", "192.0.2.1");
     to_all[..6].fill(0xff);
     assert!(bench.exchange(&to_all, NOW).is_empty());
-    // An error about a packet that is not ours draws no error in return.
+    // An error about a packet that is not ours causes no error in return.
     let (_, syn) = connect(&mut bench);
     let mut packet = syn[14..].to_vec();
     packet[20] ^= 1;

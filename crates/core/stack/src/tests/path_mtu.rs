@@ -1,5 +1,5 @@
 //! Path MTUs by destination: learnt from messages, shared by connections, forgotten with age, and
-//! safe from strangers. RFC 1191, RFC 8201, RFC 5927 section 7.
+//! safe from forgeries. RFC 1191, RFC 8201, RFC 5927 section 7.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -99,8 +99,8 @@ fn sizes(bench: &mut Bench, most: usize) -> usize {
     sent.len()
 }
 
-/// A message about a datagram contains nothing that a stranger could not know: it holds only for
-/// the socket that sent the datagram.
+/// A message about a datagram contains nothing that an off-path attacker could not know, so it
+/// holds only for the socket that sent the datagram.
 #[test]
 fn a_datagram_that_was_too_big_concerns_its_socket_alone() {
     for version in BOTH {

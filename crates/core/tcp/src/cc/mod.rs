@@ -103,7 +103,7 @@ pub(crate) struct Cc {
     before: Option<Box<Before>>,
 }
 
-/// What [`Cc::undo`] restores.
+/// The state that [`Cc::undo`] restores.
 #[derive(Clone, Debug)]
 struct Before {
     cwnd: u64,

@@ -1,4 +1,4 @@
-//! What the network reports about a connection's path: unreachable, or packets too big. Such a
+//! Reports of the network about a connection's path: unreachable, or packets too big. Such a
 //! message can be forged, so it must name a byte that is in flight, and it never ends an open
 //! connection.
 //!
@@ -62,7 +62,7 @@ pub fn host_unreachable(tcb: &mut Tcb) {
     }
 }
 
-/// What was done about a message that a segment was too big for its path.
+/// The response to a message that a segment was too big for its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Accepted: segments are smaller from now on.
@@ -250,8 +250,8 @@ pub(crate) fn set_size(tcb: &mut Tcb, payload: u16) {
     tcb.cc.set_mss(usize::from(payload));
 }
 
-/// What this connection found out by itself since the last call: the MSS that the path carries, and
-/// whether it is less than was assumed.
+/// The result that this connection found by itself since the last call: the MSS that the path
+/// carries, and whether it is less than was assumed.
 pub fn take_news(tcb: &mut Tcb) -> Option<(Mss, bool)> {
     if !tcb.has_path_news() {
         return None;

@@ -1,4 +1,4 @@
-//! What a connection knows of its path MTU. Sizes are payloads of segments without options, as in
+//! A connection's state of its path MTU. Sizes are payloads of segments without options, as in
 //! [`crate::Tcb::snd_mss`].
 //!
 //! Called by: tcb, which holds it; path, which makes segments smaller; probe, which tries larger
@@ -12,7 +12,7 @@ use crate::recovery::ranges::Range;
 /// State of the path MTU search (RFC 4821 section 7.3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathMtu {
-    /// What was known when the connection was created, and when that expires.
+    /// The MSS that was known when the connection was created, and when that knowledge expires.
     pub(crate) known: Option<(Mss, Instant)>,
     /// The smallest size known not to arrive ("search_high").
     pub(crate) too_much: u16,

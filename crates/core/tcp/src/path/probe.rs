@@ -21,7 +21,7 @@ const TRIES: u8 = 2;
 /// Segments that must be ready to follow, so that their SACKs reveal a loss (section 7.4).
 const FOLLOWERS: u32 = 3;
 
-/// What to do instead of sending the next segment.
+/// The action instead of sending the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing else: send the segment.

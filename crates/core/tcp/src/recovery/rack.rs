@@ -45,7 +45,7 @@ impl Rack {
         widened_at: None,
     };
 
-    /// The first sign of loss: what was acknowledged until now arrived in order.
+    /// The first sign of loss: all bytes acknowledged until now arrived in order.
     pub(crate) fn begin(&mut self, una: SeqNumber) {
         self.highest = una;
     }

@@ -82,7 +82,7 @@ impl Stack {
     }
 
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. One that is larger than the path is known to carry leaves in fragments,
+    /// was sent from. A request that is larger than the path is known to carry leaves in fragments,
     /// unless [`Stack::ping_set_mtu_discovery`] says otherwise. [`Event::Ping`] reports a result.
     ///
     /// # Errors

@@ -148,7 +148,7 @@ impl Stack {
         }
     }
 
-    /// What the IP header of a UDP socket's packets says, to read and to change.
+    /// The settings for the IP header of a UDP socket's packets, to read and to change.
     pub fn udp_ip_mut(&mut self, handle: UdpHandle) -> Option<&mut IpSettings> {
         let socket = self.udp.get_mut(handle)?;
         socket.flow = None;
@@ -191,7 +191,7 @@ impl Stack {
     }
 
     /// The largest packet, IP header included, that leaves this socket for `remote` in one piece:
-    /// what the port sends, or less if anything is known of the path (Linux's IP_MTU).
+    /// the port's MTU, or less if anything is known of the path (Linux's IP_MTU).
     ///
     /// # Errors
     /// [`UdpError`]: no route, or no address of ours to send from.

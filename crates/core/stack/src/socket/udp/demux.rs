@@ -187,7 +187,7 @@ impl UdpSockets {
         self.slots.contains_key(handle)
     }
 
-    /// Where a socket is bound, the traffic class of what it sends, and whether that has a
+    /// The address of a socket, and the traffic class of its datagrams and whether they have a
     /// checksum.
     pub(crate) fn sender(&self, handle: UdpHandle) -> Option<Sender> {
         let socket = self.slots.get(handle)?;

@@ -34,7 +34,7 @@ pub const SEGMENTS_MAX: usize = 64;
 
 /// A received datagram.
 pub struct Datagram {
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
     /// The address of ours that it was sent to.
     pub to: SocketAddr,
@@ -204,11 +204,11 @@ pub struct UdpErrorReport {
     pub kind: ErrorKind,
     /// ICMP type and code; `None` if this host found out by itself: the next hop does not answer.
     pub icmp: Option<(u8, u8)>,
-    /// Who reported it: a router or the destination; this host's own address if it was this host.
+    /// The reporter: a router or the destination; this host's own address if it was this host.
     pub from: IpAddr,
     /// The address of ours that the datagram was sent from.
     pub local: SocketAddr,
-    /// Where it was sent to.
+    /// The destination of the datagram.
     pub remote: SocketAddr,
     /// The quoted part of its payload, at most 64 bytes: mostly none, or all of a short one.
     pub payload: Vec<u8>,

@@ -21,7 +21,7 @@ pub struct UdpReceived {
     /// Bytes of each datagram except the last, which may be shorter; of a single one, its own
     /// length.
     pub segment_size: usize,
-    /// Who sent them.
+    /// The sender.
     pub from: SocketAddr,
     /// The address of ours that they were sent to.
     pub to: SocketAddr,

@@ -46,9 +46,9 @@ pub(super) fn copied(
 }
 
 impl Stack {
-    /// Send a datagram, up to 65,507 bytes over IPv4 and 65,527 over IPv6. One that is larger than
-    /// the path is known to carry leaves in fragments, unless [`MtuDiscovery`] says otherwise; any
-    /// other may not be fragmented by routers.
+    /// Send a datagram, up to 65,507 bytes over IPv4 and 65,527 over IPv6. A datagram that is
+    /// larger than the path is known to carry leaves in fragments, unless [`MtuDiscovery`] says
+    /// otherwise; routers may not fragment the others.
     ///
     /// # Errors
     /// [`UdpError`]; [`DropReason::IpTooBig`] past that, or for a broadcast beyond the MTU.
@@ -181,7 +181,7 @@ impl Stack {
         let socket = self.udp.get_mut(handle).ok_or(UdpError::Closed)?;
         socket.flow = None;
         let (owner, settings, local_port) = (socket.owner.clone(), socket.ip, socket.local.1);
-        // Read before the solicitation: an answer that it draws counts as a change.
+        // Read before the solicitation: an answer to it counts as a change.
         let epoch = self.flow_epoch();
         // A socket that is bound to a broadcast address or a group sends from an address of ours.
         let ip = match asked.filter(|&ip| !self.is_broadcast_to(ip)) {

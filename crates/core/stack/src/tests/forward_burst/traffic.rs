@@ -17,7 +17,7 @@ pub(super) struct Traffic {
     twins: Twins,
     rng: Rng,
     now: Instant,
-    /// Where the next burst goes, and how much of it is one flow.
+    /// The port and the bytes of the last frame, which the next frame often repeats.
     last: Option<(usize, Frame)>,
 }
 

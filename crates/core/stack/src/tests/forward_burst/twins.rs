@@ -59,7 +59,7 @@ pub(super) struct Router {
     taps: [Option<TapId>; LINKS.len()],
 }
 
-/// What a tap saw: whether it came in, and its bytes.
+/// The frames that a tap saw: whether each came in, and its bytes.
 type Sights = Vec<(bool, Vec<u8>)>;
 
 fn wire(port: usize, mtu: usize) -> (mem::Mem, mem::Mem) {

@@ -156,7 +156,7 @@ fn syn_cookie_bypass_and_ack_flood() {
     };
     assert!(refused(&mut bench, &guess(1, 1)));
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesRefused), 0);
-    // One that did accepts only its own.
+    // A stack that did accepts only its own.
     let (mut bench, listener) = flooded(&PairConfig::new([5, 6]));
     let (ack, _) = answered(&mut bench, &syn(9));
     for n in 0..50_000 {

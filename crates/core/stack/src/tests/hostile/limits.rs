@@ -274,7 +274,7 @@ fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle)
     next
 }
 
-/// A stranger who knows one pair of endpoints gets two answers a second, and other records are not
+/// An attacker who knows one pair of endpoints gets two answers a second, and other records are not
 /// affected.
 #[test]
 fn answers_from_time_wait_are_rate_limited_for_each_record() {

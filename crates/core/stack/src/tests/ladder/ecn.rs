@@ -50,7 +50,7 @@ fn a_peer_that_does_not_ask_gets_none() {
     assert!(!t.info().ecn);
     t.write(1000);
     t.expect(seg().seq(1).data(1000).not_ect());
-    // Nor does one whose SYN has only one of the two flags.
+    // A SYN with only one of the two flags does not request it either.
     for half in [syn().ece(), syn().cwr()] {
         let mut t = Setup::plain().ladder();
         t.listen();

@@ -251,7 +251,7 @@ fn sack_in_nonsense_is_ignored() {
     }
     t.nothing();
     assert_eq!(t.info().fast_recoveries, 0);
-    // Nor is any of it believed later: valid blocks still work.
+    // The invalid blocks have no later effect either: valid blocks still work.
     t.send(seg().ack(1).sack(&[(1001, 4001)]));
     t.expect(seg().seq(1).data(1000));
 }

@@ -36,7 +36,7 @@ fn passive_open() {
 }
 
 /// RFC 9293 figure 8. A SYN-ACK in SYN-RECEIVED starts before RCV.NXT: it is not acceptable by
-/// table 6 and draws an ACK, which opens the other side.
+/// table 6 and causes an ACK, which opens the other side.
 /// RFC 9293 MUST-10.
 #[test]
 fn simultaneous_open() {

@@ -142,7 +142,7 @@ fn a_syn_on_an_established_connection_is_challenged() {
 }
 
 /// RFC 9293 would go back to LISTEN for a SYN in the window of SYN-RECEIVED. It is challenged like
-/// any other: otherwise a stranger could close half-open connections (RFC 5961).
+/// any other: otherwise an off-path attacker could close half-open connections (RFC 5961).
 #[test]
 fn a_syn_in_the_window_of_syn_received_is_challenged() {
     let mut t = Setup::plain().ladder();

@@ -265,7 +265,7 @@ fn reset_by_peer_tells_the_user() {
     let mut t = Setup::plain().established();
     t.send(seg().data(10));
     t.send(rst().seq(11));
-    // What came before the reset can still be read.
+    // Data that came before the reset can still be read.
     t.read(10);
     assert_eq!(t.read_result(), Err(CallError::Failed(Error::Reset)));
     assert_eq!(t.write_result(), Err(CallError::Failed(Error::Reset)));

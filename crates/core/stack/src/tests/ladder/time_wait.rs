@@ -40,7 +40,7 @@ fn a_late_segment_is_answered_and_the_wait_starts_anew() {
     t.all_gone();
 }
 
-/// Decision 0014: segments outside the window draw two ACKs a second, here as elsewhere.
+/// Decision 0014: segments outside the window cause two ACKs a second, here as elsewhere.
 #[test]
 fn answers_are_limited() {
     let mut t = time_wait(Setup::plain());
@@ -255,7 +255,7 @@ fn the_limit_drops_the_oldest_record() {
     t.expect(rst().seq(2));
 }
 
-/// A reopened record leaves its old entry in the queue of expiries: the limit holds all the same.
+/// A reopened record leaves its old entry in the queue of expiries: the limit still holds.
 #[test]
 fn the_limit_holds_after_a_record_was_reopened() {
     let mut setup = Setup::plain();

@@ -57,7 +57,8 @@ fn arrive(in_bursts: bool, tapped: bool) {
         world.offer(0, 1 - home, &frame);
         by_queue[if tapped { home } else { 1 - home }] += 1;
     }
-    // The second shard first: what it hands over comes to the first one with frames of its own.
+    // The second shard first: the frames that it hands over come to the first one together with
+    // frames of its own.
     while world.shards[1].poll(NOW) > 0 {}
     world.poll();
     for (shard, due) in due.into_iter().enumerate() {

@@ -63,7 +63,7 @@ impl State {
     }
 }
 
-/// What ACKs mean for the current bandwidth probe.
+/// The meaning of ACKs for the current bandwidth probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,

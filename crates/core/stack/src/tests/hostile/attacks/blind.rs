@@ -93,8 +93,8 @@ fn blind_data_injection() {
     s.end();
 }
 
-/// A stranger on the same host counts on a connection of his own how many challenge ACKs are left
-/// after he provoked another's: as many as before. RFC 5961 7-a, 7-b.
+/// An attacker counts on a connection of his own how many challenge ACKs are left after he provoked
+/// those of another connection: as many as before. RFC 5961 7-a, 7-b.
 #[test]
 fn cve_2016_5696() {
     let mut s = Scene::new(&MSS);
@@ -148,8 +148,8 @@ fn tsval_paws_stale() {
         s.give(&guess);
     }
     s.victim_goes_on();
-    // A RST needs no timestamp (RFC 7323 section 5.2), but its sequence number has to be exact all
-    // the same.
+    // A RST needs no timestamp (RFC 7323 section 5.2), but its sequence number still has to be
+    // exact.
     let near = Tcp { flags: Flags::RST, seq: s.next.seq + 1, ..bare.clone() };
     s.is_challenged(&near);
     assert_eq!((s.dropped(DropReason::TcpBadRst), s.state()), (1, State::Established));

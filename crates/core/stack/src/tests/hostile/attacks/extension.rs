@@ -206,7 +206,7 @@ fn give_any(s: &mut Scene, udp: UdpHandle, frame: &[u8]) {
 }
 
 /// RFC 4443 2.4-c, 3.4-a; RFC 8200 4-a, 4.7-a: an unknown protocol is reported with the byte that
-/// names it; what has nothing behind its headers is dropped in silence.
+/// names it; a packet with nothing behind its headers is dropped without an answer.
 #[test]
 fn an_unknown_next_header_is_pointed_at() {
     let (mut s, udp, frame) = scene();

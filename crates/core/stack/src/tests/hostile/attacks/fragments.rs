@@ -175,7 +175,7 @@ fn ping_of_death() {
 
 /// RFC 6946 4-a: an IPv6 fragment that is all of its datagram is a packet by itself, whatever is
 /// held under its identification. RFC 7112 5-a, RFC 8200 4.5-f: a first fragment has all headers,
-/// or its sender is told so over IPv6.
+/// or over IPv6 its sender gets an error.
 #[test]
 fn atomic_and_tiny_fragments() {
     let (mut s, udp) = scene(IpVersion::V6);
