@@ -207,7 +207,7 @@ impl Stack {
     /// sent again in parts, as for a path that turned out to be narrower.
     #[cold]
     fn narrow_connections(&mut self, id: PortId) {
-        let why = "its port's new device takes smaller frames than were being agreed: try again";
+        let why = "its port got a device with smaller frames during the handshake: try again";
         for handle in self.connections.of_port(id.0) {
             let Some(pcb) = self.connections.get_mut(handle) else { continue };
             if !pcb.tcb.state.is_synchronised() {

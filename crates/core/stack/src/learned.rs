@@ -84,12 +84,12 @@ impl fmt::Display for RefusedRoute {
         write!(f, "{by} on port {port_name} offers a route to {dest}, which is not taken: ")?;
         match &self.why {
             RouteRefusal::Special => {
-                f.write_str("no network is there; look who answers on that link")
+                f.write_str("no single network has it; find out which host answers on that link")
             }
             RouteRefusal::Touches { other, port } => write!(
                 f,
-                "{other} is of port {port} or a route of yours; look who answers on that link, or \
-                 set the route yourself"
+                "{other} is a network of port {port} or a route of yours; find out which host \
+                 answers on that link, or set the route yourself"
             ),
             RouteRefusal::NotWanted => f.write_str(
                 "a router takes such routes where learn_routes = true is set for the port",

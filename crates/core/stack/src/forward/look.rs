@@ -36,7 +36,7 @@ impl Seen {
     }
 }
 
-/// No flow: the frame takes the long way.
+/// No flow: the frame takes the long way (`plain.rs`).
 const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
 /// Flows of IPv6 have numbers from here on.

@@ -43,7 +43,7 @@ impl fmt::Display for GroupError {
         f.write_str(match self {
             GroupError::Closed => "the socket is closed: bind a new one",
             GroupError::NoPort => {
-                "no port can be told from the group: name one by its address or number"
+                "the group does not determine a port: name one by its address or number"
             }
             GroupError::NotAGroup => {
                 "this is no multicast address: groups are in 224.0.0.0/4 and ff00::/8"
