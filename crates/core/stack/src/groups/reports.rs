@@ -1,8 +1,8 @@
 //! The IGMP and MLD messages that say which groups a port receives.
 //!
-//! Called by: `poll.rs` when a message is due, `addresses.rs` when addresses change, `change.rs`
-//! when a port has another device. RFC 3376, RFC 3810. Limit: `group_reports_per_second`. Counter:
-//! `group_reports_out`.
+//! Called by: `poll.rs` when a message is due, `addresses/calls.rs` when addresses change,
+//! `change.rs` when a port is added or has another device. RFC 3376, RFC 3810. Limit:
+//! `group_reports_per_second`. Counter: `group_reports_out`.
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;
