@@ -1,9 +1,9 @@
-//! What to do about each drop reason and counter: the sentences behind their meanings in
-//! `docs/counters.md`, which [`document`] makes. An entry may be in one line of its table only.
+//! Advice on each drop reason and counter: the last column of the tables in `docs/counters.md`, a
+//! page that [`document`] makes. An entry may be in one line of its table only.
 //!
 //! Called by: `drops.rs` and `counters.rs`; a test compares the document, and fails for an entry
-//! that has no sentence here. The tables are beside those of the names, because most sentences are
-//! about several entries.
+//! that has no sentence here. The tables are apart from those of the names, because most sentences
+//! are about several entries.
 
 use crate::{Counter, Counter as C, DropReason, DropReason as D};
 
@@ -42,7 +42,7 @@ const COOKIES: &str = "The backlog of a listener was full: a flood of SYNs, or a
 const DUPLICATE_ADDRESS: &str = "Two hosts have one address: give one of them another. `wirespeed \
                                  dump arp or icmp6` shows the other one's link address.";
 
-/// Of drops.
+/// The advice on drops.
 const DROPS: &[(&[DropReason], &str)] = &[
     (
         &[D::EtherNotForUs],
@@ -256,7 +256,7 @@ const DROPS: &[(&[DropReason], &str)] = &[
         "The device is slower than what is sent: a faster link, or a longer queue (`ip \
             link set NAME txqueuelen N`).",
     ),
-    (&[D::TxGapFull], "Less is allowed to leave than is sent: lower the gap, or send less."),
+    (&[D::TxGapFull], "Programs send faster than the gap allows: lower the gap, or send less."),
     (
         &[D::TxNoPort, D::DeviceLinkDown],
         "Nothing while the link is down on purpose. Else look at the cable and at \
@@ -289,7 +289,7 @@ impl DropReason {
     }
 }
 
-/// Of counters.
+/// The advice on counters.
 const COUNTERS: &[(&[Counter], &str)] = &[
     (
         &[
@@ -376,11 +376,11 @@ const COUNTERS: &[(&[Counter], &str)] = &[
     ),
     (
         &[C::FragmentsIn, C::FragmentsJoined, C::DatagramsReassembled],
-        "Have the senders send datagrams that fit the MTU: a lost fragment loses all.",
+        "Have the senders send datagrams that fit the MTU: one lost fragment loses the datagram.",
     ),
     (
         &[C::DatagramsFragmented, C::FragmentsOut],
-        "Have the program send datagrams that fit the MTU: a lost fragment loses all.",
+        "Have the program send datagrams that fit the MTU: one lost fragment loses the datagram.",
     ),
     (&[C::UdpErrorsQueued], "Have the program read the error queue of its socket."),
     (&[C::GroupQueriesIn, C::GroupReportsIn, C::GroupReportsOut], WORKS),

@@ -85,7 +85,7 @@ limits! {
     NeighbourMtus "neighbour_mtus" 4_096 "neighbours whose MTU was set";
     Addresses "addresses" 64 "addresses of a port";
     RefusedRoutes "refused_routes" 64
-        "routes offered by networks and not taken that are remembered, to be told once each";
+        "refused routes of networks that are remembered, so that each is reported once";
     OtherBroadcasters "other_broadcasters" 16
         "neighbours that broadcast to another address and are remembered; the oldest is evicted";
     TemporaryAddresses "temporary_addresses" 4 "temporary addresses of one prefix (RFC 8981)";
@@ -124,7 +124,7 @@ limits! {
         "frames that wait for their departure time; more are sent at once";
     BurstGaps "burst_gaps" 64 "networks whose frames leave with a gap between them";
     GapDestinations "gap_destinations" 1_024
-        "destinations with a gap that frames are on the way to at the same time";
+        "destinations with a gap that have frames on the way at the same time";
     GapQueue "gap_queue" 256
         "frames that wait for the gaps of one destination; then sockets that send there are pushed \
          back";
@@ -154,7 +154,7 @@ limits! {
         "connections in a second to a control socket of one user that is neither root nor the \
          program's own, or is refused; then all wait a little";
     ControlSockets "control_sockets" 256 "sockets of the stack that other programs have opened";
-    ControlUserSockets "control_user_sockets" 16 "those of one user";
+    ControlUserSockets "control_user_sockets" 16 "sockets of the stack that one user has opened";
 }
 
 /// The value of every limit, and how often each was hit.

@@ -137,7 +137,7 @@ counters! {
     TimersFired "timers_fired" "timers that came due";
 }
 
-/// One value per [`Counter`]; printed, those above 0 by name.
+/// One value per [`Counter`]. Printed: the values above 0, by name.
 #[derive(Clone)]
 pub struct Counters([u64; Counter::ALL.len()]);
 
@@ -159,7 +159,7 @@ impl Counters {
         self.0[counter as usize]
     }
 
-    /// Add those of another stack.
+    /// Add the counters of another stack.
     pub fn include(&mut self, other: &Counters) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
     }

@@ -1,5 +1,5 @@
 //! Drop reasons. A packet that is not delivered adds one to exactly one of these counters; nothing
-//! is dropped silently. What to do about each is in `advice.rs`.
+//! is dropped silently. `advice.rs` says what to do about each.
 
 use core::fmt;
 
@@ -106,7 +106,7 @@ drop_reasons! {
     IpNoRoute "ip_no_route" "no route to the destination";
     IpRuleUnreachable "ip_rule_unreachable" "a rule makes the destination unreachable";
     IpRuleProhibit "ip_rule_prohibit" "a rule prohibits the packet";
-    IpRuleBlackhole "ip_rule_blackhole" "a rule drops the packet without a word";
+    IpRuleBlackhole "ip_rule_blackhole" "a rule drops the packet and reports nothing";
     IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
     IpTooBig "ip_too_big"
         "larger than an IP packet can be, or than the MTU and not to be fragmented";
@@ -189,11 +189,11 @@ drop_reasons! {
     RpcMalformed "rpc_malformed" "message that is no ONC RPC message, or is cut off";
     RpcRecord "rpc_record" "record that is longer than the limit, or in too many fragments";
     RpcNotAsked "rpc_not_asked" "RPC reply that no call waits for";
-    RpcNoAnswer "rpc_no_answer" "RPC call that a service answers with silence";
+    RpcNoAnswer "rpc_no_answer" "RPC call that a service does not answer, on purpose";
     RpcInProgress "rpc_in_progress" "RPC call that comes again while it is carried out";
     RpcConnections "rpc_connections" "connection to an RPC server beyond the limit of connections";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
-    TxFull "tx_full" "reply that is not repeated, while the device was full";
+    TxFull "tx_full" "reply lost because the device was full; it is not sent again";
     TxGapFull "tx_gap_full"
         "datagram to a destination with a gap between frames while too many wait for gaps";
     TxNoPort "tx_no_port" "the port to send on is gone";
@@ -211,7 +211,7 @@ drop_reasons! {
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
-/// One counter per [`DropReason`]; printed, those above 0 by name.
+/// One counter per [`DropReason`]. Printed: the counts above 0, by name.
 #[derive(Clone)]
 pub struct Drops([u64; DropReason::ALL.len()]);
 

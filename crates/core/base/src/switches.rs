@@ -1,5 +1,5 @@
 //! The switches: every optimisation can be turned off at run time, to compare it with the plain
-//! code, or to rule it out as the cause of a problem. Read once a burst.
+//! code, or to rule it out as the cause of a problem. The stack reads them once a burst.
 
 macro_rules! switches {
     ($($variant:ident $name:literal $default:literal $off:literal;)*) => {

@@ -21,7 +21,8 @@ pub struct FrameLayout {
     /// The size class of a buffer.
     pub class: Class,
     /// Bytes from one buffer to the next, a multiple of a cache line. An odd number of lines
-    /// spreads headers over the sets of a cache; [`FrameLayout::of`] has one.
+    /// spreads headers over the sets of a cache; The stride of [`FrameLayout::of`] is such a
+    /// number.
     pub stride: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::store::{Header, Meta};
 /// Maximum bytes of headers in a [`Front`].
 pub const FRONT_MAX: usize = 96;
 
-/// What one instruction copies; a vector stays in its register between payloads.
+/// The bytes that one instruction copies; a vector stays in its register between payloads.
 #[cfg(target_arch = "x86_64")]
 type Chunk = core::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
@@ -37,17 +37,17 @@ pub struct Front {
 
 /// Header words (see [`held`]) of payloads that need no further check, and of their shares.
 struct Like {
-    /// Of a payload with one handle, and nothing but headroom in front.
+    /// The word of a payload with one handle, and nothing but headroom in front.
     alone: u64,
-    /// Of the same payload when it has two handles.
+    /// The word of the same payload when it has two handles.
     kept: u64,
-    /// Of the share that is sent, headers included.
+    /// The word of the share that is sent, headers included.
     sent: u64,
 }
 
 impl Front {
-    /// The headers that `frame` has in front of `payload`, from which it was made, for similar
-    /// payloads. `None` if they are too long, or if other handles may write them.
+    /// The headers of `frame`, which was made from `payload`, to put in front of similar payloads.
+    /// `None` if they are too long, or if other handles may write them.
     #[inline(always)]
     pub fn of(frame: &Mbuf, payload: &Mbuf) -> Option<Front> {
         // Under loom the fields are not in one word.

@@ -208,8 +208,8 @@ impl Mbuf {
         self.offset()
     }
 
-    /// Bytes of memory that this handle keeps from others: its whole cluster, unless that is
-    /// shared; then up to the end of its data.
+    /// Bytes of memory that this handle keeps from others: its whole cluster, or, if the cluster is
+    /// shared, the bytes up to the end of its data.
     #[inline]
     pub fn held_bytes(&self) -> usize {
         if !self.is_exclusive() || self.header().class == Class::Share {

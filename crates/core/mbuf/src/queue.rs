@@ -102,7 +102,7 @@ impl MbufQueue {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// Take the only one, if it is that and has at most `len` bytes.
+    /// Take the first mbuf, if it is the only one and has at most `len` bytes.
     #[inline(always)]
     pub fn take_only(&mut self, len: usize) -> Option<Mbuf> {
         if self.count != 1 || self.bytes() > len {

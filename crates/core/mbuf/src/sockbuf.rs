@@ -111,7 +111,7 @@ impl SockBuf {
         self.queue.count() == 1 && self.queue.bytes() <= len
     }
 
-    /// [`SockBuf::read`] where [`SockBuf::is_one`]; `None` changes nothing.
+    /// [`SockBuf::read`] if [`SockBuf::is_one`]; otherwise `None`, and nothing changes.
     #[inline(always)]
     pub fn read_one(&mut self, into: &mut [u8], pool: &mut Pool) -> Option<usize> {
         let m = self.queue.take_only(into.len())?;

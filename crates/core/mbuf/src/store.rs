@@ -103,7 +103,7 @@ pub(crate) struct Store {
     pub(crate) slabs: Vec<Slab>,
     /// Bytes taken from the system.
     pub(crate) held_bytes: usize,
-    /// Objects of all classes in it.
+    /// Objects of all classes in that memory.
     pub(crate) objects: usize,
     /// Handles in use.
     pub(crate) outstanding: usize,

@@ -29,7 +29,8 @@ fn the_pool_counts_while_the_clusters_own_handle_is_used_elsewhere() {
             use_handle(&mut mbuf);
             drop(mbuf);
         });
-        // Counts in the header that the other thread uses, and again when that handle is returned.
+        // This changes the count in the header that the other thread uses; so does the return of
+        // its handle.
         pool.free(share);
         pool.collect();
         far.join().unwrap();

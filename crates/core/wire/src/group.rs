@@ -13,8 +13,8 @@ use crate::bytes::{array, be16};
 /// Bytes in front of a report's records, and of a message of the older versions of IGMP.
 pub const HEADER_LEN: usize = 8;
 
-/// The version of a message by IGMP's numbers. MLDv1 is what IGMPv2 is, and MLDv2 what IGMPv3 is
-/// (RFC 3810 section 1), so that there is no MLD of [`Version::V1`].
+/// The version of a message by IGMP's numbers. MLDv1 corresponds to IGMPv2 and MLDv2 to IGMPv3 (RFC
+/// 3810 section 1); no MLD has [`Version::V1`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// IGMPv1, RFC 1112.
@@ -32,7 +32,7 @@ pub enum Message<'a> {
     Query(Query<'a>),
     /// A host of an older version is a member.
     Report(Version, IpAddr),
-    /// A host of an older version is a member no more (MLDv1: done).
+    /// A host of an older version has left the group (MLDv1: done).
     Leave(IpAddr),
     /// What a host listens to, a record for each group.
     Records(Records<'a>),
@@ -110,7 +110,7 @@ pub(crate) fn address(bytes: &[u8], version: IpVersion) -> Option<IpAddr> {
     })
 }
 
-/// What a record says of its group.
+/// The type of a record: what it says about its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -145,15 +145,15 @@ impl RecordKind {
 /// A group record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it says.
+    /// Its type.
     pub kind: RecordKind,
-    /// Of which group.
+    /// The group that it is about.
     pub group: IpAddr,
-    /// Of which sources.
+    /// The sources that it is about.
     pub sources: Addresses<'a>,
 }
 
-/// The records of a report; those of unknown types are left out (RFC 3376 section 4.2.12).
+/// The records of a report; records of unknown types are left out (RFC 3376 section 4.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -162,7 +162,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records behind a report's header, of which each is checked.
+    /// The records behind a report's header; each of them is checked.
     pub(crate) fn parse(message: &'a [u8], version: IpVersion) -> Result<Records<'a>, DropReason> {
         let (b, bytes) =
             message.split_first_chunk::<HEADER_LEN>().ok_or(DropReason::GroupMalformed)?;
@@ -214,7 +214,7 @@ pub const fn of_long_code(code: u16) -> u64 {
     if code < 32_768 { code as u64 } else { (mantissa | 0x1000) << (exponent + 3) }
 }
 
-/// What IGMPv3 and MLDv2 have behind the group of a query: flags, interval, sources.
+/// The fields of IGMPv3 and MLDv2 behind the group of a query: flags, interval, sources.
 pub(crate) fn query_tail(
     message: &[u8],
     at: usize,
@@ -242,7 +242,7 @@ impl<'a> Writer<'a> {
         Some(Writer { buf, len: HEADER_LEN, count: 0 })
     }
 
-    /// How many sources a record of this version may have that is appended now; `None` if there is
+    /// How many sources a record of this version may have if it is appended now; `None` if there is
     /// no room for a record.
     pub fn room(&self, version: IpVersion) -> Option<usize> {
         let head = 4 + address_len(version);

@@ -23,7 +23,7 @@ pub const LEAVE: u8 = 0x17;
 /// Type of a report of version 3.
 pub const REPORT_V3: u8 = 0x22;
 
-/// The longest message that has no version 3 in a query, and the shortest that has.
+/// Bytes of the shortest query of version 3.
 const QUERY_V3_LEN: usize = 12;
 
 /// Parse `message`, which must be the whole IP payload.

@@ -181,7 +181,8 @@ impl Fragment {
     }
 }
 
-/// Does `data` hold the whole header of `protocol`? Of a protocol that is unknown here, always.
+/// Does `data` hold the whole header of `protocol`? Always true for a protocol that is unknown
+/// here.
 pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
     match protocol {
         TCP => data.get(12).is_some_and(|b| data.len() >= usize::from(b >> 4).max(5) * 4),

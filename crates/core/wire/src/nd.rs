@@ -1,5 +1,6 @@
-//! Neighbour solicitations and advertisements, which replace ARP in IPv6; `router.rs` has what
-//! hosts and routers say to each other, `redirect.rs` redirects, `option.rs` the options of all.
+//! Neighbour solicitations and advertisements, which replace ARP in IPv6; `router.rs` has the
+//! messages between hosts and routers, `redirect.rs` redirects, `option.rs` the options of all
+//! messages.
 //!
 //! Called by: `inet::nd`, which checks the hop limit (255) and the addresses. RFC 4861 sections
 //! 4.3, 4.4, 4.6, 7.1.1 and 7.1.2; RFC 4862 section 5.4 for DAD (source `::`).

@@ -125,7 +125,7 @@ pub struct Header {
 
 /// Set URG and the urgent pointer in a finished header: urgent data ends `ahead` bytes past its
 /// sequence number. Both must have been zero. If the checksum is `whole`, it is updated as in RFC
-/// 1624 section 3; one that a device finishes does not cover them yet.
+/// 1624 section 3; a checksum that a device finishes does not cover these fields yet.
 pub fn set_urgent(header: &mut [u8], ahead: u16, whole: bool) {
     let Some(header) = header.first_chunk_mut::<HEADER_LEN>() else { return };
     let before = Sum::of_be16(be16(header, 12)).plus(Sum::of_be16(be16(header, 18)));

@@ -85,7 +85,7 @@ mod machine {
     /// AMD's families with AVX-512: Zen 4 (19h) and Zen 5 (1Ah).
     const AMD: &[u32] = &[0x19, 0x1a];
     /// Models of Intel's family 6: Sapphire and Emerald Rapids, which have the same core. The first
-    /// with AVX-512 lower the clock (Cascade Lake); those between were not measured.
+    /// models with AVX-512 lower the clock (Cascade Lake); the models between were not measured.
     const INTEL: &[u32] = &[0x8f, 0xcf];
 
     /// Does this model run 512-bit vectors at its normal clock?
@@ -120,7 +120,8 @@ mod machine {
         (family, word >> 4 & 0xf | word >> 12 & 0xf0)
     }
 
-    /// With a quarter of them a Xeon said yes half of the times: something else ran meanwhile.
+    /// With a quarter of these rounds, half of the measurements on a Xeon chose 512 bits, because
+    /// something else ran meanwhile.
     const ROUNDS: usize = 96;
     /// Sums in a round.
     const REPEATS: usize = 32;

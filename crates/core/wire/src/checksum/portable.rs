@@ -124,7 +124,8 @@ fn load_under_8(data: &[u8]) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Of a word whose second half has overlapping bytes, move the last `n` (1 to 3) to its middle.
+/// Move the last `n` (1 to 3) bytes of a word, whose second half has overlapping bytes, to its
+/// middle.
 #[inline(always)]
 fn keep_tail(word: [u8; 8], n: usize) -> u64 {
     let [.., a, b, c] = word;

@@ -1,15 +1,15 @@
 //! The walk over IPv6 extension headers to the upper-layer header, with its limits.
 //!
-//! Called by: `inet::ip_input` for packets that have any, and by whoever needs the last header of a
-//! packet that was accepted. RFC 8200 sections 4.1 to 4.4, RFC 5095 (type 0 routing headers), RFC
-//! 6946 (atomic fragments), RFC 8504 section 5.3 (limits), RFC 2675 (jumbograms are refused).
+//! Called by: `inet::ip_input` for packets that have any, and by code that needs the last header of
+//! an accepted packet. RFC 8200 sections 4.1 to 4.4, RFC 5095 (type 0 routing headers), RFC 6946
+//! (atomic fragments), RFC 8504 section 5.3 (limits), RFC 2675 (jumbograms are refused).
 
 use base::{DropReason, Limit};
 
 use super::{Fragment, HEADER_LEN, Header, has_transport_header};
 use crate::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
 
-/// Where the IPv6 header names what follows it.
+/// Offset of the next header field in the IPv6 header.
 const NEXT_HEADER_AT: usize = 6;
 
 /// Codes of a Parameter Problem, RFC 4443 section 3.4.
@@ -17,7 +17,7 @@ const ERRONEOUS_FIELD: u8 = 0;
 const UNKNOWN_NEXT_HEADER: u8 = 1;
 const UNKNOWN_OPTION: u8 = 2;
 
-/// How much of extension headers a packet may have, RFC 8504 section 5.3.
+/// The most extension headers that a packet may have, RFC 8504 section 5.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainLimits {
     /// Headers.
@@ -45,7 +45,7 @@ pub struct Problem {
     pub code: u8,
     /// Offset of the wrong byte, from the start of the IPv6 header.
     pub pointer: u32,
-    /// Also if the packet was for a group (RFC 8200 section 4.2, action 10).
+    /// Report it even if the packet was for a group (RFC 8200 section 4.2, action 10).
     pub even_to_group: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Without a report.
+    /// A refusal without a report to the sender.
     pub const fn silent(reason: DropReason) -> Refused {
         Refused { reason, problem: None, limit: None }
     }
@@ -79,7 +79,7 @@ impl Refused {
 
 const MALFORMED: Refused = Refused::silent(DropReason::Ipv6ExtensionHeader);
 
-/// [`chain`] within the default limits, for those who want no more than the reason.
+/// [`chain`] within the default limits, for callers that need only the reason.
 ///
 /// # Errors
 /// As [`chain`].
@@ -98,8 +98,8 @@ pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropR
 /// # Errors
 /// [`DropReason::Ipv6ExtensionHeader`]: a header or an option past the end.
 /// [`DropReason::Ipv6HeaderChain`]: more than `limits` admits, or hop-by-hop options that are not
-/// first. [`DropReason::Ipv6Option`]: an unknown option that must not be skipped, which a jumbo
-/// payload is as well. [`DropReason::Ipv6RoutingHeader`]: a routing header with segments left.
+/// first. [`DropReason::Ipv6Option`]: an unknown option that must not be skipped, such as a jumbo
+/// payload. [`DropReason::Ipv6RoutingHeader`]: a routing header with segments left.
 pub fn chain(
     payload: &[u8],
     mut next_header: u8,
@@ -144,7 +144,7 @@ pub fn chain(
     }
 }
 
-/// Bytes of the extension header at the start of `bytes`; `None` if it is too short to say.
+/// Bytes of the extension header at the start of `bytes`; `None` if they are too few to tell.
 fn header_len(bytes: &[u8], kind: u8) -> Option<usize> {
     match kind {
         FRAGMENT => Some(Fragment::LEN),
@@ -163,8 +163,9 @@ fn check_routing(header: &[u8], at: usize) -> Result<(), Refused> {
     }
 }
 
-/// Check the options of a hop-by-hop or destination options header that begins at `at`. None is
-/// known but padding: the two highest bits of its type say what to do (RFC 8200 section 4.2).
+/// Check the options of a hop-by-hop or destination options header that begins at `at`. Only
+/// padding is known here; the two highest bits of another option's type say what to do (RFC 8200
+/// section 4.2).
 fn check_options(header: &[u8], at: usize, most: usize) -> Result<(), Refused> {
     const PAD1: u8 = 0;
     const PADN: u8 = 1;

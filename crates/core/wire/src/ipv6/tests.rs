@@ -1,4 +1,5 @@
-//! IPv6 headers, parsed and emitted, against etherparse, and in the short way; fragment headers.
+//! IPv6 headers, parsed and emitted, against etherparse; the parser of plain headers; fragment
+//! headers.
 
 use proptest::prelude::*;
 
@@ -61,7 +62,7 @@ proptest! {
         prop_assert!(!long.emit(&mut packet));
     }
 
-    /// The short way finds what the long one does, or leaves the packet to it.
+    /// The parser of plain headers agrees with the general one, or leaves the packet to it.
     #[test]
     fn a_plain_header_is_read_as_any_is(
         mut packet in proptest::collection::vec(any::<u8>(), 0..60),

@@ -35,7 +35,7 @@ pub enum Preference {
 }
 
 impl Preference {
-    /// Of the two bits on the wire; `None` for the reserved value.
+    /// The preference that two bits in a packet mean; `None` for the reserved value.
     pub(super) const fn of_bits(bits: u8) -> Option<Preference> {
         match bits & 3 {
             0 => Some(Preference::Medium),
@@ -55,7 +55,7 @@ pub struct Prefix {
     pub prefix_len: u8,
     /// Addresses with the prefix are on the link (L).
     pub on_link: bool,
-    /// Hosts may make themselves addresses of it (A).
+    /// Hosts may make addresses from it (A).
     pub autonomous: bool,
     /// Seconds; all ones: for ever.
     pub valid_s: u32,
@@ -82,7 +82,7 @@ pub enum NdOption<'a> {
         prefix: Ipv6Addr,
         /// 0 to 128.
         prefix_len: u8,
-        /// Of the route.
+        /// The preference of the route.
         preference: Preference,
         /// Seconds; all ones: for ever.
         lifetime_s: u32,
@@ -120,7 +120,7 @@ impl<'a> NdOptions<'a> {
             let Some((_, behind)) = split(rest) else { break };
             rest = behind;
         }
-        // What is left is malformed, or one too many.
+        // The rest is malformed, or one option too many.
         if rest.is_empty() { Ok(NdOptions(bytes)) } else { Err(DropReason::IcmpMalformed) }
     }
 
@@ -206,7 +206,7 @@ pub struct Domains<'a>(&'a [u8]);
 
 /// RFC 1035 section 2.3.4, in bytes.
 const LABEL_MAX: usize = 63;
-/// Of the text, without the dot at its end.
+/// Bytes of the longest name as text, without the dot at its end.
 const NAME_MAX: usize = 253;
 
 impl<'a> Domains<'a> {

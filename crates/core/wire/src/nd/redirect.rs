@@ -14,7 +14,7 @@ use crate::ipv6;
 const HEADER_LEN: usize = 40;
 /// Bytes of the target's link address option.
 const LINK_ADDR_LEN: usize = 8;
-/// The option with the packet, and its bytes before that.
+/// Type of the option with the packet, and bytes of the option before the packet.
 const REDIRECTED: u8 = 4;
 const REDIRECTED_LEN: usize = 8;
 

@@ -22,17 +22,17 @@ const OPTIONS_MAX: usize = 64;
 pub struct RouterAdvertisement<'a> {
     /// Hop limit for hosts to use; 0: not said.
     pub hop_limit: u8,
-    /// Addresses are to be had by DHCPv6 (M).
+    /// Addresses are available by DHCPv6 (M).
     pub managed: bool,
-    /// Other settings are to be had by DHCPv6 (O).
+    /// Other settings are available by DHCPv6 (O).
     pub other: bool,
-    /// Of the sender as a default router.
+    /// The preference of the sender as a default router.
     pub preference: Preference,
-    /// So long the sender is a default router, in seconds; 0: it is none.
+    /// How long the sender is a default router, in seconds; 0: it is none.
     pub lifetime_s: u16,
-    /// So long a neighbour is reachable after a confirmation, in ms; 0: not said.
+    /// How long a neighbour is reachable after a confirmation, in ms; 0: not said.
     pub reachable_ms: u32,
-    /// Between solicitations, in ms; 0: not said.
+    /// The time between solicitations, in ms; 0: not said.
     pub retransmit_ms: u32,
     /// Prefixes and the rest.
     pub options: NdOptions<'a>,
@@ -55,7 +55,7 @@ impl<'a> RouterAdvertisement<'a> {
             hop_limit: b[4],
             managed: flags & 0x80 != 0,
             other: flags & 0x40 != 0,
-            // RFC 4191 section 2.2: the reserved value is taken for medium.
+            // RFC 4191 section 2.2: the reserved value counts as medium.
             preference: Preference::of_bits(flags >> 3).unwrap_or_default(),
             lifetime_s: be16(b, 6),
             reachable_ms: be32(b, 8),

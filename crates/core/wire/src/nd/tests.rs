@@ -227,7 +227,7 @@ proptest! {
     }
 }
 
-/// What is written is read back, for packets of every length, and never too long.
+/// The parser returns what was written, for packets of every length; no message is too long.
 #[test]
 fn a_redirect_quotes_the_packet_as_far_as_it_fits() {
     let [src, dst] = [1, 2].map(|n| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, n));

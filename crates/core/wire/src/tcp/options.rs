@@ -37,7 +37,7 @@ pub struct Timestamps {
 }
 
 /// Up to four blocks of a SACK option: `[left, right)` in sequence space (RFC 2018 section 3).
-/// Nothing is checked: left may not precede right, and the scoreboard judges where they are.
+/// Nothing is checked here: left may even be behind right. The scoreboard judges the blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackBlocks {
     blocks: [(SeqNumber, SeqNumber); SackBlocks::MAX],
