@@ -1,10 +1,10 @@
-//! What the FIB costs: ns a lookup at 1, 1,000 and 1,000,000 routes, one by one and in bursts of
-//! 64, and 100,000 changes of a table of a million.
+//! The cost of the FIB: ns a lookup at 1, 1,000 and 1,000,000 routes, one by one and in bursts of
+//! 64, and 100,000 changes of a table of a million routes.
 //!
 //! Called by: `cargo bench -p wirespeed-inet --bench fib`. Lengths are spread about as in the
 //! Internet's tables, which is an estimate; destinations are random among the routes. With `v4` or
-//! `v6` behind `--` it is that version alone. The same changes are made three times, and the
-//! shortest time of each counts: the longest are those in which another process had the core.
+//! `v6` behind `--` only that version is measured. The same changes are made three times, and the
+//! shortest time of each counts, because another process may have had the core during the others.
 
 use core::hint::black_box;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,7 +35,8 @@ impl Random {
         ((self.next() >> 32) * n) >> 32
     }
 
-    /// One of the lengths, of each of which there are so many in a hundred.
+    /// A random prefix length; `shares` has the lengths and how many in a hundred prefixes have
+    /// each.
     fn length(&mut self, shares: &[(u8, u64)]) -> u8 {
         let mut at = self.below(100);
         for &(length, share) in shares {

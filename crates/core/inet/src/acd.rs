@@ -23,7 +23,7 @@ pub const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
 pub const ANNOUNCE_NUM: u8 = 2;
 /// Between two announcements.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
-/// After so many conflicts candidates are tried at a lower rate.
+/// After this many conflicts, candidates are tried at a lower rate.
 pub const MAX_CONFLICTS: u32 = 10;
 /// That rate: one candidate in this time.
 pub const RATE_LIMIT_INTERVAL: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ impl Check {
     }
 }
 
-/// A part of `most`, as `random` says.
+/// A part of `most`, which `random` decides.
 fn within(most: Duration, random: u64) -> Duration {
     Duration::from_nanos(random % most.as_nanos().max(1))
 }
@@ -102,8 +102,8 @@ pub struct Defence {
 
 impl Defence {
     /// Another host uses the address. `true`: it is the first conflict in [`DEFEND_INTERVAL`], and
-    /// one announcement defends the address; `false`: none may be sent, and an address that is not
-    /// to be kept at any price is given up.
+    /// one announcement defends the address; `false`: no announcement may be sent, and the address
+    /// is given up, unless it has to be kept at any price.
     /// RFC 5227 2.4-b, 2.4-c.
     pub fn conflict(&mut self, now: Instant) -> bool {
         if self.last.is_some_and(|last| now.since(last) < DEFEND_INTERVAL) {

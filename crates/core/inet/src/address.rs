@@ -46,9 +46,9 @@ pub struct Address {
     pub state: AddressState,
     /// Where it is from.
     pub origin: Origin,
-    /// From then on it is deprecated; [`Instant::NEVER`]: not at all.
+    /// It is deprecated from this time on; [`Instant::NEVER`]: not at all.
     pub preferred_until: Instant,
-    /// From then on it is not ours; [`Instant::NEVER`]: it stays.
+    /// It is not ours from this time on; [`Instant::NEVER`]: it stays.
     pub valid_until: Instant,
 }
 
@@ -70,8 +70,8 @@ impl Address {
         self.cidr.addr
     }
 
-    /// Are the other addresses with its prefix on the link? Of an address made from a router's
-    /// prefix that follows from what the router says (RFC 5942 section 4).
+    /// Does the address show that its prefix is on the link? An address made from a router's prefix
+    /// does not: only the router says what is on the link (RFC 5942 section 4).
     #[inline]
     pub fn implies_network(&self) -> bool {
         !matches!(self.origin, Origin::Stable | Origin::Temporary)
@@ -85,7 +85,7 @@ impl Address {
 }
 
 impl AddressState {
-    /// The name in output, as `ip address` has it where it has one.
+    /// The name in output: that of `ip address`, if it has one.
     pub const fn name(self) -> &'static str {
         match self {
             AddressState::Tentative => "tentative",

@@ -18,7 +18,7 @@ pub const DELAY_MAX: Duration = Duration::from_secs(1);
 /// One address.
 #[derive(Clone, Copy, Debug)]
 struct Check {
-    /// When the probe is to be sent or, after that, when nobody has answered.
+    /// When the probe is due or, after the probe, when the address passes if nobody has answered.
     due: Instant,
     nonce: Nonce,
     is_sent: bool,
@@ -67,7 +67,7 @@ impl Dad {
         self.checks.retain(|&(p, _), _| p != port);
     }
 
-    /// The next thing that is due at `now`; an address whose probe this returns passes `retransmit`
+    /// The next thing that is due at `now`; if that is a probe, its address passes `retransmit`
     /// later.
     pub fn next(&mut self, now: Instant, retransmit: Duration) -> Option<Due> {
         let (&key, check) = self.checks.iter_mut().find(|(_, check)| check.due <= now)?;

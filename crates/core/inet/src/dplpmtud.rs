@@ -1,15 +1,15 @@
-//! What a path carries, found out by a program above UDP with probes of its own: datagram
+//! Finds the largest datagram that a path carries, by probes of a program above UDP: datagram
 //! packetization layer path MTU discovery (DPLPMTUD).
 //!
 //! Called by: programs whose protocol acknowledges datagrams, with `udp_send_probe` of `stack`.
-//! No I/O, no clock: they say what became of each probe and when. Sizes are bytes of UDP payload,
-//! as in RFC 9000 section 14.3. RFC 8899 sections 4 and 5.
+//! No I/O, no clock: the programs report the fate of each probe, and the time. Sizes are bytes of
+//! UDP payload, as in RFC 9000 section 14.3. RFC 8899 sections 4 and 5.
 
 use base::{Duration, Instant, IpVersion};
 
-/// Failed probes of a size that say that the path does not carry it (RFC 8899 section 5.1.2).
+/// After this many failed probes of a size, the path does not carry it (RFC 8899 section 5.1.2).
 pub const MAX_PROBES: u8 = 3;
-/// The search ends where less than this is to be gained, in bytes.
+/// The search ends when it can gain less than this, in bytes.
 pub const STEP: usize = 16;
 /// UDP header and IPv4 header.
 const HEADERS_V4: usize = 28;
@@ -25,9 +25,9 @@ pub struct Config {
     pub base: usize,
     /// MAX_PLPMTU: what both ends can do at most.
     pub max: usize,
-    /// PROBE_TIMER: an acknowledgment does not take longer. 1 s is used for less.
+    /// PROBE_TIMER: the longest time that an acknowledgment takes; at least 1 s is used.
     pub probe_timer: Duration,
-    /// PMTU_RAISE_TIMER: so long after a search the next one begins.
+    /// PMTU_RAISE_TIMER: the time from the end of a search to the next one.
     pub raise_timer: Duration,
 }
 
@@ -55,9 +55,10 @@ pub enum State {
     Base,
     /// Larger sizes are being tried.
     Searching,
-    /// The largest that the path carries was found; tried again when the raise timer expires.
+    /// The largest size that the path carries was found; the search begins again when the raise
+    /// timer expires.
     SearchComplete,
-    /// Not even the base size arrives: the least is used, and the base size is tried again.
+    /// Not even the base size arrives: the smallest size is used, and the base size is tried again.
     Error,
 }
 
@@ -74,16 +75,16 @@ pub struct Dplpmtud {
     config: Config,
     state: State,
     plpmtu: usize,
-    /// The smallest size that the path is taken not to carry.
+    /// The smallest size that the path is assumed not to carry.
     ceiling: usize,
-    /// The size below the ceiling has not been tried since that was set: it comes first.
+    /// The size below the ceiling has not been tried since the ceiling was set: it is tried first.
     is_top_untried: bool,
     probe: Option<Probe>,
     /// PROBE_COUNT: probes of the size under way that failed in a row.
     failed: u8,
-    /// No probe before.
+    /// No probe is sent before this time.
     next_at: Instant,
-    /// When a complete search is taken up again.
+    /// When a search begins again after a complete one.
     raise_at: Instant,
     /// Datagrams larger than the base size that were lost in a row, and the smallest of them.
     lost: (u8, usize),
@@ -134,8 +135,8 @@ impl Dplpmtud {
         probe.unwrap_or(Instant::NEVER).min(self.raise_at)
     }
 
-    /// The size of the probe to send now, if one is to be sent: from here on it is under way. There
-    /// is never more than one, and it is not to be repeated if it is lost.
+    /// The size of the probe to send now, if one is due; from here on the probe is under way. There
+    /// is never more than one, and the caller does not repeat it if it is lost.
     /// RFC 8899 3-c.
     pub fn next_probe(&mut self, now: Instant) -> Option<usize> {
         if self.probe.is_some() || now < self.next_at {
@@ -159,8 +160,8 @@ impl Dplpmtud {
         }
     }
 
-    /// The peer acknowledged a probe of `size`, late perhaps: the path carries it, unless that was
-    /// before it turned out not to.
+    /// The peer acknowledged a probe of `size`, perhaps late: the path carries it, unless newer
+    /// probes have shown that it does not.
     /// RFC 8899 3-e, 4.1-a.
     pub fn acknowledged(&mut self, size: usize, now: Instant) {
         let is_under_way = self.is_under_way(size);
@@ -203,14 +204,14 @@ impl Dplpmtud {
                 self.is_top_untried = false;
                 self.settle(now);
             }
-            // Not at once again: nothing has changed.
+            // The next probe is not sent at once, because nothing has changed.
             _ => self.next_at = now + self.config.probe_timer,
         }
     }
 
     /// A packet too big message says that the path carries datagrams of `size`, the reported MTU
-    /// less the headers. The caller has checked that it quotes a datagram of this path; `false` if
-    /// it does not fit what was sent, and is ignored.
+    /// less the headers. The caller has checked that it quotes a datagram of this path; `false`: it
+    /// contradicts what was sent, and is ignored.
     /// RFC 8899 4.6.2-a, 4.6.2-b, 4.6.2-c, 4.6.2-d.
     pub fn packet_too_big(&mut self, size: usize, now: Instant) -> bool {
         let largest = self.probe.map_or(self.plpmtu, |probe| probe.size.max(self.plpmtu));
@@ -239,8 +240,8 @@ impl Dplpmtud {
         }
     }
 
-    /// An ordinary datagram of `size` was lost. [`MAX_PROBES`] in a row that are larger than the
-    /// base size, while nothing as large is acknowledged, are a black hole.
+    /// An ordinary datagram of `size` was lost. [`MAX_PROBES`] such losses in a row of sizes above
+    /// the base size, while nothing as large is acknowledged, mean a black hole.
     /// RFC 8899 4.3-a.
     pub fn data_lost(&mut self, size: usize) {
         let is_large = size > self.config.base && size <= self.plpmtu;
@@ -276,7 +277,8 @@ impl Dplpmtud {
         self.probe.is_some_and(|probe| probe.size == size)
     }
 
-    /// The next size of the search: the largest that may be, then halves of what is left.
+    /// The next size to try: first the largest possible one, then the middle of the remaining
+    /// range.
     fn candidate(&self) -> usize {
         match self.is_top_untried {
             true => self.ceiling - 1,
@@ -295,7 +297,7 @@ impl Dplpmtud {
         }
     }
 
-    /// What was used is too large: confirm the base size, then search below the ceiling.
+    /// The size in use is too large: confirm the base size, then search below the ceiling.
     fn return_to_base(&mut self) {
         self.state = State::Base;
         self.plpmtu = self.config.base;

@@ -5,7 +5,7 @@
 use base::{DropReason, MacAddr};
 use wire::ether;
 
-/// What a frame carries, by its EtherType.
+/// The content of a frame, by its EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// An IPv4 packet.

@@ -114,7 +114,7 @@ pub struct FlowKey {
 
 const V4: u64 = 4;
 const V6: u64 = 6;
-/// Beside the version.
+/// A bit in the word of the version.
 const LOOPED: u64 = 1 << 8;
 
 impl FlowKey {

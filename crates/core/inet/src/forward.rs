@@ -30,10 +30,10 @@ pub struct Transit {
     pub len: usize,
     /// IPv4 without don't-fragment.
     pub may_fragment: bool,
-    /// Its source may be sent an ICMP error about it: neither an ICMP error itself nor a fragment
+    /// Its source may get an ICMP error about it: it is neither an ICMP error itself nor a fragment
     /// other than the first (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4(e)).
     pub may_report: bool,
-    /// The hash of its flow; of an ICMP error, of the flow that it is about.
+    /// The hash of its flow; for an ICMP error, the hash of the flow that it is about.
     pub flow: u32,
 }
 
@@ -61,8 +61,8 @@ pub fn source(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Is it a message of neighbour discovery? Its hop limit shows that it is from the link that it
-/// came by, and it is about no other.
+/// Is it a message of neighbour discovery? Its hop limit proves that it was sent on this link, and
+/// it concerns this link only.
 pub fn is_neighbour_discovery(packet: &[u8]) -> bool {
     let Ok(h) = ipv6::Header::parse(packet) else { return false };
     let payload = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
@@ -97,8 +97,8 @@ pub fn examine(packet: &[u8]) -> Result<Transit, DropReason> {
     Ok(transit)
 }
 
-/// A packet that would leave its link with an address of that link alone as its source, if its
-/// source may be told so.
+/// A packet with a link-local source that would leave its link, if an error may be sent to its
+/// source.
 /// RFC 4443 3.1-c.
 #[cold]
 pub fn beyond_scope(packet: &[u8]) -> Option<Transit> {
@@ -153,8 +153,8 @@ fn examine_v6(packet: &[u8]) -> Result<Transit, DropReason> {
     })
 }
 
-/// Is this no host on another link: this network, loopback, a group (there is no
-/// multicast routing), or the limited broadcast, which is never forwarded?
+/// Is this a destination that no packet is forwarded to: this network, loopback, a group
+/// (there is no multicast routing), or the limited broadcast?
 fn is_martian_destination(dst: IpAddr) -> bool {
     is_martian_source(dst)
 }
@@ -167,7 +167,7 @@ fn is_link_local(addr: IpAddr) -> bool {
 }
 
 /// Decrement TTL or hop limit of a packet that [`examine`] admitted; IPv4's checksum is updated.
-/// `false`, and the packet is not to be forwarded, if none is left.
+/// `false` if no hop is left: the packet must not be forwarded.
 /// RFC 1812 5.3.1-a, RFC 8200 3-a.
 pub fn hop(packet: &mut [u8]) -> bool {
     if packet.first().is_some_and(|b| b >> 4 == 4) {
@@ -178,8 +178,8 @@ pub fn hop(packet: &mut [u8]) -> bool {
     *hops > 0
 }
 
-/// Write the TCP or UDP checksum of a whole packet whose sender left that to a device. Anything
-/// else has none to finish.
+/// Write the TCP or UDP checksum of a whole packet whose sender left that to a device. Other
+/// packets have no checksum to finish.
 pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
     let (at, end, protocol, src, dst) = match packet.first() {
         Some(first) if first >> 4 == 6 => {
@@ -222,7 +222,7 @@ impl<'a> Piece<'a> {
     pub fn at(packet: &'a [u8], begin: usize, mtu: Mtu) -> Option<Piece<'a>> {
         let h = ipv4::Header::parse_quoted(packet).ok()?;
         let rest = packet.get(h.header_len + begin..usize::from(h.total_len))?;
-        // No MTU is so small that this is nothing: 68 bytes hold the longest header and 8 more.
+        // Never 0: even the smallest MTU of 68 bytes holds the longest header and 8 more bytes.
         let most = mtu.bytes().saturating_sub(h.header_len) & !7;
         if rest.is_empty() || most == 0 {
             return None;
@@ -271,17 +271,18 @@ fn blank_options(mut options: &mut [u8]) {
 #[cfg(test)]
 mod tests;
 
-// The flow that an ICMP error is about. Of several next hops (ECMP) an error has to take the one
-// that its flow takes: behind another one nobody knows the connection, and path MTU discovery ends
-// in a black hole.
+// The flow that an ICMP error is about. With several next hops (ECMP), an error has to take the
+// next hop of its flow: no host behind another one knows the connection, and path MTU discovery
+// would end in a black hole.
 //
 // RFC 792, RFC 4443 section 3, RFC 7690.
 
 /// Bytes of an ICMP header of either version; the quoted packet follows.
 const ICMP_LEN: usize = 8;
 
-/// The flow hash of the packet that an IPv4 packet quotes, turned round: as of packets to the host
-/// that the error is sent to. `None` if it is no ICMP error, or one that quotes no addresses.
+/// The flow hash of the packet that an IPv4 packet quotes, with source and destination exchanged,
+/// as in packets to the host that gets the error. `None` if it is no ICMP error, or one that quotes
+/// no addresses.
 #[cold]
 pub fn flow_of_error_v4(packet: &[u8]) -> Option<u32> {
     let b = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
@@ -297,7 +298,7 @@ pub fn flow_of_error_v4(packet: &[u8]) -> Option<u32> {
     quoted_v4(quoted)
 }
 
-/// The flow hash of a quoted IPv4 packet, turned round.
+/// The flow hash of a quoted IPv4 packet, with source and destination exchanged.
 pub fn quoted_v4(quoted: &[u8]) -> Option<u32> {
     let b = quoted.first_chunk::<{ ipv4::HEADER_LEN }>().filter(|b| b[0] >> 4 == 4)?;
     let addr = |at: usize| Ipv4Addr::new(b[at], b[at + 1], b[at + 2], b[at + 3]);
@@ -317,7 +318,7 @@ pub fn flow_of_error_v6(packet: &[u8]) -> Option<u32> {
     quoted_v6(quoted)
 }
 
-/// The flow hash of a quoted IPv6 packet, turned round.
+/// The flow hash of a quoted IPv6 packet, with source and destination exchanged.
 pub fn quoted_v6(quoted: &[u8]) -> Option<u32> {
     let b = quoted.first_chunk::<{ ipv6::HEADER_LEN }>().filter(|b| b[0] >> 4 == 6)?;
     let addr = |at: usize| b[at..].first_chunk::<16>().map(|a| Ipv6Addr::from(*a));

@@ -8,7 +8,7 @@
 //! # Work and memory
 //! A fragment costs a look into ordered trees of `fragment_datagrams` entries and a binary search
 //! in at most `fragments_per_datagram`, whatever the order of arrival. Buffers are charged whole,
-//! so that tiny fragments in large buffers count as what they hold.
+//! so that tiny fragments in large buffers count as the memory that they hold.
 
 mod datagram;
 mod header;
@@ -27,8 +27,8 @@ use crate::Ip;
 use crate::flow::Addrs;
 use crate::ip_input::Part;
 
-/// An incomplete datagram is dropped so long after its first fragment arrived: RFC 8200 section
-/// 4.5, and the least of what RFC 1122 section 3.3.2 recommends.
+/// An incomplete datagram is dropped this long after its first fragment arrived: RFC 8200 section
+/// 4.5, and the shortest time that RFC 1122 section 3.3.2 recommends.
 /// RFC 1122 3.3.2-a.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -67,14 +67,14 @@ pub struct Expired {
 #[cfg(test)]
 mod tests;
 
-/// Where the payload length stands in an IPv6 header.
+/// Offset of the payload length in an IPv6 header.
 const PAYLOAD_LENGTH_AT: u32 = 4;
 
 /// Check `packet`, which begins with its IP header.
 ///
 /// # Errors
 /// [`DropReason::FragmentMalformed`], [`DropReason::FragmentTooBig`],
-/// [`DropReason::FragmentHeaders`]; for IPv6 with what its sender is told.
+/// [`DropReason::FragmentHeaders`]; for IPv6 with the report to its sender.
 fn fragment<A: Addrs>(
     ip: &Ip<A>,
     part: &Part,

@@ -1,10 +1,11 @@
-//! Multicast groups as a host has them: which sources of which groups a port receives, and what is
-//! reported of it by IGMP and MLD.
+//! Multicast groups of a host: the sources of each group that a port receives, and the reports of
+//! that by IGMP and MLD.
 //!
-//! Called by: `stack/groups`. [`Filter`] is what sockets want and how it is merged, [`Changes`]
-//! what is still to be reported of a change, `host.rs` the state machine of one port and IP
-//! version, `check.rs` which messages are believed, `output.rs` how messages are packed. RFC 1112,
-//! RFC 3376, RFC 3810. Limits: `groups_per_port`, `sources_per_group`, `group_reports_per_second`.
+//! Called by: `stack/groups`. [`Filter`] has the sources that sockets want, and merges them;
+//! [`Changes`] has the pending reports of a change. `host.rs` is the state machine of one port and
+//! IP version, `check.rs` decides which messages are believed, `output.rs` packs messages. RFC
+//! 1112, RFC 3376, RFC 3810. Limits: `groups_per_port`, `sources_per_group`,
+//! `group_reports_per_second`.
 
 pub mod check;
 mod host;
@@ -18,7 +19,7 @@ use output::Record;
 pub use output::{Message, PACKET_HEADERS_MAX, packet};
 use wire::group::RecordKind;
 
-/// All hosts: each is a member for ever, and says so to nobody (RFC 1112 section 4).
+/// All hosts: each is always a member, and never reports it (RFC 1112 section 4).
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 /// All routers of IPv4: where leave messages go.
 pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
@@ -38,8 +39,8 @@ pub fn is_all_nodes(group: IpAddr) -> bool {
     }
 }
 
-/// Are members of this group reported to routers and switches? Not of all nodes, nor of groups that
-/// stay within a host (scope 1) or have no scope (0).
+/// Are members of this group reported to routers and switches? They are not if it is the group of
+/// all nodes, or stays within a host (scope 1), or has no scope (0).
 /// RFC 3376 5-a, RFC 3810 6-a.
 pub fn is_reported(group: IpAddr) -> bool {
     match group {
@@ -48,8 +49,8 @@ pub fn is_reported(group: IpAddr) -> bool {
     }
 }
 
-/// Does a packet to this group stay on its link? Then it takes no part in routing: the sender has
-/// to say which link (RFC 4291 section 2.7; RFC 5771 section 4).
+/// Does a packet to this group stay on its link? Then it is not routed: the sender has to say which
+/// link (RFC 4291 section 2.7; RFC 5771 section 4).
 pub fn is_link_scoped(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(a) => a.octets()[..3] == [224, 0, 0],
@@ -57,26 +58,26 @@ pub fn is_link_scoped(group: IpAddr) -> bool {
     }
 }
 
-// What is still to be reported of a group's changes. Each is reported as often as the robustness
+// The pending reports of a group's changes. Each change is reported as often as the robustness
 // variable says, so that one report may be lost.
 //
-// RFC 3376 section 5.1, RFC 3810 section 6.1. What comes before the reports of an earlier change
-// are over is merged with it.
+// RFC 3376 section 5.1, RFC 3810 section 6.1. A change that comes before the reports of an earlier
+// one are over is merged with it.
 
-/// Sources whose change is pending, beyond which the whole filter is reported in their place.
+/// The most sources with a pending change; if there are more, the whole filter is reported instead.
 const SOURCES_MAX: usize = 512;
 
 /// The pending reports of a group.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Reports that the whole filter is in.
+    /// Reports still to be sent with the whole filter.
     whole: u8,
-    /// Reports that these sources are in.
+    /// Reports still to be sent with each of these sources.
     sources: BTreeMap<IpAddr, u8>,
 }
 
 impl Changes {
-    /// The filter has changed, which is to be reported `times` times.
+    /// The filter has changed: report it `times` times.
     /// RFC 3376 5.1-a, RFC 3810 6.1-a.
     fn note(&mut self, old: &Filter, new: &Filter, times: u8) {
         if old.mode != new.mode {
@@ -94,7 +95,7 @@ impl Changes {
         self.whole == 0 && self.sources.is_empty()
     }
 
-    /// The records of the next report, which is thereby made.
+    /// The records of the next report, which then counts as sent.
     /// RFC 3376 5.1-b, RFC 3810 6.1-b.
     fn report(&mut self, group: IpAddr, filter: &Filter) -> Vec<Record> {
         let mut records = Vec::new();
@@ -112,7 +113,7 @@ impl Changes {
             records.push(Record::new(RecordKind::Block, group, takes(false)));
             records.retain(|record| !record.sources.is_empty());
         }
-        // The whole filter says of each source what is to be said.
+        // The whole filter reports each source as well.
         self.sources.retain(|_, left| {
             *left = left.saturating_sub(1);
             *left > 0
@@ -121,11 +122,12 @@ impl Changes {
     }
 }
 
-// Which sources of a group are wanted: what a socket says, and what its port makes of all of them.
+// The sources of a group that are wanted: the filter of a socket, and the merged filter of its
+// port.
 //
 // RFC 3376 sections 2, 3.1 and 3.2, RFC 3678.
 
-/// How a list of sources is meant.
+/// What a list of sources means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// These sources alone.
@@ -137,7 +139,7 @@ pub enum Mode {
 /// The sources of a group that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// How [`Filter::sources`] is meant.
+    /// What [`Filter::sources`] means.
     pub mode: Mode,
     /// The sources that are named.
     pub sources: BTreeSet<IpAddr>,
@@ -171,7 +173,8 @@ impl Filter {
         self.mode == Mode::Include && self.sources.is_empty()
     }
 
-    /// The filter of a port whose sockets have these: it takes what any of them takes.
+    /// The filter of a port whose sockets have these filters: it takes a source if any of them
+    /// does.
     /// RFC 3376 3.2-a, 3.2-b, RFC 3810 4.2-a.
     pub fn merged<'a>(filters: impl Iterator<Item = &'a Filter>) -> Filter {
         let mut included = BTreeSet::new();

@@ -189,7 +189,7 @@ pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReaso
             let (src, dst) = (IpAddr::V6(h.src), IpAddr::V6(h.dst));
             let total_len = ipv6::HEADER_LEN + usize::from(h.payload_len);
             let transport = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
-            // Fragment headers are all that we send: what has others was not ours.
+            // We send no extension headers but fragment headers: a packet with others was not ours.
             if h.next_header != protocol::FRAGMENT {
                 return Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport });
             }

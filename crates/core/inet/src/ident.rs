@@ -1,11 +1,11 @@
 //! Identifications of fragmented datagrams: not to be predicted, and not repeated soon.
 //!
 //! Called by: `stack/frag/output.rs`, for each datagram that it cuts. Packets that are not cut have
-//! none (RFC 6864 section 4.1). A flow's identifications are a permutation of the whole space,
-//! keyed by the secret and the flow, of a counter that some flows share: none comes again before
-//! the counter has gone round, and whoever sees those of one flow learns nothing of another's: the
-//! keys of a flow are keyed hashes. Within a flow a mixer that is no cipher will do, because who
-//! sees a flow's identifications need not guess them. RFC 6864 section 4.3 (IPv4), RFC 7739
+//! none (RFC 6864 section 4.1). Some flows share a counter. A permutation of the whole space, keyed
+//! by the secret and the flow, turns the counter into an identification, so none comes again in a
+//! flow before the counter has gone round. The keys of a flow are keyed hashes, so an observer of
+//! one flow learns nothing about another. Within a flow a mixer that is no cipher is enough,
+//! because its observers need not guess what they see. RFC 6864 section 4.3 (IPv4), RFC 7739
 //! section 5 (IPv6).
 
 use base::KeyedHash;
@@ -15,9 +15,10 @@ use crate::flow::FlowKey;
 /// Counters; flows that share one only make it count faster.
 const COUNTERS: usize = 1024;
 /// Rounds of the Feistel network: three make a pseudo-random permutation (Luby and Rackoff, 1988).
-/// A fourth would keep it one for who can ask for the number of an identification: nobody can.
+/// A fourth would protect against an attacker who can ask for the counter of an identification:
+/// nobody can.
 const ROUNDS: usize = 3;
-/// Odd, with bits of both kinds spread over it.
+/// An odd number with zeros and ones spread over it.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The counters of a stack.
@@ -42,8 +43,8 @@ impl Default for Identifications {
 }
 
 impl Identifications {
-    /// Those of shard `index` of `count`, which have a secret in common: each begins in another
-    /// part of the counters' range, so that two do not give a flow the same number soon.
+    /// The counters of shard `index` of `count`. The shards have a secret in common; each begins in
+    /// another part of the counters' range, so that two do not soon give a flow the same number.
     pub fn of_shard(index: usize, count: usize) -> Identifications {
         let part = |range: u64| (range * index as u64 / count.max(1) as u64) as u32;
         // The lower half for IPv4, all of it for IPv6.
@@ -62,7 +63,7 @@ impl Identifications {
         permuted(keys, *counter, if flow.is_v4() { 8 } else { 16 })
     }
 
-    /// Of another flow than that of the datagram before.
+    /// The counter and keys of another flow than that of the last datagram.
     #[cold]
     fn of_flow(&mut self, secret: &KeyedHash, flow: FlowKey) -> OfFlow {
         let hash = secret.hash([0x6964_656e_7469_6679, flow.hash(secret)]);

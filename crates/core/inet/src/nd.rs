@@ -151,8 +151,8 @@ pub fn advertisement(
     Header { kind, target, link_addr: Some(mac) }.emit(buf, target, dst)
 }
 
-/// [`advertisement`] of an anycast address, from `src`: other routers may have it too, and none
-/// overrides another (RFC 4861 section 7.2.7).
+/// [`advertisement`] of an anycast address, from `src`: other routers may have the address too, and
+/// no advertisement overrides another (RFC 4861 section 7.2.7).
 pub fn anycast_advertisement(
     buf: &mut [u8],
     mac: MacAddr,

@@ -23,8 +23,9 @@ pub const REACHABLE: Duration = Duration::from_secs(30);
 pub const DELAY: Duration = Duration::from_secs(5);
 /// Changes of a link address that are followed at once: enough for two moves and back.
 pub const MOVES_MAX: u64 = 4;
-/// After those, one more in this time, so that two stations with the same IP address cannot make us
-/// rewrite header templates per frame (Linux: `locktime`, for what is not gratuitous).
+/// After those, one more change is followed in this time, so that two stations with the same IP
+/// address cannot make us rewrite header templates per frame (Linux has `locktime` for
+/// advertisements that are not gratuitous).
 pub const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 /// A neighbour: the port it is on, and its IP address.
 pub type Key = (u16, IpAddr);
@@ -92,10 +93,10 @@ pub enum Advertisement {
     Unsolicited,
 }
 
-/// What became of an advertisement.
+/// The result of an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learnt {
-    /// It said something about a neighbour in the table, or one that is in it now.
+    /// It was used for an entry of the table, perhaps a new one.
     Used,
     /// Nobody had asked, or it may not change what is known.
     Useless,
@@ -153,7 +154,7 @@ struct Entry {
     /// When the state's timer expires; [`Instant::NEVER`] in states without one.
     deadline: Instant,
     confirmed_at: Instant,
-    /// When the moves that were followed would have been over, at one a [`MOVE_INTERVAL`].
+    /// The time at which the moves so far would have been allowed, at one a [`MOVE_INTERVAL`].
     moves_until: Instant,
     /// Its position in `by_use`.
     used: u64,
@@ -175,7 +176,7 @@ impl Entry {
         }
     }
 
-    /// May its link address change now? If so, that is noted.
+    /// May its link address change now? If so, the change is counted.
     fn may_move(&mut self, now: Instant) -> bool {
         let from = self.moves_until.max(now);
         let may = from.since(now) <= MOVE_INTERVAL.saturating_mul(MOVES_MAX - 1);

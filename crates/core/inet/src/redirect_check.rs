@@ -1,4 +1,4 @@
-//! Redirects of IPv6: what a host checks by itself.
+//! Redirects of IPv6: the checks that need neither the first hop nor the routes.
 //!
 //! Called by: `stack/autoconf/nd_redirect.rs`, which knows the current first hop and the routes.
 //! RFC 4861 sections 8.1 and 8.3.
@@ -8,7 +8,7 @@ use core::net::Ipv6Addr;
 use base::{DropReason, Duration};
 use wire::nd::Redirect;
 
-/// So long a redirect is believed; then packets go to the router again, which may repeat it. RFC
+/// How long a redirect is followed; then packets go to the router again, which may repeat it. RFC
 /// 4861 names no time; Linux and BSD forget after about ten minutes.
 pub const LIFE: Duration = Duration::from_secs(600);
 
@@ -17,7 +17,7 @@ pub const LIFE: Duration = Duration::from_secs(600);
 /// # Errors
 /// [`DropReason::IcmpMalformed`] if the message is, [`DropReason::RedirectRefused`] for those that
 /// RFC 4861 section 8.1 discards: not from a link-local address on this link, about a group, or
-/// towards what is neither the destination nor a router's link-local address.
+/// with a target that is neither the destination nor a router's link-local address.
 /// RFC 4861 8.1-a.
 pub fn redirect_input(
     message: &[u8],

@@ -1,11 +1,11 @@
 //! The route table: entries of the user and of the network, longest prefix match.
 //!
 //! Called by: `stack` when a connection is opened, a datagram is sent or a packet forwarded.
-//! [`Routes`] is the RIB: all routes, by prefix, of which one thread is the owner; [`Fib`] is what
-//! it is compiled into, for lookups by any thread. [`Routes::lookup`] takes the source
-//! and the sender too: a [`Rule`] selects by them, and a route may not be for everybody. RFC 1122
-//! section 3.3.1, RFC 1812 section 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`],
-//! [`RETIRED_MAX`], [`RULES_MAX`], [`GROUPS_MAX`]. docs/decisions/0075, 0080.
+//! [`Routes`] is the RIB: all routes, by prefix, owned by one thread. [`Fib`] is its compiled form,
+//! for lookups by any thread. [`Routes::lookup`] takes the source and the sender too: a [`Rule`]
+//! selects by them, and a route may be for some users only. RFC 1122 section 3.3.1, RFC 1812
+//! section 5.2.4. Limits: [`ROUTES_MAX`], [`TABLES_MAX`], [`PATHS_MAX`], [`RETIRED_MAX`],
+//! [`RULES_MAX`], [`GROUPS_MAX`]. docs/decisions/0075, 0080.
 
 mod access;
 mod arena;
@@ -44,9 +44,9 @@ pub const MAIN_TABLE: u32 = 254;
 pub const ROUTES_MAX: usize = 1 << 21;
 /// The most tables of one stack. A table that was used once stays one of them.
 pub const TABLES_MAX: usize = 256;
-/// So many records wait at most for a reader to end its burst; then no route is added.
+/// The most records that wait for a reader to end its burst; at this number no route is added.
 pub const RETIRED_MAX: usize = 1 << 19;
-/// The most routes to one prefix that share its packets. More are kept and wait.
+/// The most routes to one prefix that share its packets. Further ones are kept, unused.
 pub const PATHS_MAX: usize = 64;
 
 /// How a route came to be.
@@ -76,16 +76,17 @@ pub struct Route {
     pub port: u16,
     /// The routing table that it belongs to.
     pub table: u32,
-    /// The largest packet to send by it; `None`: what the port sends.
+    /// The largest packet to send by it; `None`: the port's MTU.
     pub mtu: Option<Mtu>,
-    /// Of several routes to a prefix the one with the lowest is used, of equals the first added.
+    /// Among the routes to a prefix the one with the lowest metric is used, among equals the first
+    /// added.
     pub metric: u32,
-    /// Its weight if it shares the packets with others of the same prefix and metric that have one
-    /// (ECMP, RFC 2992); `None`: it is used alone.
+    /// Its weight, if it shares packets with other routes of the same prefix and metric that have a
+    /// weight (ECMP, RFC 2992); `None`: it is used alone.
     pub weight: Option<NonZeroU8>,
     /// Where it is from.
     pub origin: RouteOrigin,
-    /// From then on it is not used; [`Instant::NEVER`]: it stays.
+    /// It is not used from this time on; [`Instant::NEVER`]: it stays.
     pub expires: Instant,
     /// The users that it is for; `None`: everybody.
     pub access: Option<Arc<Access>>,
@@ -105,7 +106,7 @@ pub struct NextHop {
 }
 
 impl Route {
-    /// A route of the user's in the main table: to `dest` by `via`, or on the link without one.
+    /// A route of the user in the main table: to `dest` by `via`, or on the link if that is `None`.
     pub fn new(dest: Cidr, via: Option<IpAddr>, port: u16) -> Route {
         Route {
             dest,
@@ -122,12 +123,12 @@ impl Route {
         }
     }
 
-    /// The same from elsewhere.
+    /// The same route, of another origin.
     pub fn with_origin(self, origin: RouteOrigin) -> Route {
         Route { origin, ..self }
     }
 
-    /// The same among others of its prefix and metric: packets are shared, by `weight`.
+    /// The same route, sharing packets by `weight` with others of its prefix and metric.
     pub fn shared(self, weight: NonZeroU8) -> Route {
         Route { weight: Some(weight), ..self }
     }
@@ -137,8 +138,8 @@ impl Route {
         NextHop { port: self.port, neighbour: self.via.unwrap_or(dst), mtu: self.mtu }
     }
 
-    /// Does one replace the other, if both are to one prefix? Those that share packets may differ
-    /// in the gateway alone.
+    /// Does one replace the other, if both are to one prefix? Routes that share packets do not if
+    /// their gateways differ.
     fn is_like(&self, other: &Route) -> bool {
         let are_alone = self.weight.is_none() && other.weight.is_none();
         self.port == other.port && (are_alone || self.via == other.via)
@@ -149,7 +150,7 @@ impl RouteOrigin {
     /// How many there are.
     const COUNT: usize = RouteOrigin::Dhcp as usize + 1;
 
-    /// The name in output, as `ip route` has it where it has one.
+    /// The name in output: that of `ip route`, if it has one.
     pub const fn name(self) -> &'static str {
         match self {
             RouteOrigin::Static => "static",

@@ -1,5 +1,5 @@
-//! What the routers of one link advertise: default routers, prefixes on the link, routes, name
-//! servers, and settings of the link, each with its lifetime.
+//! The content of the router advertisements of one link: default routers, prefixes on the link,
+//! routes, name servers, and settings of the link, each with its lifetime.
 //!
 //! Called by: `stack/autoconf/router.rs`, which turns it into routes and addresses. RFC 4861
 //! section 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits: `routers`,
@@ -13,8 +13,8 @@ use wire::nd::{NdOption, Preference, Prefix, RouterAdvertisement};
 use crate::route::{Route, RouteOrigin};
 use crate::slaac::until;
 
-/// Least and most of a time between solicitations that an advertisement can set: with less a forged
-/// one makes us flood the link, with more a neighbour is found too late.
+/// The least and the most time between solicitations that an advertisement can set: with less, a
+/// forged one would make us flood the link, with more, a neighbour would be found too late.
 const RETRANSMIT: (u32, u32) = (100, 10_000);
 /// The same for the time that a neighbour is reachable: MAX_REACHABLE_TIME of RFC 4861 section
 /// 6.2.1 is an hour.
@@ -27,7 +27,7 @@ pub struct Router {
     pub ip: Ipv6Addr,
     /// RFC 4191.
     pub preference: Preference,
-    /// From then on it is no default router.
+    /// It is no default router from this time on.
     pub expires: Instant,
     /// It did not answer when it was last asked for its link address.
     pub is_silent: bool,
@@ -47,7 +47,7 @@ struct Specific {
     expires: Instant,
 }
 
-/// What is known from the routers of a link.
+/// The information from the routers of a link.
 #[derive(Clone, Debug, Default)]
 pub struct Routers {
     routers: Vec<Router>,
@@ -63,11 +63,11 @@ pub struct Routers {
     pub reachable: Option<Duration>,
     /// The time between solicitations, if a router said it.
     pub retransmit: Option<Duration>,
-    /// Addresses are to be had by DHCPv6 (M), or other settings (O).
+    /// Addresses are available by DHCPv6 (M), or other settings (O).
     pub managed_other: (bool, bool),
 }
 
-/// Check an advertisement: the source, and the hop limit, which no router let through.
+/// Check an advertisement: the source, and the hop limit, which shows that no router forwarded it.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`], [`DropReason::RaNotFromLink`].
@@ -84,8 +84,8 @@ pub fn advertisement_input(
 }
 
 impl Routers {
-    /// Take in an advertisement of `from` on a link whose device sends `link` bytes. Returns the
-    /// prefixes that addresses are to be made of.
+    /// Process an advertisement of `from` on a link whose device sends `link` bytes. Returns the
+    /// prefixes to make addresses from.
     pub fn learn(
         &mut self,
         from: Ipv6Addr,
@@ -120,7 +120,7 @@ impl Routers {
                     let mtu = usize::try_from(mtu).ok().and_then(Mtu::new).filter(fits);
                     self.mtu = mtu.or(self.mtu);
                 }
-                // RFC 4191 section 3.1: it counts in place of what the header says.
+                // RFC 4191 section 3.1: it replaces the values of the header.
                 NdOption::Route { prefix_len: 0, preference, lifetime_s, .. } => {
                     default = (preference, lifetime_s);
                 }
@@ -165,7 +165,7 @@ impl Routers {
         }
     }
 
-    /// RFC 4861 6.3.4-b: what the sender does not say stays as it is.
+    /// RFC 4861 6.3.4-b: settings that the sender does not give stay as they are.
     fn learn_settings(&mut self, ra: &RouterAdvertisement<'_>) {
         self.managed_other = (ra.managed, ra.other);
         if ra.hop_limit != 0 {
@@ -232,7 +232,7 @@ impl Routers {
         }
     }
 
-    /// Forget what has expired.
+    /// Forget expired entries.
     /// RFC 4861 6.3.5-a.
     pub fn expire(&mut self, now: Instant) {
         self.routers.retain(|r| r.expires > now);
@@ -263,7 +263,7 @@ impl Routers {
         }
     }
 
-    /// Who says that it is no router is none (RFC 4861 section 7.2.5). `true` if it was one.
+    /// Forget a router that says it is none (RFC 4861 section 7.2.5). `true` if it was one.
     /// RFC 4861 7.2.5-b.
     pub fn forget_router(&mut self, ip: Ipv6Addr) -> bool {
         let before = self.routers.len() + self.specific.len();
@@ -291,9 +291,9 @@ impl Routers {
         self.routers.iter().any(|r| r.ip == ip && r.is_silent)
     }
 
-    /// The routes over `port` that follow: networks on the link, and for each other destination the
-    /// best router's, a router that answers before one that does not, then by preference, then
-    /// the one that was known first.
+    /// The resulting routes over `port`: networks on the link, and for each other destination the
+    /// route of the best router. A router that answers comes before one that does not, then the
+    /// preference decides, then the order in which they became known.
     /// RFC 4861 6.3.6-a, RFC 4191 3-a.
     pub fn routes(&self, port: u16) -> Vec<Route> {
         let route = |dest: Cidr, via: Option<Ipv6Addr>, expires| Route {

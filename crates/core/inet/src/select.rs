@@ -1,4 +1,4 @@
-//! Which address of ours a packet is from, and which of a host's addresses to try first.
+//! Selects the source address of a packet, and the order in which to try a host's addresses.
 //!
 //! Called by: `stack/addresses.rs` for every socket that is bound to no address, and by programs
 //! that resolved a name. RFC 6724, with the policy table of its section 2.1. IPv4 sources follow
@@ -20,7 +20,7 @@ pub enum Scope {
     SiteLocal,
     /// One organization; of multicast alone.
     OrganizationLocal,
-    /// Everywhere.
+    /// The whole Internet.
     Global,
 }
 
@@ -98,7 +98,7 @@ pub fn source<'a>(
 ) -> Option<IpAddr> {
     let same = |a: &&Address| a.is_usable() && a.ip().is_ipv4() == dst.is_ipv4();
     let candidates = addresses.filter(same);
-    // The first of equals is the winner, in either version.
+    // The first of equals wins, in either version.
     let best = match dst {
         IpAddr::V4(_) => candidates.reduce(|a, b| if beats_v4(b, a, next_hop) { b } else { a }),
         IpAddr::V6(_) => candidates.reduce(|a, b| if beats_v6(b, a, dst) { b } else { a }),
@@ -112,7 +112,7 @@ fn beats_v4(new: &Address, old: &Address, next_hop: IpAddr) -> bool {
 }
 
 /// RFC 6724 section 5, the rules in their order. Rule 4 (home addresses) and rule 5.5 (the prefix
-/// of the next hop) do not apply; rule 5 does by itself, as all candidates are of one port.
+/// of the next hop) do not apply; rule 5 always holds, because all candidates are of one port.
 /// RFC 6724 5-a, 5-b, 5-c, 5-d, 5-e, 5-f.
 fn beats_v6(new: &Address, old: &Address, dst: IpAddr) -> bool {
     if new.ip() == dst || old.ip() == dst {
@@ -142,8 +142,8 @@ fn beats_v6(new: &Address, old: &Address, dst: IpAddr) -> bool {
     near(new) > near(old)
 }
 
-/// Sort the addresses of a host by which to try first, RFC 6724 section 6; `source` is the address
-/// that packets to it would be from, `None` if there is no route. Equals keep their order.
+/// Sort the addresses of a host, the first to try first, RFC 6724 section 6; `source` is the
+/// address that packets to it would be from, `None` if there is no route. Equals keep their order.
 /// RFC 6724 6-a, 6-b, 6-c.
 pub fn order_destinations(destinations: &mut [(IpAddr, Option<IpAddr>)]) {
     destinations.sort_by(compare_destinations);

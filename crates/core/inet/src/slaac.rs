@@ -1,4 +1,4 @@
-//! How a host makes itself an address from a prefix, and how long it has it.
+//! Makes addresses of a host from a prefix, and decides how long it keeps them.
 //!
 //! Called by: `stack/autoconf`. RFC 4862 sections 5.3 and 5.5.3, RFC 4291 appendix A (modified
 //! EUI-64), RFC 7217 (stable and opaque), RFC 8981 (temporary), RFC 5453 (reserved identifiers).
@@ -12,7 +12,7 @@ pub const PREFIX_LEN: u8 = 64;
 /// How many identifiers are tried before one of a prefix is given up: IDGEN_RETRIES of RFC 7217
 /// section 7, TEMP_IDGEN_RETRIES of RFC 8981 section 3.8.
 pub const TRIES_MAX: u8 = 3;
-/// RFC 4862 section 5.5.3: an advertisement cannot leave an address less than this.
+/// RFC 4862 section 5.5.3: an advertisement cannot shorten the lifetime of an address below this.
 const TWO_HOURS: Duration = Duration::from_secs(2 * 3_600);
 
 /// TEMP_VALID_LIFETIME of RFC 8981 section 3.8.
@@ -21,8 +21,8 @@ pub const TEMPORARY_VALID: Duration = Duration::from_secs(2 * 86_400);
 pub const TEMPORARY_PREFERRED: Duration = Duration::from_secs(86_400);
 /// MAX_DESYNC_FACTOR of RFC 8981 section 3.8.
 pub const DESYNC_MAX: Duration = Duration::from_secs(86_400 * 4 / 10);
-/// REGEN_ADVANCE of RFC 8981 section 3.8, with one probe and a second between probes: so long
-/// before a temporary address is deprecated, the next is made.
+/// REGEN_ADVANCE of RFC 8981 section 3.8, with one probe and a second between probes: the next
+/// temporary address is made this long before the present one is deprecated.
 pub const REGENERATE_BEFORE: Duration = Duration::from_secs(5);
 
 /// How interface identifiers are made.
@@ -32,7 +32,8 @@ pub enum Identifiers {
     /// RFC 7217, recommended by RFC 8064.
     #[default]
     StablePrivacy,
-    /// The link address, which everybody can recognise everywhere. RFC 4291 appendix A.
+    /// From the link address, by which a host can be recognised in every network. RFC 4291 appendix
+    /// A.
     Eui64,
 }
 
@@ -66,7 +67,7 @@ pub fn random(draw: impl FnMut(u64) -> u64) -> u64 {
 
 /// RFC 7217 5-b.
 fn first_free(mut candidate: impl FnMut(u64) -> u64) -> u64 {
-    // One in 2^57 is reserved: whoever meets a hundred in a row has no random numbers.
+    // One in 2^57 is reserved: a hundred in a row means that the numbers are not random.
     (0..100).map(&mut candidate).find(|&id| !is_reserved(id)).unwrap_or(1 << 32)
 }
 

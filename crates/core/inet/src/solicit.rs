@@ -1,4 +1,4 @@
-//! When router solicitations are sent.
+//! The times at which router solicitations are sent.
 //!
 //! Called by: `stack/autoconf/router.rs`. RFC 4861 section 6.3.7 (the first after a random delay),
 //! RFC 7559 section 2 (then again and again, ever more rarely, until a router answers).
@@ -16,7 +16,7 @@ const MOST: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Copy, Debug)]
 pub struct Solicit {
     due: Instant,
-    /// Between the last and the next; zero before the first.
+    /// The time between the last one and the next; zero before the first.
     interval: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Solicit {
         self.due
     }
 
-    /// One was sent at `now`; the next comes after twice the time, give or take a tenth, which
+    /// One was sent at `now`; the next comes after twice the time, give or take a tenth, as
     /// `random` decides.
     /// RFC 7559 2-a.
     pub fn sent(&mut self, now: Instant, random: u64) {

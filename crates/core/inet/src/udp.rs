@@ -43,7 +43,8 @@ pub fn udp_input<A: Addrs>(
     Ok(header)
 }
 
-/// The sum of what all datagrams between two ends have in common: addresses, protocol and ports.
+/// The sum of the fields that all datagrams between two ends have in common: addresses, protocol
+/// and ports.
 pub fn flow_sum(src: SocketAddr, dst: SocketAddr) -> Sum {
     crate::ip_input::pseudo_sum(src.ip(), dst.ip(), protocol::UDP)
         .plus(Sum::of_be16(src.port()))
@@ -67,7 +68,7 @@ pub fn unfinished_header(
 }
 
 /// The header of a datagram of `payload_len` bytes, at most 65,527; `flow` is [`flow_sum`],
-/// `payload` the payload's sum. Without that the checksum is zero (none), which IPv6 receivers
+/// `payload` the payload's sum. Without `payload` the checksum is zero (none), which IPv6 receivers
 /// refuse unless they asked for it.
 #[inline(always)]
 pub fn header(

@@ -14,7 +14,7 @@ fn started(version: IpVersion, mtu: usize) -> Dplpmtud {
     discovery
 }
 
-/// Send probes over a path that carries `carries` bytes until there is none to send; how many.
+/// Send probes over a path that carries `carries` bytes until none is due; returns how many.
 fn probe(discovery: &mut Dplpmtud, carries: usize, now: Instant) -> usize {
     let mut probes = 0;
     while let Some(size) = discovery.next_probe(now) {
@@ -117,7 +117,7 @@ fn a_black_hole_is_left_for_the_base_size() {
         discovery.data_lost(1472);
     }
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::Base, 1200));
-    // RFC 8899 3-e: an acknowledgment that took a longer path than the losses.
+    // RFC 8899 3-e: an acknowledgment that comes after the losses is too late.
     discovery.acknowledged(1472, at(1));
     assert_eq!(discovery.plpmtu(), 1200);
     probe(&mut discovery, 1300, at(1));
@@ -140,17 +140,17 @@ fn reports_are_used_as_far_as_they_fit_what_was_sent() {
         assert!(!discovery.packet_too_big(implausible, START), "{implausible}");
     }
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::Searching, 1200));
-    // Between what is used and what is probed: the next probe.
+    // A size between the one in use and the probed one: it is probed next.
     assert!(discovery.packet_too_big(1372, START));
     assert_eq!(discovery.plpmtu(), 1200, "not before the peer has acknowledged it");
     assert_eq!(probe(&mut discovery, 1372, START), 1);
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1372));
-    // Below what is used.
+    // Below the size in use.
     assert!(discovery.packet_too_big(1300, START));
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::Base, 1200));
     probe(&mut discovery, 1300, START);
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1300));
-    // Just what is used: the search is over.
+    // Exactly the size in use: the search is over.
     let mut discovery = searching();
     assert!(discovery.packet_too_big(1200, START));
     assert_eq!((discovery.state(), discovery.plpmtu()), (State::SearchComplete, 1200));
@@ -171,8 +171,7 @@ fn what_could_not_be_sent_tells_nothing_of_the_path() {
     assert_eq!(discovery.state(), State::Base);
 }
 
-/// Whatever is said to it, in any order, it sends no more than it may, and its sizes stay within
-/// their limits.
+/// Any reports in any order: it sends no more than it may, and its sizes stay within their limits.
 #[test]
 fn anything_may_be_said_to_it() {
     let mut seed = 1_u64;

@@ -1,9 +1,9 @@
-//! Packets that a router forwards without anything unusual about them: what the burst path of
-//! forwarding needs of their headers, or nothing.
+//! Plain packets: those that a router forwards and that have nothing unusual. The functions return
+//! the header fields that the burst path of forwarding needs, or `None` for any other packet.
 //!
-//! Called by: `stack/forward/burst.rs`. Whoever is refused here goes through [`super::examine`],
-//! which has the reasons. A fragment is as plain as a whole packet: its headers change alike. RFC
-//! 1812 sections 5.2 and 5.3, RFC 8200 section 3.
+//! Called by: `stack/forward/burst.rs`. Packets that are refused here go through
+//! [`super::examine`], which has the reasons. A fragment is as plain as a whole packet: its headers
+//! change in the same way. RFC 1812 sections 5.2 and 5.3, RFC 8200 section 3.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -21,8 +21,8 @@ pub struct Plain<A> {
     pub len: usize,
 }
 
-/// An IPv4 packet without options, with a right checksum and a hop left after this one, between
-/// addresses that packets may be forwarded between.
+/// An IPv4 packet without options, with a correct checksum and a hop left after this one, whose
+/// addresses both pass `may_cross_v4`.
 #[inline(always)]
 pub fn plain_v4(packet: &[u8]) -> Option<Plain<Ipv4Addr>> {
     let b = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
@@ -40,8 +40,8 @@ pub fn plain_v4(packet: &[u8]) -> Option<Plain<Ipv4Addr>> {
     is_plain.then_some(Plain { src: Ipv4Addr::from_bits(src), dst: Ipv4Addr::from_bits(dst), len })
 }
 
-/// An IPv6 packet with a hop left after this one, between global or unique local addresses.
-/// Extension headers are for its destination.
+/// An IPv6 packet with a hop left after this one, between global or unique local addresses. A
+/// router does not read extension headers.
 #[inline(always)]
 pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
     let b = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
@@ -59,8 +59,8 @@ pub fn plain_v6(packet: &[u8]) -> Option<Plain<Ipv6Addr>> {
     Some(Plain { src: Ipv6Addr::from(*src), dst: Ipv6Addr::from(*dst), len })
 }
 
-/// Neither this network, loopback or link-local, nor multicast or the limited broadcast.
-/// 240.0.0.0/4 may be forwarded too, the long way.
+/// Any address but those of this network, loopback, link-local, multicast and 240.0.0.0/4; the
+/// general path may forward the last of these, except for the limited broadcast.
 #[inline(always)]
 fn may_cross_v4(addr: u32) -> bool {
     let first = addr >> 24;
@@ -68,14 +68,14 @@ fn may_cross_v4(addr: u32) -> bool {
     first.wrapping_sub(1) < 223 && first != 127 && addr >> 16 != 0xa9fe
 }
 
-/// 2000::/3 or fc00::/7, by the first byte. Others may be forwarded too, the long way.
+/// 2000::/3 or fc00::/7, by the first byte. The general path may forward others.
 #[inline(always)]
 fn may_cross_v6(first: u8) -> bool {
     first >> 5 == 1 || first & 0xfe == 0xfc
 }
 
-/// A router passes on an IPv4 packet that [`plain_v4`] admitted: one hop less, and the checksum
-/// updated for it (RFC 1624).
+/// Change an IPv4 packet that [`plain_v4`] admitted, to pass it on: one hop less, and the checksum
+/// updated (RFC 1624).
 /// RFC 1812 5.3.1-a.
 #[inline(always)]
 pub fn pass_v4(packet: &mut [u8]) {
@@ -88,7 +88,7 @@ pub fn pass_v4(packet: &mut [u8]) {
     b[11] = low;
 }
 
-/// A router passes on an IPv6 packet that [`plain_v6`] admitted: one hop less.
+/// Change an IPv6 packet that [`plain_v6`] admitted, to pass it on: one hop less.
 #[inline(always)]
 pub fn pass_v6(packet: &mut [u8]) {
     if let Some(hops) = packet.get_mut(7) {

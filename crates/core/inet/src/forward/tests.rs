@@ -1,4 +1,4 @@
-//! What may be forwarded, and the pieces of what is too large.
+//! Which packets may be forwarded, and the pieces of those that are too large.
 
 use super::*;
 

@@ -72,7 +72,7 @@ pub(super) enum Fault {
 }
 
 impl Datagram {
-    /// Without fragments; `pieces` is an empty list, of an earlier one perhaps.
+    /// A datagram without fragments; `pieces` is an empty list, perhaps of an earlier datagram.
     pub(super) fn new(serial: u64, expires: Instant, mut pieces: Vec<Piece>) -> Datagram {
         pieces.reserve(USUAL);
         Datagram {
@@ -87,8 +87,8 @@ impl Datagram {
         }
     }
 
-    /// Take a fragment with ECN field `ecn`, if there are fewer than `most`; `true`: it was the
-    /// last that was missing.
+    /// Take a fragment with ECN field `ecn`, if there are fewer than `most`; `true`: the datagram
+    /// is complete.
     #[inline(always)]
     pub(super) fn insert(&mut self, piece: Piece, ecn: u8, most: usize) -> Result<bool, Fault> {
         let (begin, end) = (piece.begin, piece.end);
@@ -115,8 +115,8 @@ impl Datagram {
             (None, true) => false,
             (None, false) => next.is_some(),
         };
-        // RFC 3168 section 5.3: a mark must not be lost, and not be made of a sender that does not
-        // speak ECN.
+        // RFC 3168 section 5.3: a mark must not be lost, and a datagram whose sender does not use
+        // ECN must not get one.
         let ecn_seen = self.ecn_seen | 1 << (ecn & 3);
         if contradicts || ecn_seen & 0b1001 == 0b1001 {
             return Err(Fault::Datagram(DropReason::FragmentContradiction));
@@ -138,7 +138,7 @@ impl Datagram {
         Ok(Some(self.data_len) == self.total)
     }
 
-    /// Drop what is held and take nothing any more; returns how many fragments that were.
+    /// Drop all fragments and take no more; returns how many were dropped.
     pub(super) fn condemn(&mut self) -> u64 {
         let count = self.pieces.len() as u64;
         self.pieces = Vec::new();

@@ -22,17 +22,17 @@ pub struct FragmentHeader {
     bytes: [u8; LEN_MAX],
     link_len: u8,
     len: u8,
-    /// Of the datagram; what a fragment header names.
+    /// The datagram's protocol, which a fragment header names.
     protocol: u8,
-    /// Source and destination; over IPv4 its protocol is in the place of the ports.
+    /// Source and destination; over IPv4 the protocol is in the place of the ports.
     flow: FlowKey,
     id: u32,
-    /// Of the IPv4 header, without what differs from one fragment to the next.
+    /// The sum of the IPv4 header without the fields that differ between fragments.
     fixed_sum: Sum,
 }
 
 impl FragmentHeader {
-    /// Of a datagram that would leave whole under these headers. `None` as for
+    /// For a datagram that would leave whole with the headers of `template`. `None` as for
     /// [`FragmentHeader::new`].
     #[inline(always)]
     pub fn of(template: &HeaderTemplate) -> Option<FragmentHeader> {
@@ -42,7 +42,7 @@ impl FragmentHeader {
         let mut bytes = [0; LEN_MAX];
         bytes[..ETHERNET_V4].copy_from_slice(headers);
         let ip = bytes[ether::HEADER_LEN..].first_chunk_mut::<{ ipv4::HEADER_LEN }>()?;
-        // Don't-fragment, the only one of identification and flags that is set.
+        // Clears don't-fragment, the only bit of identification and flags that is set.
         ip[6] = 0;
         let (protocol, addrs) = (ip[9], *ip.last_chunk::<8>()?);
         let flow = V4Addrs(u64::from_ne_bytes(addrs)).key(protocol.into());
@@ -51,8 +51,8 @@ impl FragmentHeader {
         Some(FragmentHeader { bytes, link_len, len, protocol, flow, id: 0, fixed_sum })
     }
 
-    /// Of a datagram that has these headers, link header first, without options or extension
-    /// headers. `None` if they are not such.
+    /// For a datagram with these headers, link header first, without options or extension headers.
+    /// `None` for other headers.
     pub fn new(headers: &[u8], link_len: usize) -> Option<FragmentHeader> {
         let ip = headers.get(link_len..)?;
         let mut bytes = [0; LEN_MAX];
@@ -84,8 +84,8 @@ impl FragmentHeader {
         })
     }
 
-    /// What has identifications of its own: source and destination; over IPv4 with the protocol in
-    /// the place of the ports.
+    /// The flow that has identifications of its own: source and destination; over IPv4 with the
+    /// protocol in the place of the ports.
     #[inline]
     pub fn flow(&self) -> FlowKey {
         self.flow
@@ -116,7 +116,7 @@ impl FragmentHeader {
     /// Bytes of data in each fragment but the last, so that packets have `mtu` bytes at most: a
     /// multiple of 8.
     pub fn data_max(&self, mtu: Mtu) -> usize {
-        // No MTU is so small that this is nothing.
+        // Never 0, even with the smallest MTU.
         (mtu.bytes() - usize::from(self.len - self.link_len)) & !7
     }
 
@@ -130,7 +130,7 @@ impl FragmentHeader {
             return false;
         };
         match into.first_chunk_mut::<ETHERNET_V4>() {
-            // Of a length that is known it is no call.
+            // A copy of a constant length needs no call.
             Some(into) if len == ETHERNET_V4 => into.copy_from_slice(&self.bytes[..ETHERNET_V4]),
             _ => into.copy_from_slice(&self.bytes[..len]),
         }

@@ -25,7 +25,7 @@ pub struct Joined {
 impl Fragments {
     /// The packet: its IP header, without fragment header, and the data, copied and summed in one
     /// pass; in the buffer of the first fragment if the others fit behind it. Its flags say nothing
-    /// about checksums; it is of a link-level broadcast if one of its fragments was.
+    /// about checksums; it counts as a link-level broadcast if one of its fragments was one.
     ///
     /// # Errors
     /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the first fragment's
@@ -52,8 +52,8 @@ impl Fragments {
 }
 
 impl Datagram {
-    /// The others' data behind the first one's, which leaves the list; `None`, and nothing is
-    /// changed, if its buffer has no room for them.
+    /// Append the data of the others to the first fragment, which leaves the list; `None`, and
+    /// nothing is changed, if its buffer has no room for them.
     fn appended(&mut self, ladder: Ladder) -> Option<Joined> {
         let data_len = self.data_len();
         let (first, others) = self.pieces.split_first_mut()?;
@@ -74,7 +74,7 @@ impl Datagram {
         let (is_ce, to_group) = (self.is_ce(), self.came_to_group());
         let mut m = self.pieces.swap_remove(0).m;
         repair_v4(m.headers_mut(headers_len)?, length, is_ce);
-        // What its device or its sender said of it is not true of the datagram.
+        // Flags that the device or the sender set for the fragment do not hold for the datagram.
         m.clear(!Flags::LINK_GROUP & !Flags::PUSH);
         m.set(if to_group { Flags::LINK_GROUP } else { 0 });
         m.set_segment_size(0);
@@ -142,8 +142,8 @@ fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
     b[10..12].copy_from_slice(&field);
 }
 
-/// The header of a whole datagram of `length` bytes; what named the fragment header names what
-/// that did.
+/// The header of a whole datagram of `length` bytes; the field that named the fragment header now
+/// names the header behind it.
 fn repair_v6(headers: &mut [u8], fragment: &[u8], length: u16, is_ce: bool) {
     let next = fragment.first().copied().unwrap_or(protocol::NO_NEXT);
     let Some((b, extensions)) = headers.split_first_chunk_mut::<{ ipv6::HEADER_LEN }>() else {
@@ -151,7 +151,7 @@ fn repair_v6(headers: &mut [u8], fragment: &[u8], length: u16, is_ce: bool) {
     };
     b[1] |= if is_ce { 0x30 } else { 0 };
     b[4..6].copy_from_slice(&length.to_be_bytes());
-    // The last of the headers before the fragment header, whose lengths were checked.
+    // Find the last header before the fragment header; the lengths were checked.
     let (mut at, mut last) = (0, None);
     while let Some(&[_, units]) = extensions.get(at..at + 2) {
         last = Some(at);

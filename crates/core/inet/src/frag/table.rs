@@ -1,9 +1,9 @@
 //! All incomplete datagrams of a stack, by source and by age, within limits.
 //!
 //! Called by: `stack/frag.rs`. Strangers choose the keys, so that everything is in ordered trees.
-//! A limit that is reached evicts the oldest datagram: of the source if it is the source's limit.
-//! The newest datagram stays outside of the trees: one whose fragments come one behind the other,
-//! as nearly all do, never enters them.
+//! A limit that is reached evicts the oldest datagram; a limit for one source, the oldest of that
+//! source. The newest datagram stays outside of the trees: a datagram whose fragments come one
+//! behind the other, as nearly always, never enters them.
 
 use core::net::{IpAddr, Ipv6Addr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,9 @@ use crate::Ip;
 use crate::flow::{Addrs, FlowKey};
 use crate::ip_input::Part;
 
-/// What the fragments of a datagram have in common; of IPv6 not the protocol (RFC 8200 section
-/// 4.5). Fragments that arrive by different ports are different datagrams'.
+/// The fields that the fragments of a datagram have in common; the protocol is not among them in
+/// IPv6 (RFC 8200 section 4.5). Fragments that arrive by different ports belong to different
+/// datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The addresses, and the identification in the place of the ports.
@@ -28,14 +29,15 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of a fragment that came by this port.
+    /// The key of a fragment that came by this port.
     #[inline(always)]
     pub fn of<A: Addrs>(ip: &Ip<A>, part: &Part, port: u16) -> Key {
         let flow = ip.flow(part.id);
         Key { flow, protocol: if flow.is_v4() { ip.protocol } else { 0 }, port }
     }
 
-    /// The source that a limit is for: a host of IPv6 can have any address of its 64-bit network.
+    /// The source that a limit is for: in IPv6 the 64-bit network, because a host can have any
+    /// address of it.
     fn source(&self) -> IpAddr {
         match self.flow.remote().ip() {
             IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() >> 64 << 64)),
@@ -44,7 +46,7 @@ impl Key {
     }
 }
 
-/// What a source has in the table.
+/// The share of a source in the table.
 #[derive(Debug, Default)]
 struct Used {
     bytes: usize,
@@ -64,7 +66,7 @@ pub struct Fragments {
     /// Bytes of buffers held, those of `newest` included.
     bytes: usize,
     next_serial: u64,
-    /// The empty list of a datagram that was complete, for the next one.
+    /// The empty list of a completed datagram, to be used for the next one.
     spare: Vec<Piece>,
 }
 
@@ -72,7 +74,7 @@ pub struct Fragments {
 const SPARE_MAX: usize = 64;
 
 impl Fragments {
-    /// Datagrams, those included that hold nothing because they were dropped.
+    /// Datagrams, including dropped ones, which hold nothing.
     pub fn len(&self) -> usize {
         self.datagrams.len() + usize::from(self.newest.is_some())
     }
@@ -221,7 +223,7 @@ impl Fragments {
         true
     }
 
-    /// The limits admit one more datagram, of this source.
+    /// Evict datagrams until the limits admit one more of this source; `false` if they never do.
     #[inline(never)]
     fn make_place(&mut self, source: IpAddr, budget: &mut Budget, drops: &mut Drops) -> bool {
         loop {
@@ -243,11 +245,11 @@ impl Fragments {
         true
     }
 
-    /// Room for `cost` more bytes of `key`, for which older datagrams go, and this one in the end;
-    /// then `false`.
+    /// Make room for `cost` more bytes of `key`: older datagrams are evicted and, if that is not
+    /// enough, this one; then `false`.
     #[inline(always)]
     fn make_room(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
-        // No source has more than all together.
+        // A source never has more than the total, so this test is enough.
         let bytes = self.bytes + cost;
         let fits = bytes <= budget.of(Limit::FragmentBytes)
             && bytes <= budget.of(Limit::FragmentBytesPerSource);
@@ -286,7 +288,7 @@ impl Fragments {
 
     /// Bytes of buffers held for a source.
     fn bytes_of(&self, source: IpAddr) -> usize {
-        // With nothing settled there is nothing to look for.
+        // While the trees are empty there is nothing to look up.
         let used = if self.sources.is_empty() { None } else { self.sources.get(&source) };
         let settled = used.map_or(0, |used| used.bytes);
         match &self.newest {
@@ -328,7 +330,7 @@ impl Fragments {
         Some(datagram)
     }
 
-    /// A datagram is over, and its list is empty.
+    /// Keep the empty list of a finished datagram for the next one.
     pub(super) fn keep_list(&mut self, pieces: Vec<Piece>) {
         if pieces.capacity() <= SPARE_MAX {
             self.spare = pieces;

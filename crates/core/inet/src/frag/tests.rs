@@ -48,7 +48,7 @@ fn template(src: &str, dst: &str) -> HeaderTemplate {
     HeaderTemplate::new(LinkKind::Ip, MacAddr::default(), MacAddr::default(), &fields)
 }
 
-/// The quick way, for IPv4 on Ethernet, and the one that parses agree, with a TOS set late.
+/// The fast path for IPv4 on Ethernet and the one that parses agree, also if the TOS is set later.
 #[test]
 fn fragments_headers_of_a_template_are_those_of_its_bytes() {
     let ends = [("192.0.2.2", "192.0.2.1"), ("2001:db8::2", "2001:db8::1")];
@@ -90,7 +90,7 @@ fn packet_of(template: &HeaderTemplate, id: u32, cut: &Cut) -> Vec<u8> {
     bytes
 }
 
-/// What becomes of fragments.
+/// A host that receives fragments, and its account of them.
 struct Host {
     pool: Pool,
     frags: Fragments,
@@ -113,14 +113,14 @@ impl Host {
         }
     }
 
-    /// Give a packet that is a fragment; the datagram, if it is complete.
+    /// Give a packet that is a fragment; returns the datagram if it is complete.
     fn give(
         &mut self,
         packet: &[u8],
         now: Instant,
     ) -> Result<Option<Vec<u8>>, (DropReason, Option<Problem>)> {
         let mut m = self.pool.copy_of(packet).expect("the pool is large");
-        // What a device says of a fragment is not true of the datagram.
+        // Flags that a device sets for a fragment do not hold for the datagram.
         m.set(Flags::CSUM_VERIFIED | Flags::VLAN);
         m.set_segment_size(8);
         self.given += 1;
@@ -159,8 +159,8 @@ impl Host {
         outcome
     }
 
-    /// Every fragment is in a datagram, dropped under one reason, or held; memory is that of those
-    /// held, within the limits.
+    /// Every fragment is in a datagram, dropped for one reason, or held; the memory in use is that
+    /// of the held ones, within the limits.
     fn settle(&mut self) {
         let held = self.frags.held();
         assert_eq!(self.given, self.joined + self.drops.total() + held as u64);

@@ -1,5 +1,5 @@
-//! Which messages of IGMP and MLD are believed. All are from this link: a router forwards none,
-//! and one that a stranger sent from afar shall not make us answer.
+//! Decides which messages of IGMP and MLD are believed: only those from this link. Routers forward
+//! none, and a message that a remote host sent must not make us answer.
 //!
 //! Called by: `stack/groups`. RFC 3376 sections 4.1 and 9, RFC 3810 sections 6.2 and 10.
 
@@ -34,7 +34,7 @@ pub fn igmp<'m>(message: &'m [u8], arrived: &Arrived) -> Result<Message<'m>, Dro
         Message::Leave(_) | Message::Records(_) => return Err(DropReason::GroupUnhandled),
     };
     // A switch that queries in place of a router may have no address (RFC 4541 section 2.1.1), and
-    // neither has a host that is still to get one.
+    // a host may not have one yet.
     let from_host = arrived.src.is_unspecified() || !is_martian_source(arrived.src);
     let alerts = arrived.router_alert || version == Version::V1;
     match arrived.ttl == 1 && from_host && alerts {

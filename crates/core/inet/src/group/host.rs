@@ -1,5 +1,5 @@
-//! The host's side of IGMP, or of MLD, on one port: what it receives, what it has to tell routers,
-//! and when. What it hears from others is in `heard`.
+//! The host's side of IGMP, or of MLD, on one port: what it receives, what it reports to routers,
+//! and when. `heard` handles messages of others.
 //!
 //! Called by: `stack/groups`, which passes the time and sends the messages. Both protocols have the
 //! same state machine (RFC 3810 section 1). RFC 3376 sections 5 and 7.2, RFC 3810 sections 6 and
@@ -17,16 +17,16 @@ use wire::group::{RecordKind, Version};
 use super::output::{self, Message, Out, Record};
 use super::{Changes, Filter, Mode, is_reported};
 
-/// Robustness variable and query interval while no querier has said others (RFC 3376 sections 8.1
-/// and 8.2).
+/// Robustness variable and query interval until a querier says others (RFC 3376 sections 8.1 and
+/// 8.2).
 const ROBUSTNESS: u8 = 2;
 const QUERY_INTERVAL: Duration = Duration::from_secs(125);
-/// Between the reports of a change, at most (RFC 3376 section 8.11, RFC 3810 section 9.11).
+/// The longest time between the reports of a change (RFC 3376 section 8.11, RFC 3810 section 9.11).
 const UNSOLICITED_INTERVAL: Duration = Duration::from_secs(1);
 /// The same in the older versions (RFC 2236 section 8.10).
 const UNSOLICITED_INTERVAL_OLDER: Duration = Duration::from_secs(10);
 
-/// A port and version's groups.
+/// The groups of one port and IP version.
 #[derive(Debug)]
 pub struct Host {
     version: IpVersion,
@@ -38,7 +38,7 @@ pub struct Host {
     v1_until: Instant,
     v2_until: Instant,
     speaks: Version,
-    /// The answer to a general query is due.
+    /// When the answer to a general query is due.
     answer_at: Instant,
     out: VecDeque<Out>,
     deadline: Instant,
@@ -48,13 +48,15 @@ pub struct Host {
 struct Group {
     filter: Filter,
     changes: Changes,
-    /// The next report of changes is due; in older versions the next unsolicited report, or leave.
+    /// When the next report of changes is due; in older versions, the next unsolicited report or
+    /// leave.
     changes_at: Instant,
     /// Unsolicited reports left, in older versions.
     repeats: u8,
-    /// Of all members here, this host reported last: it says when it leaves (RFC 2236 section 3).
+    /// This host was the last member on the link to report: it sends a leave message (RFC 2236
+    /// section 3).
     was_last: bool,
-    /// The answer to a query about this group is due.
+    /// When the answer to a query about this group is due.
     answer_at: Instant,
     /// The sources of that query; none: all.
     asked: BTreeSet<IpAddr>,
@@ -73,7 +75,7 @@ impl Group {
         }
     }
 
-    /// Timers of another version mean nothing in this one.
+    /// Stop the timers: those of one version mean nothing in another.
     fn cancel(&mut self) {
         self.changes = Changes::default();
         (self.changes_at, self.answer_at) = (Instant::NEVER, Instant::NEVER);
@@ -121,7 +123,8 @@ pub struct GroupRow {
 }
 
 impl Host {
-    /// No groups. Delays are drawn with `secret`, of which `salt` (the port) makes another series.
+    /// A host without groups. Delays are drawn with `secret`; each `salt` (the port) gives another
+    /// series.
     pub fn new(version: IpVersion, secret: KeyedHash, salt: u64) -> Host {
         Host {
             version,
@@ -150,7 +153,7 @@ impl Host {
         (!filter.is_nothing()).then_some(filter)
     }
 
-    /// How many groups there are, those included whose end is still being reported.
+    /// The number of groups, including those that were left and whose end is still being reported.
     pub fn len(&self) -> usize {
         self.groups.len()
     }
@@ -178,7 +181,7 @@ impl Host {
         })
     }
 
-    /// What the port takes of `group` is `filter` from now on.
+    /// The port takes of `group` what `filter` says from now on.
     /// RFC 3376 5.1-a, RFC 3810 6.1-a.
     pub fn set(&mut self, group: IpAddr, filter: Filter, now: Instant) {
         self.choose_version(now);
@@ -204,7 +207,7 @@ impl Host {
         self.look_ahead();
     }
 
-    /// The port is on another link, whose routers have heard of no group: all are reported as if
+    /// The port is on another link, whose routers know none of its groups: all are reported as if
     /// they were joined at `now`.
     /// RFC 3376 5.1-a, RFC 3810 6.1-a.
     pub fn rejoin(&mut self, now: Instant) {
@@ -237,8 +240,8 @@ impl Host {
         self.look_ahead();
     }
 
-    /// Make the messages that are due. Those made before have to be taken first: until then nothing
-    /// is added to them.
+    /// Make the messages that are due. The caller has to take earlier ones first: until then none
+    /// are added.
     pub fn expire(&mut self, now: Instant) {
         self.choose_version(now);
         if self.deadline > now || !self.out.is_empty() {
@@ -329,7 +332,7 @@ impl Group {
     }
 }
 
-/// Delays that nobody else can foretell.
+/// Random delays that nobody else can predict.
 #[derive(Debug)]
 struct Random {
     secret: KeyedHash,
@@ -338,7 +341,7 @@ struct Random {
 }
 
 impl Random {
-    /// A delay of at most `most`, and not none if there can be one.
+    /// A delay of at most `most`, and more than zero unless `most` is zero.
     fn below(&mut self, most: Duration) -> Duration {
         self.drawn += 1;
         let drawn = self.secret.hash([self.salt, self.drawn]);

@@ -22,9 +22,9 @@ const TOS: u8 = 0xc0;
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Where to.
+    /// The destination.
     pub dst: IpAddr,
-    /// What, its checksum included.
+    /// Its bytes, checksum included.
     pub bytes: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl Record {
     }
 }
 
-/// What waits to be sent.
+/// A record or an older message that waits to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Out {
     Record(Record),
@@ -55,8 +55,8 @@ pub(super) enum Out {
     Leave(IpAddr),
 }
 
-/// Take the next message out of `queue`: a report takes as many records as there are and as fit in
-/// `room` bytes.
+/// Take the next message out of `queue`: a report takes as many of the records as fit in `room`
+/// bytes.
 pub(super) fn next(queue: &mut VecDeque<Out>, src: IpAddr, room: usize) -> Option<Message> {
     let older = match queue.front()? {
         Out::Record(first) => {
@@ -121,8 +121,8 @@ fn fill(queue: &mut VecDeque<Out>, version: IpVersion, records: &mut Writer<'_>)
         let Some(room) = records.room(version) else { return };
         let (kind, group, count) = (record.kind, record.group, record.sources.len());
         let excludes = matches!(kind, RecordKind::IsExclude | RecordKind::ToExclude);
-        // What does not fit: the sources that are to be excluded are lost, which makes a filter
-        // wider; others are in a record of the next report.
+        // If the sources do not fit: excluded ones are left out, which makes the filter wider;
+        // others go into a record of the next report.
         if count > room && !records.is_empty() {
             return;
         }

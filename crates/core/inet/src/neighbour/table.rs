@@ -29,7 +29,7 @@ pub struct Neighbours {
     pending: usize,
     changes: u64,
     demotions: u64,
-    /// Ports whose routers want other times: reachable, between solicitations.
+    /// Ports whose routers advertise other times: reachable, and between solicitations.
     times: Vec<(u16, Duration, Duration)>,
 }
 
@@ -172,7 +172,7 @@ impl Neighbours {
                     self.confirm_or_stale(key, solicited, now);
                     Learnt::Used
                 }
-                // The last of a quarrel may be right: who uses the entry finds out.
+                // The new address may be the right one: the next use of the entry verifies it.
                 false => {
                     self.doubt(key);
                     Learnt::TooOften
@@ -181,7 +181,7 @@ impl Neighbours {
         }
     }
 
-    /// Another station says that it is the neighbour: it has to be verified.
+    /// Another station says that it is the neighbour: the entry has to be verified.
     fn doubt(&mut self, key: Key) {
         if self.state(key) == Some(State::Reachable) {
             self.demotions += 1;
@@ -189,7 +189,7 @@ impl Neighbours {
         }
     }
 
-    /// A neighbour whose link address is known answered without saying it (RFC 4861 section 7.2.5).
+    /// A neighbour whose link address is known answered without naming it (RFC 4861 section 7.2.5).
     /// `true` if that was of use.
     pub fn confirm(&mut self, key: Key, now: Instant) -> bool {
         let known = |entry: &Entry| !matches!(entry.state, State::Static | State::Incomplete);
@@ -252,16 +252,17 @@ impl Neighbours {
         self.changes
     }
 
-    /// A counter, incremented whenever a neighbour is doubted before its time: what
-    /// [`Neighbours::usable`] said of it holds no more.
+    /// A counter, incremented whenever an entry becomes stale before its time: the result of
+    /// [`Neighbours::usable`] is no longer valid.
     #[inline(always)]
     pub fn demotions(&self) -> u64 {
         self.demotions
     }
 
-    /// The link address of a neighbour, and until when [`Neighbours::resolve`] would only return it
-    /// and note that it is used, as long as [`Neighbours::changes`] and [`Neighbours::demotions`]
-    /// stay the same. `None` if it would do more now.
+    /// The link address of a neighbour, and the time until which it may be used without
+    /// [`Neighbours::resolve`], which would only return it and note its use. That holds while
+    /// [`Neighbours::changes`] and [`Neighbours::demotions`] stay the same. `None` if `resolve`
+    /// would do more now.
     pub fn usable(&self, key: Key, now: Instant) -> Option<(MacAddr, Instant)> {
         let entry = self.entries.get(&key)?;
         let until = match entry.state {

@@ -1,8 +1,8 @@
-//! Who may use a route, and for whom one is looked up.
+//! The users that may use a route, and the sender that a route is looked up for.
 //!
-//! Called by: `rib.rs`, `lookup.rs`, and `stack`, which names the sender of each packet. A program
-//! that embeds the stack is restricted by nothing; a user by the groups of a route; a forwarded
-//! packet is nobody's, and no member of any group. Limit: [`GROUPS_MAX`]. docs/decisions/0080.
+//! Called by: `rib.rs`, `lookup.rs`, and `stack`, which names the sender of each packet. Nothing
+//! restricts a program that embeds the stack; the groups of a route restrict users; a forwarded
+//! packet belongs to no user and to no group. Limit: [`GROUPS_MAX`]. docs/decisions/0080.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use base::Owner;
 
 use super::Route;
 
-/// The most groups that a list of a route has.
+/// The most groups in the list of a route.
 pub const GROUPS_MAX: usize = 64;
 
 /// The users that a route is for.
@@ -65,7 +65,7 @@ pub(super) const FOR_SOME_USERS: u32 = 1;
 pub(super) const NOT_FOR_TRANSIT: u32 = 2;
 
 impl Sender<'_> {
-    /// The restriction that concerns it.
+    /// The restriction that applies to this sender.
     #[inline(always)]
     pub(super) fn restriction(&self) -> u32 {
         match self {
@@ -84,7 +84,7 @@ impl Route {
         users | if self.is_for_transit() { 0 } else { NOT_FOR_TRANSIT }
     }
 
-    /// A forwarded packet is of no member: a list of those who are in leaves it out.
+    /// A forwarded packet belongs to no group, so a list of groups to include excludes it.
     fn is_for_transit(&self) -> bool {
         !self.no_forward && !matches!(self.access.as_deref(), Some(Access::Include(_)))
     }

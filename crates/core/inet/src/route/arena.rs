@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 /// Records in the first chunk, as a power of two; each chunk has twice those of the one before.
 const FIRST: u32 = 4;
-/// So many chunks hold 2^30 records, which is what a slot of a trie can name.
+/// The number of chunks: together they hold 2^30 records, as many as a slot of a trie can name.
 const CHUNKS: usize = 27;
 
 /// Records of `WORDS` words each.
@@ -48,7 +48,7 @@ fn position(index: u32) -> (usize, usize) {
     ((log - FIRST) as usize, (number - (1 << log)) as usize)
 }
 
-/// So many words, all zero. The system gives the memory as it is written to.
+/// This many words, all zero. The system provides the memory when it is written to.
 pub(super) fn zeroed(words: usize) -> Box<[AtomicU32]> {
     bytemuck::zeroed_slice_box(words)
 }

@@ -1,5 +1,5 @@
-//! Resilient hashing: which next hop of a group has which of its buckets. A member that goes leaves
-//! its buckets to the others and moves no other; one that comes takes its share from all.
+//! Resilient hashing: assigns the buckets of a group to its next hops. If a member goes, the others
+//! get its buckets, and no other bucket moves; a new member takes its share from all.
 //!
 //! Called by: `group.rs`. A flow has the bucket of its hash, so that a flow whose next hop is still
 //! there keeps it. RFC 2992 compares ways to do this; Linux calls it resilient next-hop groups.
@@ -15,13 +15,13 @@ pub(super) struct Share {
 }
 
 /// The bucket of a flow. Its hash is mixed: the lowest bits may have chosen the core already, and
-/// all flows of this one have them in common.
+/// are then equal in all flows of this core.
 #[inline(always)]
 pub(super) fn bucket(flow: u32) -> usize {
     (flow.wrapping_mul(0x9e37_79b9) >> (u32::BITS - BUCKETS.ilog2())) as usize
 }
 
-/// How many buckets of a member are to be found, and how many it has.
+/// The number of buckets that a member is to have, and the number that it has.
 struct Count {
     share: Share,
     quota: usize,
@@ -39,8 +39,8 @@ impl Count {
     }
 }
 
-/// The member of each bucket, where `before` were those until now. `shares` has two members at
-/// least, no more than there are buckets.
+/// The new member of each bucket; `before` has the old ones. `shares` has at least two members and
+/// no more than there are buckets.
 pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCKETS] {
     let mut counts = counts(&before, shares);
     let mut buckets = before;
@@ -48,7 +48,7 @@ pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCK
         if counts.iter().any(|c| c.share.member == *bucket) {
             continue;
         }
-        // It is nobody's: to the one that misses most.
+        // Its member is gone: it goes to the member that misses most.
         if let Some(heir) =
             counts.iter_mut().max_by_key(|c| c.missing() * 2 + usize::from(c.is_new))
         {
@@ -56,7 +56,7 @@ pub(super) fn distribute(before: [u32; BUCKETS], shares: &[Share]) -> [u32; BUCK
             *bucket = heir.share.member;
         }
     }
-    // Rounding may leave one bucket more or less to those that stay. They keep it.
+    // Rounding may give a member that stays one bucket more or less; no bucket moves for that.
     while let Some(taker) = counts.iter().position(|c| c.missing() > usize::from(!c.is_new)) {
         let Some(giver) = (0..counts.len()).max_by_key(|&at| counts[at].excess()) else { break };
         let (from, to) = (counts[giver].share.member, counts[taker].share.member);

@@ -1,9 +1,9 @@
-//! When is nobody reading a record any more? A reader writes down the epoch in which its burst
-//! began, and erases it when the burst ends. What is taken out of use in an epoch is free once
-//! every burst that runs began in a later one.
+//! Tells when no reader has a record any more. A reader notes the epoch in which its burst began,
+//! and erases it when the burst ends. A record that is taken out of use in an epoch is free once
+//! every burst that runs began in a later epoch.
 //!
-//! Called by: `fib.rs`, once a burst and once a change. Nobody waits for anybody: a burst that
-//! lasts only delays when memory is used again. Source: Fraser, "Practical lock-freedom", 2004.
+//! Called by: `fib.rs`, once a burst and once a change. No thread waits for another: a long burst
+//! only delays the reuse of memory. Source: Fraser, "Practical lock-freedom", 2004.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// No burst runs.
 const IDLE: u64 = u64::MAX;
 
-/// What readers may still hold.
+/// A record that readers may still hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Freed {
     Node(u32),
@@ -33,14 +33,14 @@ impl Epochs {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader more.
+    /// Add a reader.
     pub(super) fn join(&self) -> Arc<AtomicU64> {
         let reader = Arc::new(AtomicU64::new(IDLE));
         self.readers().push(Arc::clone(&reader));
         reader
     }
 
-    /// A reader less.
+    /// Remove a reader.
     pub(super) fn leave(&self, reader: &Arc<AtomicU64>) {
         self.readers().retain(|r| !Arc::ptr_eq(r, reader));
     }
@@ -49,19 +49,19 @@ impl Epochs {
     #[inline]
     pub(super) fn pin(&self, reader: &AtomicU64) {
         reader.store(self.now.load(Ordering::Acquire), Ordering::Relaxed);
-        // Either the writer sees the store, or what is read from here on was written before the
-        // writer looked: the other half is in `Retired::reclaim`.
+        // Either the writer sees the store, or all reads from here on see what was written before
+        // the writer looked. The other half is in `Retired::reclaim`.
         fence(Ordering::SeqCst);
     }
 
-    /// It ends.
+    /// The burst of the reader ends.
     #[inline]
     pub(super) fn unpin(reader: &AtomicU64) {
         reader.store(IDLE, Ordering::Release);
     }
 }
 
-/// What was taken out of use and may still be read; the writer's alone.
+/// Records that were taken out of use and may still be read. Only the writer has them.
 #[derive(Debug)]
 pub(super) struct Retired<T> {
     items: VecDeque<(u64, T)>,
@@ -74,7 +74,7 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Nothing that is published leads to `item` any more.
+    /// Retire `item`, to which nothing that is published leads any more.
     pub(super) fn push(&mut self, epochs: &Epochs, item: T) {
         self.items.push_back((epochs.now.load(Ordering::Relaxed), item));
     }

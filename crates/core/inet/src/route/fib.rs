@@ -1,8 +1,8 @@
 //! The FIB: the routes compiled for lookups, published to every thread that has a [`Fib`].
 //!
 //! Called by: `rib.rs`, which changes it; `view.rs` has lookups. One thread writes; readers take no
-//! lock and never wait. What a lookup finds was right at some time after its burst began. Sources:
-//! docs/decisions/0075.
+//! lock and never wait. The result of a lookup was right at some time after its burst began.
+//! Sources: docs/decisions/0075.
 
 use core::fmt;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use super::update::{Allocator, Update, leaf_of};
 use super::view::{Reader, View};
 use super::{MAIN_TABLE, RETIRED_MAX};
 
-/// Prefixes of one version from which a table has the array of 24 bits, in the main table and in
-/// others: 64 MB of addresses, of which the pages that are written to take memory.
+/// A table with this many prefixes of one version gets the array of 24 bits: for the main table and
+/// for others. The array is 64 MB of address space; only pages that are written to take memory.
 const WIDE_FROM: usize = 512;
 const WIDE_FROM_OTHERS: usize = 16_384;
-/// So many records wait before the writer looks whether they are free; fewer while nobody reads.
+/// This many records wait before the writer looks whether they are free; fewer if there is no
+/// reader.
 const RECLAIM_FROM: usize = 64;
 
 /// A handle to the routes of one stack, for other threads to look destinations up.
@@ -81,12 +82,12 @@ impl Writer {
         Fib { shared: Arc::clone(&self.shared) }
     }
 
-    /// No writer: what another one writes is read.
+    /// Not a real writer: it reads the FIB that another one writes.
     pub(super) fn following(fib: &Fib) -> Writer {
         Writer { shared: Arc::clone(&fib.shared), ..Writer::default() }
     }
 
-    /// For whoever owns the writer: nothing changes while it is held.
+    /// A view for the owner of the writer: nothing changes while it is borrowed.
     #[inline]
     pub(super) fn view(&self) -> View<'_> {
         View { shared: &self.shared, pinned: None }
@@ -97,7 +98,7 @@ impl Writer {
         self.shared.make_table(table).is_some()
     }
 
-    /// Does too much wait for a reader that does not end its burst?
+    /// Do too many records wait for a reader that does not end its burst?
     pub(super) fn is_held_up(&self) -> bool {
         self.allocator.retired.len() >= RETIRED_MAX
     }
@@ -107,12 +108,12 @@ impl Writer {
         self.shared.table(table).is_some_and(|t| t.trie(is_v6).wide.get().is_some())
     }
 
-    /// With that many prefixes, should it be?
+    /// Should a table with this many prefixes have that array?
     pub(super) fn should_widen(table: u32, prefixes: usize) -> bool {
         prefixes >= if table == MAIN_TABLE { WIDE_FROM } else { WIDE_FROM_OTHERS }
     }
 
-    /// Make the array of 24 bits of the long ones of all prefixes of a table.
+    /// Make the array of 24 bits from those prefixes of a table that are longer than [`SHORT`].
     pub(super) fn widen(
         &mut self,
         table: u32,
@@ -126,8 +127,8 @@ impl Writer {
         for (prefix, group) in prefixes.filter(|(prefix, _)| prefix.len > SHORT) {
             update.insert(&wide, 0, prefix, leaf(prefix.len, group));
         }
-        // Whoever has missed it goes by the first array, where all that is in it now will be kept
-        // as it should be.
+        // A reader that has not seen it uses the first array, which keeps the prefixes that are in
+        // it now up to date.
         let _ = trie.wide.set(wide);
     }
 
@@ -138,7 +139,8 @@ impl Writer {
         self.update(table, is_v6, root, |update, slots| update.insert(slots, 0, prefix, leaf));
     }
 
-    /// The prefix, which led to `group`, is gone; `around` is the next shorter of this array.
+    /// The prefix, which led to `group`, is gone; `around` is the next shorter prefix in this
+    /// array.
     pub(super) fn remove(
         &mut self,
         target: Target,
@@ -170,7 +172,8 @@ impl Writer {
         }
     }
 
-    /// The group of one next hop, or of several with weights; `before` is what the prefix had.
+    /// The group of one next hop, or of several with weights; `before` is the group that the prefix
+    /// had.
     pub(super) fn group(&mut self, paths: &[(Path, u8)], before: GroupIndex) -> GroupIndex {
         match *paths {
             [] => GroupIndex::NONE,
@@ -179,13 +182,13 @@ impl Writer {
         }
     }
 
-    /// A prefix does not use it any more.
+    /// A prefix does not use the group any more.
     pub(super) fn release(&mut self, group: GroupIndex) {
         let Writer { shared, allocator, groups } = self;
         groups.release(&shared.groups, group, &shared.epochs, &mut allocator.retired);
     }
 
-    /// A change is over: what nobody reads any more is free.
+    /// A change is over: free the records that nobody reads any more.
     pub(super) fn reclaim(&mut self) {
         let Writer { shared, allocator, groups } = self;
         let Allocator { nodes, lones, retired } = allocator;

@@ -1,5 +1,5 @@
-//! Next-hop groups: what a prefix leads to. Prefixes with the same next hop, or the same set of
-//! them, share a group; it goes with the last.
+//! Next-hop groups: a prefix leads to one. Prefixes with the same next hop, or the same set of next
+//! hops, share a group, which is freed with the last of them.
 //!
 //! Called by: `fib.rs`. A group of one next hop is a record of eight words; a group of several
 //! (ECMP) names an array of buckets (`ecmp.rs`), each with the group of one next hop. RFC 2992.
@@ -16,7 +16,7 @@ use super::ecmp::{self, BUCKETS, Share};
 use super::epoch::{Epochs, Freed, Retired};
 
 /// A next-hop group, as a lookup finds it. It stands for the same next hops while the burst of the
-/// lookup lasts; [`GroupIndex::index`] is the place of its counters in an array of the caller's.
+/// lookup lasts; [`GroupIndex::index`] is for an array of the caller, such as counters by group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupIndex(pub(super) u32);
 
@@ -35,7 +35,7 @@ impl GroupIndex {
     }
 }
 
-/// The hash of a packet's flow, by which one of several next hops is chosen: of both addresses.
+/// The hash of a packet's flow, which chooses one of several next hops: a hash of both addresses.
 #[inline(always)]
 pub fn flow_v4(src: Ipv4Addr, dst: Ipv4Addr) -> u32 {
     dst.to_bits() ^ src.to_bits().rotate_left(1)
@@ -49,7 +49,7 @@ pub fn flow_v6(src: Ipv6Addr, dst: Ipv6Addr) -> u32 {
     (flow ^ flow >> 32) as u32
 }
 
-/// The same of either version; without a source of the destination alone.
+/// The same for either version; without a source, a hash of the destination alone.
 #[inline]
 pub(super) fn flow_of(src: Option<IpAddr>, dst: IpAddr) -> u32 {
     match (src, dst) {
@@ -74,7 +74,7 @@ const SEVERAL: u32 = 3;
 const KIND_MASK: u32 = 0xff;
 const RESTRICTIONS: u32 = 8;
 
-/// What a group leads to.
+/// The next hop that a group leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Hop(NextHop),
@@ -84,7 +84,7 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// Does a group lead by a port?
+/// The answer to: does a group lead by a port?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leads {
     /// One of its next hops is behind the port, or none is.
@@ -96,7 +96,7 @@ pub(super) enum Leads {
 }
 
 impl Found {
-    /// The next hop of whoever may use it without asking the RIB.
+    /// The next hop, if it can be used without asking the RIB.
     #[inline(always)]
     pub(super) fn hop(self) -> Option<NextHop> {
         match self {
@@ -106,13 +106,13 @@ impl Found {
     }
 }
 
-/// A next hop before the destination is known, which is the neighbour if there is no gateway.
+/// A next hop before the destination is known; without a gateway, the destination is the neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
     pub(super) port: u16,
     pub(super) via: Option<IpAddr>,
     pub(super) mtu: Option<Mtu>,
-    /// As `access.rs` has them.
+    /// The bits of `access.rs`.
     pub(super) restrictions: u32,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Path {
 pub(super) struct Groups {
     records: Arena<WORDS>,
     buckets: Arena<BUCKETS>,
-    /// A group of several was made once.
+    /// A group of several next hops was made at some time.
     pub(super) had_several: AtomicBool,
 }
 
@@ -225,7 +225,7 @@ impl Groups {
         }
     }
 
-    /// The members of a group of several, bucket by bucket; `None` for another group.
+    /// The members of a group of several next hops, bucket by bucket; `None` for any other group.
     fn buckets_of(&self, group: GroupIndex) -> Option<[u32; BUCKETS]> {
         let record = self.records.get(group.0).filter(|_| group != GroupIndex::NONE)?;
         let is_several = record[KIND].load(Ordering::Relaxed) & KIND_MASK == SEVERAL;
@@ -235,7 +235,7 @@ impl Groups {
     }
 }
 
-/// What makes two groups the same.
+/// Two groups with equal identities are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     One(Path),
@@ -268,12 +268,12 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// How many there are, those included that a reader may still hold.
+    /// The number of groups, including those that a reader may still hold.
     pub(super) fn used(&self) -> usize {
         self.records.used().saturating_sub(1)
     }
 
-    /// The group of one next hop, used once more.
+    /// The group of one next hop; it gets one more use.
     pub(super) fn one(&mut self, groups: &Groups, path: Path) -> GroupIndex {
         let (index, is_new) = self.enter(Identity::One(path));
         if is_new {
@@ -282,8 +282,8 @@ impl Registry {
         GroupIndex(index)
     }
 
-    /// The group of several next hops with weights, used once more. A new one takes its buckets
-    /// after `before`, the group that the prefix had, so that flows stay where they are.
+    /// The group of several next hops with weights; it gets one more use. A new group begins with
+    /// the buckets of `before`, the group that the prefix had, so that flows stay where they are.
     pub(super) fn several(
         &mut self,
         groups: &Groups,
@@ -307,7 +307,7 @@ impl Registry {
         shares.sort_unstable();
         let (index, is_new) = self.enter(Identity::Several(shares.clone()));
         if !is_new {
-            // Its members are used by it once, not by each of its prefixes.
+            // The group uses its members once, however many prefixes use the group.
             shares.iter().for_each(|share| self.put_back(share.member));
             return GroupIndex(index);
         }
@@ -363,14 +363,14 @@ impl Registry {
         self.buckets.give_back(at);
     }
 
-    /// Undo a use of a group that has others.
+    /// Undo one use of a group that has more.
     fn put_back(&mut self, index: u32) {
         if let Some(Some(entry)) = self.entries.get_mut(index as usize) {
             entry.uses -= 1;
         }
     }
 
-    /// One use more of the group of that identity; is it new?
+    /// Count one more use of the group with that identity, and make it if it is new.
     fn enter(&mut self, identity: Identity) -> (u32, bool) {
         if let Some(&index) = self.known.get(&identity) {
             if let Some(Some(entry)) = self.entries.get_mut(index as usize) {

@@ -1,5 +1,5 @@
-//! Lookups: the rules first, if there are any, then the FIB, and the RIB where a route is not for
-//! everybody.
+//! Lookups: the rules first, if there are any, then the FIB, and the RIB if a route is restricted
+//! to some users.
 //!
 //! Called by: `stack`, for each packet or connection that needs a next hop. RFC 1122 section
 //! 3.3.1.1, RFC 1812 section 5.2.4. docs/decisions/0080.
@@ -20,8 +20,8 @@ use super::{MAIN_TABLE, NextHop, PATHS_MAX, Route, Routes, Sender};
 
 impl Routes {
     /// RFC 1122 3.3.1.1-a.
-    /// The next hop for a packet of `sender` to `dst`. A route that the sender may not use is as
-    /// if it were not there. Of several that share the packets, source and destination choose.
+    /// The next hop for a packet of `sender` to `dst`. A route that the sender may not use is
+    /// ignored. Source and destination choose among routes that share packets.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -35,8 +35,8 @@ impl Routes {
         self.lookup_flow(dst, src, flow_of(src, dst), sender)
     }
 
-    /// [`Routes::lookup`] of a packet whose flow has this hash: an ICMP error is sent as the flow
-    /// that it is about.
+    /// [`Routes::lookup`] for a packet whose flow has this hash: an ICMP error is sent like the
+    /// flow that it is about.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -66,8 +66,8 @@ impl Routes {
         self.rules.find(selects, |table| self.hop_in(table, dst, flow, sender))
     }
 
-    /// Is the RIB to say where this goes, which another stack has? If it has no route here, that
-    /// may be because what this one has of the RIB is a moment old.
+    /// Does this lookup need the RIB, which another stack has? If no route is found here, the
+    /// reason may be that this stack's copy of the RIB is a moment old.
     #[cold]
     pub fn needs_rib(&self, dst: IpAddr, src: Option<IpAddr>, sender: Sender<'_>) -> bool {
         if !self.follows() {
@@ -83,7 +83,7 @@ impl Routes {
                 Some(())
             }
         };
-        // What is found does not matter, but whether the search got so far.
+        // Only `is_needed` matters, not the result.
         let _ = self.rules.find(|rule| rule.selects(dst, src, sender), look);
         is_needed.get()
     }
@@ -110,14 +110,14 @@ impl Routes {
         }
     }
 
-    /// Has a rule a say in where forwarded packets go? If not, [`super::View::next_hop_of_transit`]
-    /// knows it of all that no restriction is for.
+    /// Can a rule decide where forwarded packets go? If not, [`super::View::next_hop_of_transit`]
+    /// knows the next hop of all of them that no restricted route concerns.
     #[inline]
     pub fn rules_for_transit(&self) -> bool {
         self.rules.divert_transit
     }
 
-    /// The route that [`Routes::lookup`] finds the next hop by.
+    /// The route whose next hop [`Routes::lookup`] returns.
     ///
     /// # Errors
     /// [`NoRoute`]; always if the RIB is another stack's.
@@ -131,7 +131,7 @@ impl Routes {
     }
 
     /// [`Routes::route_for`], and the rule that selected the route's table; `None` if no rule did,
-    /// and the main table was asked as ever.
+    /// and the route is of the main table.
     ///
     /// # Errors
     /// [`NoRoute`].
@@ -151,14 +151,14 @@ impl Routes {
         })
     }
 
-    /// The best route of a table to `dst` for a sender, by the RIB. A stack that has another's FIB
-    /// walks from a restricted prefix on, and has all that is around it.
+    /// The best route of a table to `dst` for a sender, by the RIB. A stack that uses another's FIB
+    /// begins at a restricted prefix, and has a copy of it and of all prefixes around it.
     #[cold]
     fn walk(&self, table: u32, dst: IpAddr, flow: u32, sender: Sender<'_>) -> Option<&Route> {
         self.prefixes_of(table, dst).find_map(|known| self.choose(known, dst, flow, sender))
     }
 
-    /// What is known of the prefixes of a table that `dst` is in, longest first.
+    /// The prefixes of a table that contain `dst`, longest first.
     pub(super) fn prefixes_of(&self, table: u32, dst: IpAddr) -> impl Iterator<Item = &Known> {
         let (key, is_v6) = (key_of(dst), dst.is_ipv6());
         let lengths = (0..=if is_v6 { 128 } else { 32 }).rev();
@@ -183,14 +183,14 @@ impl Routes {
         }
         let equal = admitted.take_while(|route| route.metric == best.metric);
         let shared = equal.filter(|route| route.weight.is_some()).take(PATHS_MAX);
-        // The next hop that everybody's packets of this flow have, if it is for this sender, too.
+        // The next hop that this flow has for everybody, if this sender may use it too.
         let usual = self.view().next_hop(known.group, dst, flow);
         if let Some(route) = shared.clone().find(|route| Some(route.next_hop(dst)) == usual) {
             return Some(route);
         }
         let weight = |route: &Route| route.weight.map_or(0, |weight| usize::from(weight.get()));
         let total: usize = shared.clone().map(weight).sum();
-        // Another hash: flows of one bucket are spread over those that are left.
+        // Another hash, so that the flows of one bucket are spread over the other routes.
         let mut place = ecmp::bucket(flow.rotate_left(16)) * total / BUCKETS;
         shared.into_iter().find(|route| {
             let is_it = place < weight(route);
@@ -199,7 +199,7 @@ impl Routes {
         })
     }
 
-    /// The least MTU of any route to `dst` by this next hop, whosever it is.
+    /// The least MTU of all routes to `dst` by this next hop, for any sender.
     pub fn mtu_over(&self, dst: IpAddr, port: u16, neighbour: IpAddr) -> Option<base::Mtu> {
         let tables = self.tables().into_iter();
         let known = tables.flat_map(|table| self.prefixes_of(table, dst));
@@ -209,19 +209,18 @@ impl Routes {
             .min()
     }
 
-    /// Does it matter whose a packet is: are there rules, or routes that are not for everybody?
+    /// Does the sender of a packet matter: are there rules, or routes that are not for everybody?
     #[inline]
     pub fn has_policy(&self) -> bool {
         self.restricted > 0 || !self.rules.all().is_empty()
     }
 
-    /// The rules, in the order in which they are asked; the one of the main table is not among
-    /// them.
+    /// The rules, in the order in which they are asked, without the one of the main table.
     pub fn rules(&self) -> &[Rule] {
         self.rules.all()
     }
 
-    /// Have these rules, which are in order: those of the stack whose routes these are.
+    /// Set the rules, which are in order, to those of the stack that owns the routes.
     pub fn set_rules(&mut self, rules: &[Rule]) {
         self.rules.set(rules);
     }
@@ -241,7 +240,7 @@ impl Routes {
         self.rules.remove(&Rule { from: rule.from.map(network), to: rule.to.map(network), ..*rule })
     }
 
-    /// The next-hop group that packets to exactly this prefix have, whose counters are theirs.
+    /// The next-hop group of exactly this prefix; its counters are those of the prefix's packets.
     pub fn group(&self, dest: Cidr, table: u32) -> GroupIndex {
         self.known(dest, table).map_or(GroupIndex::NONE, |known| known.group)
     }

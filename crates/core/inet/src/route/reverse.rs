@@ -1,5 +1,5 @@
-//! Reverse paths: does what is sent to an address leave by a port? What comes by a port from a
-//! source that is not reached by it has a forged source, or its port should not check that.
+//! Reverse paths: do packets to an address leave by a port? A packet that comes by a port by which
+//! its source is not reached has a forged source, or the port should not check sources.
 //!
 //! Called by: `stack/forward/source.rs` for packets one by one, `stack/forward/burst.rs` for the
 //! flows of a burst. RFC 2827, RFC 3704 section 2, RFC 8704. docs/decisions/0109.
@@ -16,24 +16,24 @@ use super::rib::Known;
 use super::rule::{Action, Rule};
 use super::{MAIN_TABLE, PATHS_MAX, Route, Routes, Sender, View};
 
-/// What the source of a packet has to be, by the port that it came by (RFC 3704).
+/// The check of a packet's source, by the port that it came by (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceCheck {
-    /// Anything.
+    /// Any source passes.
     #[default]
     Off,
     /// There is a route to it, by whatever port: for ports of networks with several ways in.
     Loose,
-    /// What is sent to it leaves by that port.
+    /// Packets to it leave by that port.
     Strict,
 }
 
 impl SourceCheck {
-    /// All of them, by the name that files have.
+    /// All of them, by their names in configuration files.
     pub const ALL: [(&'static str, SourceCheck); 3] =
         [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose), ("off", SourceCheck::Off)];
 
-    /// Is that all right for it, if there is a route?
+    /// Does a source with a route pass?
     #[inline(always)]
     fn takes(self, leads_back: bool) -> bool {
         leads_back || self != SourceCheck::Strict
@@ -56,16 +56,16 @@ impl FromStr for SourceCheck {
 }
 
 impl View<'_> {
-    /// Does a forwarded packet that came by `port` pass the check, whose source has this group in
-    /// the main table? Without regard to rules. `false` as well if the RIB has to be asked:
-    /// [`Routes::passes`] knows more.
+    /// Does a forwarded packet pass the check if it came by `port` and its source has this group in
+    /// the main table? Rules are ignored. Also `false` if the RIB has to be asked:
+    /// [`Routes::passes`] does that.
     #[inline]
     pub fn passes(&self, check: SourceCheck, port: u16, group: GroupIndex) -> bool {
         let leads = self.shared.groups.leads_by(group, port, NOT_FOR_TRANSIT);
         check == SourceCheck::Off || matches!(leads, Leads::Known(back) if check.takes(back))
     }
 
-    /// Was there ever a prefix whose packets several next hops share?
+    /// Was there ever a prefix with several next hops that share its packets?
     #[inline]
     pub fn has_shared_prefixes(&self) -> bool {
         self.shared.groups.had_several.load(Ordering::Relaxed)
@@ -73,8 +73,8 @@ impl View<'_> {
 }
 
 impl Routes {
-    /// Does a packet from `src` to `dst`, forwarded from `port` to `to_port`, pass the check? The
-    /// answers come by `to_port`: the table is the one that rules select for them.
+    /// Does a packet from `src` to `dst`, forwarded from `port` to `to_port`, pass the check?
+    /// Answers come by `to_port`, and the table is the one that rules select for answers.
     pub fn passes(
         &self,
         check: SourceCheck,
@@ -89,8 +89,8 @@ impl Routes {
             || self.rules.find(selects, leads_back).is_ok_and(|back| check.takes(back))
     }
 
-    /// Does a packet from `src` to `dst`, an address of ours, pass the check? Answers are of the
-    /// program's or of any user: it is enough that those of one of them would leave by the port.
+    /// Does a packet from `src` to `dst`, an address of ours, pass the check? The program or any
+    /// user may send the answers: it is enough if those of one of them would leave by the port.
     pub fn passes_to_host(
         &self,
         check: SourceCheck,
@@ -137,7 +137,7 @@ impl Routes {
             if usable.peek().is_some() {
                 found = Some(false);
             }
-            // Nobody gets past a prefix with a route for all.
+            // No sender's lookup goes past a prefix with a route for all.
             if usable.any(|route| route.access.is_none()) {
                 break;
             }
@@ -156,7 +156,8 @@ impl Routes {
     }
 }
 
-/// The first of the routes of one prefix, with those that share its packets; `None` of none.
+/// The first of the routes of one prefix, and those that share its packets; `None` if there is
+/// none.
 fn best_of<'a>(
     routes: impl Iterator<Item = &'a Route> + Clone,
 ) -> Option<impl Iterator<Item = &'a Route>> {

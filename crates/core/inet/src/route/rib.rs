@@ -1,7 +1,8 @@
 //! The RIB: all routes, by prefix, and which of them the FIB has (`change`).
 //!
-//! Called by: as `route.rs`. One thread owns it. A change costs as much as the prefix and those
-//! around it do, not as much as there are routes; what goes by a predicate looks at all of them.
+//! Called by: the callers of `route.rs`. One thread owns it. The cost of a change depends on the
+//! prefix and those around it, not on the number of routes; functions with a predicate look at all
+//! routes.
 
 mod change;
 
@@ -29,7 +30,7 @@ pub(super) type IsV6 = bool;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) routes: Vec<Route>,
-    /// What the FIB has for them: nothing if the links of all their ports are down.
+    /// Their group in the FIB: none if the links of all their ports are down.
     pub(super) group: GroupIndex,
     /// Is it in the array of 24 bits?
     wide: bool,
@@ -50,13 +51,13 @@ pub struct Routes {
     fib: Writer,
     /// Ports whose link is down: no packet goes by their routes.
     pub(super) down: BTreeSet<u16>,
-    /// The FIB is another stack's: it has no routes of its own, and takes none.
+    /// The FIB belongs to another stack: this one has no routes of its own, and takes none.
     follows: bool,
-    /// Then: what it has of the other's RIB.
+    /// In that case: the part of the other stack's RIB that it has.
     pub(super) lent: Arc<Restricted>,
     pub(super) index: Index,
     pub(super) rules: Rules,
-    /// Routes that are not for everybody.
+    /// The number of routes that are not for everybody.
     pub(super) restricted: usize,
 }
 
@@ -70,9 +71,9 @@ pub(super) fn level(target: &Target) -> Level {
 }
 
 impl Routes {
-    /// The routes of another stack, to look destinations up: between [`super::Reader::begin`] and
-    /// `end` of a reader of the same FIB. None can be added, and none are listed. Those that are
-    /// not for everybody come by [`Routes::follow_restricted`].
+    /// The routes of another stack, for lookups between [`super::Reader::begin`] and `end` of a
+    /// reader of the same FIB. No route can be added, and none are listed.
+    /// [`Routes::follow_restricted`] sets those that are not for everybody.
     pub fn following(fib: &Fib) -> Routes {
         Routes { fib: Writer::following(fib), follows: true, ..Routes::default() }
     }
@@ -81,10 +82,11 @@ impl Routes {
         self.follows
     }
 
-    /// Add a route; one for the same destination and table over the same port is replaced, by the
-    /// same gateway if it shares its packets with others. `false`, and nothing is changed, if there
-    /// are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if a [`super::Reader`] has not ended
-    /// its burst for [`super::RETIRED_MAX`] changes, or if a list has more than [`GROUPS_MAX`].
+    /// Add a route. It replaces a route for the same destination and table over the same port; one
+    /// that shares packets with others is replaced only if the gateway is the same too. `false`,
+    /// and nothing is changed, if there are [`ROUTES_MAX`] or [`super::TABLES_MAX`] already, or if
+    /// a [`super::Reader`] has not ended its burst for [`super::RETIRED_MAX`] changes, or if a list
+    /// has more than [`GROUPS_MAX`].
     pub fn add(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         let target = target(route.dest, route.table);
@@ -107,7 +109,7 @@ impl Routes {
     }
 
     /// Add a route unless another origin has one for the same destination and table over the same
-    /// port. `true` if packets may go another way: one that only expires later is no change.
+    /// port. `true` if packets may go another way: a route that only expires later is no change.
     pub fn renew(&mut self, route: Route) -> bool {
         let route = Route { dest: route.dest.network(), ..route };
         match self.at(route.dest, route.table).iter().find(|r| r.is_like(&route)) {
@@ -125,8 +127,8 @@ impl Routes {
         self.known(dest, table).map_or(&[], |known| &known.routes)
     }
 
-    /// A route that `is_meant` selects of those that `dest` lies inside, equals or contains, in any
-    /// table.
+    /// A route that `is_meant` selects, in any table, whose prefix contains, equals or lies inside
+    /// `dest`.
     pub fn overlapping(&self, dest: Cidr, is_meant: impl Fn(&Route) -> bool) -> Option<&Route> {
         let (dest, is_v6) = (dest.network(), dest.addr.is_ipv6());
         let (key, below) = (key_of(dest.addr), !mask(dest.prefix_len));
@@ -169,8 +171,8 @@ impl Routes {
         routes.find(|r| r.port == port).is_some_and(|r| r.via.is_none())
     }
 
-    /// Remove the routes that `is_unwanted` selects; returns how many. It looks at every route: for
-    /// some of one prefix there is [`Routes::remove_exact`].
+    /// Remove the routes that `is_unwanted` selects; returns how many. It looks at every route;
+    /// [`Routes::remove_exact`] looks at those of one prefix.
     pub fn remove(&mut self, is_unwanted: impl Fn(&Route) -> bool) -> usize {
         let found = self.targets(&is_unwanted);
         found.into_iter().map(|target| self.remove_of(target, &is_unwanted)).sum()
@@ -208,7 +210,7 @@ impl Routes {
         gone.len()
     }
 
-    /// Remove what has expired; returns how many.
+    /// Remove expired routes; returns how many.
     pub fn expire(&mut self, now: Instant) -> usize {
         if self.next_deadline() > now { 0 } else { self.remove(|route| route.expires <= now) }
     }
@@ -220,10 +222,10 @@ impl Routes {
         self.index.forget();
     }
 
-    /// The link of a port is up from now on, or down: then no packet goes by its routes, as if they
-    /// were not there, but they stay. Others to the prefix have their packets, or those of a
-    /// shorter prefix. It looks at every route. `false` if that is no news, or if a
-    /// [`super::Reader`] holds changes up, as in [`Routes::add`]: say it again.
+    /// The link of a port is up or down from now on. While it is down, the port's routes stay but
+    /// are not used: packets go by other routes to the prefix, or to a shorter one. It looks at
+    /// every route. `false` if nothing changes, or if a [`super::Reader`] holds changes up, as in
+    /// [`Routes::add`]: call it again.
     pub fn set_link(&mut self, port: u16, is_up: bool) -> bool {
         if self.fib.is_held_up() {
             self.fib.reclaim();
@@ -285,7 +287,8 @@ impl Routes {
     }
 }
 
-/// Add a route to those of its prefix, in the place of the one that it replaces.
+/// Add a route to those of its prefix; if it replaces one of the same metric, it takes the place of
+/// that one.
 fn put(routes: &mut Vec<Route>, route: Route) {
     if let Some(old) = routes.iter_mut().find(|r| r.is_like(&route)) {
         if old.metric == route.metric {

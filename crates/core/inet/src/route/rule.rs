@@ -1,7 +1,7 @@
-//! Rules: which table a packet's route is looked up in, by more than its destination. As `ip rule`
-//! of Linux has them.
+//! Rules select the table in which a packet's route is looked up, by more than its destination,
+//! like `ip rule` of Linux.
 //!
-//! Called by: `lookup.rs` if there are any; without rules there is the main table alone. Rules are
+//! Called by: `lookup.rs` if there are any; without rules, only the main table is used. Rules are
 //! asked in the order of their priority, equal ones in the order in which they were added; a table
 //! without a route leaves the packet to the next rule. The main table is asked at 32766, whatever
 //! rules there are. Limit: [`RULES_MAX`]. docs/decisions/0080.
@@ -18,7 +18,7 @@ pub const MAIN_PRIORITY: u32 = 32_766;
 /// The most rules of one stack, whatever the limit `rules` says.
 pub const RULES_MAX: usize = 1_024;
 
-/// What becomes of a packet that a rule selects.
+/// What happens to a packet that a rule selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Its route is looked up in this table.
@@ -27,20 +27,20 @@ pub enum Action {
     Unreachable,
     /// It may not be sent; if it is forwarded, its source is told that this is forbidden.
     Prohibit,
-    /// It is dropped, and its source hears nothing.
+    /// It is dropped, and its source gets no report.
     Blackhole,
 }
 
-/// A rule. What is `None` selects every packet.
+/// A rule. A field that is `None` selects every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Lower ones are asked first.
     pub priority: u32,
-    /// Packets from here. A packet whose source is not chosen yet is from nowhere.
+    /// Packets from here. A packet whose source is not chosen yet does not match.
     pub from: Option<Cidr>,
     /// Packets to here.
     pub to: Option<Cidr>,
-    /// Forwarded packets that came by this port; none of our own (Linux's `iif`).
+    /// Forwarded packets that came by this port, and none of our own (Linux's `iif`).
     pub in_port: Option<u16>,
     /// Packets whose mark is the first of these, in the bits of the second (Linux's `fwmark`).
     pub mark: Option<(u32, u32)>,
@@ -48,7 +48,7 @@ pub struct Rule {
     pub group: Option<u32>,
     /// Select all the others instead, of the version that `from` and `to` have.
     pub not: bool,
-    /// What becomes of what is selected.
+    /// What happens to the selected packets.
     pub action: Action,
 }
 
@@ -122,16 +122,16 @@ impl Rule {
         fits != self.not
     }
 
-    /// May it select a packet of ours between these, whoever of us sends it?
+    /// May it select a packet of this host between these addresses, for any sender on the host?
     pub(super) fn may_select_ours(&self, dst: IpAddr, src: IpAddr) -> bool {
         let of_program = |rule: &Rule| rule.selects(dst, Some(src), Sender::Program);
         let of_all = Rule { mark: None, group: None, ..*self };
-        // Of who has another mark, or is in no such group, the opposite is true.
+        // A sender with another mark, or outside of the group, gets the opposite answer.
         let depends = self.mark.is_some() || self.group.is_some();
         of_program(&of_all) || depends && self.not && self.in_port.is_none()
     }
 
-    /// May it select a packet that is forwarded? None of a user in a group is.
+    /// May it select a forwarded packet? Such a packet belongs to no group.
     fn concerns_transit(&self) -> bool {
         self.group.is_none() || self.not
     }
@@ -180,7 +180,7 @@ impl Rules {
         self.divert_transit = early.any(Rule::concerns_transit);
     }
 
-    /// What `find` finds in the first table of those that the rules select for a packet.
+    /// The first result of `find`, called for the tables that the rules select for a packet.
     pub(super) fn find<T>(
         &self,
         selects: impl Fn(&Rule) -> bool,
@@ -189,7 +189,7 @@ impl Rules {
         self.find_by(selects, |_, table| find(table))
     }
 
-    /// [`Rules::find`] for those who ask which rule selected the table: `None` is the rule of the
+    /// [`Rules::find`] that also passes the rule that selected the table: `None` is the rule of the
     /// main table, which is always there.
     pub(super) fn find_by<T>(
         &self,

@@ -1,4 +1,5 @@
-//! What the writer of a FIB and its readers share: the tables, and what their slots lead to.
+//! The data that the writer of a FIB and its readers share: the tables, and the records that their
+//! slots lead to.
 //!
 //! Called by: `fib.rs` writes, `view.rs` reads. Sources: docs/decisions/0075.
 
@@ -37,7 +38,7 @@ impl Table {
     }
 }
 
-/// What writer and readers share.
+/// The data that writer and readers share.
 pub(super) struct Shared {
     pub(super) main: Table,
     others: [OnceLock<Box<(u32, Table)>>; TABLES_MAX - 1],

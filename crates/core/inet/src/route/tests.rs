@@ -51,14 +51,14 @@ impl Model {
     fn lookup(&self, dst: IpAddr, table: u32) -> Option<NextHop> {
         let fits =
             |r: &&Route| r.table == table && r.dest.contains(dst) && !self.down.contains(&r.port);
-        // Of equals `min_by_key` has the first.
+        // `min_by_key` returns the first of equals.
         let best =
             self.routes.iter().filter(fits).min_by_key(|r| (!r.dest.prefix_len, r.metric))?;
         Some(NextHop { port: best.port, neighbour: best.via.unwrap_or(dst), mtu: best.mtu })
     }
 }
 
-/// Few bits in few places, so that prefixes overlap, and a short way down as well as a long one.
+/// Few bits in few places, so that prefixes overlap and the trie has short and long paths.
 fn address(is_v6: bool) -> impl Strategy<Value = IpAddr> {
     (any::<[u8; 16]>(), any::<u16>()).prop_map(move |(random, which)| {
         let thin = |at: usize| if which >> at & 1 == 1 { random[at] & 0x81 } else { 0 };
@@ -130,7 +130,7 @@ fn agree(routes: &Routes, model: &Model, changes: &[Change], dsts: &[IpAddr]) {
     assert_eq!(routes.iter().filter(|r| r.port != 9).count(), model.routes.len());
 }
 
-/// Many at once find what each finds alone.
+/// A burst of lookups finds what single lookups find.
 fn burst_agrees(routes: &Routes, dsts: &[IpAddr], table: u32) {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for dst in dsts {
@@ -350,7 +350,7 @@ proptest! {
                 prop_assert!(shares.iter().any(|s| s.member == *new));
                 let is_gone = !shares.iter().any(|s| s.member == *old);
                 let is_new = *new == member && at.is_none();
-                // One whose weight was too little for a bucket may get its first.
+                // A member whose weight was too little for a bucket may get its first one.
                 let had_none = !buckets.contains(new);
                 prop_assert!(old == new || is_gone || is_new || had_none);
             }

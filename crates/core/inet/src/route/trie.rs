@@ -3,8 +3,8 @@
 //! Called by: `fib.rs`. A table begins with 256 slots, one for each value of the first eight bits.
 //! A large one has a second array for the first 24 bits (DIR-24: Gupta, Lin, McKeown, "Routing
 //! lookups in hardware at memory access speeds", 1998), asked first, for prefixes longer than
-//! [`SHORT`]. A slot holds a leaf, a node of 16 slots for four bits more, or a lone prefix: below
-//! it there is one prefix only, however long, so that no chain of nodes leads to it.
+//! [`SHORT`]. A slot holds a leaf, a node of 16 slots for four bits more, or a lone prefix: the
+//! only prefix below the slot, however long, so that no chain of nodes leads to it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -16,8 +16,8 @@ use super::group::GroupIndex;
 pub(super) const NARROW: u32 = 8;
 /// Bits of the second.
 pub(super) const WIDE: u32 = 24;
-/// Prefixes up to this length are in the first array even if there is the second, of which each
-/// would take thousands of slots: the default route all of them.
+/// Prefixes up to this length are in the first array even if there is the second one, where each
+/// would take thousands of slots, and the default route all of them.
 pub(super) const SHORT: u8 = 12;
 /// Bits and slots of a node.
 pub(super) const STRIDE: u32 = 4;
@@ -36,7 +36,7 @@ pub(super) struct Prefix {
     pub(super) len: u8,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// The group of the longest prefix here, and its length; zero for none.
@@ -63,7 +63,7 @@ pub(super) fn leaf(len: u8, group: GroupIndex) -> u32 {
     u32::from(len) << GroupIndex::BITS | group.0
 }
 
-/// The length of the prefix that a leaf is of.
+/// The length of the prefix of a leaf.
 pub(super) fn depth(leaf: u32) -> u8 {
     (leaf >> GroupIndex::BITS) as u8
 }
@@ -84,7 +84,7 @@ pub(super) fn bits(key: u128, at: u32, end: u32) -> usize {
     (key << at >> (128 - (end - at))) as usize
 }
 
-/// A lone prefix: four words of the prefix, its length, its leaf, the leaf of what is around it.
+/// A lone prefix: four words of the prefix, its length, its leaf, the leaf of the prefix around it.
 #[derive(Clone, Copy)]
 pub(super) struct Lone<'a>(pub(super) &'a [AtomicU32; LONE_WORDS]);
 
@@ -135,7 +135,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// From a slot behind `at` bits one level down; a leaf stays what it is.
+    /// Go one level down from a slot behind `at` bits; a leaf stays as it is.
     #[inline(always)]
     fn step(&self, word: u32, key: u128, at: u32) -> u32 {
         match Slot::of(word) {
@@ -148,7 +148,7 @@ impl Nodes {
         }
     }
 
-    /// From a slot behind `at` bits down to the leaf.
+    /// Go down to the leaf from a slot behind `at` bits.
     #[inline]
     fn descend(&self, mut word: u32, key: u128, mut at: u32) -> u32 {
         while word & KIND != 0 && at < 128 {
@@ -177,7 +177,7 @@ fn first(slots: &[AtomicU32], at: usize) -> u32 {
 }
 
 impl Trie {
-    /// The group of the longest prefix that has `key` in it.
+    /// The group of the longest prefix that contains `key`.
     #[inline]
     pub(super) fn lookup(&self, nodes: &Nodes, key: u128) -> GroupIndex {
         if let Some(wide) = self.wide.get() {
@@ -189,7 +189,7 @@ impl Trie {
         self.lookup_narrow(nodes, key)
     }
 
-    /// Fetch the memory that a lookup of `key` begins in, if it may be far.
+    /// Fetch the memory where a lookup of `key` begins, if it may not be in the cache.
     #[inline(always)]
     pub(super) fn prefetch(&self, key: u128) {
         if let Some(slot) = self.wide.get().and_then(|wide| wide.get(bits(key, 0, WIDE))) {
@@ -201,8 +201,8 @@ impl Trie {
         group(nodes.descend(first(&self.narrow, bits(key, 0, NARROW)), key, NARROW))
     }
 
-    /// [`Trie::lookup`] of many, level by level, so that the memory of all of them is waited for at
-    /// once. `keys` and `out` are of one length; `levels` is how many are taken so.
+    /// [`Trie::lookup`] of many keys, level by level, so that their memory accesses overlap. `keys`
+    /// and `out` have one length; `levels` is the number of levels that are done so.
     #[inline(always)]
     pub(super) fn lookup_burst<K: Copy>(
         &self,

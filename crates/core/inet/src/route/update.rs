@@ -1,5 +1,5 @@
-//! Puts a prefix into a trie or takes it out while others read: a reader finds the leaf of before
-//! or of after, never another.
+//! Puts a prefix into a trie or takes it out while others read: a reader finds the leaf from before
+//! the change or from after it, never another.
 //!
 //! Called by: `fib.rs`. A new node is finished before a slot leads to it; one that is no longer
 //! needed is retired, and used again when nobody reads it. A change touches the slots that its
@@ -35,7 +35,7 @@ pub(super) struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    /// `prefix` has `leaf` from now on, in `slots`, which stand behind `at` bits.
+    /// Give `prefix` the leaf `leaf`, in `slots`, which are behind `at` bits.
     pub(super) fn insert(&mut self, slots: &[AtomicU32], at: u32, prefix: Prefix, leaf: u32) {
         let end = at + slots.len().ilog2();
         if u32::from(prefix.len) <= end {
@@ -58,7 +58,7 @@ impl<'a> Update<'a> {
                     return;
                 }
                 let Some((word, node)) = self.node(lone.cover()) else { return };
-                // The old one stays as it is for those who read it: the node gets another.
+                // The old record stays as it is for its readers: the node gets a new one.
                 self.insert(node, end, lone.prefix(), lone.leaf());
                 self.insert(node, end, prefix, leaf);
                 slot.store(word, Ordering::Release);
@@ -67,7 +67,7 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// `prefix`, whose leaf was `old`, is gone; what it covered has the leaf `around` it.
+    /// Remove `prefix`, whose leaf was `old`; the slots that it covered get the leaf `around`.
     pub(super) fn remove(
         &mut self,
         slots: &[AtomicU32],
@@ -103,7 +103,8 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Give `slot`, and all below it, the leaf `new` where the one there `gives_way`.
+    /// Give `slot`, and all slots below it, the leaf `new`, except where the present leaf does not
+    /// give way.
     fn paint(&self, slot: &AtomicU32, new: u32, gives_way: &impl Fn(u32) -> bool) {
         match Slot::of(slot.load(Ordering::Relaxed)) {
             Slot::Leaf(old) if gives_way(old) => slot.store(new, Ordering::Release),
@@ -124,8 +125,8 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// What a slot may hold instead of `node`, which stands behind `at` bits of `key`: a leaf if no
-    /// prefix begins in it, a lone prefix if one does.
+    /// The content that a slot may have instead of `node`, which is behind `at` bits of `key`: a
+    /// leaf if no prefix ends in the node, a lone prefix if one does.
     fn collapse(&mut self, node: &[AtomicU32; NODE_SLOTS], at: u32, key: u128) -> Option<u32> {
         let (mut around, mut only, mut lone) = (0, None, None);
         for (number, slot) in node.iter().enumerate() {
@@ -192,7 +193,7 @@ fn covered(slots: &[AtomicU32], at: u32, end: u32, prefix: Prefix) -> &[AtomicU3
     slots.get(first..first + count).unwrap_or_default()
 }
 
-/// The leaf of a prefix that has one; for the others zero, the leaf of nothing.
+/// The leaf of a prefix that has one; otherwise zero, the leaf of no prefix.
 pub(super) fn leaf_of(found: Option<(u8, super::group::GroupIndex)>) -> u32 {
     found.map_or(0, |(len, group)| leaf(len, group))
 }

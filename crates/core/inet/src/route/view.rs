@@ -1,7 +1,7 @@
-//! Lookups: what a thread reads of the FIB, for as long as a burst lasts.
+//! Lookups of a thread in the FIB, for the time of a burst.
 //!
-//! Called by: whoever looks a destination up; `rib.rs` for the owner of the routes. Readers take no
-//! lock and never wait. Sources: docs/decisions/0075.
+//! Called by: code that looks a destination up; `rib.rs` for the owner of the routes. Readers take
+//! no lock and never wait. Sources: docs/decisions/0075.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,11 +14,11 @@ use super::epoch::Epochs;
 use super::group::{Found, GroupIndex};
 use super::shared::{Shared, key_of, key_v4};
 
-/// So many levels of nodes a burst takes together.
+/// The levels of nodes that a burst looks up together.
 const LEVELS_V4: u32 = 1;
 const LEVELS_V6: u32 = 3;
 
-/// What a thread looks destinations up with.
+/// A thread's handle to look destinations up.
 pub struct Reader {
     pub(super) shared: Arc<Shared>,
     pub(super) slot: Arc<AtomicU64>,
@@ -31,8 +31,8 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// The routes for one burst. What is found stays valid until the view is dropped, and what the
-    /// writer frees meanwhile waits for that: hold it for a burst, not longer.
+    /// The routes for one burst. Results stay valid until the view is dropped, and the writer
+    /// cannot reuse memory until then: hold it for a burst, not longer.
     #[inline]
     pub fn pin(&mut self) -> View<'_> {
         self.shared.epochs.pin(&self.slot);
@@ -41,8 +41,8 @@ impl Reader {
 }
 
 impl Reader {
-    /// A burst begins whose lookups are those of [`super::Routes::following`]: what is found stays
-    /// valid until [`Reader::end`].
+    /// A burst begins, with lookups by [`super::Routes::following`]: results stay valid until
+    /// [`Reader::end`].
     #[inline]
     pub fn begin(&self) {
         self.shared.epochs.pin(&self.slot);
@@ -91,8 +91,9 @@ impl View<'_> {
         table.trie(dst.is_ipv6()).lookup(&self.shared.nodes, key_of(dst))
     }
 
-    /// [`View::lookup`] for many destinations, whose memory is waited for together; the group of
-    /// `dsts[n]` is `out[n]`. Of slices of different lengths the rest is left as it is.
+    /// [`View::lookup`] for many destinations, with overlapping memory accesses; the group of
+    /// `dsts[n]` is `out[n]`. If the slices differ in length, the rest of the longer one is left as
+    /// it is.
     pub fn lookup_burst_v4(&self, dsts: &[Ipv4Addr], out: &mut [GroupIndex], table: u32) {
         let Some(table) = self.shared.table(table) else { return out.fill(GroupIndex::NONE) };
         table.v4.lookup_burst(&self.shared.nodes, dsts, out, key_v4, LEVELS_V4);
@@ -105,7 +106,7 @@ impl View<'_> {
         table.v6.lookup_burst(&self.shared.nodes, dsts, out, key_of, LEVELS_V6);
     }
 
-    /// `dst` will be looked up in the main table: its memory is fetched meanwhile.
+    /// Fetch the memory for a lookup of `dst` in the main table that will follow.
     #[inline(always)]
     pub fn prefetch_v4(&self, dst: Ipv4Addr) {
         self.shared.main.v4.prefetch(key_v4(dst));
@@ -123,17 +124,17 @@ impl View<'_> {
         self.shared.groups.is_one_gateway(group)
     }
 
-    /// The next hop of a packet to `dst`, whose group this view has found. Of a group of several,
-    /// `flow`, a hash of the packet's flow, chooses one.
+    /// The next hop of a packet to `dst`, whose group this view has found. In a group of several
+    /// next hops, `flow`, a hash of the packet's flow, chooses one.
     ///
-    /// It does not ask for whom: of forwarded packets, [`View::next_hop_of_transit`] does.
+    /// It ignores who the sender is; for forwarded packets use [`View::next_hop_of_transit`].
     #[inline]
     pub fn next_hop(&self, group: GroupIndex, dst: IpAddr, flow: u32) -> Option<NextHop> {
         self.find(group, dst, flow, 0).hop()
     }
 
-    /// [`View::next_hop`] of a forwarded packet, without regard to rules; `None` as well if not
-    /// every such packet may go there: then [`super::Routes::lookup`] knows more.
+    /// [`View::next_hop`] of a forwarded packet, without regard to rules. Also `None` if not every
+    /// such packet may go there: then [`super::Routes::lookup`] decides.
     #[inline]
     pub fn next_hop_of_transit(
         &self,

@@ -1,4 +1,4 @@
-//! What is kept of router advertisements, and which routes follow.
+//! The information that is kept from router advertisements, and the resulting routes.
 
 use super::*;
 

@@ -44,7 +44,7 @@ fn deprecated_addresses_come_last_and_temporary_ones_first() {
     let mut old = address("2001:db8:1::1/64");
     let new = address("2001:db8:9::1/64");
     old.state = AddressState::Deprecated;
-    // Although it shares more bits with the destination.
+    // The deprecated one loses although it shares more bits with the destination.
     assert_eq!(chosen(&[old, new], "2001:db8:1::9"), Some(new.ip()));
     assert_eq!(chosen(&[old], "2001:db8:1::9"), Some(old.ip()));
     let mut temporary = address("2001:db8:5::7/64");
@@ -90,7 +90,7 @@ fn the_destinations_of_the_rfc() {
     assert_eq!(order(vec![("10.1.2.3", Some("10.1.2.4")), v6]), Some(ip(v6.0)));
     let six_to_four = ("2002:c633:6401::1", Some("fe80::2"));
     assert_eq!(order(vec![six_to_four, v6]), Some(ip(v6.0)));
-    // Without a route: last.
+    // Without a route it comes last.
     assert_eq!(order(vec![("2001:db8:1::1", None), v4]), Some(ip(v4.0)));
     // The smaller scope first.
     let near = ("fe80::1", Some("fe80::2"));

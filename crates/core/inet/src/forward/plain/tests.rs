@@ -1,4 +1,4 @@
-//! Each guard of a plain packet, and that passing one on is what [`super::super::hop`] does.
+//! Each guard of a plain packet; passing one on changes it as [`super::super::hop`] does.
 
 use core::net::IpAddr;
 
@@ -16,7 +16,7 @@ fn v4(change: impl Fn(&mut [u8])) -> Vec<u8> {
     p
 }
 
-/// What is changed of a packet.
+/// A change to a packet.
 type Change = dyn Fn(&mut [u8]);
 
 fn v6(change: impl Fn(&mut [u8])) -> Vec<u8> {
@@ -47,7 +47,7 @@ fn a_plain_packet_has_its_addresses_and_its_length() {
         ("2001:db8::1".into(), "2001:db8::2".into())
     );
     assert_eq!(plain.len, 44);
-    // A fragment, and a last hop but one.
+    // A fragment, and packets with two hops left.
     assert!(plain_v4(&v4(|p| p[6..8].copy_from_slice(&[0x20, 5]))).is_some());
     assert!(plain_v4(&v4(|p| p[8] = 2)).is_some() && plain_v6(&v6(|p| p[7] = 2)).is_some());
 }
@@ -92,8 +92,8 @@ fn anything_unusual_is_refused() {
     assert!(plain_v6(&v6(|_| {})[..39]).is_none());
 }
 
-/// What is plain would have been admitted, and is changed alike; for every value of the checksum,
-/// which is where equation 2 of RFC 1624 goes wrong.
+/// The general path admits every plain packet too, and changes it in the same way. Every value of
+/// the checksum is tested, because equation 2 of RFC 1624 is wrong for some.
 #[test]
 fn passing_on_is_what_the_long_way_does() {
     for id in 0..=u16::MAX {

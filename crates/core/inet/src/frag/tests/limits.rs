@@ -1,4 +1,4 @@
-//! What is held is bounded, for each source and for all, in bytes, in number and in time.
+//! The held fragments are bounded, for each source and for all, in bytes, in number and in time.
 
 use base::{DropReason, Duration, Limit};
 

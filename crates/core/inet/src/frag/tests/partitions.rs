@@ -66,7 +66,7 @@ proptest! {
     }
 
     /// RFC 5722 4-a: a forged fragment that overlaps the sender's never becomes part of a datagram.
-    /// One end of it at least is inside of one of the sender's fragments.
+    /// At least one end of it is inside one of the sender's fragments.
     #[test]
     fn a_forged_fragment_that_overlaps_gives_the_datagram_or_nothing(
         v6: bool,
@@ -103,8 +103,8 @@ proptest! {
         }
     }
 
-    /// Fragments of one datagram at any place and of any length: what comes out has the bytes of
-    /// its place, up to where a last fragment ended.
+    /// Fragments of one datagram at any place and of any length: each byte of the result is that of
+    /// its place, up to the end of a last fragment.
     #[test]
     fn any_fragments_give_bytes_of_their_places_or_nothing(
         v6: bool,

@@ -119,12 +119,12 @@ fn fragments_that_contradict_each_other_drop_their_datagram() {
             assert_eq!(host.give(&packet(v6, 1, &last), NOW), Err((reason, None)), "{last:?}");
             assert_eq!(host.drops.of(reason), held.len() as u64 + 1);
             assert_eq!((host.frags.len(), host.frags.held(), host.frags.bytes()), (1, 0, 0));
-            // All of it again, and well: too late.
+            // The whole datagram again, correct but too late.
             for cut in cut_at(&pattern(1_000), &[496]) {
                 let late = Err((DropReason::FragmentOfDropped, None));
                 assert_eq!(host.give(&packet(v6, 1, &cut), NOW), late);
             }
-            // Another datagram is another matter.
+            // Another datagram is not affected.
             let [front, rest] = cut_at(&pattern(1_000), &[496]).try_into().expect("two");
             assert_eq!(host.give(&packet(v6, 2, &rest), NOW), Ok(None));
             let whole = host.give(&packet(v6, 2, &front), NOW).expect("good").expect("whole");
@@ -133,8 +133,8 @@ fn fragments_that_contradict_each_other_drop_their_datagram() {
     }
 }
 
-/// RFC 3168 section 5.3: a mark on a fragment is a mark on the datagram; one whose sender speaks no
-/// ECN has none.
+/// RFC 3168 section 5.3: a mark on a fragment is a mark on the datagram; a datagram whose sender
+/// does not use ECN has none.
 #[test]
 fn a_mark_on_a_fragment_marks_the_datagram() {
     let cuts = cut_at(&pattern(3_000), &[800, 1_600]);

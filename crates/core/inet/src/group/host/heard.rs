@@ -1,4 +1,4 @@
-//! What a host hears about groups: queries of routers, reports of other hosts.
+//! Messages that a host receives about groups: queries of routers, reports of other hosts.
 //!
 //! Called by: `stack/groups`. RFC 3376 sections 5.2 and 7.2, RFC 3810 sections 6.2 and 8.2, RFC
 //! 2236 section 3. The answers are made when they are due (`host.rs`).
@@ -13,7 +13,7 @@ use crate::group::is_reported;
 
 /// Query response interval of the older versions (RFC 3376 section 8.3).
 const RESPONSE_INTERVAL: Duration = Duration::from_secs(10);
-/// Sources of which a router asks that are kept; it is answered for all if it names more.
+/// The most sources of a query that are kept; a query that names more is answered for all sources.
 pub(super) const ASKED_MAX: usize = 512;
 
 impl Host {
@@ -54,7 +54,7 @@ impl Host {
         let Host { groups, random, .. } = self;
         let asked = |of: &IpAddr| group.is_none_or(|group| group == *of) && is_reported(*of);
         for (_, state) in groups.iter_mut().filter(|(of, _)| asked(of)) {
-            // One that is due within that time stays (RFC 2236 section 3).
+            // An answer that is due within that time stays (RFC 2236 section 3).
             if !state.filter.is_nothing() && state.answer_at > now + most {
                 state.answer_at = now + random.below(most);
             }
@@ -63,11 +63,11 @@ impl Host {
 
     fn query_current(&mut self, query: &Query<'_>, most: Duration, now: Instant) {
         let at = now + self.random.below(most);
-        // 1: what is due sooner answers this one as well.
+        // Rule 1: an answer that is due sooner answers this query as well.
         if self.answer_at < at {
             return;
         }
-        // 2.
+        // Rule 2.
         let Some(group) = query.group else {
             self.answer_at = at;
             return;
@@ -78,16 +78,16 @@ impl Host {
         let is_pending = state.answer_at != Instant::NEVER;
         let asks_all = query.sources.is_empty() || (is_pending && state.asked.is_empty());
         if asks_all || state.asked.len() + query.sources.len() > ASKED_MAX {
-            // 4, and 3 without sources.
+            // Rule 4, and rule 3 without sources.
             state.asked.clear();
         } else {
-            // 5, and 3 with sources.
+            // Rule 5, and rule 3 with sources.
             state.asked.extend(query.sources.iter());
         }
         state.answer_at = state.answer_at.min(at);
     }
 
-    /// Another host reports that it is a member: it is enough that one does, in older versions.
+    /// Another host reports that it is a member: in older versions, one report is enough.
     /// RFC 3376 7.2.2-a.
     pub fn heard_report(&mut self, group: IpAddr, now: Instant) {
         self.choose_version(now);

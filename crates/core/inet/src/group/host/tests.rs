@@ -80,7 +80,7 @@ fn query(version: Version, group: Option<&str>, ms: u64) -> Query<'static> {
     }
 }
 
-/// A group-and-source-specific query, of whose bytes the sources are.
+/// The bytes of a group-and-source-specific query with these sources.
 fn query_sources(group: &str, sources: &[&str], ms: u64) -> Vec<u8> {
     let IpAddr::V4(group) = ip(group) else { panic!("IPv4") };
     let mut message = vec![0x11, (ms / 100) as u8, 0, 0];
@@ -149,7 +149,7 @@ fn changes_of_sources_are_reported_as_differences() {
     change(Filter::NOTHING, &[]);
 }
 
-/// RFC 3376 section 5.1: what was not reported often enough is in the next reports.
+/// RFC 3376 section 5.1: a change that was not reported often enough is in the next reports.
 #[test]
 fn changes_that_overlap_are_merged() {
     let mut host = host(IpVersion::V4);
@@ -159,7 +159,7 @@ fn changes_that_overlap_are_merged() {
     let first = host.next_message(src, 1_400).expect("one is due");
     assert_eq!(said(&first), [record("ToExclude", group, &["192.0.2.10"])]);
     host.set(ip(group), Filter::exclude([ip("192.0.2.11")]), at(1));
-    // The second of the mode has the new list; one more makes two for the sources.
+    // The second report of the mode has the new list; one more is the second report of the sources.
     let allow = record("Allow", group, &["192.0.2.10"]);
     let block = record("Block", group, &["192.0.2.11"]);
     let to = record("ToExclude", group, &["192.0.2.11"]);
@@ -240,7 +240,7 @@ fn an_older_querier_is_answered_in_its_version_until_it_is_gone() {
     ] {
         let mut host = host(version);
         host.set(ip(group), Filter::exclude([]), at(0));
-        // What is pending of the current version is cancelled.
+        // Pending messages of the current version are cancelled.
         host.query(&query(older, None, 5_000), at(1));
         let sent = run(&mut host, at(20_000));
         let words: Vec<_> = sent.iter().flat_map(|(_, m)| said(m)).collect();
@@ -260,7 +260,7 @@ fn an_older_querier_is_answered_in_its_version_until_it_is_gone() {
         let sent = run(&mut host, at(100_000));
         assert_eq!(sent.len(), 2);
         assert_eq!(sent[0].0, at(50_000));
-        // 2 times 125 s and 10 s after its last query nobody believes in it any more.
+        // The older querier counts as gone 2 times 125 s and 10 s after its last query.
         assert_eq!(host.speaks(at(260_000)), older);
         assert_eq!(host.speaks(at(260_001)), Version::V3);
         host.query(&query(Version::V3, None, 1_000), at(300_000));
@@ -312,7 +312,7 @@ fn reports_that_are_too_long_are_several() {
     assert_eq!(heard[&ip("239.2.0.0")], many, "sources to be taken are in several reports");
     let cut = &heard[&ip("239.2.0.1")];
     assert!(cut.len() > 50 && cut.len() < 200, "{} that are not are cut off", cut.len());
-    // Whatever the room, it ends.
+    // The messages end, for any room.
     host.query(&query(Version::V3, None, 1), at(90_000));
     host.expire(at(90_001));
     assert!((0..5_000).any(|_| host.next_message(ip("192.0.2.1"), 0).is_none()));
@@ -333,7 +333,7 @@ fn hostile_queries_are_bounded() {
         let state = host.groups.get(&ip(group)).expect("joined");
         assert!(state.asked.len() <= ASKED_MAX);
     }
-    // Messages that nobody takes are not made anew.
+    // While nobody takes the messages, no others are made.
     for n in 0..100 {
         host.query(&query(Version::V3, None, 0), at(40_000 + n));
         host.expire(at(40_000 + n));

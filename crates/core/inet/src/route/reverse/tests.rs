@@ -17,7 +17,7 @@ fn net(text: &str) -> Cidr {
     text.parse().expect("a network")
 }
 
-/// By port `port`, through its gateway.
+/// A route by port `port`, through its gateway.
 fn route(to: &str, port: u16) -> Route {
     Route::new(net(to), Some(ip(&format!("192.0.2.{port}"))), port)
 }
@@ -30,7 +30,7 @@ fn routes(all: &[Route]) -> Routes {
 
 const DST: &str = "203.0.113.1";
 
-/// What passes of a source by ports 0 to 2: forwarded, by the FIB alone, and for the host.
+/// Do packets of a source pass by ports 0 to 2: forwarded, by the FIB alone, and for the host?
 fn passes(routes: &Routes, check: crate::route::SourceCheck, src: &str) -> [[bool; 3]; 3] {
     let (src, view) = (ip(src), routes.view());
     let group = view.lookup(src, crate::route::MAIN_TABLE);
@@ -66,7 +66,7 @@ fn any_port_of_those_that_share_a_prefix_will_do() {
     assert_eq!(passes(&routes, Strict, "10.1.9.9"), [[false, true, false]; 3], "the spare");
 }
 
-/// The table is the one that the answers have, which come by the port that the packet leaves by.
+/// The table is that of the answers, which come by the port that the packet leaves by.
 #[test]
 fn rules_select_the_table_of_the_answers() {
     let mut routes = routes(&[
@@ -82,7 +82,7 @@ fn rules_select_the_table_of_the_answers() {
     };
     assert_eq!(by(&routes, 2), [false, true]);
     assert_eq!(by(&routes, 3), [true, false]);
-    // From is the answer's source, which the packet is to.
+    // `from` is the source of the answer: the destination of the packet.
     let from = Rule { from: Some(net("203.0.113.0/24")), ..Rule::new(50, Action::Table(10)) };
     routes.add_rule(from).expect("room");
     assert_eq!(by(&routes, 3), [false, true]);
@@ -91,7 +91,7 @@ fn rules_select_the_table_of_the_answers() {
     assert_eq!(by(&routes, 3), [false; 2]);
     let ends = (ip("198.51.100.1"), ip(DST));
     assert!(!routes.passes(Loose, 0, ends, 3) && routes.passes(Off, 0, ends, 3));
-    // For the host: a table that a rule may select for somebody's answers.
+    // For the host: a table that a rule may select for the answers of some user.
     let ends = (ip("10.9.0.1"), ip("192.0.2.9"));
     assert!(!routes.passes_to_host(Strict, 1, ends));
     let marked = Rule { mark: Some((1, 1)), ..Rule::new(60, Action::Table(11)) };
@@ -99,7 +99,8 @@ fn rules_select_the_table_of_the_answers() {
     assert!(routes.passes_to_host(Strict, 1, ends));
 }
 
-/// Forwarded packets are nobody's and skip what is for some; the host's own are of some user.
+/// Forwarded packets belong to no user and skip restricted routes; the host's own belong to some
+/// user.
 #[test]
 fn routes_that_are_not_for_all_are_judged_by_whose_the_answers_are() {
     let staff = Some(Arc::new(Access::Include([7].into())));

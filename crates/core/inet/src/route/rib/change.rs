@@ -95,7 +95,7 @@ impl Routes {
         }
     }
 
-    /// The longest prefix around another that the array has: its length and group.
+    /// The longest prefix in the array that contains `target`: its length and group.
     fn around(&self, target: Target, root: Root) -> Option<(u8, GroupIndex)> {
         let Target { table, is_v6, prefix } = target;
         let shorter = (Reverse(prefix.len.checked_sub(1)?), false, 0)..;
@@ -111,7 +111,7 @@ impl Routes {
         None
     }
 
-    /// A prefix came to a table, which gets the array of 24 bits if it has many now.
+    /// A prefix was added to a table: if the table now has many, it gets the array of 24 bits.
     fn widen_if_many(&mut self, table: u32, is_v6: bool) {
         let count = self.prefixes.entry((is_v6, table)).or_default();
         *count += 1;
@@ -131,7 +131,7 @@ impl Routes {
     }
 }
 
-/// Where packets go by the routes of one prefix.
+/// The next hops of packets by the routes of one prefix, with weights.
 fn paths(routes: &[Route], down: &BTreeSet<u16>) -> Vec<(Path, u8)> {
     let usable = routes.iter().filter(|route| !down.contains(&route.port));
     let Some(best) = usable.clone().next() else { return Vec::new() };

@@ -39,7 +39,7 @@ fn a_route_of_a_link_that_is_down_waits_and_the_next_metric_takes_over() {
     assert_eq!(ports(&routes), Some(0));
     assert!(routes.set_link(0, false));
     assert_eq!((ports(&routes), routes.len()), (None, 3));
-    // What is no news changes nothing.
+    // A state that the link already has changes nothing.
     assert!(!routes.set_link(0, false));
     for port in [0, 1, 2] {
         assert!(routes.set_link(port, true));
@@ -78,7 +78,7 @@ fn of_routes_that_share_one_whose_link_is_down_loses_its_part_alone() {
     assert!(routes.set_link(1, true));
     let back = ports_of_flows(&routes);
     assert!(back.iter().all(|&count| (800..1_200).contains(&count)), "{back:?}");
-    // With all of them down, one of a higher metric.
+    // With all of them down, a route of a higher metric is used.
     assert!(routes.add(gateway("192.0.2.9", 9, 5)));
     for port in 0..3 {
         assert!(routes.set_link(port, false));

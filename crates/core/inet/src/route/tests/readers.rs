@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 
-/// A route whose port says which prefix it is of, and whose MTU says the same.
+/// A route whose port and MTU both tell its prefix.
 fn tagged(dest: Cidr, tag: u16) -> Route {
     let mtu = Mtu::new(1000 + usize::from(tag));
     let via = IpAddr::from([192, 0, 2, tag as u8]);
@@ -95,7 +95,7 @@ fn a_burst_without_end_stops_the_writer_and_not_the_memory() {
     let most = 2 * RETIRED_MAX as u32;
     let added = (0..most).take_while(|&n| routes.add(by_gateway(n))).count();
     assert_eq!(added, RETIRED_MAX + 1);
-    // Removing works always.
+    // Removing always works.
     assert_eq!((routes.remove(|_| true), routes.add(by_gateway(0))), (1, false));
     drop(view);
     assert!(routes.add(by_gateway(0)), "what was held is free once the burst is over");

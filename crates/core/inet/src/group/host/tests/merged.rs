@@ -57,7 +57,7 @@ fn the_merged_filter_is_that_of_the_rfc_and_routers_hear_of_it() {
     }
 }
 
-/// What a router concludes, RFC 3376 section 6.4, as if its timers expired at once.
+/// Update a router's filter as in RFC 3376 section 6.4, as if its timers expired at once.
 fn hear(router: &mut Filter, (kind, _, sources): (String, IpAddr, Vec<IpAddr>)) {
     match (kind.as_str(), router.mode) {
         ("ToInclude" | "IsInclude", _) => *router = Filter::include(sources),
