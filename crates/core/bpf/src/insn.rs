@@ -19,11 +19,11 @@ pub struct Insn {
 
 const _: () = assert!(size_of::<Insn>() == 8);
 
-/// From this constant on, a load at a constant offset asks the machine and not the packet
-/// (`SKF_AD_OFF`): what it asks is said by the difference.
+/// A load at a constant offset of this or more asks the machine and not the packet (`SKF_AD_OFF`):
+/// the difference says what it asks.
 pub(crate) const ANCILLARY: u32 = 0xffff_f000;
 
-/// The one such load that there is here: the packet's type (`SKF_AD_PKTTYPE`), which libpcap
+/// The only such load that is supported here: the packet's type (`SKF_AD_PKTTYPE`), which libpcap
 /// compiles `inbound` and `outbound` to.
 pub(crate) const PACKET_TYPE: u32 = ANCILLARY + 4;
 

@@ -106,7 +106,8 @@ pub struct Source {
     pub snaplen: u32,
     /// The netmask of the interface, which `ip broadcast` needs, in this machine's byte order.
     pub netmask: Option<u32>,
-    /// Link headers in the byte order of the machine that captured are in the other one.
+    /// Fields of link headers that have the byte order of the capturing machine are in the other
+    /// order.
     pub is_swapped: bool,
 }
 
@@ -211,7 +212,7 @@ impl Libpcap {
         self.compile_for(text, &Source::new(linktype, snaplen))
     }
 
-    /// The same for packets of a source of which more is known.
+    /// The same for packets of this source.
     ///
     /// # Errors
     /// The text does not compile: libpcap's message, and the position.
@@ -280,16 +281,17 @@ impl Libpcap {
 
     /// A handle for a source; null without memory. libpcap compiles for packets of a file if it has
     /// one: link headers are then in the file's byte order and may have the numbers of other
-    /// systems, and what a file does not say is refused. Ethernet and bare IP have none of that:
-    /// whoever runs the filter answers there what the packet does not say.
+    /// systems, and a filter that asks for something that files do not have is refused. None of
+    /// that concerns Ethernet and bare IP: there, the code that runs the filter answers such
+    /// questions.
     ///
     /// # Safety
     /// `head` outlives the handle.
     unsafe fn open(&self, source: &Source, head: &[u8; 24]) -> *mut c_void {
         let snaplen = c_int::try_from(source.snaplen).unwrap_or(c_int::MAX);
         // SAFETY: the file is read only, and has as many bytes as it is said to have; libpcap takes
-        // it over, or leaves one of no packets behind if it has no memory; the error's text has the
-        // room that libpcap expects.
+        // it over, or, without memory, leaves a file without packets behind; the error's text has
+        // the room that libpcap expects.
         unsafe {
             if [linktype::ETHERNET, linktype::RAW_IP].contains(&source.linktype) {
                 return (self.open_dead)(source.linktype, snaplen);

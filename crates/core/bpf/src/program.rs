@@ -34,7 +34,7 @@ impl Program {
 
     /// The same, with jumps that go back, as those of `protochain`. A packet for which it goes back
     /// more than [`BACK_JUMPS_MAX`](crate::BACK_JUMPS_MAX) times is no match. For packets of a file
-    /// and for who may take his time, not for taps.
+    /// and other uses that are not urgent, not for taps.
     ///
     /// # Errors
     /// The first instruction that breaks a rule, and the rule.
@@ -96,9 +96,8 @@ impl Program {
         self.goes_back
     }
 
-    /// The first instruction that reads a word of M which some path to it has not written, and
-    /// which therefore is 0: libpcap does not say what it is. `None` if there is none, or if jumps
-    /// go back.
+    /// The first instruction that reads a word of M which some path to it has not written. The word
+    /// is 0 here; libpcap does not define it. `None` if there is none, or if jumps go back.
     pub fn first_unwritten(&self) -> Option<usize> {
         if self.goes_back { None } else { unwritten(&self.answered, &self.ops()).1 }
     }

@@ -105,8 +105,8 @@ pub(crate) fn asks(op: Op, k: u32) -> bool {
     matches!(op, Op::LdAbs(_)) && k == PACKET_TYPE
 }
 
-/// Check the rules that need only the instruction itself, how many up to it a jump may go `back`
-/// over, and how many are `left` behind it.
+/// Check the rules that need only the instruction itself. A jump may go back over at most `back`
+/// instructions, this one included; `left` instructions are behind it.
 fn alone(insn: Insn, back: usize, left: usize) -> Result<Op, Reason> {
     let op = insn.op().ok_or(Reason::UnknownOpcode(insn.code))?;
     let inside = |skip: u32| {

@@ -1,5 +1,5 @@
 //! Wakes a thread that waits at descriptors, in poll(2) or by epoll: an eventfd that is readable
-//! once it was rung. A thread that waits at none sleeps on a [`crate::Doorbell`].
+//! once it was rung. A thread that waits at no descriptor sleeps on a [`crate::Doorbell`].
 //!
 //! Called by: drivers, real-time bridges, and programs with a loop of their own. Linux only.
 
@@ -30,7 +30,7 @@ impl Wake for Counter {
 }
 
 impl Alarm {
-    /// A new one, which nobody has rung.
+    /// A new alarm, not rung yet.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -45,7 +45,7 @@ impl Alarm {
         &self.waker
     }
 
-    /// It was heard: not readable until it is rung again.
+    /// The alarm was noticed: it is not readable until it is rung again.
     pub fn silence(&self) {
         // Nobody rang: there is nothing to read.
         let _ = rustix::io::read(&self.counter.0, &mut [0; 8]);

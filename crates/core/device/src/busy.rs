@@ -1,9 +1,8 @@
-//! A receiver that is busy with each frame for a while and loses what ends in the meantime, as
-//! interfaces with one receive buffer do.
+//! A receiver that is busy with each frame for a while and loses frames that end in the meantime,
+//! as interfaces with one receive buffer do.
 //!
-//! Called by: tests, benchmarks. It wraps the receiver's end of a wire; whoever polls it at the
-//! times at which frames arrive ([`Device::wakes_at`]) has it exact. Drop reason:
-//! `device_ring_full`.
+//! Called by: tests, benchmarks. It wraps the receiver's end of a wire. It is exact if it is polled
+//! at the times at which frames arrive ([`Device::wakes_at`]). Drop reason: `device_ring_full`.
 
 use base::{DropReason, Drops, Duration, Instant};
 use mbuf::Pool;
@@ -17,7 +16,7 @@ pub struct Busy<D> {
     device: D,
     busy: Duration,
     clock: Clock,
-    /// When the frame that was taken last had arrived.
+    /// The arrival time of the frame that was taken last.
     taken_at: Option<Instant>,
     drops: Drops,
 }

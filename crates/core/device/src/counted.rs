@@ -32,7 +32,7 @@ pub struct Totals {
 }
 
 impl core::iter::Sum for Totals {
-    /// Of several queues.
+    /// The totals of several queues.
     fn sum<I: Iterator<Item = Totals>>(all: I) -> Totals {
         let add = |a: DirectionTotals, b: DirectionTotals| DirectionTotals {
             frames: a.frames + b.frames,

@@ -111,7 +111,7 @@ pub(crate) fn is_up(asked: impl AsFd, name: &str) -> Result<bool> {
     Ok(c_int::from(req.flags()) & libc::IFF_UP != 0)
 }
 
-/// Is the link of an interface up, which itself is up?
+/// Is the link of an interface up? The interface itself must be up.
 pub(crate) fn has_carrier(asked: impl AsFd, name: &str) -> Result<bool> {
     let mut req = IfReq::named(name)?;
     request::<{ libc::SIOCGIFFLAGS as Opcode }>(asked, &mut req)?;
@@ -152,7 +152,7 @@ pub(crate) fn set_queue(asked: &OwnedFd, name: &str, frames: u32) -> Result<()> 
     request::<{ libc::SIOCSIFTXQLEN as Opcode }>(asked, &mut req)
 }
 
-/// Bring an interface up. Of one that is up nothing is asked for which a privilege is needed: its
+/// Bring an interface up. For one that is up already, no call is made that needs a privilege: its
 /// owner may have none.
 pub(crate) fn set_up(asked: &OwnedFd, name: &str) -> Result<()> {
     let mut req = IfReq::named(name)?;

@@ -169,7 +169,7 @@ pub trait Device: Send {
 
     /// Ask the link itself whether frames pass: [`Device::link_up`] is the answer from then on. It
     /// may cost a system call. A router asks a few times a second, so that it notices a link that
-    /// is cut, or whole again, although nothing is sent. The default knows without asking.
+    /// is cut, or whole again, although nothing is sent. The default returns [`Device::link_up`].
     fn check_link(&mut self) -> bool {
         self.link_up()
     }
@@ -181,8 +181,8 @@ pub trait Device: Send {
     }
 
     /// Is there work that proceeds only when the device is called, although nothing is received and
-    /// no room is awaited: frames that were taken and that the kernel did not send yet, for one? If
-    /// the device cannot wake, its driver then polls it at an interval, whatever else it waits on.
+    /// no room is awaited, such as taken frames that the kernel has not sent yet? If the device
+    /// cannot wake, its driver then polls it at an interval, whatever else it waits on.
     fn is_unfinished(&self) -> bool {
         false
     }
@@ -194,15 +194,15 @@ pub trait Device: Send {
         None
     }
 
-    /// [`Device::rx_burst`] for a caller that hands on by itself what is other stacks' of a device
-    /// that several share. First is what these have handed over, and how many frames that are is
-    /// returned before the number of all.
+    /// [`Device::rx_burst`] for a stack that shares the device with others and itself passes on
+    /// their frames. Frames that the others have handed over come first; returns the number of
+    /// those, then the number of all frames.
     fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
         (0, self.rx_burst(pool, into))
     }
 
-    /// The VLAN tags that frames have on the wire but not here: a port of a trunk inserts and
-    /// removes them. Taps show them.
+    /// The VLAN tags that frames have on the wire but not in the mbufs: a port of a trunk inserts
+    /// and removes them. Taps show them.
     fn tags(&self) -> vlan::Tags {
         vlan::Tags::default()
     }
@@ -220,14 +220,15 @@ pub trait Device: Send {
     }
 
     /// [`Device::tx_burst`] of frames of which the first `tagged` have [`Device::own_tag`] already.
-    /// Afterwards `tagged` is how many of those stay.
+    /// Afterwards `tagged` is the number of those that stay.
     fn tx_burst_tagged(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
         let taken = self.tx_burst(pool, from);
         *tagged = tagged.saturating_sub(taken);
         taken
     }
 
-    /// While `link_up` is false: why no frames pass, as a sentence that says what to do about it.
+    /// While `link_up` is false: the reason why no frames pass, with a sentence that says what to
+    /// do about it.
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
         None
     }

@@ -385,7 +385,7 @@ impl Device for Mem {
 }
 
 impl Drop for Mem {
-    /// Frees what was not received; the peer can still receive what this end sent.
+    /// Frees frames that were not received; the peer can still receive those that this end sent.
     fn drop(&mut self) {
         self.here.rare.0.state.store(GONE, Ordering::Release);
         while self.rx.pop().is_ok() {}

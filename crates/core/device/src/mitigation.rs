@@ -19,7 +19,7 @@ const FULL_SIZE_BYTES: u32 = 1_514;
 /// How many small frames cost the receiver about as much as one full-size frame.
 const SMALL_PER_FULL: u32 = 4;
 
-/// Capacity in frames of a queue of so many bytes; each frame counts as a quarter of a full-size
+/// Capacity in frames of a queue of this many bytes; each frame counts as a quarter of a full-size
 /// one, as in thresholds. So four bursts of a level that fit by bytes also fit by frames.
 pub(crate) const fn frames_in(bytes: usize) -> usize {
     bytes.saturating_mul(SMALL_PER_FULL as usize) / FULL_SIZE_BYTES as usize
@@ -167,7 +167,7 @@ impl FromStr for Mitigation {
     }
 }
 
-/// What a driver without work does.
+/// The action of a driver without work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdlePolicy {
     /// Poll on; do not sleep.

@@ -239,7 +239,7 @@ impl Device for Nic {
 }
 
 impl Drop for Nic {
-    /// Frees what was not received; what this end sent still reaches the peer.
+    /// Frees frames that were not received; frames that this end sent still reach the peer.
     fn drop(&mut self) {
         let (mut wire, _) = self.link.now();
         wire.leave(self.side);

@@ -65,7 +65,7 @@ pub struct PacketSocket {
     ring: Ring,
     fd: OwnedFd,
     /// A netlink socket, readable when interfaces change; it listens while there is trouble. `None`
-    /// if another process opened the interface: who uses it hears of changes otherwise.
+    /// if another process opened the interface: its user learns of changes in another way.
     changes: Option<OwnedFd>,
     name: String,
     promiscuous: bool,
@@ -116,7 +116,7 @@ impl PacketSocket {
         let _ = sys::listen(changes, on);
     }
 
-    /// Discard what was heard of changes.
+    /// Discard the messages about changes.
     fn drain(&self) {
         self.changes.iter().for_each(sys::drain);
     }

@@ -52,9 +52,9 @@ const PACKET_MAX: usize = 65_535;
 /// do not wait in that queue.
 const DEPTH: usize = 500;
 
-/// Bytes of a burst that is received, unless [`Config::burst_bytes`] says otherwise: they are still
-/// in a core's own cache when a program reads them. A burst of 64 super-segments has 4 MB, which
-/// are not. Frames of Ethernet never reach it.
+/// Bytes of a burst that is received, unless [`Config::burst_bytes`] says otherwise: this many
+/// bytes are still in a core's own cache when a program reads them; the 4 MB of 64 super-segments
+/// are not. A burst of ordinary Ethernet frames never reaches it.
 pub const BURST_BYTES: usize = 128 << 10;
 
 /// One queue of a TAP or TUN interface, or a descriptor that behaves like one.

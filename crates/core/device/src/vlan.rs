@@ -16,13 +16,13 @@
 //! A port's frames have no tag: it is inserted on transmit and removed on receive. A received tag's
 //! priority is kept in the mbuf ([`mbuf::Mbuf::vlan`]), and a frame with a priority is sent with
 //! it. A port is a device, so it can be split again: [`SERVICE_TAG`] outside and [`TAG`] inside is
-//! QinQ. Priority tags (VLAN 0) are removed first: what is behind one decides whose the frame is.
-//! Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and of the MTU
-//! if the device has no room for it besides a full packet.
+//! QinQ. Priority tags (VLAN 0) are removed first: the tag behind them, or none, decides which port
+//! gets the frame. Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and
+//! of the MTU if the device has no room for it besides a full packet.
 //!
-//! A router writes the front of each frame anyway: where the device itself has no tags, it receives
-//! frames with the port's tag and sends them with it ([`Device::own_tag`]). Frames are queued as
-//! they came, and whoever takes them removes the tags.
+//! A router writes the front of each frame anyway. So if the device itself has no tags, a router
+//! receives and sends frames with the port's tag in them ([`Device::own_tag`]). Frames are queued
+//! as they came; the port that takes them removes the tags.
 //!
 //! Ports may be on different threads. The port that receives first distributes the burst to the
 //! others, under a lock, and wakes them. The trunk remembers which ports were pushed back, because
@@ -146,8 +146,8 @@ impl core::error::Error for VlanError {}
 
 // A trunk whose ports are made one by one, while others are in use.
 //
-// As `vlan.rs`, which has the ports; the place of a port that was dropped is used again
-// (`trunk.rs`). IEEE 802.1Q-2022 section 9.6. Counters: those of the ports.
+// Called by: the callers of `vlan.rs`, which has the ports. The slot of a dropped port is used
+// again (`trunk.rs`). IEEE 802.1Q-2022 section 9.6. Counters: those of the ports.
 
 /// A trunk whose ports come and go while the others are in use; as long as it or a port exists, so
 /// does the device.

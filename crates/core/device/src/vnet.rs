@@ -162,8 +162,8 @@ impl Header {
     }
 }
 
-/// Is the packet IPv6, and its protocol field. Extension headers would hide the transport protocol;
-/// we do not send them with offloads.
+/// Whether the packet is IPv6, and its protocol field. Extension headers would hide the transport
+/// protocol; we do not send them with offloads.
 #[inline]
 fn network(frame: &[u8], link: LinkKind) -> Option<(bool, u8)> {
     let mut at = link.header_len();

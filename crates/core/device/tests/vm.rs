@@ -268,7 +268,7 @@ fn frames_that_a_machine_leaves_behind_are_counted() {
     while sent(&mut port, &mut pool, &[&[7; 1_000]]) > 0 {
         taken += 1;
     }
-    // What the socket holds has left; the machine reads one frame of it and a half.
+    // The bytes in the socket count as sent; the machine reads one and a half frames of them.
     machine.read_exact(&mut [0; 1_506]).expect("bytes");
     let held = rustix::io::ioctl_fionread(&machine).expect("a socket");
     drop(machine);
@@ -333,7 +333,7 @@ fn a_receiver_that_is_full_is_waited_for() {
         assert_eq!(received(&mut port, &mut pool), [vec![3; 60]]);
         assert!(!port.tx_ready() && !wakes(&port), "full as before");
     }
-    // Room that nobody needs any more does not wake again.
+    // Room that is no longer needed does not wake again.
     machine.recv(&mut room).expect("it is full");
     assert!(wakes(&port) && received(&mut port, &mut pool).is_empty());
     assert!(port.tx_ready() && !wakes(&port));

@@ -279,7 +279,7 @@ impl Direction {
         }
     }
 
-    /// The transmission time of so many bytes; rounding errors do not accumulate.
+    /// The transmission time of this many bytes; rounding errors do not accumulate.
     fn transmission(&mut self, bytes: usize) -> Duration {
         let Some(rate) = self.settings.rate_bps.filter(|&rate| rate > 0) else {
             return Duration::ZERO;

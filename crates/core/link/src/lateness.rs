@@ -19,7 +19,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Record an event that was late by so much.
+    /// Record an event that was late by this much.
     #[inline]
     pub fn note(&mut self, late: Duration) {
         self.0.saturating_record(late.as_nanos());

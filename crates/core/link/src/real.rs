@@ -52,7 +52,7 @@ pub struct Runner {
     bridge: Bridge,
     timing: Timing,
     epoch: Monotone,
-    /// By which devices without a descriptor wake the thread.
+    /// Wakes the thread, for devices without a descriptor.
     alarm: Alarm,
     /// How much later than planned the thread ran.
     pauses: Lateness,

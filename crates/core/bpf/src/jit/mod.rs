@@ -1,6 +1,6 @@
 //! Compiles programs to x86-64 machine code.
 //!
-//! Called by: `Filter`, with the instructions of a validated program. It is found where the
+//! Called by: `Filter`, with the instructions of a validated program. This file finds where the
 //! packet's length must be checked; `emit.rs` translates each instruction, `asm.rs` encodes machine
 //! instructions, [`Page`] owns the memory, which is never writable and executable at once.
 

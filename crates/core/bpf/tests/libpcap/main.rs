@@ -143,8 +143,9 @@ fn images() {
         assert_eq!(listing.lines().count(), program.insns().len());
         for (number, (insn, ours)) in program.insns().iter().zip(listing.lines()).enumerate() {
             let theirs = libpcap.image(*insn, number);
-            // libpcap prints names for the offsets from there on, to which Linux gives a meaning;
-            // one of them has it here too. And it cannot print this opcode, although it runs it.
+            // libpcap prints names for the offsets from 0xfffff000 on, to which Linux gives a
+            // meaning; the packet's type has its meaning here too. And libpcap cannot print
+            // `LdxLen`, although it runs it.
             let is_type = insn.k == 0xffff_f004 && matches!(insn.op(), Some(Op::LdAbs(_)));
             if (insn.k < 0xffff_f000 || is_type) && insn.op() != Some(Op::LdxLen) {
                 assert_eq!(ours, theirs);

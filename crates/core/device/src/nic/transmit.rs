@@ -22,7 +22,7 @@ pub(super) const GAP_BITS: u64 = 96;
 /// A time, and the bytes of the frame that arrives, or whose descriptor is free, at that time.
 pub(super) type Ending = (Instant, u32);
 
-/// The time of so many bits at this rate, in whole nanoseconds.
+/// The time of this many bits at this rate, in whole nanoseconds.
 pub(super) fn span(bits: u64, rate_bps: u64) -> Duration {
     let ns = u128::from(bits) * 1_000_000_000 / u128::from(rate_bps.max(1));
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
@@ -43,7 +43,7 @@ impl Pace {
         self.from + span(self.bits, self.rate_bps)
     }
 
-    /// A frame of so many bytes begins; returns when its last bit is sent.
+    /// A frame of this many bytes begins; returns when its last bit is sent.
     fn send(&mut self, begin: Instant, bytes: u32) -> Instant {
         if begin > self.free_at() {
             (self.from, self.bits) = (begin, 0);

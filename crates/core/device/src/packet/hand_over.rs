@@ -1,9 +1,9 @@
-//! A packet socket that one process opens and another uses, which has no privileges and may make no
-//! socket: it comes bound, with its ring made, and in its group.
+//! A packet socket that one process opens for another one, which has no privileges and may make no
+//! socket: the socket is bound, has its ring, and is in its group.
 //!
-//! Called by: the router. The process that uses it maps the ring, and asks only questions. It sends
-//! each frame by writev(2): unlike sendmmsg(2), that call has no place for an address, which could
-//! name another interface (packet(7)), so a filter of system calls need not allow the other.
+//! Called by: the router. The process that uses it only maps the ring and queries the socket. It
+//! sends each frame by writev(2): sendmmsg(2) takes an address, which could name another interface
+//! (packet(7)), and writev(2) does not, so a filter of system calls need not allow sendmmsg(2).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};

@@ -177,7 +177,8 @@ impl PacketSocket {
 
     /// Open `count` queues of an interface (at least one), over which the kernel spreads frames:
     /// for as many stacks on as many threads. The interface must be up. Stacks that are not shards
-    /// of one host should only listen: what is sent from one queue may be answered at another.
+    /// of one host should only listen: the answer to a frame sent from one queue may arrive at
+    /// another.
     ///
     /// # Errors
     /// As [`PacketSocket::open`], and [`PacketError::Down`].
@@ -210,7 +211,7 @@ impl PacketSocket {
     }
 }
 
-/// The largest packet of an interface, or what `config` says if that is less.
+/// The largest packet of an interface, or that of `config` if it is less.
 pub(super) fn mtu(fd: &OwnedFd, config: &Config) -> Result<Mtu, PacketError> {
     let name = config.name.as_str();
     let mtu = interface::mtu(fd, name).map_err(refused("the MTU", name))?;

@@ -1,4 +1,5 @@
-//! Sends a burst by one system call; what another process opened by a call for each frame.
+//! Sends a burst by one system call; a socket that another process opened sends each frame by a
+//! call of its own.
 //!
 //! Called by: `packet.rs`. sendmmsg(2) stops at a frame that is refused and returns how many it
 //! sent; the next call, which begins with that frame, returns the error.
@@ -17,7 +18,7 @@ use crate::vnet::{self, Header};
 
 /// Why a call that sends frames ended.
 pub(super) enum Sent {
-    /// All frames were sent, or the next call will tell.
+    /// All frames were sent, or the next call will return the error.
     All,
     /// The kernel has no room for the next one now.
     Full,

@@ -31,8 +31,8 @@ pub struct Config {
     /// Write a burst by one system call (io_uring) instead of one per frame. If the kernel lacks or
     /// forbids io_uring, each frame is a write.
     pub io_uring: bool,
-    /// A burst that is received ends with the frame that reaches so many bytes; `usize::MAX` lets
-    /// it have as many frames as any other.
+    /// A received burst ends with the frame that reaches this many bytes; `usize::MAX` turns that
+    /// limit off.
     pub burst_bytes: usize,
 }
 
@@ -50,8 +50,9 @@ impl Default for Config {
     }
 }
 
-/// What an adopted descriptor carries, if it cannot be queried: it is a socket, or queries are
-/// forbidden (Android). A TAP or TUN that can be queried overrides this, except the MTU.
+/// The frames that an adopted descriptor carries, if it cannot be queried: it is a socket, or
+/// queries are forbidden (Android). A TAP or TUN that can be queried overrides this, except the
+/// MTU.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared {
     /// The kind of link header.

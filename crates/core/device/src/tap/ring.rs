@@ -20,7 +20,7 @@ pub(super) struct Ring {
     broken: bool,
 }
 
-/// What each write returned.
+/// The result of each write.
 pub(super) type Results = ArrayVec<Result<usize, Errno>, BURST>;
 
 impl Ring {
@@ -31,8 +31,8 @@ impl Ring {
         Some(Ring { ring, broken: false })
     }
 
-    /// The kernel takes no more submissions, because of a later seccomp filter for example. What is
-    /// still queued is discarded when this is dropped.
+    /// The kernel takes no more submissions, because of a later seccomp filter for example. Queued
+    /// writes are discarded when this is dropped.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -62,7 +62,7 @@ impl Ring {
         results
     }
 
-    /// Submit what is queued and wait for all of it.
+    /// Submit the queued writes and wait for all of them.
     fn complete(&mut self, results: &mut Results) {
         let mut open = self.ring.submission().len();
         while open > 0 {

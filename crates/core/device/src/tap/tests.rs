@@ -83,7 +83,7 @@ fn a_burst_of_long_frames_is_short_and_nothing_of_them_is_lost() {
             sizes.push(tap.rx_burst(&mut pool, &mut into));
             got.extend(into.drain(..).map(|frame| (frame.as_slice()[0], frame.len())));
         }
-        // One that is told to ask again may find nothing.
+        // A receiver that reports more frames may find none.
         sizes.retain(|&frames| frames > 0);
         assert_eq!(sizes, bursts, "{burst_bytes} bytes");
         assert!(got.into_iter().eq((0..9).map(|n| (n, 1_400))));
@@ -116,7 +116,7 @@ fn a_closed_peer_is_the_end_with_a_reason() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// A TAP that does not send has no other way to find out that its interface is up again.
+/// Without sending, a TAP has no other way to find out that its interface is up again.
 #[test]
 fn a_frame_that_comes_ends_the_trouble_too() {
     let mut pool = Pool::new(1 << 20);

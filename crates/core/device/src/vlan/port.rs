@@ -1,7 +1,7 @@
 //! A port of a trunk: the device whose frames are those of one VLAN.
 //!
-//! Called by: the stack that has the port. As `vlan.rs` says, which makes it. Counters: its own,
-//! and the first port's include those of the trunk.
+//! Called by: the stack that has the port; `vlan.rs` makes it. Counters: its own; those of the
+//! first port include those of the trunk.
 
 use core::task::Waker;
 use std::sync::{Arc, Mutex};
@@ -31,11 +31,12 @@ pub struct Port {
     /// The tag that frames may keep.
     own_tag: Option<Tag>,
     limits: Limits,
-    /// This port's own drops, and the first port's sum with those of the trunk.
+    /// This port's own drops; and the drops that are shown, which for the first port include the
+    /// trunk's.
     own: Drops,
     own_counted: u64,
     shown: Drops,
-    /// How many drops are shown, if the trunk knows how many there are.
+    /// The count of the drops in `shown`, if the trunk knows its own count.
     counted: Option<u64>,
     since_look: u32,
     failure: Option<VlanError>,
@@ -53,7 +54,7 @@ impl Port {
         limits: Limits,
     ) -> Port {
         let own_tag = match id {
-            // A tag around it has the priority that is in the mbuf.
+            // With a tag around this one, the priority in the mbuf is that of the outer tag.
             Id::Vlan(id) if locked(&trunk).device.tags().is_empty() => Some(Tag::new(protocol, id)),
             _ => None,
         };
@@ -126,7 +127,7 @@ impl Port {
     }
 
     /// Send a burst of which the first `tagged` frames have the port's tag; afterwards `tagged` is
-    /// how many of those stay.
+    /// the number of those that stay.
     #[inline]
     fn send(&mut self, pool: &mut Pool, from: &mut Burst, tagged: &mut usize) -> usize {
         let before = from.len();
@@ -215,7 +216,7 @@ impl Device for Port {
         locked(&self.trunk).device.link_up()
     }
 
-    /// The port of the frames without a tag asks the device; the others have its answer.
+    /// The port of untagged frames asks the device; the other ports use its answer.
     fn check_link(&mut self) -> bool {
         let mut trunk = locked(&self.trunk);
         let device = &mut trunk.device;

@@ -65,7 +65,7 @@ impl Tag {
     #[inline(always)]
     pub fn is_in(self, frame: &Mbuf) -> bool {
         let front = frame.as_slice().first_chunk::<{ ADDRESSES + LEN + 2 }>();
-        // In memory's order it is one load, in the network's the compiler makes four of it.
+        // In memory order this is one load; in network order the compiler makes four of it.
         let word = front.and_then(|front| front[ADDRESSES..].first_chunk::<LEN>());
         let mask = (!u32::from(!ID_MASK)).to_be();
         word.is_some_and(|word| u32::from_ne_bytes(*word) & mask == self.word.to_be())
@@ -138,7 +138,7 @@ impl Front {
     }
 }
 
-/// What a frame has where the tag would be.
+/// The bytes of a frame where the tag would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Another EtherType, or a frame too short to have one.
@@ -221,8 +221,8 @@ pub(super) fn pop(frame: &mut Mbuf) {
     }
 }
 
-/// Tags of VLAN 0 that one frame may have: a service tag and a customer tag. With more it is no
-/// frame that any bridge makes.
+/// Tags of VLAN 0 that one frame may have: a service tag and a customer tag. No bridge makes a
+/// frame with more.
 const PRIORITY_TAGS_MAX: usize = 2;
 
 /// Remove the priority tags at the front of a frame, of these TPIDs: tags of VLAN 0, which say how

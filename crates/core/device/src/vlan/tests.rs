@@ -82,7 +82,7 @@ fn each_port_has_its_frames_and_the_rest_is_nobodys() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// A priority tag says nothing about whose a frame is; what is behind it does.
+/// A priority tag does not decide which port gets a frame; the tag behind it does.
 #[test]
 fn a_frame_with_a_priority_tag_is_whose_it_is_without() {
     let mut pool = Pool::new(4 << 20);
@@ -103,7 +103,8 @@ fn a_frame_with_a_priority_tag_is_whose_it_is_without() {
     assert_eq!(untagged, [bytes(&[], 2, 60), bytes(&[], 3, 60)]);
     receive(&mut ports[0], &mut pool);
     assert_eq!(ports[0].drops().map(|d| d.of(DropReason::VlanUnknown)), Some(1), "three tags");
-    // Inside a VLAN the stack removes it, of a frame that somebody else holds too in a copy.
+    // Inside a VLAN the stack removes the priority tag; if another handle has the frame too, in a
+    // copy.
     let mut frame = pool.copy_of(&behind).expect("room");
     let other = pool.share(&mut frame);
     assert!(strip_priority(&mut frame, &mut pool));

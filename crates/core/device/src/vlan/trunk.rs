@@ -26,7 +26,7 @@ type Members = [Option<u16>; tag::ID_MASK as usize + 1];
 struct Member {
     /// Its tag, unless it has the frames without one.
     tag: Option<Tag>,
-    /// As they came.
+    /// Frames as they came, tags included.
     waiting: VecDeque<Mbuf>,
     /// Its last burst was pushed back, in whole or in part.
     owed: bool,
@@ -160,7 +160,7 @@ impl Trunk {
         }
     }
 
-    /// The tag of a port that has the frames of its VLAN: another one may have them now.
+    /// The tag of a port, if it still gets the frames of its VLAN: another port may get them now.
     #[inline(always)]
     fn tag_of(&self, port: usize) -> Option<Tag> {
         let member = self.ports.get(port)?;
@@ -169,8 +169,8 @@ impl Trunk {
         (has && !member.closed).then_some(tag)
     }
 
-    /// Not all frames from `at` on are of `port`. The port is looked up once for frames of one VLAN
-    /// that follow each other.
+    /// Distribute the frames from `at` on, which are not all of `port`. The port is looked up once
+    /// for consecutive frames of one VLAN.
     #[inline(never)]
     fn distribute(
         &mut self,
@@ -208,7 +208,8 @@ impl Trunk {
         self.counted += 1;
     }
 
-    /// A frame waits for another port, which is to be woken by the first.
+    /// Queue a frame for another port; the first frame in a queue adds that port to `news`, the
+    /// ports to wake.
     fn enqueue(&mut self, to: usize, frame: Mbuf, pool: &mut Pool, news: &mut Vec<usize>) {
         let Some(member) = self.ports.get_mut(to) else { return };
         if member.waiting.len() >= QUEUE {
@@ -247,7 +248,7 @@ impl Trunk {
         all.filter(|(number, member)| member.owed && *number != port).map(|(n, _)| n).collect()
     }
 
-    /// The port of a frame. One with a priority tag is nobody's before that is removed.
+    /// The port of a frame. A frame with a priority tag has no port until that tag is removed.
     #[inline(always)]
     fn whose(&self, frame: &Mbuf) -> Result<usize, DropReason> {
         let to = match tag::find(frame.as_slice(), self.protocol) {

@@ -61,7 +61,7 @@ fn number(fd: &OwnedFd) -> u32 {
     fd.as_raw_fd() as u32
 }
 
-/// bpf(2). What the attribute points at must live until it returns.
+/// bpf(2). The memory that the attribute points at must live until it returns.
 fn bpf(command: c_int, attr: &Attr) -> Result<c_long> {
     let len = size_of::<Attr>();
     // SAFETY: the kernel reads `len` bytes, which `attr` has; pointers in it refer to locals of the

@@ -228,9 +228,9 @@ fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
     });
 }
 
-/// As in `nic`: before it sleeps, the sleeper stores until when, under the lock that offers take,
-/// and a ringer rings only if its frame arrives sooner. There are no timers here, so a sleep that
-/// nobody interrupts is a deadlock.
+/// As in `nic`: before it sleeps, the sleeper stores its wake-up time, under the lock that offers
+/// take too, and a ringer rings only if its frame arrives sooner. There are no timers here, so a
+/// sleep that nobody interrupts is a deadlock.
 fn until(armed_first: bool) {
     const NEVER: usize = usize::MAX;
     #[derive(Default)]

@@ -37,7 +37,7 @@ impl Host {
         Host { nic, pool: Pool::new(4 << 20), woken: Arc::default() }
     }
 
-    /// Send so many frames, each with its number in front; returns how many were taken.
+    /// Send `count` frames, each with its number in front; returns how many were taken.
     pub(crate) fn send(&mut self, count: usize, len: usize) -> usize {
         let mut burst = Burst::new();
         for number in 0..count.min(BURST) {
@@ -121,7 +121,7 @@ pub(crate) fn ten_megabit() -> Config {
     Config { rate_bps: 10_000_000, ..Config::default() }
 }
 
-/// The time of a frame of so many bytes at 10 Mb/s, without the gap.
+/// The time of a frame of this many bytes at 10 Mb/s, without the gap.
 pub(crate) fn frame_ns(len: u64) -> u64 {
     (8 + len + 4) * 800
 }

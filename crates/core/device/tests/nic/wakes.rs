@@ -83,7 +83,7 @@ fn nobody_is_woken_for_room_who_asked_for_none() {
     assert_eq!(link.a.sleep(), Some(Instant::NEVER));
 }
 
-/// A step of a run: send frames, or query an end, so many nanoseconds after the previous step.
+/// A step of a run: send frames, or query an end, a number of nanoseconds after the previous step.
 #[derive(Clone, Debug)]
 enum Step {
     Send { from_b: bool, count: usize, len: usize, after_ns: u64 },

@@ -139,7 +139,7 @@ fn bursts() {
     }
 }
 
-/// What arrived of the bursts one way, and what was dropped.
+/// The frames of the bursts that arrived one way, and the drops.
 fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
     let name = Some("ws0".to_owned());
     let config = Config { name, vnet_hdr, io_uring, ..Config::default() };

@@ -3,8 +3,8 @@
 use super::*;
 
 proptest! {
-    /// Ports that are asked for frames with and without their tags, in any turn, have the frames of
-    /// ports that are asked for those without.
+    /// Ports that are asked for frames with and without tags, in any order, deliver the same frames
+    /// as ports that are asked only for frames without tags.
     #[test]
     fn frames_that_keep_their_tags_are_those_that_do_not(
         sent in collection::vec((0..8_u16, 0..8_u16, 14..70_usize), 0..200),
@@ -54,8 +54,8 @@ proptest! {
         prop_assert_eq!(drops[0], drops[1]);
     }
 
-    /// A burst of which some frames have the tag is sent as one of which none has it, by a wire
-    /// that takes a few at a time, and what stays is as it was.
+    /// A burst in which some frames have the tag is sent like a burst without tags, over a link
+    /// that takes a few frames at a time, and the frames that stay are unchanged.
     #[test]
     fn frames_with_their_tags_are_sent_as_those_without(
         lens in collection::vec(0..40_usize, 1..30),
