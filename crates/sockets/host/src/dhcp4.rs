@@ -1,6 +1,6 @@
 //! A DHCPv4 client: a state machine that asks for an address and keeps it.
 //!
-//! Called by: whoever has a socket on UDP port 68. After each call that passes something in, take
+//! Called by: the owner of a socket on UDP port 68. After each call that passes something in, take
 //! [`Client::poll`]'s actions until there are none, and call again at [`Client::deadline`]. RFC
 //! 2131, RFC 2132, RFC 3396 (long options), RFC 3442 (classless routes), RFC 4361 (client
 //! identifier), RFC 5227 (conflicts, by the caller), RFC 6842. Counters: the `dhcp_*` drops;
@@ -27,7 +27,7 @@ pub const SERVER_PORT: u16 = 67;
 /// The UDP port of clients.
 pub const CLIENT_PORT: u16 = 68;
 
-/// What a client is and wants.
+/// The identity of a client, and what it asks for.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The link address of the port.
@@ -36,10 +36,10 @@ pub struct Config {
     pub client_id: Vec<u8>,
     /// The name that servers may register for the address: a host name of up to 63 bytes.
     pub hostname: Option<String>,
-    /// Ask for broadcast answers: for a port that takes in no unicast to an address that it does
+    /// Ask for broadcast answers: for a port that cannot receive unicast to an address that it does
     /// not have yet.
     pub broadcast: bool,
-    /// Ask for and take routes to more than everywhere (option 121).
+    /// Ask for and take routes to networks as well as the default route (option 121).
     pub learn_routes: bool,
     /// Wait for a random time of one to ten seconds before the first message, so that hosts which
     /// got power at the same time do not ask at the same time.
@@ -80,7 +80,7 @@ pub fn client_id(iaid: u32, duid: &[u8]) -> Vec<u8> {
     [&[255][..], &iaid.to_be_bytes(), duid].concat()
 }
 
-/// A [`Config`] that no client can be made of.
+/// A [`Config`] that a client cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// The client identifier has not 2 to 255 bytes.
@@ -153,7 +153,7 @@ pub enum Action {
     Acquired(Box<Lease>),
     /// The lease was extended: it has the same address, and maybe other options.
     Renewed(Box<Lease>),
-    /// Take the address and what came with it off the port.
+    /// Remove the address from the port, and everything else of its lease.
     Lost {
         /// The address.
         address: Ipv4Addr,
@@ -167,7 +167,7 @@ pub enum Action {
 pub struct Lease {
     /// The address.
     pub address: Ipv4Addr,
-    /// Of the subnet: 1 to 32.
+    /// The prefix length of the subnet: 1 to 32.
     pub prefix_len: u8,
     /// The server's identifier.
     pub server: Ipv4Addr,

@@ -1,6 +1,6 @@
 //! A DHCPv6 client: a state machine that asks for one address and keeps it, or for options alone.
 //!
-//! Called by: whoever has a socket on UDP port 546. After each call that passes something in, take
+//! Called by: the owner of a socket on UDP port 546. After each call that passes something in, take
 //! [`Client::poll`]'s actions until there are none, and call again at [`Client::deadline`].
 //! Messages leave from a link-local address to [`SERVERS`], port 547. RFC 8415, RFC 3646 (DNS).
 //! Counters: the `dhcp_*` drops; limits: `dhcp_message_bytes`, `dhcp_list_entries`.
@@ -37,16 +37,16 @@ pub fn duid_of_uuid(uuid: [u8; 16]) -> Vec<u8> {
     [&[0, 4][..], &uuid].concat()
 }
 
-/// What is asked for.
+/// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// An address and options (IA_NA): the router's advertisements have the flag M.
+    /// An address and options (IA_NA), for router advertisements with the flag M.
     Stateful,
-    /// Options alone (Information-request): they have the flag O, or none.
+    /// Options alone (Information-request), for those with the flag O or neither flag.
     Stateless,
 }
 
-/// What a client is and wants.
+/// The identity of a client, and what it asks for.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Address and options, or options alone.
@@ -75,7 +75,7 @@ impl Config {
     }
 }
 
-/// A [`Config`] that no client can be made of.
+/// A [`Config`] that a client cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// The DUID has not 3 to 130 bytes.
@@ -133,7 +133,7 @@ pub enum Action {
     Acquired(Box<Lease>),
     /// The lease was extended: it has the same address, and maybe other options.
     Renewed(Box<Lease>),
-    /// Take the address and what came with it off the port.
+    /// Remove the address from the port, and everything else of its lease.
     Lost {
         /// The address.
         address: Ipv6Addr,
@@ -150,11 +150,11 @@ pub enum Action {
 pub struct Lease {
     /// The address.
     pub address: Ipv6Addr,
-    /// No new connections from it after that, counted from the request; `None`: for ever.
+    /// How long new connections may use it, counted from the request; `None`: for ever.
     pub preferred: Option<Duration>,
     /// How long it may be used, counted from the request; `None`: for ever.
     pub valid: Option<Duration>,
-    /// What came beside it.
+    /// The options that came with it.
     pub information: Information,
 }
 

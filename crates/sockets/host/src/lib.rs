@@ -1,7 +1,7 @@
-//! What a host runs beside its stack: protocols by which it learns names and addresses.
+//! Protocols that a host runs beside its stack, to learn names and addresses.
 //!
 //! Called by: `net` and programs, which bring the sockets. Nothing here does I/O, reads a clock or
-//! draws a random number: time and secrets are arguments, and what has to be sent is returned.
+//! draws a random number: time and secrets are arguments, and messages to send are returned.
 
 pub mod dhcp4;
 pub mod dhcp6;

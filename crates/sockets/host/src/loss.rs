@@ -1,6 +1,6 @@
 //! How a lease ends.
 //!
-//! Called by: `dhcp4` and `dhcp6`, which tell it to their callers. RFC 2131, RFC 8415.
+//! Called by: `dhcp4` and `dhcp6`, which report the reason to their callers. RFC 2131, RFC 8415.
 
 /// Why an address is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Domain names in the options of DHCP messages: validated, bounded, as text.
 //!
-//! Called by: dhcp4 and dhcp6. Names come from whoever answers on the link and end in files and
-//! commands of the host, so labels are letters, digits, hyphens and underscores, and nothing else.
+//! Called by: dhcp4 and dhcp6. Any host on the link can forge the names, and they end in files and
+//! commands of this host. So labels are letters, digits, hyphens and underscores, and nothing else.
 //! RFC 1035 sections 3.1 and 4.1.4, RFC 3397 (compression in option 119), RFC 8415 section 10.
 
 /// The longest name as text, without the dot at its end (RFC 1035 section 2.3.4).
@@ -17,8 +17,8 @@ pub(crate) enum Compression {
     Forbidden,
 }
 
-/// At most `most` names of a block, in their order. Names that are no host names are left out; a
-/// block that contradicts itself is `None`.
+/// At most `most` names of a block, in their order. Names that are no host names are left out;
+/// `None` if the block contradicts itself.
 pub(crate) fn read_list(
     block: &[u8],
     compression: Compression,
@@ -39,7 +39,7 @@ fn read_name(block: &[u8], at: usize, compression: Compression) -> Option<(Optio
     let mut name = Some(String::new());
     let mut next = None;
     let mut position = at;
-    // A pointer leads to before all that was read of this name, so that the walk ends.
+    // A pointer has to lead to a place before all bytes read for this name, so that the walk ends.
     let mut earliest = at;
     loop {
         let length = usize::from(*block.get(position)?);
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// What a shell, a resolver's file or a terminal would read differently.
+    /// Characters that a shell, a resolver's file or a terminal would read differently.
     #[test]
     fn names_that_are_no_host_names_are_left_out() {
         let block = b"\x04;rm \0\x02ok\0\x02-a\0\x02a\n\0\x03a.b\0";

@@ -2,7 +2,7 @@
 //!
 //! Called by: the DHCP clients, for transaction ids and for the randomisation of their timers. The
 //! key is the secret that the caller passes in; it must be fresh whenever a client is made, or the
-//! transaction ids of the last run come again.
+//! client repeats the transaction ids of its last run.
 
 use base::{Duration, KeyedHash};
 
@@ -15,7 +15,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The numbers of `key` for one purpose: two streams of a key have nothing in common.
+    /// The numbers of `key` for one purpose: two streams of one key are independent.
     pub(crate) fn new(key: KeyedHash, stream: u64) -> Random {
         Random { key, stream, drawn: 0 }
     }

@@ -1,5 +1,5 @@
-//! How a thread sleeps and is woken: a doorbell, or, where devices have descriptors, a poll(2) that
-//! the same doorbell interrupts through an [`device::Alarm`].
+//! The sleep of a thread, and its wake-up: a doorbell, or, where devices have descriptors, a
+//! poll(2) that the same doorbell interrupts through an [`device::Alarm`].
 //!
 //! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread.
 

@@ -61,8 +61,8 @@ impl Inner {
                         break;
                     }
                 }
-                // The next call returns it again; an error is reported only once, so it is made
-                // unreported.
+                // Bytes were read, so the next call has to return this result. An error is reported
+                // only once: mark it as not reported.
                 other if done == 0 => return other,
                 Poll::Ready(Err(_)) => {
                     self.untell(handle);

@@ -17,7 +17,7 @@ use stack::{
 
 use crate::given::{Given, receive};
 
-/// From one [`Change::Refused`] to the next.
+/// The least time from one [`Change::Refused`] to the next.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why a port cannot be configured by DHCP.
@@ -63,7 +63,7 @@ pub enum Change {
     /// A server gave an address that another host has: it was never used, and the server is told
     /// (DHCPDECLINE). The client asks again ten seconds later.
     Declined(Ipv4Addr),
-    /// An answer was of no use, or a server refuses; told at most once a minute.
+    /// An answer was of no use, or a server refuses; reported at most once a minute.
     Refused(Refusal),
 }
 
@@ -92,7 +92,7 @@ pub struct DhcpPort {
     given: Given<Ipv4Addr>,
     /// Destinations of the lease's routes.
     routes: Vec<Cidr>,
-    /// No [`Change::Refused`] before that.
+    /// No [`Change::Refused`] is reported before this time.
     quiet_until: Instant,
 }
 
@@ -157,7 +157,7 @@ impl DhcpPort {
         self.client.deadline()
     }
 
-    /// The DHCP client's socket, whose events are for nobody else.
+    /// The DHCP client's socket: its events are for this client alone.
     pub fn socket(&self) -> UdpHandle {
         self.socket
     }
@@ -181,8 +181,8 @@ impl DhcpPort {
         }
     }
 
-    /// Give the address back, unless [`DhcpPort::release`] has done that; it is off the port
-    /// afterwards.
+    /// Give the address back, unless [`DhcpPort::release`] has done that, and remove it from the
+    /// port.
     pub fn stop(mut self, stack: &mut Stack, now: Instant) {
         if self.client.state() != State::Stopped {
             self.release(stack, now);
@@ -194,7 +194,7 @@ impl DhcpPort {
     fn act(&mut self, stack: &mut Stack, action: Action, now: Instant) -> Option<Change> {
         match action {
             Action::Send { source, destination, message } => {
-                // What cannot be sent now is sent again, like what is lost.
+                // A message that cannot be sent now is sent again, like a lost one.
                 let _ = if destination.is_broadcast() {
                     let from = (self.port, source);
                     stack.udp_broadcast(self.socket, from, SERVER_PORT, &message, now)
@@ -229,8 +229,8 @@ impl DhcpPort {
         Some(Change::NotAdded(address, why))
     }
 
-    /// Pass on what the stack has found out about the address: before its first use, and when
-    /// another host takes it later.
+    /// Tell the client whether another host has the address: before its first use, and if another
+    /// host takes it later.
     fn look_for_conflicts(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
         let is_new = self.client.state() == State::Probing;
         match self.given.is_taken(stack)? {
@@ -248,7 +248,8 @@ impl DhcpPort {
     /// Give the port the address and the routes of a lease, in place of those before.
     fn configure(&mut self, stack: &mut Stack, lease: Box<Lease>, now: Instant) -> Change {
         let mut cidr = Cidr { addr: IpAddr::V4(lease.address), prefix_len: lease.prefix_len };
-        // A server must not draw what is for another port's network: then the address stands alone.
+        // A server must not redirect packets for the network of another port: in that case the
+        // address gets no network.
         if !stack.admits_route(self.port, cidr.network(), true, RouteOrigin::Dhcp) {
             cidr.prefix_len = 32;
         }
@@ -285,7 +286,7 @@ impl DhcpPort {
         })
     }
 
-    /// Take the address and the routes off the port.
+    /// Remove the address and the routes from the port.
     fn forget(&mut self, stack: &mut Stack) {
         self.forget_routes(stack);
         self.given.forget(stack);

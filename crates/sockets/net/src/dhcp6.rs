@@ -136,13 +136,14 @@ impl Dhcp6Port {
         self.client.link_up(now);
     }
 
-    /// Give the address back; it is off the port with the next [`Dhcp6Port::poll`]. Poll on until
-    /// the client is [`State::Stopped`]: the server answers, or has been told four times.
+    /// Give the address back; the next [`Dhcp6Port::poll`] removes it from the port. Continue to
+    /// poll until the client is [`State::Stopped`]: the server has answered, or four messages were
+    /// sent.
     pub fn release(&mut self, now: Instant) {
         self.client.stop(now);
     }
 
-    /// End: the address is off the port, the socket closed.
+    /// End: remove the address from the port, and close the socket.
     pub fn close(mut self, stack: &mut Stack) {
         self.forget(stack);
         stack.udp_close(self.socket);
@@ -153,8 +154,8 @@ impl Dhcp6Port {
             Action::Send(message) => {
                 let scope_id = self.port.scope_id();
                 let to = SocketAddr::V6(SocketAddrV6::new(SERVERS, SERVER_PORT, 0, scope_id));
-                // What cannot be sent now, without an address too, is sent again, like what is
-                // lost.
+                // A message that cannot be sent now, perhaps because there is no address yet, is
+                // sent again, like a lost one.
                 let _ = stack.udp_send(self.socket, to, &message, now);
                 None
             }
@@ -178,7 +179,7 @@ impl Dhcp6Port {
         Some(Change::NotAdded(address, why))
     }
 
-    /// Pass on what the stack has found out about the address.
+    /// Tell the client whether another host has the address.
     fn look_for_duplicates(&mut self, stack: &mut Stack, now: Instant) -> Option<Change> {
         let is_new = self.client.state() == State::Probing;
         match self.given.is_taken(stack)? {
@@ -207,14 +208,14 @@ impl Dhcp6Port {
         }
     }
 
-    /// Take the address off the port.
+    /// Remove the address from the port.
     fn forget(&mut self, stack: &mut Stack) {
         self.given.forget(stack);
     }
 }
 
-/// An address of a server: a /128, because what is on the link is the routers' to say (RFC 5942
-/// section 4).
+/// An address of a server: a /128, because only routers say which prefixes are on the link (RFC
+/// 5942 section 4).
 fn given(address: Ipv6Addr) -> Address {
     let cidr = Cidr { addr: IpAddr::V6(address), prefix_len: 128 };
     Address { origin: Origin::Dhcp, ..Address::fixed(cidr) }

@@ -23,7 +23,7 @@ use crate::driver_state::Watch;
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
 
-/// What the driver does next.
+/// The next step of the driver.
 pub(crate) enum Turn {
     /// Run again, after yielding the processor.
     Again,
@@ -61,7 +61,7 @@ impl Inner {
         }
     }
 
-    /// Receive and send what is pending.
+    /// Receive and send all pending packets.
     pub(crate) fn drive(&mut self, now: Instant) {
         // One poll takes all that a device has, up to eight bursts; arming the devices finds later
         // frames.
@@ -207,7 +207,8 @@ impl Inner {
 #[must_use = "a stack without a driver does nothing"]
 pub struct Driver {
     shared: Arc<Shared>,
-    /// The first shard speaks for the host as long as another one has connections.
+    /// The first shard lives as long as another one has connections, because it represents the
+    /// host.
     _first: Option<Net>,
 }
 

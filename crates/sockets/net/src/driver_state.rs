@@ -1,4 +1,4 @@
-//! What the driver keeps between two turns; the stack's lock guards it.
+//! The state of the driver between two turns; the stack's lock guards it.
 //!
 //! Called by: `driver.rs`, `inner.rs`.
 

@@ -1,7 +1,7 @@
 //! TCP Fast Open for programs (RFC 7413): a listener that accepts a connection at its SYN, and a
 //! connect whose SYN carries the first data. Both are off by default.
 //!
-//! Called by: programs. `stack::FastOpenConfig` says what it costs and which peers it trusts.
+//! Called by: programs. `stack::FastOpenConfig` has the costs, and the peers that it trusts.
 
 use core::net::SocketAddr;
 use std::io;

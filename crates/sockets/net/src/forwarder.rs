@@ -2,8 +2,8 @@
 //! destination before the SYN is answered. It is for proxies, sandboxes and VPN clients.
 //!
 //! Called by: programs. Limits: `forward_requests` SYNs that wait for a decision, `half_open`
-//! handshakes in progress, `forwarded` open connections. What exceeds a limit is refused, and the
-//! hit counted.
+//! handshakes in progress, `forwarded` open connections. A SYN or connection beyond a limit is
+//! refused, and the hit is counted.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::Poll;

@@ -1,5 +1,5 @@
 //! An address that a DHCP server gave to a port: first the stack checks that no other host has it,
-//! then it is ours, and at the end it comes off the port.
+//! then it is ours, and at the end it is removed from the port.
 //!
 //! Called by: `dhcp.rs` and `dhcp6.rs`, whose clients decide about it. RFC 2131 section 2.2, RFC
 //! 8415 section 18.2.10.1.
@@ -20,7 +20,7 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         Given { port, address: None }
     }
 
-    /// The port has it, tentative or not, with these lifetimes.
+    /// Give it to the port, tentative or not, with these lifetimes.
     ///
     /// # Errors
     /// [`AddressError`]: then nothing has changed.
@@ -35,8 +35,8 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         Ok(())
     }
 
-    /// What the stack has found out about it: has another host the address? `None` while there is
-    /// none, or it is being checked.
+    /// Has another host the address, as far as the stack knows? `None` if there is no address, or
+    /// while it is being checked.
     pub(crate) fn is_taken(&self, stack: &Stack) -> Option<(A, bool)> {
         let address = self.address?;
         let ip: IpAddr = address.into();
@@ -47,7 +47,7 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
         }
     }
 
-    /// Take it off the port.
+    /// Remove it from the port.
     pub(crate) fn forget(&mut self, stack: &mut Stack) {
         if let Some(address) = self.address.take() {
             stack.remove_address(self.port, address.into());
@@ -55,7 +55,7 @@ impl<A: Copy + Into<IpAddr>> Given<A> {
     }
 }
 
-/// Give a client what its socket has received.
+/// Give a client the datagrams that its socket has received.
 pub(crate) fn receive(
     stack: &mut Stack,
     socket: UdpHandle,

@@ -1,9 +1,8 @@
 //! The state under a stack's lock: the stack, the wait queues of its sockets, and the driver's
-//! state; who waits for what; and [`Call`], which holds the lock for one socket call or one turn of
-//! the driver.
+//! state; and [`Call`], which holds the lock for one socket call or one turn of the driver.
 //!
-//! Called by: all socket calls, the driver. A call ends in this order: send what it wrote, collect
-//! the wakers, release the lock, and only then wake.
+//! Called by: all socket calls, the driver. A call ends in this order: send the written data,
+//! collect the wakers, release the lock, and only then wake.
 
 use core::ops::{Deref, DerefMut};
 use core::task::{Context, Poll, Waker};
@@ -23,7 +22,7 @@ use crate::driver_state::DriverState;
 use crate::error;
 use crate::waiting::{Readiness, Socket, WaitQueue};
 
-/// Sets the resolver's secret apart from what else the stack's seed determines.
+/// Makes the resolver's secret differ from everything else that the stack's seed determines.
 pub(crate) const RESOLVER: u64 = 53;
 
 /// A stack that threads and tasks share.
@@ -32,10 +31,10 @@ pub(crate) struct Shared {
     epoch: std::time::Instant,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 pub(crate) struct Inner {
     pub(crate) stack: Stack,
-    /// Of a stack that is one of several shards: begun and ended with each call.
+    /// Only if the stack is one of several shards: begun and ended with each call.
     pub(crate) turns: Option<Box<Turns>>,
     pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
     pub(crate) listeners: SecondaryMap<ListenerHandle, WaitQueue>,
@@ -44,10 +43,10 @@ pub(crate) struct Inner {
     room: WaitQueue,
     /// The wait queue of all lookups of names, whose sockets have none of their own.
     lookups: WaitQueue,
-    /// Woken by the sockets that were opened on the stack itself.
+    /// The waker for events of sockets that were opened on the stack itself.
     pub(crate) polled: Option<Waker>,
     pub(crate) resolver: Resolver,
-    /// By time and number.
+    /// Alarms by time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
     /// The last number given to an alarm or a wait.
     numbers: u64,
@@ -212,7 +211,8 @@ impl Call<'_> {
         }
     }
 
-    /// End a call while other stacks' locks are held: whom to wake, and what to drop, once none is.
+    /// End a call while other stacks' locks are held. Returns the wakers to wake and to drop once
+    /// no lock is held.
     pub(crate) fn release(mut self, wakers: &mut Vec<Waker>, trash: &mut Vec<Waker>) {
         self.end();
         if let Some(mut inner) = self.inner.take() {
@@ -309,7 +309,7 @@ impl Inner {
         self.wakers.push(waker);
     }
 
-    /// Do not wake `own`, a thread that is about to look at what it would be woken for.
+    /// Do not wake `own`: its thread is about to look anyway.
     pub(crate) fn forget_own(&mut self, own: &Waker) {
         let Inner { wakers, trash, .. } = self;
         trash.extend(wakers.extract_if(.., |waker| waker.will_wake(own)));

@@ -17,9 +17,9 @@
 //! Errors have the kinds that `std` gives on Linux.
 //!
 //! The scope identifier of a `SocketAddrV6` with a link-local address or group is the number of the
-//! port on whose link it is, plus one ([`stack::PortId::scope_id`]); 0 leaves that to the routes.
-//! A static IPv6 address of a port brings no link-local one by itself: `Stack::follow_link_local`
-//! adds it.
+//! port whose link it is on, plus one ([`stack::PortId::scope_id`]); with 0 the routes choose the
+//! port. A port with a static IPv6 address gets no link-local address by itself:
+//! `Stack::follow_link_local` adds one.
 //!
 //! # Features
 //! - `tokio`: tokio's `AsyncRead` and `AsyncWrite`, and a driver with tokio's timer.
@@ -69,7 +69,7 @@ pub use net::Net;
 pub use options::{TcpKeepalive, TcpSocket};
 pub use shards::{Shards, ShardsListener, ShardsUdpSocket};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
-/// What options of UDP sockets are made of, and what their calls return.
+/// Types of the options of UDP sockets, and of the results of their calls.
 pub use stack::{MtuDiscovery, UdpErrorReport, UdpOptions, UdpReceived, dplpmtud};
 pub use stream::TcpStream;
 #[cfg(feature = "tokio")]

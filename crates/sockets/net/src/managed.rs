@@ -1,4 +1,5 @@
-//! DHCPv6 beside autoconfiguration: an address, or options alone, as the flags of routers say.
+//! DHCPv6 beside autoconfiguration: the flags of routers decide between an address and options
+//! alone.
 //!
 //! Called by: programs that poll a stack, for a port with [`Stack::autoconfigure`], as `dhcp.rs`
 //! says. RFC 4861 section 4.2 (the flags M and O), RFC 8415.
@@ -11,10 +12,10 @@ use crate::dhcp6::{Change, Dhcp6Error, Dhcp6Port};
 
 /// How often the routers' flags are read: they change when a network is rearranged.
 const LOOK: Duration = Duration::from_secs(1);
-/// Sets the client's secret apart from what else the stack's seed determines.
+/// Makes the client's secret differ from everything else that the stack's seed determines.
 const PURPOSE: u64 = 546;
 
-/// The DHCPv6 client of a port, if routers say that there are servers, and what it has.
+/// The DHCPv6 client of a port, if routers say that there are servers, with its results.
 pub struct Managed {
     port: PortId,
     mac: MacAddr,
@@ -41,7 +42,7 @@ impl Managed {
         }
     }
 
-    /// What is asked for; `None`: routers have not said that there are servers.
+    /// What the client asks for; `None`: routers have not said that there are servers.
     pub fn mode(&self) -> Option<Mode> {
         self.client.as_ref().map(|(mode, _)| *mode)
     }
@@ -51,7 +52,7 @@ impl Managed {
         self.lease.as_deref()
     }
 
-    /// What servers said about the network.
+    /// The information of servers about the network.
     pub fn information(&self) -> Option<&Information> {
         let leased = self.lease.as_ref().map(|lease| &lease.information);
         leased.or(self.information.as_deref())
@@ -71,7 +72,8 @@ impl Managed {
         self.client.as_ref().map(|(_, client)| client)
     }
 
-    /// Do what routers say, read answers, send what is due; call it until it returns `None`.
+    /// Follow the routers' flags, read answers, send messages that are due; call it until it
+    /// returns `None`.
     ///
     /// # Errors
     /// [`Dhcp6Error`]: there is no client, and none is tried again.
@@ -91,9 +93,9 @@ impl Managed {
         Ok(change)
     }
 
-    /// Begin to ask for what routers say there is, at once and not within a second. What was begun
-    /// goes on when a router takes its flag back (RFC 4862 section 5.5.3 has no end for it either);
-    /// from options alone to an address there is a way.
+    /// Begin to ask as the routers' flags say, at once and not within a second. A client that has
+    /// begun goes on if a router clears its flag (RFC 4862 section 5.5.3 has no end for it either);
+    /// it can change from options alone to an address, but not back.
     ///
     /// # Errors
     /// As of [`Managed::poll`].

@@ -1,4 +1,4 @@
-//! [`Net`]: a stack that many threads and tasks share, and what makes its sockets.
+//! [`Net`]: a stack that many threads and tasks share, and the calls that make its sockets.
 //!
 //! Called by: programs. One lock guards the stack; a socket call takes it once. Each socket holds a
 //! clone of `Net`, so a stack lives as long as its last socket.
@@ -76,8 +76,8 @@ impl Net {
         &self.0.shared
     }
 
-    /// Read or change what belongs to no socket: routes, neighbours, counters, limits. `f` runs
-    /// under the stack's lock, so it should be quick and must not call a socket of this stack.
+    /// Read or change state that belongs to no socket: routes, neighbours, counters, limits. `f`
+    /// runs under the stack's lock, so it should be quick and must not call a socket of this stack.
     ///
     /// # Errors
     /// The driver is gone.
@@ -87,7 +87,7 @@ impl Net {
 
     /// Have `waker` woken whenever there is news of a socket that was opened on the stack itself by
     /// [`Net::with_stack`], echo sockets among them: none of those has a wait queue. It may be
-    /// woken for nothing. It stays until another one is given.
+    /// woken without news. It stays until another waker replaces it.
     ///
     /// # Errors
     /// The driver is gone.
@@ -138,7 +138,7 @@ impl Net {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] with a [`GapError`]; the driver is gone.
     pub fn set_burst_gap(&self, to: Cidr, gap: Option<Duration>) -> io::Result<()> {
-        // What is too long for nanoseconds is too long for a gap.
+        // A time that does not fit 64 bits of nanoseconds is too long for a gap.
         let ns = |gap: Duration| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
         let gap = gap.map(|gap| base::Duration::from_nanos(ns(gap)));
         self.with_stack(|stack| stack.set_burst_gap(to, gap))?

@@ -125,10 +125,11 @@ impl TcpStream {
         self.info(|info| info.send_buffer_bytes)
     }
 
-    /// What closing does with unsent data (SO_LINGER). `None`: the data is sent, and close does not
-    /// wait. Zero: the data is discarded, and the connection is reset. Any other time: dropping the
-    /// last handle of a [`crate::blocking::TcpStream`] waits until the peer has acknowledged
-    /// everything, for at most this time; the stack goes on sending afterwards, as Linux does.
+    /// The fate of unsent data when a socket is closed (SO_LINGER). `None`: the data is sent, and
+    /// close does not wait. Zero: the data is discarded, and the connection is reset. Any other
+    /// time: dropping the last handle of a [`crate::blocking::TcpStream`] waits until the peer has
+    /// acknowledged everything, for at most this time; the stack goes on sending afterwards, as
+    /// Linux does.
     ///
     /// Dropping a stream for tasks never waits, since it must not block a thread; there the time
     /// applies to [`TcpStream::close`] alone. Times are kept in hundredths of a second.

@@ -1,9 +1,9 @@
 //! [`Shards`]: a host of several stacks, one a core. Each is behind its own lock and has its own
 //! driver, so that threads which use different shards do not wait for each other.
 //!
-//! Called by: programs. A connection is of one shard for its life, and its calls lock no other.
-//! [`ShardsListener`] and [`ShardsUdpSocket`] are bound at all shards. Whoever locks several takes
-//! them in their order. docs/decisions/0081.
+//! Called by: programs. A connection belongs to one shard for its life, and its calls lock no
+//! other. [`ShardsListener`] and [`ShardsUdpSocket`] are bound at all shards. Code that locks
+//! several shards takes the locks in the shards' order. docs/decisions/0081.
 
 mod listener;
 mod udp;
@@ -27,7 +27,7 @@ use crate::{Net, TcpSocket, TcpStream, error};
 pub use listener::ShardsListener;
 pub use udp::ShardsUdpSocket;
 
-/// How often another free port is tried, if a port that is free at one shard is not at another.
+/// How many ports are tried, if a port that is free at one shard is in use at another.
 const PORTS_TRIED: usize = 16;
 
 /// The shards of one host, with sockets. Cheap to clone.
@@ -37,7 +37,7 @@ pub struct Shards(Arc<All>);
 struct All {
     nets: Vec<Net>,
     steering: Steering,
-    /// Which shard has the next connection.
+    /// The shard that gets the next connection.
     turn: AtomicUsize,
 }
 
@@ -87,7 +87,7 @@ impl Shards {
         Ok((shards, threads?))
     }
 
-    /// The shards, each with its own sockets. The first one speaks for the host: routes, addresses,
+    /// The shards, each with its own sockets. The first one represents the host: routes, addresses,
     /// neighbours and groups are changed there.
     pub fn nets(&self) -> &[Net] {
         &self.0.nets
@@ -111,8 +111,8 @@ impl Shards {
         self.0.turn.fetch_add(1, Ordering::Relaxed) % self.0.nets.len()
     }
 
-    /// Connect, with the default settings. Shards have connections in turn; the local port is one
-    /// whose replies come to that shard.
+    /// Connect, with the default settings. Shards get connections in turn; the local port is chosen
+    /// so that replies come to that shard.
     ///
     /// # Errors
     /// As [`TcpStream::connect`].
@@ -120,8 +120,8 @@ impl Shards {
         TcpStream::connect(self.any(), remote).await
     }
 
-    /// The settings at the shard that a connection with them to `remote` belongs to: that of its
-    /// flow if the local port is chosen already, else one in turn. For
+    /// The settings at the shard that a connection with them to `remote` belongs to: the shard of
+    /// its flow if the local port is chosen already, else the next in turn. For
     /// [`TcpSocket::connect`] and [`crate::blocking::TcpStream::connect_with`].
     ///
     /// # Errors
@@ -145,8 +145,8 @@ impl Shards {
         ShardsListener::new(self, socket, backlog)
     }
 
-    /// Read or change what concerns all shards: `f` has their stacks, under all locks, and should
-    /// be quick. It must not call a socket.
+    /// Read or change state of all shards: `f` has their stacks, under all locks, and should be
+    /// quick. It must not call a socket.
     ///
     /// # Errors
     /// A driver is gone.

@@ -30,8 +30,8 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Bind to an address of the stack. An unspecified one stands for all of them, port 0 for any
-    /// free port. A broadcast address is one to receive at. Several sockets may be bound to the
-    /// address of a group, which they are still to join.
+    /// free port. A socket may be bound to a broadcast address, to receive. Several sockets may be
+    /// bound to the address of a group, which they still have to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
@@ -63,7 +63,8 @@ impl UdpSocket {
     }
 
     /// Bind and connect in one step. Other sockets may be bound to the same address, with other
-    /// peers or, one of them, without: that one gets what the connected ones do not.
+    /// peers or, one of them, without: that one gets the datagrams that are for none of the
+    /// connected ones.
     ///
     /// # Errors
     /// As [`UdpSocket::bind`]; [`io::ErrorKind::AddrInUse`] for the same two ends.
@@ -264,8 +265,8 @@ impl UdpSocket {
 }
 
 /// The pending ICMP error of a connected socket, reported once, by the next call. An unconnected
-/// socket gets none, as on Linux, unless it has an error queue, which says of which datagram: the
-/// error might concern any that it ever sent.
+/// socket gets none, as on Linux, because the error could be about any datagram that it ever sent;
+/// an error queue tells which one.
 fn refused(inner: &mut Inner, handle: UdpHandle, connected: bool) -> Option<io::Error> {
     let asks = || inner.stack.udp_options(handle).is_some_and(|options| options.error_queue);
     if !connected && !asks() {

@@ -70,7 +70,7 @@ pub(crate) fn block_on_future<T>(
     })
 }
 
-/// A future that waits until one of several is ready, which are asked from number `from` on.
+/// A future that waits until one of several waits is ready; they are polled from number `from` on.
 pub(crate) async fn wait_for_any<T, F>(mut waits: Vec<Wait<'_, F>>, from: usize) -> io::Result<T>
 where
     F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
@@ -116,7 +116,8 @@ impl Waiter<'_> {
             if self.drives {
                 let now = self.shared.now();
                 call.drive(now);
-                // `look` sees what that reported. What the end of this call reports, it does not.
+                // `look` sees the events reported so far, so this thread need not be woken for
+                // them. It does not see events that the end of this call reports.
                 call.forget_own(self.bell.waker());
             }
             if let Poll::Ready(answer) = look(&mut call) {

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use stack::{ListenerHandle, TcpHandle, UdpHandle};
 
-/// What a call can wait for.
+/// An event that a call can wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Readiness {
     /// Data to read, or the end of the stream.
@@ -38,7 +38,7 @@ pub(crate) struct WaitQueue {
 
 #[derive(Default)]
 struct Others {
-    /// By the number of the wait: one task may wait more than once.
+    /// Wakers by the number of the wait: one task may wait more than once.
     wakers: Vec<(u64, Waker)>,
 }
 

@@ -290,7 +290,7 @@ fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
     ends.wait_empty();
 }
 
-/// A gap holds back the thread that writes faster, not what it writes.
+/// A gap makes a thread that writes faster wait; it does not delay or drop its data.
 #[test]
 fn a_gap_between_frames_pushes_the_sender_back() {
     const GAP: Duration = Duration::from_micros(20);

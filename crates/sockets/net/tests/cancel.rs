@@ -69,8 +69,8 @@ fn a_conversation_that_is_dropped_at_every_await() {
             polls += 1;
             assert!(polls < 10_000, "the conversation never ends");
         }
-        // Between two polls on a busy machine a driver's thread may do what takes many on a quiet
-        // one.
+        // On a busy machine a driver's thread may do between two polls what takes many polls on a
+        // quiet one.
         assert!(polls > 1, "only {polls} polls: nothing was cancelled");
     });
 }

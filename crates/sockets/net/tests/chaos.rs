@@ -22,7 +22,7 @@ use wirespeed_net::{
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 600;
-/// Limit on sockets of a kind, so that calls often meet old ones.
+/// The most sockets of a kind, so that calls often use old ones.
 const MOST: usize = 12;
 
 /// A link with faults at one end.

@@ -1,5 +1,5 @@
-//! What sockets report when their peer vanishes, their device fails or gets a smaller MTU, or their
-//! port is taken again.
+//! The errors of sockets when their peer vanishes, their device fails or gets a smaller MTU, or
+//! their port is taken again.
 
 mod common;
 

@@ -229,7 +229,7 @@ const CONVERSATIONS: &[&[Step]] = &[
     &[PeerShuts(Shutdown::Write), PeerResets, Read, Write, Write, TakeError],
     &[PeerShuts(Shutdown::Write), Read, PeerResets, Write, Write, Read],
     &[PeerShuts(Shutdown::Write), PeerResets, TakeError, Write, Read],
-    // Directions shut down from this side.
+    // This side shuts down its directions.
     &[
         Shut(Shutdown::Write),
         Write,

@@ -265,8 +265,8 @@ fn every_handle_is_dropped_in_every_state() {
                 }
             }
             let_go(stream);
-            // A RST ends at once what timers would end after minutes; the stack's own tests cover
-            // the timers.
+            // A RST ends at once a connection that timers would end after minutes; the stack's own
+            // tests cover the timers.
             peer.send(RST, b"");
             bench.drained(before, &what);
         }

@@ -1,4 +1,5 @@
-//! The states of a DHCPv4 client, and what it sends in each; `answers` has what it receives.
+//! The states of a DHCPv4 client, and the messages that it sends in each; `answers` handles
+//! received ones.
 //!
 //! Called by: the owner of the socket, as `dhcp4.rs` says. One exchange, one offer and one lease
 //! are kept, so that no message makes the client larger. RFC 2131 sections 3.1 (asking), 3.2 (the
@@ -64,10 +65,12 @@ pub struct Client {
     held: Option<Held>,
     /// Refusals and conflicts since the last lease.
     failures: u32,
-    /// Why the last answer was of no use, and that nobody was told yet.
+    /// Why the last answer was of no use; and whether [`Client::take_refusal`] has not returned
+    /// that yet.
     refusal: Option<Refusal>,
     is_news: bool,
-    /// At most a handful: what is passed in adds up to two, and only while a state waits for it.
+    /// At most a handful: each call that passes something in adds up to two, and only while a state
+    /// waits for it.
     actions: VecDeque<Action>,
     drops: Drops,
     budget: Budget,
@@ -159,7 +162,7 @@ impl Client {
         self.refusal.as_ref()
     }
 
-    /// [`Client::refusal`], once for each answer.
+    /// [`Client::refusal`], returned only once for each answer.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         core::mem::take(&mut self.is_news).then(|| self.refusal.clone()).flatten()
     }
@@ -259,7 +262,7 @@ impl Client {
         self.transmit(now);
     }
 
-    /// From the start, at `at` or later if servers keep refusing.
+    /// Begin from the start, at `at`, or later if servers keep refusing.
     fn restart(&mut self, at: Instant) {
         let backoff = match self.failures {
             0 => 0,
@@ -294,7 +297,7 @@ impl Client {
         self.exchange.sent = self.exchange.sent.saturating_add(1);
     }
 
-    /// Until the next retransmission.
+    /// The time until the next retransmission.
     fn delay(&mut self, now: Instant) -> Duration {
         let until = match (self.state, &self.held) {
             (State::Renewing, Some(held)) => held.rebind_at,

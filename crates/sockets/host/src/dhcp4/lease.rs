@@ -1,9 +1,9 @@
-//! What a server offers, checked: a lease is made of it, or the reason why it is of no use.
+//! Checks the offer of a server, and makes a lease of it or says why it is of no use.
 //!
-//! Called by: `client.rs`, for each offer and acknowledgment. Everything here comes from whoever
-//! answers on the link. An address, mask or time that no host could use makes the whole message
-//! useless; a wrong value of another option makes the option absent. Where the lease is extended,
-//! what the answer does not repeat stays as it was. RFC 2132, RFC 3442.
+//! Called by: `client.rs`, for each offer and acknowledgment. Any host on the link can forge the
+//! values here. An address, mask or time that no host could use makes the whole message useless; a
+//! wrong value of another option makes the option absent. If a lease is extended, values that the
+//! answer does not repeat stay as they were. RFC 2132, RFC 3442.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -18,7 +18,7 @@ const INFINITE: u32 = u32::MAX;
 /// Shorter leases are refused, and so is a T1 before that: each renewal costs two messages.
 const SECONDS_MIN: u32 = 10;
 const RENEW_SECONDS_MIN: u32 = 5;
-/// What every host must accept (RFC 791); an MTU below would be an attack on throughput.
+/// Bytes that every host must accept (RFC 791); a smaller MTU would be an attack on throughput.
 const MTU_MIN: u16 = 576;
 
 /// The lease that a message offers; `extended` is the present one if that is to be extended.
@@ -68,13 +68,13 @@ pub(super) fn read(
     })
 }
 
-/// The server's address, as its option says it.
+/// The server's address, from its option.
 pub(super) fn server(message: &Received<'_>) -> Result<Ipv4Addr, Refusal> {
     let server = Ipv4Addr::from(message.options.needed::<4>(code::SERVER_ID)?);
     if is_host(server) { Ok(server) } else { Err(Refusal::Server(server)) }
 }
 
-/// What an answer has, or what the lease had before if it has nothing.
+/// The list of the answer, or, if that is empty, the list that the lease had before.
 fn or_as_before<T: Clone>(list: Vec<T>, before: Option<&Vec<T>>) -> Vec<T> {
     match before {
         Some(before) if list.is_empty() => before.clone(),
@@ -95,8 +95,8 @@ fn times(lease: u32, t1: Option<u32>, t2: Option<u32>) -> (u32, u32) {
     (t1, t2)
 }
 
-/// The mask's length; without a mask that of the lease that is extended, or of the address's class
-/// (RFC 950 section 2).
+/// The prefix length of the mask; without a mask, that of the extended lease, or of the address's
+/// class (RFC 950 section 2).
 fn prefix_len(message: &Received<'_>, extended: Option<&Lease>) -> Result<u8, Refusal> {
     let value = match (message.options.needed::<4>(code::SUBNET_MASK), extended) {
         (Err(Refusal::Missing(_)), Some(lease)) => return Ok(lease.prefix_len),
@@ -123,14 +123,15 @@ pub(super) fn is_host(address: Ipv4Addr) -> bool {
     address.octets()[0] != 0 && !is_no_host
 }
 
-/// The first or last address of a subnet in which these are the network and its broadcast.
+/// Is it the first or last address of a subnet in which these are the network and its broadcast?
 fn is_edge(address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(u32::from(prefix_len)).unwrap_or(0);
     let host = address.to_bits() & hosts;
     prefix_len < 31 && (host == 0 || host == hosts)
 }
 
-/// Option 121, where it is asked for; only if it is absent or malformed, routers.
+/// The routes of option 121, if it was asked for; if it is absent or malformed, default routes by
+/// the routers.
 fn routes(message: &Received<'_>, own: Ipv4Addr, learns: bool) -> Vec<Route> {
     // RFC 3442 1-a: with classless routes, the router option is ignored.
     let classless = message.options.value(code::CLASSLESS_ROUTES).filter(|_| learns);

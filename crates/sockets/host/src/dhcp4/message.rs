@@ -2,9 +2,9 @@
 //!
 //! Called by: `client.rs` and `lease.rs`. RFC 2131 section 2 (the fixed fields), RFC 2132 (options
 //! and their lengths), RFC 3396 (an option in several pieces). Options are read as ISC's dhclient
-//! reads them, which servers were tried with: a value of fixed length is the first bytes of what
-//! came, and an end option may be missing. A message with an option that is longer than its field
-//! is no message: nothing of it is used.
+//! reads them, because servers were tested with it: a value of fixed length is the first bytes of
+//! the option, and an end option may be missing. A message with an option that is longer than its
+//! field is no message: nothing of it is used.
 
 use core::net::Ipv4Addr;
 
@@ -52,7 +52,7 @@ pub(super) mod code {
     pub(crate) const END: u8 = 255;
 }
 
-/// What is asked of the server. RFC 3442: classless routes come before routers.
+/// The options that the client asks for. RFC 3442: classless routes come before routers.
 const PARAMETERS: &[u8] = &[
     code::SUBNET_MASK,
     code::CLASSLESS_ROUTES,
@@ -84,7 +84,7 @@ pub(super) enum Kind {
     Nak,
 }
 
-/// A message to send; what varies of it.
+/// The fields of a sent message that vary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub(super) kind: Sent,
@@ -113,7 +113,7 @@ impl Outgoing {
         bytes.resize(FIXED_BYTES + SNAME_BYTES + FILE_BYTES, 0);
         bytes.extend(COOKIE);
         let mut option = |code: u8, value: &[u8]| {
-            // Values are of fixed length but for two, whose length `Client::new` checks.
+            // Values have a fixed length, except two, whose length `Client::new` checks.
             debug_assert!(value.len() <= 255, "option {code} of {} bytes", value.len());
             bytes.extend([code, value.len() as u8]);
             bytes.extend(value);
@@ -207,8 +207,8 @@ impl<'a> Options<'a> {
         fields.filter(move |&(found, _)| found == code).map(|(_, value)| value)
     }
 
-    /// The value of an option, its pieces joined (RFC 3396 section 7); `None` if it is absent. One
-    /// that was sent twice alike was not split: it is there once.
+    /// The value of an option, its pieces joined (RFC 3396 section 7); `None` if it is absent. Two
+    /// equal pieces are one value that was sent twice, not a split one.
     pub(super) fn value(&self, code: u8) -> Option<Vec<u8>> {
         let first = self.pieces(code).next()?;
         match self.pieces(code).all(|piece| piece == first) {
@@ -217,8 +217,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The value of an option of `N` bytes: the first of what came, in one piece, in several, or
-    /// more than once.
+    /// The value of an option of `N` bytes: its first `N` bytes, whether it came in one piece, in
+    /// several, or more than once.
     pub(super) fn array<const N: usize>(&self, code: u8) -> Option<[u8; N]> {
         let mut value = [0; N];
         let mut bytes = self.pieces(code).flatten();

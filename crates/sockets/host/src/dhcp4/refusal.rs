@@ -1,7 +1,7 @@
-//! Why an answer of a server was of no use, in words for those who run the server.
+//! Why an answer of a server was of no use, in words for the people who run the server.
 //!
-//! Called by: `client.rs` and `lease.rs`; programs print it. What a server wrote is shown as plain
-//! text alone. RFC 2131 section 3.1, RFC 2132 section 9.9 (the text of a DHCPNAK).
+//! Called by: `client.rs` and `lease.rs`; programs print it. The server's own words are shown only
+//! as plain text. RFC 2131 section 3.1, RFC 2132 section 9.9 (the text of a DHCPNAK).
 
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -31,7 +31,7 @@ pub enum Refusal {
     Address(Ipv4Addr),
     /// No host can have the server's address, as option 54 says it.
     Server(Ipv4Addr),
-    /// The mask of option 1 is none.
+    /// The value of option 1 is not a mask.
     Mask(Ipv4Addr),
     /// The lease is too short to be kept, in seconds.
     LeaseTime(u32),
@@ -41,7 +41,7 @@ pub enum Refusal {
     Nak {
         /// The server.
         server: Ipv4Addr,
-        /// What it says about it; empty if nothing.
+        /// The server's reason; empty if it gives none.
         text: String,
     },
 }

@@ -1,5 +1,5 @@
-//! The DHCPv4 client against a server made of `dhcproto`, an implementation that is not ours: what
-//! the client sends is read by it, and what the client receives is written by it.
+//! The DHCPv4 client against a server made of `dhcproto`, an implementation that is not ours: it
+//! reads the messages that the client sends, and writes those that the client receives.
 
 mod hostile;
 mod states;
@@ -21,7 +21,7 @@ fn config() -> Config {
     Config::new(HARDWARE, KeyedHash::new(3, 4))
 }
 
-/// A client with its clock, and what it wanted to be done.
+/// A client with its clock, and the actions that it asked for.
 struct World {
     client: Client,
     now: Instant,
@@ -110,7 +110,7 @@ impl World {
     }
 }
 
-/// An answer with what every answer has.
+/// An answer with the options that every answer has.
 fn answer(to: &Heard, kind: MessageType) -> v4::Message {
     let unspecified = Ipv4Addr::UNSPECIFIED;
     let xid = to.message.xid();

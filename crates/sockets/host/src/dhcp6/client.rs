@@ -2,7 +2,7 @@
 //!
 //! Called by: the owner of the socket, as `dhcp6.rs` says. One exchange, the best Advertise and one
 //! lease are kept, so that no message makes the client larger. RFC 8415 sections 18.2.1 to 18.2.8
-//! (what is sent), 18.2.12 (the link); `receive.rs` has what is received.
+//! (what is sent), 18.2.12 (the link); `receive.rs` handles received messages.
 
 mod receive;
 
@@ -48,14 +48,15 @@ pub struct Client {
     random: Random,
     state: State,
     exchange: Exchange,
-    /// The best Advertise; or the server that is asked, or told that an address is not used.
+    /// The best Advertise; or the server of a Request, Decline or Release, with the address.
     choice: Option<Choice>,
     held: Option<Held>,
     sol_max_rt: Duration,
     inf_max_rt: Duration,
     /// Refusals and conflicts since the last lease.
     failures: u32,
-    /// At most a handful: what is passed in adds up to two, and only while a state waits for it.
+    /// At most a handful: each call that passes something in adds up to two, and only while a state
+    /// waits for it.
     actions: VecDeque<Action>,
     drops: Drops,
     budget: Budget,
@@ -180,8 +181,8 @@ impl Client {
         }
     }
 
-    /// Gives the address back and ends; goes on until the server has answered four messages at
-    /// most, which takes 15 seconds.
+    /// Gives the address back and ends. That goes on until the server answers; at most four
+    /// messages are sent, in 15 seconds.
     pub fn stop(&mut self, now: Instant) {
         if self.state == State::Releasing {
             return;
@@ -242,7 +243,7 @@ impl Client {
         self.exchange = Exchange::new(at, &mut self.random);
     }
 
-    /// From the start, later and later while servers refuse.
+    /// Begin from the start, with longer and longer delays while servers refuse.
     fn restart(&mut self, now: Instant) {
         let backoff = match self.failures {
             0 => 0,
@@ -282,7 +283,7 @@ impl Client {
         self.exchange.transmit(now, self.state, parameters, &mut self.random);
     }
 
-    /// The address is given up, and its server is to be told so.
+    /// Give the address up, and remember its server, to tell it.
     fn leave(&mut self, held: Held, reason: LossReason) {
         self.lose(&held, reason);
         let Held { server, lease, .. } = held;

@@ -52,14 +52,14 @@ pub(super) enum Sent {
     InformationRequest = 11,
 }
 
-/// Messages that a server sends, of those that a client answers to.
+/// Messages of a server that a client handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Advertise,
     Reply,
 }
 
-/// A DUID that may be sent and that may be kept?
+/// May a DUID of this length be sent and kept?
 pub(super) fn is_duid(duid: &[u8]) -> bool {
     DUID_BYTES.contains(&duid.len())
 }

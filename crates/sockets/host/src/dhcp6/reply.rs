@@ -1,7 +1,7 @@
-//! What a server gives, checked: the identity association, its address and its times, and options.
+//! Checks the answer of a server: the identity association, its address and its times, and options.
 //!
-//! Called by: `client.rs`, for each Advertise and Reply. Everything here comes from whoever answers
-//! on the link. RFC 8415 sections 18.2.9, 18.2.10, 21.4 and 21.6.
+//! Called by: `client.rs`, for each Advertise and Reply. Any host on the link can forge the values
+//! here. RFC 8415 sections 18.2.9, 18.2.10, 21.4 and 21.6.
 
 use core::net::Ipv6Addr;
 
@@ -15,13 +15,13 @@ use crate::names::{self, Compression};
 const RENEW_SECONDS_MIN: u32 = 5;
 /// Shorter leases are refused.
 const VALID_SECONDS_MIN: u32 = 10;
-/// What SOL_MAX_RT and INF_MAX_RT may be (RFC 8415 sections 21.24 and 21.25).
+/// The valid range of SOL_MAX_RT and INF_MAX_RT (RFC 8415 sections 21.24 and 21.25).
 const MAX_RT_SECONDS: core::ops::RangeInclusive<u32> = 60..=86_400;
 /// IRT_DEFAULT and IRT_MINIMUM (RFC 8415 section 7.6).
 const REFRESH_SECONDS_DEFAULT: u32 = 86_400;
 const REFRESH_SECONDS_MIN: u32 = 600;
 
-/// What a message says about our identity association.
+/// The answer of a message about our identity association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Nothing, or nothing that can be used.
@@ -46,8 +46,8 @@ pub(super) struct Given {
     pub(super) t2: u32,
 }
 
-/// The answer about association `iaid`. `wanted` is the address that is held: another one is taken
-/// only if there is none, or in the place of one that the server ends.
+/// The answer about association `iaid`. `wanted` is the address that is held: another address is
+/// taken only if `wanted` is `None`, or if the server ends that one.
 pub(super) fn answer(options: Options<'_>, iaid: u32, wanted: Option<Ipv6Addr>) -> Answer {
     let associations = options.all(code::IA_NA).filter_map(|ia| association(ia, iaid));
     let mut answer = Answer::Nothing;
@@ -118,9 +118,9 @@ fn words<const BYTES: usize, const N: usize>(bytes: &[u8; BYTES]) -> [u32; N] {
     all
 }
 
-/// T1 and T2. RFC 8415 14.2-a, 21.4-b: where the server leaves them to us they are 0.5 and 0.8 of
-/// the preferred lifetime; they are in order and before the end, and not so soon that a server has
-/// us send in a loop.
+/// T1 and T2. RFC 8415 14.2-a, 21.4-b: if the server leaves them to us, they are 0.5 and 0.8 of the
+/// preferred lifetime. They are in order, before the end of the lease, and late enough that no
+/// server can make us send in a loop.
 fn times(t1: u32, t2: u32, preferred: u32, valid: u32) -> (u32, u32) {
     if valid == INFINITE && (t1 == 0 || t1 == INFINITE) && preferred == INFINITE {
         return (INFINITE, INFINITE);

@@ -1,4 +1,4 @@
-//! When messages are sent again.
+//! The times at which messages are sent again.
 //!
 //! Called by: `client.rs`. RFC 8415 section 15 (the rule) and section 7.6 (its parameters).
 
@@ -45,7 +45,7 @@ pub(super) fn parameters(state: State, max_rt: Duration) -> Parameters {
 /// Messages of one kind until an answer comes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
-    /// 24 bits.
+    /// The transaction id, 24 bits.
     pub(super) xid: u32,
     /// When the first was sent.
     pub(super) first_at: Instant,
@@ -58,7 +58,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// A new one, whose first message is due at `at`.
+    /// A new exchange, whose first message is due at `at`.
     pub(super) fn new(at: Instant, random: &mut Random) -> Exchange {
         let xid = random.bits() as u32 & 0x00ff_ffff;
         Exchange { xid, first_at: at, last_at: at, sent: 0, rt: Duration::ZERO, next_at: at }
@@ -116,7 +116,7 @@ impl Exchange {
     }
 }
 
-/// `base` and between -0.1 and 0.1 of `part`.
+/// `base` plus a random part of `part`, between -0.1 and 0.1 of it.
 fn randomised(base: Duration, part: Duration, random: &mut Random) -> Duration {
     base.saturating_sub(part.div(10)) + random.span(part.div(5))
 }

@@ -1,5 +1,5 @@
-//! The DHCPv6 client against a server made of `dhcproto`, an implementation that is not ours: what
-//! the client sends is read by it, and what the client receives is written by it.
+//! The DHCPv6 client against a server made of `dhcproto`, an implementation that is not ours: it
+//! reads the messages that the client sends, and writes those that the client receives.
 
 mod hostile;
 mod states;

@@ -1,7 +1,7 @@
 //! Answers by name and type, for as long as their servers allow (RFC 1035 section 7.4, RFC 2308).
 //!
-//! Called by: `lookup.rs`. Only the answer to the very question that was asked is kept, never what
-//! a server says about other names. Limits: `CACHE_ENTRIES`, `TTL_MAX`, `NEGATIVE_TTL_MAX`.
+//! Called by: `lookup.rs`. It keeps only answers to our own questions, never a server's records
+//! about other names. Limits: `CACHE_ENTRIES`, `TTL_MAX`, `NEGATIVE_TTL_MAX`.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl Cache {
         Cache { entries: BTreeMap::new(), most }
     }
 
-    /// What is known at `now`.
+    /// The answer that is still valid at `now`.
     pub(super) fn of(&mut self, name: &DomainName, kind: Kind, now: Instant) -> Option<Found> {
         let key = (name.clone(), kind);
         match self.entries.get(&key) {

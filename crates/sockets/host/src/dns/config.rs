@@ -23,16 +23,16 @@ const ATTEMPTS_MAX: u32 = 5;
 pub struct Config {
     /// The servers, in the order in which they are asked; [`SERVERS_MAX`] of them are used.
     pub servers: Vec<SocketAddr>,
-    /// Domains that are tried behind a name, in order; [`SEARCH_MAX`] of them are used, and those
-    /// that are no names are ignored.
+    /// Domains that are tried behind a name, in order; [`SEARCH_MAX`] of them are used, and invalid
+    /// names are ignored.
     pub search: Vec<String>,
     /// A name with fewer dots is tried with the search list first.
     pub ndots: usize,
-    /// Wait for an answer of one server, except in the first round of several.
+    /// The time to wait for an answer of one server, except in the first of several rounds.
     pub timeout: Duration,
     /// Rounds through all servers; 0 counts as 1.
     pub attempts: u32,
-    /// Say in each question how large an answer may be (EDNS(0), RFC 6891).
+    /// Tell servers in each question how large an answer may be (EDNS(0), RFC 6891).
     pub edns: bool,
     /// Ask by TCP only.
     pub tcp_only: bool,
@@ -55,10 +55,10 @@ impl Default for Config {
     }
 }
 
-/// A line of a file that was skipped, or of which something was.
+/// A line of a file that was skipped as a whole or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// From 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// What is wrong, for people.
     pub text: String,
@@ -77,8 +77,8 @@ impl Notes {
 }
 
 impl Config {
-    /// Settings from the text of a resolv.conf file, and what was skipped. A file without a usable
-    /// `nameserver` gives no servers; glibc would ask 127.0.0.1, which is not this stack.
+    /// Settings from the text of a resolv.conf file, and notes on what was skipped. A file without
+    /// a usable `nameserver` gives no servers; glibc would ask 127.0.0.1, which is not this stack.
     pub fn from_resolv_conf(text: &str) -> (Config, Vec<Note>) {
         let (mut config, mut notes) = (Config::default(), Notes::default());
         for (index, line) in text.lines().enumerate() {
@@ -129,7 +129,7 @@ impl Config {
     ) {
         self.search.clear();
         for domain in domains {
-            // The root: names are tried as they are, which happens anyway.
+            // The root: it would try names as they are, which happens anyway.
             if domain == "." {
                 continue;
             }

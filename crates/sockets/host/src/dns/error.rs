@@ -31,8 +31,8 @@ pub enum LookupError {
 }
 
 impl LookupError {
-    /// Of the errors of several candidates the highest is reported: it says most about what the
-    /// user may do.
+    /// If several candidates fail, the error with the highest rank is reported: it tells the user
+    /// most about what to do.
     pub(super) fn rank(&self) -> u8 {
         match self {
             LookupError::NoName(_) => 0,
@@ -44,8 +44,8 @@ impl LookupError {
         }
     }
 
-    /// As in glibc, a search goes on after an answer, SERVFAIL included, and ends when nobody
-    /// answers: the servers are the same for the next name.
+    /// As in glibc, a search goes on after an answer, SERVFAIL included, and ends if no server
+    /// answers: the next name would have the same servers.
     pub(super) fn ends_the_search(&self) -> bool {
         matches!(self, LookupError::TimedOut(_) | LookupError::AliasLoop(_))
     }

@@ -3,8 +3,8 @@
 //!
 //! Called by: `lookup.rs`. Each try has a new id, a new source port and new letter cases. A server
 //! that is silent to such a question is asked in **plain** form next, in lower case and without
-//! EDNS, and so is one that changes the case and has no TCP; what it says is believed when two
-//! answers agree. Drops: `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
+//! EDNS; so is a server that changes the case and has no TCP. Answers in plain form are believed
+//! when two of them agree. Drops: `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
 
 use core::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use super::message::{self, Answer, Found, Kind, Mismatch, Question, Reply};
 use super::name::DomainName;
 use super::resolver::Resolver;
 
-/// Send this, where to.
+/// A message to send, with its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Send {
     /// A datagram, from a source port that was not used before; the socket of the same question
@@ -49,9 +49,9 @@ pub(super) struct Exchange {
     silent: [bool; SERVERS_MAX],
     /// Servers that changed the case in a datagram.
     other_case: [bool; SERVERS_MAX],
-    /// This try is in plain form, though the server is not known to need it.
+    /// This try is in plain form, although the server is not known to need that.
     is_plain: bool,
-    /// What this server said to such tries.
+    /// The answers of this server to such tries.
     compared: Vec<Answer>,
     question: Question,
     by_tcp: bool,
@@ -59,10 +59,10 @@ pub(super) struct Exchange {
     edns: bool,
     /// This server did not understand EDNS a moment ago.
     plain: bool,
-    /// Someone guesses at answers: no more UDP.
+    /// Someone sends guessed answers: no more UDP.
     tcp_only: bool,
     wrong: u32,
-    /// What came over TCP.
+    /// Bytes received over TCP.
     stream: Vec<u8>,
     pub(super) deadline: Instant,
     pub(super) send: Option<Send>,
@@ -148,7 +148,8 @@ impl Exchange {
         self.deadline = now + timeout;
     }
 
-    /// May this server be asked in plain form if it has no TCP? Not while someone guesses.
+    /// May this server be asked in plain form if it has no TCP? Not while someone sends guessed
+    /// answers.
     fn has_plain_form(&self) -> bool {
         self.other_case[self.at] && !self.tcp_only
     }
@@ -197,7 +198,8 @@ impl Exchange {
             return None;
         }
         self.silent[self.at] |= !self.by_tcp;
-        // By TCP a server has had all its time; a lost datagram is sent again.
+        // A server that did not answer over TCP in time has failed; after a lost datagram it is
+        // asked again.
         self.failed[self.at] |= self.by_tcp;
         self.ask_next(r, now)
     }
@@ -217,11 +219,13 @@ impl Exchange {
             Some(server) if server.address == from => message::reply(&self.question, bytes),
             _ => Err(Mismatch::OtherQuestion),
         };
-        // Letters that are all in lower case are nothing that a forger would have to guess.
+        // If the question was in lower case, there is no case for a forger to guess, and none to
+        // check.
         let asked_lower = self.question.name == self.name.wire();
         let reason = match read {
             Ok((reply, same_case)) if same_case || asked_lower => return self.take(r, reply, now),
-            // Either forged, or a server that does not keep the case: TCP will show it.
+            // Either the answer is forged, or the server does not keep the case: TCP will show
+            // which.
             Ok(_) => {
                 self.other_case[self.at] = true;
                 DropReason::DnsCase
@@ -254,7 +258,7 @@ impl Exchange {
         let reason = match message::reply(&self.question, message) {
             Ok((Reply::Truncated, _)) | Err(Mismatch::Malformed) => DropReason::DnsMalformed,
             Ok((reply, same_case)) => {
-                // Who answers over TCP is the server.
+                // An answer over TCP is the server's, not a forger's.
                 if let Some(server) = r.servers.get_mut(self.at) {
                     server.changes_case |= !same_case;
                 }
@@ -274,8 +278,8 @@ impl Exchange {
                 if self.is_plain {
                     return self.compare(r, answer, now);
                 }
-                // It is remembered now that an answer shows that the server does understand the
-                // rest: not because of one datagram that says so.
+                // That the server does not understand EDNS is remembered only now, when it has
+                // answered without it: one datagram that says so could be forged.
                 if let Some(server) = r.servers.get_mut(self.at) {
                     server.no_edns |= self.plain;
                     server.answered(false, false);
@@ -297,8 +301,8 @@ impl Exchange {
         }
     }
 
-    /// An answer to a question in plain form, in which a forger has fewer bits to guess: it
-    /// is believed as far as another answer says the same.
+    /// An answer to a question in plain form, in which a forger has fewer bits to guess: the
+    /// part of it that another answer has as well is believed.
     fn compare(&mut self, r: &mut Resolver, answer: Answer, now: Instant) -> Outcome {
         if let Some(agreed) = self.compared.iter().find_map(|other| agreed(other, &answer)) {
             let was_silent = self.silent[self.at];
@@ -316,7 +320,7 @@ impl Exchange {
     }
 }
 
-/// What two answers both say: addresses that both have, or the same of anything else.
+/// The common part of two answers: addresses that both have, or anything else if it is equal.
 fn agreed(one: &Answer, other: &Answer) -> Option<Answer> {
     let ttl = one.ttl.min(other.ttl);
     let found = match (&one.found, &other.found) {

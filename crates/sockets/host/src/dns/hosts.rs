@@ -27,7 +27,8 @@ impl Hosts {
             let mut words = line.split_ascii_whitespace();
             let Some(first) = words.next() else { continue };
             let Ok(address) = first.parse::<IpAddr>() else {
-                // With a zone, as fe80::1%eth0, it could be used on one link only.
+                // An address with a zone, as fe80::1%eth0, is refused too: it is of use on one link
+                // only.
                 notes.add(index + 1, format!("'{}' is no address", shown(first)));
                 continue;
             };

@@ -1,4 +1,4 @@
-//! What the resolver bounds. Nothing that a server, a file or a name says makes it keep more.
+//! The limits of the resolver. No server, file or name can make it keep more.
 //!
 //! Called by: all files of `dns`.
 
@@ -17,17 +17,17 @@ pub const ADDRESSES_MAX: usize = 64;
 /// Datagrams that are no answer to a question, after which the question is asked by TCP: someone
 /// is guessing (RFC 5452 section 9.3).
 pub const WRONG_MAX: u32 = 16;
-/// Answers to questions in lower case that are compared with each other, before a server that
-/// understands no other ones is given up.
+/// The most answers in plain form that are compared with each other; if no two of them agree, the
+/// server counts as failed.
 pub const COMPARED_MAX: usize = 4;
-/// Questions in a row that a server answers in plain form alone, until that is remembered.
+/// After this many questions in a row that a server answers only in plain form, that is remembered.
 pub const PLAIN_ANSWERS: u8 = 2;
 /// Answers in the cache; the one that expires first is evicted.
 pub const CACHE_ENTRIES: usize = 512;
 /// Longest time that an answer is kept.
 pub const TTL_MAX: Duration = Duration::from_secs(86_400);
-/// Longest time that it is remembered that there is no such name or no such address: three hours,
-/// the upper end of what RFC 2308 section 5 finds sensible.
+/// The longest time that the absence of a name or address is remembered: three hours, the upper end
+/// of the values that RFC 2308 section 5 finds sensible.
 pub const NEGATIVE_TTL_MAX: Duration = Duration::from_secs(10_800);
 /// Addresses in the hosts table; lines behind them are ignored.
 pub const HOSTS_MAX: usize = 65_536;
@@ -35,7 +35,7 @@ pub const HOSTS_MAX: usize = 65_536;
 pub const NOTES_MAX: usize = 16;
 /// UDP payload size in EDNS(0): no fragments on today's paths (the DNS Flag Day of 2020).
 pub const UDP_PAYLOAD_SIZE: u16 = 1_232;
-/// Wait for the first answers. Later tries wait for [`crate::dns::Config::timeout`].
+/// The time to wait for the first answers. Later tries wait for [`crate::dns::Config::timeout`].
 pub const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// When one address family has an answer, the other one has this much time left.
 pub const OTHER_FAMILY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
-//! [`Lookup`]: the addresses of one host: what is known without asking, the search list, both
-//! address families in parallel, aliases (resolv.conf(5), RFC 6761 section 6).
+//! [`Lookup`]: the addresses of one host: names that are known without asking, the search list,
+//! both address families in parallel, aliases (resolv.conf(5), RFC 6761 section 6).
 //!
-//! Called by: whoever has sockets. See the head of `dns` for the calls and their order.
+//! Called by: code that has sockets. See the head of `dns` for the calls and their order.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
@@ -55,8 +55,8 @@ impl From<Option<IpVersion>> for Families {
     }
 }
 
-/// What the owner of the sockets does next for the question of a kind. It uses one socket for each
-/// kind: a new one replaces the old.
+/// The next step of the owner of the sockets, for the question of one kind. Each kind has one
+/// socket: a new one replaces the old.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send, from a new socket.
@@ -79,7 +79,7 @@ pub struct Lookup {
     candidates: VecDeque<DomainName>,
     /// By `families.kinds()`.
     sides: Vec<(Kind, Side, usize)>,
-    /// When the other family has no more time.
+    /// The time at which the other family has to be finished.
     ends: Instant,
     /// Sockets that are to be closed.
     closing: Vec<Kind>,
@@ -107,7 +107,7 @@ impl Lookup {
         lookup
     }
 
-    /// What can be said without asking; otherwise `candidates` are filled.
+    /// The outcome, if it is known without asking a server; otherwise `candidates` are filled.
     fn known(&mut self, r: &Resolver, host: &str) -> Option<Result<Vec<IpAddr>, LookupError>> {
         let of_families = |addresses: &[IpAddr]| -> Vec<IpAddr> {
             addresses.iter().copied().filter(|a| self.families.has(a)).collect()
@@ -216,7 +216,7 @@ impl Lookup {
         }
     }
 
-    /// Pass something to the exchange of `kind`, and go on from what it says.
+    /// Pass something to the exchange of `kind`, and go on by its result.
     fn on(
         &mut self,
         r: &mut Resolver,
@@ -251,7 +251,7 @@ impl Lookup {
         self.conclude(r, now);
     }
 
-    /// Begin with the next candidate; without one it ends in an error.
+    /// Begin with the next candidate; without one the lookup ends in an error.
     fn next_candidate(&mut self, r: &mut Resolver, now: Instant) {
         while self.outcome.is_none() {
             let Some(name) = self.candidates.pop_front() else {
@@ -281,7 +281,7 @@ impl Lookup {
         }
     }
 
-    /// Is the current candidate through? Sets the outcome if it decides the lookup.
+    /// Is the current candidate finished? Sets the outcome if it decides the lookup.
     fn judge(&mut self) -> bool {
         if self.sides.iter().any(|(_, side, _)| matches!(side, Side::Asking(_))) {
             return false;

@@ -1,5 +1,6 @@
 //! One question and its answer as messages (RFC 1035 section 4, RFC 2308, RFC 6891), by the crate
-//! `domain`, whose names end: compression pointers lead backwards and are counted (RFC 9267).
+//! `domain`, which reads every name in bounded time: compression pointers lead backwards and are
+//! counted (RFC 9267).
 //!
 //! Called by: `exchange.rs`.
 
@@ -38,12 +39,12 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) id: u16,
-    /// In wire format, letters in the case in which they were sent.
+    /// The name in wire format, with letters in the case in which they were sent.
     pub(super) name: Vec<u8>,
     pub(super) kind: Kind,
 }
 
-/// What a server says about a name and a type.
+/// A server's answer for a name and a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Addresses(Vec<IpAddr>),
@@ -53,7 +54,7 @@ pub(super) enum Found {
     NoData,
     /// There is no such name.
     NoName,
-    /// Its CNAMEs lead to each other, or there are more than [`ALIASES_MAX`].
+    /// The CNAMEs lead to each other, or there are more than [`ALIASES_MAX`].
     AliasLoop,
 }
 

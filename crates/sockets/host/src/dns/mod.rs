@@ -1,11 +1,11 @@
 //! A DNS stub resolver (RFC 1035, RFC 1123 section 6.1): the addresses of hosts, asked from
 //! recursive servers.
 //!
-//! Called by: whoever has sockets. Nothing here does I/O or reads a clock. A [`Resolver`] is made
+//! Called by: code that has sockets. Nothing here does I/O or reads a clock. A [`Resolver`] is made
 //! once; [`Resolver::lookup`] begins a [`Lookup`], for which its owner
 //! 1. does each [`Lookup::next_action`] until there is none;
 //! 2. ends when there is a [`Lookup::outcome`];
-//! 3. waits for its sockets and for [`Lookup::deadline`], passes what comes to
+//! 3. waits for its sockets and for [`Lookup::deadline`], passes each event to
 //!    [`Lookup::on_datagram`], [`Lookup::on_bytes`], [`Lookup::on_failure`] or
 //!    [`Lookup::on_deadline`], and begins again at 1.
 //!

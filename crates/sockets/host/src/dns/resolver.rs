@@ -1,5 +1,6 @@
-//! [`Resolver`]: what all lookups of a host share: settings, hosts table, cache, what was learnt
-//! about the servers, counters, and the generator of what a forger has to guess.
+//! [`Resolver`]: the state that all lookups of a host share: settings, hosts table, cache,
+//! knowledge about the servers, counters, and the generator of the numbers that a forger has to
+//! guess.
 //!
 //! Called by: programs and `net`, which start lookups; `lookup.rs`, `exchange.rs`.
 
@@ -14,7 +15,7 @@ use super::limits::{PLAIN_ANSWERS, SEARCH_MAX, SERVERS_MAX};
 use super::lookup::{Families, Lookup};
 use super::name::DomainName;
 
-/// How often what happened.
+/// How often each event happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Questions sent by UDP, repetitions included.
@@ -31,7 +32,7 @@ pub struct Counts {
     pub truncated: u64,
     /// Questions repeated without EDNS.
     pub edns_fallbacks: u64,
-    /// Answers by which a server cannot or will not answer, or that are malformed.
+    /// Messages in which a server says that it cannot or will not answer, or that are malformed.
     pub failures: u64,
     /// Questions repeated in plain form: letters in lower case, and after silence without EDNS.
     pub plain_fallbacks: u64,
@@ -39,26 +40,27 @@ pub struct Counts {
     pub guessed: u64,
 }
 
-/// A server, and what was learnt about it.
+/// A server, and our knowledge about it.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     /// It does not understand EDNS.
     pub(super) no_edns: bool,
-    /// It answers with the question's letters in another case, or such in lower case alone.
+    /// It changes the case of the question's letters, or answers only questions in lower case.
     pub(super) changes_case: bool,
-    /// Questions in a row that it answered in plain form alone, at most [`PLAIN_ANSWERS`].
+    /// Questions in a row that it answered only in plain form, at most [`PLAIN_ANSWERS`].
     pub(super) plain_answers: u8,
 }
 
 impl Server {
-    /// It answered: in full form, or in plain form after it was silent to that or had no TCP.
+    /// It answered a question in full form; or in plain form, after it was silent to the full form
+    /// or had no TCP.
     pub(super) fn answered(&mut self, is_plain: bool, was_silent: bool) {
         if !is_plain {
             self.plain_answers = 0;
             return;
         }
         self.plain_answers = (self.plain_answers + 1).min(PLAIN_ANSWERS);
-        // One datagram may be lost for any reason.
+        // One silence does not count: a datagram may be lost for any reason.
         if !was_silent || self.plain_answers == PLAIN_ANSWERS {
             self.changes_case = true;
             self.no_edns |= was_silent;
@@ -66,7 +68,7 @@ impl Server {
     }
 }
 
-/// What the lookups of a host share.
+/// The state that all lookups of a host share.
 pub struct Resolver {
     pub(super) config: Config,
     pub(super) hosts: Hosts,
@@ -80,7 +82,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// A resolver. `secret` must be random: who knows it can forge answers.
+    /// A resolver. `secret` must be random: an attacker who knows it can forge answers.
     pub fn new(config: Config, hosts: Hosts, secret: [u64; 2]) -> Resolver {
         let server =
             |&address| Server { address, no_edns: false, changes_case: false, plain_answers: 0 };
@@ -108,7 +110,7 @@ impl Resolver {
         &self.config
     }
 
-    /// How often what happened.
+    /// How often each event happened.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -138,8 +140,8 @@ impl Resolver {
         self.secret.hash_2_4([self.drawn])
     }
 
-    /// `name` with each letter in upper or lower case at random: about as many more bits to guess
-    /// as it has letters (draft-vixie-dnsext-dns0x20).
+    /// `name` with each letter in upper or lower case at random: a forger has to guess about one
+    /// bit more for each letter (draft-vixie-dnsext-dns0x20).
     pub(super) fn mixed_case(&mut self, name: &DomainName) -> Vec<u8> {
         let mut wire = name.wire().to_vec();
         let (mut bits, mut left) = (0, 0);

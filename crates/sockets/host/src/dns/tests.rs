@@ -83,7 +83,7 @@ fn nxdomain_and_nodata_are_told_apart() {
     assert!(matches!(none, Err(LookupError::NoName(_))), "{none:?}");
     let empty = f.run("empty.example", |q| Answer::Bytes(respond(q).bytes));
     assert!(matches!(empty, Err(LookupError::NoAddress(_))), "{empty:?}");
-    // One family is enough, whatever the other says.
+    // One family is enough, whatever the result of the other is.
     let half = f.run("half.example", |q| match q.kind {
         Kind::A => both(q),
         Kind::Aaaa => Answer::Bytes(respond(q).rcode(3).bytes),

@@ -84,7 +84,7 @@ impl UdpSocket {
         self.send_to(data, self.socket.peer_addr()?)
     }
 
-    /// Wait for a datagram, and take what is there: [`crate::UdpSocket::recv_many`].
+    /// Wait for a datagram, and take all that have arrived: [`crate::UdpSocket::recv_many`].
     ///
     /// # Errors
     /// As `recv_from`.

@@ -113,7 +113,7 @@ impl TcpStream {
     /// `std::net::TcpStream::connect` does.
     ///
     /// # Errors
-    /// As [`Net::lookup_host`]; the last address's.
+    /// As [`Net::lookup_host`]; that of the last address.
     pub fn connect_host(net: &Net, host: &str, port: u16) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in lookup_host(net, host)? {

@@ -1,8 +1,8 @@
 //! Names: the addresses of hosts, asked by the resolver of `host` over the stack's own sockets.
 //!
-//! Called by: programs. [`Net::set_resolver`] says whom to ask; until then only addresses,
-//! `localhost` and nothing else can be looked up. [`StackLookup`] is for programs that poll a stack
-//! themselves. Decision: docs/decisions/0065-dns.md.
+//! Called by: programs. [`Net::set_resolver`] sets the servers to ask; until then, only addresses
+//! and `localhost` can be looked up. [`StackLookup`] is for programs that poll a stack themselves.
+//! Decision: docs/decisions/0065-dns.md.
 
 mod over_stack;
 
@@ -23,10 +23,10 @@ use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, TcpStream};
 pub use over_stack::StackLookup;
 
-/// What a look at a lookup finds.
+/// The result of a look at a lookup.
 pub(crate) enum Step {
     Found(Vec<IpAddr>),
-    /// Its deadline is now earlier: look again with that.
+    /// Its deadline is earlier now: look again with the new one.
     Earlier,
 }
 
@@ -81,8 +81,8 @@ fn failed(error: LookupError) -> io::Error {
 }
 
 impl Net {
-    /// Set whom to ask for names, and which are known; what was cached is forgotten.
-    /// [`Config::from_resolv_conf`] and [`Hosts::from_text`] read the system's files.
+    /// Set the servers to ask for names, and the names that are known; cached answers are
+    /// forgotten. [`Config::from_resolv_conf`] and [`Hosts::from_text`] read the system's files.
     ///
     /// # Errors
     /// The driver is gone.

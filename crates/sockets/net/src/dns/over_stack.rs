@@ -19,7 +19,7 @@ enum Socket {
     Tcp { handle: TcpHandle, unsent: Vec<u8> },
 }
 
-/// What a receive found.
+/// The result of a receive.
 enum Received {
     Datagram(SocketAddr, Vec<u8>),
     Bytes(Vec<u8>),
@@ -33,7 +33,7 @@ pub struct StackLookup {
     lookup: Lookup,
     /// By kind.
     sockets: [Socket; 2],
-    /// A device was full.
+    /// When to send again, because a device was full.
     again: Instant,
 }
 
@@ -52,8 +52,8 @@ impl StackLookup {
         self.lookup.deadline().min(self.again)
     }
 
-    /// Receive, and send what is due; the addresses once they are known. After that the sockets are
-    /// closed. A program that stops before calls [`StackLookup::close`].
+    /// Receive, and send messages that are due; returns the addresses once they are known, and the
+    /// sockets are closed then. A program that stops earlier calls [`StackLookup::close`].
     pub fn turn(
         &mut self,
         stack: &mut Stack,
@@ -166,7 +166,7 @@ fn open(stack: &mut Stack, send: Send, now: Instant) -> Option<Socket> {
     }
 }
 
-/// Send what was not sent; `false` if it cannot be sent at all.
+/// Send a message that was not sent yet; `false` if it cannot be sent at all.
 fn send_datagram(
     stack: &mut Stack,
     handle: UdpHandle,

@@ -18,7 +18,7 @@ const BACKLOG: usize = 1024;
 pub struct ShardsListener {
     each: Vec<TcpListener>,
     local: SocketAddr,
-    /// Which shard is asked first: all have their turn.
+    /// The shard that is asked first, in turn.
     turn: AtomicUsize,
 }
 

@@ -1,7 +1,7 @@
 //! [`ShardsUdpSocket`]: bound at all shards, receives from any. RFC 768.
 //!
-//! Called by: programs. Datagrams of one flow keep their order, as they are of one shard; those of
-//! different flows may overtake each other.
+//! Called by: programs. Datagrams of one flow keep their order, because one shard has them all;
+//! datagrams of different flows may overtake each other.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +11,12 @@ use super::{PORTS_TRIED, Shards};
 use crate::wait::{wait, wait_for_any};
 use crate::{UdpSocket, error};
 
-/// A UDP socket over several shards, for tasks of any runtime. It is connected to nobody.
+/// A UDP socket over several shards, for tasks of any runtime. It has no peer.
 pub struct ShardsUdpSocket {
     shards: Shards,
     each: Vec<UdpSocket>,
     local: SocketAddr,
-    /// Which shard is asked first: all have their turn.
+    /// The shard that is asked first, in turn.
     turn: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ impl ShardsUdpSocket {
     }
 
     /// The sockets of the shards, for options and groups: groups are joined at the first one, which
-    /// receives what is sent to them.
+    /// receives the datagrams to them.
     pub fn each(&self) -> &[UdpSocket] {
         &self.each
     }
@@ -100,8 +100,8 @@ impl ShardsUdpSocket {
         self.towards(to).try_send_to(data, to)
     }
 
-    /// The same one for all datagrams to `to`, so that these keep their order. Replies come to the
-    /// socket of their flow's shard, whichever that is.
+    /// The socket for datagrams to `to`: always the same one, so that they keep their order.
+    /// Replies come to the socket of their own flow's shard.
     fn towards(&self, to: SocketAddr) -> &UdpSocket {
         // A group's datagrams are looped back at the shard that has the group.
         let index = if to.ip().is_multicast() { 0 } else { self.shards.index_of(self.local, to) };

@@ -1,10 +1,10 @@
 //! Multicast: the groups that a UDP socket joins, and how it sends to groups. The names are those
-//! of `tokio` and `std`, and of `socket2` where those have none.
+//! of `tokio` and `std`, or of `socket2` if those have none.
 //!
-//! Called by: programs. An interface is named as there: over IPv4 by an address of ours on it,
-//! over IPv6 by its scope identifier ([`PortId::scope_id`], which is the port's number plus one);
-//! `0.0.0.0` and 0 stand for the port of the route, or the only port. A socket gets the datagrams
-//! of groups that it has joined itself, and no others.
+//! Called by: programs. An interface is named as in those libraries: over IPv4 by an address of
+//! ours on it, over IPv6 by its scope identifier ([`PortId::scope_id`], which is the port's number
+//! plus one); `0.0.0.0` and 0 stand for the port of the route, or the only port. A socket gets the
+//! datagrams of groups that it has joined itself, and no others.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::io;
@@ -31,7 +31,7 @@ impl UdpSocket {
     /// Receive a group on the port that has the address `interface`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for what is no group; [`io::ErrorKind::AddrInUse`] if it is
+    /// [`io::ErrorKind::InvalidInput`] if it is no group; [`io::ErrorKind::AddrInUse`] if it is
     /// joined already; [`io::ErrorKind::AddrNotAvailable`] without such a port; a limit.
     pub fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.with_port_v4(group, interface, |stack, socket, port| {
@@ -69,7 +69,7 @@ impl UdpSocket {
         })
     }
 
-    /// Receive what `source` sends to a group (source-specific multicast, RFC 4607).
+    /// Receive datagrams of `source` to a group (source-specific multicast, RFC 4607).
     ///
     /// # Errors
     /// As [`UdpSocket::join_multicast_v4`]; [`io::ErrorKind::InvalidInput`] if all sources are
@@ -118,7 +118,8 @@ impl UdpSocket {
         changed.map_err(error::group)
     }
 
-    /// Take these sources of a group on a port from now on; joins or leaves if need be.
+    /// Receive these sources of a group on a port from now on; joins or leaves the group if
+    /// necessary.
     ///
     /// # Errors
     /// As [`UdpSocket::join_multicast_v4`].
@@ -159,8 +160,8 @@ impl UdpSocket {
         self.set_multicast_ttl_v4(hops)
     }
 
-    /// Whether sockets of this stack that have joined a group get what this one sends to it, itself
-    /// included (IP_MULTICAST_LOOP of the sender); on at first.
+    /// Whether sockets of this stack that have joined a group get the datagrams that this one sends
+    /// to it, this socket included (IP_MULTICAST_LOOP of the sender); on at first.
     ///
     /// # Errors
     /// The driver is gone.

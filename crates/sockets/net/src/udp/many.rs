@@ -1,7 +1,8 @@
-//! Many datagrams in one call: the lock, the clock and the device are asked once for all of them.
+//! Many datagrams in one call: the lock is taken, the clock read and the device called once for all
+//! of them.
 //!
-//! Called by: programs; `blocking/datagrams.rs` for threads. As recvmmsg, sendmmsg, UDP_GRO and
-//! UDP_SEGMENT of Linux.
+//! Called by: programs; `blocking/datagrams.rs` for threads. The calls are like recvmmsg, sendmmsg,
+//! UDP_GRO and UDP_SEGMENT of Linux.
 
 use core::net::{IpAddr, SocketAddr};
 use core::task::Poll;
@@ -88,9 +89,9 @@ impl UdpSocket {
         }
     }
 
-    /// Wait for a datagram, and take what is there: one in each buffer, or a row of equal ones if
-    /// the socket coalesces ([`stack::UdpOptions::coalesces`]). Returns how many buffers were
-    /// filled; `received` says with what.
+    /// Wait for a datagram, and take all that have arrived: one in each buffer, or several of equal
+    /// size if the socket coalesces ([`stack::UdpOptions::coalesces`]). Returns how many buffers
+    /// were filled; `received` describes the content of each.
     ///
     /// # Errors
     /// The driver is gone; the pending error of a connected socket.
@@ -112,13 +113,13 @@ impl UdpSocket {
         wait(self.net.shared(), Readiness::Room, self.look_send_many(datagrams)).await
     }
 
-    /// Send `data` in datagrams of `segment_size` bytes, the last of what is left; at most 64 and
-    /// 65,535 bytes. Returns how many bytes were sent, in whole datagrams. Waits while the device
-    /// is full.
+    /// Send `data` in datagrams of `segment_size` bytes, the last one perhaps shorter; at most 64
+    /// datagrams and 65,535 bytes. Returns how many bytes were sent, in whole datagrams. Waits
+    /// while the device is full.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] beyond those; a datagram larger than the path carries (the
-    /// system's EMSGSIZE); others as [`UdpSocket::send_to`].
+    /// [`io::ErrorKind::InvalidInput`] beyond those limits; a datagram larger than the path carries
+    /// (the system's EMSGSIZE); others as [`UdpSocket::send_to`].
     pub async fn send_segments(
         &self,
         data: &[u8],

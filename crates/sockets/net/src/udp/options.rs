@@ -1,4 +1,4 @@
-//! Options of UDP sockets, and what the network says of their datagrams.
+//! Options of UDP sockets, and reports of the network about their datagrams.
 //!
 //! Called by: programs.
 
@@ -79,8 +79,8 @@ impl UdpSocket {
         call.stack.udp_set_options(self.handle, options).map_err(error::udp)
     }
 
-    /// Take what the network said of this socket's datagrams, if [`UdpOptions::error_queue`] is
-    /// on, oldest first. Such messages can be forged: hints, no proofs.
+    /// Take the reports of the network about this socket's datagrams, oldest first, if
+    /// [`UdpOptions::error_queue`] is on. Such messages can be forged: they are hints, not proofs.
     ///
     /// # Errors
     /// The driver is gone.
@@ -98,8 +98,8 @@ impl UdpSocket {
         call.stack.udp_path_mtu(self.handle, remote).map_err(error::udp)
     }
 
-    /// Send a probe of the path's MTU without waiting: never in fragments, whatever is known of the
-    /// path. [`stack::dplpmtud`] says of what size.
+    /// Send a probe of the path's MTU without waiting: never in fragments, whatever MTU the path is
+    /// known to have. [`stack::dplpmtud`] chooses the size.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], unreachable, or larger than the port sends (the system's

@@ -1,4 +1,4 @@
-//! A thread that waits is woken by what its own call reports.
+//! A thread that waits is woken by events that its own call reports.
 
 use core::net::SocketAddr;
 use core::task::Poll;
@@ -12,8 +12,8 @@ use super::block_on;
 use crate::inner::Shared;
 use crate::waiting::Readiness;
 
-/// What a call sends at its end may report something to the thread that is about to sleep: paced
-/// output tells a writer of room. Here it is the end of the connection.
+/// Output at the end of a call may cause an event for the thread that is about to sleep: paced
+/// output makes room for a writer. Here the event is the end of the connection.
 #[test]
 fn what_the_end_of_a_waiting_call_reports_is_not_missed() {
     let (client, server) = pair(&PairConfig::new([7, 8]));

@@ -1,4 +1,5 @@
-//! Two stacks with sockets, joined by a link in memory, and the count of what they hold.
+//! Two stacks with sockets, joined by a link in memory, and the count of their connections and
+//! buffers.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::net::SocketAddr;

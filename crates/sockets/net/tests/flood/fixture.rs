@@ -20,7 +20,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// The initial sequence number of all strangers.
 const ISS: u32 = 1_000;
 
-/// What strangers do after a SYN-ACK.
+/// The behaviour of strangers after a SYN-ACK.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// Nothing: the third segment of the handshake is never sent.
@@ -29,7 +29,7 @@ pub(crate) enum Manner {
     Slow,
 }
 
-/// What strangers have received.
+/// Counts of the segments that strangers have received.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) syn_acks: AtomicUsize,
@@ -70,7 +70,7 @@ fn number_of(at: SocketAddrV4) -> usize {
     u32::from_be_bytes([0, a.wrapping_sub(16), b, c]) as usize
 }
 
-/// Receive what `from` sends until it is closed.
+/// Receive frames from `from` until it is closed.
 fn carry(from: Arc<End>, mut each: impl FnMut(&[u8]) + Send + 'static) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut room = vec![0; 2_000];
@@ -147,7 +147,7 @@ impl Fixture {
     pub(crate) fn reset_all(&self, port: u16) {
         for n in 0..self.heard.answered.len() {
             let dst = SocketAddrV4::new(SERVER, port);
-            // After the one byte of a slow stranger.
+            // The sequence number behind the one byte of a slow stranger.
             let seq = ISS + 2;
             let reset = Segment { src: stranger(n), dst, seq, ack: 0, flags: RST };
             self.wire.send(&reset.packet(&[])).expect("the server is there");

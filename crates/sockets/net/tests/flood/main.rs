@@ -126,7 +126,7 @@ fn under_flood(fixture: &Fixture, port: u16, rounds: usize) -> (Honest, Snapshot
     })
 }
 
-/// After the flood a request is served at the first try, possibly after a SYN retransmission or
+/// After the flood a request is served at the first connect, possibly after a SYN retransmission or
 /// two.
 fn served_afterwards(fixture: &Fixture) {
     ask(&fixture.client, fixture.at(PORT)).expect("served after the flood");
@@ -140,7 +140,7 @@ fn counted(fixture: &Fixture, counter: Counter) -> usize {
     fixture.server.with_stack(|stack| stack.counters().of(counter)).expect("driven") as usize
 }
 
-/// Wait until `so` holds, that is, until the server has processed what the link holds.
+/// Wait until `so` holds, that is, until the server has processed all frames on the link.
 fn settled(fixture: &Fixture, so: impl Fn(&Fixture) -> bool) {
     let end = Instant::now() + SOON;
     while !so(fixture) {
@@ -249,7 +249,7 @@ fn syns_refused(fixture: &Fixture) -> usize {
     reasons.into_iter().map(|reason| drops(fixture, reason)).sum()
 }
 
-/// All are let in: each is a connection with a task that waits for the rest of its request.
+/// All are accepted: each is a connection with a task that waits for the rest of its request.
 #[test]
 fn slow_at_a_listener() {
     let runtime = runtime();

@@ -130,7 +130,7 @@ fn by_radvd() {
     assert_eq!(status.mtu.map(base::Mtu::bytes), Some(1_400));
     assert_eq!(with(&net, |stack| stack.dns_servers(PORT)), [v6("fd79:1::53")]);
     assert_eq!(with(&net, |stack| stack.dns_search(PORT)), ["lab.example"]);
-    // To the router's own network, and by its route.
+    // A transfer within the router's own network, and one by its route.
     for to in ["fd79:1::1", "fd79:2::1"] {
         transfer(&net, address(to));
     }
@@ -161,7 +161,7 @@ fn transfer(net: &Net, to: IpAddr) {
     });
 }
 
-/// We want an address that the kernel has: its advertisement says so.
+/// We want an address that the kernel has: it answers with an advertisement.
 fn taken_by_the_kernel() {
     let (net, driver) = net(&["fd79::1/64"], &[]);
     let tentative = |text: &str| {
@@ -177,7 +177,7 @@ fn taken_by_the_kernel() {
     driver.stop().expect("no panic");
 }
 
-/// The kernel wants an address that we have: we say so.
+/// The kernel wants an address that we have: we answer with an advertisement.
 fn taken_by_us() {
     let (net, driver) = net(&[], &["fd79::2/64"]);
     ip("addr add fd79::2/64 dev ws0");

@@ -51,7 +51,8 @@ fn first_error(socket: &blocking::UdpSocket) -> UdpErrorReport {
     found.remove(0)
 }
 
-/// A connected socket fails once; one with a queue hears of which datagram.
+/// A connected socket gets the error once; a socket with an error queue learns which datagram it
+/// was.
 fn refused(plan: &Plan) {
     let (net, driver) = plan.net();
     let closed = kernel_socket(plan).1;
@@ -68,7 +69,7 @@ fn refused(plan: &Plan) {
     let code = if plan.kernel().is_ipv4() { (3, 3) } else { (1, 4) };
     assert_eq!((error.icmp, error.from, error.remote), (Some(code), plan.kernel(), closed));
     assert_eq!((&error.payload[..], error.payload_len), (&b"hello"[..], 5));
-    // Who did not ask for reports gets none.
+    // A socket that did not ask for reports gets none.
     let plain = our_socket(&net, plan, UdpOptions::default());
     plain.send_to(b"hello", closed).expect("sent");
     thread::sleep(Duration::from_millis(50));
@@ -174,7 +175,7 @@ fn segments(plan: &Plan) {
     let error = ours.send_to(&data[..3_000], at).expect_err("too large");
     assert_eq!(error.raw_os_error(), Some(90), "EMSGSIZE");
     assert_eq!(ours.path_mtu(at).expect("routed").bytes(), 1_500);
-    // From the address that was asked, and from no other.
+    // The source can be the address that the request went to, and no address that is not ours.
     ours.send_from(b"1", plan.ours(), at).expect("sent");
     let other: IpAddr = plan.kernel();
     let error = ours.send_from(b"1", other, at).expect_err("not ours");

@@ -173,7 +173,7 @@ fn dnsmasq_serves() {
     talks(&mut host, lease.address);
     packets_are_of_the_leases_mtu(&mut host, lease.address);
 
-    // T1 is after five minutes; the stack's clock goes there at once.
+    // T1 is after five minutes; the stack's clock is set to that time at once.
     let deadline = host.client.as_ref().expect("it runs").deadline();
     host.ahead = deadline.since(host.now());
     let renewed = host.configured();
@@ -203,7 +203,7 @@ fn routes(host: &Host) -> Vec<Route> {
 }
 
 fn dnsmasq_refuses() {
-    // Of another network, as after a move.
+    // An address of another network, as after a move.
     let elsewhere = Ipv4Addr::new(10, 99, 0, 7);
     let mut host = Host::new(Some(elsewhere));
     let server = Server::new("nak");
@@ -227,7 +227,7 @@ fn conflict() {
     let mut host = Host::new(None);
     let server = Server::new("decline");
     let lease = host.configured();
-    // What the stack says of an address when another host defends it (RFC 5227 section 2.4).
+    // The state of an address in the stack when another host defends it (RFC 5227 section 2.4).
     let ours = IpAddr::V4(lease.address);
     let all = host.stack.addresses(host.port).to_vec();
     let found = all.iter().find(|address| address.ip() == ours).expect("it has it");

@@ -1,6 +1,6 @@
 //! Explicit congestion notification with the kernel as the peer. Not every kernel has a queue
 //! discipline that marks, so a device wrapper marks every twelfth ECN-capable frame in each
-//! direction. The kernel's own counters show what it made of the marks.
+//! direction. The kernel's own counters show its reaction to the marks.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -25,7 +25,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const BYTES: usize = 8_000_000;
-/// One of so many ECN-capable frames is marked.
+/// One of this many ECN-capable frames is marked.
 const EVERY: u64 = 12;
 
 /// A TUN device that marks frames.

@@ -107,7 +107,7 @@ fn pinged(plan: &Plan) {
         let text = String::from_utf8_lossy(&output.stdout);
         println!("{}", text.trim());
         assert!(text.contains("3 received, 0% packet loss"), "{size}: {text}");
-        // It compares what comes back with what it sent.
+        // ping compares the data that comes back with the data that it sent.
         assert!(!text.contains("wrong data byte"), "{text}");
     }
     let dropped: Vec<_> = net

@@ -1,5 +1,5 @@
-//! Multicast with the kernel at the other end of a TAP: datagrams to groups both ways, what the
-//! kernel's queries draw, and our reports as tshark reads them. RFC 1112, RFC 3376, RFC 3810.
+//! Multicast with the kernel at the other end of a TAP: datagrams to groups both ways, our answers
+//! to the kernel's queries, and our reports as tshark reads them. RFC 1112, RFC 3376, RFC 3810.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -42,7 +42,7 @@ fn net(tap: Tap) -> (Net, DriverThread) {
     let mut stack = Stack::new(config);
     let cidr = |ip: IpAddr, prefix_len| Cidr::new(ip, prefix_len).expect("a prefix");
     let addresses = vec![cidr(OURS_V4.into(), 24), cidr(OURS_V6.into(), 64)];
-    // A bridge drops what has no source.
+    // A bridge drops frames without a source.
     stack.add_port(Box::new(tap), PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses });
     Net::spawn_thread(stack).expect("a thread")
 }
@@ -56,7 +56,7 @@ fn socket(net: &Net, at: SocketAddr) -> blocking::UdpSocket {
 /// The kernel's number of the TAP.
 fn index() -> u32 {
     let text = std::fs::read_to_string("/sys/class/net/ws0/ifindex").unwrap_or_default();
-    // In another namespace than /sys was mounted in, `ip` knows it.
+    // If /sys was mounted in another namespace, only `ip` knows it.
     text.trim().parse().unwrap_or_else(|_| {
         let shown =
             Command::new("ip").args(["-o", "link", "show", "ws0"]).output().expect("ip runs");
@@ -129,7 +129,7 @@ fn v6() {
     driver.stop().expect("no panic");
 }
 
-/// A bridge of the kernel with the TAP in it, which asks in both protocols and keeps our answers
+/// A bridge of the kernel with the TAP in it sends queries in both protocols and keeps our answers
 /// in its table.
 fn queried() {
     let tap = tap();
@@ -153,7 +153,7 @@ fn queried() {
     println!("{}", known().trim());
     let both = || counted(Counter::GroupQueriesIn) >= 3;
     assert!(testbed::until(SOON, both), "{} queries", counted(Counter::GroupQueriesIn));
-    // Joins are reported twice each, so that more are answers.
+    // Each join is reported twice, so further reports are answers.
     let answered = || counted(Counter::GroupReportsOut) > 6;
     assert!(testbed::until(SOON, answered), "{} reports", counted(Counter::GroupReportsOut));
     let drops: Vec<_> = net
@@ -163,7 +163,7 @@ fn queried() {
     driver.stop().expect("no panic");
 }
 
-/// tshark on the TAP, capturing already; it ends after so many packets of ours.
+/// tshark on the TAP, capturing already; it ends after `packets` packets of ours.
 fn tshark(packets: usize) -> Child {
     let mut command = Command::new("tshark");
     let fields = ["igmp.type", "icmpv6.type", "igmp.checksum.status", "icmpv6.checksum.status"];
@@ -178,7 +178,7 @@ fn tshark(packets: usize) -> Child {
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let begins = lines.by_ref().map_while(Result::ok).any(|line| line.contains("Capturing on"));
     assert!(begins, "tshark captures");
-    // Nobody may read on: what it still says does not fill a pipe.
+    // Nobody reads its output from here on; the rest does not fill a pipe.
     std::mem::forget(lines);
     child
 }

@@ -146,7 +146,7 @@ fn claimed() {
     }
     assert_eq!(decided(&net, ROUTER), AddressState::Duplicated);
     assert_eq!(decided(&net, OURS), AddressState::Preferred);
-    // What is ours is of use.
+    // An address that is ours can be used.
     let listener = TcpListener::bind((ROUTER, 0)).expect("the kernel's address");
     let at = listener.local_addr().expect("it listens");
     blocking::TcpStream::connect_timeout(&net, at, SOON).expect("by the address that was free");

@@ -24,7 +24,7 @@ fn dnsmasq() -> Running {
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
     command.args(["--pid-file=", "--user=root", "--log-facility=-", "--bind-interfaces"]);
     command.arg(format!("--listen-address={KERNEL}"));
-    // Names without a dot do not exist; of other names it says that it cannot tell.
+    // Names without a dot do not exist; for other names it answers that it cannot tell.
     command.args(["--local=/test/", "--local-ttl=60", "--domain-needed"]);
     command.arg("--host-record=www.test,192.0.2.80,2001:db8::80");
     command.arg(format!("--host-record=kernel.test,{KERNEL}"));
@@ -36,7 +36,7 @@ fn dnsmasq() -> Running {
     Running(command.spawn().expect("looked for before"))
 }
 
-/// Our stack, which asks dnsmasq, once that answers.
+/// Our stack, which asks dnsmasq; returned once dnsmasq answers.
 fn asking() -> (Net, Running) {
     let (stack, _) = stack();
     let dnsmasq = dnsmasq();

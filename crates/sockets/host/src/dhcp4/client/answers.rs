@@ -1,4 +1,4 @@
-//! What a DHCPv4 client does with the answers of servers: offers, acknowledgements, refusals.
+//! Handles the answers of servers to a DHCPv4 client: offers, acknowledgements, refusals.
 //!
 //! Called by: the owner of the socket, with each datagram. RFC 2131 sections 3.1, 4.3 and 4.4; RFC
 //! 6842. Counters: the `Dhcp` drops.
@@ -59,7 +59,7 @@ impl Client {
 
     fn take_ack(&mut self, message: &Received<'_>) -> Result<(), DropReason> {
         self.check_server(message)?;
-        // After the link was down the network may be another.
+        // After the link was down, the port may be on another network: that is no extension.
         let extends = matches!(self.state, State::Renewing | State::Rebinding);
         let held = self.held.as_ref().filter(|held| extends && held.acquired);
         let extended = held.map(|held| held.lease.clone());
@@ -69,7 +69,7 @@ impl Client {
             (_, Some(held), _) => Some(held.lease.address),
             _ => self.config.remembered,
         };
-        // An address that was not asked for has not been looked for on the link.
+        // An address that the client did not ask for was not checked for conflicts.
         if asked != Some(lease.address) {
             return Err(self.refuse(Refusal::OtherAddress(lease.address)));
         }
@@ -86,7 +86,7 @@ impl Client {
         lease.map_err(|why| self.refuse(why))
     }
 
-    /// Remember why an answer is of no use, to be told.
+    /// Remember why an answer is of no use, for the caller.
     fn refuse(&mut self, why: Refusal) -> DropReason {
         let reason = why.drop_reason();
         self.refusal = Some(why);
@@ -94,11 +94,12 @@ impl Client {
         reason
     }
 
-    /// Count the lease from the first request that it may answer.
+    /// Keep a lease, whose times count from the first request that it may answer.
     fn hold(&mut self, lease: Lease) {
         let acquired = self.held.as_ref().is_some_and(|held| held.acquired);
         // RFC 2131 4.4.1-g: from when the request was sent. A retransmitted request has the
-        // transaction id of the first, so time counts from the first: too early harms nobody.
+        // transaction id of the first, so time counts from the first: a renewal that is too early
+        // does no harm.
         let from = self.exchange.first_at;
         let infinite = lease.valid.is_none();
         let at = |span: Duration| if infinite { Instant::NEVER } else { from + span };

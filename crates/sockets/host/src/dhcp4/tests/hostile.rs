@@ -1,4 +1,4 @@
-//! What servers, or whoever answers in their place, can send. RFC 2131 section 7.
+//! Messages that servers, or attackers in their place, can send. RFC 2131 section 7.
 
 use base::{DropReason, Limit};
 use dhcproto::v4::UnknownOption;
@@ -56,7 +56,7 @@ fn ripple20_dhcp_lengths_are_checked() {
         assert_eq!(outcome, Err(DropReason::DhcpMalformed), "{options:?}");
     }
     let whole = raw_offer(&discover, &[]);
-    // What is missing at the end is the mask and the end option, which may be left out.
+    // Only the mask and the end option, which may be left out, are missing at the end then.
     let complete = whole.len() - 7;
     for length in (0..whole.len() - 1).filter(|&length| length != complete) {
         let outcome = world.client.receive(world.now, &whole[..length]);
@@ -279,7 +279,7 @@ fn a_refused_answer_says_why() {
     assert_eq!(why, "the server 192.0.2.1 refuses (DHCPNAK): \"no ?[2Jlease\"");
 }
 
-/// What a renewal does not repeat stays as it was; what it says anew is taken.
+/// Values that a renewal does not repeat stay as they were; new ones are taken.
 #[test]
 fn a_renewal_without_a_router_keeps_the_route() {
     let mut world = World::new(config());

@@ -117,7 +117,7 @@ fn a_lease_is_renewed_from_its_server_then_from_all_and_expires() {
     world.action();
     world.client.probed(world.now, false);
     assert!(matches!(world.action(), Some(Action::Acquired(_))));
-    // From when the request was sent, which is three seconds ago.
+    // Times count from the request, which was sent three seconds ago.
     let since = |world: &World| world.now.since(request.at).as_secs_f64();
     world.wait();
     let renewal = world.sent();

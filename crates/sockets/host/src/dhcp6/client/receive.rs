@@ -1,4 +1,4 @@
-//! What servers say: Advertises, and Replies to each kind of message.
+//! Handles messages of servers: Advertises, and Replies to each kind of message.
 //!
 //! Called by: `client.rs`, with each datagram. RFC 8415 sections 16 (what is discarded), 18.2.9 and
 //! 18.2.10.
@@ -21,7 +21,7 @@ impl Client {
         }
         let message = Received::parse(bytes).ok_or(DropReason::DhcpMalformed)?;
         let options = message.options;
-        // RFC 8415 16.3-a, 16.10-a: both identifiers, the client's is ours.
+        // RFC 8415 16.3-a, 16.10-a: both identifiers are there, and the client's is ours.
         let server = options.value(code::SERVER_ID).filter(|server| is_duid(server));
         let server = server.ok_or(DropReason::DhcpMalformed)?;
         let is_ours = options.value(code::CLIENT_ID) == Some(&self.config.duid);
@@ -44,7 +44,7 @@ impl Client {
         options: Options<'_>,
         server: &[u8],
     ) -> Result<(), DropReason> {
-        // RFC 8415 18.2.9-a: also of an Advertise that is not used.
+        // RFC 8415 18.2.9-a: even if the Advertise is not used.
         self.note_max_rt(options);
         let succeeded = options.status() == Some(status::SUCCESS);
         let Answer::Given(given) = reply::answer(options, self.config.iaid, None) else {
@@ -59,7 +59,8 @@ impl Client {
             let (server, address) = (server.to_vec(), given.address);
             self.choice = Some(Choice { server, preference, address });
         }
-        // RFC 8415 18.2.1-e: 255 ends the wait, and so does anything after it.
+        // RFC 8415 18.2.1-e: a preference of 255 ends the wait; after the first retransmission time
+        // any Advertise does.
         if preference == PREFERENCE_NOW || self.exchange.sent > 1 {
             self.begin(State::Requesting, now);
         }
@@ -107,8 +108,8 @@ impl Client {
         Ok(())
     }
 
-    /// A Reply to Solicit, Request, Renew or Rebind. Refused requests start from the beginning; a
-    /// lease that is not extended is asked for again until it ends.
+    /// A Reply to Solicit, Request, Renew or Rebind. After a refused request the client starts from
+    /// the beginning; a lease that is not extended is asked for again until it ends.
     fn binding(
         &mut self,
         now: Instant,
@@ -144,7 +145,8 @@ impl Client {
                 self.begin(State::Requesting, now);
                 Ok(())
             }
-            // RFC 8415 18.2.10-b: these are about the request, which fails again if it is repeated.
+            // RFC 8415 18.2.10-b: the cause of these failures is the request itself, which would
+            // fail again.
             (status::SUCCESS | status::NO_ADDRESSES | status::NOT_ON_LINK, _) if !extends => {
                 self.restart(now);
                 self.failures = self.failures.saturating_add(1);
@@ -157,7 +159,7 @@ impl Client {
 
     /// A lease was given or extended.
     fn hold(&mut self, given: Given, server: Vec<u8>, information: Information) {
-        // From the last request: a Reply to an earlier one would have come before it.
+        // Times count from the last request: a Reply to an earlier one would have come before it.
         let from = self.exchange.last_at;
         let span = |s: u32| (s != INFINITE).then(|| Duration::from_secs(u64::from(s)));
         let at = |s: u32| span(s).map_or(Instant::NEVER, |span| from + span);

@@ -1,4 +1,4 @@
-//! What servers, or whoever answers in their place, can send. RFC 8415 section 22.
+//! Messages that servers, or attackers in their place, can send. RFC 8415 section 22.
 
 use base::Limit;
 use dhcproto::v6::UnknownOption;
@@ -62,7 +62,8 @@ fn lengths_of_options_are_checked() {
         assert_eq!(outcome, Err(DropReason::DhcpMalformed), "{options:?}");
     }
     let whole = give(&request, MessageType::Reply, ADDRESS).to_vec().unwrap();
-    // Cut between options it is a message, without the DNS servers of the last 20 bytes.
+    // Without its last 20 bytes, the DNS servers, it ends between two options and is a valid
+    // message.
     for length in (0..whole.len()).filter(|&length| length != whole.len() - 20) {
         assert!(world.client.receive(world.now, &whole[..length]).is_err(), "{length} bytes");
     }

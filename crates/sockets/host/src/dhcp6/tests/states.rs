@@ -194,7 +194,7 @@ fn what_a_server_says_to_a_renewal_is_done() {
     assert_eq!(world.action(), Some(lost));
     assert_eq!(world.sent().kind(), MessageType::Solicit);
 
-    // RFC 8415 18.2.10-g: after a renumbering, whichever comes first.
+    // RFC 8415 18.2.10-g: after a renumbering, in either order of the two addresses.
     for old_first in [true, false] {
         let (mut world, renewal) = renewing();
         let address = |addr, life| IAAddr {

@@ -32,7 +32,7 @@ fn forged(f: &mut Fixture, forge: impl Fn(&Query) -> (SocketAddr, Vec<u8>)) -> D
     (drops(DropReason::DnsNotAsked), drops(DropReason::DnsCase), drops(DropReason::DnsMalformed))
 }
 
-/// Not asked, case, malformed.
+/// Counts of `DnsNotAsked`, `DnsCase` and `DnsMalformed`.
 type DropCounts = (u64, u64, u64);
 
 #[test]
@@ -160,7 +160,7 @@ fn an_answer_of_a_hundred_kilobytes_is_bounded() {
         }
         match q.tcp {
             false => Answer::Bytes(respond(q).truncated().bytes),
-            // The rest is no part of the message.
+            // Bytes behind the message are no part of it.
             true => Answer::Several(vec![(q.to, made.bytes.clone()), (q.to, made.bytes)]),
         }
     });

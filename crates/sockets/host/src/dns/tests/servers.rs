@@ -120,7 +120,7 @@ fn a_server_without_tcp_or_truncated_over_tcp_is_left() {
         assert!(found.is_ok(), "{found:?}");
         assert_eq!(order(&f), [1, 1, 2]);
     }
-    // Silent over TCP: it has five seconds, and is not asked again.
+    // A server that is silent over TCP has five seconds, and is not asked again.
     let mut f = v4(1);
     let silent = f.run("www.example", |q| match q.tcp {
         false => Answer::Bytes(respond(q).truncated().bytes),
@@ -187,7 +187,7 @@ fn a_server_that_changes_the_case_is_asked_by_tcp_and_then_without_mixed_case() 
     assert!(f.run("www.ijklmnop.example", lower).is_ok());
     assert_eq!(f.asked.len(), 3, "by UDP again");
     assert!(!f.asked[2].wire.iter().any(u8::is_ascii_uppercase));
-    // A forger changed the case, and the server does not: nothing is remembered.
+    // A forged answer had another case, but the server keeps it: nothing is remembered.
     let mut f = v4(1);
     let forged = |q: &Query| if q.tcp { both(q) } else { lower(q) };
     assert!(f.run("www.abcdefgh.example", forged).is_ok());
@@ -231,7 +231,7 @@ fn a_server_that_changes_the_case_and_has_no_tcp_is_believed_when_two_answers_ag
     });
     assert_eq!(found, Ok(vec![address("192.0.2.80")]));
     assert_eq!(f.asked.len(), 5);
-    // Every answer is another one: nothing is believed.
+    // All answers differ: none is believed.
     let mut f = v4(1);
     let mut count = 0;
     let found = f.run("www.abcdefgh.example", |q| {
