@@ -1,5 +1,5 @@
-//! Users and groups of this machine, by name: the process with privileges asks the system, and the
-//! other one, which can open no file, is passed the answers.
+//! Users and groups of this machine, by name: the process with privileges asks the system and
+//! passes the answers to the other process, which can open no file.
 //!
 //! Called by: `Config::parse_with`, for the names in `[groups]`; `wirespeed up` passes the answers
 //! on. Source: getpwnam(3), getgrnam(3).
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of accounts; by default nothing, and nobody is asked.
+/// Known accounts; by default there are none, and the system is not asked.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Accounts {
-    /// Ask the system for what is not known.
+    /// Ask the system for accounts that are not known.
     #[serde(skip)]
     asks: bool,
     users: BTreeMap<String, u32>,
@@ -19,7 +19,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Those of the system, as it has them now; answers are remembered.
+    /// Ask the system, and remember its answers.
     pub fn system() -> Accounts {
         Accounts { asks: true, ..Accounts::default() }
     }

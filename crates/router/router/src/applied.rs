@@ -1,8 +1,8 @@
-//! What has taken effect: the router's ports by name, and the configuration that runs.
+//! The state that has taken effect: the router's ports by name, and the configuration that runs.
 //!
 //! Called by: the worker of `wirespeed up`, under the stacks' locks, at the start and whenever a
-//! configuration takes effect. An operation that fails is reported, the others are carried out;
-//! what failed is part of the difference to the next configuration, and so it is tried again.
+//! configuration takes effect. An operation that fails is reported, and the others are carried out.
+//! A failed operation is part of the difference to the next configuration, so it is tried again.
 
 pub(crate) mod ports;
 
@@ -20,16 +20,16 @@ use crate::plan::{self, Operation};
 use control::Users;
 use ports::State;
 
-/// What became of an operation.
+/// The result of an operation.
 #[derive(Debug)]
 pub struct Done {
-    /// What was to be done.
+    /// The operation.
     pub operation: Operation,
-    /// Why it was not, and what to do.
+    /// Why it failed, and what to do.
     pub result: Result<(), String>,
 }
 
-/// What has taken effect.
+/// The state that has taken effect.
 pub struct Applied {
     state: State,
     running: Config,
@@ -42,7 +42,7 @@ impl Default for Applied {
 }
 
 impl Applied {
-    /// The configuration that runs, without what failed.
+    /// The configuration that runs, without the operations that failed.
     pub fn running(&self) -> &Config {
         &self.running
     }
@@ -56,7 +56,7 @@ impl Applied {
         wanted.ports.iter().filter(differs).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The device of a port is gone, and comes anew with the next configuration.
+    /// The device of a port is gone; the next configuration opens it again.
     pub fn lose_device(&mut self, port: &str) {
         self.running.lose_device(port);
     }
@@ -71,8 +71,8 @@ impl Applied {
         &self.state.users
     }
 
-    /// Make the stacks what `wanted` says. `open` returns the device of a port. If no port can be
-    /// added and none is there, nothing else is done either.
+    /// Configure the stacks as `wanted` says. `open` returns the device of a port. If no port
+    /// exists and none can be added, nothing else is done either.
     pub fn apply(
         &mut self,
         stacks: Stacks<'_, '_>,
@@ -98,12 +98,13 @@ impl Applied {
         all
     }
 
-    /// Let the DHCP clients read and send; `say` is told what changed. Returns when to call again.
+    /// Let the DHCP clients read and send; `say` is called with each change. Returns when to call
+    /// again.
     pub fn turn_dhcp(&mut self, stack: &mut Stack, say: impl FnMut(&str, &dyn Display)) -> Instant {
         self.state.turn_dhcp(stack, say)
     }
 
-    /// Nothing is to be forwarded or asked for any more: the program ends.
+    /// The program ends: stop forwarding and the DHCP clients.
     pub fn stop(&mut self, stack: &mut Stack) {
         stack.set_forwarding(false);
         for port in self.state.ports.values_mut() {

@@ -1,9 +1,9 @@
-//! The configuration of a router: what the file says, read and checked. An invalid file gives no
-//! configuration but a list of [`Problem`]s, each with its line, its column and what to write.
+//! The configuration of a router: reads and checks the file. An invalid file gives no configuration
+//! but a list of [`Problem`]s, each with its line, its column and what to write.
 //!
-//! Called by: `wirespeed up`. Each section has a file with all that there is to say about its keys:
-//! how they are read, their defaults, what is wrong with them, how the log names them, how they
-//! take effect. Here are the keys of the router as a whole. Limit: [`BYTES_MAX`].
+//! Called by: `wirespeed up`. Each section has a file with everything about its keys: how they are
+//! read, their defaults, the errors in them, their words in the log, how they take effect. The keys
+//! of the router as a whole are here. Limit: [`BYTES_MAX`].
 //! docs/decisions/0078-configuration-by-difference.md, 0128-a-key-is-said-once.md.
 
 mod file;
@@ -41,10 +41,10 @@ pub use setting::{Change, Prefix, Setting, cidr, prefix};
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// What a router is to be. Equal values are equal routers.
+/// The configuration of a router. Equal values are equal routers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// What the stacks do as a whole.
+    /// Settings of the router as a whole.
     pub router: Router,
     /// Settings of the program that runs them.
     pub process: Process,
@@ -52,19 +52,19 @@ pub struct Config {
     pub switches: BTreeMap<&'static str, bool>,
     /// The ports by name.
     pub ports: BTreeMap<String, Port>,
-    /// The routes, those to one network side by side.
+    /// The routes; those to one network are adjacent.
     pub routes: BTreeMap<RouteKey, RouteTo>,
     /// Groups of users by name.
     pub groups: BTreeMap<String, Members>,
     /// The rules by priority.
     pub rules: BTreeMap<u32, Rule>,
-    /// What is known of neighbours, by port and address.
+    /// Settings of neighbours, by port and address.
     pub neighbours: BTreeMap<NeighbourKey, Neighbour>,
     /// The least time between two frames to each host of a network.
     pub gaps: BTreeMap<Prefix, Duration>,
 }
 
-/// What the stacks do as a whole.
+/// Settings of the router as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
     /// Are packets for others forwarded?
@@ -82,12 +82,12 @@ impl Default for Router {
 /// A key of the router as a whole.
 pub(crate) struct Whole {
     pub(crate) setting: Setting<Router, ()>,
-    /// Does this value end something? Then it takes effect before everything else; otherwise after
-    /// everything else, in reverse order.
+    /// Does this value turn something off? Then it takes effect before everything else; otherwise
+    /// after everything else, in reverse order.
     pub(crate) ends: fn(&Router) -> bool,
 }
 
-/// What the stacks take as a whole; those of all shards follow the first one.
+/// The keys of the router as a whole; the other shards follow the first one.
 pub(crate) static WHOLE: [Whole; 2] = [
     Whole {
         setting: Setting {
@@ -122,13 +122,13 @@ pub(crate) static WHOLE: [Whole; 2] = [
     },
 ];
 
-/// As the log has it.
+/// The value in the words of the log.
 pub(crate) fn on(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
 impl Config {
-    /// A host without ports, which a router is before its first configuration.
+    /// A host without ports: the state of a router before its first configuration.
     pub fn host() -> Config {
         let router = Router { forwarding: false, ..Router::default() };
         Config { router, ..Config::default() }
@@ -142,7 +142,7 @@ impl Config {
         Config::parse_with(file, text, &mut Accounts::default())
     }
 
-    /// The same, with the numbers of users and groups of this machine that it names.
+    /// The same, with the numbers of the users and groups of this machine that the file names.
     ///
     /// # Errors
     /// As [`Config::parse`].
@@ -165,7 +165,7 @@ impl Config {
         log.end(config)
     }
 
-    /// Each section knows those that were read before it.
+    /// Each section can use those that were read before it.
     fn read(file: &Section<'_>, accounts: &mut Accounts) -> Config {
         let mut router = Router::default();
         WHOLE.iter().for_each(|whole| (whole.setting.read)(&mut router, file));
@@ -184,7 +184,7 @@ impl Config {
         config
     }
 
-    /// The tables have room for the file.
+    /// Check that the tables have room for the file.
     fn bound(&self, log: &Log<'_>) {
         let with_mtu = self.neighbours.values().filter(|neighbour| neighbour.mtu.is_some());
         let counts = [
@@ -205,12 +205,12 @@ impl Config {
         }
     }
 
-    /// What a switch is to be.
+    /// Is a switch to be on?
     pub fn is_on(&self, switch: Switch) -> bool {
         self.switches.get(switch.name()).copied().unwrap_or_else(|| switch.default_on())
     }
 
-    /// Let a switch be so.
+    /// Turn a switch on or off.
     pub(crate) fn turn(&mut self, switch: Switch, on: bool) {
         match on == switch.default_on() {
             true => drop(self.switches.remove(switch.name())),
@@ -218,8 +218,8 @@ impl Config {
         }
     }
 
-    /// The device of a port is gone: the difference to a configuration that has the port makes it
-    /// anew.
+    /// The device of a port is gone: the difference to a configuration with the port then opens it
+    /// again.
     pub fn lose_device(&mut self, port: &str) {
         if let Some(Port { link: Link::Device(device), .. }) = self.ports.get_mut(port) {
             device.name.clear();

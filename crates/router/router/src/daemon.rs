@@ -1,9 +1,10 @@
 //! A router that runs: a process with privileges opens devices and watches over a second one, which
 //! runs the stack without any.
 //!
-//! Called by: `wirespeed up`, and any program that is to be a router. `run` is the first process,
-//! `parent` what it holds, `worker` the second, `engine` the router in it, `notices` what it says
-//! unasked. Its log goes to standard error. docs/router.md; docs/decisions/0079-privileges.md.
+//! Called by: `wirespeed up`, and any program that is to be a router. `run` is the first process
+//! and `parent` its state; `worker` is the second process, `engine` the router in it, and `notices`
+//! the messages that it logs by itself. Its log goes to standard error. docs/router.md;
+//! docs/decisions/0079-privileges.md.
 //!
 //! ```no_run
 //! # use wirespeed_router as router;
@@ -45,18 +46,18 @@ impl Daemon {
         Daemon { page, ..self }
     }
 
-    /// The version that metrics and the page say.
+    /// The version that metrics and the page show.
     #[must_use]
     pub fn version(self, version: &str) -> Daemon {
         Daemon { version: version.to_owned(), ..self }
     }
 
-    /// Run it until SIGTERM or SIGINT; SIGHUP reads the file again. To have its worker it starts
-    /// this program once more, so call it before the program does anything else; one that has to
-    /// do something before calls [`worker`] first.
+    /// Run it until SIGTERM or SIGINT; SIGHUP reads the file again. To start its worker it starts
+    /// this program again, so call it before the program does anything else; a program that has to
+    /// do something first calls [`worker`] before that.
     ///
     /// The exit code is 0 after a signal, 1 if it failed, 2 if the file is wrong and nothing was
-    /// begun, and the worker's if that ended by itself.
+    /// started, and that of the worker if the worker ended by itself.
     pub fn run(self) -> ExitCode {
         worker(&self.version).unwrap_or_else(|| exit(run::up(&self)))
     }
@@ -68,8 +69,8 @@ impl Daemon {
     }
 }
 
-/// Is this process the worker of a router that this program runs? Then it is that until it ends:
-/// the program ends with this code.
+/// If this process is the worker of a router that this program runs, run the worker until it ends,
+/// and return the program's exit code.
 pub fn worker(version: &str) -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     let is_worker = args.next().is_some_and(|first| first == worker::ARGUMENT);

@@ -1,5 +1,5 @@
 //! Opens the devices of ports in one process and uses them in another. Only opening needs
-//! privileges: what is passed on is a descriptor and a [`Grant`], which says what it is.
+//! privileges. The other process gets a descriptor and a [`Grant`] that describes it.
 //!
 //! Called by: the privileged process ([`Opener`]) and the worker ([`adopt`]) of `wirespeed up`.
 //! docs/decisions/0079-privileges.md.
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::applied::Opened;
 use crate::config::{Config, DeviceName, Kind, Link, Port};
 
-/// What a descriptor is for.
+/// The device that a descriptor is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The port's name.
@@ -36,20 +36,20 @@ pub type Granted = (Grant, OwnedFd);
 pub struct Opener {
     /// Queues of each device.
     shards: usize,
-    /// The queues of each, with the MTU that it had before.
+    /// The queues of each TAP, with the MTU that it had before.
     taps: BTreeMap<DeviceName, (Vec<Tap>, Mtu)>,
     /// The index that the interface of each packet socket had when it was opened.
     packets: BTreeMap<String, u32>,
 }
 
 impl Opener {
-    /// For a router of so many shards.
+    /// For a router with this many shards.
     pub fn new(shards: usize) -> Opener {
         Opener { shards, taps: BTreeMap::new(), packets: BTreeMap::new() }
     }
 
-    /// Open the device of a port, with a queue for each shard; none of one that the worker has to
-    /// open itself.
+    /// Open the device of a port, with a queue for each shard; no queue of a device that the worker
+    /// has to open itself.
     ///
     /// # Errors
     /// The device's error, with what to do.
@@ -86,7 +86,8 @@ impl Opener {
             let config = tap::Config {
                 name: Some(name.name.clone()),
                 link: name.kind.link(),
-                // A super-segment is not forwarded (`ip_super_segment`): the kernel shall cut them.
+                // A super-segment is not forwarded (`ip_super_segment`): the kernel has to segment
+                // them.
                 vnet_hdr: false,
                 // The ring belongs to the process that writes.
                 io_uring: false,
@@ -105,7 +106,7 @@ impl Opener {
         for (number, tap) in queues.iter_mut().enumerate() {
             let mtu = Some(wanted).filter(|mtu| *mtu != tap.limits().mtu);
             let up = is_new && number == 0;
-            // An interface that was moved to another namespace since needs nothing more.
+            // An interface that was moved to another namespace since then needs no setting.
             if up || mtu.is_some() {
                 tap.configure(&Setup { mtu, up, ..Setup::default() })?;
             }
@@ -113,8 +114,8 @@ impl Opener {
         Ok(queues)
     }
 
-    /// The ports over packet sockets whose interfaces were deleted and are there again: their
-    /// sockets are of no use any more.
+    /// The ports over packet sockets whose interfaces were deleted and made again: their sockets
+    /// cannot be used any more.
     pub fn made_anew(&self, config: &Config) -> Vec<String> {
         let Ok(asked) = inquirer() else { return Vec::new() };
         let is_another = |port: &Port| {
@@ -147,7 +148,7 @@ fn index_of(asked: Option<&OwnedFd>, name: &str) -> Option<u32> {
     name_to_index(asked?, name).ok()
 }
 
-/// The same in both processes.
+/// The configuration, which has to be the same in both processes.
 fn packet_config(port: &Port, device: &DeviceName) -> packet::Config {
     packet::Config { mtu_max: port.mtu, ..packet::Config::of(&device.name) }
 }

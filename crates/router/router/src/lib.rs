@@ -1,8 +1,8 @@
-//! A router: its configuration, what changes when another one takes effect, its metrics, the
-//! privileges that it gives up, and the daemon that all of it is for.
+//! A router: its configuration, the changes when another one takes effect, its metrics, the
+//! privileges that it gives up, and the daemon that uses all of these.
 //!
-//! Called by: `wirespeed up`, and programs that are routers. Nothing here knows how packets are
-//! forwarded: it calls the stack as any program does.
+//! Called by: `wirespeed up`, and programs that are routers. This crate does not forward packets
+//! itself: it calls the stack, as any program does.
 #![cfg(target_os = "linux")]
 
 pub mod accounts;

@@ -1,9 +1,9 @@
 //! News of links: a netlink socket at which the kernel says that an interface went up or down, came
 //! or went, in this network namespace and in those that its interfaces were moved to.
 //!
-//! Called by: the privileged process of `wirespeed up`, which rings the worker: that one has no
-//! netlink socket. What is said is not read: a message is reason enough to ask all ports. Sources:
-//! netlink(7), rtnetlink(7), eventfd(2).
+//! Called by: the privileged process of `wirespeed up`, which rings the worker, because the worker
+//! has no netlink socket. Messages are not parsed: any message is a reason to check all ports.
+//! Sources: netlink(7), rtnetlink(7), eventfd(2).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,8 +19,8 @@ const GROUP: u32 = 1;
 /// The most messages that are taken in one go.
 const MESSAGES: usize = 256;
 
-/// A socket for [`hear`]; does it hear of the interfaces of other namespaces, too? That needs
-/// CAP_NET_BROADCAST.
+/// A socket for [`hear`], and whether it gets messages about interfaces of other namespaces too,
+/// which needs CAP_NET_BROADCAST.
 ///
 /// # Errors
 /// The system's: a kernel without netlink, no descriptor left.
@@ -31,7 +31,7 @@ pub fn open() -> io::Result<(OwnedFd, bool)> {
     Ok((socket.as_fd().try_clone_to_owned()?, hears_all))
 }
 
-/// A descriptor by which one process tells another that there is news.
+/// A descriptor by which one process tells another one that there is news.
 ///
 /// # Errors
 /// The system's.
@@ -49,13 +49,13 @@ pub fn was_rung(bell: BorrowedFd<'_>) -> bool {
     rustix::io::read(bell, &mut [0; 8]).is_ok()
 }
 
-/// Take what the kernel has said; did it say anything?
+/// Read the messages of the kernel; was there any?
 pub fn hear(socket: BorrowedFd<'_>) -> bool {
     let mut is_news = false;
     for _ in 0..MESSAGES {
         match recv(socket, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
             Ok(_) => is_news = true,
-            // Messages were lost: those, too, said something.
+            // Messages were lost: they were news, too.
             Err(Errno::NOBUFS) => is_news = true,
             Err(Errno::INTR) => {}
             Err(_) => break,

@@ -14,22 +14,22 @@ use stack::snapshot::{PortRow, Snapshot};
 
 use crate::applied::Applied;
 
-/// What the program knows besides the stack.
+/// State of the program besides the stack.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Its version.
     pub version: String,
-    /// Configurations that took effect, and those of which a part failed.
+    /// Configurations that took effect.
     pub applied: u64,
-    /// Of these.
+    /// Those of them of which a part failed.
     pub failed: u64,
-    /// What failed last; empty if all took effect.
+    /// The failures of the last configuration; empty if all of it took effect.
     pub failures: Vec<String>,
     /// Connections that the metrics' server refused.
     pub refused: u64,
 }
 
-/// What a request is answered.
+/// The answer to a request.
 pub struct Page {
     /// 200 or 503.
     pub status: u16,
@@ -105,7 +105,7 @@ fn program(text: &mut Text, program: &Program) {
 
 fn whole(text: &mut Text, stacks: &[&mut Stack]) {
     let all: Vec<_> = stacks.iter().map(|stack| stack.snapshot()).collect();
-    // What is published, or the first shard's alone, is counted once.
+    // State that all shards share, or that only the first shard has, is counted once.
     let Some((first, stack)) = all.first().zip(stacks.first()) else { return };
     let sum = |of: fn(&Snapshot) -> usize| all.iter().map(of).sum::<usize>();
     let fragments = stacks.iter().map(|stack| stack.fragments().fragments).sum();
@@ -174,7 +174,7 @@ fn ports(text: &mut Text, stacks: &[&mut Stack], applied: &Applied) {
     }
 }
 
-/// The ports of the first shard, with the drops of all, and what stops any of them.
+/// The ports of the first shard, with the drops of all shards, and with the trouble of any of them.
 fn rows(stacks: &[&mut Stack]) -> Vec<PortRow> {
     let mut pages = stacks.iter().map(|stack| stack.ports_page(0, usize::MAX).rows);
     let mut rows = pages.next().unwrap_or_default();
@@ -189,8 +189,7 @@ fn rows(stacks: &[&mut Stack]) -> Vec<PortRow> {
     rows
 }
 
-/// Neighbours by port and state, as the first shard knows them. The table is bounded by limit
-/// `neighbours`.
+/// Neighbours by port and state, from the first shard. The table is bounded by limit `neighbours`.
 fn neighbours(text: &mut Text, stack: &Stack, applied: &Applied) {
     let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for row in stack.neighbours_page(0, usize::MAX).rows {

@@ -1,6 +1,6 @@
-//! What the privileged process and the worker say to each other: one message a packet of a
-//! SOCK_SEQPACKET pair, as JSON; orders have at most one descriptor, reports none. The worker is
-//! only ever asked: it cannot make the privileged process do anything.
+//! Messages between the privileged process and the worker: each is one packet of a SOCK_SEQPACKET
+//! pair, as JSON. An order has at most one descriptor, a report none. The worker only answers: it
+//! cannot make the privileged process do anything.
 //!
 //! Called by: both processes of `wirespeed up`. Limit: [`MESSAGE_MAX`].
 
@@ -24,7 +24,7 @@ use crate::devices::Grant;
 /// The longest message in bytes; a longer list of failures is cut.
 pub const MESSAGE_MAX: usize = 32 << 10;
 
-/// To the worker.
+/// An order to the worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
@@ -33,26 +33,26 @@ pub enum Order {
     /// A listening socket for metrics; without a descriptor metrics are no longer served.
     Metrics,
     /// Serve the live page from the first [`Order::Apply`] on: at this listening socket, or at this
-    /// port of the stack. Whoever asks has to have the token.
+    /// port of the stack. Clients need the token.
     Live {
-        /// None on loopback, where no other machine asks.
+        /// `None` on loopback, where no other machine can connect.
         token: Option<String>,
-        /// Without a descriptor.
+        /// The port of the stack, if there is no descriptor.
         port: Option<u16>,
     },
     /// A descriptor that is rung when the kernel has news of links ([`crate::links`]).
     Links {
-        /// There is news of other namespaces, too.
+        /// The news includes interfaces of other namespaces.
         hears_all: bool,
     },
-    /// A listening control socket, before the first [`Order::Apply`]; without a descriptor it
+    /// A listening control socket, before the first [`Order::Apply`]; there is no descriptor if it
     /// could not be made.
     Control {
         /// Its file, which the sender removes.
         path: PathBuf,
         /// It is for other users.
         for_users: bool,
-        /// Why there is none.
+        /// Why there is no socket.
         why: Option<String>,
     },
     /// Let the configuration take effect that the descriptor holds, behind a line with the
@@ -60,27 +60,28 @@ pub enum Order {
     Apply {
         /// The file's name, for messages.
         file: String,
-        /// Ports whose devices are of no use any more, and come anew.
+        /// Ports whose devices cannot be used any more, and are opened again.
         lost: Vec<String>,
     },
-    /// Answer.
+    /// Send a report, and do nothing else.
     Ping,
     /// Finish queued output, and end.
     Stop,
 }
 
-/// From the worker, one for each [`Order::Apply`] and [`Order::Ping`].
+/// A report of the worker, one for each [`Order::Apply`] and [`Order::Ping`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Operations that were carried out.
     pub carried_out: usize,
     /// Operations that failed, and why.
     pub failed: Vec<String>,
-    /// Ports that are not as configured: their devices are to be opened again next time.
+    /// Ports that are not as configured: their devices are opened again with the next
+    /// configuration.
     pub absent: Vec<String>,
 }
 
-/// The two ends: of the privileged process, of the worker.
+/// The two ends: that of the privileged process, and that of the worker.
 ///
 /// # Errors
 /// The system's.
@@ -176,8 +177,8 @@ impl Report {
     }
 }
 
-/// Which of these have something to read, or are at their end? Waits until one has, for `patience`
-/// at most; a signal may end the wait before.
+/// Which of these have something to read, or are at their end? Waits until there is one, for
+/// `patience` at most; a signal may end the wait before.
 ///
 /// # Errors
 /// The system's.

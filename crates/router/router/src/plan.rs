@@ -1,9 +1,9 @@
-//! What changes when another configuration takes effect: the difference of two, as operations in an
-//! order in which each is possible and nothing is forwarded that neither configuration forwards.
+//! The difference of two configurations, as operations. Their order makes each of them possible,
+//! and no packet is forwarded in between that neither configuration forwards.
 //!
 //! Called by: `applied.rs` makes the plan and carries it out; the process that opens devices asks
-//! which ports need one ([`opens`]). What is the same in both gives no operation: its connections
-//! go on. An operation names the section that it is about, whose file knows the rest.
+//! which ports need one ([`opens`]). Parts that are the same in both give no operation, so their
+//! connections go on. An operation names its section; the file of the section knows the rest.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -20,17 +20,17 @@ use crate::config::{
 
 /// One step.
 pub enum Operation {
-    /// Take the value of a key of the router as a whole from this one.
+    /// Set a key of the router as a whole to its value in this `Router`.
     Router(&'static Setting<Router, ()>, Router),
     /// Turn a switch.
     Switch(Switch, bool),
-    /// A port, and what belongs to it alone.
+    /// A step that changes a port, or something that belongs to it alone.
     Port(String, Step),
-    /// What is known of a neighbour.
+    /// The settings of a neighbour.
     Neighbour(NeighbourKey, Change<Neighbour>),
     /// A group of users.
     Group(String, Change<Members>),
-    /// A rule; it is removed and added to be another one.
+    /// A rule; to change it, it is removed and added.
     Rule(u32, Change<Rule>),
     /// A route.
     Route(RouteKey, Change<RouteTo>),
@@ -42,7 +42,7 @@ impl Operation {
     /// Carry it out; `open` returns the device of a port.
     ///
     /// # Errors
-    /// Why it was not, and what to do.
+    /// Why it failed, and what to do.
     pub(crate) fn carry_out(
         &self,
         state: &mut State,
@@ -88,7 +88,7 @@ impl Operation {
     }
 }
 
-/// As the log has it.
+/// Printed in the words of the log.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match self {
@@ -130,17 +130,17 @@ pub fn opens<'a>(old: &Config, new: &'a Config) -> Vec<(&'a str, &'a Port)> {
     ports.map(|(name, port)| (name.as_str(), port)).collect()
 }
 
-/// What becomes of a port of the new configuration.
+/// The fate of a port of the new configuration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is added, perhaps in the place of one that is removed.
+    /// It is added, perhaps after another one of its name was removed.
     Added,
-    /// It stays, but gets its device anew.
+    /// It stays, but its device is opened again.
     Reopened,
     Stays,
 }
 
-/// The ports that stay, by name, and of these those that get their devices anew; those of the new
+/// The ports that stay, by name; those of them whose devices are opened again; and those of the new
 /// configuration that have VLANs.
 #[derive(Default)]
 struct Fates<'a> {
@@ -153,7 +153,7 @@ impl<'a> Fates<'a> {
     fn of(old: &Config, new: &'a Config) -> Fates<'a> {
         let trunks_before = old.trunks();
         let mut fates = Fates { trunks: new.trunks(), ..Fates::default() };
-        // Those with devices first: a VLAN shares the fate of its parent.
+        // Ports with devices first, because a VLAN shares the fate of its parent.
         for is_vlan in [false, true] {
             for (name, port) in new.ports.iter().filter(|(_, port)| port.is_vlan() == is_vlan) {
                 let Some(before) = old.ports.get(name) else { continue };
@@ -196,7 +196,8 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// What is no longer forwarded is not forwarded while the rest changes.
+    /// Settings of the router as a whole: turning something off comes first, so that it is off
+    /// while the rest changes.
     fn whole(&mut self, keys: impl Iterator<Item = &'static Whole>) {
         let (old, new) = (&self.old.router, &self.new.router);
         let differ = keys.map(|key| &key.setting).filter(|setting| !(setting.is_same)(old, new));
@@ -207,7 +208,7 @@ impl<'a> Plan<'a> {
         self.fates.stay.contains(port)
     }
 
-    /// Is a rule the same in both? One for a port is another one if the port is.
+    /// Is a rule the same in both? A rule for a port differs if the port is another one.
     fn keeps(&self, priority: u32, rule: &Rule) -> bool {
         self.new.rules.get(&priority) == Some(rule)
             && rule.in_port.as_ref().is_none_or(|port| self.stays(port))
@@ -225,7 +226,7 @@ impl<'a> Plan<'a> {
         self.push(changes, |key, change| Operation::Port(port.to_owned(), step(key, change)));
     }
 
-    /// What is in `old` alone. What belongs to a port that is removed goes with it.
+    /// Remove entries that are only in `old`. Entries of a removed port go with the port.
     fn remove(&mut self) {
         let (old, new) = (self.old, self.new);
         self.push(removed(&old.rules, |at, rule| self.keeps(*at, rule)), Operation::Rule);
@@ -254,7 +255,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Ports come and change, those with devices before their VLANs.
+    /// Add and change ports, those with devices before their VLANs.
     fn ports(&mut self) {
         let new = self.new;
         for is_vlan in [false, true] {
@@ -269,7 +270,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What is in `new` alone, or otherwise than in `old`.
+    /// Add entries that are only in `new`, or that differ from `old`.
     fn add(&mut self) {
         let (old, new) = (self.old, self.new);
         for &switch in Switch::ALL {
@@ -286,7 +287,7 @@ impl<'a> Plan<'a> {
             let addresses = set(&port.addresses, |ip| before.addresses.get(ip));
             self.steps(name, addresses, Step::Address);
             let asks = set(&port.asks, |asks| {
-                // What differs was removed.
+                // One that differs was removed.
                 before.asks.get(asks).filter(|learns| port.asks.get(asks) == Some(learns))
             });
             self.steps(name, asks, Step::Ask);
@@ -299,7 +300,7 @@ impl<'a> Plan<'a> {
         self.push(rules, Operation::Rule);
         let routes = set(&new.routes, |key| old.routes.get(key).filter(|_| self.stays(&key.port)));
         self.push(routes, Operation::Route);
-        // Nothing names them any more.
+        // Groups that nothing names any more go last.
         let unnamed = removed(&old.groups, |name, _| new.groups.contains_key(name));
         self.push(unnamed, Operation::Group);
         self.push(set(&new.gaps, |to| old.gaps.get(to)), Operation::Gap);

@@ -1,7 +1,7 @@
-//! What the worker gives up for good: the user who started it, capabilities, new privileges, and
-//! all system calls that a running stack does not need. It can open no file, start no process and
-//! no thread, make no socket, name no address to bind, connect or send to, signal nobody, and make
-//! no memory executable.
+//! Makes the worker give up for good: the user who started it, capabilities, new privileges, and
+//! all system calls that a running stack does not need. After that it can open no file, start no
+//! process and no thread, make no socket, use no address to bind, connect or send to, signal no
+//! process, and make no memory executable.
 //!
 //! Called by: the worker of `wirespeed up`: [`change_user`] and [`drop_capabilities`] first, while
 //! it has one thread, [`lock_down`] when all its threads run. A system call that is not allowed
@@ -19,15 +19,15 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Users who own nothing, of which a worker takes one by its process number: no distribution, no
-/// systemd and no container manager gives these numbers out.
+/// Numbers of users who own nothing; a worker takes one by its process number. No distribution,
+/// systemd or container manager assigns these numbers.
 const NUMBERS: u32 = 0x7157_0000;
-/// The same where a namespace has 65,536 users: those of systemd's DynamicUser.
+/// The same for a namespace with 65,536 users: the numbers of systemd's DynamicUser.
 const NUMBERS_16: u32 = 61_184;
 const NUMBERS_16_COUNT: u32 = 4_336;
 
-/// Be another user, in no group but one of the same number: `wanted`, or one who owns nothing.
-/// Returns who.
+/// Become another user, whose only group has the same number: `wanted`, or a user who owns nothing.
+/// Returns the number.
 ///
 /// # Errors
 /// The system's: without CAP_SETUID and CAP_SETGID it is EPERM.
@@ -37,13 +37,13 @@ pub fn change_user(wanted: Option<u32>) -> io::Result<u32> {
         Some(uid) => vec![uid],
         None => vec![NUMBERS + pid % 0x1_0000, NUMBERS_16 + pid % NUMBERS_16_COUNT],
     };
-    // A process that is not root any more may not do this.
+    // Do this first: a process that is no longer root may not do it.
     drop_bounding_set();
     let mut last = Errno::EINVAL;
     for uid in candidates {
         match be(Uid::from_raw(uid), Gid::from_raw(uid)) {
             Ok(()) => return Ok(uid),
-            // The namespace has no such user: the next one.
+            // The namespace has no such user: try the next number.
             Err(Errno::EINVAL) => {}
             Err(errno) => last = errno,
         }
@@ -57,7 +57,7 @@ fn be(uid: Uid, gid: Gid) -> Result<(), Errno> {
     setresuid(uid, uid, uid)
 }
 
-/// Drop all capabilities of this thread, and those that a program could give back.
+/// Drop all capabilities of this thread, and those that executing a program could give back.
 ///
 /// # Errors
 /// The system's.
@@ -70,8 +70,8 @@ pub fn drop_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Without the capability to do so there is nothing in the set that could come back: new privileges
-/// are given up, too.
+/// If the capability to do this is missing, nothing in the set can come back anyway, because new
+/// privileges are given up too.
 fn drop_bounding_set() {
     for one in CapabilitySet::all().iter() {
         let _ = rustix::thread::remove_capability_from_bounding_set(one);
@@ -81,7 +81,7 @@ fn drop_bounding_set() {
 /// Allow all threads of this process the system calls of a running stack, and no others.
 ///
 /// # Errors
-/// The kernel has no seccomp, or this is no machine that the filter is written for.
+/// The kernel has no seccomp, or the filter was not written for this machine.
 pub fn lock_down() -> io::Result<()> {
     let filter = filter().map_err(io::Error::other)?;
     seccompiler::apply_filter_all_threads(&filter).map_err(io::Error::other)
@@ -148,8 +148,8 @@ const OLDER: &[i64] = &[libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// Questions about interfaces and descriptors; settings need privileges, and are not among them.
-/// And whether the own threads are sampled.
+/// Queries about interfaces and descriptors, but no settings, which need privileges; and turning
+/// the sampling of our own threads on and off.
 const IOCTLS: &[u64] = &[
     libc::TUNGETIFF,
     libc::TUNGETVNETHDRSZ,
@@ -167,12 +167,12 @@ const IOCTLS: &[u64] = &[
 const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
 const PERF_EVENT_IOC_DISABLE: u64 = 0x2401;
 
-/// What is asked of descriptors. F_SETFL has a rule of its own; locks, leases, owners and signals
-/// are not among them.
+/// Requests about descriptors. F_SETFL has a rule of its own; locks, leases, owners and signals are
+/// not among them.
 const FCNTLS: &[i32] =
     &[libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
 
-/// Where seccomp_data(2) has the arguments of sendto(2): flags and address; and of setsockopt(2).
+/// Positions of arguments in seccomp_data: flags and address of sendto(2); those of setsockopt(2).
 const SENDTO_FLAGS: u8 = 3;
 const SENDTO_ADDRESS: u8 = 4;
 const SETSOCKOPT_LEVEL: u8 = 1;
@@ -184,7 +184,7 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
     let is = |argument, value: u64| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
     };
-    // None of the bits.
+    // The argument has none of the bits.
     let has_not = |argument, bits: i32| {
         let op = SeccompCmpOp::MaskedEq(bits as u64);
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, 0)
@@ -193,7 +193,7 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
     let ioctls: Result<_, seccompiler::BackendError> =
         IOCTLS.iter().map(|&request| equal(1, request)).collect();
     rules.insert(libc::SYS_ioctl, ioctls?);
-    // A thread that begins gives itself a name.
+    // A new thread gives itself a name.
     rules.insert(libc::SYS_prctl, vec![equal(0, libc::PR_SET_NAME as u64)?]);
     let fcntls: Result<Vec<_>, seccompiler::BackendError> =
         FCNTLS.iter().map(|&command| equal(1, command as u64)).collect();
@@ -202,13 +202,13 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
     let set_flags = vec![is(1, libc::F_SETFL as u64)?, has_not(2, libc::O_ASYNC)?];
     fcntls.push(SeccompRule::new(set_flags)?);
     rules.insert(libc::SYS_fcntl, fcntls);
-    // Sockets are connected or bound; sendmsg(2), whose address no filter sees, is not allowed.
-    // MSG_FASTOPEN connects.
+    // All sockets are connected or bound, so sendto(2) needs no address; sendmsg(2), whose address
+    // a filter cannot see, is not allowed. MSG_FASTOPEN connects.
     let whole = SeccompCmpArgLen::Qword;
     let no_address = SeccompCondition::new(SENDTO_ADDRESS, whole, SeccompCmpOp::Eq, 0)?;
     let send = vec![no_address, has_not(SENDTO_FLAGS, libc::MSG_FASTOPEN)?];
     rules.insert(libc::SYS_sendto, vec![SeccompRule::new(send)?]);
-    // What the live page sets at a connection that it has accepted.
+    // The options that the live page sets on an accepted connection.
     let level = is(SETSOCKOPT_LEVEL, libc::IPPROTO_TCP as u64)?;
     let no_delay = is(SETSOCKOPT_OPTION, libc::TCP_NODELAY as u64)?;
     rules.insert(libc::SYS_setsockopt, vec![SeccompRule::new(vec![level, no_delay])?]);

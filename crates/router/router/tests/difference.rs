@@ -1,5 +1,5 @@
-//! The difference of two configurations, carried out on a stack that has the first, makes what a
-//! new stack with the second is; and what is the same in both is not touched.
+//! The difference of two configurations, carried out on a stack with the first one, gives the same
+//! stack as a new one with the second; parts that are the same in both are not touched.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -61,7 +61,7 @@ impl World {
         numbers.iter().map(name).collect()
     }
 
-    /// All that the configuration decides, by the names of ports.
+    /// All state that the configuration decides, by the names of ports.
     fn shown(&self) -> Vec<String> {
         let stack = &self.stack;
         let mut lines = vec![format!("forwarding {}", stack.forwarding())];
@@ -86,7 +86,7 @@ impl World {
             let way = format!("{to} {via:?} {name} {mtu:?} {weight:?} {}", route.metric);
             lines.push(format!("{way} {origin:?} {table} {users} {silent}"));
         }
-        // In their order.
+        // The rules, in their order.
         for (number, rule) in stack.rules().iter().enumerate() {
             let port = rule.in_port.map(|id| self.name(id));
             let group = rule.group.map(|group| self.groups(&[group]));
@@ -127,7 +127,7 @@ const GROUPS: [&str; 3] = ["staff", "guests", "lab"];
 const NAMES: [&str; 5] = ["a", "b", "c", "v", "w"];
 
 prop_compose! {
-    /// A port that `number` tells apart from the others.
+    /// A port that `number` makes different from the others.
     fn port(number: usize)(
         link in 0_usize..3,
         mac in option::of(1_u8..3),
@@ -223,7 +223,7 @@ prop_compose! {
             };
             config.rules.insert(priority, rule);
         }
-        // As a file is read: who is alone has no weight.
+        // As when a file is read: a single route has no weight.
         let all: Vec<_> = config.routes.keys().map(|key| (key.to, key.table)).collect();
         for (key, to) in &mut config.routes {
             let is_shared = all.iter().filter(|other| **other == (key.to, key.table)).count() > 1;
@@ -263,7 +263,7 @@ proptest! {
         prop_assert_eq!(changed.shown(), new.shown());
         // The same again changes nothing.
         prop_assert!(changed.apply(&b).is_empty());
-        // Who is the same in both is not touched.
+        // A port that is the same in both is not touched.
         for (name, port) in &b.ports {
             let is_trunk = |config: &Config| config.trunks().contains(&**name);
             if a.ports.get(name) == Some(port) && is_trunk(&a) == is_trunk(&b)

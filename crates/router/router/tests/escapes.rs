@@ -1,5 +1,5 @@
-//! What somebody who has taken over the worker tries: each way out of the locked process is tried
-//! by its system call, with the sockets that the worker of a router has, and is refused.
+//! The attempts of an attacker who has taken over the worker: each way out of the locked process is
+//! tried by its system call, with the sockets that the worker of a router has, and is refused.
 //!
 //! The test starts itself again, because a filter cannot be taken off. System calls are made by
 //! number: libraries refuse some of these arguments themselves. seccomp(2), packet(7), fcntl(2).
@@ -29,21 +29,21 @@ fn no_system_call_leads_out_of_the_locked_process() {
     assert!(output.status.success() && text.contains("all refused"), "{text}{errors}");
 }
 
-/// What the process holds when it is taken over.
+/// The descriptors of the process when it is taken over.
 struct Held {
-    /// As `/metrics` is served at.
+    /// A listener like that of `/metrics`.
     listener: TcpListener,
-    /// A service of loopback that nobody gave to the process.
+    /// A service on loopback; the process did not get its socket.
     service: TcpListener,
-    /// To the first process, or a client of the control socket.
+    /// A connection to the first process, or to a client of the control socket.
     unix: UnixStream,
-    /// Of a port `packet:lo`, if the test may open one.
+    /// The packet socket of a port `packet:lo`, if the test may open one.
     packet: Option<OwnedFd>,
     bell: OwnedFd,
     victim: Child,
 }
 
-/// A system call by its number and arguments, and what it would be.
+/// A system call: what it attempts, its number and its arguments.
 struct Call(&'static str, i64, [i64; 6]);
 
 impl Call {
@@ -92,7 +92,7 @@ fn locked() {
     programs();
     processes(&held);
     files();
-    // What it has to do goes on.
+    // Calls that the worker needs still work.
     links::ring(std::os::fd::AsFd::as_fd(&held.bell));
     assert!(links::was_rung(std::os::fd::AsFd::as_fd(&held.bell)));
     std::io::Write::write_all(&mut held.unix, b"x").expect("its peer is there");
@@ -100,7 +100,7 @@ fn locked() {
         PacketSocket::adopt(packet, &Config::of("lo")).expect("it came complete");
     }
     println!("all refused");
-    // The victim is alive: it could not be signalled, also by us.
+    // The victim is alive, so it got no signal.
     std::process::exit(0);
 }
 
@@ -123,7 +123,8 @@ fn signals(held: &Held) {
     }
 }
 
-/// O_ASYNC and its kind: the kernel would signal for us, as whoever made the descriptor.
+/// O_ASYNC and the like: the kernel would send a signal for us, with the rights of the process that
+/// made the descriptor.
 fn descriptors(held: &Held) {
     let victim = i64::from(held.victim.id());
     // F_OWNER_PID.

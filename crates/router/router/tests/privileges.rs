@@ -1,4 +1,4 @@
-//! What a process can do, and cannot do any more, after it gave up its privileges. The test starts
+//! The calls that a process can and cannot make after it gave up its privileges. The test starts
 //! itself again, because a filter cannot be taken off.
 
 use std::io::{ErrorKind, Read, Write};
@@ -31,7 +31,7 @@ fn locked() {
     let worker = std::thread::spawn({
         let listener = listener.try_clone().expect("a copy");
         move || {
-            // Until the main thread has locked all threads.
+            // Wait until the main thread has locked all threads.
             let (mut stream, _) = listener.accept().expect("a client");
             let mut byte = [0];
             stream.read_exact(&mut byte).expect("a byte");
@@ -40,7 +40,7 @@ fn locked() {
     });
     let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     privileges::drop_capabilities().expect("that needs no privilege");
-    // Where samples are not permitted, or this file has no line tables, there are none.
+    // There are no samples if they are not permitted, or if this program has no line tables.
     let prepared = Recent::prepare(&[]);
     privileges::lock_down().expect("this kernel has seccomp");
     let refused = |what: &str, result: Result<(), std::io::Error>| {
@@ -55,15 +55,15 @@ fn locked() {
     refused("connect", udp.connect("127.0.0.1:9"));
     let unix = std::os::unix::net::UnixStream::connect("/run/x").map(drop);
     refused("Unix socket", unix);
-    // Other threads, too.
+    // Other threads work, too.
     client.write_all(b"x").expect("an open socket is used");
     assert_eq!(worker.join().expect("no panic"), Err(ErrorKind::PermissionDenied));
-    // What a stack needs goes on: memory, time, sleep, descriptors.
+    // The calls that a stack needs still work: memory, time, sleep, descriptors.
     let much = vec![1_u8; 64 << 20];
     std::thread::sleep(std::time::Duration::from_millis(2));
     let copy = client.try_clone().expect("a copy of a descriptor");
     drop((much, copy));
-    // And so do samples of its own threads that were opened before.
+    // So do samples of its own threads that were opened before.
     if let Ok(mut recent) = prepared {
         recent.resume().expect("it is allowed to");
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);

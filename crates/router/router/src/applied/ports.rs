@@ -1,8 +1,9 @@
-//! Ports that run, and the steps by which they come, change and go: what the log says of each, and
-//! how it is carried out. Beside them the groups of users, which routes and rules name as well.
+//! Ports that run, and the steps that add, change and remove them: the words of each step in the
+//! log, and how it is carried out. The groups of users are here too, because routes and rules name
+//! them as well.
 //!
-//! Called by: `plan.rs`; `applied.rs` gives DHCP clients their turns. What a running port takes by
-//! itself is in the `SETTINGS` of `config/port.rs`.
+//! Called by: `plan.rs`; `applied.rs` gives DHCP clients their turns. The settings that can be
+//! changed on a running port are in `SETTINGS` of `config/port.rs`.
 
 use core::fmt::Display;
 use core::net::IpAddr;
@@ -20,7 +21,7 @@ use crate::config::setting::{Change, Setting, Stacks, first};
 use crate::config::{Asks, Link, Port};
 use control::Users;
 
-/// Sets the DHCP client's secret apart from what else the stack's seed determines.
+/// Makes the DHCP client's secret differ from everything else that the stack's seed determines.
 const PURPOSE: u64 = 68;
 
 /// How often an answer to a DHCP client is looked for while one is expected.
@@ -41,10 +42,10 @@ pub(crate) type Open<'a> = &'a mut dyn FnMut(&str, &Port) -> Result<Opened, Stri
 pub struct AppliedPort {
     /// Its number in the stack.
     pub id: PortId,
-    /// What passed each shard's queue since it was added.
+    /// The traffic of each shard's queue since the port was added.
     counts: Vec<Counts>,
     mac: MacAddr,
-    /// If it has, or had, VLANs: one for each shard.
+    /// If it has, or had, VLANs: a splitter for each shard.
     splitters: Vec<vlan::Splitter>,
     dhcp: Option<DhcpPort>,
     /// Asks DHCPv6 servers, if routers say that there are some.
@@ -52,13 +53,13 @@ pub struct AppliedPort {
 }
 
 impl AppliedPort {
-    /// What passed it since it was added.
+    /// Its traffic since it was added.
     pub fn totals(&self) -> Totals {
         self.counts.iter().map(Counts::totals).sum()
     }
 }
 
-/// What the stacks know by numbers and a configuration by names.
+/// Ports and groups by name: the stacks know them by number, a configuration by name.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) ports: BTreeMap<String, AppliedPort>,
@@ -67,24 +68,24 @@ pub(crate) struct State {
     serial: u64,
 }
 
-/// What becomes of a port.
+/// A step that changes a port.
 pub enum Step {
-    /// It is removed, with all that belongs to it.
+    /// It is removed, with everything that belongs to it.
     Remove,
-    /// It is added, without what belongs to it; are there VLANs of it?
+    /// It is added, without addresses and the like; the flag says whether it has VLANs.
     Add(Port, bool),
     /// It gets another device, or the same one with another MTU or with VLANs.
     Reopen(Port, bool),
-    /// It takes the value of a key from this one.
+    /// It takes the value of a key from this port.
     Set(&'static Setting<Port, PortId>, Port),
     /// An address is added, removed, or has another prefix length.
     Address(IpAddr, Change<u8>),
-    /// It begins to ask for addresses, or ends.
+    /// It begins to ask for addresses, or stops.
     Ask(Asks, Change<bool>),
 }
 
 impl Step {
-    /// What the log says of it.
+    /// Its words in the log.
     pub(crate) fn words(&self, name: &str) -> String {
         match self {
             Step::Remove => format!("port {name}: removed"),
@@ -101,7 +102,7 @@ impl Step {
         }
     }
 
-    /// Note in what runs that it was carried out.
+    /// Note in the running configuration that it was carried out.
     pub(crate) fn note(&self, name: &str, running: &mut BTreeMap<String, Port>) {
         if let Step::Add(port, _) = self {
             running.insert(name.to_owned(), port.bare());
@@ -120,7 +121,7 @@ impl Step {
     /// Carry it out.
     ///
     /// # Errors
-    /// Why it was not, and what to do.
+    /// Why it failed, and what to do.
     pub(crate) fn carry_out(
         &self,
         name: &str,
@@ -135,7 +136,8 @@ impl Step {
                 let (id, bare) = (state.add(name, stacks, opened), port.bare());
                 let set = SETTINGS.iter().try_for_each(|s| (s.carry_out)(&bare, id, &mut *stacks));
                 if set.is_err() {
-                    // A port that failed is added again later: nothing of it may be left.
+                    // A port that could not be added is added again later: nothing of it may be
+                    // left.
                     state.remove(name, stacks);
                 }
                 return set;
@@ -158,7 +160,7 @@ impl Step {
                     }
                     None => _ = stack.remove_address(id, *ip),
                 }
-                // Where the user's addresses are as many as may be there is none.
+                // If the user's addresses reach the limit, there is no link-local address.
                 let _ = stack.follow_link_local(id);
             }
             Step::Ask(Asks::Auto, Change { now: None, .. }) => {
@@ -283,7 +285,7 @@ impl State {
         name: &str,
         learn_routes: bool,
     ) -> Result<(), String> {
-        // A client that ended and one that begins must not draw the same numbers.
+        // A new client must not draw the same random numbers as one that ended.
         self.serial += 1;
         let [a, b] = stack.derived_secret(PURPOSE + (self.serial << 8));
         let port = self.port_mut(name)?;
@@ -296,7 +298,8 @@ impl State {
         Ok(())
     }
 
-    /// Let the DHCP clients read and send; `say` is told what changed. Returns when to call again.
+    /// Let the DHCP clients read and send; `say` is called with each change. Returns when to call
+    /// again.
     pub(super) fn turn_dhcp(
         &mut self,
         stack: &mut Stack,
@@ -308,7 +311,7 @@ impl State {
                 while let Some(change) = client.poll(stack, now) {
                     say(name, &change);
                 }
-                // Nobody tells us of an answer: while one is expected, look for it.
+                // Nothing wakes us for an answer: while one is expected, look for it.
                 let is_asking = client.client().state() != dhcp::State::Bound;
                 let soon = if is_asking { now + ANSWER } else { Instant::NEVER };
                 next = next.min(client.deadline()).min(soon);
@@ -332,7 +335,7 @@ impl State {
 }
 
 impl AppliedPort {
-    /// Give back what a DHCPv6 client has: the server is told once.
+    /// Give back the lease of a DHCPv6 client; the server is told once.
     pub(super) fn stop_managed(&mut self, stack: &mut Stack) {
         if let Some(mut client) = self.managed.take().and_then(Managed::into_client) {
             client.release(stack.now());
@@ -342,7 +345,7 @@ impl AppliedPort {
         }
     }
 
-    /// Give back what a DHCP client has, if there is one.
+    /// Give back the lease of a DHCP client, if there is one.
     pub(super) fn stop_dhcp(&mut self, stack: &mut Stack) -> bool {
         let client = self.dhcp.take();
         let is_there = client.is_some();

@@ -1,9 +1,9 @@
-//! The file: its sections, whose keys are read one by one, each as what it has to be; and all that
-//! is wrong in it, each with its place: `router.toml:12:8: ...`.
+//! The file: its sections, whose keys are read one by one, each as its own type; and all errors in
+//! it, each with its place: `router.toml:12:8: ...`.
 //!
-//! Called by: all files of `config`. A key is known because somebody asks for it. So whoever reads
-//! a section asks for all of its keys, even if some are wrong; the others are unknown, and are
-//! refused with the nearest known one when the section is dropped.
+//! Called by: all files of `config`. A key is known once the code has asked for it. So the reader
+//! of a section asks for all of its keys, even if some are wrong. All other keys are unknown: they
+//! are refused when the section is dropped, with the nearest known key.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -60,7 +60,7 @@ impl fmt::Display for Problems {
 
 impl core::error::Error for Problems {}
 
-/// Collects what is wrong.
+/// Collects the errors of a file.
 pub(super) struct Log<'a> {
     file: &'a str,
     text: &'a str,
@@ -88,7 +88,7 @@ impl<'a> Log<'a> {
         self.note(at, format!("there is no {what} '{name}': {instead}"));
     }
 
-    /// Read a text as `T`; `example` is a good one.
+    /// Read a text as `T`; `example` is a valid one.
     pub(super) fn parsed<T: FromStr>(&self, text: At<&str>, key: &str, example: &str) -> Option<T> {
         let parsed = text.value.parse().ok();
         if parsed.is_none() {
@@ -132,7 +132,7 @@ impl<'a> Log<'a> {
         (line, before[begin..].chars().count() + 1)
     }
 
-    /// What was read, if nothing is wrong.
+    /// The configuration that was read, if nothing is wrong.
     pub(super) fn end<T>(self, read: T) -> Result<T, Problems> {
         let problem = |(at, text): &(usize, String)| {
             let (line, column) = self.place(*at);
@@ -148,7 +148,7 @@ pub(crate) struct Section<'a> {
     table: &'a DeTable<'a>,
     /// Where it begins.
     pub(super) at: usize,
-    /// How messages name it, as in `[[port]]`.
+    /// Its name in messages, as in `[[port]]`.
     name: &'static str,
     /// The keys that were asked for; `None`: the keys are names of something.
     known: RefCell<Option<Vec<&'static str>>>,
@@ -179,7 +179,7 @@ impl<'a> Section<'a> {
         Section { table, at, name, known: RefCell::new(Some(Vec::new())), log }
     }
 
-    /// The value of a key, which is known from now on.
+    /// The value of a key; the key is known from now on.
     pub(super) fn get(&self, key: &'static str) -> Option<&'a Value<'a>> {
         if let Some(known) = &mut *self.known.borrow_mut()
             && !known.contains(&key)
@@ -193,12 +193,12 @@ impl<'a> Section<'a> {
         self.table.contains_key(key)
     }
 
-    /// Where the value of a key is; without it, where the section begins.
+    /// The place of a key's value; without a value, the place where the section begins.
     pub(super) fn at(&self, key: &str) -> usize {
         self.table.get(key).map_or(self.at, |value| value.span().start)
     }
 
-    /// Note what is wrong with the value of a key.
+    /// Note an error in the value of a key.
     pub(super) fn note(&self, key: &str, text: impl Into<String>) {
         self.log.note(self.at(key), text);
     }
@@ -237,13 +237,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text that is read as `T`; `example` is a good one.
+    /// A text that is read as `T`; `example` is a valid one.
     pub(super) fn parsed<T: FromStr>(&self, key: &'static str, example: &str) -> Option<T> {
         let value = self.text(key)?;
         self.log.parsed(At { value, at: self.at(key) }, key, example)
     }
 
-    /// A network, which has no bits of a host.
+    /// A network, without host bits.
     pub(super) fn network(&self, key: &'static str, example: &str) -> Option<Cidr> {
         let cidr: Cidr = self.parsed(key, example)?;
         let network = cidr.network();
@@ -344,7 +344,7 @@ impl<K> Default for Once<K> {
 }
 
 impl<K: Ord> Once<K> {
-    /// Is it there for the first time? Notes a second one.
+    /// Is it there for the first time? A second one is noted as an error.
     pub(super) fn is_first(&mut self, key: K, at: usize, what: &str, log: &Log<'_>) -> bool {
         if let Some(&before) = self.0.get(&key) {
             let line = log.line(before);

@@ -1,8 +1,8 @@
-//! `[groups]`, and `[control]`, which names some of them: who may open sockets in the router.
+//! `[groups]`, and `[control]`, which names the groups whose users may open sockets in the router.
 //! Members of a group are written as in sudoers(5): a user's name, `%GROUP` for all users of a
-//! group of this machine, `%100` for one with that number; a number alone is a user's.
+//! group of this machine, `%100` for the group with that number; a number alone is that of a user.
 //!
-//! Called by: `config.rs`, and those whose keys name groups. Limits: [`GROUPS_MAX`].
+//! Called by: `config.rs`, and the files whose keys name groups. Limits: [`GROUPS_MAX`].
 //! docs/decisions/0084-users-of-a-router.md.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Groups {
     for (At { value: name, at }, value) in section.entries() {
         let is_char = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let is_word = !name.is_empty() && name.chars().all(is_char);
-        // A number would be taken for one.
+        // A name that is a number would be taken for a user's number.
         if !is_word || name.len() > NAME_MAX || name.parse::<u64>().is_ok() {
             let what = "a group's name has 1 to 32 letters, digits, '-', '_' and '.', and is no \
                         number";
@@ -118,7 +118,7 @@ pub(super) fn control(file: &Section<'_>, groups: &Groups) -> Option<Control> {
     Some(Control { socket, groups })
 }
 
-/// What the log says of a group.
+/// The words of the log for a group.
 pub(crate) fn words(name: &str, now: Option<&Members>) -> String {
     match now {
         Some(Members { uids, gids }) => {
@@ -128,7 +128,7 @@ pub(crate) fn words(name: &str, now: Option<&Members>) -> String {
     }
 }
 
-/// Let a group have these members.
+/// Set the members of a group.
 pub(crate) fn carry_out(name: &str, change: &Change<Members>, state: &mut State) {
     match &change.now {
         Some(members) => state.users.set(name, members),

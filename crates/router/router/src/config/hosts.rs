@@ -1,5 +1,5 @@
-//! `[[neighbour]]` and `[[gap]]`, which say something of hosts: their keys, what is wrong with
-//! them, the log's words, and how each takes effect.
+//! `[[neighbour]]` and `[[gap]]`, the sections about hosts: their keys, the errors in them, their
+//! words in the log, and how each takes effect.
 //!
 //! Called by: `config.rs`, and `plan.rs` when one changes. docs/decisions/0068-gaps.md, 0074.
 
@@ -16,12 +16,12 @@ use crate::applied::ports::State;
 /// The port and the address of a neighbour.
 pub type NeighbourKey = (String, IpAddr);
 
-/// What is known of a neighbour.
+/// Settings of a neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its link address; `None`: it is asked for.
+    /// Its link address; `None`: ARP or neighbour discovery finds it.
     pub mac: Option<MacAddr>,
-    /// The largest packet to send to it; `None`: what the port takes.
+    /// The largest packet to send to it; `None`: that of the port.
     pub mtu: Option<Mtu>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn neighbours(
     neighbours
 }
 
-/// What the log says of a neighbour.
+/// The words of the log for a neighbour.
 pub(crate) fn neighbour_words((port, ip): &NeighbourKey, now: Option<&Neighbour>) -> String {
     let mut words = format!("neighbour {ip} of port {port}:");
     let Some(Neighbour { mac, mtu }) = now else { return words + " removed" };
@@ -69,7 +69,7 @@ pub(crate) fn neighbour_words((port, ip): &NeighbourKey, now: Option<&Neighbour>
     words
 }
 
-/// Let the stacks know so much of a neighbour.
+/// Set link address and MTU of a neighbour in the stacks.
 pub(crate) fn set_neighbour(
     (port, ip): &NeighbourKey,
     change: &Change<Neighbour>,
@@ -115,7 +115,7 @@ pub(super) fn gaps(file: &Section<'_>, shards: usize) -> BTreeMap<Prefix, Durati
     gaps
 }
 
-/// What the log says of a gap.
+/// The words of the log for a gap.
 pub(crate) fn gap_words(to: Prefix, now: Option<&Duration>) -> String {
     match now {
         Some(gap) => format!("gap to {}: {} us", cidr(to), gap.as_micros()),
@@ -123,7 +123,7 @@ pub(crate) fn gap_words(to: Prefix, now: Option<&Duration>) -> String {
     }
 }
 
-/// Let datagrams to a network keep a gap, or none.
+/// Set the gap of datagrams to a network, or remove it.
 pub(crate) fn set_gap(
     to: Prefix,
     change: &Change<Duration>,

@@ -1,6 +1,6 @@
-//! What the frames of a port pass through: a device of this machine, or a VLAN of another port.
+//! The link of a port: a device of this machine, or a VLAN of another port.
 //!
-//! Called by: `port.rs` reads it; whoever opens devices asks for their kinds and names.
+//! Called by: `port.rs` reads it; code that opens devices uses their kinds and names.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use super::file::Section;
 /// Bytes of an interface's name in Linux.
 const NAME_MAX: usize = 15;
 
-/// What a port's frames pass through.
+/// The link of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A device of this machine.
@@ -37,7 +37,7 @@ impl fmt::Display for Link {
 /// A device by kind and name, as in `tap:ws0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceName {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The interface's name, at most 15 bytes.
     pub name: String,
@@ -68,14 +68,14 @@ impl Kind {
     pub const ALL: [(&'static str, Kind); 4] =
         [("tap", Kind::Tap), ("tun", Kind::Tun), ("packet", Kind::Packet), ("xdp", Kind::Xdp)];
 
-    /// What its frames begin with.
+    /// The kind of link header of its frames.
     pub fn link(self) -> LinkKind {
         if self == Kind::Tun { LinkKind::Ip } else { LinkKind::Ethernet }
     }
 }
 
 impl Link {
-    /// `device`, or `parent` and `vlan`, if that is understood.
+    /// `device`, or `parent` and `vlan`, if they are valid.
     pub(super) fn read(section: &Section<'_>) -> Option<Link> {
         let device = section.text("device").and_then(|text| device(text, section));
         let (parent, id) = (section.text("parent"), section.number("vlan", 1..=4094));
@@ -97,7 +97,7 @@ impl Link {
                 let what = "the port has no device: add device = \"tap:ws0\", or parent and vlan";
                 section.log.note(section.at, what);
             }
-            // What is wrong with one of them was noted.
+            // An error in one of them was noted already.
             (None, ..) => {}
         }
         None

@@ -1,8 +1,8 @@
-//! `[[port]]`: its keys, what is wrong with them, and how those that a running port can change take
-//! effect. The others are steps of `applied/ports.rs`: the link, the MTU, the addresses.
+//! `[[port]]`: its keys, the errors in them, and how the keys take effect that can be changed on a
+//! running port. The link, the MTU and the addresses are changed by steps of `applied/ports.rs`.
 //!
-//! Called by: `config.rs`. All ports are read before one is judged: a VLAN's parent may stand
-//! behind it.
+//! Called by: `config.rs`. All ports are read before one is checked, because a VLAN's parent may
+//! come behind it in the file.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -25,25 +25,25 @@ const NAME_MAX: usize = 32;
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// What its frames pass through.
+    /// Its link.
     pub link: Link,
-    /// Our link address; `None`: one of the device's or a random one.
+    /// Our link address; `None`: one from the device, or a random one.
     pub mac: Option<MacAddr>,
-    /// The largest packet; `None`: what the device has.
+    /// The largest packet; `None`: that of the device.
     pub mtu: Option<Mtu>,
     /// Addresses, each with the length of its network's prefix.
     pub addresses: BTreeMap<IpAddr, u8>,
-    /// Addresses that come by themselves; with them routes to more than everywhere that servers
-    /// and routers there offer (DHCP's option 121, RFC 4191)?
+    /// The ways in which it gets addresses by itself; the flag says whether to take more than
+    /// default routes from servers and routers there (DHCP's option 121, RFC 4191).
     pub asks: BTreeMap<Asks, bool>,
     /// How often frames wake us.
     pub mitigation: Option<Mitigation>,
-    /// What the sources of packets that come by it have to be (RFC 3704). Strict unless the file
-    /// says otherwise: who has several ways to a network knows that.
+    /// The check of the sources of packets that come by it (RFC 3704). Strict unless the file says
+    /// otherwise: users with several ways to a network know that they have them.
     pub source_check: SourceCheck,
 }
 
-/// What a running port takes by itself.
+/// The settings that can be changed on a running port.
 pub(crate) static SETTINGS: [Setting<Port, PortId>; 2] = [
     Setting {
         read: |port, section| port.mitigation = mitigation(section),
@@ -67,7 +67,7 @@ pub(crate) static SETTINGS: [Setting<Port, PortId>; 2] = [
         is_same: |port, other| port.source_check == other.source_check,
         copy: |port, from| port.source_check = from.source_check,
         words: |port| format!("source_check {}", port.source_check),
-        // Each shard checks what its queue brings.
+        // Each shard checks the packets of its own queue.
         carry_out: |port, id, stacks| {
             stacks.iter_mut().for_each(|stack| _ = stack.set_source_check(id, port.source_check));
             Ok(())
@@ -76,7 +76,7 @@ pub(crate) static SETTINGS: [Setting<Port, PortId>; 2] = [
 ];
 
 impl Port {
-    /// A port over this link, with nothing else said of it.
+    /// A port over this link, with defaults for everything else.
     pub fn new(link: Link) -> Port {
         Port {
             link,
@@ -89,7 +89,7 @@ impl Port {
         }
     }
 
-    /// The port when it was just added: the rest are steps of their own.
+    /// The port as a step adds it: other steps set the rest.
     pub(crate) fn bare(&self) -> Port {
         let (mac, mtu, source_check) = (self.mac, self.mtu, self.source_check);
         Port { mac, mtu, source_check, ..Port::new(self.link.clone()) }
@@ -105,7 +105,7 @@ impl Port {
         matches!(&self.link, Link::Device(device) if device.kind == kind)
     }
 
-    /// Has it a network with `addr`?
+    /// Does one of its networks contain `addr`?
     pub(super) fn has_network_of(&self, addr: IpAddr) -> bool {
         let of = |(&addr_of, &prefix_len): (&IpAddr, &u8)| Cidr { addr: addr_of, prefix_len };
         self.addresses.iter().map(of).any(|own| own.contains(addr))
@@ -130,17 +130,17 @@ impl fmt::Display for Asks {
     }
 }
 
-/// A port, with what it takes to compare it with others.
+/// A port, with the places in the file that messages about it name.
 struct Draft<'a> {
     section: Section<'a>,
     name: &'a str,
-    /// Over no device if that is not understood, which was noted.
+    /// It has no device if its link is invalid, which was noted.
     port: Port,
     has_link: bool,
     addresses: Vec<At<Cidr>>,
 }
 
-/// `[[port]]`, by name; does the router forward?
+/// `[[port]]`, by name; the flag says whether the router forwards.
 pub(super) fn read(
     file: &Section<'_>,
     process: &Process,
@@ -162,7 +162,7 @@ pub(super) fn read(
         match &port.link {
             Link::Device(device) => {
                 let what = format!("the device {device}");
-                // An interface has one TAP, and one name in all kinds.
+                // An interface has one TAP, and its name is the same for all kinds.
                 devices.is_first(&device.name, section.at("device"), &what, log);
             }
             Link::Vlan { parent, id } => {
@@ -230,7 +230,7 @@ fn mitigation(section: &Section<'_>) -> Option<Mitigation> {
     mitigation
 }
 
-/// What is wrong with a port by itself.
+/// Check a port by itself.
 fn check(port: &Port, section: &Section<'_>, process: &Process) {
     if let Some(name) = section.text("name") {
         let is_char = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -308,14 +308,14 @@ fn host(cidr: Cidr, at: usize, section: &Section<'_>) {
     }
 }
 
-/// An address is ours once, and no network is on two ports.
+/// Check that no address is ours twice, and that no network is on two ports.
 fn addresses(drafts: &[Draft<'_>]) {
     let mut seen = Once::default();
     let mut networks: BTreeMap<Prefix, (usize, &str)> = BTreeMap::new();
     for Draft { section, name, addresses, .. } in drafts {
         let log = section.log;
         for At { value: cidr, at } in addresses {
-            // A link-local address is of its link alone.
+            // A link-local address belongs to its link alone.
             let is_local = matches!(cidr.addr, IpAddr::V6(a) if a.is_unicast_link_local());
             let what = format!("the address {}", cidr.addr);
             if is_local || !seen.is_first(cidr.addr, *at, &what, log) {

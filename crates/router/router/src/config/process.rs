@@ -1,6 +1,6 @@
-//! What the program goes by that runs the stacks: shards, privileges, limits, metrics, the control
-//! socket. None of it is an operation on a stack: it counts once a configuration takes effect, or
-//! from the next start of the program ([`Process::needs_restart`]).
+//! Settings of the program that runs the stacks: shards, privileges, limits, metrics, the control
+//! socket. None of them is an operation on a stack: they count once a configuration takes effect,
+//! or from the next start of the program ([`Process::needs_restart`]).
 //!
 //! Called by: `config.rs`; `group.rs` reads `[control]`, whose keys name groups.
 
@@ -12,28 +12,28 @@ use base::{Budget, Duration, Limit};
 use super::file::Section;
 use crate::accounts::Accounts;
 
-/// The most shards: no machine of today has more queues at a port that are worth it.
+/// The most shards: on machines of today more queues of a port are of no use.
 pub const SHARDS_MAX: usize = 64;
 
 /// The longest wait for queued output at the end.
 const DRAIN_MAX_S: usize = 300;
 
-/// What the program goes by.
+/// Settings of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// How long queued output may take to leave at the end.
     pub drain: Duration,
     /// Stacks that share the packets, each on a thread of its own.
     pub shards: usize,
-    /// Where `/metrics` and `/healthz` are served, on a socket of the kernel.
+    /// The address where `/metrics` and `/healthz` are served, on a socket of the kernel.
     pub metrics: Option<SocketAddr>,
     /// Does a process without privileges run the stack?
     pub separate: bool,
-    /// The number of that process's user; `None`: one who owns nothing.
+    /// The number of that process's user; `None`: a user who owns nothing.
     pub user: Option<u32>,
     /// Limits that the file has; they count from the start of the program.
     pub limits: BTreeMap<&'static str, usize>,
-    /// Where other users than root may open sockets in the router, and which.
+    /// The control socket for users other than root, and the groups that may use it.
     pub control: Option<Control>,
 }
 
@@ -100,7 +100,8 @@ impl Process {
         self.limits.get(limit.name()).copied().unwrap_or_else(|| limit.default_value())
     }
 
-    /// What differs in another configuration and counts from the start of the program only.
+    /// The settings that differ in another configuration and count only from the start of the
+    /// program.
     pub fn needs_restart(&self, other: &Process) -> Vec<&'static str> {
         let socket = |of: &Process| of.control.as_ref().map(|control| control.socket.clone());
         let all = [

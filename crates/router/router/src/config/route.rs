@@ -1,7 +1,7 @@
-//! `[[route]]`: its keys, what is wrong with them, the log's words, and how a route takes effect.
+//! `[[route]]`: its keys, the errors in them, the words of the log, and how a route takes effect.
 //!
 //! Called by: `config.rs`, and `plan.rs` when a route changes. Several routes to a network share
-//! its packets (ECMP), by weight; one alone has none. docs/decisions/0080, 0084.
+//! its packets (ECMP), by weight; a single route has no weight. docs/decisions/0080, 0084.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -18,7 +18,7 @@ use super::port::{self, Asks, Port};
 use super::setting::{Change, Prefix, Stacks, cidr, first, prefix};
 use crate::applied::ports::State;
 
-/// What tells a route from others.
+/// The fields that identify a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteKey {
     /// The destination.
@@ -42,8 +42,8 @@ pub struct RouteTo {
     pub users: Option<For>,
     /// Forwarded packets skip it.
     pub no_forward: bool,
-    /// Of several to one network those with the lowest are used, the others while the links of all
-    /// of these are down.
+    /// Among the routes to one network those with the lowest metric are used; the others are used
+    /// while the links of all of these are down.
     pub metric: u32,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn read(
     routes
 }
 
-/// Where a route leads.
+/// The key of a route.
 fn key(section: &Section<'_>, ports: &Ports) -> Option<RouteKey> {
     section.needed("to", "\"0.0.0.0/0\"");
     let to = section.network("to", "198.51.100.0/24");
@@ -163,7 +163,7 @@ fn users(section: &Section<'_>, groups: &Groups) -> Option<For> {
     }
 }
 
-/// The port of a gateway, by its address.
+/// Find the port of a gateway by its address.
 fn towards(via: IpAddr, section: &Section<'_>, ports: &Ports) -> Option<String> {
     let on = ports.iter().filter(|(_, port)| port.has_network_of(via));
     let names: Vec<&String> = on.map(|(name, _)| name).collect();
@@ -179,7 +179,7 @@ fn towards(via: IpAddr, section: &Section<'_>, ports: &Ports) -> Option<String> 
     None
 }
 
-/// A gateway is a neighbour on its port.
+/// Check that a gateway is a neighbour on its port.
 fn gateway(to: Cidr, via: IpAddr, name: &str, section: &Section<'_>, ports: &Ports) {
     let Some(port) = ports.get(name) else { return };
     if IpVersion::of(&via) != IpVersion::of(&to.addr) {
@@ -207,7 +207,7 @@ impl fmt::Display for RouteKey {
     }
 }
 
-/// Each part behind a space.
+/// Printed: each part with a space in front.
 impl fmt::Display for RouteTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.weight.map_or(Ok(()), |weight| write!(f, " weight {weight}"))?;
@@ -233,12 +233,12 @@ impl fmt::Display for For {
     }
 }
 
-/// What the log says of a route.
+/// The words of the log for a route.
 pub(crate) fn words(key: &RouteKey, now: Option<&RouteTo>) -> String {
     now.map_or_else(|| format!("{key}: removed"), |to| format!("{key}{to}"))
 }
 
-/// Let a route be so in the first shard, whose routes are those of all.
+/// Set or remove a route in the first shard, whose routes all shards use.
 pub(crate) fn carry_out(
     key: &RouteKey,
     change: &Change<RouteTo>,

@@ -1,4 +1,4 @@
-//! `[[rule]]`: its keys, what is wrong with them, the log's words, and how a rule takes effect.
+//! `[[rule]]`: its keys, the errors in them, the words of the log, and how a rule takes effect.
 //!
 //! Called by: `config.rs`, and `plan.rs` when a rule changes; [`masked`] by `wirespeed ip rule`.
 //! docs/decisions/0080-policy-routing.md.
@@ -16,7 +16,7 @@ use super::route::table;
 use super::setting::{Change, Prefix, Stacks, cidr, first, prefix};
 use crate::applied::ports::State;
 
-/// A rule; what is `None` selects every packet.
+/// A rule; a field that is `None` selects every packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Packets from here.
@@ -31,7 +31,7 @@ pub struct Rule {
     pub group: Option<String>,
     /// All the others instead.
     pub not: bool,
-    /// What becomes of what is selected.
+    /// What happens to the selected packets.
     pub action: Action,
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What the log says of a rule.
+/// The words of the log for a rule.
 pub(crate) fn words(priority: u32, now: Option<&Rule>) -> String {
     match now {
         Some(rule) => format!("rule {priority}: {rule}"),
@@ -164,7 +164,7 @@ pub(crate) fn words(priority: u32, now: Option<&Rule>) -> String {
     }
 }
 
-/// Let a rule be so in the first shard, whose rules are those of all.
+/// Set or remove a rule in the first shard, whose rules all shards use.
 pub(crate) fn carry_out(
     priority: u32,
     change: &Change<Rule>,
@@ -177,7 +177,7 @@ pub(crate) fn carry_out(
     }
     let Some(now) = &change.now else { return Ok(()) };
     match stack.add_rule(of_stack(priority, now, state)?) {
-        // Somebody added it by the control socket.
+        // `Exists`: somebody added it by the control socket.
         Ok(()) | Err(RuleError::Exists) => Ok(()),
         Err(why) => Err(why.to_string()),
     }

@@ -1,7 +1,8 @@
-//! What the files of sections share: the description of a key, the change of an entry, networks.
+//! Types that the files of sections share: the description of a key, the change of an entry,
+//! networks.
 //!
-//! Called by: the other files of `config`, which describe keys and entries; `plan.rs` compares
-//! configurations by it, `applied.rs` carries out what differs.
+//! Called by: the other files of `config`, which describe keys and entries; `plan.rs`, which
+//! compares configurations; `applied.rs`, which carries out the differences.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -11,14 +12,14 @@ use stack::Stack;
 
 use super::file::Section;
 
-/// The stacks of all shards; the first one speaks for the router.
+/// The stacks of all shards; the first one represents the router.
 pub type Stacks<'a, 'b> = &'a mut [&'b mut Stack];
 
 /// A network, ordered: address without host bits, prefix length.
 pub type Prefix = (IpAddr, u8);
 
-/// A key whose value takes effect by itself: all that there is to say about it. `T` has its value,
-/// with the default; `On` is what the value takes effect on.
+/// Everything about a key whose value takes effect by itself. `T` has its value, with the default;
+/// `On` identifies the object on which the value takes effect.
 pub struct Setting<T: 'static, On: 'static> {
     /// Reads and checks it, if it is there.
     pub(crate) read: fn(&mut T, &Section<'_>),
@@ -26,23 +27,23 @@ pub struct Setting<T: 'static, On: 'static> {
     pub(crate) is_same: fn(&T, &T) -> bool,
     /// Gives the first one the value of the second one.
     pub(crate) copy: fn(&mut T, &T),
-    /// The key with its value, as the log has it.
+    /// The key with its value, in the words of the log.
     pub(crate) words: fn(&T) -> String,
-    /// Makes the stacks so.
+    /// Makes the value take effect in the stacks.
     pub(crate) carry_out: fn(&T, On, Stacks<'_, '_>) -> Result<(), String>,
 }
 
-/// What becomes of an entry; `None`: it is not there.
+/// The change of an entry; `None`: it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change<T> {
-    /// In the configuration that runs.
+    /// The entry in the configuration that runs.
     pub was: Option<T>,
-    /// In the other one.
+    /// The entry in the new configuration.
     pub now: Option<T>,
 }
 
 impl<T: Clone> Change<T> {
-    /// Note in what runs that it was carried out.
+    /// Note in the running configuration that it was carried out.
     pub(crate) fn note<K: Ord + Clone>(&self, running: &mut BTreeMap<K, T>, key: &K) {
         match &self.now {
             Some(now) => drop(running.insert(key.clone(), now.clone())),
@@ -51,7 +52,7 @@ impl<T: Clone> Change<T> {
     }
 }
 
-/// Entries of `old` that have to go, because they are not to be kept.
+/// The entries of `old` that are not kept, and so have to be removed.
 pub(crate) fn removed<K: Clone, T: Clone>(
     old: &BTreeMap<K, T>,
     is_kept: impl Fn(&K, &T) -> bool,
@@ -61,7 +62,8 @@ pub(crate) fn removed<K: Clone, T: Clone>(
     gone.map(|(key, was)| (key.clone(), change(was))).collect()
 }
 
-/// Entries of `new` that are to be added or changed; `before` has what there is of each by then.
+/// The entries of `new` that have to be added or changed; `before` returns the present value of
+/// each at that point.
 pub(crate) fn set<'a, K: Clone, T: Clone + PartialEq + 'a>(
     new: &BTreeMap<K, T>,
     before: impl Fn(&K) -> Option<&'a T>,
@@ -74,7 +76,7 @@ pub(crate) fn set<'a, K: Clone, T: Clone + PartialEq + 'a>(
     new.iter().filter_map(change).collect()
 }
 
-/// The stack that speaks for the router.
+/// The stack that represents the router.
 pub(crate) fn first<'a>(stacks: Stacks<'a, '_>) -> &'a mut Stack {
     stacks.first_mut().expect("a router has at least one shard")
 }

@@ -1,4 +1,4 @@
-//! What files give, and the messages about what is wrong in them.
+//! The configurations of files, and the messages about errors in them.
 
 use stack::route::{Action, MAIN_TABLE};
 
@@ -84,7 +84,7 @@ fn sources_are_checked_strictly_unless_a_port_says_otherwise() {
     says(&with_lan("source_check = true\n"), "5:16", &["source_check"]);
 }
 
-/// 240.0.0.0/4 is unicast, 0.0.0.0/8 and 127.0.0.0/8 are no host's.
+/// 240.0.0.0/4 is unicast; no host has an address in 0.0.0.0/8 or 127.0.0.0/8.
 #[test]
 fn what_never_leaves_a_host_is_refused_and_240_is_not() {
     let port = |address: &str| {
@@ -123,7 +123,7 @@ fn every_section_refuses_what_nobody_asks_for() {
         let all = wrong(&format!("{section}\nxyzzy = 1\n"));
         let said = format!("r.toml:2:1: there is no key of {section} 'xyzzy': ");
         assert!(all.iter().any(|text| text.starts_with(&said)), "{all:#?}");
-        // What is missing hides nothing, and no known key is taken for an unknown one.
+        // A missing key hides no other error, and no known key counts as unknown.
         let known: Vec<_> = all.iter().filter(|text| text.contains("no key of")).collect();
         assert_eq!(known.len(), 1, "{all:#?}");
     }
@@ -200,7 +200,7 @@ fn addresses_are_of_hosts() {
         "4:14",
         &["192.0.2.1/24"],
     );
-    // RFC 3021: both addresses of a /31 are hosts'.
+    // RFC 3021: both addresses of a /31 can be hosts.
     right("[[port]]\nname = \"a\"\ndevice = \"tap:x\"\naddresses = \"192.0.2.0/31\"\n");
 }
 
@@ -294,7 +294,7 @@ fn groups_have_users_and_groups_of_the_machine() {
     let config = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
     let root = Members { uids: [0].into(), gids: [0].into() };
     assert_eq!(config.groups["admins"], root);
-    // Who can ask nobody is passed what the other was told.
+    // The process that cannot ask the system gets the answers of the other one.
     let told = serde_json::to_string(&accounts).expect("text");
     let mut accounts: Accounts = serde_json::from_str(&told).expect("accounts");
     let again = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
@@ -336,10 +336,10 @@ fn routes_are_for_groups_in_tables() {
     says(&with("include = []\nexclude = []\n"), "9:11", &["remove one of the lists"]);
     says(&with("table = 0\n"), "8:9", &["from 1 to"]);
     says(&with_lan(&format!("{route}include = \"staff\"\n")), "8:11", &["under [groups]"]);
-    // The same network in two tables is two routes, and shares nothing.
+    // Routes to one network in two tables share no packets.
     let other = right(&with_lan(&format!("{route}{route}table = 10\n")));
     assert!(other.routes.len() == 2 && other.routes.values().all(|to| to.weight.is_none()));
-    // In another table the network of a port may have another way.
+    // In another table the route to a port's network may go another way.
     right(&with_lan("[[route]]\nto = \"192.0.2.0/24\"\nvia = \"192.0.2.9\"\ntable = 10\n"));
 }
 

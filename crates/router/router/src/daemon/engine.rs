@@ -1,6 +1,6 @@
 //! The router in the worker: the stack with its driver's thread, the control socket, the metrics.
 //!
-//! Called by: `worker.rs`, whose thread everything here runs on but the driver.
+//! Called by: `worker.rs`; everything here runs on its thread, except for the driver.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,18 +26,18 @@ use crate::metrics::{self, Program};
 use crate::orders::Report;
 use crate::{devices, links};
 
-/// How often the control socket is looked at while it has something to do.
+/// How often the control socket is polled while it has something to do.
 const TICK: Duration = Duration::from_millis(50);
-/// How often it is looked whether the last frames have left.
+/// The interval at which the engine checks whether the last frames have left.
 const DRAIN_TICK: Span = Span::from_millis(5);
 
-/// How often drops are looked at, and links without the kernel's news.
+/// The interval at which drops are read, and links if the kernel sends no news.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Descriptors of devices that were granted, by port.
 pub(super) type Granted = BTreeMap<String, Vec<devices::Granted>>;
 
-/// A control socket that was made for it, or why it was not.
+/// A control socket that was made for the worker, or the reason why there is none.
 pub(super) struct ControlSocket {
     pub(super) listener: Option<OwnedFd>,
     pub(super) path: PathBuf,
@@ -49,27 +49,27 @@ pub(super) struct ControlSocket {
 pub(super) struct Engine {
     shards: Shards,
     drivers: Vec<DriverThread>,
-    /// As `show` has them.
+    /// The names of the stacks for `show`.
     names: Vec<String>,
     applied: Applied,
     control: Service,
-    /// Rung when there is news of the sockets of clients, or of DHCP's.
+    /// Rung when there is news of the clients' sockets, or of the DHCP sockets.
     alarm: Alarm,
-    /// Rung when the kernel has news of links; without it the stacks look for themselves.
+    /// Rung when the kernel has news of links; without it, the stacks poll their links.
     link_news: Option<OwnedFd>,
     /// Metrics and the state, for the system's sockets.
     texts: Texts,
     program: Program,
     notices: Notices,
-    /// Why other users cannot connect, if they were to.
+    /// Why other users cannot connect, if the configuration lets them.
     closed: Option<String>,
     /// When to look again although no descriptor is ready.
     due: Instant,
 }
 
 impl Engine {
-    /// Begin without ports; `config` decides what cannot change later. `page` is the live page, if
-    /// it is to be served; `sockets` are for control.
+    /// Begin without ports; `config` decides the settings that cannot change later. `page` is the
+    /// live page, if it is to be served; `sockets` are for control.
     pub(super) fn begin(
         config: &Config,
         page: Option<Live>,
@@ -135,7 +135,7 @@ impl Engine {
         })
     }
 
-    /// Let a configuration take effect. The devices of the `lost` ports are of no use any more.
+    /// Let a configuration take effect. The devices of the `lost` ports cannot be used any more.
     pub(super) fn apply(
         &mut self,
         config: &Config,
@@ -169,11 +169,11 @@ impl Engine {
         self.texts.serve_at(listener);
     }
 
-    /// Look at the links whenever this is rung.
+    /// Check the links whenever this is rung.
     pub(super) fn hear_of_links(&mut self, news: OwnedFd, hears_all: bool) -> Result<()> {
         self.link_news = Some(news);
         self.shards.with_stacks(|stacks| {
-            // This looks at what changed before, too.
+            // This also checks for changes before now.
             stacks[0].set_link_news(hears_all);
         })?;
         Ok(())
@@ -202,7 +202,7 @@ impl Engine {
         Ok((self.due != Instant::NEVER).then(|| self.due.since(now).into()))
     }
 
-    /// Do what is due, and answer who asks.
+    /// Do all work that is due, and answer clients.
     pub(super) fn turn(&mut self) -> Result<()> {
         self.alarm.silence();
         let has_link_news =
@@ -233,7 +233,7 @@ impl Engine {
             if !hears_of_links || !notices.has_super_segment() {
                 again = again.min(now + LOOK_AGAIN);
             }
-            // While a client is being answered or watches, descriptors do not say all.
+            // While a client is being answered or watches, waiting for descriptors is not enough.
             let within = control.look_within(TICK);
             let control = if within < TICK { now + within } else { control.next_deadline() };
             dhcp.min(control).min(again)

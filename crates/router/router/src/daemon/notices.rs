@@ -1,9 +1,9 @@
-//! What a running router says unasked: links that go down and come up, and the first super-segment
-//! that it could not forward, which somebody's offloads made.
+//! Messages that a running router logs by itself: links that go down and come up, and the first
+//! super-segment that it could not forward, a result of a device's receive offloads.
 //!
 //! Called by: `engine.rs` at each of its turns, under the stacks' locks. A port that goes down and
-//! up between two turns is not said; a link that flaps is said at most once in [`AGAIN`]. A port
-//! that stays down for another reason is said again.
+//! up between two turns is not reported; a link that flaps is reported at most once in [`AGAIN`]. A
+//! port that stays down for another reason is reported again.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::report::{info, warning};
 /// Time between two lines about one port.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What was said last.
+/// The last messages.
 #[derive(Default)]
 pub(super) struct Notices {
     ports: BTreeMap<String, Said>,
@@ -32,12 +32,12 @@ struct Said {
 }
 
 impl Notices {
-    /// Was a super-segment said? Nothing rings when one is dropped.
+    /// Was a super-segment reported? Nothing wakes us when one is dropped.
     pub(super) fn has_super_segment(&self) -> bool {
         self.has_super_segment
     }
 
-    /// Say what is new; returns when to look again although nothing happens.
+    /// Log all news; returns when to look again even if nothing happens.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -86,7 +86,7 @@ impl Said {
     }
 }
 
-/// With the commands for the devices that may have received it.
+/// The message, with the commands for the devices that may have received it.
 fn super_segment(applied: &Applied) -> String {
     let command = |link: &Link| match link {
         Link::Device(DeviceName { kind: Kind::Packet | Kind::Xdp, name }) => {

@@ -1,5 +1,5 @@
-//! What the first process of the daemon holds: the orders' socket, the worker that carries them
-//! out, the devices that it opened for it, and what the worker was told last.
+//! The state of the first process of the daemon: the socket for orders, the worker that carries
+//! them out, the devices that were opened for the worker, and the last configuration that it got.
 //!
 //! Called by: `run.rs`. A worker that does not answer in time counts as gone.
 
@@ -32,7 +32,7 @@ use super::worker::{self, Privileges};
 
 /// How long the worker may take to let a configuration take effect, or to answer.
 const ANSWER: Duration = Duration::from_secs(60);
-/// And so long beyond the time to drain until it has ended.
+/// How long the worker may take to end, beyond the time to drain.
 const END: Duration = Duration::from_secs(10);
 
 /// Tell the service manager, if there is one.
@@ -42,7 +42,7 @@ pub(super) fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-/// What runs the stack.
+/// The worker: a process or a thread that runs the stack.
 pub(super) enum Worker {
     Process(Child),
     Thread(JoinHandle<Result<()>>),
@@ -72,16 +72,17 @@ pub(super) fn start(orders: OwnedFd, config: &Config, version: &str) -> Result<W
 /// Devices that were opened for a configuration.
 pub(super) struct Opened {
     granted: Vec<Granted>,
-    /// Ports that need one, and those that have none.
+    /// How many ports need a device, and those that have none.
     wanted: usize,
     missing: usize,
 }
 
 impl Opened {
-    /// Open those that `config` needs beside those of `running`; says which cannot be opened.
+    /// Open the devices that `config` needs in addition to those of `running`, and log those that
+    /// cannot be opened.
     pub(super) fn by(opener: &mut Opener, running: &Config, config: &Config) -> Opened {
         let mut opened = Opened { granted: Vec::new(), wanted: 0, missing: 0 };
-        // One reason is often that of all, but for the names of their interfaces.
+        // Often all have the same reason, except for the names of the interfaces.
         let mut reasons = BTreeMap::<String, Vec<(&str, String)>>::new();
         for (name, port) in plan::opens(running, config) {
             opened.wanted += 1;
@@ -118,7 +119,7 @@ pub(super) struct Parent {
     pub(super) orders: OwnedFd,
     pub(super) worker: Worker,
     pub(super) opener: Opener,
-    /// What the worker was told last, as it is carried out, and as it was written.
+    /// The last configuration that the worker got: as it was carried out, and as it was written.
     pub(super) running: Config,
     pub(super) source: Source,
     /// The kernel's news of links.
@@ -133,7 +134,8 @@ pub(super) struct Source {
     pub(super) accounts: Accounts,
 }
 
-/// Where the kernel says that links changed, and what is rung for the worker then.
+/// The socket by which the kernel reports changes of links, and the bell that is rung for the
+/// worker then.
 pub(super) struct LinkNews {
     pub(super) news: OwnedFd,
     bell: OwnedFd,
@@ -144,7 +146,7 @@ impl Parent {
         Parent { orders, worker, opener, running, source: Source::default(), links: None }
     }
 
-    /// Let a configuration take effect; the devices of the `lost` ports are opened anew.
+    /// Let a configuration take effect; the devices of the `lost` ports are opened again.
     pub(super) fn apply(
         &mut self,
         source: Source,
@@ -169,13 +171,14 @@ impl Parent {
         report.failed.extend(served.as_ref().err().cloned());
         self.opener.keep(&config);
         self.running = config;
-        // What failed is to be tried again with the next configuration.
+        // Failed ports are tried again with the next configuration.
         self.running.ports.retain(|name, _| !report.absent.contains(name));
         self.running.process.metrics = served.ok().flatten();
         Ok(report)
     }
 
-    /// Open the socket of metrics anew if its address changed; returns where it is, or why not.
+    /// Open the socket of metrics again if its address changed; returns its address, or why there
+    /// is none.
     ///
     /// # Errors
     /// The worker is gone.
@@ -184,7 +187,7 @@ impl Parent {
             return Ok(Ok(config.process.metrics));
         }
         if self.running.process.metrics.is_some() {
-            // The old socket may be in the new one's place.
+            // The old socket may occupy the address of the new one.
             orders::send(self.orders.as_fd(), &Order::Metrics, None)?;
             self.ask(&Order::Ping, None)?;
         }
@@ -212,7 +215,7 @@ impl Parent {
         Ok(orders::send(self.orders.as_fd(), &order, listener.map(AsFd::as_fd))?)
     }
 
-    /// Make the control sockets, in the name of whoever started us: the worker may be another user.
+    /// Make the control sockets, as the user who started us: the worker may be another user.
     ///
     /// # Errors
     /// The worker is gone.
@@ -222,7 +225,7 @@ impl Parent {
             Worker::Thread(_) => std::process::id(),
         };
         let own = socket_path(pid).and_then(|path| Ok((Server::listener(&path)?, path)));
-        // A program that cannot make its own runs without it.
+        // A program that cannot make its own control socket runs without it.
         if let Ok((listener, path)) = own {
             let order = Order::Control { path, for_users: false, why: None };
             orders::send(self.orders.as_fd(), &order, Some(listener.as_fd()))?;
@@ -238,7 +241,7 @@ impl Parent {
         Ok(orders::send(self.orders.as_fd(), &order, listener)?)
     }
 
-    /// Let the worker hear of links that change; if we cannot, it looks at them by itself.
+    /// Report changes of links to the worker; if that is not possible, it polls the links.
     ///
     /// # Errors
     /// The worker is gone.
@@ -261,8 +264,8 @@ impl Parent {
         }
     }
 
-    /// The kernel has news of links: ring the worker, and open anew what was deleted and is there
-    /// again.
+    /// The kernel has news of links: ring the worker, and open interfaces again that were deleted
+    /// and exist again.
     ///
     /// # Errors
     /// The worker is gone.
@@ -303,13 +306,13 @@ impl Parent {
     /// SIGTERM: let the worker finish, and end.
     pub(super) fn stop(mut self) -> Result<u8> {
         tell(&[NotifyState::Stopping]);
-        // If it is gone already, that is found out now.
+        // If the worker is gone already, the wait below shows that.
         let _ = orders::send(self.orders.as_fd(), &Order::Stop, None);
         let status = self.wait(Duration::from(self.running.process.drain) + END)?;
         self.exit(status)
     }
 
-    /// The worker is gone, or of no use any more.
+    /// The worker is gone, or cannot be used any more.
     pub(super) fn ended(mut self, why: &anyhow::Error) -> Result<u8> {
         error(&format!("{why:#}"));
         tell(&[NotifyState::Stopping]);
@@ -353,7 +356,7 @@ impl Parent {
         };
         if let Some(signal) = status.signal() {
             error(&format!("the worker was ended by signal {signal}"));
-            // As shells have it.
+            // The exit code of shells for a signal.
             return Ok(u8::try_from(128 + signal).unwrap_or(1));
         }
         match status.code() {

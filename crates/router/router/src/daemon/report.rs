@@ -1,5 +1,4 @@
-//! What the daemon prints: lines of a log on standard error, with priorities if journald reads
-//! them.
+//! Output of the daemon: lines of a log on standard error, with priorities if journald reads them.
 //!
 //! Called by: all of the daemon, in both processes. Source: sd-daemon(3), "Logging prefixes".
 
@@ -72,7 +71,7 @@ pub(super) fn operations(all: &[Done]) -> Vec<String> {
     failed
 }
 
-/// What a valid file has.
+/// A summary of a valid file.
 pub(super) fn summary(file: &str, config: &crate::config::Config) -> String {
     let count = |n: usize, one: &str| match n {
         1 => format!("1 {one}"),

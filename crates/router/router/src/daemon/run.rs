@@ -1,7 +1,8 @@
 //! The first process of the daemon: it reads the configuration, opens devices, and watches over the
-//! worker. It takes no frame and no request: whoever subverts the worker meets nobody here.
+//! worker. It takes no frame and no request, so an attacker who has taken over the worker cannot
+//! attack it.
 //!
-//! Called by: `daemon.rs`; `parent.rs` has what it holds. Signals: SIGHUP reads the configuration
+//! Called by: `daemon.rs`; `parent.rs` has its state. Signals: SIGHUP reads the configuration
 //! again, SIGTERM and SIGINT end it. If the worker ends by itself, so does this process, with its
 //! exit status.
 
@@ -27,7 +28,7 @@ use super::Daemon;
 use super::parent::{Opened, Parent, Source, start, tell};
 use super::report::{error, info, out, summary, warning};
 
-/// Look whether a file is valid.
+/// Check whether a file is valid.
 pub(super) fn check(file: &Path) -> Result<u8> {
     let (name, text) = read(file).map_err(unreadable)?;
     match Config::parse_with(&name, &text, &mut Accounts::system()) {
@@ -117,7 +118,7 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
         asked.extend(parent.links.as_ref().map(|links| links.news.as_fd()));
         let ready = orders::ready(&asked, patience)?;
         if ready[0] {
-            // Unasked, the worker says nothing: its end is closed.
+            // The worker sends nothing unless it is asked, so readable means closed.
             return parent.ended(&anyhow!("the worker has ended by itself"));
         }
         if ready[2] {
@@ -147,7 +148,7 @@ fn watch(mut parent: Parent, file: &Path, mut reload: &UnixStream, end: &UnixStr
     }
 }
 
-/// Say so if there are more shards than cores, which take turns then.
+/// Log if there are more shards than cores, because shards then share cores.
 fn crowded(config: &Config) {
     let cores = std::thread::available_parallelism().map_or(usize::MAX, NonZeroUsize::get);
     if config.process.shards > cores {
@@ -156,8 +157,8 @@ fn crowded(config: &Config) {
     }
 }
 
-/// What is at the path of the socket for other users and no socket. A socket there is one of a
-/// router that runs, or is replaced.
+/// The error if a file that is no socket is at the path of the socket for other users. A socket
+/// there belongs to a router that runs, or is replaced.
 fn in_the_way(config: &Config) -> Option<ControlError> {
     let path = Path::new(&config.process.control.as_ref()?.socket);
     match path::vacancy(path) {
@@ -180,7 +181,7 @@ fn caught(signals: &[i32]) -> Result<UnixStream> {
     Ok(ours)
 }
 
-/// The configuration cannot be read: nothing was begun.
+/// The configuration cannot be read: nothing was started.
 #[derive(Debug)]
 pub(super) struct Unreadable(String);
 
@@ -250,7 +251,7 @@ fn reread(parent: &mut Parent, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// There is nothing to be a router between.
+/// Log that there are no ports to forward between.
 fn without_ports() {
     error(if rustix::process::geteuid().is_root() {
         "no port could be opened: do what the lines above say, and start it again"

@@ -1,5 +1,4 @@
-//! The second process of the daemon: it runs the stack, without privileges, and does what it is
-//! ordered.
+//! The second process of the daemon: it runs the stack, without privileges, and carries out orders.
 //!
 //! Called by: `daemon.rs` in the process that `run.rs` starts, with orders by standard input; or on
 //! a thread of the first process if the configuration says `separate = false`.
@@ -22,23 +21,25 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::engine::{ControlSocket, Engine, Granted};
 use super::report;
 
-/// What the process does with its privileges.
+/// The privileges of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Privileges {
-    /// They are given up.
+    /// It gives them up.
     Dropped,
-    /// They stay: it is the first process.
+    /// It keeps them: it is the first process.
     Kept,
 }
 
-/// The program's first argument if it is to be the worker. The second is whom it has to be.
+/// The program's first argument if it is to be the worker. The second is the user that it has to
+/// become.
 pub(super) const ARGUMENT: &str = "--router-worker";
 /// A user who owns nothing, instead of a user's number.
 pub(super) const OF_ITS_OWN: &str = "own";
 
-/// The process; `user` is whom it has to be, if the first one may change that.
+/// Run the process; `user` is the user that it has to become, if the first process may change
+/// users.
 pub(super) fn main(user: Option<&str>, version: &str) -> Result<()> {
-    // The first process tells us when to end; a terminal's Ctrl-C is for both.
+    // The first process tells us when to end; Ctrl-C of a terminal goes to both, so ignore it.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
@@ -57,7 +58,7 @@ pub(super) fn main(user: Option<&str>, version: &str) -> Result<()> {
     run(&orders, Privileges::Dropped, version)
 }
 
-/// Carry out orders until the last one, or until nobody gives any.
+/// Carry out orders until the last one, or until the other end is closed.
 pub(super) fn run(orders: &OwnedFd, privileges: Privileges, version: &str) -> Result<()> {
     let (mut engine, mut granted) = (None::<Engine>, Granted::new());
     let (mut drain, mut live) = (Config::default().process.drain, None);
@@ -132,11 +133,11 @@ fn wait(orders: BorrowedFd<'_>, engine: Option<&Engine>) -> Result<bool> {
     }
 }
 
-/// Accounts and text: a name of an account has its number beside it, and is not there twice.
+/// Accounts and text: each name of an account is there once, with its number.
 const FILE_MAX: u64 = 8 * BYTES_MAX as u64;
 
 /// The accounts that the configuration names, in a line, and its text, which the first process has
-/// found valid.
+/// checked.
 fn read(file: &str, fd: OwnedFd) -> Result<Config> {
     let (mut all, mut from) = (String::new(), File::from(fd));
     from.rewind()?;
