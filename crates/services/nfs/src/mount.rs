@@ -15,13 +15,13 @@ pub const VERSION: u32 = 3;
 pub mod procedure {
     /// The handle of a path.
     pub const MNT: u32 = 1;
-    /// Who has mounted what.
+    /// The list of clients and the paths that they have mounted.
     pub const DUMP: u32 = 2;
     /// A path is no longer used.
     pub const UMNT: u32 = 3;
-    /// None is.
+    /// No path is used any more.
     pub const UMNTALL: u32 = 4;
-    /// What can be mounted.
+    /// The paths that can be mounted.
     pub const EXPORT: u32 = 5;
 }
 
@@ -29,7 +29,7 @@ pub mod procedure {
 pub type Path = Bounded<Bytes, 1_024>;
 
 rpc::xdr! {
-    /// What MNT returns (`mountres3_ok`).
+    /// The results of MNT (`mountres3_ok`).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Mounted {
         /// The handle of the path.
@@ -38,12 +38,12 @@ rpc::xdr! {
         pub flavors: Vec<u32>,
     }
 
-    /// What can be mounted (`exportnode`).
+    /// A path that can be mounted (`exportnode`).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Export {
         /// The path.
         pub dir: Path,
-        /// By whom; everybody if it is empty.
+        /// The clients that may mount it; everybody if it is empty.
         pub groups: List<Bounded<Bytes, 255>>,
     }
 }

@@ -25,9 +25,9 @@ pub mod procedure {
     pub const SETATTR: u32 = 2;
     /// A name in a directory.
     pub const LOOKUP: u32 = 3;
-    /// What the caller may do.
+    /// The rights of the caller.
     pub const ACCESS: u32 = 4;
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub const READLINK: u32 = 5;
     /// Read.
     pub const READ: u32 = 6;
@@ -55,11 +55,11 @@ pub mod procedure {
     pub const READDIRPLUS: u32 = 17;
     /// How full the file system is.
     pub const FSSTAT: u32 = 18;
-    /// What the server can do.
+    /// The abilities of the server.
     pub const FSINFO: u32 = 19;
-    /// What names may be.
+    /// The limits of names.
     pub const PATHCONF: u32 = 20;
-    /// Write to stable storage what was written UNSTABLE.
+    /// Write UNSTABLE data to stable storage.
     pub const COMMIT: u32 = 21;
 }
 
@@ -79,7 +79,7 @@ pub mod access {
     pub const EXECUTE: u32 = 32;
 }
 
-/// A file handle (`nfs_fh3`): what the server says, 64 bytes at most.
+/// A file handle (`nfs_fh3`): bytes that the server chooses, 64 at most.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
     bytes: [u8; HANDLE_BYTES],
@@ -87,7 +87,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Of these bytes, if they are no more than a handle may have.
+    /// A handle of these bytes, unless there are more than a handle may have.
     pub fn new(of: &[u8]) -> Option<Handle> {
         let mut bytes = [0; HANDLE_BYTES];
         bytes.get_mut(..of.len())?.copy_from_slice(of);
@@ -119,7 +119,7 @@ impl<'a> Decode<'a> for Handle {
 }
 
 rpc::xdr! {
-    /// What a file is (`ftype3`).
+    /// The type of a file (`ftype3`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Kind {
         /// NF3REG.
@@ -138,7 +138,7 @@ rpc::xdr! {
         Fifo = 7,
     }
 
-    /// Since 1970, UTC (`nfstime3`).
+    /// A time since 1970, UTC (`nfstime3`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Time {
         /// Seconds.
@@ -147,14 +147,14 @@ rpc::xdr! {
         pub nanoseconds: u32,
     }
 
-    /// What is known of a file (`fattr3`): 84 bytes.
+    /// The attributes of a file (`fattr3`): 84 bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Attributes {
-        /// What it is.
+        /// Its type.
         pub kind: Kind,
         /// The bits of chmod(2).
         pub mode: u32,
-        /// Its names.
+        /// The number of its names.
         pub nlink: u32,
         /// Its owner.
         pub uid: u32,
@@ -172,22 +172,22 @@ rpc::xdr! {
         pub fsid: u64,
         /// The number of the file in it.
         pub fileid: u64,
-        /// Read last.
+        /// The time of the last read.
         pub atime: Time,
-        /// Written last.
+        /// The time of the last write.
         pub mtime: Time,
-        /// Changed last.
+        /// The time of the last change.
         pub ctime: Time,
     }
 
-    /// What is compared to see whether others have changed a file (`wcc_attr`).
+    /// The attributes that are compared to see whether others have changed a file (`wcc_attr`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Before {
         /// Bytes in it.
         pub size: u64,
-        /// Written last.
+        /// The time of the last write.
         pub mtime: Time,
-        /// Changed last.
+        /// The time of the last change.
         pub ctime: Time,
     }
 
@@ -220,9 +220,9 @@ rpc::xdr! {
         pub gid: Option<u32>,
         /// The bytes in it: it is cut, or grows by zeros.
         pub size: Option<u64>,
-        /// Read last.
+        /// The time of the last read.
         pub atime: SetTime,
-        /// Written last.
+        /// The time of the last write.
         pub mtime: SetTime,
     }
 
@@ -240,18 +240,18 @@ rpc::xdr! {
     pub struct WriteHead {
         /// The file.
         pub file: Handle,
-        /// Where.
+        /// The offset of the data in the file.
         pub offset: u64,
         /// Bytes of the data that are to be written.
         pub count: u32,
-        /// How safe.
+        /// How safe the data has to be.
         pub stable: Stable,
     }
 
     /// Arguments of WRITE.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Write<'a> {
-        /// What is before the data.
+        /// The arguments before the data.
         pub head: WriteHead,
         /// The data.
         pub data: Opaque<'a>,
@@ -278,29 +278,29 @@ rpc::xdr! {
         2 => Exclusive([u8; 8]),
     }
 
-    /// What CREATE, MKDIR and SYMLINK return.
+    /// The results of CREATE, MKDIR and SYMLINK.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Made {
         /// The new file.
         pub handle: Option<Handle>,
-        /// What it is.
+        /// Its attributes.
         pub attributes: Option<Attributes>,
         /// The directory.
         pub dir: Changed,
     }
 
-    /// What LOOKUP returns.
+    /// The results of LOOKUP.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Found {
         /// The file.
         pub handle: Handle,
-        /// What it is.
+        /// Its attributes.
         pub attributes: Option<Attributes>,
         /// The directory.
         pub dir: Option<Attributes>,
     }
 
-    /// What READ returns.
+    /// The results of READ.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Data<'a> {
         /// The file.
@@ -313,7 +313,7 @@ rpc::xdr! {
         pub data: Opaque<'a>,
     }
 
-    /// What WRITE returns.
+    /// The results of WRITE.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Written {
         /// The file.
@@ -322,43 +322,43 @@ rpc::xdr! {
         pub count: u32,
         /// How safe they are.
         pub committed: Stable,
-        /// Another one if the server has failed since.
+        /// It differs if the server has restarted since.
         pub verifier: [u8; 8],
     }
 
-    /// What READDIRPLUS returns of an entry (`entryplus3`).
+    /// An entry in the results of READDIRPLUS (`entryplus3`).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Entry {
         /// The number of the file.
         pub fileid: u64,
         /// Its name.
         pub name: Bytes,
-        /// Where to go on behind it.
+        /// The cookie to go on behind it.
         pub cookie: u64,
-        /// What it is.
+        /// Its attributes.
         pub attributes: Option<Attributes>,
         /// Its handle.
         pub handle: Option<Handle>,
     }
 
-    /// What FSINFO returns.
+    /// The results of FSINFO.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Info {
         /// The root.
         pub attributes: Option<Attributes>,
         /// Bytes of a READ at most.
         pub rtmax: u32,
-        /// Bytes of a READ that the server likes.
+        /// Bytes of a READ that the server prefers.
         pub rtpref: u32,
         /// A multiple that it likes.
         pub rtmult: u32,
         /// Bytes of a WRITE at most.
         pub wtmax: u32,
-        /// Bytes of a WRITE that the server likes.
+        /// Bytes of a WRITE that the server prefers.
         pub wtpref: u32,
         /// A multiple that it likes.
         pub wtmult: u32,
-        /// Bytes of a READDIR that the server likes.
+        /// Bytes of a READDIR that the server prefers.
         pub dtpref: u32,
         /// The largest file.
         pub maxfilesize: u64,
@@ -369,7 +369,7 @@ rpc::xdr! {
     }
 }
 
-// Which value a derive takes: nothing is set.
+// The default sets nothing. It is not derived: the macro cannot mark a variant as the default.
 #[allow(clippy::derivable_impls, reason = "the macro's unions have no attribute on a variant")]
 impl Default for SetTime {
     fn default() -> SetTime {

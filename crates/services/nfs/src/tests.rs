@@ -27,7 +27,8 @@ use crate::limits::RECORD_BYTES;
 use crate::proto::Handle;
 use crate::server::{Export, Mount, Nfs as Service, OnePort, Secrets};
 
-/// A directory that is served, and is gone with this. `tree/` is served, what is beside it is not.
+/// A directory that is removed when this is dropped. `tree/` in it is served, files beside `tree/`
+/// are not.
 pub(crate) struct Rig {
     pub(crate) dir: PathBuf,
     pub(crate) servers: Arc<Servers>,
@@ -74,7 +75,7 @@ impl Rig {
     }
 }
 
-/// Servers of a directory, as a program has them that was started now.
+/// Servers of a directory, as of a program that was just started.
 pub(crate) fn serving(dir: &Path, is_read_only: bool) -> Arc<Servers> {
     static RUN: AtomicU32 = AtomicU32::new(1);
     let run = RUN.fetch_add(1, Ordering::Relaxed).into();
@@ -95,7 +96,7 @@ impl Drop for Rig {
     }
 }
 
-/// Those of any run.
+/// Secrets like those of any run.
 pub(crate) fn secrets() -> Secrets {
     Secrets { run: 0x1234_5678, lasting: KeyedHash::new(3, 4) }
 }

@@ -1,7 +1,7 @@
 //! Credentials: AUTH_NONE and AUTH_SYS (RFC 5531 section 8 and appendix A).
 //!
-//! Called by: `message.rs`, clients and servers. AUTH_SYS is a claim that nobody checks: it says
-//! who the caller would like to be. A body has 400 bytes at most.
+//! Called by: `message.rs`, clients and servers. AUTH_SYS is only a claim of the caller about its
+//! user: nothing checks it. A body has 400 bytes at most.
 
 use crate::limits::{GROUPS_MAX, MACHINE_NAME_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, put_opaque, put_u32};
@@ -16,7 +16,7 @@ pub const AUTH_SYS: u32 = 1;
 pub struct OpaqueAuth<'a> {
     /// [`AUTH_NONE`], [`AUTH_SYS`] or another one.
     pub flavor: u32,
-    /// What the flavor lays out.
+    /// The body, in the format of the flavor.
     pub body: &'a [u8],
 }
 
@@ -32,10 +32,10 @@ impl Encode for OpaqueAuth<'_> {
     }
 }
 
-/// What an AUTH_SYS credential says (`authsys_parms`).
+/// The content of an AUTH_SYS credential (`authsys_parms`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSys {
-    /// Any number, by which the caller knows it.
+    /// Any number of the caller's choice.
     pub stamp: u32,
     /// The caller's host; longer names than 255 bytes are cut.
     pub machine: String,
@@ -72,7 +72,7 @@ impl<'a> Decode<'a> for AuthSys {
     }
 }
 
-/// What a client sends with its calls.
+/// The credential that a client sends with its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Credential {
     /// AUTH_NONE.
@@ -120,7 +120,7 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// The reason of that number; one that is not known is `Other`.
+    /// The reason with that number; an unknown one is `Other`.
     pub fn of(number: u32) -> AuthError {
         match number {
             1 => AuthError::BadCredential,

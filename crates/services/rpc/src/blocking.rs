@@ -1,9 +1,9 @@
 //! Clients and servers that wait, over anything that is `Read` and `Write`, or sends and receives
 //! datagrams.
 //!
-//! Called by: programs. Clocks are theirs too: a [`Clock`] is a function. A stream must have a read
-//! time-out of its own, after which `read` fails with `WouldBlock` or `TimedOut`: then the deadline
-//! of the call is looked at.
+//! Called by: programs. They also pass the clock: a [`Clock`] is a function. A stream must have a
+//! read time-out of its own, after which `read` fails with `WouldBlock` or `TimedOut`: then the
+//! deadline of the call is checked.
 
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,10 +15,10 @@ use crate::limits::DATAGRAM_BYTES;
 use crate::server::{Server, Session};
 use crate::xdr::{Decode, Decoder, Encode};
 
-/// What a program reads the time with.
+/// A program's function that returns the time.
 pub type Clock = fn() -> Instant;
 
-/// A client that calls and waits: what [`crate::program!`]'s clients are made over.
+/// A client that calls and waits: the clients of [`crate::program!`] are made over it.
 pub trait Caller {
     /// Call a procedure and wait for its results.
     ///
@@ -31,7 +31,7 @@ pub trait Caller {
     ) -> Result<R, CallError>;
 }
 
-/// A client over a stream, which is made again by `connect` when it has ended.
+/// A client over a stream; when the stream has ended, `connect` makes another one.
 pub struct Tcp<S, C> {
     client: StreamClient,
     stream: Option<S>,
@@ -84,7 +84,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
         if self.client.should_write() { self.flush() } else { Ok(()) }
     }
 
-    /// Write what was called.
+    /// Write all calls that were begun.
     ///
     /// # Errors
     /// The transport failed: all calls that wait are forgotten.
@@ -115,11 +115,11 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
         error
     }
 
-    /// Wait for the next reply, whichever call it is to: its results go to `take`.
+    /// Wait for the next reply, to any call: its results go to `take`.
     ///
     /// # Errors
     /// The connection has ended, or its stream is broken: all calls are forgotten. A call that
-    /// times out ends the connection too: behind it the others would wait as long.
+    /// times out ends the connection too, because the calls behind it would wait as long.
     pub fn reply<T>(
         &mut self,
         take: impl FnOnce(CallId, Result<&[u8], CallError>) -> T,
@@ -131,7 +131,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
                 Ok(None) => {}
                 Err(error) => return Err(self.lost(error)),
             }
-            // Also if something came: a peer may send a reply byte by byte.
+            // Check this even if bytes came: a peer may send a reply byte by byte.
             if (self.clock)() >= self.client.deadline() {
                 return Err(self.lost(CallError::TimedOut));
             }
@@ -149,13 +149,13 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
     }
 }
 
-/// Has nothing happened yet?
+/// Does the error only mean that nothing has happened yet?
 fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 impl<S: Read + Write, C: FnMut() -> io::Result<S>> Caller for Tcp<S, C> {
-    /// Replies to calls of [`Tcp::send`] that come before are lost: wait for these first.
+    /// Replies to earlier calls of [`Tcp::send`] that come first are lost: wait for those before.
     fn call<A: Encode + ?Sized, R: for<'a> Decode<'a>>(
         &mut self,
         procedure: u32,
@@ -282,7 +282,7 @@ pub fn serve<S: Read + Write>(
                 break;
             }
         }
-        // Also if something came: a peer may send a record byte by byte.
+        // Check this even if bytes came: a peer may send a record byte by byte.
         if clock() >= session.deadline() {
             return Err(io::Error::new(ErrorKind::TimedOut, "idle, or half a record"));
         }

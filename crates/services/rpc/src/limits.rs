@@ -1,4 +1,4 @@
-//! What clients and servers bound. Nothing that a peer says makes them keep more.
+//! Limits of clients and servers. No message of a peer can make them keep more.
 //!
 //! Called by: all files of the crate. RFC 5531 has the first two; the others are ours.
 
@@ -13,29 +13,29 @@ pub const MACHINE_NAME_MAX: usize = 255;
 
 /// Bytes of a record that is received, unless the user sets another limit.
 pub const RECORD_BYTES: usize = 1 << 20;
-/// Fragments of one record. More serve nobody but somebody who wants to keep us busy.
+/// Fragments of one record. More are of use only for an attack.
 pub const FRAGMENTS_MAX: u32 = 4_096;
 /// Bytes of a UDP datagram over IPv4 without options: 65,535 less the headers of IP and UDP.
 pub const DATAGRAM_BYTES: usize = 65_507;
 /// The unit in which buffers of records grow.
 pub const BUFFER_UNIT: usize = 16_384;
-/// Bytes at the beginning of a long call that are read before the others are left in the buffers
-/// that they came in: a header of a call, whose credential and verifier are as long as they may be,
-/// and arguments in front of data.
+/// Bytes at the beginning of a long call that are read and copied; the others stay in the buffers
+/// that they arrived in. They hold a call's header with the longest credential and verifier, and
+/// the arguments in front of data.
 pub const HEAD_BYTES: usize = 2_048;
-/// Bytes of calls that all connections of a server may leave in the buffers that they came in;
+/// Bytes of calls that all connections of a server may leave in the buffers that they arrived in;
 /// others are copied (`tasks`).
 pub const ARRIVED_BYTES: usize = 8 << 20;
 
-/// Bytes of replies that all connections of a server may owe together, whatever each of them asks
-/// for (`tasks`). While they owe that, replies are brief.
+/// Bytes of unwritten replies of all connections of a server together (`tasks`). At this limit
+/// replies are brief.
 pub const REPLIES_BYTES: usize = 128 << 20;
-/// Bytes of a brief reply, where the service has the choice: a READ of NFS returns less.
+/// Bytes of a brief reply, if the service has the choice: a READ of NFS then returns less.
 pub const BRIEF_BYTES: usize = 16 << 10;
-/// Bytes of brief replies that all connections may owe together: 16 each of 256 connections. Of
-/// more connections the next calls wait.
+/// Bytes of unwritten brief replies of all connections together: 16 replies on each of 256
+/// connections. With more connections, further calls wait.
 pub const BRIEF_REPLIES_BYTES: usize = 64 << 20;
-/// Bytes of long calls of all connections that wait for a server; the next wait in the sockets
+/// Bytes of long calls of all connections that wait for a server; further calls wait in the sockets
 /// (`tasks`).
 pub const CALLS_BYTES: usize = 64 << 20;
 
@@ -47,11 +47,12 @@ pub const CALLS: usize = 256;
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(25);
 /// The first time-out over UDP while no round trip was measured (RFC 8085 section 3.1.1).
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
-/// The least that a time-out over UDP has above the round trip: a server may read from a disk.
+/// The least difference between a time-out over UDP and the round trip: a server may read from a
+/// disk.
 pub const RTO_MIN: Duration = Duration::from_millis(50);
 /// The longest time-out over UDP.
 pub const RTO_MAX: Duration = Duration::from_secs(20);
-/// Calls on their way over UDP before anything is known of the path.
+/// Calls in flight over UDP before anything is known about the path.
 pub const WINDOW_INITIAL: usize = 2;
 
 /// Programs of one server, each with a range of versions.
@@ -62,14 +63,14 @@ pub const DUPLICATES_MAX: usize = 1_024;
 pub const DUPLICATE_BYTES: usize = 4 << 20;
 /// How long a reply is kept for a repeated call: longer than clients repeat it.
 pub const DUPLICATE_AGE: Duration = Duration::from_secs(120);
-/// Bytes of replies that a connection to a server may owe, or four records if these are less; then
-/// no more calls are read.
+/// Bytes of unwritten replies of a connection to a server, or four records if that is less; at this
+/// limit no more calls are read.
 pub const REPLY_BYTES: usize = 4 << 20;
 /// How long a record may take to arrive at a server, from its first byte on.
 pub const HALF_RECORD: Duration = Duration::from_secs(30);
 /// How long a connection to a server may be idle (the system's RPC servers: five minutes or six).
 pub const IDLE: Duration = Duration::from_secs(360);
-/// How long a peer may take none of the replies that a connection owes it (`tasks`).
+/// How long a peer may read none of the replies of a connection (`tasks`).
 pub const STALL: Duration = Duration::from_secs(30);
 /// Connections of a server at a time, unless the user sets another limit (`tasks`).
 pub const CONNECTIONS: usize = 256;

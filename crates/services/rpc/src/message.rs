@@ -24,15 +24,15 @@ pub struct Call<'a> {
     pub version: u32,
     /// The procedure.
     pub procedure: u32,
-    /// Who calls.
+    /// The credential of the caller.
     pub credential: OpaqueAuth<'a>,
-    /// The proof of it.
+    /// The proof of the credential.
     pub verifier: OpaqueAuth<'a>,
     /// The arguments.
     pub args: &'a [u8],
 }
 
-/// Why a message is no call that can be looked at, with the reply if there is one.
+/// Why a message is no valid call, with the reply if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadCall {
     /// No call at all: it gets no reply.
@@ -41,7 +41,7 @@ pub enum BadCall {
     Refused(u32, Outcome<'static>),
 }
 
-/// What a reply says.
+/// The outcome of a call, as in its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// SUCCESS, and the results.
@@ -54,7 +54,7 @@ pub enum Outcome<'a> {
     ProcedureUnavailable,
     /// GARBAGE_ARGS: the arguments cannot be decoded.
     GarbageArguments,
-    /// SYSTEM_ERR: memory, say.
+    /// SYSTEM_ERR: for example, no memory.
     SystemError,
     /// RPC_MISMATCH: the lowest and the highest version of RPC.
     RpcMismatch(u32, u32),
@@ -65,17 +65,17 @@ pub enum Outcome<'a> {
 /// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// That of the call.
+    /// The xid of the call.
     pub xid: u32,
-    /// What it says.
+    /// The outcome of the call.
     pub outcome: Outcome<'a>,
 }
 
 impl<'a> Call<'a> {
-    /// The call that a message is.
+    /// Parse a message that is a call.
     ///
     /// # Errors
-    /// It is none, or one that has to be refused.
+    /// It is no call, or one that has to be refused.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Call<'a>, BadCall> {
         let mut from = Decoder::new(message);
@@ -84,7 +84,7 @@ impl<'a> Call<'a> {
         if kind != CALL {
             return Err(BadCall::Malformed);
         }
-        // RFC 5531 9-a: another version is answered with the versions that are there.
+        // RFC 5531 9-a: another version is answered with the versions that exist.
         if next()? != RPC_VERSION {
             let versions = Outcome::RpcMismatch(RPC_VERSION, RPC_VERSION);
             return Err(BadCall::Refused(xid, versions));
@@ -117,10 +117,10 @@ fn auth<'a>(from: &mut Decoder<'a>) -> Result<OpaqueAuth<'a>, DecodeError> {
 }
 
 impl<'a> Reply<'a> {
-    /// The reply that a message is.
+    /// Parse a message that is a reply.
     ///
     /// # Errors
-    /// It is none.
+    /// It is no reply.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Reply<'a>, DecodeError> {
         let mut from = Decoder::new(message);

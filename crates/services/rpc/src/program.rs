@@ -1,10 +1,10 @@
-//! [`program!`](crate::program): a program of one's own, from the list of its procedures.
+//! [`program!`](crate::program): defines a program by the list of its procedures.
 //!
-//! Called by: programs. It takes the place of `rpcgen`: a trait to implement, a service and a
+//! Called by: programs. It replaces `rpcgen`: it makes a trait to implement, a service and a
 //! client.
 
-/// Define a version of a program: a trait with its procedures, the service that calls what
-/// implements it, and a client over any [`crate::blocking::Caller`].
+/// Define a version of a program: a trait with its procedures, the service that calls an
+/// implementation of the trait, and a client over any [`crate::blocking::Caller`].
 ///
 /// ```
 /// use wirespeed_rpc::server::{Refusal, Request};
@@ -35,7 +35,7 @@ macro_rules! program {
             $($(#[$note])*
             ///
             /// # Errors
-            /// What the caller is answered instead of results.
+            /// The answer to the caller instead of results.
             fn $call(
                 &mut self,
                 args: $args,
@@ -43,7 +43,7 @@ macro_rules! program {
             ) -> Result<$results, $crate::server::Refusal>;)*
         }
 
-        /// The service of what implements the procedures.
+        /// The service of an implementation of the procedures.
         $vis struct $service<T>(pub T);
 
         impl<T: $name> $crate::server::Service for $service<T> {

@@ -1,10 +1,10 @@
-//! Record marking over streams (RFC 5531 section 11): each fragment of a record behind four bytes,
-//! the highest bit of which marks the last.
+//! Record marking over streams (RFC 5531 section 11): each fragment of a record comes behind four
+//! bytes, whose highest bit marks the last fragment.
 //!
 //! Called by: `client/stream.rs`, `server/session.rs`, `tasks/streams.rs`. Bytes are read into the
-//! buffer in which they are parsed; a record in one fragment is never moved, and a long one can be
-//! taken away with its buffer. The buffer grows with the bytes that came and not with those that
-//! are announced. Drops: `RpcRecord`.
+//! buffer in which they are parsed. A record in one fragment is never moved, and a long record can
+//! be taken out together with its buffer. The buffer grows with the received bytes, not with the
+//! announced ones. Drops: `RpcRecord`.
 
 use core::ops::{Deref, Range};
 
@@ -15,18 +15,18 @@ pub const MARK_BYTES: usize = 4;
 /// The bit of a mark that says that the record ends with this fragment.
 const LAST: u32 = 1 << 31;
 
-/// Why a stream cannot go on: nobody knows where its next record begins.
+/// Why a stream cannot go on: the beginning of its next record is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// More than the limit.
+    /// A record with more bytes than the limit.
     #[error("the peer sends a record of {0} bytes or more, the limit is {1}: allow larger records")]
     TooLong(usize, usize),
-    /// More fragments than anybody needs.
+    /// More fragments than the limit.
     #[error("the peer sends a record in more than {FRAGMENTS_MAX} fragments: it is broken")]
     TooManyFragments,
 }
 
-/// Leave room for a mark; what is appended to `out` from now on is the record.
+/// Leave room for a mark; the bytes that are appended to `out` from now on are the record.
 #[inline]
 pub fn begin(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; MARK_BYTES]);
@@ -50,7 +50,7 @@ pub(crate) fn mark(out: &mut [u8], at: usize, bytes: usize) {
     out[at - MARK_BYTES..at].copy_from_slice(&(LAST | bytes as u32).to_be_bytes());
 }
 
-/// A record, or what is behind the header of one, in a buffer of its own.
+/// A record, or its part behind the header, in a buffer of its own.
 #[derive(Debug, Default)]
 pub struct Record {
     buffer: Vec<u8>,
@@ -87,22 +87,22 @@ impl Record {
         self.range.end += bytes.len();
     }
 
-    /// The buffer, to be used again; what it holds is no longer of use.
+    /// The buffer, to be used again; its content is not needed any more.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
 }
 
-/// Records out of a stream.
+/// Reads records from a stream.
 #[derive(Debug)]
 pub struct RecordReader {
     buffer: Vec<u8>,
-    /// Bytes that are read beyond a record at most.
+    /// The most bytes that are read beyond a record.
     unit: usize,
-    /// The record of which fragments came lies at `start..joined`.
+    /// The received fragments of the present record, joined, are at `start..joined`.
     start: usize,
     joined: usize,
-    /// What was read and not looked at lies at `raw..filled`.
+    /// Bytes that were read and not parsed are at `raw..filled`.
     raw: usize,
     filled: usize,
     /// Bytes of the fragment that are still to come.
@@ -134,7 +134,7 @@ impl RecordReader {
         }
     }
 
-    /// Forget what came: the stream is another one.
+    /// Forget all received bytes, for another stream.
     pub fn reset(&mut self) {
         (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
         (self.missing, self.is_last, self.fragments) = (0, false, 0);
@@ -145,14 +145,14 @@ impl RecordReader {
         self.raw < self.filled || self.fragments > 0
     }
 
-    /// Bytes that the buffer takes.
+    /// Bytes of memory that the buffer takes.
     pub fn memory(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Where the next bytes of the stream go; never empty. Of a long record it ends where that
-    /// ends, so that nothing else is in its buffer. Call [`RecordReader::next_record`] until there
-    /// is none before.
+    /// The room for the next bytes of the stream; never empty. For a long record the room ends with
+    /// the record, so that its buffer has nothing else. Before this, call
+    /// [`RecordReader::next_record`] until it returns none.
     pub fn room(&mut self) -> &mut [u8] {
         if !self.is_inside() {
             (self.start, self.joined, self.raw, self.filled) = (0, 0, 0, 0);
@@ -162,7 +162,7 @@ impl RecordReader {
             self.compact();
         }
         if self.buffer.len() - self.filled < wanted {
-            // Twice what has come, at most, in units.
+            // The buffer grows by at most the bytes in it, rounded up to units.
             let more = self.missing.min(self.filled).max(wanted).next_multiple_of(BUFFER_UNIT);
             self.buffer.resize(self.buffer.len() + more, 0);
         }
@@ -194,7 +194,7 @@ impl RecordReader {
     }
 
     /// The next record that is complete, with a buffer of its own. A long one is not copied: it
-    /// takes the buffer with it, and the next bytes are read into what `spare` returns.
+    /// keeps its buffer, and the next bytes are read into the buffer that `spare` returns.
     ///
     /// # Errors
     /// The stream cannot go on.
@@ -205,15 +205,16 @@ impl RecordReader {
         Ok(self.next_range()?.map(|range| self.take(range, spare())))
     }
 
-    /// Is the beginning of a record here whose end is long, and nothing behind that beginning?
+    /// Is only the beginning of a record here, with a long rest still to come?
     #[cfg(feature = "tokio")]
     pub(crate) fn is_before_long_end(&self) -> bool {
         let begun = self.joined - self.start;
         self.is_last && self.missing >= BUFFER_UNIT && begun >= crate::limits::HEAD_BYTES
     }
 
-    /// That beginning, in a buffer of its own, and how many bytes of the stream are missing: the
-    /// caller takes those, and what is read from then on is behind them.
+    /// The beginning of that record, in a buffer of its own, and the number of bytes that are
+    /// missing. The caller reads those itself; the bytes that are read here afterwards come behind
+    /// them.
     #[cfg(feature = "tokio")]
     pub(crate) fn take_begun(&mut self, spare: Vec<u8>) -> (Record, usize) {
         let missing = self.missing;
@@ -222,8 +223,8 @@ impl RecordReader {
         (head, missing)
     }
 
-    /// A record that [`RecordReader::next_range`] has returned last, as
-    /// [`RecordReader::take_record`] returns it.
+    /// The record whose range [`RecordReader::next_range`] returned last, in the form of
+    /// [`RecordReader::take_record`].
     pub(crate) fn take(&mut self, range: Range<usize>, mut spare: Vec<u8>) -> Record {
         let rest = self.raw..self.filled;
         if range.len() <= self.unit || rest.len() > self.unit {
@@ -240,13 +241,13 @@ impl RecordReader {
         Record { buffer, range }
     }
 
-    /// The bytes of a range that [`RecordReader::next_range`] has returned last.
+    /// The bytes of the range that [`RecordReader::next_range`] returned last.
     #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }
 
-    /// Where the next record is, which holds until the next call for room.
+    /// The place of the next record in the buffer, valid until the next call of `room`.
     #[inline]
     pub(crate) fn next_range(&mut self) -> Result<Option<Range<usize>>, RecordError> {
         loop {

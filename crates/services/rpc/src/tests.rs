@@ -16,7 +16,7 @@ use base::KeyedHash;
 use crate::server::{Refusal, Request, Server};
 
 crate::program! {
-    /// What the tests call.
+    /// The program that the tests call.
     pub(crate) trait Sample, service SampleService, client SampleClient,
         program 0x2000_0101, version 3
     {
@@ -28,7 +28,7 @@ crate::program! {
         fn echo(crate::xdr::Bytes) -> crate::xdr::Bytes = 3;
         /// Never answered.
         fn silence(()) -> () = 4;
-        /// Who calls, by AUTH_SYS.
+        /// The caller's user, by AUTH_SYS.
         fn user(()) -> u32 = 5;
     }
 }

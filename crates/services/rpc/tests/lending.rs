@@ -1,5 +1,5 @@
-//! A server whose connections lend buffers: every way of carrying a call out takes and gives the
-//! same bytes, with and without buffers, and whatever becomes of the caller.
+//! A server whose connections lend buffers: every way to carry out a call takes and returns the
+//! same bytes, with and without buffers, and whatever happens to the caller.
 
 use core::ops::RangeInclusive;
 use std::io;
@@ -18,12 +18,12 @@ use wirespeed_rpc::tasks::{AtOnce, Client, Lending, Limits, Servers, listen, ser
 use wirespeed_rpc::xdr::{Bytes, Encode, Opaque};
 
 const PROGRAM: u32 = 0x2000_0777;
-/// Bytes of a record: what is beyond is SYSTEM_ERR.
+/// Bytes of a record; a longer reply is SYSTEM_ERR.
 const RECORD_MAX: usize = 600_000;
 
-/// Procedure 1: so many bytes. Procedure 2: the same, and it may wait when it is asked for an odd
-/// number, after it has filled some. Procedure 3: the sum of bytes, each times its place, and how
-/// many pieces they were in. Procedure 4: the same, and it may wait.
+/// Procedure 1 returns the given number of bytes. Procedure 2 does the same, and for an odd number
+/// it may wait after it has filled some. Procedure 3 returns the sum of bytes, each times its
+/// place, and the number of pieces. Procedure 4 does the same, and may wait.
 struct Pattern;
 
 fn pattern(bytes: usize) -> Vec<u8> {
@@ -83,7 +83,7 @@ impl Service for Pattern {
         let head = results.len();
         while !left.is_empty() {
             let filled = bulk.fill(head, &mut |room| {
-                // What a file has is often less than what there is room for.
+                // A file often has fewer bytes than there is room for.
                 let now = left.len().min(room.len()).min(50_000);
                 room[..now].copy_from_slice(&left[..now]);
                 now
@@ -178,7 +178,7 @@ async fn every_way_gives_the_same_bytes() {
             let got = call.await.expect("no panic").expect("results");
             assert!(got.0 == pattern(bytes as usize), "{at_once:?}: {bytes} bytes");
         }
-        // Longer than a record may be, and then the next.
+        // A reply that is longer than a record may be, and then the next call.
         let long = client.call::<_, Bytes>(1, &(RECORD_MAX as u32)).await;
         assert!(matches!(long, Err(CallError::SystemError)), "{at_once:?}: {long:?}");
         assert!(matches!(client.call::<_, ()>(1, &()).await, Err(CallError::GarbageArguments)));
@@ -197,7 +197,7 @@ async fn every_way_takes_the_same_bytes() {
     {
         let rig = Rig::with(mtu, way, 64 << 20);
         let client = rig.client();
-        // While no call waits, a server is free for this one.
+        // No other call waits, so a server is free for this one.
         let long = Bytes(pattern(599_900));
         let (_, pieces) = client.call::<_, (u64, u32)>(3, &long).await.expect("results");
         // Short pieces are copied.
@@ -225,7 +225,7 @@ async fn every_way_takes_the_same_bytes() {
     }
 }
 
-/// A call of procedure 3 with so much data, of which `sent` bytes are sent.
+/// A call of procedure 3 with `bytes` bytes of data; only `sent` bytes of it are sent.
 async fn half_a_call(stream: &mut TcpStream, bytes: usize, sent: usize) {
     let mut call = Vec::new();
     for word in [1, 0, 2, PROGRAM, 1, 3, 0, 0, 0, 0, bytes as u32] {
@@ -245,12 +245,12 @@ async fn halves_of_calls_keep_no_more_buffers_than_the_limit() {
         streams.push(stream);
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    // In memory a buffer that was received is the sender's.
+    // Over a link in memory a received buffer belongs to the sender's pool.
     let outstanding = |net: &Net| net.with_stack(|s| s.pool().outstanding()).expect("driven");
     let held = outstanding(&rig.near) + outstanding(&rig.far);
     let most = ARRIVED_BYTES / 60_000 + streams.len();
     assert!(held > 20 && held <= most, "{held}");
-    // The rest of one comes: it is answered as ever.
+    // The rest of one call comes: it is answered as usual.
     let mut reply = [0; 4 + 24 + 12];
     streams[23].write_all(&pattern(590_000)[580_000..]).await.expect("room");
     streams[23].read_exact(&mut reply).await.expect("a reply");
@@ -286,7 +286,7 @@ async fn buffers_go_home_when_the_caller_goes() {
             stream.write_all(&mark).await.expect("room");
             stream.write_all(&call).await.expect("room");
         }
-        // Its window is full of replies.
+        // By now its window is full of replies.
         tokio::time::sleep(Duration::from_millis(50)).await;
         stream.set_linger(Some(Duration::ZERO)).expect("it is open");
     }

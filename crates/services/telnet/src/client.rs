@@ -1,9 +1,10 @@
-//! The user's end: what is typed goes in, what has to be shown and sent comes out.
+//! The user's end: typed bytes go in, and bytes to show and to send come out.
 //!
-//! Called by: programs with a terminal, which is raw: the client edits lines itself where LINEMODE
-//! says so (RFC 1184), because the server may change the mode in the middle of one.
+//! Called by: programs with a terminal, which is raw: the client edits lines itself if LINEMODE
+//! says so (RFC 1184), because the server may change the mode in the middle of a line.
 //!
-//! A program stops typing at `OUT_BYTES` and reading at `ANSWER_BYTES`. Counters: [`Counts`].
+//! A program passes no more typed bytes at `OUT_BYTES`, and reads no more at `ANSWER_BYTES`.
+//! Counters: [`Counts`].
 
 use crate::code::{
     BINARY, DM, DO, DONT, ECHO, IAC, LFLOW, LINEMODE, LM_FORWARDMASK, LM_MODE, LM_SLC, NAWS,
@@ -23,7 +24,7 @@ const HIS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
 
 mod keyboard;
 
-/// What a client says of its user.
+/// The settings of a client, and the values that it tells the server about its user.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Terminal type, as `xterm`.
@@ -34,7 +35,7 @@ pub struct Settings {
     pub speed: String,
     /// Names and values that the server may know.
     pub environment: Vec<(String, String)>,
-    /// Ask for options at once, as to a TELNET server; else only answer.
+    /// Ask for options at once, as for a TELNET server; otherwise only answer.
     pub asks: bool,
     /// Agree to LINEMODE.
     pub linemode: bool,
@@ -57,7 +58,7 @@ pub struct Client {
     restarts_on_any: bool,
     is_stopped: bool,
     is_linemode_refused: bool,
-    /// What the user asked for, if anything.
+    /// The mode that the user asked for, if any.
     asked_lines: Option<bool>,
     /// Bytes that may be dropped until the answer to a timing mark.
     flushing: usize,
@@ -97,7 +98,7 @@ impl Client {
         }
     }
 
-    /// What has to be sent.
+    /// Bytes to be sent.
     pub fn out(&mut self) -> &mut Out {
         &mut self.engine.out
     }
@@ -107,7 +108,7 @@ impl Client {
         self.engine.counts
     }
 
-    /// What has to be shown; the program takes it out. Empty while the user stopped output.
+    /// Take the bytes to be shown. Empty while the user has stopped output.
     pub fn take_display(&mut self) -> Vec<u8> {
         if self.is_stopped { Vec::new() } else { core::mem::take(&mut self.display) }
     }
@@ -122,7 +123,7 @@ impl Client {
         if self.is_linemode() {
             return self.mode.edit;
         }
-        // RFC 858 and RFC 857: without both options the old line at a time.
+        // RFC 858 and RFC 857: without both options, the old mode "line at a time".
         !self.engine.options.is_on(Side::Him, SGA) && !self.engine.options.is_on(Side::Him, ECHO)
     }
 
@@ -169,7 +170,7 @@ impl Client {
     }
 
     /// Ask for lines that are edited here, or for characters that are sent as they are typed: by
-    /// LINEMODE, or where the server refused that, by ECHO and SGA.
+    /// LINEMODE or, if the server refused that, by ECHO and SGA.
     pub fn want_lines(&mut self, lines: bool) {
         self.asked_lines = Some(lines);
         if self.is_linemode() || (lines && !self.is_linemode_refused) {
@@ -179,21 +180,21 @@ impl Client {
         }
     }
 
-    /// RFC 858 and RFC 857: without both options the old line at a time.
+    /// RFC 858 and RFC 857: without both options, the old mode "line at a time".
     fn want_old_lines(&mut self, lines: bool) {
         for option in [SGA, ECHO] {
             self.engine.request(Side::Him, option, !lines);
         }
     }
 
-    /// Did the other end answer all that it was asked?
+    /// Did the other end answer all requests?
     pub fn is_settled(&self) -> bool {
         let options = &self.engine.options;
         !OURS.into_iter().any(|option| options.is_pending(Side::Us, option))
             && !HIS.into_iter().any(|option| options.is_pending(Side::Him, option))
     }
 
-    /// Is any option in force? Else the other end is perhaps no TELNET server.
+    /// Is any option in force? If not, the other end is perhaps no TELNET server.
     pub fn has_options(&self) -> bool {
         let options = &self.engine.options;
         options.all_on(Side::Us).chain(options.all_on(Side::Him)).next().is_some()
@@ -291,7 +292,7 @@ impl Client {
         }
     }
 
-    /// What the server says about LINEMODE; `false` if it is malformed.
+    /// Handle a message of the server about LINEMODE; `false` if it is malformed.
     fn linemode(&mut self, contents: &[u8]) -> bool {
         match *contents {
             [LM_MODE, mask] => self.set_mode(mask),

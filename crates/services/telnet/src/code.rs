@@ -1,4 +1,5 @@
-//! The numbers of TELNET: commands (RFC 854, RFC 1184), options, and what sub-negotiations hold.
+//! The numbers of TELNET: commands (RFC 854, RFC 1184), options, and the contents of
+//! sub-negotiations.
 //!
 //! Called by: all files of this crate, and programs.
 

@@ -1,8 +1,8 @@
 //! The line that is edited where it is typed (RFC 1184 section 2.2, EDIT), with the special
 //! characters on which the ends agreed. Characters are UTF-8; other bytes count as one column.
 //!
-//! Called by: `client.rs`. What is shown is meant for a terminal that knows backspace alone.
-//! Limit: `LINE_BYTES`.
+//! Called by: `client.rs`. Output is for a terminal that knows only backspace. Limit:
+//! `LINE_BYTES`.
 
 use core::ops::Range;
 
@@ -11,8 +11,8 @@ use unicode_width::UnicodeWidthChar;
 use crate::limits::LINE_BYTES;
 use crate::slc::{self, Table};
 
-/// The functions of the editor. A terminal's own come first: of two with one character it is those
-/// that a program set.
+/// The functions of the editor. A terminal's own functions come first: if two have the same
+/// character, the one that a program set wins.
 const FUNCTIONS: [u8; 20] = [
     slc::LNEXT,
     slc::EOF,
@@ -36,16 +36,16 @@ const FUNCTIONS: [u8; 20] = [
     slc::EEOL,
 ];
 
-/// How what is typed is shown.
+/// How typed characters are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// It is shown at all.
+    /// They are shown at all.
     pub is_on: bool,
-    /// Control characters as they are, not as ^X (LIT_ECHO).
+    /// Control characters are shown as they are, not as ^X (LIT_ECHO).
     pub is_literal: bool,
 }
 
-/// What became of a character.
+/// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
     /// It edited the line.
@@ -62,12 +62,12 @@ pub enum Typed {
 #[derive(Debug, Default)]
 pub struct Editor {
     line: Vec<u8>,
-    /// Where the next character goes, in bytes.
+    /// The place of the next character, in bytes.
     cursor: usize,
     /// The first bytes of a character of several.
     begun: Vec<u8>,
     is_literal_next: bool,
-    /// What is typed replaces what is under the cursor, until a function says otherwise.
+    /// Typed characters replace those under the cursor, until a function changes that.
     replaces: bool,
 }
 
@@ -77,14 +77,14 @@ impl Editor {
         self.is_literal_next
     }
 
-    /// The line, which is then empty; it is shown up to its end.
+    /// Take the line; it is shown up to its end.
     pub fn take(&mut self, echo: Echo, display: &mut Vec<u8>) -> Vec<u8> {
         self.edit(slc::MCEOL, echo, display);
         (self.is_literal_next, self.cursor) = (false, 0);
         core::mem::take(&mut self.line)
     }
 
-    /// A byte from the keyboard; what it shows goes to `display`.
+    /// Handle a byte from the keyboard; output goes to `display`.
     pub fn key(&mut self, byte: u8, table: &Table, echo: Echo, display: &mut Vec<u8>) -> Typed {
         if core::mem::take(&mut self.is_literal_next) || self.continues(byte) {
             self.insert(byte, echo, display);
@@ -144,7 +144,7 @@ impl Editor {
         !self.begun.is_empty() && byte & 0xc0 == 0x80
     }
 
-    /// No more bytes of a character that has begun will come: what there is goes into the line.
+    /// No more bytes of a character that has begun will come: put its bytes into the line.
     fn complete(&mut self, echo: Echo, display: &mut Vec<u8>) {
         let begun = core::mem::take(&mut self.begun);
         if !begun.is_empty() {
@@ -164,7 +164,7 @@ impl Editor {
         }
     }
 
-    /// A whole character, or a byte of none.
+    /// Put a whole character, or a byte that is no character, into the line.
     fn put(&mut self, character: &[u8], echo: Echo, display: &mut Vec<u8>) {
         let at = self.cursor;
         let until = if self.replaces { self.behind_character() } else { at };
@@ -181,7 +181,7 @@ impl Editor {
         }
     }
 
-    /// Put something in the place of a part of the line; the cursor is behind it then.
+    /// Replace a part of the line; the cursor is behind the new part then.
     fn replace(&mut self, range: Range<usize>, new: &[u8], echo: Echo, display: &mut Vec<u8>) {
         let (start, cursor) = (range.start, range.start + new.len());
         let before = self.column(self.line.len(), echo);
@@ -194,7 +194,7 @@ impl Editor {
             return;
         }
         self.show(start, echo, display);
-        // What stood behind the new end is wiped out.
+        // Erase the characters behind the new end.
         let after = self.column(self.line.len(), echo);
         let wiped = before.saturating_sub(after);
         display.extend(core::iter::repeat_n(b' ', wiped));
@@ -237,8 +237,8 @@ impl Editor {
                 let width = width(character, column, echo);
                 column += width;
                 match character {
-                    // As spaces, SOFT_TAB or not: a tab would go over what was shown before, and to
-                    // a column that only the terminal knows.
+                    // As spaces, with or without SOFT_TAB: a tab would not erase characters shown
+                    // before, and would move to a column that only the terminal knows.
                     '\t' => display.extend(core::iter::repeat_n(b' ', width)),
                     c if c.is_ascii_control() && !echo.is_literal => {
                         display.extend([b'^', c as u8 ^ 64]);
@@ -281,7 +281,7 @@ impl Editor {
         first(first(self.cursor, |b| !is_blank(b)), is_blank)
     }
 
-    /// The column of a byte, counted from where the line begins.
+    /// The column of a byte, counted from the beginning of the line.
     fn column(&self, end: usize, echo: Echo) -> usize {
         let mut column = 0;
         for chunk in self.line[..end].utf8_chunks() {

@@ -1,4 +1,4 @@
-//! What both ends share: the parser, the options, what has to be sent, STATUS (RFC 859).
+//! The part that both ends share: the parser, the options, the bytes to be sent, STATUS (RFC 859).
 //!
 //! Called by: `client.rs` and `server.rs`.
 
@@ -8,7 +8,7 @@ use crate::options::{Options, Side};
 use crate::out::Out;
 use crate::parser::Parser;
 
-/// What an end counts.
+/// The counters of an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Options that were refused.
@@ -26,8 +26,8 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) out: Out,
     pub(crate) counts: Counts,
-    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854), or so many
-    /// bytes.
+    /// The urgent pointer is ahead: data is dropped up to the data mark (RFC 854), or at most this
+    /// many bytes.
     synching: usize,
 }
 
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// Answer a negotiation; returns what was settled.
+    /// Answer a negotiation; returns the option's side and state, if they were settled.
     pub(crate) fn negotiate(&mut self, verb: u8, option: u8) -> Option<(Side, bool)> {
         let reaction = self.options.receive(verb, option);
         if let Some(reply) = reaction.reply {

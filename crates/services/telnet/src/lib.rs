@@ -2,8 +2,8 @@
 //! LINEMODE (RFC 1184), and the two ends, [`Client`] and [`Server`].
 //!
 //! Called by: programs, which bring the connection, the keyboard and the terminal. Nothing here
-//! does I/O or reads a clock. An end is fed with what came ([`Client::receive`]) and holds what has
-//! to be sent ([`Client::out`]).
+//! does I/O or reads a clock. An end is fed with received bytes ([`Client::receive`]) and holds the
+//! bytes to be sent ([`Client::out`]).
 //!
 //! Limits: [`limits`]. Counters: [`Counts`].
 

@@ -1,7 +1,7 @@
-//! Which characters send what is typed (RFC 1184 section 2.3), beside the ends of lines.
+//! The characters that send the typed bytes (RFC 1184 section 2.3), besides the ends of lines.
 //!
 //! Called by: `client.rs`, which has a mask, and `server.rs`, which asks for one: one DO or DONT
-//! is on its way at a time, and a mask that was refused is not asked for again.
+//! is in flight at a time, and a refused mask is not requested again.
 
 use crate::code::{DO, DONT, LM_FORWARDMASK};
 
@@ -18,13 +18,13 @@ impl Mask {
         mask
     }
 
-    /// What is missing at its end is not in it; `None` if it is too long.
+    /// Characters of missing octets at its end are not in the mask; `None` if it is too long.
     pub(crate) fn parse(octets: &[u8]) -> Option<Mask> {
         let at = |i| octets.get(i).copied().unwrap_or(0);
         (octets.len() <= 32).then(|| Mask(core::array::from_fn(at)))
     }
 
-    /// Without the zeros at its end.
+    /// The octets, without the zeros at the end.
     fn octets(&self) -> &[u8] {
         let len = self.0.iter().rposition(|&octet| octet != 0).map_or(0, |at| at + 1);
         &self.0[..len]
@@ -35,10 +35,10 @@ impl Mask {
     }
 }
 
-/// A server's side of it.
+/// The server's side.
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
-    /// The characters that are to send what is typed.
+    /// The characters that have to send the typed bytes.
     wanted: Vec<u8>,
     told: Mask,
     is_outstanding: bool,
@@ -55,7 +55,7 @@ impl Forwarding {
         *self = Forwarding { wanted: core::mem::take(&mut self.wanted), ..Forwarding::default() };
     }
 
-    /// What has to be said to a client that has these characters of FORW1 and FORW2, if anything.
+    /// The next message to a client with these characters of FORW1 and FORW2, if one is needed.
     /// RFC 1184 2.3-b.
     pub(crate) fn next(&mut self, agreed: [Option<u8>; 2]) -> Option<Vec<u8>> {
         if self.is_outstanding || self.is_refused {
@@ -72,14 +72,14 @@ impl Forwarding {
         Some([&[verb, LM_FORWARDMASK], mask.octets()].concat())
     }
 
-    /// WILL, or WONT.
+    /// The client answered WILL or WONT.
     pub(crate) fn answered(&mut self, will: bool) {
         self.is_refused = !will && self.told != Mask::default();
         self.is_outstanding = false;
     }
 }
 
-/// Who does what of a terminal's work (RFC 1184 section 2.2).
+/// The parts of a terminal's work that the client does (RFC 1184 section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mode {
     /// The client edits lines.
@@ -102,7 +102,7 @@ impl Mode {
         bit(self.edit, 1) | bit(self.trapsig, 2) | bit(self.soft_tab, 8) | bit(self.lit_echo, 16)
     }
 
-    /// Of the bits.
+    /// The mode of these bits.
     pub fn from_mask(mask: u8) -> Mode {
         let is_on = |bit| mask & bit != 0;
         Mode { edit: is_on(1), trapsig: is_on(2), soft_tab: is_on(8), lit_echo: is_on(16) }

@@ -6,12 +6,12 @@
 use crate::code::{DO, DONT, WILL, WONT};
 use crate::limits::CHANGES;
 
-/// Who performs an option.
+/// The end that performs an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// This end: WILL and WONT are ours to say.
+    /// This end: we send WILL and WONT.
     Us,
-    /// The other end: DO and DONT are ours to say.
+    /// The other end: we send DO and DONT.
     Him,
 }
 
@@ -22,19 +22,19 @@ enum State {
     No,
     Yes,
     WantNo,
-    /// We asked for no, and want yes since.
+    /// We asked for no, and now want yes.
     WantNoOpposite,
     WantYes,
-    /// We asked for yes, and want no since.
+    /// We asked for yes, and now want no.
     WantYesOpposite,
 }
 
-/// What a negotiation leads to.
+/// The result of a negotiation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaction {
     /// WILL, WONT, DO or DONT, to be sent with the option.
     pub reply: Option<u8>,
-    /// The option is in force now, or is so no longer, or was refused to us.
+    /// The option is in force now, or no longer in force, or was refused to us.
     pub settled: Option<(Side, bool)>,
 }
 
@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// With the options that may be in force at our end, and at the other.
+    /// The options that may be in force at our end, and at the other end.
     pub fn new(us: &[u8], him: &[u8]) -> Options {
         let set = |options: &[u8]| core::array::from_fn(|i| options.contains(&(i as u8)));
         let none = [State::No; 256];
@@ -69,7 +69,7 @@ impl Options {
         !matches!(states[usize::from(option)], State::Yes | State::No)
     }
 
-    /// We want the option on or off; what has to be sent, if anything. RFC 1143 7-b.
+    /// We want the option on or off; returns the verb to send, if any. RFC 1143 7-b.
     pub fn request(&mut self, side: Side, option: u8, on: bool) -> Option<u8> {
         let (state, yes, no) = self.of(side, option);
         let (next, sent) = match (*state, on) {
@@ -85,7 +85,7 @@ impl Options {
         sent
     }
 
-    /// The other end said `verb` of an option. RFC 855 1-a, RFC 1143 7-a.
+    /// The other end sent `verb` with an option. RFC 855 1-a, RFC 1143 7-a.
     pub fn receive(&mut self, verb: u8, option: u8) -> Reaction {
         let side = if matches!(verb, WILL | WONT) { Side::Him } else { Side::Us };
         let may = if side == Side::Us { self.may_us } else { self.may_him }[usize::from(option)];
@@ -94,7 +94,7 @@ impl Options {
             match *state {
                 State::No if may => (State::Yes, Some(yes)),
                 State::No => (State::No, Some(no)),
-                // The other end answers no with yes: it has not understood (RFC 1143).
+                // The other end answers our no with yes: it has not understood (RFC 1143).
                 State::WantNo => (State::No, None),
                 State::WantYesOpposite => (State::WantNo, Some(no)),
                 State::Yes | State::WantNoOpposite | State::WantYes => (State::Yes, None),

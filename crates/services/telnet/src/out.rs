@@ -1,7 +1,7 @@
-//! What an end has to send: bytes, and where in them the TCP urgent pointer goes.
+//! The bytes that an end has to send, and the place of the TCP urgent pointer in them.
 //!
-//! Called by: both ends write; programs send. Limit: `ANSWER_BYTES`, for programs to heed: a peer
-//! that asks and does not read what it asked for is not read either.
+//! Called by: both ends write; programs send. Limit: `ANSWER_BYTES`, which programs have to
+//! respect: they do not read from a peer that does not read the answers to its requests.
 
 use crate::code::{DM, IAC};
 use crate::limits::ANSWER_BYTES;
@@ -19,7 +19,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// What has to be sent next, and whether its last byte is urgent (RFC 854, the Synch).
+    /// The bytes to send next, and whether the last one is urgent (RFC 854, the Synch).
     pub fn next(&self) -> (&[u8], bool) {
         match self.urgent {
             0 => (&self.bytes, false),
@@ -37,12 +37,12 @@ impl Out {
         self.bytes.is_empty()
     }
 
-    /// May more be received? Each thing that is received may have an answer.
+    /// May more be received? Everything received may need an answer.
     pub fn has_room_for_answers(&self) -> bool {
         self.answers < ANSWER_BYTES
     }
 
-    /// What stands behind the first `before` bytes answers what came.
+    /// The bytes behind the first `before` ones are answers.
     pub(crate) fn answered(&mut self, before: usize) {
         if self.bytes.len() > before {
             self.answers += self.bytes.len() - before;
@@ -50,7 +50,7 @@ impl Out {
         }
     }
 
-    /// The first `count` bytes of what [`Out::next`] returned were sent.
+    /// The first `count` bytes that [`Out::next`] returned were sent.
     pub fn sent(&mut self, count: usize) {
         self.bytes.drain(..count.min(self.bytes.len()));
         self.urgent = self.urgent.saturating_sub(count);
@@ -60,12 +60,12 @@ impl Out {
         }
     }
 
-    /// As they are.
+    /// Append bytes as they are.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// With IAC doubled. RFC 854 14-a, RFC 855 2-b.
+    /// Append bytes with IAC doubled. RFC 854 14-a, RFC 855 2-b.
     pub(crate) fn doubled(&mut self, bytes: impl IntoIterator<Item = u8>) {
         for byte in bytes {
             self.bytes.push(byte);
@@ -75,7 +75,7 @@ impl Out {
         }
     }
 
-    /// A Synch: IAC DM, the DM urgent. RFC 854 9-b.
+    /// Append a Synch: IAC DM, the DM urgent. RFC 854 9-b.
     pub(crate) fn synch(&mut self) {
         self.raw(&[IAC, DM]);
         self.urgent = self.bytes.len();
@@ -85,7 +85,7 @@ impl Out {
 // Line ends of the network virtual terminal (RFC 854): CR LF is a new line, CR NUL a carriage
 // return. With BINARY (RFC 856) bytes are as they are.
 
-/// What was sent last.
+/// Encodes sent data; remembers the last byte.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     is_after_cr: bool,
@@ -111,14 +111,15 @@ impl Encoder {
     }
 }
 
-/// What came last.
+/// Decodes received data; remembers the last byte.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     is_after_cr: bool,
 }
 
 impl Decoder {
-    /// Data as it came, to `to`: without the NUL of CR NUL and, if `drops_lf`, the LF of CR LF.
+    /// Append received data to `to`, without the NUL of CR NUL and, if `drops_lf`, without the LF
+    /// of CR LF.
     pub(crate) fn data(&mut self, bytes: &[u8], is_binary: bool, drops_lf: bool, to: &mut Vec<u8>) {
         for &byte in bytes {
             let is_after_cr = core::mem::replace(&mut self.is_after_cr, byte == b'\r');

@@ -1,12 +1,13 @@
-//! Cuts what comes into data, commands, negotiations and sub-negotiations (RFC 854, RFC 855).
+//! Cuts the received bytes into data, commands, negotiations and sub-negotiations (RFC 854, RFC
+//! 855).
 //!
-//! Called by: `engine.rs`. Any bytes in any pieces are accepted: what is malformed is dropped and
-//! counted, and what comes behind it is read again.
+//! Called by: `engine.rs`. Any bytes in any pieces are accepted: malformed parts are dropped and
+//! counted, and the parser goes on behind them.
 
 use crate::code::{DONT, IAC, SB, SE, WILL};
 use crate::limits::SUBNEGOTIATION_BYTES;
 
-/// A part of what came.
+/// A part of the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Data, without any IAC but the one that [`Item::Iac`] is.
@@ -33,7 +34,7 @@ enum State {
     SubIac,
 }
 
-/// Where in the stream we are.
+/// The parser, with its state in the stream.
 #[derive(Debug, Default)]
 pub struct Parser {
     state: State,
@@ -42,7 +43,7 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Take the next part off the front of `input`; `None` when all is taken.
+    /// Take the next part from the front of `input`; `None` when everything is taken.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Item<'a>> {
         while let Some((&byte, rest)) = input.split_first() {
             if self.state == State::Data && byte != IAC {
@@ -104,8 +105,8 @@ impl Parser {
     /// IAC and `byte` inside a sub-negotiation: its end, or a command that cuts it off.
     fn end(&mut self, byte: u8) -> Item<'static> {
         if byte != SE {
-            // `command` returns nothing for SB and the verbs; of others the command is lost with
-            // the sub-negotiation that it cut.
+            // `command` returns nothing for SB and the verbs; any other command is lost with the
+            // sub-negotiation that it cut off.
             let _ = self.command(byte);
             return Item::Malformed;
         }

@@ -1,9 +1,9 @@
-//! The program's end: what the user sends becomes events, what the program writes is sent.
+//! The program's end: received bytes become events, and the program's output is sent.
 //!
-//! Called by: servers, which have a terminal for the program. They say how it is set
-//! ([`Server::set_mode`]), and the server has the client do the same by LINEMODE (RFC 1184): one
-//! mode at a time is on its way, so that a terminal that changes often sends no more than the
-//! client acknowledges.
+//! Called by: servers, which have a terminal for the program. They report the terminal's settings
+//! ([`Server::set_mode`]), and the server makes the client do the same by LINEMODE (RFC 1184). One
+//! mode at a time is in flight, so that a terminal that changes often sends no more than the client
+//! acknowledges.
 //!
 //! Limits: `OUT_BYTES` and `ANSWER_BYTES` are for the program to watch. Counters: [`Counts`].
 
@@ -23,7 +23,7 @@ use crate::suboption;
 const OURS: [u8; 4] = [BINARY, ECHO, SGA, STATUS];
 const HIS: [u8; 8] = [BINARY, SGA, TTYPE, NAWS, TSPEED, LFLOW, LINEMODE, NEW_ENVIRON];
 
-/// What the user did.
+/// An action of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Input of the program; CR LF and CR NUL are CR.
@@ -54,27 +54,27 @@ pub struct Server {
     events: Vec<Event>,
     wanted: Mode,
     is_echoing: bool,
-    /// Echo by us, as last asked for: what is refused is not asked for again (RFC 854).
+    /// Echo by us, as last requested: a refused request is not repeated (RFC 854).
     asked_echo: bool,
     /// The mode last sent, whatever the client answered.
     asked: Option<Mode>,
     is_outstanding: bool,
-    /// The client's mode, as far as is known.
+    /// The client's mode, if it is known.
     client: Option<Mode>,
     has_terminal: bool,
     has_environment: bool,
-    /// Stop characters are the client's to heed, and any character resumes output, as wanted and as
-    /// the client was told.
+    /// Whether the client handles stop characters, and whether any character resumes output: the
+    /// wanted state, and the state that the client was told.
     flow: (bool, bool),
     told_flow: (bool, bool),
     forwarding: Forwarding,
 }
 
-/// What a client does before it is told otherwise (RFC 1372 section 4).
+/// The state of a client before it is told otherwise (RFC 1372 section 4).
 const FLOW: (bool, bool) = (true, false);
 
 impl Server {
-    /// A server, which has options to ask for at once.
+    /// A server; it has requests for options to send at once.
     pub fn new() -> Server {
         let mut engine = Engine::new(&OURS, &HIS);
         for option in [LINEMODE, TTYPE, NAWS, TSPEED, NEW_ENVIRON, LFLOW] {
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// What has to be sent.
+    /// Bytes to be sent.
     pub fn out(&mut self) -> &mut Out {
         &mut self.engine.out
     }
@@ -111,7 +111,7 @@ impl Server {
         self.engine.counts
     }
 
-    /// What the user did since; each is taken once.
+    /// Take the events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         core::mem::take(&mut self.events)
     }
@@ -121,18 +121,18 @@ impl Server {
         &self.table
     }
 
-    /// Does the client do LINEMODE?
+    /// Is LINEMODE in force?
     pub fn is_linemode(&self) -> bool {
         self.engine.options.is_on(Side::Him, LINEMODE)
     }
 
-    /// The mode that the client acknowledged or said that it is in.
+    /// The mode that the client acknowledged or reported.
     pub fn client_mode(&self) -> Option<Mode> {
         self.client
     }
 
-    /// Has the client answered what a program should know before it begins: LINEMODE, its
-    /// terminal, its variables?
+    /// Has the client answered the requests that a program should wait for before it begins:
+    /// LINEMODE, terminal, variables?
     pub fn is_settled(&self) -> bool {
         let options = &self.engine.options;
         let is_done = |option, has| !options.is_on(Side::Him, option) || has;
@@ -142,8 +142,8 @@ impl Server {
             && is_done(NEW_ENVIRON, self.has_environment)
     }
 
-    /// How the program's terminal is set now, and whether what is typed is to be shown. With
-    /// LINEMODE the client shows it, without it we do.
+    /// Report the present mode of the program's terminal, and whether typed characters are shown.
+    /// With LINEMODE the client shows them, without it we do.
     pub fn set_mode(&mut self, mode: Mode, is_echoing: bool) {
         self.wanted = mode;
         self.is_echoing = is_echoing;
@@ -201,7 +201,7 @@ impl Server {
         self.propose(function, Entry::new(slc::VALUE | flush, character.unwrap_or(slc::NONE)));
     }
 
-    /// Signals drop what was typed and what is shown, or they do not.
+    /// Set whether signals drop typed input and pending output.
     pub fn set_flush(&mut self, on: bool) {
         for function in [slc::IP, slc::ABORT, slc::SUSP] {
             let entry = self.table.entry(function);
@@ -218,20 +218,20 @@ impl Server {
         }
     }
 
-    /// Beside the end of a line, these characters send what is typed. A client has two by FORW1 and
-    /// FORW2; it is asked to forward at those that it has not so (RFC 1184 section 2.3).
+    /// Set the characters that send the typed bytes, besides the end of a line. A client has two of
+    /// them by FORW1 and FORW2; it is asked to forward at the others (RFC 1184 section 2.3).
     pub fn set_forwarding(&mut self, characters: &[u8]) {
         self.forwarding.set(characters);
         self.pump();
     }
 
-    /// What the program wrote.
+    /// Send output of the program.
     pub fn write(&mut self, bytes: &[u8]) {
         let is_binary = self.engine.options.is_on(Side::Us, BINARY);
         self.encoder.data(bytes, is_binary, &mut self.engine.out);
     }
 
-    /// The program's output was flushed: what is on its way is not shown (RFC 854, the Synch).
+    /// The program's output was flushed: output in flight is not to be shown (RFC 854, the Synch).
     pub fn synch(&mut self) {
         self.engine.out.synch();
     }
@@ -249,7 +249,7 @@ impl Server {
                 Item::Data(data) => self.data(data),
                 Item::Iac => self.data(&[IAC]),
                 Item::Command(command) => self.command(command),
-                // RFC 860: the answer stands where all before it is done with.
+                // RFC 860: the answer comes when everything before it was processed.
                 Item::Negotiate(DO, TIMING_MARK) => {
                     self.engine.out.raw(&[IAC, WILL, TIMING_MARK]);
                 }
@@ -338,17 +338,17 @@ impl Server {
         }
     }
 
-    /// What the client says about LINEMODE; `false` if it is malformed.
+    /// Handle a message of the client about LINEMODE; `false` if it is malformed.
     fn linemode(&mut self, contents: &[u8]) -> bool {
         match *contents {
             [LM_MODE, mask] => {
                 let mode = Mode::from_mask(mask);
                 self.client = Some(mode);
-                // A client that is in the mode already says so without ACK at most.
+                // A client that is in the mode already may report it, without ACK.
                 let is_answer = mask & Mode::ACK != 0 || self.asked == Some(mode);
                 self.is_outstanding &= !is_answer;
                 if !is_answer && !self.is_outstanding {
-                    // It proposes another mode. The program's terminal decides.
+                    // The client proposes another mode, but the program's terminal decides.
                     self.asked = None;
                 }
             }

@@ -1,5 +1,5 @@
-//! Special characters: which character stands for which function, and how the ends agree (RFC 1184
-//! section 2.4). An answer has the ACK bit or a lower level, so that agreeing ends.
+//! Special characters: the characters of the functions, and how the ends agree on them (RFC 1184
+//! section 2.4). An answer has the ACK bit or a lower level, so that the negotiation ends.
 //!
 //! Called by: both ends; programs map functions to the characters of a terminal.
 
@@ -54,9 +54,9 @@ pub const MCWR: u8 = 22;
 pub const MCBOL: u8 = 23;
 /// Moves the cursor to the end of the line.
 pub const MCEOL: u8 = 24;
-/// What is typed is inserted from now on.
+/// Typed characters are inserted from now on.
 pub const INSRT: u8 = 25;
-/// What is typed replaces what is under the cursor from now on.
+/// Typed characters replace those under the cursor from now on.
 pub const OVER: u8 = 26;
 /// Erases the character under the cursor.
 pub const ECR: u8 = 27;
@@ -67,7 +67,7 @@ pub const EBOL: u8 = 29;
 /// Erases from the cursor to the end of the line.
 pub const EEOL: u8 = 30;
 
-/// The names of the functions, from 1 on, as RFC 1184 has them behind `SLC_`.
+/// The names of the functions, from 1 on, as in RFC 1184 behind `SLC_`.
 pub const NAMES: [&str; FUNCTIONS] = [
     "SYNCH", "BRK", "IP", "AO", "AYT", "EOR", "ABORT", "EOF", "SUSP", "EC", "EL", "EW", "RP",
     "LNEXT", "XON", "XOFF", "FORW1", "FORW2", "MCL", "MCR", "MCWL", "MCWR", "MCBOL", "MCEOL",
@@ -105,7 +105,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Of a level with flush flags.
+    /// An entry with this level and flush flags.
     pub const fn new(flags: u8, value: u8) -> Entry {
         Entry { flags, value }
     }
@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-/// What Unix terminals have, with the flush flags of BSD's client.
+/// The characters of Unix terminals, with the flush flags of BSD's client.
 const UNIX: [(u8, u8, u8); 13] = [
     (IP, VALUE | FLUSHIN | FLUSHOUT, 3),
     (ABORT, VALUE | FLUSHIN | FLUSHOUT, 28),
@@ -136,8 +136,8 @@ const UNIX: [(u8, u8, u8); 13] = [
 /// Commands that every end has, and for which a Unix terminal has no character.
 const COMMANDS: [(u8, u8); 4] = [(SYNCH, 0), (BRK, 0), (AO, FLUSHOUT), (AYT, 0)];
 
-/// Functions inside the line, with the characters of Emacs where a terminal has nothing else for
-/// them; the others have none until the user or the server says one.
+/// Functions inside the line, with the characters of Emacs if a terminal has no other use for
+/// these; the others have no character until the user or the server sets one.
 const MOTION: [(u8, u8); 12] = [
     (MCL, 2),
     (MCR, 6),
@@ -153,7 +153,7 @@ const MOTION: [(u8, u8); 12] = [
     (EEOL, 11),
 ];
 
-/// What a Unix terminal flushes with a function.
+/// The flush flags of a Unix terminal for a function.
 pub(crate) fn flush_of(function: u8) -> u8 {
     UNIX.iter().find(|&&(f, ..)| f == function).map_or(0, |&(_, flags, _)| flags & FLUSH)
 }
@@ -166,13 +166,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// A client's: the characters of a Unix terminal, and those of the editor.
+    /// A client's table: the characters of a Unix terminal, and those of the editor.
     pub fn client() -> Table {
         let commands = COMMANDS.map(|(function, flush)| (function, VALUE | flush, NONE));
         Table::of(commands, MOTION.map(|(function, value)| (function, VALUE, value)))
     }
 
-    /// A server's: what its program's terminal has no characters for is for the client to choose.
+    /// A server's table: the client chooses the characters that the program's terminal does not
+    /// have.
     pub fn server() -> Table {
         let choose = |(function, _)| (function, DEFAULT, NONE);
         Table::of(COMMANDS.map(choose), MOTION.map(choose))
@@ -216,13 +217,13 @@ impl Table {
         is_new
     }
 
-    /// All functions as they are sent: three bytes each.
+    /// All functions in the form in which they are sent: three bytes each.
     pub fn all(&self) -> Vec<u8> {
         let functions = (1..).zip(&self.current[1..]);
         functions.flat_map(|(function, entry)| [function, entry.flags, entry.value]).collect()
     }
 
-    /// What the other end sent, and what to answer; empty for nothing. Bytes behind the last
+    /// Handle entries of the other end; returns the answer, or nothing. Bytes behind the last
     /// whole triplet are ignored.
     pub fn receive(&mut self, triplets: &[u8]) -> Vec<u8> {
         let mut answer = Vec::new();
@@ -243,18 +244,20 @@ impl Table {
             self.current = self.defaults;
         }
         if is_reset || is_asked {
-            // Once, however often it was asked for in one message.
+            // Answer once, however often one message asks.
             answer = self.all();
         }
         answer
     }
 
-    /// The other end's entry for a function; what to answer, level with ACK and the character.
+    /// Handle the other end's entry for a function; returns the answer: level with ACK, and the
+    /// character.
     /// RFC 1184 2.4-b.
     fn propose(&mut self, function: u8, theirs: Entry, is_ack: bool) -> Option<(u8, u8)> {
         let default = self.defaults.get(usize::from(function)).copied();
         let Some(ours) = self.current.get_mut(usize::from(function)) else {
-            // A function that we do not know. Saying so to one that has it not would never end.
+            // We do not know the function. To say so to an end that does not have it either would
+            // never end.
             return (theirs.level() != NOSUPPORT && !is_ack).then_some((NOSUPPORT, NONE));
         };
         if is_ack || *ours == theirs || (ours.level() == NOSUPPORT && theirs.level() == NOSUPPORT) {

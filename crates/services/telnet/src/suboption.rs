@@ -33,7 +33,7 @@ pub(crate) fn text(text: &str) -> Vec<u8> {
     core::iter::once(IS).chain(bytes).collect()
 }
 
-/// The text behind IS; `None` for what is no printable ASCII.
+/// The text behind IS; `None` if it is not printable ASCII.
 pub(crate) fn read_text(contents: &[u8]) -> Option<String> {
     let (&IS, text) = contents.split_first()? else { return None };
     let is_good = text.len() <= TEXT_BYTES && text.iter().all(|&b| (b' '..=b'~').contains(&b));
@@ -47,7 +47,7 @@ pub(crate) fn read_speed(contents: &[u8]) -> Option<(u32, u32)> {
     Some((send.parse().ok()?, receive.parse().ok()?))
 }
 
-/// The answer to SEND: those of `ours` that were asked for, or all.
+/// The answer to SEND: the variables of `ours` that were asked for, or all.
 pub(crate) fn environment(asked: &[u8], ours: &[(String, String)]) -> Option<Vec<u8>> {
     let (&SEND, names) = asked.split_first()? else { return None };
     let names = variables(names);
@@ -59,7 +59,7 @@ pub(crate) fn environment(asked: &[u8], ours: &[(String, String)]) -> Option<Vec
         answer.push(VALUE);
         escape(value, &mut answer);
     }
-    // What is asked for and not there is sent without a value.
+    // A requested variable that does not exist is sent without a value.
     let is_missing = |name: &&String| !name.is_empty() && ours.iter().all(|(n, _)| n != *name);
     for name in names.iter().map(|(name, _)| name).filter(is_missing) {
         answer.push(VAR);
@@ -84,7 +84,7 @@ pub(crate) fn read_environment(contents: &[u8]) -> Option<Vec<(String, String)>>
     Some(variables(rest).into_iter().filter_map(with_value).collect())
 }
 
-/// Names with their values; what is no text or too long is left out.
+/// Names with their values; entries that are no text or too long are left out.
 pub(crate) fn variables(bytes: &[u8]) -> Vec<(String, Option<String>)> {
     let mut found: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
     let mut rest = bytes.iter().copied();

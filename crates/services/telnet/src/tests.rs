@@ -1,4 +1,4 @@
-//! Both ends, joined or alone, against what the RFCs say and against any bytes.
+//! Both ends, joined or alone, against the RFCs and against any bytes.
 
 mod asked;
 mod editing;

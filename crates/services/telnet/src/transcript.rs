@@ -1,4 +1,4 @@
-//! A conversation in words, for people who look for what two ends make of each other.
+//! A conversation as text, for people who debug the negotiation of two ends.
 //!
 //! Called by: programs, with the bytes that they send and receive. Data is counted, not shown:
 //! passwords are among it.
@@ -9,16 +9,16 @@ use crate::code::IAC;
 use crate::parser::{Item, Parser};
 use crate::words;
 
-/// Which of the two streams.
+/// One of the two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// What this end sends.
+    /// Bytes that this end sends.
     Sent,
-    /// What came.
+    /// Received bytes.
     Received,
 }
 
-/// Where in both streams we are.
+/// The state of both streams.
 #[derive(Debug, Default)]
 pub struct Transcript {
     sent: Parser,
@@ -26,8 +26,8 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Bytes of a direction, as they are on the wire: a line for each part of the negotiation, its
-    /// words and then its bytes in hexadecimal, and one for data.
+    /// The lines for bytes of a direction, as sent over the connection: one for each part of the
+    /// negotiation, with its words and then its bytes in hexadecimal, and one for data.
     pub fn lines(&mut self, direction: Direction, mut bytes: &[u8]) -> Vec<String> {
         let (parser, name) = match direction {
             Direction::Sent => (&mut self.sent, "sent"),

@@ -1,4 +1,4 @@
-//! What is negotiated, in the words of the RFCs.
+//! Names of negotiated options and commands, in the words of the RFCs.
 //!
 //! Called by: `transcript.rs`.
 
@@ -55,7 +55,7 @@ fn character(byte: u8) -> String {
     }
 }
 
-/// A part of what is sent or received that is no data, and its bytes.
+/// The words for a part of a stream that is not data, and its bytes.
 pub(crate) fn of_item(item: &Item<'_>) -> Option<(String, Vec<u8>)> {
     Some(match *item {
         Item::Data(_) | Item::Iac => return None,

@@ -33,17 +33,17 @@ impl<T> Task<Result<T, Error>> {
 pub struct Reader {
     nfs: Nfs,
     file: Handle,
-    /// The size that the file had when it was opened: READs behind it are made one at a time.
+    /// The size that the file had when it was opened: READs beyond it are made one at a time.
     size: u64,
     next: u64,
     flying: VecDeque<Task<Result<Chunk, Error>>>,
-    /// What the next chunk has to begin at, and how long it should be.
+    /// The offset at which the next chunk has to begin, and the length that it should have.
     expected: u64,
     is_over: bool,
 }
 
 impl Reader {
-    /// Read a file of that size; if it has grown, what is behind is read as well.
+    /// Read a file of that size; if it has grown, the new bytes are read as well.
     pub fn new(nfs: &Nfs, file: Handle, size: u64) -> Reader {
         let (nfs, flying) = (nfs.clone(), VecDeque::new());
         Reader { nfs, file, size, next: 0, flying, expected: 0, is_over: false }
@@ -79,7 +79,7 @@ impl Reader {
         } else if chunk.data().is_empty() {
             return Err(Error::Status(Status::Io));
         } else if chunk.data().len() < self.nfs.transfer as usize {
-            // Less than was asked for: what is in flight behind it leaves a gap.
+            // Fewer bytes than were asked for: READs in flight behind this one would leave a gap.
             self.flying.clear();
             self.next = self.expected;
         }
@@ -103,7 +103,7 @@ impl Writer {
         Writer { nfs, file, next: 0, flying, verifier: None }
     }
 
-    /// Bytes of a WRITE: pieces of [`Writer::write`] are to have as many.
+    /// Bytes of a WRITE: pieces for [`Writer::write`] should have this many.
     pub fn piece_bytes(&self) -> usize {
         self.nfs.transfer as usize
     }
@@ -114,7 +114,7 @@ impl Writer {
     }
 
     /// Write a piece behind the last one. It waits while too many are in flight. Over streams the
-    /// piece is not copied, and may be written from elsewhere at the same time.
+    /// piece is not copied; other writers may share it at the same time.
     ///
     /// # Errors
     /// A WRITE before it failed.

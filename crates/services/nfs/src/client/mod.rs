@@ -1,10 +1,10 @@
 //! The client: calls of NFS and MOUNT over a client of crate `rpc`, whatever its transport; files
 //! with several READs or WRITEs in flight; whole trees.
 //!
-//! Called by: programs, `wirespeed nfs`. RFC 1813. A server that is away is waited for
-//! ([`patience`]): its calls are made again. One that makes or removes a name may have been carried
-//! out the first time, and is taken for done if what it wanted is so. Limits: `IN_FLIGHT`,
-//! `ENTRIES_MAX`, `PATIENCE`.
+//! Called by: programs, `wirespeed nfs`. RFC 1813. The client waits for a server that is away
+//! ([`patience`]) and repeats its calls. A repeated call that makes or removes a name may have been
+//! carried out the first time: if it fails in the way that shows this, it counts as done. Limits:
+//! `IN_FLIGHT`, `ENTRIES_MAX`, `PATIENCE`.
 
 mod files;
 mod mounting;
@@ -42,7 +42,7 @@ pub struct Nfs {
     client: Client,
     /// Bytes of a READ and of a WRITE.
     transfer: u32,
-    /// Bytes of those in flight.
+    /// Bytes of all READs or WRITEs in flight.
     in_flight_bytes: usize,
     patience: Patience,
 }
@@ -78,19 +78,19 @@ impl Nfs {
         Nfs { client, transfer: DATAGRAM_TRANSFER, in_flight_bytes, patience }
     }
 
-    /// Tell the program what its user may want to know.
+    /// Call `told` with notices that the user may want to see.
     pub fn with_notices(mut self, told: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Nfs {
         self.patience = self.patience.with_notices(Arc::new(told));
         self
     }
 
-    /// Wait so long for a server that is away.
+    /// Wait up to `limit` for a server that is away.
     pub fn with_patience(mut self, limit: Duration) -> Nfs {
         self.patience = self.patience.with_limit(limit.into());
         self
     }
 
-    /// With READs and WRITEs of so many bytes, in whole 512s.
+    /// With READs and WRITEs of this many bytes, a multiple of 512.
     pub fn with_transfer(mut self, bytes: u32) -> Nfs {
         self.transfer = (bytes / 512).max(1) * 512;
         self
@@ -101,8 +101,8 @@ impl Nfs {
         (self.in_flight_bytes / self.transfer as usize).clamp(1, IN_FLIGHT)
     }
 
-    /// Ask the server for its limits, and keep them. It is the first call: a server that is not
-    /// there is not waited for.
+    /// Ask the server for its limits, and keep them. It is the first call: it does not wait for a
+    /// server that does not answer.
     ///
     /// # Errors
     /// There are no results.
@@ -113,7 +113,7 @@ impl Nfs {
         Ok(info)
     }
 
-    /// A call: its results, behind their status.
+    /// Make a call; returns its results without their status.
     async fn call<A: Encode, R: for<'a> Decode<'a>>(
         &self,
         number: u32,
@@ -122,8 +122,8 @@ impl Nfs {
         decoded(&self.patience.results(|| self.client.call_raw(number, args)).await?.0)
     }
 
-    /// A call that may have been carried out when it failed, and that fails if it is made again:
-    /// then it is taken for done when it fails so. `None` for that.
+    /// Make a call that fails with `fails_again` if it is repeated after it was carried out.
+    /// Returns `None` if a repeated call fails in this way: it counts as done.
     async fn call_once<A: Encode, R: for<'a> Decode<'a>>(
         &self,
         number: u32,
@@ -154,7 +154,7 @@ impl Nfs {
         self.call(procedure::SETATTR, &(file, set, false)).await.map(|_: Changed| ())
     }
 
-    /// A name in a directory, and what it is.
+    /// The file of a name in a directory, with its attributes.
     ///
     /// # Errors
     /// There are no results.
@@ -168,7 +168,7 @@ impl Nfs {
         Ok((found.handle, attributes))
     }
 
-    /// A path from a directory on; links on it are not followed.
+    /// The file of a path from a directory on; links on the path are not followed.
     ///
     /// # Errors
     /// There are no results.
@@ -187,7 +187,7 @@ impl Nfs {
         ))
     }
 
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     ///
     /// # Errors
     /// There are no results.
@@ -212,7 +212,8 @@ impl Nfs {
         Ok(Chunk { results, range, eof })
     }
 
-    /// One WRITE: bytes that were written, and the verifier. [`Data`] is not copied over streams.
+    /// One WRITE: returns the number of bytes that were written, and the verifier. [`Data`] is not
+    /// copied over streams.
     ///
     /// # Errors
     /// There are no results.
@@ -234,7 +235,7 @@ impl Nfs {
         Ok(written)
     }
 
-    /// Have on stable storage what was written; the verifier.
+    /// Commit written data to stable storage; returns the verifier.
     ///
     /// # Errors
     /// There are no results.
@@ -308,7 +309,7 @@ impl Nfs {
         let renamed: Option<(Changed, Changed)> =
             self.call_once(procedure::RENAME, &args, Status::NoEntry).await?;
         if renamed.is_none() {
-            // The first one did it, if the new name is there.
+            // If the new name is there, the first call did it.
             self.lookup(dir, to).await?;
         }
         Ok(())
@@ -330,7 +331,7 @@ impl Nfs {
             ) = self.call(procedure::READDIRPLUS, &args).await?;
             verifier = new;
             let Some(last) = list.0.last() else { break };
-            // A server that goes in a circle is ended by the limit on entries.
+            // If a server returns entries in a circle, the limit on entries ends it.
             cookie = last.cookie;
             entries.extend(list.0);
             if entries.len() > ENTRIES_MAX {
@@ -346,12 +347,12 @@ impl Nfs {
     }
 }
 
-/// What a call returns, if its status is NFS3_OK.
+/// The results of a call, if its status is NFS3_OK.
 fn decoded<R: for<'a> Decode<'a>>(results: &[u8]) -> Result<R, Error> {
     Ok(Decoder::whole(success(results)?)?)
 }
 
-/// What is behind the status of results, if that is NFS3_OK.
+/// The bytes behind the status of results, if it is NFS3_OK.
 fn success(results: &[u8]) -> Result<&[u8], Error> {
     let mut from = Decoder::new(results);
     match Status::decode(&mut from)? {
@@ -369,33 +370,33 @@ pub enum Error {
     /// The server's status.
     #[error("{} ({})", meaning(.0), .0.name())]
     Status(Status),
-    /// The results are something else.
+    /// The results cannot be decoded.
     #[error("the server's results are not of the expected type")]
     Garbage(#[from] DecodeError),
-    /// What was written may be lost.
+    /// Written data may be lost.
     #[error("the server is started anew time and again: copy the file when it stays")]
     Restarted,
-    /// More than a client takes.
+    /// More entries than a client takes.
     #[error("the directory has too many entries: list a directory below it")]
     TooManyEntries,
     /// A name that would lead elsewhere.
     #[error("the server has a name that is no name of a file here: '{0}'; it is not copied")]
     BadName(String),
-    /// Deeper than anybody needs.
+    /// The directories are nested too deeply.
     #[error("the directories are too deep: copy a directory below")]
     TooDeep,
-    /// A file or directory here.
+    /// An error of a file or directory on this machine.
     #[error("{0}")]
     Local(String, #[source] std::io::Error),
     /// Neither a file, nor a directory, nor a symbolic link.
     #[error("'{0}' is neither a file nor a directory nor a symbolic link: copy others by name")]
     Special(String),
-    /// A symbolic link is where a directory is to be.
+    /// A symbolic link is in the place of a directory.
     #[error("'{0}' is a symbolic link here and a directory there: remove it first")]
     LinkInTheWay(String),
 }
 
-/// What a status means for the user.
+/// The meaning of a status for the user.
 fn meaning(status: &Status) -> &'static str {
     match status {
         Status::Ok => "it was done",

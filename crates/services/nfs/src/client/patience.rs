@@ -1,8 +1,8 @@
-//! [`Patience`]: what becomes of a call while the server is away or silent.
+//! [`Patience`]: repeats a call while the server is away or silent.
 //!
-//! Called by: `client/mod.rs` for each call. A server that is started anew is waited for, as a soft
-//! mount waits: the call is made again until `PATIENCE` is over. The program is told when it takes
-//! long, once until the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
+//! Called by: `client/mod.rs` for each call. The client waits for a server that restarts, like a
+//! soft mount: the call is repeated until `PATIENCE` is over. If that takes long, the program is
+//! told once, until the server answers again. Limits: `PATIENCE`, `AWAY`, `QUIET`.
 
 use core::fmt;
 use core::future::Future;
@@ -20,22 +20,22 @@ use super::Error;
 use crate::limits::{AWAY, PATIENCE, QUIET};
 use crate::proto::Status;
 
-/// What a program may tell its user.
+/// An event that a program may report to its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// The server is away or silent; it is waited for.
+    /// The server is away or silent; the client waits.
     Waiting,
     /// It answers again.
     Answers,
-    /// What is neither a file nor a directory nor a symbolic link, and is not copied.
+    /// This is neither a file nor a directory nor a symbolic link, and is not copied.
     PassedOver(&'a str),
 }
 
-/// What a program does with a notice.
+/// The program's function for notices.
 type Notify = dyn Fn(Notice<'_>) + Send + Sync;
 
-/// How long a server is waited for, and what the program is told. Clones share what they know of
-/// the server.
+/// How long to wait for a server, and the function for notices. Clones share their knowledge of the
+/// server.
 #[derive(Clone)]
 pub(super) struct Patience {
     notify: Arc<Notify>,
@@ -43,12 +43,12 @@ pub(super) struct Patience {
     limit: Duration,
 }
 
-/// What was seen of a server.
+/// The knowledge of a server.
 #[derive(Debug)]
 struct Seen {
     /// When it answered last.
     answered: Option<Monotone>,
-    /// Was the program told that it is waited for?
+    /// Was the program told that the client waits?
     is_notified: bool,
 }
 
@@ -87,7 +87,7 @@ impl Patience {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The results of a call, and whether it was made more than once: then the first may have been
+    /// The results of a call, and whether it was repeated: then an earlier one may have been
     /// carried out.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ fn is_away(error: &CallError) -> bool {
     }
 }
 
-/// Does the server say that one should come again (NFS3ERR_JUKEBOX)?
+/// Does the server ask to repeat the call later (NFS3ERR_JUKEBOX)?
 fn is_busy(results: &[u8]) -> bool {
     Status::decode(&mut Decoder::new(results)) == Ok(Status::Jukebox)
 }

@@ -1,8 +1,8 @@
 //! Whole trees: files, directories and symbolic links, from the server and to it.
 //!
-//! Called by: programs. A file is written under a temporary name and gets its own when it is whole.
-//! Names of a server are single components, and a link that it has made here is never followed:
-//! nothing is written outside of the target. Limits: `DEPTH_MAX`.
+//! Called by: programs. A file is written under a temporary name and gets its own name when it is
+//! complete. Names from a server are single components, and links that came from it are never
+//! followed: nothing is written outside of the target. Limits: `DEPTH_MAX`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,10 +16,10 @@ use super::{Error, Nfs, Notice, Reader, Unfinished, Writer};
 use crate::limits::RESTARTS;
 use crate::proto::{Attributes, Handle, Kind, SetAttributes, SetTime, Status, Time};
 
-/// Directories in directories.
+/// The most directories in each other.
 const DEPTH_MAX: u32 = 256;
 
-/// What was copied.
+/// Counts of the copied files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Regular files.
@@ -28,7 +28,7 @@ pub struct Copied {
     pub dirs: u64,
     /// Symbolic links.
     pub links: u64,
-    /// What is none of these, and was passed over.
+    /// Files of other kinds, which were passed over.
     pub others: u64,
     /// Bytes in the files.
     pub bytes: u64,
@@ -43,7 +43,7 @@ fn local(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
 /// names of temporary files differ from those of others.
 ///
 /// # Errors
-/// What could not be copied first; the file that was being copied is not there.
+/// The first file that could not be copied; no part of it is left.
 pub async fn get_tree(
     nfs: &Nfs,
     from: (Handle, Attributes),
@@ -60,7 +60,7 @@ pub async fn get_tree(
             }
             Kind::Symlink => {
                 let text = nfs.readlink(&handle).await?;
-                // One that is there is replaced, as a file is.
+                // A link that is there already is replaced, like a file.
                 let _ = fs::remove_file(&to);
                 symlink(OsStr::from_bytes(&text), &to).map_err(local("make the link", &to))?;
                 copied.links += 1;
@@ -87,7 +87,7 @@ pub async fn get_tree(
     Ok(copied)
 }
 
-/// A directory, and no link to one, that there may be already.
+/// Make a directory, unless it is there already; a link to one is refused.
 fn make_dir(at: &Path) -> Result<(), Error> {
     match fs::symlink_metadata(at) {
         Ok(of) if of.is_dir() => Ok(()),
@@ -96,7 +96,7 @@ fn make_dir(at: &Path) -> Result<(), Error> {
     }
 }
 
-/// A name of the server as a name here.
+/// A name from the server as a name on this machine.
 fn here(name: &[u8]) -> Result<&OsStr, Error> {
     let is_bad = name.is_empty()
         || matches!(name, b"." | b"..")
@@ -139,11 +139,11 @@ async fn get_file(
     Ok(bytes)
 }
 
-/// Copy a file, or a directory with all that is in it, to `name` in a directory of the server.
-/// Whoever drops the future removes what is `unfinished` then.
+/// Copy a file, or a directory with all that is in it, to `name` in a directory of the server. If
+/// the future is dropped, its owner has to remove the file of `unfinished`.
 ///
 /// # Errors
-/// What could not be copied first; the file that was being copied is not there.
+/// The first file that could not be copied; no part of it is left.
 pub async fn put_tree(
     nfs: &Nfs,
     from: &Path,
@@ -152,7 +152,8 @@ pub async fn put_tree(
 ) -> Result<Copied, Error> {
     let mut copied = Copied::default();
     let mut stack = vec![(from.to_path_buf(), dir, name.to_vec(), 0)];
-    // What the user names is followed, if it is a link; links below it are copied as links.
+    // If the path that the user names is a link, it is followed; links below it are copied as
+    // links.
     let mut of = fs::metadata(from).map_err(local("look at", from))?;
     while let Some((from, dir, name, depth)) = stack.pop() {
         if depth > 0 {
@@ -194,7 +195,7 @@ fn pass_over(nfs: &Nfs, at: &Path, copied: &mut Copied) {
     copied.others += 1;
 }
 
-/// A directory that there may be already.
+/// Make a directory, unless it is there already.
 async fn put_dir(nfs: &Nfs, dir: &Handle, name: &[u8], mode: u32) -> Result<Handle, Error> {
     // The owner must be able to write into it while it is filled.
     match nfs.mkdir(dir, name, mode | 0o700).await {
@@ -225,7 +226,7 @@ async fn put_file(
 ) -> Result<u64, Error> {
     let file = File::open(from).map_err(local("open", from))?;
     let temporary = unfinished.name().as_bytes();
-    // From here on it may be there.
+    // From here on the temporary file may be there.
     unfinished.begin(nfs, dir);
     let made = nfs.create(&dir, temporary, of.mode() & 0o777).await;
     let handle = made.inspect_err(|_| unfinished.end())?;
@@ -246,7 +247,8 @@ async fn put_file(
     done
 }
 
-/// Write a file; anew if the server was started anew, by which what is not on its disk is lost.
+/// Write a file; again from the start if the server was restarted, because data that was not on its
+/// disk is lost.
 async fn put_data(nfs: &Nfs, from: &Path, mut file: File, to: Handle) -> Result<u64, Error> {
     let mut restarts = 0;
     loop {

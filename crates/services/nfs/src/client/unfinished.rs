@@ -1,5 +1,5 @@
-//! The temporary file that a copy to a server is writing: who ends the copy before its end can name
-//! it and remove it.
+//! The temporary file that a copy to a server is writing: a program that stops the copy early can
+//! name it and remove it.
 //!
 //! Called by: `tree.rs`, programs.
 
@@ -9,17 +9,17 @@ use super::{Error, Nfs};
 use crate::limits::REMOVAL;
 use crate::proto::{Handle, Status};
 
-/// The name of a temporary file, here or at a server. Others may remove what is left of a copy that
-/// ended.
+/// The name of a temporary file, here or at a server. Other programs may remove such files that a
+/// stopped copy left.
 pub(super) fn temporary_name(random: u64) -> String {
     format!(".wirespeed-{random:016x}")
 }
 
-/// What a copy to a server has not finished.
+/// The unfinished file of a copy to a server.
 #[derive(Debug)]
 pub struct Unfinished {
     name: String,
-    /// Its directory, while it may be there.
+    /// The directory of the file, while the file may be there.
     at: Mutex<Option<(Nfs, Handle)>>,
 }
 
@@ -50,14 +50,14 @@ impl Unfinished {
     /// Remove it, if it is there. That takes as long as the server does.
     ///
     /// # Errors
-    /// There are no results; it may be there still.
+    /// There are no results; the file may still be there.
     pub async fn remove(&self) -> Result<(), Error> {
         let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((nfs, dir)) = at else { return Ok(()) };
         let nfs = nfs.with_patience(REMOVAL);
         let mut removed = nfs.remove(&dir, self.name.as_bytes()).await;
         if matches!(removed, Err(Error::Status(Status::NoEntry))) {
-            // A CREATE that was under way has been carried out meanwhile, or never came.
+            // A CREATE that was under way has been carried out by now, or never arrived.
             removed = match nfs.remove(&dir, self.name.as_bytes()).await {
                 Err(Error::Status(Status::NoEntry)) => Ok(()),
                 removed => removed,

@@ -2,12 +2,12 @@
 //!
 //! Called by: programs. RFC 2224 has the form; `?nfsport=N&mountport=N` are libnfs's.
 
-/// Where files are.
+/// The location of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// A name or an address.
     pub host: String,
-    /// The port of NFS, if it is not to be asked for.
+    /// The port of NFS; `None`: the port mapper is asked.
     pub nfs_port: Option<u16>,
     /// The port of MOUNT.
     pub mount_port: Option<u16>,

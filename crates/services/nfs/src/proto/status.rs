@@ -1,9 +1,9 @@
-//! What became of a call of NFS version 3 (RFC 1813 section 2.6).
+//! The status of a call of NFS version 3 (RFC 1813 section 2.6).
 //!
 //! Called by: `server`, `client`. Names are ours, the RFC's are beside them.
 
 rpc::xdr! {
-    /// What became of a call (`nfsstat3`).
+    /// The status of a call (`nfsstat3`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Status {
         /// NFS3_OK.
@@ -62,13 +62,13 @@ rpc::xdr! {
         ServerFault = 10_006,
         /// NFS3ERR_BADTYPE.
         BadType = 10_007,
-        /// NFS3ERR_JUKEBOX: come again later.
+        /// NFS3ERR_JUKEBOX: call again later.
         Jukebox = 10_008,
     }
 }
 
 impl Status {
-    /// As the RFC calls it.
+    /// Its name in the RFC.
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "NFS3_OK",

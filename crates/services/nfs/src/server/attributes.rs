@@ -1,5 +1,5 @@
-//! Attributes and what the server can do: GETATTR, SETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF (RFC
-//! 1813 sections 3.3.1, 3.3.2, 3.3.4, 3.3.18 to 3.3.20).
+//! Attributes, and the abilities of the server: GETATTR, SETATTR, ACCESS, FSSTAT, FSINFO, PATHCONF
+//! (RFC 1813 sections 3.3.1, 3.3.2, 3.3.4, 3.3.18 to 3.3.20).
 //!
 //! Called by: `server/mod.rs`. Everything is done as the user who runs the server; the rights that
 //! ACCESS reports are that user's.
@@ -46,7 +46,7 @@ impl Export {
         Ok(())
     }
 
-    /// Set attributes; those after it.
+    /// Set attributes; returns the new ones.
     pub(super) fn set(&self, file: &Handle, set: &SetAttributes) -> Result<Attributes, Status> {
         let node = self.tree.look(file)?;
         if let Some(size) = set.size {
@@ -61,7 +61,7 @@ impl Export {
             )?;
         }
         if set.uid.is_some() || set.gid.is_some() {
-            // u32::MAX would be nobody, which chown(2) takes for "as it is".
+            // chown(2) takes u32::MAX for "leave it as it is".
             let id = |id: Option<u32>| match id {
                 Some(u32::MAX) => Err(Status::Invalid),
                 id => Ok(id),
@@ -98,7 +98,7 @@ impl Export {
         let sizes = [of.f_blocks, of.f_bfree, of.f_bavail].map(bytes);
         (Status::Ok, Some(node.attributes)).encode(out);
         sizes.iter().chain(&[of.f_files, of.f_ffree, of.f_favail]).for_each(|n| n.encode(out));
-        // Nobody knows for how long that stays so.
+        // invarsec is 0: the values may change at any time.
         0_u32.encode(out);
         Ok(())
     }
@@ -147,11 +147,11 @@ fn timespec(set: SetTime) -> Result<Timespec, Status> {
     })
 }
 
-/// What the user who runs the server may do with a file.
+/// The rights of the user who runs the server on a file.
 fn rights(of: &Attributes, is_read_only: bool) -> u32 {
     let groups = || getgroups().unwrap_or_default();
     let bits = if geteuid().is_root() {
-        // Root may execute what anybody may.
+        // Root may execute a file if anybody may.
         let execute = of.kind == Kind::Directory || of.mode & 0o111 != 0;
         0o6 | u32::from(execute)
     } else if geteuid().as_raw() == of.uid {

@@ -1,7 +1,7 @@
 //! Directories: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16, 3.3.17).
 //!
-//! Called by: `server/mod.rs`. Names come in the order of their cookies ([`listings`]), so that
-//! none is missed or comes twice while others are made and removed. A reply has as many entries as
+//! Called by: `server/mod.rs`. Names come in the order of their cookies ([`listings`]), so that no
+//! name is missed or listed twice while others are made and removed. A reply has as many entries as
 //! fit into the bytes that the caller allows, `LIST_BYTES` at most.
 //!
 //! [`listings`]: super::listings
@@ -16,7 +16,7 @@ use super::{Export, Reply};
 use crate::limits::LIST_BYTES;
 use crate::proto::{Handle, Kind, Status};
 
-/// Where a listing goes on, and how long it may be.
+/// The place where a listing goes on, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct From {
     pub(super) dir: Handle,
@@ -60,7 +60,7 @@ impl Export {
         Ok(())
     }
 
-    /// Append what fits: whether that is all.
+    /// Append entries that fit; returns whether those are all.
     fn entries(&self, dir: &Node, to: &mut Entries<'_>) -> Result<bool, Status> {
         let mut cookie = to.from.cookie;
         for (dot, name) in DOTS {

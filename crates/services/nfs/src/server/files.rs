@@ -2,10 +2,10 @@
 //!
 //! Called by: `server/mod.rs`. A WRITE is carried out when its record is complete, and never in
 //! part because a connection ended. UNSTABLE data is with the system when the call is answered;
-//! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport. What
-//! waits for nothing can be done at once, without a thread that may (docs/decisions/0103); the data
-//! of such a READ goes from the file into the stream's buffers, and that of a WRITE out of those
-//! that it came in into the file (0104).
+//! DATA_SYNC and FILE_SYNC data is on the disk. The limit of a READ is that of its transport. A
+//! call that does not have to wait can be carried out at once, without a thread that may wait
+//! (docs/decisions/0103). The data of such a READ goes from the file into the stream's buffers; the
+//! data of such a WRITE goes into the file from the buffers that it arrived in (0104).
 
 use core::ops::Range;
 use std::io::{IoSlice, IoSliceMut};
@@ -44,8 +44,8 @@ impl Export {
         read(&open, (offset, count), out, &mut NoBulk, |room, at| pread(&*open, room, at))
     }
 
-    /// A READ that waits for nothing: the file is open, and what is read is in memory. `None`: it
-    /// is not, or something is wrong; nothing was appended.
+    /// A READ that does not wait: the file is open, and the data is in memory. `None`: it would
+    /// wait, or something is wrong; nothing was appended.
     pub(super) fn read_at_once(
         &self,
         (file, offset, count): (Handle, u64, u32),
@@ -53,7 +53,7 @@ impl Export {
         out: &mut Vec<u8>,
         bulk: &mut dyn Bulk,
     ) -> Option<()> {
-        // preadv2(2) would take the last offset of all for "where the file is".
+        // preadv2(2) takes an offset of -1 for the current file offset.
         if offset > i64::MAX as u64 {
             return None;
         }
@@ -62,7 +62,7 @@ impl Export {
         let done = if self.tree.is_in_memory() {
             read(&open, (offset, count), out, bulk, |room, at| pread(&*open, room, at))
         } else {
-            // A part that is in memory is EAGAIN at its end.
+            // If only a part is in memory, the read behind it returns EAGAIN.
             read(&open, (offset, count), out, bulk, |room, at| {
                 preadv2(&*open, &mut [IoSliceMut::new(room)], at, ReadWriteFlags::NOWAIT)
             })
@@ -70,8 +70,8 @@ impl Export {
         done.ok()
     }
 
-    /// A WRITE that waits for nothing: the file is open, and in a file system without a disk. Its
-    /// data goes to the file out of the buffers that it came in.
+    /// A WRITE that does not wait: the file is open, and in a file system without a disk. Its data
+    /// goes to the file from the buffers that it arrived in.
     pub(super) fn write_at_once(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Option<()> {
         let mut from = Decoder::new(request.args);
         let head = WriteHead::decode(&mut from).ok()?;
@@ -81,7 +81,7 @@ impl Export {
         let bytes = from.u32().ok()?;
         let mut data = vec![from.rest()];
         data.extend_from_slice(request.more);
-        // What is as long as it should not be is answered by `call`.
+        // A call of the wrong length is answered by `call`.
         if head.count > bytes || sum(&data) != (bytes as usize).next_multiple_of(4) {
             return None;
         }
@@ -90,7 +90,7 @@ impl Export {
         let at = out.len();
         let done = self.written(&head, &data, &open, changing, out);
         if done.is_err() {
-            // Made again, it is the same WRITE.
+            // `call` repeats it, which is the same WRITE.
             out.truncate(at);
         }
         done.ok()
@@ -121,7 +121,7 @@ impl Export {
             return Err(Status::Invalid);
         }
         let before = seen_before(open);
-        // That of now: what fails from here on may be this.
+        // Read the verifier now: a failure of the disk from here on may concern this data.
         let verifier = self.verifier();
         let mut written = 0;
         while written < count {
@@ -130,7 +130,7 @@ impl Export {
                 Ok(0) => break,
                 Ok(bytes) => written += bytes,
                 Err(Errno::INTR) => {}
-                // The caller writes the rest again, and is told then why it cannot be.
+                // The caller writes the rest again, and gets the error then.
                 Err(_) if written > 0 => break,
                 Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => {
                     return Err(Status::TooBig);
@@ -156,9 +156,9 @@ impl Export {
         let open = match self.tree.is_open(file, For::Writing) {
             Some(open) => open,
             None => match self.tree.data(file, For::Reading) {
-                // A file that may be written alone.
+                // A file that may only be written.
                 Err(Status::Access) if !self.is_read_only => self.tree.data(file, For::Writing)?,
-                // Of files that cannot be written nothing is to be committed.
+                // A file that cannot be written has nothing to commit.
                 open => open?,
             },
         };
@@ -170,8 +170,8 @@ impl Export {
         Ok(())
     }
 
-    /// The system tells one of those who have written to a file that the disk did not take it, and
-    /// only once: the others hear of it by another verifier.
+    /// The system reports that the disk did not take written data only once, to one of the writers:
+    /// the others learn it from a new verifier.
     fn synced(&self, result: rustix::io::Result<()>) -> Reply {
         result.map_err(|error| {
             self.verifier.fetch_add(1, Ordering::SeqCst);
@@ -197,8 +197,8 @@ fn slices<'a>(pieces: &[&'a [u8]], range: Range<usize>) -> Vec<IoSlice<'a>> {
     pieces.iter().filter_map(part).collect()
 }
 
-/// Results of a READ of so many bytes at an offset, by `from_file`; the data is in `bulk` if there
-/// is much of it and room for it. Nothing is appended if that fails.
+/// Results of a READ of `count` bytes at an offset, by `from_file`; long data goes into `bulk` if
+/// that has room. Nothing is appended if that fails.
 fn read(
     open: &OwnedFd,
     (offset, count): (u64, usize),
@@ -215,7 +215,7 @@ fn read(
         loop {
             match from_file(&mut room[..most], offset.saturating_add(got as u64)) {
                 Err(Errno::INTR) => {}
-                // Nothing can be there.
+                // No file has bytes there.
                 Err(Errno::INVAL) if offset > i64::MAX as u64 - count as u64 => return Ok(0),
                 done => return done,
             }
@@ -233,7 +233,7 @@ fn read(
         out.truncate(at);
         status(error)
     })?;
-    // RFC 1813 3.3.6-a: also at a size that is read exactly.
+    // RFC 1813 3.3.6-a: also if the data ends exactly at the end of the file.
     let is_end = got < count || offset.saturating_add(got as u64) >= of.size;
     out[data - 12..data - 8].copy_from_slice(&(got as u32).to_be_bytes());
     out[data - 8..data - 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
@@ -241,7 +241,8 @@ fn read(
     Ok(())
 }
 
-/// Append what `next` reads until it has `count` bytes or reads none, and what pads it.
+/// Append the bytes that `next` reads, until there are `count` bytes or it reads none, and the
+/// padding.
 fn append(
     out: &mut Vec<u8>,
     count: usize,

@@ -1,10 +1,11 @@
-//! Which file a handle is, and where that was found last: a table of directories and names.
+//! Maps handles to files, and to the places where these were found last: a table of directories and
+//! names.
 //!
 //! Called by: `tree.rs`. A handle has the device, the inode and the time of birth of the file, so
-//! that a new file with an old inode is another one, and a mark that only this server can make: the
-//! same in each run, so that handles outlive the server. What is not in the table, or no longer
-//! where it was, is searched for; what was searched for in vain is remembered. Limits:
-//! `HANDLES_MAX`, `DEPTH_MAX`, `GONE_MAX`, `GONE_AGE`. Decision: 0120.
+//! that a new file with an old inode is another file. It also has a mark that only this server can
+//! make; the mark is the same in each run, so that handles outlive the server. A file that is not
+//! in the table, or no longer where it was, is searched for; failed searches are remembered.
+//! Limits: `HANDLES_MAX`, `DEPTH_MAX`, `GONE_MAX`, `GONE_AGE`. Decision: 0120.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,7 +14,7 @@ use base::{Instant, KeyedHash};
 use crate::limits::{DEPTH_MAX, GONE_AGE, GONE_MAX, HANDLES_MAX};
 use crate::proto::Handle;
 
-/// A file, whatever its names are.
+/// The identity of a file, independent of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     pub(super) device: u64,
@@ -32,10 +33,10 @@ impl FileId {
 struct Entry {
     dir: FileId,
     name: Box<[u8]>,
-    /// What the system calls it now: overlayfs gives a file another time of birth when it is
+    /// Its identity in the system now: overlayfs gives a file another time of birth when it is
     /// changed for the first time.
     now: FileId,
-    /// Used since it was looked at for eviction.
+    /// It was used since it was last considered for eviction.
     is_used: bool,
 }
 
@@ -46,12 +47,12 @@ pub(super) struct Handles {
     entries: HashMap<FileId, Entry>,
     order: VecDeque<FileId>,
     most: usize,
-    /// Files that are nowhere, and since when that is known.
+    /// Files that were not found anywhere, and the time of that search.
     gone: HashMap<FileId, Instant>,
     gone_order: VecDeque<FileId>,
 }
 
-/// What else is hashed into the mark of a handle: nothing else has the same.
+/// A constant that is hashed into the mark of a handle, and into nothing else.
 const MARK: u64 = u64::from_be_bytes(*b"handle 1");
 
 impl Handles {
@@ -82,8 +83,8 @@ impl Handles {
         Handle::new(&bytes)
     }
 
-    /// The file of a handle; `None` if it is one of another server or directory. `Err` if it is
-    /// none at all.
+    /// The file of a handle; `None` if another server or directory made the handle, `Err` if it is
+    /// no handle at all.
     pub(super) fn file(&self, handle: &Handle) -> Result<Option<FileId>, ()> {
         let (words, []) = handle.bytes().as_chunks::<8>() else { return Err(()) };
         let &[mark, device, inode, born] = words else { return Err(()) };
@@ -112,7 +113,7 @@ impl Handles {
         while self.entries.len() >= self.most {
             let Some(oldest) = self.order.pop_front() else { break };
             match self.entries.get_mut(&oldest) {
-                // Every other one that was not used goes first.
+                // Entries that were not used are evicted first.
                 Some(entry) if entry.is_used => {
                     entry.is_used = false;
                     self.order.push_back(oldest);
@@ -124,12 +125,12 @@ impl Handles {
         self.order.push_back(file);
     }
 
-    /// Would another file push one out?
+    /// Would one more file evict another?
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= self.most
     }
 
-    /// The system calls a file something else from now on.
+    /// The identity of a file in the system has changed.
     pub(super) fn became(&mut self, file: FileId, now: FileId) {
         let Some(entry) = self.entries.get_mut(&file).filter(|entry| entry.now != now) else {
             return;
@@ -139,7 +140,7 @@ impl Handles {
         self.insert(now, dir, &name);
     }
 
-    /// What the system calls a file.
+    /// The identity of a file in the system now.
     pub(super) fn now(&self, file: FileId) -> FileId {
         self.entries.get(&file).map_or(file, |entry| entry.now)
     }
@@ -154,7 +155,7 @@ impl Handles {
         }
     }
 
-    /// Is it known that a file is nowhere?
+    /// Is the file known not to be anywhere?
     pub(super) fn is_gone(&self, file: FileId, now: Instant) -> bool {
         self.gone.get(&file).is_some_and(|&since| now.since(since) < GONE_AGE)
     }
@@ -170,7 +171,7 @@ impl Handles {
         let mut parts: Vec<&[u8]> = Vec::new();
         let mut seen = Vec::new();
         while at != self.root {
-            // Directories that others have moved may seem to be in each other.
+            // After other programs have moved directories, these may seem to contain each other.
             if seen.len() >= DEPTH_MAX {
                 return None;
             }

@@ -1,12 +1,12 @@
-//! What the server keeps between calls: files that are open, so that a READ or a WRITE is not an
-//! open(2) as well; addresses from which a MOUNT over TCP was completed; which objects are being
-//! changed, so that the attributes before a change and after it are of that change alone.
+//! State of the server between calls: open files, so that a READ or a WRITE needs no open(2);
+//! addresses from which a MOUNT over TCP was completed; and locks of the objects that are being
+//! changed, so that the attributes before and after a change differ by that change alone.
 //!
-//! Called by: `tree.rs`, and whoever runs the server, every second. Limits: `OPEN_FILES_MAX`,
-//! `OPEN_FILE_AGE`, `OPEN_FILE_CHECK`, `CALLERS_MAX`, `CHANGES`.
+//! Called by: `tree.rs`, and the program that runs the server, every second. Limits:
+//! `OPEN_FILES_MAX`, `OPEN_FILE_AGE`, `OPEN_FILE_CHECK`, `CALLERS_MAX`, `CHANGES`.
 //!
-//! What is no longer kept is returned: to close a file may take long, and the caller holds no lock
-//! by then.
+//! Files that are no longer kept are returned: closing a file may take long, and the caller does it
+//! without a lock.
 
 use core::net::IpAddr;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -19,7 +19,7 @@ use super::handles::FileId;
 use super::tree::locked;
 use crate::limits::{CALLERS_MAX, CHANGES, OPEN_FILE_AGE, OPEN_FILE_CHECK, OPEN_FILES_MAX};
 
-/// What a file is open for.
+/// The use that a file is open for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum For {
     Reading,
@@ -30,9 +30,9 @@ pub(super) enum For {
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) open: Arc<OwnedFd>,
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     pub(super) place: Arc<[u8]>,
-    /// Is it to be seen whether it is still there?
+    /// Does the caller have to check that it is still there?
     pub(super) is_unchecked: bool,
 }
 
@@ -53,8 +53,8 @@ impl OpenFiles {
         OpenFiles { files: HashMap::new() }
     }
 
-    /// A file that is open. Before each WRITE the caller sees whether it is where it was, before a
-    /// READ unless that was seen a moment ago.
+    /// A file that is open. The caller checks that it is still where it was: before each WRITE, and
+    /// before a READ unless that was checked a moment ago.
     pub(super) fn find(&mut self, file: FileId, what: For, now: Instant) -> Option<Kept> {
         let entry = self.files.get_mut(&(file, what))?;
         entry.used = now;
@@ -85,25 +85,25 @@ impl OpenFiles {
         [closed, again].map(|entry| Some(entry?.kept.open))
     }
 
-    /// Take out what was not used for a while: a file that was removed by someone else keeps its
-    /// space for as long as it is open here.
+    /// Take out files that were not used for a while: a file that another program removed keeps its
+    /// space while it is open here.
     pub(super) fn take_unused(&mut self, now: Instant) -> Vec<Arc<OwnedFd>> {
         let unused = self.files.extract_if(|_, entry| now.since(entry.used) > OPEN_FILE_AGE);
         unused.map(|(_, entry)| entry.kept.open).collect()
     }
 
-    /// Close a file: it has lost a name, and its space is to be free if that was the last.
+    /// Close a file that has lost a name, so that its space is freed if that was the last one.
     pub(super) fn close(&mut self, file: FileId) -> [Option<Arc<OwnedFd>>; 2] {
         [For::Reading, For::Writing].map(|what| Some(self.files.remove(&(file, what))?.kept.open))
     }
 }
 
-/// Addresses.
+/// Addresses that have completed a MOUNT.
 #[derive(Debug, Default)]
 pub(super) struct Callers(Mutex<(HashSet<IpAddr>, VecDeque<IpAddr>)>);
 
 impl Callers {
-    /// It has completed a MOUNT.
+    /// This address has completed a MOUNT.
     pub(super) fn insert(&self, ip: IpAddr) {
         let (known, order) = &mut *locked(&self.0);
         let ip = ip.to_canonical();
@@ -116,7 +116,8 @@ impl Callers {
         }
     }
 
-    /// Has it? Packets from a loopback address come from this machine alone.
+    /// Has this address completed one? Packets from a loopback address come from this machine
+    /// alone.
     pub(super) fn has(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         ip.is_loopback() || locked(&self.0).0.contains(&ip)
@@ -139,26 +140,26 @@ pub(super) struct Changing<'a> {
 
 impl Changes {
     fn of(file: FileId) -> usize {
-        // Inodes of files that were made together count up.
+        // Files that were made together mostly have consecutive inodes, and so different locks.
         (file.inode % CHANGES as u64) as usize
     }
 
-    /// Change an object; only what takes no such right may be done meanwhile.
+    /// Begin to change an object; meanwhile only actions that need no such right are possible.
     pub(super) fn begin(&self, file: FileId) -> Changing<'_> {
         self.begin_both(file, file)
     }
 
-    /// Change two.
+    /// Begin to change two objects.
     pub(super) fn begin_both(&self, one: FileId, other: FileId) -> Changing<'_> {
         let (one, other) = (Changes::of(one), Changes::of(other));
-        // In one order, so that two that change the same do not wait for each other.
+        // Always in the same order, so that two calls that change the same objects do not deadlock.
         let first = self.0[one.min(other)].lock().unwrap_or_else(PoisonError::into_inner);
         let second = (one != other)
             .then(|| self.0[one.max(other)].lock().unwrap_or_else(PoisonError::into_inner));
         Changing { _guards: [Some(first), second] }
     }
 
-    /// Change an object if nobody else does.
+    /// Begin to change an object, if no other call is changing it.
     pub(super) fn try_begin(&self, file: FileId) -> Option<Changing<'_>> {
         match self.0[Changes::of(file)].try_lock() {
             Ok(guard) => Some(Changing { _guards: [Some(guard), None] }),

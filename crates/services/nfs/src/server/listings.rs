@@ -1,9 +1,9 @@
-//! The names of a directory in an order that stays: by a hash of each name, which is its cookie.
+//! The names of a directory in a stable order: by a hash of each name, which is its cookie.
 //!
 //! Called by: `dirs.rs`. The position that a system gives for an entry may be its number: a client
 //! that lists and removes at the same time would miss entries (overlayfs and others). The hash of a
-//! name depends on nothing else, not on the run of the server either. Names are read in parts of
-//! `LISTING_NAMES`, those with the least cookies first; a part is kept for the next call. Limits:
+//! name depends on the name alone, and is the same in each run of the server. Names are read in
+//! parts of `LISTING_NAMES`, the lowest cookies first; a part is kept for the next call. Limits:
 //! `LISTING_NAMES`, `LISTINGS_MAX`, `LISTING_AGE`. Decision: 0121.
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use crate::limits::{LISTING_AGE, LISTING_NAMES, LISTINGS_MAX, NAME_BYTES};
 
 /// Cookies of `.` and `..`, which come first.
 pub(super) const DOTS: [(u64, &[u8]); 2] = [(1, b"."), (2, b"..")];
-/// Cookies are below: some clients take them for signed.
+/// Cookies are below this, because some clients take them for signed numbers.
 pub(super) const COOKIES: u64 = 1 << 63;
 
 /// A name, behind its cookie.
@@ -34,7 +34,7 @@ pub(super) struct Part {
     dir: FileId,
     /// Names with this cookie and less are not in it.
     after: u64,
-    /// Nor are those with greater ones than this.
+    /// Names with greater cookies than this are not in it either.
     upto: u64,
     pub(super) names: Vec<Name>,
     read_at: Instant,
@@ -84,8 +84,8 @@ impl Listings {
         (self.secret.hash(words) % COOKIES).max(DOTS[1].0 + 1)
     }
 
-    /// The part with the names behind a cookie: one that is kept, unless a listing begins, or one
-    /// of those that `entries` reads now.
+    /// The part with the names behind a cookie: a part that is kept, unless a listing begins, or a
+    /// new one from the names that `entries` reads now.
     pub(super) fn part<E>(
         &self,
         dir: FileId,
@@ -129,7 +129,7 @@ impl Listings {
             }
             names.push(Name { cookie, name, inode });
             if names.len() >= 2 * self.names {
-                // Those with the greatest cookies are for the next part.
+                // Drop the names with the greatest cookies: they belong to the next part.
                 names.select_nth_unstable(self.names);
                 names.truncate(self.names);
                 upto = names.iter().map(|name| name.cookie).max().unwrap_or(upto);
@@ -143,7 +143,7 @@ impl Listings {
         Ok(Part { dir, after, upto, names, read_at: now })
     }
 
-    /// Forget what is old.
+    /// Forget old parts.
     pub(super) fn forget_unused(&self, now: Instant) {
         locked(&self.parts).retain(|part| now.since(part.read_at) < LISTING_AGE);
     }

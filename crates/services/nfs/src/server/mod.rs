@@ -1,8 +1,8 @@
 //! The server of one directory: [`Nfs`] and [`Mount`] are services for a server of crate `rpc`.
 //!
 //! Called by: programs, which bring the calls; calls block on files. RFC 1813 sections 3.3 and 5.2.
-//! Nothing outside of the directory is reached ([`tree`]), whatever names and links say. Everything
-//! is done as the user who runs the server: credentials are not looked at. MKNOD is not supported.
+//! No name or link leads out of the directory ([`tree`]). Everything is done as the user who runs
+//! the server: credentials are ignored. MKNOD is not supported.
 
 mod attributes;
 mod dirs;
@@ -31,12 +31,12 @@ use tree::Tree;
 
 use crate::proto::Status;
 
-/// What others must not know.
+/// Secrets of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Secrets {
-    /// A number that nobody can guess, another one each time.
+    /// A random number, a new one for each run.
     pub run: u64,
-    /// The key of handles and cookies, the same each time: both outlive the server.
+    /// The key of handles and cookies, the same in each run: both outlive the server.
     pub lasting: KeyedHash,
 }
 
@@ -48,16 +48,16 @@ pub struct Export {
     changes: Changes,
     callers: Callers,
     is_read_only: bool,
-    /// RFC 1813 3.3.7-a: another one for each run, and after each failure of the disk: clients
-    /// write again what may be lost.
+    /// RFC 1813 3.3.7-a: a new one for each run, and after each failure of the disk: clients then
+    /// write data again that may be lost.
     verifier: AtomicU64,
 }
 
-/// What a procedure appends to the results, or its status.
+/// Whether a procedure has appended its results; otherwise its status.
 type Reply = Result<(), Status>;
 
 impl Export {
-    /// Serve `dir`. `clock` says how long a file was not used.
+    /// Serve `dir`. `clock` measures how long a file was not used.
     ///
     /// # Errors
     /// `dir` is no directory that can be opened, or the kernel is older than Linux 5.6.
@@ -75,9 +75,9 @@ impl Export {
         Ok(Arc::new(Export { tree, listings, changes, callers, is_read_only, verifier }))
     }
 
-    /// Close files that no call has used for a while: what others have removed keeps its space
-    /// until then. Whoever runs the server calls this about every second, from a thread that may
-    /// wait: to free the space of a long file takes a while.
+    /// Close files that no call has used for a while: files that other programs have removed keep
+    /// their space until then. The program that runs the server calls this about every second, from
+    /// a thread that may wait, because freeing the space of a long file takes a while.
     pub fn close_unused(&self) {
         self.tree.close_unused();
         self.listings.forget_unused((self.tree.clock)());

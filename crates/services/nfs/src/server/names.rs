@@ -2,8 +2,8 @@
 //! 3.3.3, 3.3.5, 3.3.8 to 3.3.15).
 //!
 //! Called by: `server/mod.rs`. New names are single components. Files are made without the bits
-//! that make programs run as somebody else. What is answered is on the disk: whatever changes names
-//! ends with fsync(2) of the directory.
+//! that make programs run as somebody else. A change is on the disk before it is answered: each
+//! procedure that changes names ends with fsync(2) of the directory.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::proto::{
     At, Attributes, Before, Changed, Found, Handle, How, Kind, Made, SetAttributes, Status,
 };
 
-/// What clients may set of a mode: read, write, execute, and the sticky bit.
+/// The bits of a mode that clients may set: read, write, execute, and the sticky bit.
 pub(super) const MODE: u32 = 0o1777;
 
 impl Export {
@@ -50,7 +50,8 @@ impl Export {
         Ok(())
     }
 
-    /// The reply to what has made a file in a directory, which is another one since.
+    /// The reply to a call that has made a file in a directory, with the directory's new
+    /// attributes.
     fn made(&self, (dir, changed): (&Node, Changed), name: &[u8], out: &mut Vec<u8>) -> Reply {
         fsync_dir(dir)?;
         let (file, attributes) = self.tree.child(dir, name)?;
@@ -73,12 +74,12 @@ impl Export {
         let before = before(&dir);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let new = openat(&dir.fd, name, flags | OFlags::CLOEXEC, mode);
-        // RFC 1813 3.3.8-a, 3.3.8-b: what is there already.
+        // RFC 1813 3.3.8-a, 3.3.8-b: a name that is there already.
         match (&new, how) {
             (Ok(fd), How::Exclusive(verifier)) => {
                 futimens(fd, &times(*verifier)).map_err(status)?;
             }
-            // The mode is as it was asked for, whatever the umask.
+            // Set the mode that was asked for, whatever the umask.
             (Ok(_), _) => {
                 let (file, _) = self.tree.child(&dir, name)?;
                 let mode = Some(set.mode.unwrap_or(0o644));
@@ -89,7 +90,7 @@ impl Export {
                 if of.kind != Kind::Regular {
                     return Err(Status::Exists);
                 }
-                // Of a file that is there the size alone is set (RFC 1813 section 3.3.8).
+                // For an existing file only the size is set (RFC 1813 section 3.3.8).
                 let size = SetAttributes { size: set.size, ..SetAttributes::default() };
                 self.set(&self.tree.handle(file)?, &size)?;
             }
@@ -105,9 +106,9 @@ impl Export {
         let changed = self.changed(&dir, before);
         drop(changing);
         if let Ok(fd) = new {
-            // Its attributes; of an exclusive one they have the verifier.
+            // Write its attributes to the disk; those of an exclusive one hold the verifier.
             fsync(&fd).map_err(status)?;
-            // What is written next may be written whatever the mode.
+            // Keep it open, so that the next WRITE works whatever the mode is.
             let file = id(&looked_at(&fd, "").map_err(status)?);
             self.tree.keep(file, For::Writing, &Arc::new(fd));
         }
@@ -174,7 +175,7 @@ impl Export {
         Ok(())
     }
 
-    /// A file has one name less than it had.
+    /// A file has lost one of its names.
     fn lost_a_name(&self, file: FileId, of: &Attributes) {
         self.tree.close(file);
         if of.kind == Kind::Directory || of.nlink <= 1 {
@@ -191,12 +192,12 @@ impl Export {
         let (file, _) = self.tree.child(&from, old)?;
         let replaced = self.tree.named(&to, new).ok();
         renameat(&from.fd, old, &to.fd, new).map_err(status)?;
-        // RENAME of a file to another of its names does nothing: both are there still.
+        // RENAME of a file to another of its own names does nothing: both are still there.
         self.tree.know(file, to.id, new);
         if let Ok((now, _)) = self.tree.named(&to, new) {
             self.tree.is_now(file, now);
         }
-        // Where it is open it is somewhere else than it was.
+        // An open file is now in another place than when it was opened.
         self.tree.close(file);
         if let Some((replaced, of)) = replaced.filter(|(replaced, _)| *replaced != file) {
             self.lost_a_name(replaced, &of);
@@ -204,7 +205,7 @@ impl Export {
         let [from_changed, to_changed] =
             [(&from, befores[0]), (&to, befores[1])].map(|(dir, before)| self.changed(dir, before));
         drop(changing);
-        // The new name first: a client takes it for the proof that the data is there.
+        // The new name first, because a client takes it as proof that the data is there.
         fsync_dir(&to)?;
         if from.id != to.id {
             fsync_dir(&from)?;
@@ -239,7 +240,7 @@ impl Export {
     }
 }
 
-/// The name of a directory or link that is made: `.` and `..` are there.
+/// Check the name of a directory or link to make: `.` and `..` exist already.
 fn made_name(name: &[u8]) -> Result<&[u8], Status> {
     match component(name)? {
         b"." | b".." => Err(Status::Exists),
@@ -247,7 +248,7 @@ fn made_name(name: &[u8]) -> Result<&[u8], Status> {
     }
 }
 
-// RFC 1813 4.7-a: a client takes the reply for the proof that the change is on the disk.
+// RFC 1813 4.7-a: a client takes the reply as proof that the change is on the disk.
 fn fsync_dir(dir: &Node) -> Reply {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&dir.fd, ".", flags, Mode::empty()) {
@@ -256,7 +257,7 @@ fn fsync_dir(dir: &Node) -> Reply {
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             done => done.map_err(status),
         },
-        // A directory that cannot be read is written by the system in its time.
+        // A directory that cannot be read cannot be synced: the system writes it later.
         Err(_) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! [`OnePort`]: the answer of a port mapper where there is none: everything is at this port.
+//! [`OnePort`]: answers in place of a port mapper: everything is at one port.
 //!
 //! Called by: servers of crate `rpc`. RFC 1833 section 3: GETPORT of version 2 and nothing else.
 
@@ -10,7 +10,7 @@ use rpc::xdr::Encode;
 
 use crate::{mount, proto};
 
-/// Says of NFS and MOUNT, of their versions and of no others, that they are at this port.
+/// Answers that the served versions of NFS and MOUNT are at this port.
 #[derive(Clone, Copy, Debug)]
 pub struct OnePort {
     /// The port.
@@ -20,7 +20,7 @@ pub struct OnePort {
 }
 
 impl OnePort {
-    /// Where what was asked for is; `None` if it is not served.
+    /// The port of the program that was asked for; `None` if it is not served.
     fn find(self, asked: &Mapping) -> Option<u16> {
         let served = [(proto::PROGRAM, proto::VERSION), (mount::PROGRAM, mount::VERSION)];
         let is_by = match asked.protocol {
@@ -45,7 +45,7 @@ impl Service for OnePort {
         if request.procedure != portmap::procedure::GET {
             return Err(Refusal::ProcedureUnavailable);
         }
-        // RFC 1833 3.2-a: 0 for what is not registered.
+        // RFC 1833 3.2-a: 0 if the program is not registered.
         u32::from(self.find(&request.decode()?).unwrap_or(0)).encode(out);
         Ok(())
     }

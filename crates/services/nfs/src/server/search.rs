@@ -1,9 +1,10 @@
 //! Searching for a file: where it was last, then in its directory, then everywhere.
 //!
-//! Called by: `tree.rs`. A file that others have renamed, one of several names that is left, and
-//! all files after a restart are found so. A search notes all that it passes, so that one is enough
-//! for many files. Limits: `SEARCH_ENTRIES`, `SEARCH_AGE`; one search at a time, and after a long
-//! one a pause as long: a call meanwhile is told to come again (NFS3ERR_JUKEBOX).
+//! Called by: `tree.rs`. It finds files that other programs have renamed, files with a remaining
+//! name of several, and all files after a restart. A search notes all files that it passes, so that
+//! one search is enough for many files. Limits: `SEARCH_ENTRIES`, `SEARCH_AGE`; one search at a
+//! time, and after a long one a pause of the same length. A call in the meantime is told to come
+//! again (NFS3ERR_JUKEBOX).
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -16,7 +17,7 @@ use super::tree::{BENEATH, Node, Tree, id, locked, looked_at};
 use crate::limits::{DEPTH_MAX, SEARCH_AGE, SEARCH_ENTRIES, SEARCH_SHORT, SEARCH_WAIT};
 use crate::proto::Status;
 
-/// Whether somebody searches, and how soon the next may.
+/// Whether a search runs, and when the next may begin.
 #[derive(Debug)]
 pub(super) struct Search {
     is_running: bool,
@@ -29,7 +30,7 @@ impl Default for Search {
     }
 }
 
-/// The search that runs; it is over when this is gone, whatever happens.
+/// The search that runs; it ends when this is dropped, even by a panic.
 struct Running<'a>(&'a Tree, Instant);
 
 impl Drop for Running<'_> {
@@ -49,7 +50,7 @@ struct Subdir {
     depth: usize,
 }
 
-/// What a search has still to do.
+/// The remaining work of a search.
 struct Walk {
     wanted: FileId,
     is_met: bool,
@@ -74,7 +75,7 @@ impl Tree {
             return Err(Status::Stale);
         }
         let running = self.begin()?;
-        // Another search may have passed it.
+        // Another search may have found it.
         if let Some(node) = self.where_it_was(wanted)? {
             return Ok(node);
         }
@@ -90,7 +91,7 @@ impl Tree {
         found.ok_or(Status::Stale)
     }
 
-    /// Begin a search, when no other runs.
+    /// Begin a search once no other runs.
     fn begin(&self) -> Result<Running<'_>, Status> {
         let waited =
             self.searched.wait_timeout_while(locked(&self.search), SEARCH_WAIT.into(), |search| {
@@ -133,10 +134,10 @@ impl Tree {
         }
     }
 
-    /// Note what is in a directory, and which directories are.
+    /// Note the files in a directory, and add its subdirectories to the walk.
     fn pass(&self, subdir: &Subdir, walk: &mut Walk) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What cannot be read, or is gone by now, is passed over.
+        // A directory that cannot be read, or is gone by now, is passed over.
         let Ok(fd) = openat2(&self.root, &subdir.path[..], flags, Mode::empty(), BENEATH) else {
             return;
         };
@@ -147,7 +148,7 @@ impl Tree {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            // To note more would be to forget the file again.
+            // More notes would evict the file again.
             if walk.is_met && locked(&self.handles).is_full() {
                 walk.left = 0;
             }

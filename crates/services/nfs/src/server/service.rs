@@ -47,7 +47,7 @@ impl Service for Nfs {
         bulk: &mut dyn Bulk,
     ) -> Option<Result<(), Refusal>> {
         let export = &*self.0;
-        // What is not as it should be is answered by `call`.
+        // Malformed arguments are answered by `call`.
         match request.procedure {
             procedure::READ => {
                 let most = export.data_max(request);
@@ -93,7 +93,7 @@ impl Nfs {
             procedure::CREATE => export.create(&request.decode()?, out),
             procedure::MKDIR => export.mkdir(&request.decode()?, out),
             procedure::SYMLINK => export.symlink(&request.decode()?, out),
-            // Its arguments depend on what is to be made; nothing is.
+            // Its arguments depend on the type of the node; no node is made.
             procedure::MKNOD => Err(Status::NotSupported),
             procedure::REMOVE => export.remove(&request.decode()?, false, out),
             procedure::RMDIR => export.remove(&request.decode()?, true, out),
@@ -142,7 +142,7 @@ fn absent(procedure: u32) -> u32 {
     }
 }
 
-/// MOUNT version 3: its one export is `/`, of which every directory can be mounted.
+/// MOUNT version 3: its one export is `/`; every directory of it can be mounted.
 #[derive(Clone, Debug)]
 pub struct Mount(pub Arc<Export>);
 
@@ -171,7 +171,7 @@ impl Service for Mount {
                     Err(status) => mount::status(status).encode(out),
                 }
             }
-            // Who has mounted what is not kept: it would be what clients say.
+            // The server keeps no list of mounts: it would only repeat claims of clients.
             p::DUMP => List::<()>::default().encode(out),
             p::UMNT | p::UMNTALL => {}
             p::EXPORT => {
@@ -190,7 +190,7 @@ impl Service for Mount {
 
 impl Export {
     /// Bytes of data, or of entries, in the results of a call: fewer if the server is to be brief,
-    /// and no more than a packet has if nobody has shown to be where the call says to be from.
+    /// and no more than fit into a packet if the source of the call may be forged.
     fn data_max(&self, request: &Request<'_>) -> u32 {
         let over = transfer_max(request.transport);
         let known = match request.transport {

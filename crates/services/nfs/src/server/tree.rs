@@ -1,9 +1,9 @@
-//! The directory that is served: from handles to open files, and from the system's attributes and
-//! errors to those of NFS.
+//! The directory that is served: maps handles to open files, and the system's attributes and errors
+//! to those of NFS.
 //!
 //! Called by: the other files of the server. Nothing leaves the directory: every path is opened
 //! from it by openat2(2) with RESOLVE_BENEATH, without symbolic links and without mount points, and
-//! names of clients are single components. A file that is kept open is used only as long as it is
+//! names of clients are single components. A file that is kept open is used only while it is still
 //! where it was opened.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -25,7 +25,7 @@ use super::search::Search;
 use crate::limits::NAME_BYTES;
 use crate::proto::{Attributes, Before, Handle, Kind, Status, Time};
 
-/// What may not be on the way to a file.
+/// Things that must not be on the path to a file.
 pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
@@ -37,18 +37,18 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// Bits of a mode that chmod(2) may take away, so that nothing could put them back.
 const SET_ID: u32 = 0o6000;
 
-/// A directory and what clients know of it.
+/// A directory, and the state of clients in it.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) root: OwnedFd,
-    /// The mount of the directory; 0 on systems that do not say.
+    /// The mount of the directory; 0 if the system does not tell.
     mount: u64,
     /// All of the directory is in a file system without a disk: nothing outside is reached.
     in_memory: bool,
     is_read_only: bool,
     pub(super) handles: Mutex<Handles>,
     open: Mutex<OpenFiles>,
-    /// Held while a mode is changed, and while one is another for a moment.
+    /// Held while a mode is changed, also if it is changed only for a moment.
     modes: Mutex<()>,
     pub(super) search: Mutex<Search>,
     pub(super) searched: Condvar,
@@ -78,7 +78,8 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, dir, flags, Mode::empty())?;
         let of = looked_at(&root, "")?;
-        // The kernel must know openat2(2), from Linux 5.6 on: it is tried here and not at a call.
+        // The kernel must know openat2(2), from Linux 5.6 on: that is checked here, not at the
+        // first call.
         openat2(&root, ".", flags, Mode::empty(), BENEATH)?;
         let in_memory = IN_MEMORY.contains(&(fstatfs(&root)?.f_type as u64));
         Ok(Tree {
@@ -143,7 +144,7 @@ impl Tree {
         if node.attributes.kind == Kind::Directory { Ok(node) } else { Err(Status::NotDirectory) }
     }
 
-    /// What a name in a directory is.
+    /// The file of a name in a directory.
     pub(super) fn named(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
         let of = looked_at(&dir.fd, name).map_err(status)?;
         if !self.is_inside(&of) {
@@ -152,31 +153,31 @@ impl Tree {
         Ok((id(&of), attributes(&of)?))
     }
 
-    /// A name in a directory: its file is known from now on.
+    /// The file of a name in a directory, which is noted.
     pub(super) fn child(&self, dir: &Node, name: &[u8]) -> Result<(FileId, Attributes), Status> {
         let (file, attributes) = self.named(dir, name)?;
         self.know(file, dir.id, name);
         Ok((file, attributes))
     }
 
-    /// Is it no mount point? RESOLVE_NO_XDEV would not let that be opened.
+    /// Is it in the same mount, so that it is no mount point? RESOLVE_NO_XDEV refuses to open one.
     pub(super) fn is_inside(&self, of: &Statx) -> bool {
         mount(of) == self.mount
     }
 
-    /// A file is in that directory under that name.
+    /// Note that a file is in that directory under that name.
     pub(super) fn know(&self, file: FileId, dir: FileId, name: &[u8]) {
         locked(&self.handles).insert(file, dir, name);
     }
 
-    /// A file was changed, by which the system may have come to call it something else.
+    /// A file was changed, which may have changed its identity in the system.
     pub(super) fn changed(&self, node: &Node) -> Result<Attributes, Status> {
         let of = looked_at(&node.fd, "").map_err(status)?;
         self.is_now(node.id, id(&of));
         attributes(&of)
     }
 
-    /// The system calls a file something else.
+    /// The identity of a file in the system has changed.
     pub(super) fn is_now(&self, file: FileId, now: FileId) {
         locked(&self.handles).became(file, now);
     }
@@ -226,7 +227,7 @@ impl Tree {
         if let Some(found) = self.kept(file, what) {
             return Ok(found);
         }
-        // Looked at first: to open a device or a FIFO is more than to look at it.
+        // Check the type first, because opening a device or a FIFO has effects.
         let node = self.find(file)?;
         if node.attributes.kind != Kind::Regular {
             return Err(Status::Invalid);
@@ -236,7 +237,7 @@ impl Tree {
         Ok(fd)
     }
 
-    /// Open a regular file that was found: that one, whatever has its name by now.
+    /// Open a regular file that was found: this very file, even if another one has its name by now.
     pub(super) fn opened(&self, node: &Node, what: For) -> Result<OwnedFd, Status> {
         let access = match what {
             For::Reading => OFlags::RDONLY,
@@ -255,8 +256,8 @@ impl Tree {
     }
 
     // RFC 1813 section 4.4: the owner may read and write a file that it has open, whatever its mode
-    // has become. A server does not know what is open: it lets the owner.
-    /// Open a file of ours whose mode forbids it: the mode allows it for the moment.
+    // has become. A server does not know what a client has open, so it always lets the owner.
+    /// Open a file of ours whose mode forbids it: change the mode for a moment.
     fn opened_by_owner(&self, node: &Node, flags: OFlags) -> Result<OwnedFd, Errno> {
         let _one = locked(&self.modes);
         let of = looked_at(&node.fd, "")?;
@@ -270,14 +271,14 @@ impl Tree {
         let chmod = |mode| chmodat(CWD, &path, Mode::from_raw_mode(mode), AtFlags::empty());
         chmod(wide).map_err(|_| Errno::ACCESS)?;
         let opened = openat(CWD, &path, flags, Mode::empty());
-        // Unless somebody else has set another meanwhile.
+        // Change it back, unless another program has set another mode in between.
         if looked_at(&node.fd, "").is_ok_and(|of| u32::from(of.stx_mode) & 0o7777 == wide) {
             chmod(mode)?;
         }
         opened
     }
 
-    /// Set the mode of a file: by way of /proc, because fchmod(2) wants one that is open.
+    /// Set the mode of a file: by /proc, because fchmod(2) needs an open file.
     pub(super) fn set_mode(&self, node: &Node, mode: u32) -> Result<(), Status> {
         let _one = locked(&self.modes);
         let mode = Mode::from_raw_mode(mode);
@@ -307,12 +308,12 @@ pub(super) fn itself(fd: impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
-/// Where an open file is in the names of the system.
+/// The path of an open file in the system.
 fn place(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     Ok(readlinkat(CWD, itself(fd), Vec::new())?.into_bytes())
 }
 
-/// What a file is before a call changes it.
+/// The attributes of a file before a call changes it.
 pub(super) fn before(node: &Node) -> Option<Before> {
     seen_before(&node.fd)
 }
@@ -331,7 +332,7 @@ pub(super) fn new_name(name: &[u8]) -> Result<&[u8], Status> {
     }
 }
 
-/// A name in a directory, `.` and `..` among them.
+/// Check a name in a directory; `.` and `..` are allowed.
 pub(super) fn component(name: &[u8]) -> Result<&[u8], Status> {
     match name {
         [] => Err(Status::Invalid),
@@ -341,18 +342,19 @@ pub(super) fn component(name: &[u8]) -> Result<&[u8], Status> {
     }
 }
 
-/// What the system says of a name in a directory, or of the directory itself if it is empty.
+/// The system's attributes of a name in a directory, or of the directory itself if the name is
+/// empty.
 pub(super) fn looked_at(dir: impl AsFd, name: impl rustix::path::Arg) -> Result<Statx, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     statx(dir, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
 }
 
-/// In which mount it is, or 0.
+/// Its mount, or 0.
 fn mount(of: &Statx) -> u64 {
     if of.stx_mask & StatxFlags::MNT_ID.bits() != 0 { of.stx_mnt_id } else { 0 }
 }
 
-/// Which file it is.
+/// The identity of the file.
 pub(super) fn id(of: &Statx) -> FileId {
     let device = u64::from(of.stx_dev_major) << 32 | u64::from(of.stx_dev_minor);
     let has_birth = of.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -392,13 +394,13 @@ pub(super) fn attributes(of: &Statx) -> Result<Attributes, Status> {
     })
 }
 
-/// Times before 1970 and after 2106 are those.
+/// Earlier times than 1970 count as 1970, later ones than 2106 as 2106.
 fn time(of: StatxTimestamp) -> Time {
     let seconds = of.tv_sec.clamp(0, u32::MAX.into()) as u32;
     Time { seconds, nanoseconds: of.tv_nsec }
 }
 
-/// What NFS calls an error of the system.
+/// The status for an error of the system.
 pub(super) fn status(error: Errno) -> Status {
     match error {
         Errno::PERM => Status::NotOwner,

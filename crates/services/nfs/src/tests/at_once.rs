@@ -1,4 +1,5 @@
-//! What is carried out at once has the same results as what waits, wherever the data goes.
+//! A call that is carried out at once has the same results as one that may wait, wherever the data
+//! goes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ impl InMemory {
         results
     }
 
-    /// Results of a call that must not, if there are any.
+    /// Results of a call that must not wait, if there are any.
     fn at_once(&mut self, number: u32, args: &[u8], bulk: &mut dyn Bulk) -> Option<Vec<u8>> {
         self.in_pieces(number, args, &[], bulk)
     }
@@ -70,7 +71,7 @@ impl InMemory {
         Some(results)
     }
 
-    /// The handle of a file in it; reading by it has opened the file.
+    /// The handle of a file in it, which a READ has opened.
     fn file(&mut self, name: &[u8]) -> Handle {
         let (mut path, mut mounted, mut args) = (Vec::new(), Vec::new(), Vec::new());
         Opaque(b"/").encode(&mut path);
@@ -168,7 +169,7 @@ fn a_write_has_the_same_results_and_leaves_the_same_file() {
                 .encode(&mut args);
             args
         });
-        // Until it was written once the file is not open for that.
+        // Until a first WRITE the file is not open for writing.
         let waits = memory.call(procedure::WRITE, &args[0]);
         memory.call(procedure::WRITE, &args[1]);
         let at_once = memory.at_once(procedure::WRITE, &args[1], &mut NoBulk).expect("results");
@@ -179,7 +180,7 @@ fn a_write_has_the_same_results_and_leaves_the_same_file() {
     }
     let found = ["waits", "at once"].map(|name| fs::read(memory.dir.join(name)).expect("there"));
     assert!(found[0] == found[1] && found[0].len() == (1 << 20) + 1);
-    // What is to be on the disk may wait.
+    // A WRITE that has to be on the disk may wait.
     let (count, data) = (1, Opaque(b"x"));
     let mut args = Vec::new();
     let head = WriteHead { file: files[1], offset: 0, count, stable: Stable::FileSync };
@@ -212,7 +213,7 @@ fn a_write_in_pieces_leaves_the_same_file() {
         for cuts in [vec![80], vec![100, 101], vec![90, 20_000, 20_000, 70_000], vec![60, 1 << 20]]
         {
             let both = files.map(|file| args(file, offset, count, &data[..bytes]));
-            // Until it was written once the file is not open for that.
+            // Until a first WRITE the file is not open for writing.
             memory.call(procedure::WRITE, &both[1][..]);
             let waits = memory.call(procedure::WRITE, &both[0]);
             let (mut rest, mut pieces, mut at) = (&both[1][..], Vec::new(), 0);
@@ -224,7 +225,7 @@ fn a_write_in_pieces_leaves_the_same_file() {
             pieces.push(rest);
             let (head, more) = (pieces[0], &pieces[1..]);
             let done = memory.in_pieces(procedure::WRITE, head, more, &mut NoBulk);
-            // What does not have its head in one piece is for others.
+            // A call whose head is not in one piece is not carried out here.
             if head.len() >= both[1].len().min(80) {
                 let done = done.expect("results");
                 // Inode and times differ.
@@ -236,7 +237,7 @@ fn a_write_in_pieces_leaves_the_same_file() {
     }
     let found = names.map(|name| fs::read(memory.dir.join(name)).expect("there"));
     assert!(found[0] == found[1] && found[0].len() > 1 << 20);
-    // More to be written than there is, even within what pads it, and other bytes behind it.
+    // A count larger than the data, even within the padding; and other bytes behind the data.
     let call = args(files[1], 0, 6, &data[..5]);
     assert_eq!(memory.in_pieces(procedure::WRITE, &call, &[], &mut NoBulk), None);
     let call = args(files[1], 0, 4, &data[..4]);

@@ -1,4 +1,4 @@
-//! The server is away for a while, or a reply of its is lost. Time is virtual.
+//! The server is away for a while, or a reply is lost. Time is virtual.
 
 use std::fs;
 use std::io;
@@ -87,7 +87,7 @@ impl Far {
         self.0.connections.lock().expect("no panic").drain(..).for_each(|c| c.abort());
     }
 
-    /// It is back as a program that was started anew.
+    /// It comes back, as a program that was restarted.
     fn come_back(&self, rig: &Rig) {
         *self.0.servers.lock().expect("no panic") = serving(&rig.tree(), false);
         self.0.is_away.store(false, Ordering::SeqCst);
@@ -166,7 +166,7 @@ async fn what_was_done_though_its_reply_was_lost_is_done() {
     let rig = Rig::new();
     let (_, root) = rig.nfs().await;
     let far = Far::new(&rig);
-    // Each client is a connection.
+    // Each client has a connection of its own.
     let lossy = || {
         far.0.loses.store(true, Ordering::SeqCst);
         far.nfs()
@@ -178,7 +178,7 @@ async fn what_was_done_though_its_reply_was_lost_is_done() {
     lossy().symlink(&root, b"l", b"x").await.expect("it is made");
     lossy().rename(&root, b"f", b"g").await.expect("it is named");
     lossy().remove(&root, b"g").await.expect("it is removed");
-    // What fails by itself fails still.
+    // A call that fails by itself still fails.
     for nfs in [far.nfs(), far.nfs()] {
         assert!(nfs.create(&root, b"l", 0o644).await.is_err());
         assert!(nfs.remove(&root, b"none").await.is_err());
@@ -213,7 +213,7 @@ async fn what_is_no_file_is_passed_over_and_named() {
     assert_eq!(fs::read(rig.dir.join("back/a/f")).expect("it is there"), b"data");
     let said = far.notices();
     assert!(said.len() == 2 && said.iter().all(|line| line.ends_with("a/fifo")), "{said:?}");
-    // One that is named is asked for.
+    // A FIFO that the user names is an error.
     let alone = put_tree(&nfs, &from.join("a/fifo"), (root, b"x"), &Unfinished::new(7)).await;
     assert!(matches!(alone, Err(Error::Special(_))), "{alone:?}");
 }

@@ -8,7 +8,7 @@ use super::{Rig, pattern};
 use crate::client::{Copied, Error, Reader, Unfinished, exports, get_tree, mount, put_tree};
 use crate::proto::{Kind, Status};
 
-/// All files below a directory: their names and what is in them.
+/// All files below a directory: their names and contents.
 fn contents(of: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut stack = vec![of.to_path_buf()];
@@ -53,7 +53,7 @@ async fn a_tree_is_the_same_after_it_was_copied_to_the_server_and_back() {
     sample(&from);
     let bytes = 1_000_003 + 262_144 + 4_097 + 1;
     let expected = Copied { files: 5, dirs: 4, links: 2, others: 0, bytes };
-    // A second time over what is there.
+    // The second time over existing files.
     for _ in 0..2 {
         let put = put_tree(&nfs, &from, (root, b"copy"), &Unfinished::new(7))
             .await

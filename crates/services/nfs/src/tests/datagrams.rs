@@ -1,4 +1,4 @@
-//! Over datagrams: how much is on its way at a time. Time is virtual.
+//! Over datagrams: how many bytes are in flight at a time. Time is virtual.
 
 use core::net::SocketAddr;
 use std::fs;
@@ -28,7 +28,7 @@ struct Flying {
 struct End {
     to: mpsc::UnboundedSender<Vec<u8>>,
     from: Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
-    /// At the client's end.
+    /// Set at the client's end.
     flying: Option<Arc<Flying>>,
 }
 
@@ -57,7 +57,7 @@ impl Datagrams for End {
     }
 }
 
-/// A client of a program, and what it has on its way.
+/// A client of a program, and its datagrams in flight.
 fn client(rig: &Rig, program: u32) -> (Client, Arc<Flying>) {
     let (to_server, at_server) = mpsc::unbounded_channel();
     let (to_client, at_client) = mpsc::unbounded_channel();
@@ -98,7 +98,7 @@ async fn no_more_is_on_its_way_than_the_buffer_of_a_socket_takes() {
     }
 }
 
-/// READs and listings over UDP for somebody whose address nobody has shown to be his.
+/// READs and listings over UDP for an address that may be forged.
 #[tokio::test(start_paused = true)]
 async fn a_stranger_gets_no_more_than_a_packet() {
     let rig = Rig::new();
@@ -116,7 +116,7 @@ async fn a_stranger_gets_no_more_than_a_packet() {
         let results = asking.call_raw(*number, &Raw(args)).await.expect("results");
         assert!(results.len() <= 1_400, "procedure {number}: {}", results.len());
     }
-    // The whole is read all the same.
+    // The whole file is read all the same.
     let nfs = Nfs::over_datagrams(asking.clone());
     let mut reader = Reader::new(&nfs, file, 40_000);
     let mut got = Vec::new();

@@ -1,4 +1,4 @@
-//! What the procedures do to files, call by call.
+//! The effects of the procedures on files, call by call.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,7 +23,7 @@ pub(super) fn at(dir: Handle, name: &[u8]) -> At<'_> {
     At { dir, name: Opaque(name) }
 }
 
-/// One call: its status, and what is behind it.
+/// One call: its status, and the bytes behind it.
 pub(super) async fn call<A: Encode>(rig: &Rig, number: u32, args: &A) -> (Status, Vec<u8>) {
     let client = rig.client(crate::proto::PROGRAM);
     let results = client.call_raw(number, args).await.expect("results");
@@ -107,7 +107,7 @@ async fn names_are_changed_linked_and_removed() {
     assert_eq!(nfs.getattr(&file).await.expect("attributes").nlink, 2);
     nfs.remove(&root, b"a").await.expect("it is removed");
     assert_eq!(fs::read(rig.tree().join("dir/b")).expect("it is there"), b"data");
-    // The handle is good after its file got another name, also in another directory.
+    // The handle is still valid after its file got another name, also in another directory.
     let moved = (at(dir, b"b"), at(root, b"c"));
     assert_eq!(status(&rig, procedure::RENAME, &moved).await, Status::Ok);
     assert_eq!(nfs.read(&file, 0, 10).await.expect("data").data(), b"data");
@@ -124,8 +124,8 @@ async fn names_are_changed_linked_and_removed() {
     assert!(matches!(gone, Err(Error::Status(Status::Stale))), "{gone:?}");
 }
 
-/// A disk that fails whenever something is to be on it: what does not wait for that is answered
-/// with success.
+/// A disk on which every fsync(2) fails: only calls that do not wait for the disk are answered with
+/// success.
 // RFC 1813 4.7-a.
 #[test]
 fn a_change_of_names_is_on_the_disk_when_it_is_answered() {
@@ -156,7 +156,7 @@ async fn changes_on_a_failing_disk(rig: &Rig) {
     let (file, _) = nfs.lookup(&root, b"old").await.expect("it is there");
     let (dir, _) = nfs.lookup(&root, b"dir").await.expect("it is there");
     let set = SetAttributes::default();
-    // There already, so that nothing of the file is to be written.
+    // A file that exists already, so that nothing of it has to be written.
     let create = (at(root, b"old"), How::Unchecked(set));
     assert_eq!(status(rig, procedure::CREATE, &create).await, Status::Io);
     let mkdir = (at(root, b"new"), set);
@@ -168,7 +168,7 @@ async fn changes_on_a_failing_disk(rig: &Rig) {
     assert_eq!(status(rig, procedure::RENAME, &rename).await, Status::Io);
     assert_eq!(status(rig, procedure::REMOVE, &at(dir, b"link")).await, Status::Io);
     assert_eq!(status(rig, procedure::RMDIR, &at(dir, b"empty")).await, Status::Io);
-    // The system has it all.
+    // The system has all the changes.
     let names = |path: &str| {
         let entries = fs::read_dir(rig.tree().join(path)).expect("a directory");
         let names = entries.map(|entry| entry.expect("a name").file_name());
@@ -304,7 +304,7 @@ async fn a_copy_that_is_cut_leaves_the_old_file_and_what_it_began_can_be_removed
             async move { put_tree(&nfs, &from, (root, b"f"), &unfinished).await.map(drop) },
         )
     };
-    // Cut as soon as it has begun, or after it has ended, if that was quicker.
+    // Drop it as soon as it has begun, or after its end, if it was quicker.
     while there() < 2 && !copying.is_finished() {
         tokio::task::yield_now().await;
     }

@@ -1,5 +1,5 @@
-//! A handle is a file for as long as that lives: under other names, after the server was started
-//! anew, and never outside of the directory.
+//! A handle stands for a file for the life of the file: under other names, after a restart of the
+//! server, and never outside of the directory.
 
 use std::fs;
 use std::path::Path;
@@ -98,7 +98,7 @@ async fn a_file_that_was_moved_out_is_reached_no_more() {
         let read = nfs.read(&file, 0, 10).await;
         assert!(matches!(read, Err(Error::Status(Status::Stale))), "{moved}: {read:?}");
         assert!(matches!(nfs.commit(&file).await, Err(Error::Status(Status::Stale))));
-        // It comes back under another name, and is known by that.
+        // It comes back under another name, and the handle finds it there.
         fs::rename(&to, rig.tree().join("back")).expect("it is there");
         let back =
             Path::new("back").join(Path::new(at).strip_prefix(moved_name(moved)).expect("in"));
@@ -114,7 +114,7 @@ fn moved_name(moved: &str) -> &str {
     moved.rsplit('/').next().unwrap_or(moved)
 }
 
-/// RFC 1813 section 2.6: what a file was before a call, and what it is after it.
+/// RFC 1813 section 2.6: the attributes of a file before a call and after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_before_a_change_is_told() {
     use crate::proto::{Before, Changed, How, Made, SetAttributes, Written};
@@ -184,7 +184,7 @@ async fn what_was_before_a_change_is_told() {
     assert_eq!(changed, Changed { before: Some(seen(before)), after: Some(before) });
 }
 
-/// More files than the table takes, each of them found.
+/// More files than the table takes: each of them is found.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_in_a_crowd_is_found_after_a_restart() {
     let mut rig = Rig::new();

@@ -1,5 +1,5 @@
-//! Calls that no client makes: names that lead elsewhere, handles that are none, arguments that are
-//! cut off.
+//! Calls that no client makes: names that lead elsewhere, invalid handles, arguments that are cut
+//! off.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -74,13 +74,13 @@ async fn nothing_outside_of_the_directory_is_reached_by_links() {
     // The directory of a handle becomes a link that leads out of the tree.
     fs::rename(rig.tree().join("dir"), rig.tree().join("was")).expect("room");
     symlink("../outside", rig.tree().join("dir")).expect("room");
-    // They are where they have been moved to.
+    // The files are found where they were moved to.
     assert_eq!(nfs.lookup(&dir, b"f").await.expect("it is there").0, file);
     assert_eq!(nfs.read(&file, 0, 100).await.expect("data").data(), b"");
     let (link, _) = nfs.lookup(&root, b"dir").await.expect("the link itself");
     let at = At { dir: link, name: Opaque(b"f") };
     assert_eq!(status(&rig, procedure::LOOKUP, &at).await, Status::NotDirectory);
-    // A link to a file is no file.
+    // A link to a file does not count as a file.
     symlink("../secret", rig.tree().join("s")).expect("room");
     let (link, _) = nfs.lookup(&root, b"s").await.expect("the link itself");
     let written = nfs.write(&link, 0, b"x", Stable::Unstable).await;
@@ -132,7 +132,7 @@ async fn handles_that_are_none_are_refused() {
         assert_eq!(status(&rig, procedure::GETATTR, &handle).await, expected, "{handle:?}");
         assert_eq!(status(&rig, procedure::READ, &(handle, 0_u64, 1_u32)).await, expected);
     }
-    // Another file has the name, and the handle is not its.
+    // Another file has the name now, and the handle is not that file's.
     fs::remove_file(rig.tree().join("f")).expect("it was there");
     fs::write(rig.tree().join("f"), "new").expect("room");
     assert_eq!(status(&rig, procedure::GETATTR, &file).await, Status::Stale);

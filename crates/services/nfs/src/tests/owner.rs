@@ -1,5 +1,5 @@
-//! RFC 1813 section 4.4: the owner of a file may read and write it whatever its mode. The server is
-//! not root here, if the tests are.
+//! RFC 1813 section 4.4: the owner of a file may read and write it whatever its mode. The server
+//! here is not root, even if the tests are.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,7 +14,7 @@ use crate::proto::{Handle, SetAttributes, Stable, Status};
 /// Nobody's number.
 const NOBODY: u32 = 65_534;
 
-/// Run this as somebody who is not root, with a directory of his.
+/// Run this as a user who is not root, with a directory of that user.
 fn as_nobody(work: impl AsyncFnOnce(&Rig, Nfs, Handle) + Send + 'static, is_read_only: bool) {
     let done = std::thread::spawn(move || {
         let rig = Rig::with(is_read_only);
@@ -63,7 +63,7 @@ fn the_owner_may_read_and_write_whatever_the_mode() {
                 nfs.setattr(&file, &cut).await.expect(&name);
                 assert_eq!(mode(rig, &name), bits, "it is as it was");
             }
-            // What was there before the server has it open nowhere.
+            // A file that existed before the server started is not open in it.
             let (file, _) = nfs.lookup(&root, b"secret").await.expect("it is there");
             nfs.write(&file, 4, b" too", Stable::Unstable).await.expect("it is written");
             assert_eq!(nfs.read(&file, 0, 10).await.expect("data").data(), b"ours too");

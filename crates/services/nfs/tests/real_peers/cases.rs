@@ -47,8 +47,8 @@ fn libnfs() {
     printed("nfs-cp", &[&url("d0/e0/f 0"), own]);
     assert!(fs::read(own).expect("it is there") == fs::read(&big).expect("it is there"));
     printed("nfs-cp", &[own, &url("d1/copy")]);
-    // Of a file in the root libnfs takes the empty path for the export, mounts it, asks for
-    // exports, and gives up, whatever the server says: it needs one more name, or not to ask.
+    // For a file in the root libnfs takes the empty path as the export, mounts it, asks for the
+    // exports, and gives up, whatever the server answers: the path needs one more name.
     fs::write(served.join("f"), "in the root").expect("room");
     assert_eq!(printed("nfs-cat", &[&url("./f")]), b"in the root");
     let alone = format!("{}&auto-traverse-mounts=0", url("f"));
@@ -153,8 +153,8 @@ fn full_disk() {
     drop(serving);
 }
 
-/// A disk of 64 MB that has room for 16: the system takes what is written, and fails when it is to
-/// be on the disk.
+/// A disk that claims 64 MB and has room for 16: the system accepts writes, and fails when they
+/// have to go to the disk.
 fn failed_disk() {
     let folder = Folder::new("failed");
     let (below, served) = (folder.join("below"), folder.join("served"));
@@ -177,7 +177,7 @@ fn failed_disk() {
         for name in [b"f", b"d", b"s"] {
             files.push(nfs.create(&root, name, 0o644).await.expect("it is on the disk"));
         }
-        // No room is left below.
+        // Fill the space below the disk.
         let _ = fs::write(below.join("fill"), vec![0; 16 << 20]);
         let file = files[0];
         let data = vec![7; 1_000_000];
@@ -187,7 +187,7 @@ fn failed_disk() {
         let is_failed =
             |error: &Error| matches!(error, Error::Status(Status::NoSpace | Status::Io));
         assert!(committed.as_ref().is_err_and(is_failed), "{committed:?}");
-        // Another client that has written to the file: the system does not fail again.
+        // For another client that has written to the file, the system does not fail again.
         let again = nfs.commit(&file).await;
         assert!(again.as_ref().map_or_else(is_failed, |now| *now != verifier), "{again:?}");
         for (file, stable) in files[1..].iter().zip([Stable::DataSync, Stable::FileSync]) {

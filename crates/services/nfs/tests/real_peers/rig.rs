@@ -22,7 +22,7 @@ use wirespeed_nfs::proto::Handle;
 use wirespeed_nfs::server::{Export, Mount, Nfs as Service, Secrets};
 use wirespeed_nfs::{mount as mounting, proto};
 
-/// A folder that is gone with this.
+/// A folder that is removed when this is dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -140,7 +140,7 @@ pub(crate) fn within<T>(runtime: &Runtime, what: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(limit, what).await.expect("it ends in time") })
 }
 
-/// A tree of so many files, the largest of which has `largest` bytes.
+/// A tree of this many files, the largest of which has `largest` bytes.
 pub(crate) fn tree(at: &Path, files: usize, largest: usize) {
     for n in 0..files {
         let dir = at.join(format!("d{}", n % 7)).join(format!("e{}", n % 3));
@@ -157,7 +157,7 @@ pub(crate) fn are_same(one: &Path, other: &Path) {
     assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
 }
 
-/// What a program prints, which must succeed.
+/// The output of a program, which must succeed.
 pub(crate) fn printed(program: &str, words: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(words).output().expect("it starts");
     assert!(output.status.success(), "{program} {words:?}: {output:?}");

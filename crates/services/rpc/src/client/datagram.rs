@@ -19,13 +19,13 @@ use crate::xdr::Encode;
 struct Waiting {
     datagram: Vec<u8>,
     gives_up: Instant,
-    /// When it was sent last, and when it is sent again; NEVER while it waits for the window.
+    /// When it was sent last, and when it will be sent again; NEVER while it waits for the window.
     sent: Instant,
     again: Instant,
     tries: u32,
 }
 
-/// What a client over datagrams has counted.
+/// Counters of a client over datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounts {
     /// Calls that were sent for the first time.
@@ -47,7 +47,7 @@ pub struct DatagramClient {
     flying: usize,
     /// The window, in 1/256 of a call.
     window: usize,
-    /// No reduction before this time: one for a round trip.
+    /// The window is not reduced before this time: at most once in a round trip.
     reduced_until: Instant,
     srtt: Option<(Duration, Duration)>,
     rto: Duration,
@@ -62,8 +62,8 @@ pub struct DatagramClient {
 const UNIT: usize = 256;
 
 impl DatagramClient {
-    /// A client whose xids and jitter come from `secret`, fresh for each client: who cannot guess
-    /// an xid cannot forge a reply.
+    /// A client whose xids and jitter come from `secret`, fresh for each client: an attacker who
+    /// cannot guess an xid cannot forge a reply.
     pub fn new(config: Config, secret: KeyedHash) -> DatagramClient {
         DatagramClient {
             template: config.template(),
@@ -134,7 +134,8 @@ impl DatagramClient {
             },
             None => return None,
         };
-        // Jitter of a quarter up: clients that lost together do not come back together.
+        // Up to a quarter of jitter, so that clients which lost calls together do not repeat them
+        // together.
         let jitter = self.draw() % 256;
         let rto = self.rto;
         let call = self.slots.get(xid)?;
@@ -171,7 +172,7 @@ impl DatagramClient {
         };
         self.flying -= 1;
         if call.tries == 1 {
-            // Karn's rule: nobody knows which try a late reply is for.
+            // Karn's rule: the reply to a repeated call may be for any of its tries.
             self.measured(now.since(call.sent));
         }
         let most = self.slots.most() * UNIT;
@@ -227,12 +228,12 @@ impl DatagramClient {
         self.rto
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
     }
 
-    /// What was dropped, and why.
+    /// Dropped messages, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops
     }

@@ -1,7 +1,7 @@
 //! Clients: the state of calls that wait for their replies, over streams and over datagrams.
 //!
-//! Called by: `blocking.rs`, or whoever has a transport. RFC 5531 section 9. A call is a
-//! [`CallId`] until its reply, its time-out or the end of its connection.
+//! Called by: `blocking.rs`, `tasks`, and other code with a transport. RFC 5531 section 9. A call
+//! is a [`CallId`] until its reply, its time-out or the end of its connection.
 
 mod datagram;
 mod stream;
@@ -20,14 +20,15 @@ use crate::xdr::{DecodeError, Encode, put_u32};
 /// Bytes between the start of a call and its number of the procedure.
 const PROCEDURE_AT: usize = 20;
 
-/// What a client calls, and how. The sizes are those of `clnttcp_create` and `clntudp_bufcreate`.
+/// The program that a client calls, and the sizes and limits that it uses. The sizes are those of
+/// `clnttcp_create` and `clntudp_bufcreate`.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The program.
     pub program: u32,
     /// Its version.
     pub version: u32,
-    /// Who calls.
+    /// The credential of the caller.
     pub credential: Credential,
     /// Bytes of calls that gather before they are written (`sendsz`); a call is written whole, and
     /// by one write, whatever its size.
@@ -85,8 +86,8 @@ fn put_call<A: Encode + ?Sized>(
     args.encode(out);
 }
 
-// The table of calls that wait: the low bits of an xid are the call's slot, the others differ each
-// time, so that a late reply finds nobody.
+// The table of calls that wait: the low bits of an xid are the call's slot, the other bits differ
+// each time, so that a late reply matches no call.
 //
 // Limit: `CALLS_MAX`.
 
@@ -100,7 +101,7 @@ struct Slot<T> {
     call: Option<T>,
 }
 
-/// What is remembered of calls, `T` of each.
+/// A table of calls, with a `T` for each.
 #[derive(Debug)]
 struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -110,7 +111,7 @@ struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// For `calls` at a time.
+    /// A table for `calls` calls at a time.
     fn new(calls: usize) -> Slots<T> {
         let calls = calls.clamp(1, CALLS_MAX);
         // One index more than there are calls: that of calls without a reply.
@@ -128,7 +129,7 @@ impl<T> Slots<T> {
         self.calls
     }
 
-    /// Remember a call; `upper` has the upper bits of its xid. The xid, if there is room.
+    /// Remember a call; `upper` has the upper bits of its xid. Returns the xid, if there is room.
     #[inline]
     fn insert(&mut self, upper: u32, call: T) -> Option<u32> {
         let index = match self.free.pop() {
@@ -155,7 +156,7 @@ impl<T> Slots<T> {
         self.slots.get_mut(index as usize).filter(|slot| slot.xid == xid)
     }
 
-    /// What is remembered of a call that waits.
+    /// The entry of a call that waits.
     #[inline]
     fn get(&mut self, xid: u32) -> Option<&mut T> {
         self.slot(xid)?.call.as_mut()
@@ -169,7 +170,7 @@ impl<T> Slots<T> {
         Some(call)
     }
 
-    /// All that wait.
+    /// All calls that wait.
     fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().filter_map(|slot| Some((slot.xid, slot.call.as_ref()?)))
     }
@@ -199,7 +200,7 @@ pub enum CallError {
     /// AUTH_ERROR.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// The results are not what the procedure returns.
+    /// The results are not those of the procedure.
     #[error("the results are not of the expected type")]
     GarbageResults(#[from] DecodeError),
     /// No reply within the time of the call. It may have been carried out.
@@ -222,7 +223,7 @@ pub enum CallError {
     Transport(#[from] std::io::Error),
 }
 
-/// The results, or what the server says instead.
+/// The results, or the error that the server returned.
 fn results(outcome: Outcome<'_>) -> Result<&[u8], CallError> {
     Err(match outcome {
         Outcome::Success(results) => return Ok(results),

@@ -1,5 +1,5 @@
 //! Calls over a stream: many at a time, in records; one-way calls (batching, RFC 5531 section 10);
-//! what happens to them when the connection ends.
+//! the end of a connection.
 //!
 //! Called by: `blocking.rs`. A call is encoded once, into the buffer that is written. Drops:
 //! `RpcNotAsked`, `RpcMalformed`, `RpcRecord`.
@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::record::{self, RecordReader};
 use crate::xdr::{Encode, padded, put_u32};
 
-/// A call that has its reply: its results, or what the server says instead.
+/// A call that has its reply: its results, or the error that the server returned.
 pub type Replied<'a> = (CallId, Result<&'a [u8], CallError>);
 
 /// The same, with a buffer of its own.
@@ -71,8 +71,8 @@ impl StreamClient {
         Ok(CallId(xid))
     }
 
-    /// Encode a call whose last argument is an opaque of `bytes` bytes, but for these: they belong
-    /// at the place in the output that is returned with the call.
+    /// Encode a call whose last argument is an opaque of `bytes` bytes, without these bytes.
+    /// Returns the call, and the place in the output where they belong.
     ///
     /// # Errors
     /// As for [`StreamClient::call`].
@@ -94,7 +94,7 @@ impl StreamClient {
         }
     }
 
-    /// A call that waits from now on: its xid.
+    /// Begin a call that waits; returns its xid.
     #[inline]
     fn next_call(&mut self, now: Instant) -> Result<u32, CallError> {
         self.next_xid = self.next_xid.wrapping_add(1);
@@ -109,13 +109,13 @@ impl StreamClient {
     /// It is too long.
     pub fn batch<A: Encode + ?Sized>(&mut self, procedure: u32, args: &A) -> Result<(), CallError> {
         self.next_xid = self.next_xid.wrapping_add(1);
-        // A reply that comes all the same finds no slot: none waits behind such an index.
+        // A reply that comes all the same matches no call: no slot has such an index.
         let xid = self.slots.unused(self.next_xid);
         self.put(xid, procedure, args, None).map(drop)
     }
 
-    /// Append a call, and behind its arguments what is around the bytes of an opaque: the place of
-    /// these.
+    /// Append a call and, behind its arguments, the length and padding of an opaque; returns the
+    /// place of the opaque's bytes.
     #[inline]
     fn put<A: Encode + ?Sized>(
         &mut self,
@@ -155,7 +155,7 @@ impl StreamClient {
         core::mem::swap(&mut self.out, into);
     }
 
-    /// Do so many bytes wait that they should be written before more is called?
+    /// Do enough bytes wait that they should be written before more calls are made?
     pub fn should_write(&self) -> bool {
         self.out.len() - self.written >= self.config.send_bytes
     }
@@ -182,7 +182,7 @@ impl StreamClient {
         self.records.filled(bytes);
     }
 
-    /// The next reply to a call that waits: its results, or what the server says instead.
+    /// The next reply to a call that waits: its results, or the error that the server returned.
     ///
     /// # Errors
     /// The stream cannot go on: end the connection and call [`StreamClient::disconnected`].
@@ -193,8 +193,9 @@ impl StreamClient {
         Ok(Some((id, results(reply.outcome))))
     }
 
-    /// [`StreamClient::next_reply`], but the results have a buffer of their own: that into which
-    /// they were read if they are long, and then the next bytes are read into what `spare` returns.
+    /// [`StreamClient::next_reply`], but the results have a buffer of their own. Long results keep
+    /// the buffer into which they were read, and the next bytes go into the buffer that `spare`
+    /// returns.
     ///
     /// # Errors
     /// As for [`StreamClient::next_reply`].
@@ -211,7 +212,7 @@ impl StreamClient {
         Ok(Some((id, bytes.map(|bytes| record.last(bytes)))))
     }
 
-    /// The next call that has its reply, and where that is.
+    /// The next call that has its reply, and the place of the reply.
     #[inline]
     fn next_answered(&mut self) -> Result<Option<(CallId, Range<usize>)>, CallError> {
         loop {
@@ -249,8 +250,8 @@ impl StreamClient {
     }
 
     /// The connection has ended: forget all calls, and return them. They fail with
-    /// [`CallError::Disconnected`]: whether they were carried out is not known, so whether to call
-    /// again is for the program to say.
+    /// [`CallError::Disconnected`]: they may or may not have been carried out, so the program has
+    /// to decide whether to call again.
     pub fn disconnected(&mut self) -> Vec<CallId> {
         let calls: Vec<CallId> = self.slots.iter().map(|(xid, _)| CallId(xid)).collect();
         for call in &calls {
@@ -272,7 +273,7 @@ impl StreamClient {
         self.config.timeout
     }
 
-    /// What was dropped, and why.
+    /// Dropped messages, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops
     }

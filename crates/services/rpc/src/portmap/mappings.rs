@@ -8,16 +8,16 @@ use crate::limits::{MAPPINGS_MAX, STRING_MAX};
 
 /// The owner of mappings that come from ports below 1024.
 pub(super) const SUPERUSER: &str = "superuser";
-/// The owner of others.
+/// The owner of other mappings.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// Why a mapping is not set or removed. The caller is answered with a plain false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// There is one.
+    /// There is another mapping for it.
     #[error("the version has an address on this transport already: remove that first")]
     Taken,
-    /// The network id or the address is none that is known.
+    /// The network id or the address is invalid.
     #[error("the network id or the address is none of udp, tcp, udp6, tcp6 and local")]
     NoAddress,
     /// There are as many as the limit allows.
@@ -28,7 +28,7 @@ pub enum SetError {
     NotRoot,
 }
 
-/// Is the address one of its network id, which the caller may have?
+/// Check that the address belongs to its network id, and that the caller may set it.
 fn check(mapping: &Rpcb, by_root: bool) -> Result<(), SetError> {
     if mapping.netid == LOCAL {
         return if is_path(&mapping.address) { Ok(()) } else { Err(SetError::NoAddress) };
@@ -45,7 +45,7 @@ fn check(mapping: &Rpcb, by_root: bool) -> Result<(), SetError> {
     Ok(())
 }
 
-/// Which program listens where.
+/// The mappings: programs, and the addresses where they listen.
 #[derive(Clone, Debug, Default)]
 pub struct Mappings(Vec<Rpcb>);
 
@@ -60,7 +60,7 @@ impl Mappings {
             (m.program, m.version, &m.netid) == (mapping.program, mapping.version, &mapping.netid)
         };
         if let Some(there) = self.0.iter().find(|m| is_there(m)) {
-            // As other port mappers: to set what is set is no error.
+            // As in other port mappers, setting an existing mapping again is no error.
             return if there.address == mapping.address { Ok(()) } else { Err(SetError::Taken) };
         }
         if self.0.len() >= MAPPINGS_MAX {

@@ -1,5 +1,5 @@
-//! The port mapper: which program listens where (RFC 1833): version 2 (`PMAP`), versions 3
-//! and 4 (`RPCBIND`).
+//! The port mapper, which knows the addresses where programs listen (RFC 1833): version 2
+//! (`PMAP`), versions 3 and 4 (`RPCBIND`).
 //!
 //! Called by: servers that are port mappers, and clients that look a program up.
 //! [`PortMapper`] is the service. Ports of version 2 are addresses of versions 3 and 4 over IPv4.
@@ -40,17 +40,17 @@ pub mod procedure {
     pub const CALLIT: u32 = 5;
     /// The time of day (3, 4).
     pub const GETTIME: u32 = 6;
-    /// The address of a socket that a universal address is (3, 4).
+    /// Convert a universal address to the address of a socket (3, 4).
     pub const UADDR2TADDR: u32 = 7;
-    /// And back.
+    /// The conversion in the other direction (3, 4).
     pub const TADDR2UADDR: u32 = 8;
-    /// As GET, of that version and no other (4).
+    /// Like GET, for that version and no other (4).
     pub const GETVERSADDR: u32 = 9;
-    /// As CALLIT, with errors (4).
+    /// Like CALLIT, with errors (4).
     pub const INDIRECT: u32 = 10;
     /// All addresses of that version, of the protocol family over which the call comes (4).
     pub const GETADDRLIST: u32 = 11;
-    /// What the port mapper has counted (4).
+    /// The counters of the port mapper (4).
     pub const GETSTAT: u32 = 12;
 }
 
@@ -64,7 +64,7 @@ crate::xdr! {
         pub version: u32,
         /// [`TCP`] or [`UDP`].
         pub protocol: u32,
-        /// Where it listens.
+        /// The port where it listens.
         pub port: u32,
     }
 
@@ -79,18 +79,18 @@ crate::xdr! {
         pub netid: String,
         /// The universal address: `192.0.2.1.0.111`.
         pub address: String,
-        /// Who has set it.
+        /// The owner, who has set it.
         pub owner: String,
     }
 
-    /// An address as GETADDRLIST has it.
+    /// An address in the results of GETADDRLIST.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Entry {
         /// The universal address.
         pub address: String,
         /// The network id.
         pub netid: String,
-        /// What the transport is like: [`DATAGRAMS`] or [`STREAMS`].
+        /// The semantics of the transport: [`DATAGRAMS`] or [`STREAMS`].
         pub semantics: u32,
         /// `inet`, `inet6`, `loopback`.
         pub family: String,
@@ -105,7 +105,7 @@ pub const DATAGRAMS: u32 = 1;
 pub const STREAMS: u32 = 3;
 /// The network id of sockets of this machine, whose universal addresses are paths.
 pub const LOCAL: &str = "local";
-/// Where programs of this machine look for the port mapper first.
+/// The socket where programs of this machine look for the port mapper first.
 pub const SOCKET: &str = "/run/rpcbind.sock";
 
 /// The results of DUMP of version 2.
@@ -156,24 +156,24 @@ fn netid_of(protocol: u32) -> Option<&'static str> {
 }
 
 // Addresses of sockets as the C library has them in memory, from and to universal addresses
-// (UADDR2TADDR and TADDR2UADDR, RFC 1833 section 2.2.1; `struct netbuf`), and what the network ids
-// are.
+// (UADDR2TADDR and TADDR2UADDR, RFC 1833 section 2.2.1; `struct netbuf`), and properties of the
+// network ids.
 //
-// The family is in this machine's byte order, as in all that reads it: the procedures are for
-// programs that leave it to the port mapper.
+// The family is in this machine's byte order, because its readers expect that: the procedures are
+// for programs that leave the conversion to the port mapper.
 
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
-/// Linux's.
+/// The number of Linux.
 const AF_INET6: u16 = 10;
 /// Bytes of `sockaddr_in` and `sockaddr_in6`.
 const INET_BYTES: usize = 16;
 const INET6_BYTES: usize = 28;
 
-/// The most bytes that the buffer may have, and those that it has.
+/// The maximum length of the buffer, and its bytes.
 type Netbuf = (u32, Bytes);
 
-/// `sockaddr` of a universal address; nothing for what is none.
+/// The `sockaddr` of a universal address; empty if it is none.
 fn to_sockaddr(address: &str) -> Netbuf {
     let mut bytes = Vec::new();
     match socket_address(address) {
@@ -200,7 +200,7 @@ fn to_sockaddr(address: &str) -> Netbuf {
     (bytes.len() as u32, Bytes(bytes))
 }
 
-/// The universal address of a `sockaddr`; empty for what is none.
+/// The universal address of a `sockaddr`; empty if it is none.
 fn from_sockaddr(bytes: &[u8]) -> String {
     let Some((family, rest)) = bytes.split_first_chunk::<2>() else { return String::new() };
     let at = match (u16::from_ne_bytes(*family), rest.split_first_chunk::<2>()) {

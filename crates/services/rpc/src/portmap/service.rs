@@ -1,9 +1,9 @@
 //! [`PortMapper`]: the service of RFC 1833, versions 2 to 4.
 //!
-//! Called by: `server/mod.rs`. It is no amplifier: CALLIT, BCAST and INDIRECT, which send calls on,
-//! are not carried out over datagrams or streams; the lists of mappings, addresses and counters go
-//! over datagrams to loopback addresses alone, and a stream carries them to others. Only loopback
-//! and this machine's socket set and remove.
+//! Called by: `server/mod.rs`. It cannot be used as an amplifier: CALLIT, BCAST and INDIRECT, which
+//! forward calls, are not carried out. Over datagrams the lists of mappings, addresses and counters
+//! go only to loopback addresses; other hosts get them over a stream. Only callers by loopback or
+//! by this machine's socket may set and remove mappings.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ops::RangeInclusive;
@@ -21,12 +21,12 @@ use crate::xdr::{Bytes, Encode, List};
 pub struct PortMapper {
     mappings: Mappings,
     since_1970: fn() -> u32,
-    /// Of versions 2, 3 and 4.
+    /// The counters of versions 2, 3 and 4.
     statistics: [Statistics; 3],
 }
 
 impl PortMapper {
-    /// A port mapper that has itself in its table, on the network ids on which it listens.
+    /// A port mapper whose table has an entry for itself, for each network id on which it listens.
     /// `since_1970` is the time of day in seconds, for GETTIME.
     pub fn new(netids: &[&str], since_1970: fn() -> u32) -> PortMapper {
         let mut mappings = Mappings::default();
@@ -43,7 +43,7 @@ impl PortMapper {
         PortMapper { mappings, since_1970, statistics: Default::default() }
     }
 
-    /// It also listens at a socket of this machine, of this path.
+    /// It also listens at a socket of this machine with this path.
     pub fn at_socket(mut self, path: &str) -> PortMapper {
         for version in [4, 3] {
             let (netid, address, owner) = (LOCAL.to_owned(), path.to_owned(), SUPERUSER.to_owned());
@@ -141,7 +141,7 @@ impl PortMapper {
         Ok(())
     }
 
-    /// What version 4 alone has.
+    /// The procedures that only version 4 has.
     fn version_4(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match request.procedure {
             procedure::GETVERSADDR => self.address(request, true, out)?,
@@ -178,8 +178,8 @@ impl PortMapper {
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let m: Rpcb = request.decode()?;
-        // RFC 1833 section 2.2.1: the network id of the arguments is ignored. But callers such as
-        // rpcinfo ask over one transport for another one.
+        // RFC 1833 section 2.2.1: the network id of the arguments is ignored. But it is used if it
+        // is known, because callers such as rpcinfo ask over one transport about another.
         let is_known = super::family(&m.netid).is_some();
         let netid = if is_known { m.netid.as_str() } else { default_netid(request) };
         let found = self.mappings.find(m.program, m.version, netid, exact);
@@ -189,7 +189,7 @@ impl PortMapper {
         Ok(())
     }
 
-    /// What is counted of the version that is called.
+    /// The counters of the version that is called.
     fn of_version(&mut self, request: &Request<'_>) -> &mut Statistics {
         &mut self.statistics[(request.version.clamp(2, 4) - 2) as usize]
     }
@@ -220,9 +220,9 @@ fn default_netid(request: &Request<'_>) -> &'static str {
     }
 }
 
-/// An address of a mapping as the caller can reach it: one that is unspecified is replaced by that
-/// over which the caller reaches the port mapper, if the arguments have it, or by loopback if the
-/// caller is here.
+/// An address of a mapping as the caller can reach it: an unspecified address is replaced by the
+/// one at which the caller reaches the port mapper, if the arguments contain it, or by loopback if
+/// the caller is on this machine.
 fn reachable(address: &str, called: &str, request: &Request<'_>) -> String {
     let (mapped, called) = (socket_address(address), socket_address(called));
     let here = |mapped: &SocketAddr| {
@@ -253,7 +253,8 @@ fn is_root(request: &Request<'_>) -> bool {
     request.from.port() < 1024
 }
 
-/// A long reply to a short datagram whose source may be forged is what amplifies.
+/// May the caller get a list? A long reply to a short datagram with a forged source would be an
+/// amplification.
 fn may_dump(request: &Request<'_>) -> Result<(), Refusal> {
     match request.transport {
         Transport::Datagram if !is_local(request) => Err(Refusal::Silence),

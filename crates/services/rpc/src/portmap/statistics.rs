@@ -1,4 +1,4 @@
-//! What a port mapper counts, for GETSTAT of version 4 (RFC 1833 section 2.1, `rpcb_stat`).
+//! The counters of a port mapper, for GETSTAT of version 4 (RFC 1833 section 2.1, `rpcb_stat`).
 //!
 //! Called by: `service.rs`. Limit: `LOOKUPS_MAX`; look-ups beyond it are not listed.
 
@@ -24,7 +24,7 @@ crate::xdr! {
         pub netid: String,
     }
 
-    /// Calls that were sent on (`rpcbs_rmtcalllist`).
+    /// Calls that were forwarded (`rpcbs_rmtcalllist`).
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct RemoteCalls {
         /// The program.
@@ -37,14 +37,14 @@ crate::xdr! {
         pub answered: i32,
         /// How many were not.
         pub failed: i32,
-        /// Whether by INDIRECT.
+        /// Whether they came by INDIRECT.
         pub indirect: i32,
         /// The network id.
         pub netid: String,
     }
 }
 
-/// What was asked of a version of the port mapper. Calls of procedure 0 are not counted: the server
+/// The counters of one version of the port mapper. Calls of procedure 0 are not counted: the server
 /// answers them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -56,7 +56,7 @@ pub struct Statistics {
     pub unset: u32,
     /// Look-ups.
     pub lookups: List<Lookups>,
-    /// Calls that were sent on: none by this port mapper.
+    /// Calls that were forwarded: this port mapper forwards none.
     pub remote: List<RemoteCalls>,
 }
 

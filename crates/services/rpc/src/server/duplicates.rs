@@ -1,4 +1,4 @@
-//! The duplicate-request cache: replies of late, for calls that come again because their reply was
+//! The duplicate-request cache: recent replies, for calls that are repeated because their reply was
 //! lost.
 //!
 //! Called by: `server/mod.rs` and `tasks`, for datagrams. Source: C. Juszczak, "Improving the
@@ -12,8 +12,8 @@ use base::{Instant, KeyedHash};
 
 use crate::limits::{DUPLICATE_AGE, DUPLICATE_BYTES, DUPLICATES_MAX};
 
-/// Of which call a reply is: two hashes with a secret key of the caller and the whole call, so that
-/// another call with the same xid is another one.
+/// The key of a call in the cache: two keyed hashes of the caller and the whole call, so that
+/// another call with the same xid has another key.
 pub(crate) type Key = (u64, u64);
 
 /// Bytes of a call that are hashed at once.
@@ -53,7 +53,7 @@ impl Duplicates {
         let (high, low) = ((ip >> 64) as u64, ip as u64);
         let length = datagram.len() as u64;
         let start = self.hash.hash([high, low, u64::from(from.port()), length]);
-        // The last block is filled up with zeros, which the length tells from data.
+        // The last block is filled up with zeros; the hashed length distinguishes them from data.
         let (blocks, rest) = datagram.as_chunks::<BLOCK>();
         let mut last = [0; BLOCK];
         last[..rest.len()].copy_from_slice(rest);
@@ -69,7 +69,7 @@ impl Duplicates {
         (start, body)
     }
 
-    /// The reply that a call got.
+    /// The reply to a call that was answered before.
     pub(crate) fn find(&mut self, key: Key, now: Instant) -> Option<&[u8]> {
         let kept = self.replies.get(&key).filter(|k| now.since(k.at) < DUPLICATE_AGE)?;
         self.found += 1;
@@ -128,7 +128,7 @@ mod tests {
         let from = "192.0.2.1:1".parse().expect("an address");
         let zeros = [0; 3 * BLOCK];
         let mut keys: Vec<Key> = (0..=zeros.len()).map(|n| cache.key(&zeros[..n], from)).collect();
-        // And where only the last byte is another.
+        // And calls that differ only in the last byte.
         keys.extend((1..=zeros.len()).map(|n| {
             let mut call = zeros[..n].to_vec();
             call[n - 1] = 1;

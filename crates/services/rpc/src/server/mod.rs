@@ -1,8 +1,8 @@
-//! Servers: which program a call is for, and the reply that it gets.
+//! Servers: find the program of a call, and make the reply.
 //!
-//! Called by: `blocking.rs`, `tasks`, or whoever has a transport. RFC 5531 section 9. A call over a
-//! stream comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which answers
-//! a repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
+//! Called by: `blocking.rs`, `tasks`, and other code with a transport. RFC 5531 section 9. A call
+//! over a stream comes by a [`Session`], one over datagrams by [`Server::answer_datagram`], which
+//! answers a repeated call from its cache. Drops: `RpcMalformed`, `RpcNoAnswer`, `RpcRecord`.
 
 mod duplicates;
 mod session;
@@ -30,20 +30,20 @@ pub enum Transport {
     Local,
 }
 
-/// A message as it came.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
     /// The message, without a record mark, or its beginning.
     pub bytes: &'a [u8],
-    /// What is behind that, in pieces: only for [`Server::answer_at_once`].
+    /// The rest of it, in pieces: only for [`Server::answer_at_once`].
     pub more: &'a [&'a [u8]],
-    /// Where it is from.
+    /// Its source.
     pub from: SocketAddr,
     /// How it came.
     pub transport: Transport,
     /// Bytes that its reply may have.
     pub reply_max: usize,
-    /// Bytes that a service should not exceed where it has the choice.
+    /// Bytes of results that a service should not exceed if it has the choice.
     pub room: usize,
 }
 
@@ -56,24 +56,24 @@ pub struct Request<'a> {
     pub procedure: u32,
     /// The arguments, or their beginning.
     pub args: &'a [u8],
-    /// What is behind that, in pieces: only for [`Service::call_at_once`].
+    /// The rest of them, in pieces: only for [`Service::call_at_once`].
     pub more: &'a [&'a [u8]],
-    /// Where it is from.
+    /// Its source.
     pub from: SocketAddr,
     /// How it came.
     pub transport: Transport,
-    /// Who the caller claims to be.
+    /// The caller's claim about its user.
     pub credential: OpaqueAuth<'a>,
-    /// Bytes that the reply should not exceed where the service has the choice: there is little
-    /// memory for replies while clients do not read theirs.
+    /// Bytes that the reply should not exceed if the service has the choice: memory for replies is
+    /// short while clients do not read theirs.
     pub room: usize,
 }
 
 impl<'a> Request<'a> {
-    /// The arguments as what the procedure takes.
+    /// Decode the arguments as the type that the procedure takes.
     ///
     /// # Errors
-    /// They are something else, or more, or in pieces.
+    /// They are of another type, have bytes behind them, or are in pieces.
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, Refusal> {
         if !self.more.is_empty() {
             return Err(Refusal::GarbageArguments);
@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
     /// The AUTH_SYS credential.
     ///
     /// # Errors
-    /// There is another one, or it is broken: what the caller is answered.
+    /// The credential is another one, or broken: the answer to the caller.
     pub fn auth_sys(&self) -> Result<AuthSys, Refusal> {
         if self.credential.flavor != AUTH_SYS {
             return Err(Refusal::Auth(AuthError::TooWeak));
@@ -121,15 +121,15 @@ pub trait Service {
     fn program(&self) -> u32;
     /// Its versions.
     fn versions(&self) -> RangeInclusive<u32>;
-    /// Carry a call out and append its results.
+    /// Carry out a call and append its results.
     ///
     /// # Errors
-    /// What the caller is answered instead; what was appended is taken back.
+    /// The answer to the caller instead; appended results are removed.
     fn call(&mut self, request: &Request<'_>, results: &mut Vec<u8>) -> Result<(), Refusal>;
     /// [`Service::call`] for a thread that must not wait, for a disk for example. `None`: the call
-    /// might wait, and will be made again, with its arguments in one piece; what was appended is
-    /// taken back. The end of the results may lie in `bulk`: then nothing is appended to `results`
-    /// any more.
+    /// might wait, and will be made again, with its arguments in one piece; appended results are
+    /// removed. The end of the results may be in `bulk`; after that nothing may be appended to
+    /// `results`.
     fn call_at_once(
         &mut self,
         _request: &Request<'_>,
@@ -138,20 +138,20 @@ pub trait Service {
     ) -> Option<Result<(), Refusal>> {
         None
     }
-    /// May a call of this procedure be carried out again when it comes again? Its reply is not kept
-    /// then, which leaves room for those of others.
+    /// May a repeated call of this procedure be carried out again? If so, its reply is not kept,
+    /// which leaves room for other replies.
     fn is_idempotent(&self, _procedure: u32) -> bool {
         false
     }
 }
 
-/// May a service wait? If not, it may have buffers for the end of its results.
+/// May a service wait? If it may not, there are perhaps buffers for the end of its results.
 enum Waiting<'a> {
     Allowed,
     Forbidden(&'a mut dyn Bulk),
 }
 
-/// What there is instead of results.
+/// The outcome of a call without results.
 enum Instead {
     Outcome(Outcome<'static>),
     Silence,
@@ -168,7 +168,7 @@ impl Waiting<'_> {
     }
 }
 
-/// Programs, and the replies of late.
+/// Programs, and the cache of recent replies.
 pub struct Server {
     services: Vec<Box<dyn Service + Send>>,
     duplicates: Duplicates,
@@ -177,7 +177,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Without programs. `secret` is the key of a table: others must not know it.
+    /// A server without programs. `secret` is the key of a hash table: others must not know it.
     pub fn new(secret: KeyedHash) -> Server {
         let duplicates = Duplicates::new(secret);
         Server { services: Vec::new(), duplicates, answered: 0, drops: Drops::default() }
@@ -192,13 +192,13 @@ impl Server {
         self.services.push(Box::new(service));
     }
 
-    /// Append the reply to a message. True if there is one.
+    /// Append the reply to a message; true if there is a reply.
     pub fn answer(&mut self, incoming: &Incoming<'_>, out: &mut Vec<u8>) -> bool {
         self.reply(incoming, Waiting::Allowed, out).unwrap_or(false)
     }
 
-    /// [`Server::answer`] for a thread that must not wait; the end of the reply may lie in `bulk`.
-    /// `None`: the call might wait; nothing was appended then.
+    /// [`Server::answer`] for a thread that must not wait; the end of the reply may be in `bulk`.
+    /// `None`: the call might wait, and nothing was appended.
     pub fn answer_at_once(
         &mut self,
         incoming: &Incoming<'_>,
@@ -249,7 +249,7 @@ impl Server {
         Some(true)
     }
 
-    /// Append the results, or return what there is instead.
+    /// Append the results, or return the outcome without results.
     fn carry_out(
         &mut self,
         call: &Call<'_>,
@@ -264,7 +264,7 @@ impl Server {
             return Err(Instead::Outcome(self.absent(call.program)));
         };
         if call.procedure == 0 {
-            // By convention it does nothing, with whatever arguments (RFC 5531 section 12.1).
+            // By convention procedure 0 does nothing, with any arguments (RFC 5531 section 12.1).
             return Ok(());
         }
         let (version, procedure, args) = (call.version, call.procedure, call.args);
@@ -300,8 +300,8 @@ impl Server {
         }
     }
 
-    /// Append the reply to a datagram. True if there is one. A call that comes again from the same
-    /// port with the same xid gets the reply that it got, and is not carried out again.
+    /// Append the reply to a datagram; true if there is a reply. A call that comes again from the
+    /// same port with the same xid gets the same reply, and is not carried out again.
     pub fn answer_datagram(
         &mut self,
         datagram: &[u8],
@@ -326,8 +326,8 @@ impl Server {
         true
     }
 
-    /// Must the reply to this call be kept? Null calls change nothing, refusals are made anew, and
-    /// idempotent calls are carried out anew.
+    /// Must the reply to this call be kept? Null calls change nothing; refusals are made again, and
+    /// idempotent calls are carried out again.
     pub(crate) fn must_keep(&self, message: &[u8]) -> bool {
         let Ok(call) = Call::parse(message) else { return false };
         call.procedure != 0
@@ -338,7 +338,7 @@ impl Server {
             })
     }
 
-    /// Calls that were answered, by the cache not counted.
+    /// Calls that were answered, not counting answers from the cache.
     pub fn answered(&self) -> u64 {
         self.answered
     }
@@ -348,21 +348,22 @@ impl Server {
         self.duplicates.found()
     }
 
-    /// What was dropped, and why.
+    /// Dropped messages, by reason.
     pub fn drops(&self) -> &Drops {
         &self.drops
     }
 }
 
-// [`Bulk`]: buffers for the end of results, long data that is not copied after it was put there.
+// [`Bulk`]: buffers for the end of results, which is long data; it is not copied again.
 //
 // `tasks` fills the buffers of a stack's stream.
 
-/// Where long data goes.
+/// Buffers for long data.
 pub trait Bulk {
-    /// Let `fill` write into the next free memory and say how many bytes it wrote; these are
-    /// returned. In front of the first of them there will be `head` bytes: all of the reply so far,
-    /// which must not grow any more. `None`: there is no memory, and what was filled is of no use.
+    /// Let `fill` write into the next free memory and return the number of bytes that it wrote,
+    /// which this returns too. In front of the first buffer there will be `head` bytes, all of the
+    /// reply so far, which must not grow any more. `None`: there is no memory, and the bytes filled
+    /// so far are of no use.
     fn fill(&mut self, head: usize, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<usize>;
     /// Bytes that were filled.
     fn bytes(&self) -> usize;
@@ -370,7 +371,7 @@ pub trait Bulk {
     fn clear(&mut self);
 }
 
-/// None: services append all of their results.
+/// No buffers: services append all of their results.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBulk;
 

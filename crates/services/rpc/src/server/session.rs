@@ -15,10 +15,10 @@ use crate::record::{self, RecordError, RecordReader};
 /// Why a server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// Its records.
+    /// A record breaks a limit.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// It sends something else.
+    /// The peer sends something that is no call.
     #[error("the peer sends what is no RPC call")]
     Malformed,
 }
@@ -32,7 +32,7 @@ pub struct Session {
     record_max: usize,
     out: Vec<u8>,
     written: usize,
-    /// When the last record was complete, or the half one began.
+    /// When the last record was complete, or the incomplete one began.
     since: Instant,
     is_half: bool,
 }
@@ -46,14 +46,14 @@ impl Session {
         Session { from, transport, records, record_max, out, written, since: now, is_half }
     }
 
-    /// A connection over a socket of this machine, of root or of another user.
+    /// A connection over a socket of this machine, from root or from another user.
     pub fn local(is_root: bool, record_max: usize, now: Instant) -> Session {
         let port = if is_root { 1 } else { u16::MAX };
         let from = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         Session { transport: Transport::Local, ..Session::new(from, record_max, now) }
     }
 
-    /// Where bytes from the stream go. Do not read while [`Session::is_full`].
+    /// The room for bytes from the stream. Do not read while [`Session::is_full`].
     pub fn room(&mut self) -> &mut [u8] {
         self.records.room()
     }
@@ -61,7 +61,7 @@ impl Session {
     /// `bytes` bytes were read: carry out the calls among them.
     ///
     /// # Errors
-    /// End the connection, after what is left of the output.
+    /// End the connection, after the rest of the output.
     pub fn filled(
         &mut self,
         bytes: usize,
@@ -75,7 +75,7 @@ impl Session {
     /// Carry out calls that were read while the output was full.
     ///
     /// # Errors
-    /// End the connection, after what is left of the output.
+    /// End the connection, after the rest of the output.
     pub fn go_on(&mut self, server: &mut Server, now: Instant) -> Result<(), SessionError> {
         let mut has_carried_out = false;
         while !self.is_full() {
@@ -103,7 +103,7 @@ impl Session {
                 }
             }
         }
-        // The time of calls that were carried out is not the peer's.
+        // The time that calls took to be carried out does not count against the peer.
         if self.records.is_inside() && !self.is_half && !has_carried_out {
             (self.since, self.is_half) = (now, true);
         }
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Does it owe so much that nothing more should be read?
+    /// Are there so many unwritten replies that nothing more should be read?
     pub fn is_full(&self) -> bool {
         self.out.len() - self.written >= REPLY_BYTES.min(4 * self.record_max)
     }

@@ -35,7 +35,7 @@ impl Encode for Asked {
     }
 }
 
-/// Where the results of a call go.
+/// The channel for the results of a call.
 pub(super) type Answer = oneshot::Sender<Result<Record, CallError>>;
 
 /// The results of a call as bytes. The buffer is used again when they are dropped.
@@ -68,7 +68,7 @@ impl Encode for Encoded {
     }
 }
 
-/// Calls that wait between the handles and the task, which holds [`Config::calls`] of its own.
+/// Calls that wait between the handles and the task; the task itself holds [`Config::calls`].
 const QUEUE: usize = 16;
 
 /// A client of one version of a program. Clones share its connection; the task ends when all of
@@ -80,8 +80,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Over streams, which `connect` makes: one for the first call, another when it has ended. Xids
-    /// count from `first_xid` on, which should be random.
+    /// A client over streams that `connect` makes: one for the first call, another one when that
+    /// has ended. Xids count from `first_xid` on, which should be random.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -97,8 +97,8 @@ impl Client {
         Client { asked, spares }
     }
 
-    /// Over datagrams to `server`. Replies from elsewhere are not looked at. `secret` as for
-    /// [`crate::client::DatagramClient::new`].
+    /// A client over datagrams to `server`. Replies from other addresses are ignored. `secret` as
+    /// for [`crate::client::DatagramClient::new`].
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -161,13 +161,13 @@ impl Client {
         args.encode(&mut encoded);
         let (reply, replied) = oneshot::channel();
         let asked = Asked { procedure, args: Encoded(encoded), data, reply };
-        // The task lives as long as a handle; it is gone if the runtime ends.
+        // The task lives as long as a handle, unless the runtime ends.
         self.asked.send(asked).await.map_err(|_| CallError::Disconnected)?;
         let record = replied.await.map_err(|_| CallError::Disconnected)??;
         Ok(Results { record, spares: self.spares.clone() })
     }
 
-    /// An empty buffer, for the data of a call; if there is one, one that was used before.
+    /// An empty buffer for the data of a call, if possible one that was used before.
     pub fn buffer(&self) -> Vec<u8> {
         self.spares.take()
     }

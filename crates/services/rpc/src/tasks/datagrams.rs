@@ -1,8 +1,8 @@
-//! Servers over datagrams: repeated calls get the reply that they got, those that are carried out
-//! now get none.
+//! Servers over datagrams: a repeated call gets the same reply again; one that is still being
+//! carried out gets none.
 //!
 //! Called by: programs. Limits: those of the cache of duplicates; as many calls at a time as there
-//! are servers, the next wait in the socket's buffer. Drops: `RpcInProgress`.
+//! are servers; further calls wait in the socket's buffer. Drops: `RpcInProgress`.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -25,7 +25,7 @@ pub trait Datagrams: Send + Sync + 'static {
     /// # Errors
     /// Those of the socket.
     fn send(&self, datagram: &[u8], to: SocketAddr) -> impl Future<Output = io::Result<()>> + Send;
-    /// Receive one, and say from where. The future may be dropped without a loss.
+    /// Receive a datagram; returns its source too. The future may be dropped without a loss.
     ///
     /// # Errors
     /// Those of the socket.
@@ -45,10 +45,10 @@ impl Datagrams for tokio::net::UdpSocket {
     }
 }
 
-/// Serve the calls that come to a socket, `calls` at a time. `secret` is the key of a table.
+/// Serve the calls that come to a socket, `calls` at a time. `secret` is the key of a hash table.
 ///
 /// # Errors
-/// Those of the socket, but for what an ICMP message reports.
+/// Those of the socket, except errors that an ICMP message reports.
 pub async fn serve_datagrams<D: Datagrams>(
     servers: Arc<Servers>,
     socket: D,
@@ -71,7 +71,7 @@ pub async fn serve_datagrams<D: Datagrams>(
                 let call = room[..bytes].to_vec();
                 let key = duplicates.key(&call, from);
                 if let Some(reply) = duplicates.find(key, clock.now()) {
-                    // A reply that does not leave is as one that is lost: the caller asks again.
+                    // A reply that cannot be sent is like a lost one: the caller asks again.
                     let _ = socket.send(reply, from).await;
                 } else if in_progress.insert(key) {
                     let servers = servers.clone();
@@ -90,7 +90,7 @@ pub async fn serve_datagrams<D: Datagrams>(
                 }
             }
             Some(done) = jobs.join_next(), if !jobs.is_empty() => {
-                // A job that panicked is none of ours: there is no such service.
+                // No service of ours panics; a job that did would have no reply.
                 let Ok((key, from, keep, reply)) = done else { continue };
                 in_progress.remove(&key);
                 let Some(reply) = reply else { continue };

@@ -2,7 +2,7 @@
 //! any socket for datagrams: the system's, or those of a stack of ours.
 //!
 //! Called by: programs. [`Client`] is a handle that may be cloned: many calls are in flight, and a
-//! connection that has ended is made again by the next call. [`Servers`] carries calls out, as many
+//! connection that has ended is made again by the next call. [`Servers`] carries out calls, as many
 //! at a time as it has servers; [`listen`] and [`serve_datagrams`] bring it calls. Time is tokio's.
 //!
 //! ```
@@ -98,12 +98,12 @@ impl Clock {
     }
 }
 
-// [`Spares`]: buffers of calls and replies that are used again. Memory that goes back to the system
-// and comes again for each call of 256 KB costs more than the copies into it.
+// [`Spares`]: buffers of calls and replies that are used again. To return the memory of each call
+// of 256 KB to the system and get it again would cost more than the copies into it.
 //
 // Limit: `SPARE_BYTES`; more are freed.
 
-/// Buffers that nobody uses, and the bytes that they have room for.
+/// Unused buffers, and the bytes that they have room for.
 #[derive(Debug, Default)]
 struct Spares(Mutex<(Vec<Vec<u8>>, usize)>);
 
@@ -119,7 +119,7 @@ impl Spares {
         buffer
     }
 
-    /// A buffer with what it held when it was used last, which costs nothing to write over.
+    /// A buffer with its old content, which is there to be overwritten.
     fn take_full(&self) -> Vec<u8> {
         let (buffers, bytes) = &mut *self.inside();
         let buffer = buffers.pop().unwrap_or_default();
@@ -127,7 +127,7 @@ impl Spares {
         buffer
     }
 
-    /// A buffer that is no longer used. Small ones are as quickly made anew.
+    /// Keep a buffer that is no longer used. Small ones are freed: they are made again as quickly.
     fn put(&self, buffer: Vec<u8>) {
         let (buffers, bytes) = &mut *self.inside();
         let sum = *bytes + buffer.capacity();
@@ -140,12 +140,13 @@ impl Spares {
 
 // [`Rooms`]: memory for calls and replies, one budget for all connections of a server.
 //
-// Connections bound their calls, not the bytes: hundreds of them, each with sixteen replies of a
-// megabyte that nobody reads, would be gigabytes. A client that reads is always answered: what
-// others owe makes replies brief, and up to 256 connections no call waits for a peer to read.
-// Limits: `REPLIES_BYTES`, `BRIEF_BYTES`, `BRIEF_REPLIES_BYTES`, `CALLS_BYTES`.
+// Each connection limits its calls, not their bytes: hundreds of connections, each with sixteen
+// unread replies of a megabyte, would need gigabytes. A client that reads its replies is always
+// answered: unread replies of others make its replies brief, and with up to 256 connections no call
+// waits for another client to read. Limits: `REPLIES_BYTES`, `BRIEF_BYTES`, `BRIEF_REPLIES_BYTES`,
+// `CALLS_BYTES`.
 
-/// What is left of the budgets.
+/// The remaining budgets.
 struct Rooms {
     replies: Arc<Semaphore>,
     briefs: Arc<Semaphore>,
@@ -161,7 +162,7 @@ struct Room {
 }
 
 impl Room {
-    /// The reply takes so many bytes: what is over is for others.
+    /// The reply takes `bytes` bytes: give back the rest of the budget.
     fn fit(mut self, bytes: usize) -> Room {
         let over = self.permit.num_permits().saturating_sub(bytes);
         drop(self.permit.split(over));
@@ -182,14 +183,14 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// Room for a reply of any length, if there is as much.
+    /// Room for a reply of any length, if there is enough.
     fn any(&self, reply_max: usize) -> Option<Room> {
         let bytes = reply_max.min(REPLIES_BYTES);
         let permit = self.replies.clone().try_acquire_many_owned(bytes as u32).ok()?;
         Some(Room { permit, bytes: reply_max })
     }
 
-    /// Room for a brief one. It is waited for only if there are more than 256 connections.
+    /// Room for a brief reply. This waits only if there are more than 256 connections.
     async fn brief(&self, reply_max: usize) -> Option<Room> {
         let permit = self.briefs.clone().acquire_many_owned(BRIEF_BYTES as u32).await.ok()?;
         self.brief.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! [`Outgoing`]: bytes of calls that are written next, and between them data that is not copied.
+//! [`Outgoing`]: bytes of calls that are written next, with data between them that is not copied.
 //!
 //! Called by: `over_streams.rs`.
 
@@ -15,10 +15,10 @@ pub struct Data {
 }
 
 impl Data {
-    /// Those of `bytes` that are in `range`.
+    /// The bytes of `bytes` in `range`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer bytes.
     pub fn new(bytes: Arc<Vec<u8>>, range: Range<usize>) -> Data {
         assert!(range.start <= range.end && range.end <= bytes.len(), "data that is not there");
         Data { bytes, range }
@@ -41,17 +41,17 @@ impl Deref for Data {
     }
 }
 
-/// Parts of one write at most.
+/// The most parts of one write.
 const PARTS: usize = 16;
 
-/// What is to be written.
+/// Bytes and data to be written.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     /// Calls without their data.
     pub(super) bytes: Vec<u8>,
     /// Data, and the place in `bytes` in front of which it belongs.
     pub(super) data: VecDeque<(usize, Data)>,
-    /// Of the bytes, and of the first data.
+    /// How much of the bytes, and of the first data, was written.
     written: usize,
     data_written: usize,
 }
@@ -61,7 +61,7 @@ impl Outgoing {
         self.written == self.bytes.len() && self.data.is_empty()
     }
 
-    /// Forget what was written, which is all.
+    /// Forget everything: all of it was written.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.written = 0;

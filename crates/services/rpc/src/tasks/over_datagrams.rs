@@ -33,7 +33,7 @@ pub(super) async fn run<D: Datagrams>(
             waiting.remove(&id).map(|reply| reply.send(Err(CallError::TimedOut)));
         }
         while let Some(datagram) = client.next_datagram(now) {
-            // One that does not leave is as one that is lost: it is sent again.
+            // A datagram that cannot be sent is like a lost one: it is sent again.
             let _ = socket.send(datagram, server).await;
         }
         let due = clock.at(client.deadline());
@@ -46,7 +46,7 @@ pub(super) async fn run<D: Datagrams>(
                 None => is_over = true,
             },
             received = socket.receive(&mut room) => {
-                // An error is an ICMP message's: the call's time-out says the same.
+                // The error comes from an ICMP message: the call's time-out leads to the same.
                 let Ok((bytes, from)) = received else { continue };
                 if plain(from) != plain(server) {
                     continue;
@@ -62,7 +62,7 @@ pub(super) async fn run<D: Datagrams>(
     }
 }
 
-/// An address as it is compared: IPv4 may come as IPv6, and scopes may be missing.
+/// An address in the form for comparisons: IPv4 may be given as IPv6, and scopes may be missing.
 fn plain(address: SocketAddr) -> (IpAddr, u16) {
     (address.ip().to_canonical(), address.port())
 }

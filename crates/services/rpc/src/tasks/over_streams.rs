@@ -1,8 +1,8 @@
 //! The task of a client over streams: connects when there is a call, writes calls, reads replies.
 //!
-//! Called by: `client.rs`. Calls that were asked for together leave by one write. Long data is
-//! copied neither out of the caller's memory before it is written, nor out of the buffer it is read
-//! into. Limits: `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
+//! Called by: `client.rs`. Calls that come together leave by one write. Long data is written from
+//! the caller's memory without a copy, and stays in the buffer into which it was read. Limits:
+//! `CONNECT_TIMEOUT`, `Config::calls`, `Config::timeout`.
 
 use core::future::{Future, pending};
 use std::collections::{HashMap, VecDeque};
@@ -22,7 +22,7 @@ use crate::limits::CONNECT_TIMEOUT;
 struct Task {
     client: StreamClient,
     waiting: HashMap<CallId, Answer>,
-    /// Data of calls whose bytes are with the client, and where it belongs in these.
+    /// Data of calls whose other bytes are in `client`, with its places among these.
     data: VecDeque<(usize, Data)>,
     calls: usize,
     clock: Clock,
@@ -57,7 +57,7 @@ pub(super) async fn run<C, F, S>(
                 task.ended(why);
             }
             Err(error) => {
-                // Those that wait behind it would wait as long each.
+                // Fail the calls behind it too: each of them would wait as long.
                 while let Ok(call) = asked.try_recv() {
                     let _ = call.reply.send(Err(io::Error::from(error.kind()).into()));
                 }
@@ -91,7 +91,7 @@ impl Task {
         self.spares.put(call.args.0);
     }
 
-    /// The calls that wait have no replies; the first of them is told why.
+    /// The calls that wait get no replies; the first of them gets the reason.
     fn ended(&mut self, why: CallError) {
         let mut why = Some(why);
         self.client.disconnected();
@@ -101,7 +101,7 @@ impl Task {
         }
     }
 
-    /// One connection, until it ends or nobody calls any more: why.
+    /// Serve one connection until it ends or all handles are gone; returns why.
     async fn connection<S>(&mut self, stream: S, asked: &mut mpsc::Receiver<Asked>) -> CallError
     where
         S: AsyncRead + AsyncWrite,
@@ -152,7 +152,7 @@ impl Task {
                     Err(error) => return lost(error),
                 },
                 () = sleep_until(due) => {
-                    // Behind one call without a reply the others would wait as long.
+                    // If one call gets no reply, the others behind it would wait as long.
                     if let Some(id) = self.client.next_expired(self.clock.now()) {
                         self.waiting.remove(&id).map(|reply| reply.send(Err(CallError::TimedOut)));
                         return CallError::Disconnected;

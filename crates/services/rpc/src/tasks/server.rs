@@ -1,8 +1,8 @@
-//! [`Servers`]: servers that carry calls out, one call each at a time.
+//! [`Servers`]: servers that carry out calls, each one call at a time.
 //!
 //! Called by: `streams.rs`, `datagrams.rs`. A call waits while all servers are taken, and so does
-//! the connection behind it: that is the back-pressure. Calls that might block run on tokio's
-//! threads for that; those that do not have to, which their service knows, are carried out at once:
+//! its connection: that is the back-pressure. Calls that might block run on tokio's threads for
+//! blocking. Calls whose service knows that they need not wait are carried out at once, so that
 //! their reply is written while it is still in the cache.
 
 use core::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::limits::ARRIVED_BYTES;
 use crate::record::{self, Record};
 use crate::server::{Bulk, Incoming, Server, Transport};
 
-/// Servers of the same programs. What they share is for their services to share.
+/// Servers of the same programs. State that they share is in their services.
 pub struct Servers {
     idle: Mutex<Vec<Server>>,
     free: Arc<Semaphore>,
@@ -25,24 +25,24 @@ pub struct Servers {
     /// Buffers of calls, and of replies.
     pub(super) records: Spares,
     pub(super) replies: Spares,
-    /// Bytes of calls that may still be left in the buffers that they came in.
+    /// Bytes of calls that may still be left in the buffers that they arrived in.
     pub(super) arrived: Arc<Semaphore>,
     /// Memory of calls and replies.
     pub(super) rooms: Rooms,
 }
 
-/// What servers have done. Those that are at work are not counted.
+/// Totals of the servers that are idle; the busy ones are not counted.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Calls that were answered.
     pub answered: u64,
     /// Replies that were to be brief, because clients did not read theirs.
     pub brief: u64,
-    /// What was dropped, and why.
+    /// Dropped messages, by reason.
     pub drops: Vec<(DropReason, u64)>,
 }
 
-/// A server that is taken, which goes back whatever happens.
+/// A server that is taken; it is given back when this is dropped, even by a panic.
 struct Taken {
     server: Option<Server>,
     servers: Arc<Servers>,
@@ -56,13 +56,14 @@ impl Drop for Taken {
 }
 
 impl Servers {
-    /// `calls` servers, which `make` makes: so many calls are carried out at a time. They must not
-    /// block: for those that do there is [`Servers::blocking`].
+    /// `calls` servers, made by `make`: this many calls are carried out at a time. They must not
+    /// block; for those that do there is [`Servers::blocking`].
     pub fn new(calls: usize, make: impl FnMut() -> Server) -> Arc<Servers> {
         Servers::made(calls, false, make)
     }
 
-    /// The same, whose calls may block, on files for example: they run on tokio's threads for that.
+    /// The same, for servers whose calls may block, on files for example: they run on tokio's
+    /// threads for blocking.
     pub fn blocking(calls: usize, make: impl FnMut() -> Server) -> Arc<Servers> {
         Servers::made(calls, true, make)
     }
@@ -81,12 +82,12 @@ impl Servers {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Count what no server has seen.
+    /// Count a drop that no server has seen.
     pub(super) fn count(&self, reason: DropReason) {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner).count(reason);
     }
 
-    /// What they have done.
+    /// The totals.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         let mut add = |drops: &Drops| {
@@ -105,7 +106,7 @@ impl Servers {
         totals
     }
 
-    /// Must the reply to this call be kept for when it comes again?
+    /// Must the reply to this call be kept in case the call is repeated?
     pub(super) fn must_keep(&self, message: &[u8]) -> bool {
         self.idle().first().is_none_or(|server| server.must_keep(message))
     }
@@ -117,8 +118,8 @@ impl Servers {
     }
 
     /// [`Servers::answer`] without waiting, for servers that may block: `None` if all are taken, or
-    /// if this call might wait for a file. `more` is behind the message; the end of the reply may
-    /// be in `bulk`.
+    /// if this call might wait for a file. `more` has the bytes behind the message; the end of the
+    /// reply may be in `bulk`.
     pub(super) fn answer_at_once(
         self: &Arc<Servers>,
         message: &Message,
@@ -159,7 +160,7 @@ impl Servers {
             Transport::Stream | Transport::Local => match self.rooms.any(message.reply_max) {
                 Some(room) => Some(room),
                 None => {
-                    // The server works for others while this call waits.
+                    // Free the server for others while this call waits.
                     drop(permit);
                     let room = self.rooms.brief(message.reply_max).await?;
                     permit = self.free.clone().acquire_owned().await.ok()?;
@@ -188,7 +189,7 @@ pub(super) struct Answer {
     pub(super) room: Option<Room>,
 }
 
-/// A message to which a server makes the reply.
+/// A message for which a server makes a reply.
 pub(super) struct Message {
     pub(super) record: Record,
     pub(super) from: SocketAddr,
@@ -213,7 +214,7 @@ fn begin(transport: Transport, out: &mut Vec<u8>) -> usize {
     }
 }
 
-/// The reply is complete, but for bytes that lie elsewhere.
+/// Complete the reply; `elsewhere` bytes of it are in other buffers.
 fn end(transport: Transport, out: &mut [u8], at: usize, elsewhere: usize) {
     if transport != Transport::Datagram {
         record::mark(out, at, out.len() - at + elsewhere);

@@ -1,5 +1,5 @@
-//! Sockets of a stack of ours, as servers and clients take them: datagrams, and streams that lend
-//! the buffers of a call's data and those of a reply's.
+//! Sockets of a stack of ours for servers and clients: datagrams, and streams that lend their
+//! buffers for the data of calls and replies.
 //!
 //! Called by: programs, with feature `net`.
 

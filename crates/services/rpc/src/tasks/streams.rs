@@ -27,7 +27,7 @@ use super::server::{Answer, Message, Servers};
 use crate::limits::{CONNECTION_CALLS, CONNECTIONS, HALF_RECORD, IDLE, RECORD_BYTES};
 use crate::server::Transport;
 
-/// What a server over streams bounds.
+/// The limits of a server over streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at a time; more are closed.
@@ -36,18 +36,18 @@ pub struct Limits {
     pub calls: usize,
     /// Bytes of a record, either way.
     pub record_max: usize,
-    /// How calls that wait for nothing are carried out.
+    /// How calls that need not wait are carried out.
     pub at_once: AtOnce,
 }
 
-/// What a server does with a call whose service says that it waits for nothing.
+/// The treatment of a call that need not wait, as its service says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtOnce {
-    /// As with all others: the pool carries it out.
+    /// Like all others: the pool carries it out.
     Never,
     /// It is carried out where it was read.
     Copied,
-    /// The same, and long data stays in buffers of the stream, if that lends any.
+    /// The same, and long data stays in buffers of the stream, if the stream lends any.
     #[default]
     Lent,
 }
@@ -62,14 +62,14 @@ impl Default for Limits {
 
 /// How long a server waits when it cannot accept: descriptors may be free again.
 const PAUSE: core::time::Duration = core::time::Duration::from_millis(50);
-/// Times in a row that it may fail: ten seconds.
+/// How many times in a row it may fail: ten seconds.
 const FAILURES_MAX: u32 = 200;
 
 /// Serve the connections that `accept` returns. Dropping the future ends them all.
 ///
 /// # Errors
-/// Those of `accept`, if they do not pass within ten seconds: many are the peer's fault, or a lack
-/// of descriptors.
+/// Those of `accept`, if they go on for ten seconds: shorter ones are often caused by a peer, or by
+/// a lack of descriptors.
 pub async fn listen<A, F, C>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
 where
     A: FnMut() -> F,
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// What [`listen`] serves: any stream, or one that lends buffers.
+/// A connection for [`listen`]: any stream, or one that lends buffers.
 pub trait Connection: Send + 'static {
     /// Serve it until it ends, as [`serve_stream`].
     fn serve(
@@ -140,7 +140,7 @@ pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
     serve_lending(servers, split(stream), &LendsNothing, from, limits).await
 }
 
-/// [`serve_stream`] of a reader, a writer, and who lends the buffers that the writer's peer gets.
+/// [`serve_stream`] for a reader, a writer, and a lender of the buffers that the peer gets.
 ///
 /// # Errors
 /// As for [`serve_stream`].
@@ -157,7 +157,7 @@ pub async fn serve_lending<L: Lender>(
     Ok(())
 }
 
-/// Read calls and have them carried out.
+/// Read calls and let servers carry them out.
 async fn calls<L: Lender>(
     servers: &Arc<Servers>,
     reader: impl AsyncRead + Unpin,
@@ -181,8 +181,8 @@ async fn calls<L: Lender>(
             let (transport, reply_max) = (Transport::Stream, limits.record_max);
             let mut message = Message { record, from, transport, reply_max };
             if limits.at_once != AtOnce::Never {
-                // When the last long one has left, this reply has its memory, which is in the
-                // cache.
+                // Wait until the last long reply was written: this reply then uses the same memory,
+                // which is in the cache.
                 let written = at_once.clone().acquire_owned().await.map_err(io::Error::other)?;
                 let done = carried_out(servers, &message, &arriving.end(), lender);
                 if let Some(body) = done {
@@ -190,7 +190,7 @@ async fn calls<L: Lender>(
                     arriving.forget();
                     if let Some((body, room)) = body {
                         let permit = if body.is_long() { written } else { permit };
-                        // There is room for as many as there are permits.
+                        // The channel has room for as many replies as there are permits.
                         let _ = replies.send(Reply { body, permit, room }).await;
                     }
                     continue;
@@ -219,7 +219,7 @@ async fn calls<L: Lender>(
         }
     }
     drop(replies);
-    // The peer sends no more; what it has called is carried out.
+    // The peer sends no more; its calls are still carried out.
     while jobs.join_next().await.is_some() {}
     Ok(())
 }
@@ -227,7 +227,7 @@ async fn calls<L: Lender>(
 /// A reply, and its room in the budget.
 type Ready<B> = (Body<B>, Option<Room>);
 
-/// The reply, if there is one, to a call that waits for nothing; `None`: it might wait.
+/// Carry out a call that need not wait; returns its reply, if there is one. `None`: it might wait.
 fn carried_out<L: Lender>(
     servers: &Arc<Servers>,
     message: &Message,

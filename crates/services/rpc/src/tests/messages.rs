@@ -1,4 +1,4 @@
-//! Messages, and another library's reading of them.
+//! Messages, compared with another library.
 
 use onc_rpc::auth::{AuthFlavor, AuthUnixParams};
 use onc_rpc::{AcceptedReply, AcceptedStatus, CallBody, MessageType, ReplyBody, RpcMessage};

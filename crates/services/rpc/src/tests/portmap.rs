@@ -1,4 +1,5 @@
-//! The port mapper: its table, who may change it, and what it does not answer.
+//! The port mapper: its table, the callers that may change it, and the calls that it does not
+//! answer.
 
 use core::net::SocketAddr;
 
@@ -156,7 +157,7 @@ fn all_addresses_of_a_version_are_listed_of_the_family_that_asks() {
     assert!(found.0.len() == 2 && found.0.iter().all(six), "{found:?}");
     let other = rpcb(PROGRAM, 9, "tcp", "");
     assert_eq!(ask(&mut server, REMOTE, t, list, &other), Some(EntryList::default()));
-    // Versions 2 and 3 have it not.
+    // Versions 2 and 3 do not have the procedure.
     assert!(ask::<EntryList>(&mut server, REMOTE, t, (3, 11), &own).is_none());
 }
 
@@ -192,7 +193,7 @@ fn what_was_asked_is_counted_by_version() {
         ask::<(Statistics, Statistics, Statistics)>(&mut server, LOCAL, t, stat, &())
             .expect("counters");
     assert_eq!(four.lookups.0.len(), crate::limits::LOOKUPS_MAX);
-    // Nor are its lists sent to addresses that may be forged.
+    // Its lists are not sent to addresses that may be forged.
     for procedure in [procedure::GETSTAT, procedure::DUMP] {
         let datagram = Transport::Datagram;
         assert!(ask::<Bytes>(&mut server, REMOTE, datagram, (4, procedure), &()).is_none());
@@ -232,7 +233,7 @@ fn programs_of_this_machine_may_have_a_socket_of_it() {
     let own = rpcb(PROGRAM, 4, "", "/run/rpcbind.sock");
     let found: Option<String> = ask(&mut server, ROOT, t, get, &own);
     assert_eq!(found.as_deref(), Some("/run/rpcbind.sock"));
-    // Over IP: where they reach it.
+    // Over IP: the address at which they reach the program.
     let over_tcp = rpcb(PROGRAM, 4, "tcp", "/run/rpcbind.sock");
     let found: Option<String> = ask(&mut server, ROOT, t, get, &over_tcp);
     assert_eq!(found.as_deref(), Some("127.0.0.1.0.111"));

@@ -1,4 +1,4 @@
-//! UDP in virtual time: what is lost is repeated, and not more than that.
+//! UDP in virtual time: lost calls are repeated, and few others.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::limits::{RTO_MAX, RTO_MIN};
 use crate::server::Server;
 use crate::xdr::Decoder;
 
-/// A path with a delay on which some datagrams are lost, by a repeatable draw.
+/// A path with a delay that loses some datagrams, repeatably.
 struct World {
     now: Instant,
     client: DatagramClient,
@@ -157,7 +157,7 @@ fn the_window_grows_with_replies_and_halves_once_for_a_round_trip() {
     while world.sent.len() < sent + grown + 1 {
         world.step();
     }
-    // All of them time out together: that is one loss.
+    // All of them time out together, which counts as one loss.
     assert_eq!(world.client.counts().halved, halved + 1);
     assert_eq!(world.client.window(), grown / 2);
 }

@@ -1,4 +1,4 @@
-//! One budget for the replies of all connections, whatever clients call and do not read.
+//! One budget for the replies of all connections, even if clients do not read theirs.
 
 use core::ops::RangeInclusive;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ async fn clients_that_do_not_read_share_one_budget_and_others_are_answered() {
         let mut silent = JoinSet::new();
         for _ in 0..CONNECTIONS {
             let mut near = serving(&servers);
-            // As many as there is room for: the others wait in the stream.
+            // Send as many calls as there is room for; the others wait in the stream.
             silent.spawn(async move {
                 for _ in 0..CALLS {
                     near.write_all(&call()).await.expect("it lives");
@@ -105,7 +105,7 @@ async fn clients_that_do_not_read_share_one_budget_and_others_are_answered() {
             assert!(results.len() >= BRIEF_BYTES - 100, "{}", results.len());
         }
         drop(silent);
-        // When nobody owes anything, replies are as long as before.
+        // Once all replies are read, replies are as long as before.
         while client.call_raw(1, &()).await.expect("results").len() < 900_000 {
             tokio::task::yield_now().await;
         }

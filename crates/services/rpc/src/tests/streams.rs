@@ -24,7 +24,7 @@ fn clock() -> Instant {
 
 type Client = Tcp<TcpStream, Box<dyn FnMut() -> io::Result<TcpStream>>>;
 
-/// A client of a server that ends each connection after so many.
+/// A client of a server that serves this many connections.
 fn connected(config: Config, connections: usize) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = listener.local_addr().expect("it is bound");
@@ -138,7 +138,7 @@ fn a_session_that_owes_too_much_carries_out_nothing_more() {
     assert_eq!(server.answered(), 5);
 }
 
-/// A peer that sends these bytes again and again, one at a time, and takes all that it is sent.
+/// A peer that sends these bytes again and again, one at a time, and reads everything.
 struct Dribbling {
     bytes: &'static [u8],
     sent: usize,
@@ -165,11 +165,11 @@ impl io::Write for Dribbling {
     }
 }
 
-/// A reply to a call of nobody: its mark, xid, REPLY, and that it was accepted.
+/// A reply that matches no call: its mark, xid, REPLY, and the status "accepted".
 const NOT_ASKED: &[u8] =
     &[0x80, 0, 0, 24, 7, 7, 7, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A second passes whenever somebody looks.
+/// A clock on which a second passes at each reading.
 fn a_second_a_look() -> Instant {
     static LOOKS: AtomicU64 = AtomicU64::new(1);
     Instant::ZERO + Duration::from_secs(LOOKS.fetch_add(1, Ordering::Relaxed))
@@ -184,7 +184,7 @@ fn a_peer_that_sends_byte_by_byte_has_no_more_time_than_others() {
         let error = ended.expect_err("it takes too long");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
         assert!(stream.sent <= HALF_RECORD.as_nanos() as usize / 1_000_000_000);
-        // A reply that never ends, and one that nobody has asked for.
+        // A reply that never ends, and one to no call.
         for bytes in [bytes, NOT_ASKED] {
             let connect = || Ok(Dribbling { bytes, sent: 0 });
             let client = Tcp::connect(Config::new(PROGRAM, 3), 7, a_second_a_look, connect);

@@ -92,7 +92,7 @@ async fn calls_are_carried_out_at_the_same_time_but_not_more_than_there_are_serv
     assert_eq!(servers.totals().answered, 24);
 }
 
-/// Says by which thread it was called; procedure 2 does not wait if its argument is even.
+/// Returns the thread that called it; procedure 2 does not wait if its argument is even.
 struct Where;
 
 impl Service for Where {
@@ -132,7 +132,7 @@ async fn calls_that_do_not_wait_are_carried_out_at_once_and_others_by_the_pool()
         let thread: Bytes = client.call(procedure, &argument).await.expect("a thread");
         assert_eq!(thread.0 == here, is_here, "procedure {procedure}, argument {argument}");
     }
-    // What it cannot decode is answered as ever.
+    // Arguments that it cannot decode are answered as usual.
     assert!(matches!(client.call::<_, ()>(2, &()).await, Err(CallError::GarbageArguments)));
     assert_eq!(servers.totals().answered, 4);
 }
@@ -197,7 +197,7 @@ async fn a_call_without_a_reply_times_out_and_connect_errors_are_reported() {
     assert!(matches!(client.call::<_, ()>(0, &()).await, Err(CallError::Transport(_))));
 }
 
-/// What a server does with these bytes on a stream.
+/// The result of a server that gets these bytes on a stream.
 async fn sent(bytes: &[u8], keep_open: bool) -> (io::Result<()>, Arc<Servers>) {
     let servers = Servers::new(1, server);
     let (mut near, far) = duplex(65_536);
@@ -298,7 +298,7 @@ struct Lossy {
     from: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
     far: SocketAddr,
     sent: AtomicU32,
-    /// Of so many datagrams the first is lost.
+    /// The first of this many datagrams is lost.
     loses: u32,
 }
 

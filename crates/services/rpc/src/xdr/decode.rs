@@ -4,7 +4,7 @@
 
 use super::padded;
 
-/// Why bytes are no such value.
+/// Why bytes cannot be decoded as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The message ends before the value does.
@@ -22,7 +22,7 @@ pub enum DecodeError {
     /// A string that is not UTF-8.
     #[error("a string in it is not UTF-8")]
     NotText,
-    /// Something is left behind the value.
+    /// Bytes are left behind the value.
     #[error("there are bytes behind its end")]
     Trailing,
 }
@@ -49,7 +49,7 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes }
     }
 
-    /// What was not taken yet.
+    /// The bytes that were not taken yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -58,7 +58,7 @@ impl<'a> Decoder<'a> {
     /// The whole of `bytes` as one value.
     ///
     /// # Errors
-    /// The bytes are no such value, or more than that.
+    /// The bytes are no such value, or bytes are left behind it.
     pub fn whole<T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
         let mut from = Decoder::new(bytes);
         let value = T::decode(&mut from)?;
@@ -112,7 +112,7 @@ impl<'a> Decoder<'a> {
     /// The number of elements of an array, each of which has four bytes or more.
     ///
     /// # Errors
-    /// There cannot be so many in what is left.
+    /// The bytes that are left cannot hold so many.
     pub(super) fn count(&mut self) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count > self.rest.len() / 4 { Err(DecodeError::Short) } else { Ok(count) }
@@ -173,7 +173,8 @@ impl<'a, const N: usize> Decode<'a> for [u8; N] {
 impl<'a, T: Decode<'a>> Decode<'a> for Vec<T> {
     fn decode(from: &mut Decoder<'a>) -> Result<Vec<T>, DecodeError> {
         let count = from.count()?;
-        // The items may be larger than their bytes: room for them is made as they turn out to be.
+        // Items may be larger in memory than in the message, so do not trust the count for the
+        // whole capacity.
         let mut items = Vec::with_capacity(count.min(1 + from.rest.len() / size_of::<T>().max(4)));
         for _ in 0..count {
             items.push(T::decode(from)?);

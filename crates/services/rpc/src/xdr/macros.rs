@@ -1,4 +1,4 @@
-//! [`xdr!`](crate::xdr): types with their XDR, as a description in Rust's words.
+//! [`xdr!`](crate::xdr): types with their XDR, described in Rust's syntax.
 //!
 //! Called by: programs, and this crate for the messages of the port mapper.
 

@@ -1,7 +1,7 @@
 //! XDR (RFC 4506): how values are laid out in messages, in big-endian units of four bytes.
 //!
 //! Called by: all files of the crate, and programs, whose own types get [`Encode`] and [`Decode`]
-//! by [`crate::xdr!`]. Values are appended to a buffer once; what is decoded may borrow from the
+//! by [`crate::xdr!`]. Values are appended to a buffer once; decoded values may borrow from the
 //! message. A length that a message claims is compared with the bytes that are there before
 //! anything is allocated. Padding may have any value, as in other decoders.
 

@@ -1,4 +1,4 @@
-//! Properties of XDR: what was written is read again, and lengths that lie cost nothing.
+//! Properties of XDR: written values are read again, and false lengths cost nothing.
 
 use proptest::prelude::*;
 

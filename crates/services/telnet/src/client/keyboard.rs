@@ -1,6 +1,6 @@
-//! What is typed, or read from a file: edited, turned into commands, or sent.
+//! Input that is typed, or read from a file: edited, turned into commands, or sent.
 //!
-//! Called by: programs, with what their keyboard gives. RFC 1184 sections 2.2 to 2.4, RFC 1372.
+//! Called by: programs, with the bytes of their keyboard. RFC 1184 sections 2.2 to 2.4, RFC 1372.
 //! Limits: `LINE_BYTES`, `FLUSHED_BYTES`.
 
 use super::Client;
@@ -10,7 +10,7 @@ use crate::limits::FLUSHED_BYTES;
 use crate::options::Side;
 use crate::slc;
 
-/// What keys send that move the cursor, and erase under it, and the functions that they stand for.
+/// The bytes of keys that move the cursor or erase under it, and the functions that they stand for.
 const CURSOR_KEYS: [(&[u8], u8); 11] = [
     (b"\x1b[D", slc::MCL),
     (b"\x1bOD", slc::MCL),
@@ -41,8 +41,8 @@ impl Client {
         self.encoder.end(&mut self.engine.out);
     }
 
-    /// The keyboard is at its end: what was typed is sent, and an end of file. `false` if the
-    /// other end has no TELNET to be told so.
+    /// The keyboard is at its end: send the typed bytes and an end of file. `false` if the other
+    /// end does not speak TELNET, so that it cannot be told.
     pub fn end_of_input(&mut self) -> bool {
         self.forward(false);
         match (self.has_options(), self.edits(), self.table.value(slc::EOF)) {
@@ -69,7 +69,7 @@ impl Client {
     }
 
     /// A key of several bytes for a function inside the line, if both ends have the function; the
-    /// number of its bytes. Keys whose bytes come apart are what their bytes are.
+    /// number of its bytes. If the bytes of a key come apart, they count as single bytes.
     fn cursor_key(&mut self, bytes: &[u8]) -> Option<usize> {
         let &(key, function) = CURSOR_KEYS.iter().find(|(key, _)| bytes.starts_with(key))?;
         let is_text = self.editor.is_literal_next() || self.is_forwarded(key[0]);
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// A character that is sent at once is shown by us if the server does not.
+    /// Show a character that is sent at once, if the server does not.
     fn display_key(&mut self, byte: u8, echo: Echo) {
         match byte {
             _ if !echo.is_on => {}
@@ -111,7 +111,8 @@ impl Client {
         }
     }
 
-    /// RFC 1184 2.3-a: characters of the mask send what is typed, those of eight bits with BINARY.
+    /// RFC 1184 2.3-a: characters of the mask send the typed bytes, those of eight bits only with
+    /// BINARY.
     fn is_forwarded(&self, byte: u8) -> bool {
         self.is_linemode() && self.forwardmask.has(byte) && (byte < 128 || self.is_binary())
     }
@@ -120,7 +121,7 @@ impl Client {
         self.engine.options.is_on(Side::Us, BINARY)
     }
 
-    /// Send what is typed.
+    /// Send the typed bytes.
     pub(super) fn forward(&mut self, with_end: bool) {
         let line = self.editor.take(self.echo(), &mut self.display);
         let is_binary = self.is_binary();
@@ -173,7 +174,7 @@ impl Client {
     }
 
     fn signalled(&mut self, function: u8, command: u8, byte: u8) {
-        // As a terminal does: what was typed is dropped and the character shown.
+        // As on a terminal, the typed bytes are dropped and the character is shown.
         self.editor.take(self.echo(), &mut self.display);
         self.is_stopped = false;
         if self.echo().is_on {
@@ -186,8 +187,8 @@ impl Client {
             self.engine.out.raw(&[IAC, DO, TIMING_MARK]);
             self.flushing = FLUSHED_BYTES;
         }
-        // Behind the timing mark: one segment has all, so that the answer to the mark is before
-        // what the program does about the signal.
+        // The Synch comes behind the timing mark: one segment has all of it, so that the answer to
+        // the mark comes before the program's reaction to the signal.
         if flags & slc::FLUSHIN != 0 {
             self.engine.out.synch();
         }

@@ -1,4 +1,4 @@
-//! What a user or a program asks of its end: modes, flow control, input that nobody types.
+//! Requests of a user or a program to its end: modes, flow control, input from files.
 
 use super::joined::{COOKED, data, drain, joined, settings, settle};
 use crate::code::{DONT, ECHO, EOF, IAC, LFLOW, LINEMODE, SB, SE, SGA};
@@ -105,7 +105,8 @@ fn what_nobody_types_is_not_edited() {
     assert!(client.take_display().is_empty());
     assert!(client.end_of_input());
     assert!(drain(client.out()).ends_with(&[IAC, EOF]));
-    // By character a line ends as with the key, and the end of the file is its character.
+    // In character mode a line ends as with the key, and the end of the file is sent as its
+    // character.
     server.set_mode(Mode { edit: false, ..COOKED }, false);
     settle(&mut client, &mut server);
     client.input(b"a\n");

@@ -28,7 +28,7 @@ fn table() -> Table {
     table
 }
 
-/// A row of a terminal that knows backspace, and where its cursor is.
+/// A row of a terminal that knows backspace, with its cursor.
 #[derive(Default)]
 struct Row {
     cells: Vec<char>,
@@ -105,7 +105,7 @@ impl Model {
         self.cursor += 1;
     }
 
-    /// As it is shown, and the column behind it.
+    /// The line as it is shown, and the column behind it.
     fn shown(line: &[char]) -> (String, usize) {
         let (mut text, mut column) = (String::new(), 0);
         for &c in line {
@@ -196,7 +196,7 @@ proptest! {
 fn what_is_typed_in_the_middle_of_a_line_is_sent_in_its_place() {
     let (mut client, mut server) = joined();
     server.take_events();
-    // By characters and by keys, whose functions are the same.
+    // The functions by characters and by keys, which have the same effect.
     client.keys(b"elo\x01h\x06l\x1b[F\x1b[D\x1b[3~\x0bo!\x1bOH>\r");
     settle(&mut client, &mut server);
     assert_eq!(data(&mut server), b">hello!\r");

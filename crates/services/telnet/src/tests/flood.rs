@@ -1,5 +1,5 @@
-//! What a peer asks that does not read the answers: the end says when to stop reading, and what it
-//! holds stays bounded.
+//! A peer that sends requests and does not read the answers: the end tells when to stop reading,
+//! and its memory stays bounded.
 
 use super::joined::{drain, settings};
 use crate::code::{
@@ -12,7 +12,7 @@ use crate::{Client, Out, Server, slc};
 /// Bytes of a read of the tools.
 const READ_BYTES: usize = 16 << 10;
 
-/// Receive this for as long as there is room; the most that waited.
+/// Receive this while there is room; returns the most bytes that waited.
 fn flooded<E>(
     end: &mut E,
     out: fn(&mut E) -> &mut Out,
@@ -84,7 +84,7 @@ fn what_a_program_writes_takes_no_room_from_answers() {
     drain(server.out());
     server.write(&vec![b'x'; 10 * ANSWER_BYTES]);
     assert!(server.out().has_room_for_answers());
-    // Answers behind it wait with it, and count until the last of them is sent.
+    // Answers behind the output wait with it, and count until the last of them is sent.
     server.receive(&[IAC, AYT].repeat(ANSWER_BYTES / 2));
     assert!(!server.out().has_room_for_answers());
     server.out().sent(10 * ANSWER_BYTES);

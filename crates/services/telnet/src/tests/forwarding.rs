@@ -10,7 +10,7 @@ fn linemode(contents: &[u8]) -> Vec<u8> {
     [&[IAC, SB, LINEMODE], contents, &[IAC, SE]].concat()
 }
 
-/// A server with LINEMODE whose client has not the functions FORW1 and FORW2.
+/// A server with LINEMODE whose client does not have the functions FORW1 and FORW2.
 fn without_forw() -> Server {
     let mut server = Server::new();
     server.set_mode(COOKED, true);
@@ -32,7 +32,7 @@ fn a_forward_mask_sends_what_was_typed() {
     assert!(client.out().is_empty());
     client.keys(b"\t");
     assert_eq!(drain(client.out()), b"ab\t");
-    // A character that is literal is none of the mask, as it is none of the terminal's.
+    // A literal character does not count for the mask, and not for the terminal's functions either.
     client.keys(b"a\x16\t");
     assert!(client.out().is_empty());
     client.receive(&linemode(&[DONT, LM_FORWARDMASK]));
@@ -53,7 +53,7 @@ fn characters_of_eight_bits_are_forwarded_with_binary_alone() {
     drain(client.out());
     client.keys(b"\x80");
     assert_eq!(drain(client.out()), b"a\x80\x80");
-    // Longer than there are characters.
+    // A mask with more bits than there are characters.
     client.receive(&linemode(&[&[DO, LM_FORWARDMASK][..], &[1; 33]].concat()));
     assert!(client.out().is_empty());
     assert_eq!(client.counts().dropped, 1);
@@ -70,7 +70,7 @@ fn a_client_without_the_functions_is_asked_to_forward() {
     let mask = [0, 0, 0, 0, 0, 0, 0, 0x10];
     let asked = linemode(&[&[DO, LM_FORWARDMASK][..], &mask].concat());
     assert!(drain(server.out()).ends_with(&asked));
-    // One at a time is on its way, however often it changes.
+    // One mask at a time is in flight, however often it changes.
     for c in 0..100 {
         server.set_forwarding(&[c]);
     }
@@ -100,7 +100,7 @@ fn two_characters_need_no_mask() {
     client.keys(b"ab;");
     settle(&mut client, &mut server);
     assert_eq!(data(&mut server), b"ab;");
-    // A third one does.
+    // A third character makes a difference.
     server.set_forwarding(b";:");
     settle(&mut client, &mut server);
     server.take_events();
@@ -142,13 +142,13 @@ fn the_user_has_the_choice_of_what_a_terminal_has_not() {
         settle(&mut client, &mut server);
         assert_eq!(agreed(&client, &server, function), None);
     }
-    // A Synch is one.
+    // A Synch is such a function.
     client.set_character(slc::SYNCH, Some(0x14));
     settle(&mut client, &mut server);
     client.keys(b"\x14");
     let (bytes, is_urgent) = client.out().next();
     assert_eq!((bytes, is_urgent), (&[IAC, crate::code::DM][..], true));
-    // A server that is asked for its defaults leaves them to the client.
+    // A server that is asked for its defaults leaves the choice to the client.
     drain(client.out());
     server.receive(&linemode(&[LM_SLC, 0, slc::DEFAULT, 0]));
     settle(&mut client, &mut server);
@@ -182,7 +182,7 @@ fn iac_everywhere_is_read_as_the_rfc_has_it() {
     }
     assert_eq!(client.take_display(), [IAC; 1000]);
     assert_eq!(data(&mut server), [IAC; 1000]);
-    // In what is negotiated: an option 255, and one inside of each sub-negotiation.
+    // In negotiations: an option 255, and one inside of each sub-negotiation.
     for verb in [WILL, WONT, DO, DONT] {
         client.receive(&[IAC, verb, IAC]);
         server.receive(&[IAC, verb, IAC]);

@@ -18,7 +18,7 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-/// All that waits, taken.
+/// Take all bytes that wait.
 pub(super) fn drain(out: &mut crate::Out) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !out.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn drain(out: &mut crate::Out) -> Vec<u8> {
     bytes
 }
 
-/// Bring all bytes over until nobody sends; the number of rounds.
+/// Carry all bytes between the ends until none is left; returns the number of rounds.
 pub(super) fn settle(client: &mut Client, server: &mut Server) -> usize {
     for round in 0..3 * usize::from(crate::limits::CHANGES) {
         let (up, down) = (drain(client.out()), drain(server.out()));
@@ -215,7 +215,7 @@ fn a_flood_of_special_characters_is_answered_at_most_once_each() {
         (0..600).flat_map(|i| [(i % 40) as u8, slc::VALUE, i as u8 % 200]).collect();
     server.receive(&[&[IAC, SB, LINEMODE, LM_SLC], &triplets[..], &[IAC, SE]].concat());
     assert!(server.out().len() <= triplets.len() + 6);
-    // Defaults are said once, however often they are asked for.
+    // Defaults are sent once, however often they are asked for.
     let asks = [0, slc::DEFAULT, 0].repeat(600);
     drain(server.out());
     server.receive(&[&[IAC, SB, LINEMODE, LM_SLC], &asks[..], &[IAC, SE]].concat());
@@ -231,7 +231,7 @@ fn triplets() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|all| all.into_iter().flat_map(|(a, b, c)| [a, b, c]).collect())
 }
 
-/// Something that a third party puts into the stream.
+/// Bytes that a third party puts into the stream.
 fn injected() -> impl Strategy<Value = Vec<u8>> {
     let escaped = |option: u8, bytes: Vec<u8>| {
         let body = bytes.into_iter().flat_map(|b| if b == IAC { vec![IAC, IAC] } else { vec![b] });
@@ -301,7 +301,7 @@ proptest! {
 }
 
 impl Server {
-    /// For the first bytes of a server.
+    /// The first bytes of a server.
     fn engine_out(mut self) -> crate::Out {
         core::mem::take(self.out())
     }

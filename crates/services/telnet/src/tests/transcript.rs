@@ -1,4 +1,4 @@
-//! Negotiations in words.
+//! Negotiations as lines of text.
 
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
-//! [`Arriving`]: the calls of a connection as they come. The end of a long one stays in the buffers
-//! that it came in, if the stream lends them.
+//! [`Arriving`]: reads the calls of a connection. The end of a long call stays in the buffers that
+//! it arrived in, if the stream lends them.
 //!
-//! Called by: `streams.rs`. Pieces that are short for their buffer are copied, and so are all when
-//! the connections hold `ARRIVED_BYTES` of them: a peer could otherwise keep many buffers by few
-//! bytes. Drops: `RpcRecord`, `RpcMalformed`.
+//! Called by: `streams.rs`. Pieces that are short compared with their buffer are copied, and so are
+//! all pieces while the connections hold `ARRIVED_BYTES` of them: otherwise a peer could keep many
+//! buffers with few bytes. Drops: `RpcRecord`, `RpcMalformed`.
 
 use std::io::{self, ErrorKind};
 
@@ -27,9 +27,9 @@ pub(super) struct Arriving<'a, R, L: Lender> {
     /// A long call: its beginning, and the pieces that follow it.
     head: Option<Record>,
     pieces: Vec<Piece<L::Arrived>>,
-    /// Bytes of its end that are still to come.
+    /// Bytes of the call that are still to come.
     missing: usize,
-    /// The buffer that came last, of which the first bytes may be the last of that call.
+    /// The last received buffer; its first `of_call` bytes may be the end of that call.
     last: Option<L::Arrived>,
     of_call: usize,
 }
@@ -90,7 +90,7 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         Ok(bytes)
     }
 
-    /// Take `last` for the end of the long call: how many bytes of it are.
+    /// Use `last` as a piece of the long call; returns how many of its bytes belong to the call.
     fn piece(&mut self, last: L::Arrived) -> usize {
         let bytes = last.len().min(self.missing);
         self.missing -= bytes;
@@ -114,7 +114,7 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         bytes
     }
 
-    /// Remove bytes of the buffer that came last.
+    /// Remove bytes from the front of the last received buffer.
     fn advance(&mut self, bytes: usize) {
         if let Some(last) = &mut self.last {
             last.advance(bytes);
@@ -124,7 +124,7 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         }
     }
 
-    /// The next call that is complete, or its beginning: [`Arriving::end`] is behind that.
+    /// The next call that is complete, or its beginning: [`Arriving::end`] has the rest.
     ///
     /// # Errors
     /// The stream cannot go on.
@@ -147,7 +147,7 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         Ok(call)
     }
 
-    /// What is behind the beginning of the call that [`Arriving::next_call`] has returned last,
+    /// The bytes behind the beginning of the call that [`Arriving::next_call`] returned last; valid
     /// until [`Arriving::forget`].
     pub(super) fn end(&self) -> Vec<&[u8]> {
         let mut end: Vec<&[u8]> = self.pieces.iter().map(|piece| &**piece).collect();
@@ -162,7 +162,7 @@ impl<'a, R: AsyncRead + Unpin, L: Lender> Arriving<'a, R, L> {
         self.forget();
     }
 
-    /// The end of that call is no longer of use.
+    /// The end of that call is not needed any more.
     pub(super) fn forget(&mut self) {
         for piece in self.pieces.drain(..) {
             if let Piece::Copied(buffer) = piece {

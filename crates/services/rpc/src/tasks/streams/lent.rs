@@ -1,5 +1,5 @@
-//! [`Lender`]: a stream that lends the buffers that it sends, and those that it received. A service
-//! reads a file into the first and writes one out of the second: nothing copies the bytes again.
+//! [`Lender`]: a stream that lends the buffers that it will send, and those that it has received. A
+//! service reads a file into the former and writes a file from the latter, without another copy.
 //!
 //! Called by: `arriving.rs`, `replies.rs`, `streams.rs`; `stack_sockets.rs` has the lender of a
 //! stack of ours.
@@ -14,19 +14,19 @@ use crate::tasks::Spares;
 
 /// A stream that lends its buffers.
 pub trait Lender: Send + Sync {
-    /// One to send.
+    /// A buffer to send.
     type Buffer: Lent + 'static;
-    /// One that was received.
+    /// A received buffer.
     type Arrived: Arrived + 'static;
 
     /// An empty buffer; `None` if there is none.
     fn lend(&self) -> Option<Self::Buffer>;
 
-    /// Send a buffer, behind all that was written before.
+    /// Send a buffer, behind everything that was written before.
     fn send(&self, buffer: Self::Buffer) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// The next bytes of the stream in the buffer that they came in, behind all that was read
-    /// before; `None` at its end.
+    /// The next bytes of the stream, behind those read before, in the buffer that they arrived in;
+    /// `None` at its end.
     fn receive(&self) -> impl Future<Output = io::Result<Option<Self::Arrived>>> + Send;
 }
 
@@ -41,14 +41,14 @@ pub trait Lent: Send {
     /// Bytes that may still be added.
     fn room(&self) -> usize;
 
-    /// Let `fill` write into the free part and say how many bytes it wrote.
+    /// Let `fill` write into the free part; both return the number of bytes.
     fn fill(&mut self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> usize;
 
-    /// What is in it, to be changed.
+    /// Its bytes, for changes.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
-/// A lender that has nothing.
+/// A lender without buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LendsNothing;
 
@@ -69,7 +69,7 @@ impl Lender for LendsNothing {
     }
 }
 
-/// A buffer that there is not.
+/// The buffer type of a lender without buffers: it has no values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Nothing {}
 
@@ -101,7 +101,7 @@ impl Lent for Nothing {
     }
 }
 
-/// Where a reply lies.
+/// The bytes of a reply.
 pub(super) enum Body<B> {
     Bytes(Vec<u8>),
     /// In buffers of the stream.
@@ -109,7 +109,7 @@ pub(super) enum Body<B> {
 }
 
 impl<B> Body<B> {
-    /// Is it one of which a connection should not hold many?
+    /// Is it so long that a connection should not hold many of them?
     pub(super) fn is_long(&self) -> bool {
         match self {
             Body::Bytes(bytes) => bytes.len() >= BUFFER_UNIT,
@@ -124,7 +124,7 @@ pub(super) struct Filled<'a, L: Lender> {
     buffers: Vec<L::Buffer>,
     /// Bytes that are left free at the front of the first.
     head: usize,
-    /// Bytes behind these.
+    /// Bytes filled behind the head.
     bytes: usize,
 }
 
@@ -133,7 +133,7 @@ impl<'a, L: Lender> Filled<'a, L> {
         Filled { lender, buffers: Vec::new(), head: 0, bytes: 0 }
     }
 
-    /// The reply that begins with `head`, whose memory goes back if it is copied.
+    /// The reply that begins with `head`; if `head` is copied, its memory goes back to `spares`.
     pub(super) fn into_body(mut self, head: Vec<u8>, spares: &Spares) -> Body<L::Buffer> {
         let Some(first) = self.buffers.first_mut() else { return Body::Bytes(head) };
         debug_assert_eq!(self.head, head.len(), "the reply has grown behind its data");
@@ -142,7 +142,7 @@ impl<'a, L: Lender> Filled<'a, L> {
         Body::Lent(self.buffers)
     }
 
-    /// Another buffer, with room behind the head if it is the first.
+    /// Borrow another buffer; in the first one, leave room for the head.
     fn borrow(&mut self, head: usize) -> Option<()> {
         let mut buffer = self.lender?.lend()?;
         if self.buffers.is_empty() {

@@ -1,5 +1,4 @@
-//! Replies are written as they are made: short ones together, long ones out of the buffers that
-//! they lie in.
+//! Replies are written as they are made: short ones together, long ones from their own buffers.
 //!
 //! Called by: `streams.rs`. Limit: `STALL`.
 
@@ -21,7 +20,7 @@ pub(super) struct Reply<B> {
     pub(super) room: Option<Room>,
 }
 
-/// Write replies. A peer that takes none of one for too long ends the connection.
+/// Write replies. If a peer reads no byte for too long, the connection is ended.
 pub(super) async fn write<L: Lender>(
     spares: &Spares,
     mut writer: impl AsyncWrite + Unpin,
