@@ -4,8 +4,9 @@
 //! opcode is known; every jump is inside the program, and forward, so that it ends, unless its user
 //! bounds it; no division is by a constant 0; no load asks the machine for what only Linux knows.
 //!
-//! Each rule is the stricter one of libpcap and Linux, but for one: Linux refuses programs that
-//! read a word of M before they write it, which libpcap makes and runs. Here M begins as zeros.
+//! Each rule is the stricter one of libpcap and Linux, with one exception: Linux refuses programs
+//! that read a word of M before they write it, which libpcap makes and runs. Here M begins as
+//! zeros.
 
 use crate::insn::{ANCILLARY, AluOp, Insn, Op, Operand, PACKET_TYPE};
 
@@ -49,8 +50,8 @@ pub enum Reason {
     ScratchIndex(u32),
     /// A load that asks the machine instead of the packet, for anything but the packet's type.
     #[error(
-        "it loads at {0:#x} what only the kernel of Linux can answer; loads from 0xfffff000 on are \
-         refused, but for 0xfffff004, the packet's direction"
+        "its load at {0:#x} is one that only Linux's kernel can answer; loads from 0xfffff000 on \
+         are refused, except 0xfffff004, the packet's direction"
     )]
     Ancillary(u32),
     /// Division by the constant 0.

@@ -165,7 +165,7 @@ impl Doorbell {
     #[inline(never)]
     fn wake(&self) -> bool {
         let bell = &*self.0;
-        // Of several ringers only one wakes.
+        // Only one of several ringers wakes.
         if bell.state.fetch_and(!ARMED, Ordering::AcqRel) & ARMED == 0 {
             return false;
         }

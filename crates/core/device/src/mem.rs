@@ -209,8 +209,8 @@ impl Mem {
         }
     }
 
-    /// Take the link's carrier away, or give it back: without one neither end's link is up, and
-    /// frames that either sends are freed as undeliverable. Neither end is gone.
+    /// Take the link's carrier away, or give it back: without a carrier the links of both ends are
+    /// down, and frames that they send are freed as undeliverable. Both ends still exist.
     pub fn set_carrier(&self, on: bool) {
         let (from, to) = if on { (NO_CARRIER, UP) } else { (UP, NO_CARRIER) };
         for end in [&self.here, &self.peer] {

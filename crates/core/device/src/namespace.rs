@@ -40,7 +40,7 @@ impl fmt::Display for NamespaceError {
                 "the network namespace {name} cannot be entered ({errno}): run this as root, or \
                  with CAP_SYS_ADMIN"
             ),
-            NamespaceError::NoThread(error) => write!(f, "no thread can be had: {error}"),
+            NamespaceError::NoThread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Dad {
 }
 
 impl Dad {
-    /// Begin, or begin anew, to check an address: its probe is sent at `at`.
+    /// Begin, or begin again, to check an address: its probe is sent at `at`.
     pub fn begin(&mut self, key: Key, at: Instant, nonce: Nonce) {
         self.checks.insert(key, Check { due: at, nonce, is_sent: false });
     }

@@ -100,7 +100,7 @@ pub enum Learnt {
     Used,
     /// Nobody had asked, or it may not change what is known.
     Useless,
-    /// The neighbour changed its link address too often of late: see [`MOVES_MAX`].
+    /// The neighbour has recently changed its link address too often: see [`MOVES_MAX`].
     TooOften,
 }
 

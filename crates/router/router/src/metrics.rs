@@ -21,7 +21,7 @@ pub struct Program {
     pub version: String,
     /// Configurations that took effect.
     pub applied: u64,
-    /// Those of them of which a part failed.
+    /// Configurations of which a part failed.
     pub failed: u64,
     /// The failures of the last configuration; empty if all of it took effect.
     pub failures: Vec<String>,

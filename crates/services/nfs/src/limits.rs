@@ -76,7 +76,7 @@ pub const AWAY: base::Duration = base::Duration::from_secs(1);
 pub const QUIET: base::Duration = base::Duration::from_secs(3);
 /// How long a client waits for a server to remove an unfinished file.
 pub const REMOVAL: base::Duration = base::Duration::from_secs(5);
-/// Times that a file is written anew because the server was started anew meanwhile.
+/// Times that a file is written again because the server restarted meanwhile.
 pub const RESTARTS: u32 = 8;
 /// Entries of one directory that a client takes.
 pub const ENTRIES_MAX: usize = 1 << 20;

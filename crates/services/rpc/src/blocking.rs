@@ -43,7 +43,7 @@ impl<S: Read + Write, C: FnMut() -> io::Result<S>> Tcp<S, C> {
     /// Connect.
     ///
     /// # Errors
-    /// Those of `connect`.
+    /// The errors of `connect`.
     pub fn connect(
         config: Config,
         first_xid: u32,
@@ -177,12 +177,12 @@ pub trait Datagrams {
     /// Send a datagram.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     fn send(&mut self, datagram: &[u8]) -> io::Result<()>;
     /// Receive one within a time; `None` if none came.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     fn receive(&mut self, room: &mut [u8], within: Duration) -> io::Result<Option<usize>>;
 }
 

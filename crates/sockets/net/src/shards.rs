@@ -43,7 +43,7 @@ struct All {
 
 impl Shards {
     /// Share a group of shards, all of it, in its order; nothing happens until all drivers run. The
-    /// stacks' clock starts anew, so none must have been polled before.
+    /// stacks' clock starts again at zero, so none must have been polled before.
     ///
     /// # Panics
     /// If these are not all shards of one group, in their order.

@@ -84,7 +84,7 @@ impl fmt::Display for PacketError {
                 "interface '{name}' carries frames of kind {kind} (ARPHRD), neither Ethernet nor \
                  bare IP. Choose another: `ip -br link` lists them"
             ),
-            PacketError::BadRing { why } => write!(f, "the receive ring cannot be: {why}"),
+            PacketError::BadRing { why } => write!(f, "the receive ring is not possible: {why}"),
             PacketError::Refused { what, name, errno } => write!(
                 f,
                 "{what} of interface '{name}' was refused: {errno}. See what the kernel knows of \

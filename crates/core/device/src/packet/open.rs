@@ -232,9 +232,9 @@ pub(super) fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
 /// Which frames a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
-    /// Those that the interface receives.
+    /// The frames that the interface receives.
     Received,
-    /// Those that it sends too.
+    /// The frames that the interface receives or sends.
     Both,
 }
 
@@ -263,7 +263,7 @@ pub(super) fn ring(
     set("asking for this version of rings", libc::PACKET_VERSION, version as i32)?;
     set("asking for offloads", libc::PACKET_VNET_HDR, 1)?;
     let ignored = i32::from(wanted == Frames::Received);
-    set("asking for received frames alone", libc::PACKET_IGNORE_OUTGOING, ignored)?;
+    set("asking for received frames only", libc::PACKET_IGNORE_OUTGOING, ignored)?;
     let frames = shape.parts_a_run * shape.runs;
     let made = match receive {
         Receive::Slots { .. } => sys::set_ring(

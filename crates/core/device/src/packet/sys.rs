@@ -46,7 +46,7 @@ pub(super) fn listen(listener: impl AsFd, on: bool) -> Result<()> {
 pub(super) fn drain(listener: impl AsFd) {
     let mut message = [0u8; 64];
     for _ in 0..MESSAGES {
-        // A long message is truncated; ENOBUFS reports messages lost for want of room.
+        // A long message is truncated; ENOBUFS reports messages lost for lack of room.
         match read(&listener, &mut message) {
             Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => {}
             Err(_) => return,

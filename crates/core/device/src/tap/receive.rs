@@ -67,7 +67,7 @@ impl Receiver {
     /// Read one frame.
     ///
     /// # Errors
-    /// Those of read(2); `AGAIN` when there is no frame.
+    /// The errors of read(2); `AGAIN` when there is no frame.
     #[inline]
     pub(super) fn take(&mut self, fd: BorrowedFd<'_>, pool: &mut Pool) -> Result<Taken, Errno> {
         if self.head.is_none() {

@@ -15,7 +15,8 @@ pub(super) const LEN: usize = 4;
 /// The bits of the TCI that are the VLAN identifier; above them are priority (PCP) and DEI.
 pub(super) const ID_MASK: u16 = 0x0fff;
 
-/// Maximum tags in [`Tags`]: a service tag and a customer tag. Of more, the outer ones are kept.
+/// Maximum tags in [`Tags`]: a service tag and a customer tag. If a frame has more, the outer ones
+/// are kept.
 const TAGS_MAX: usize = 2;
 
 /// The tags that a device inserts into each frame and removes again, the outer one first. A tap

@@ -142,9 +142,8 @@ impl Trunk {
         }
     }
 
-    /// Receive a burst from the device and distribute it: the frames of `port`, none of which
-    /// waits, stay in `into`, with their tags. Returns the other ports whose queue was empty
-    /// before.
+    /// Receive a burst from the device and distribute it: the frames of `port` stay in `into`, with
+    /// their tags; its queue has to be empty. Returns the other ports whose queue was empty before.
     #[inline]
     pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool, into: &mut Burst) -> Vec<usize> {
         let begin = into.len();

@@ -62,7 +62,7 @@ impl fmt::Display for VmError {
             ),
             VmError::NotASocket { place } => write!(
                 f,
-                "{place} is there already and is no socket, so it stays: name another path, or \
+                "{place} exists already and is no socket, so it stays: name another path, or \
                  remove it"
             ),
             VmError::InUse { place } => write!(
@@ -76,7 +76,7 @@ impl fmt::Display for VmError {
             ),
             VmError::Gone { place } => write!(
                 f,
-                "the virtual machine at {place} has closed its end, or sent what is no frame: \
+                "the virtual machine at {place} has closed its end, or sent data that is no frame: \
                  start it, then connect again"
             ),
         }

@@ -79,7 +79,7 @@ pub struct Config {
     pub name: String,
     /// Use generic XDP, which works with every driver, even if the driver has native XDP.
     pub generic: bool,
-    /// Let the device access our memory itself. Untested, for want of such a device.
+    /// Let the device access our memory itself. Untested, for lack of such a device.
     pub zero_copy: bool,
 }
 

@@ -90,7 +90,8 @@ fn two_ringers_and_one_sleeper() {
     });
 }
 
-/// As in `mem` for room: the ringer wakes a sleeper only if that set a flag before it armed.
+/// As in `mem` for room: the ringer wakes a sleeper only if the sleeper set a flag before it armed
+/// the bell.
 #[test]
 fn a_wish_made_before_arming_is_seen() {
     loom::model(|| {

@@ -40,7 +40,7 @@ impl Access {
     }
 }
 
-/// Whose packet a route is looked up for.
+/// The sender of the packet that a route is looked up for.
 #[derive(Clone, Copy, Debug)]
 pub enum Sender<'a> {
     /// The stack itself, or the program that it is part of: no restriction applies.

@@ -2,8 +2,8 @@
 //! have restricted ones, and of the prefixes around these. A walk for a sender looks at no others.
 //!
 //! Called by: `rib.rs`, which says what changed; `lookup.rs` of the stack that follows; `stack`,
-//! which carries it from one stack to the other. It is made anew only if one of those routes
-//! changed. docs/decisions/0081.
+//! which carries it from one stack to the other. It is rebuilt only if one of those routes changed.
+//! docs/decisions/0081.
 
 use core::cell::OnceCell;
 use core::cmp::Reverse;

@@ -174,7 +174,7 @@ fn run(changes: &[Change], dsts: &[IpAddr], crowd_at: usize) {
     }
     agree(&routes, &model, changes, dsts);
     routes.remove(|_| true);
-    // Nothing is left behind: neither a group nor a node.
+    // No group and no node is left behind.
     assert!(routes.is_empty() && routes.next_deadline() == Instant::NEVER);
     let left = format!("{routes:?}");
     assert!(left.contains("nodes: 0, lone_prefixes: 0, groups: 0, retired: 0"), "{left}");

@@ -118,7 +118,7 @@ impl Process {
 fn user(privileges: &Section<'_>, separate: bool, accounts: &mut Accounts) -> Option<u32> {
     let name = privileges.text("user")?;
     if !separate {
-        let what = "user is of the process without privileges: remove it, or separate = false";
+        let what = "user needs a separate process: remove user, or remove separate = false";
         privileges.note("user", what);
     }
     let uid = accounts.user(name);

@@ -171,10 +171,10 @@ fn towards(via: IpAddr, section: &Section<'_>, ports: &Ports) -> Option<String> 
         [name] => return Some((*name).clone()),
         [] => {
             let what =
-                "is on no network of ours: give the port too, or a port an address beside it";
+                "is on no network of ours: give the port, or a port an address in its network";
             section.note("via", format!("gateway {via} {what}"));
         }
-        _ => section.note("via", format!("gateway {via} may be by several ports: add port")),
+        _ => section.note("via", format!("gateway {via} fits several ports: add port")),
     }
     None
 }
@@ -194,7 +194,7 @@ fn gateway(to: Cidr, via: IpAddr, name: &str, section: &Section<'_>, ports: &Por
     let asks = if via.is_ipv6() { Asks::Auto } else { Asks::Dhcp };
     if !is_local && !port.asks.contains_key(&asks) && !port.has_network_of(via) {
         let what = format!("gateway {via} is on no network of port '{name}'");
-        let instead = format!("give '{name}' an address beside it, or another port");
+        let instead = format!("give '{name}' an address in its network, or name another port");
         section.note("via", format!("{what}: {instead}"));
     }
 }

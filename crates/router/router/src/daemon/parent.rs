@@ -282,7 +282,7 @@ impl Parent {
         let mut source = self.source.clone();
         let config = Config::parse_with(&source.file, &source.text, &mut source.accounts)?;
         for port in &lost {
-            info(&format!("port {port}: its interface was made anew, and is opened again"));
+            info(&format!("port {port}: its interface was recreated, and is opened again"));
             self.running.lose_device(port);
         }
         let opened = Opened::by(&mut self.opener, &self.running, &config);

@@ -159,7 +159,7 @@ impl Writer {
     /// Wait until all of it is on the server's disk.
     ///
     /// # Errors
-    /// A WRITE failed, or the server was started anew, so that something may be lost.
+    /// A WRITE failed, or the server restarted, so that data may be lost.
     pub async fn finish(mut self) -> Result<u64, Error> {
         while !self.flying.is_empty() {
             self.oldest().await?;

@@ -315,7 +315,7 @@ impl Nfs {
         Ok(())
     }
 
-    /// The entries of a directory but for `.` and `..`, sorted.
+    /// The entries of a directory except `.` and `..`, sorted.
     ///
     /// # Errors
     /// There are no results, or more than `ENTRIES_MAX` entries.
@@ -374,22 +374,22 @@ pub enum Error {
     #[error("the server's results are not of the expected type")]
     Garbage(#[from] DecodeError),
     /// Written data may be lost.
-    #[error("the server is started anew time and again: copy the file when it stays")]
+    #[error("the server restarts again and again: copy the file when it is stable")]
     Restarted,
     /// More entries than a client takes.
     #[error("the directory has too many entries: list a directory below it")]
     TooManyEntries,
     /// A name that would lead elsewhere.
-    #[error("the server has a name that is no name of a file here: '{0}'; it is not copied")]
+    #[error("the server has a name that no file can have here: '{0}'; it is not copied")]
     BadName(String),
     /// The directories are nested too deeply.
-    #[error("the directories are too deep: copy a directory below")]
+    #[error("the directories are nested too deep: copy a directory further down")]
     TooDeep,
     /// An error of a file or directory on this machine.
     #[error("{0}")]
     Local(String, #[source] std::io::Error),
-    /// Neither a file, nor a directory, nor a symbolic link.
-    #[error("'{0}' is neither a file nor a directory nor a symbolic link: copy others by name")]
+    /// This is not a file, a directory or a symbolic link.
+    #[error("'{0}' cannot be copied: it is not a file, a directory or a symbolic link")]
     Special(String),
     /// A symbolic link is in the place of a directory.
     #[error("'{0}' is a symbolic link here and a directory there: remove it first")]
@@ -404,15 +404,15 @@ fn meaning(status: &Status) -> &'static str {
         Status::NoEntry => "there is no such file or directory: look at its spelling",
         Status::Io => "the server's disk failed: look at its log",
         Status::NoDevice | Status::NotThisDevice => "the device of the file is not there",
-        Status::Access => "the server allows it not: look at the rights of the file",
+        Status::Access => "the server does not allow it: look at the rights of the file",
         Status::Exists => "there is a file of that name already: remove it, or take another name",
         Status::CrossDevice => "the two are on different file systems of the server: copy instead",
-        Status::NotDirectory => "a directory is wanted, and it is none",
-        Status::IsDirectory => "a file is wanted, and it is a directory: use -r for directories",
-        Status::Invalid => "the server takes that for no sense: is it a regular file?",
+        Status::NotDirectory => "it has to be a directory, and it is not",
+        Status::IsDirectory => "it has to be a file, and it is a directory: use -r for directories",
+        Status::Invalid => "the server finds the request invalid: is it a regular file?",
         Status::TooBig => "the file would be larger than the server allows",
         Status::NoSpace => "the server's disk is full: make room there",
-        Status::ReadOnly => "the server allows reading alone",
+        Status::ReadOnly => "the server only allows reading",
         Status::TooManyLinks => "the file has too many names",
         Status::NameTooLong => "the name is too long: take a shorter one",
         Status::NotEmpty => "the directory is not empty",
@@ -423,7 +423,7 @@ fn meaning(status: &Status) -> &'static str {
         Status::NotSync => "somebody else has changed the file: try again",
         Status::BadCookie => "somebody else has changed the directory: try again",
         Status::NotSupported => "the server cannot do that",
-        Status::TooSmall => "the server wants to answer with more than was allowed",
+        Status::TooSmall => "the server's answer would be longer than was allowed",
         Status::ServerFault => "the server failed: look at its log",
         Status::BadType => "the server has no files of that kind",
         Status::Jukebox => "the server is busy: try again later",

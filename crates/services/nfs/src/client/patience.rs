@@ -27,7 +27,7 @@ pub enum Notice<'a> {
     Waiting,
     /// It answers again.
     Answers,
-    /// This is neither a file nor a directory nor a symbolic link, and is not copied.
+    /// This is not a file, a directory or a symbolic link, and is not copied.
     PassedOver(&'a str),
 }
 

@@ -28,10 +28,10 @@ pub enum BadUrl {
     #[error("'{0}' is no port: give a number from 1 to 65535")]
     Port(String),
     /// A word that is not known.
-    #[error("'{0}' is not known: behind the ? there may be nfsport=N and mountport=N, joined by &")]
+    #[error("'{0}' is not known: after the ? there may be nfsport=N and mountport=N, joined by &")]
     Word(String),
     /// A % without two digits behind it.
-    #[error("behind a % there have to be two hexadecimal digits; %25 is the % itself")]
+    #[error("after a % there have to be two hexadecimal digits; %25 is the % itself")]
     Percent,
 }
 

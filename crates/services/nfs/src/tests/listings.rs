@@ -60,7 +60,7 @@ async fn what_is_there_all_the_time_is_listed_once() {
         if is_end {
             break;
         }
-        // Others make and remove files, and the server is started anew.
+        // Others make and remove files, and the server restarts.
         round += 1;
         fs::write(rig.tree().join(format!("new{round}")), "").expect("room");
         let _ = fs::remove_file(rig.tree().join(format!("new{}", round / 2)));

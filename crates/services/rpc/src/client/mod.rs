@@ -195,7 +195,7 @@ pub enum CallError {
     #[error("the server could not do it (SYSTEM_ERR): look at its log")]
     SystemError,
     /// RPC_MISMATCH.
-    #[error("the server speaks versions {0} to {1} of ONC RPC, this is version 2")]
+    #[error("the server speaks versions {0} to {1} of ONC RPC, this client version 2")]
     RpcMismatch(u32, u32),
     /// AUTH_ERROR.
     #[error(transparent)]

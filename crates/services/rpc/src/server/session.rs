@@ -19,7 +19,7 @@ pub enum SessionError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The peer sends something that is no call.
-    #[error("the peer sends what is no RPC call")]
+    #[error("the peer sends data that is no RPC call")]
     Malformed,
 }
 

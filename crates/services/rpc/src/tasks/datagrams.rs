@@ -23,12 +23,12 @@ pub trait Datagrams: Send + Sync + 'static {
     /// Send a datagram.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     fn send(&self, datagram: &[u8], to: SocketAddr) -> impl Future<Output = io::Result<()>> + Send;
     /// Receive a datagram; returns its source too. The future may be dropped without a loss.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     fn receive(
         &self,
         room: &mut [u8],
@@ -48,7 +48,7 @@ impl Datagrams for tokio::net::UdpSocket {
 /// Serve the calls that come to a socket, `calls` at a time. `secret` is the key of a hash table.
 ///
 /// # Errors
-/// Those of the socket, except errors that an ICMP message reports.
+/// The errors of the socket, except errors that an ICMP message reports.
 pub async fn serve_datagrams<D: Datagrams>(
     servers: Arc<Servers>,
     socket: D,

@@ -68,8 +68,8 @@ const FAILURES_MAX: u32 = 200;
 /// Serve the connections that `accept` returns. Dropping the future ends them all.
 ///
 /// # Errors
-/// Those of `accept`, if they go on for ten seconds: shorter ones are often caused by a peer, or by
-/// a lack of descriptors.
+/// The errors of `accept`, if they go on for ten seconds: errors for a shorter time are often
+/// caused by a peer, or by a lack of descriptors.
 pub async fn listen<A, F, C>(servers: Arc<Servers>, mut accept: A, limits: Limits) -> io::Result<()>
 where
     A: FnMut() -> F,

@@ -8,7 +8,7 @@ use super::padded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The message ends before the value does.
-    #[error("it is cut off: less is there than it says")]
+    #[error("it is cut off: it has fewer bytes than it says")]
     Short,
     /// A boolean that is neither 0 nor 1.
     #[error("a boolean in it is neither 0 nor 1")]
@@ -23,7 +23,7 @@ pub enum DecodeError {
     #[error("a string in it is not UTF-8")]
     NotText,
     /// Bytes are left behind the value.
-    #[error("there are bytes behind its end")]
+    #[error("there are bytes after its end")]
     Trailing,
 }
 

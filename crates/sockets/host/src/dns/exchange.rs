@@ -278,8 +278,8 @@ impl Exchange {
                 if self.is_plain {
                     return self.compare(r, answer, now);
                 }
-                // That the server does not understand EDNS is remembered only now, when it has
-                // answered without it: one datagram that says so could be forged.
+                // Only an answer without EDNS confirms that the server does not understand it: the
+                // refusal before could be one forged datagram.
                 if let Some(server) = r.servers.get_mut(self.at) {
                     server.no_edns |= self.plain;
                     server.answered(false, false);

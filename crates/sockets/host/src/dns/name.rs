@@ -28,7 +28,7 @@ pub enum NameError {
     /// A part of more than 63 characters.
     #[error("a part between dots is longer than 63 characters")]
     LabelTooLong,
-    /// Neither letter, digit, hyphen nor underscore.
+    /// A character that is not a letter, a digit, a hyphen or an underscore.
     #[error("it contains {0:?}: write a name with other letters in its ASCII form, xn--")]
     Character(char),
     /// A part that begins with a hyphen, which programs would take for an option.

@@ -141,7 +141,7 @@ impl TcpSocket {
     /// [`Net::lookup_host`] finds.
     ///
     /// # Errors
-    /// Those of both.
+    /// The errors of both.
     pub async fn connect_host(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let addresses = self.net().lookup_host(host).await?;
         let remotes: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();

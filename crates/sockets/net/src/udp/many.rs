@@ -108,7 +108,7 @@ impl UdpSocket {
     /// one. Waits while the device is full.
     ///
     /// # Errors
-    /// Those of [`UdpSocket::send_to`], about the first.
+    /// The errors of [`UdpSocket::send_to`], about the first.
     pub async fn send_many(&self, datagrams: &[(SocketAddr, &[u8])]) -> io::Result<usize> {
         wait(self.net.shared(), Readiness::Room, self.look_send_many(datagrams)).await
     }
