@@ -12,7 +12,7 @@ use base::{Cidr, Instant};
 /// What an address may be used for, RFC 4862 section 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressState {
-    /// Being checked for duplicates: it is the source and the destination of nothing else.
+    /// Being checked for duplicates: only packets of the check use it.
     Tentative,
     /// To be used without restriction.
     Preferred,

@@ -147,7 +147,7 @@ impl Wire {
         at
     }
 
-    /// Has the driver of `side`, which sleeps, to be woken earlier because of frames offered since?
+    /// Must the sleeping driver of `side` be woken earlier because of frames offered since?
     pub(super) fn has_news_sooner(&self, side: usize) -> bool {
         let until = self.receivers[side].sleeps_until;
         until > Instant::ZERO && self.news_at(side) < until

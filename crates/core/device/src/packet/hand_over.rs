@@ -39,8 +39,8 @@ impl PacketSocket {
     }
 
     /// A socket of [`PacketSocket::open_for_another`], which had the same `config`. It is not bound
-    /// again: an interface that is deleted is [`PacketError::Vanished`] for this socket, even if
-    /// there is one of its name again.
+    /// again: an interface that is deleted is [`PacketError::Vanished`] for this socket, even if a
+    /// new one has its name.
     ///
     /// # Errors
     /// The interface is gone, or the ring is another one.

@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Connection for S {
 /// Serve one connection until it ends.
 ///
 /// # Errors
-/// The stream's, or `InvalidData` or `TimedOut` with the reason why the connection was ended.
+/// The stream's error, or `InvalidData` or `TimedOut` with the reason why the connection was ended.
 pub async fn serve_stream<S: AsyncRead + AsyncWrite>(
     servers: Arc<Servers>,
     stream: S,
