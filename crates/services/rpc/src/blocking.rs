@@ -254,7 +254,7 @@ impl<D: Datagrams> Caller for Udp<D> {
 /// Serve one connection until it ends.
 ///
 /// # Errors
-/// The stream's, or `InvalidData` or `TimedOut` with the reason why the connection was ended.
+/// The stream's error, or `InvalidData` or `TimedOut` with the reason why the connection was ended.
 pub fn serve<S: Read + Write>(
     server: &mut Server,
     stream: &mut S,
