@@ -6,7 +6,8 @@
 
 use core::future::Future;
 use core::net::SocketAddr;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub async fn serve_datagrams<D: Datagrams>(
 ) -> io::Result<()> {
     let clock = Clock::start();
     let mut duplicates = Duplicates::new(secret);
-    let mut in_progress = HashSet::new();
+    let mut in_progress = HashMap::new();
     let mut jobs = JoinSet::new();
     let mut room = vec![0; DATAGRAM_BYTES];
     loop {
@@ -73,9 +74,9 @@ pub async fn serve_datagrams<D: Datagrams>(
                 if let Some(reply) = duplicates.find(key, clock.now()) {
                     // A reply that cannot be sent is like a lost one: the caller asks again.
                     let _ = socket.send(reply, from).await;
-                } else if in_progress.insert(key) {
+                } else if let Entry::Vacant(place) = in_progress.entry(key) {
                     let servers = servers.clone();
-                    jobs.spawn(async move {
+                    let job = jobs.spawn(async move {
                         let keep = servers.must_keep(&call);
                         let (transport, reply_max) = (Transport::Datagram, DATAGRAM_BYTES);
                         let message = Message { record: call.into(), from, transport, reply_max };
@@ -85,13 +86,20 @@ pub async fn serve_datagrams<D: Datagrams>(
                         };
                         (key, from, keep, reply.map(|reply| reply.bytes))
                     });
+                    place.insert(job.id());
                 } else {
                     servers.count(DropReason::RpcInProgress);
                 }
             }
             Some(done) = jobs.join_next(), if !jobs.is_empty() => {
-                // No service of ours panics; a job that did would have no reply.
-                let Ok((key, from, keep, reply)) = done else { continue };
+                let (key, from, keep, reply) = match done {
+                    Ok(done) => done,
+                    // A service panicked: the call has no reply, and may come again.
+                    Err(panicked) => {
+                        in_progress.retain(|_, job| *job != panicked.id());
+                        continue;
+                    }
+                };
                 in_progress.remove(&key);
                 let Some(reply) = reply else { continue };
                 if keep {
