@@ -1,7 +1,8 @@
-//! The rows of bench `core`: the table of its issue, word for word. Called by `main.rs`. Each row
-//! is a small function: ours from `ours.rs`, theirs from `peers`, a ratio taken in pairs by
-//! `harness.rs`. Unless a row says otherwise a ratio is ours over theirs in Gb a CPU-second. Peers
-//! run with the best of their settings, found once before a row's pairs and named in its note.
+//! The rows of bench `core`, in the words of the issue that asked for them. Called by `main.rs`.
+//! Each row is a small function: `ours.rs` measures our side, `peers` the other side, and
+//! `harness.rs` takes the ratio in pairs. Unless a row says otherwise a ratio is ours over theirs
+//! in Gb a CPU-second. Peers run with the best of their settings, found once before a row's pairs
+//! and named in its note.
 
 use std::cell::RefCell;
 use std::hint::black_box;

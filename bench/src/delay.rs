@@ -86,7 +86,8 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
         incoming: incoming.clone(),
     };
     let mut config = PairConfig::new([3, 4]);
-    // Senders of the estimate's time had no tail loss probes; a probe would draw the delayed ACK.
+    // When the send-space estimate was new, senders had no tail loss probes; a probe would draw the
+    // delayed ACK.
     config.stack.switches = switches.with(Switch::TailProbe, false);
     let mut client = end(&config, side(&there, &back), 1);
     config.stack.switches = switches;

@@ -189,7 +189,7 @@ impl Drive {
     }
 
     /// Every flow sends one segment in its turn; the receiver reads where its events say so. The
-    /// wire is handed over a burst at a time, as in an event loop.
+    /// frames on the wire are handed over a burst at a time, as in an event loop.
     pub fn flows_turn(&mut self, segment: usize) -> Result<()> {
         for first in (0..self.flows.len()).step_by(device::BURST) {
             let last = (first + device::BURST).min(self.flows.len());

@@ -218,8 +218,8 @@ impl Bench {
     }
 }
 
-/// `n` ratios, first over second, the two in turn and each pair in the other order, so that a
-/// machine that slows down favours neither.
+/// `n` ratios, first over second. The two run in turn and the order changes from pair to pair, so
+/// that a machine that slows down favours neither.
 pub fn paired(
     n: usize,
     mut first: impl FnMut() -> Result<f64>,

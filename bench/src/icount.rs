@@ -70,7 +70,7 @@ fn recorded(bytes: &[u8], ids: Ids, n: u64) -> Result<()> {
     recorded::replay(&Recording::parse(bytes)?, ids, n).map(|_| ())
 }
 
-/// As without the sender's GSO: the flows alternate at every segment.
+/// The order of a sender without GSO: the flows alternate at every segment.
 fn by_segment(n: u64) -> Result<()> {
     let recording = Recording::parse(FLOWS)?.by_segment();
     recorded::replay(&recording, Ids::AsRecorded, n).map(|_| ())

@@ -7,8 +7,8 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// Moves the calling thread into a network namespace of its own. It ends with the last
 /// thread and descriptor in it.
 pub fn unshare_network() -> rustix::io::Result<()> {
-    // SAFETY: what `unshare_unsafe` asks of its caller concerns CLONE_FILES, which would part
-    // this thread's descriptors from the process's. CLONE_NEWNET changes only which network
-    // the sockets this thread opens later belong to.
+    // SAFETY: the condition of `unshare_unsafe` concerns CLONE_FILES, which would separate this
+    // thread's descriptors from the process's. CLONE_NEWNET changes only the network of the sockets
+    // that this thread opens later.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
 }

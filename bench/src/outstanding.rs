@@ -206,7 +206,7 @@ impl Outstanding {
 /// outstanding segments stays the same.
 ///
 /// # Errors
-/// If it does not.
+/// If that number changes.
 pub fn acks(segments: u32, count: u64) -> Result<()> {
     let mut state = Outstanding::new(segments)?;
     for _ in 0..count {

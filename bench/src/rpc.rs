@@ -151,8 +151,8 @@ fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     Ok(Figure { value, samples, note })
 }
 
-/// [`worst`] over a TAP. Both ends are held to the placement with the shorter calls, so that a size
-/// is not measured with another one than its neighbours.
+/// [`worst`] over a TAP. Both ends are held to the placement with the shorter calls, so that all
+/// sizes are measured with the same placement.
 fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     const LIKE: f64 = 4_096.0;
     let trial = |placement| {
@@ -247,7 +247,8 @@ fn cpu_s_of(process: u32) -> Result<f64> {
     Ok(ns * 1e-9)
 }
 
-/// The median of one call without argument, ours, eight timed at a time as the clock costs.
+/// The median of one of our calls without argument. Eight are timed together, because reading the
+/// clock costs time too.
 fn our_latency(seconds: f64) -> Result<Measurement> {
     const AT_A_TIME: u32 = 8;
     let mut pair = Memory::new(Transport::Tcp)?;

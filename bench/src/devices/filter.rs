@@ -71,7 +71,8 @@ impl Sides {
     }
 }
 
-/// From a client to port 80 of 10.0.0.1: the filter compares both ports and both addresses.
+/// A packet from a client to port 80 of 10.0.0.1: the filter compares both ports and both
+/// addresses.
 fn request() -> [u8; 64] {
     let mut frame = [0; 64];
     frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);

@@ -4,11 +4,11 @@
 //! one as from hardware. A wake-up is a return from sleep: by a doorbell, or at the time of an
 //! interrupt.
 //!
-//! A sleep until the next frame ends some frames later: by tens of microseconds on a virtual
-//! machine. That gathers frames as well, whatever the level. So wake-ups are counted with threads
-//! that watch the clock instead ([`IdlePolicy::Watch`]), and their cost is measured with threads
-//! that sleep, on the same link. The effect on throughput is measured where the processor is the
-//! limit: on a faster link, with both threads on one core.
+//! A thread that sleeps until the next frame wakes up late, on a virtual machine by tens of
+//! microseconds. In that time frames gather as well, whatever the level. So wake-ups are counted
+//! with threads that watch the clock instead ([`IdlePolicy::Watch`]), and their cost is measured
+//! with threads that sleep, on the same link. The effect on throughput is measured where the
+//! processor is the limit: on a faster link, with both threads on one core.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -33,7 +33,7 @@ const PORT: u16 = 5001;
 const WRITE: usize = 64 << 10;
 const DATAGRAM: usize = 64;
 
-/// Bits a second of the link on which wake-ups are counted, and of the flood's.
+/// Bits a second of the link on which wake-ups are counted, and of the link of the flood.
 const LINK_BPS: u64 = 1_000_000_000;
 /// Bits a second of the link that saturates one core shared by both threads.
 const FAST_LINK_BPS: u64 = 10_000_000_000;
@@ -83,8 +83,8 @@ impl Wake for Ring {
 }
 
 impl Sleeper {
-    /// For this thread, with exact sleeps: by default Linux adds 50 us of timer slack, and an
-    /// interrupt would report four frames instead of one.
+    /// A sleeper for this thread, with exact sleeps: by default Linux adds 50 us of timer slack,
+    /// and an interrupt would report four frames instead of one.
     fn new(clock: Clock, idle: IdlePolicy) -> Result<Sleeper> {
         set_current_timer_slack(NonZeroU64::new(1)).context("setting the timer slack")?;
         let ring = Arc::new(Ring { bell: Doorbell::new(), is_rung: AtomicBool::new(false) });
@@ -294,9 +294,10 @@ pub(super) fn cpu_per_byte(b: &Bench) -> Result<Figure> {
 }
 
 /// Datagrams at full speed, each with the time at which it was written; the result is the 99th
-/// percentile of their latency to the application, in units of the highest level's time bound. It
-/// is taken of each few thousand in turn, and then the median of these: if the host of a virtual
-/// machine takes a processor away for 50 ms, some of them are affected and not all.
+/// percentile of their latency to the application, in units of the highest level's time bound. The
+/// percentile is taken of every few thousand datagrams, and the result is the median of these
+/// percentiles: if the host of a virtual machine takes a processor away for 50 ms, that affects
+/// only some of them.
 pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     let bound_ns = Level::MAX.threshold().within.as_nanos() as f64;
     let rounds = if b.is_quick { 3 } else { 9 };

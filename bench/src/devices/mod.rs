@@ -1,4 +1,4 @@
-//! The rows of bench `devices`: the table of its issue, word for word. Called by `main.rs`.
+//! The rows of bench `devices`, in the words of the issue that asked for them. Called by `main.rs`.
 //! `filter` compares our packet filters with libpcap's, `mitigation` two levels of wake-ups,
 //! `one_packet` two rings. A row for a feature that is not built yet says so and has no value.
 
@@ -177,8 +177,8 @@ fn over_tap(b: &Bench) -> Result<Figure> {
 // instructions of the hook for taps when there is no tap. The first figure is that of `wirespeed
 // lab tap`, repeated.
 
-/// The intercepts of the lines through the times by size, less that of a loop that only copies: the
-/// model's, allocated and freed, over ours.
+/// The intercept of the model, with allocation and freeing, over the intercept of ours. Each is
+/// that of the line through the times by size, less the intercept of a loop that only copies.
 fn intercept(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 15 } else { 101 };
     let (mut samples, mut figures) = (Vec::new(), Vec::new());
@@ -209,8 +209,8 @@ fn intercept(b: &Bench) -> Result<Figure> {
 
 const NO_LINE: &str = "no line through the times";
 
-/// Instructions of a predicted segment at both ends: with the hook for taps but no tap, less
-/// without the hook.
+/// Instructions of a predicted segment at both ends: the count with the hook for taps but without a
+/// tap, less the count without the hook.
 fn instructions_without_listener(_: &Bench) -> Result<Figure> {
     const CASE: &str = "predicted-segment-1500";
     let with = instructions_with(CASE, &[])?;

@@ -76,7 +76,7 @@ impl Receiver {
         Ok(Receiver::Stack { stack: Box::new(server.stack), socket, clock: Clock::now() })
     }
 
-    /// Empty the ring; how many datagrams that were.
+    /// Empty the ring; returns the number of datagrams.
     fn empty(&mut self) -> usize {
         let mut count = 0;
         match self {

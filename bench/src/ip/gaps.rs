@@ -21,7 +21,7 @@ use crate::measure::pattern;
 
 const WRITE: usize = 8 << 10;
 const WRITES: u64 = 2_000;
-/// Frames of a write: what the receiver needs at least is as many times [`BUSY`].
+/// Frames of a write: the receiver needs at least this many times [`BUSY`] for it.
 const FRAMES: u64 = 6;
 /// How long the receiver is busy with a frame.
 const BUSY: Duration = Duration::from_micros(50);
@@ -35,10 +35,10 @@ struct World {
     clock: VirtualClock,
 }
 
-/// What came of [`WRITES`] writes.
+/// The outcome of [`WRITES`] writes.
 struct Outcome {
     delivered: u64,
-    /// Until the last of them arrived.
+    /// The time until the last of them arrived.
     took: Duration,
 }
 
@@ -111,7 +111,8 @@ pub(super) fn delivered(_: &Bench) -> Result<Figure> {
     figure(|outcome| outcome.delivered as f64 / WRITES as f64)
 }
 
-/// The receiver takes a frame each 50 us: what it could have taken of such writes in that time.
+/// The writes that arrived, over those that the receiver could have taken in the same time at a
+/// frame each 50 us.
 pub(super) fn goodput(_: &Bench) -> Result<Figure> {
     figure(|outcome| {
         let own = outcome.took.as_secs_f64() / (BUSY.as_secs_f64() * FRAMES as f64);

@@ -1,8 +1,9 @@
 //! The kernel as the receiver of UDP: recvmmsg over a veth pair, with its softirq. Called by
 //! `receive`. A namespace of its own; one thread sends frames into one end by AF_PACKET, so that
-//! the softirq of the other end runs in its system calls, and then reads. What sending alone costs
-//! is measured over a pair whose other end is another station, which drops the frames in its
-//! softirq as soon as it has their link header, and subtracted: that is in the kernel's favour.
+//! the softirq of the other end runs in its system calls, and then reads. The cost of sending alone
+//! is measured and subtracted. It is measured over a pair whose other end is another station, which
+//! drops the frames in its softirq as soon as it has their link header: that is in the kernel's
+//! favour.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -46,7 +47,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// In this thread's namespace; `frame` is a datagram to end 2 of a pair.
+    /// A receiver in this thread's namespace; `frame` is a datagram to end 2 of a pair.
     pub(super) fn new(frame: &[u8], port: u16) -> Result<Receiver> {
         ip("link add va type veth peer name vb")?;
         ip("link add vc type veth peer name vd")?;

@@ -1,7 +1,8 @@
-//! The rows of bench `ip`: the table of its issue, word for word. Called by `main.rs`. `versions`
-//! compares IPv6 with IPv4, `fragments` datagrams in fragments with whole ones, `receive` has
-//! datagrams that others send, `segments` many datagrams in a call, `gaps` a receiver that loses
-//! frames which come too close, `storm` broadcasts among hosts that disagree about the address.
+//! The rows of bench `ip`, in the words of the issue that asked for them. Called by `main.rs`.
+//! `versions` compares IPv6 with IPv4, `fragments` datagrams in fragments with whole ones,
+//! `receive` has datagrams that others send, `segments` many datagrams in a call, `gaps` a receiver
+//! that loses frames which come too close, `storm` broadcasts among hosts that disagree about the
+//! address.
 
 mod fragments;
 mod gaps;

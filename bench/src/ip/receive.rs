@@ -17,7 +17,7 @@ use super::kernel;
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, median, thread_cpu_s};
 
-/// The port of the socket, and of nobody.
+/// The port of the socket, and a port without a socket.
 const PORT: u16 = 5001;
 const NOBODY: u16 = 513;
 
@@ -45,7 +45,7 @@ impl Host {
         Ok(Host { end, socket, wire, pool: Pool::new(64 << 20), frame, clock: Clock::now() })
     }
 
-    /// Frames on the wire, until it takes no more; how many.
+    /// Put frames on the wire until it takes no more; returns how many.
     fn offer(&mut self) -> Result<u64> {
         let mut offered = 0;
         while offered < ROUND {
@@ -62,7 +62,8 @@ impl Host {
         Ok(offered as u64)
     }
 
-    /// The host's turns until nothing is left; how many datagrams reached the application.
+    /// Run the host's turns until nothing is left; returns how many datagrams reached the
+    /// application.
     fn receive(&mut self, into: &mut [u8; 64]) -> Result<u64> {
         let stack = &mut self.end.stack;
         let mut received = 0;
@@ -138,7 +139,7 @@ pub(super) fn against_recvmmsg(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// Percent of a core that 100,000 broadcasts a second take, which nobody here wants.
+/// Percent of a core that 100,000 unwanted broadcasts a second take.
 pub(super) fn bystander(b: &Bench) -> Result<Figure> {
     let everybody = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
     let mut samples = Vec::with_capacity(b.pairs);

@@ -87,7 +87,7 @@ impl Hosts {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// The data once, and what is sent leaves.
+    /// Send the data once; the frames leave.
     fn send(&mut self) -> Result<()> {
         let (now, size) = (self.now(), self.into.len());
         let stack = &mut self.sender.0.stack;
@@ -105,7 +105,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// The receiver's turns until nothing is left; how many datagrams its application copied.
+    /// Run the receiver's turns until nothing is left; returns how many datagrams its application
+    /// copied.
     fn receive(&mut self) -> Result<u64> {
         let (now, stack) = (self.now(), &mut self.receiver.0.stack);
         let mut received = 0;
@@ -153,14 +154,14 @@ impl Hosts {
     }
 }
 
-/// Small ones, for a profile.
+/// Small datagrams, for a profile.
 pub(super) fn run(how: How, seconds: f64) -> Result<Measurement> {
     let cost = Hosts::new(SMALL, how)?.rounds(seconds)?;
     let settings = format!("{:.1} ns at the sender, {:.1} both", cost.sender_ns(), cost.both_ns());
     Ok(Measurement { cpu_s: cost.sender_s, units: cost.datagrams, settings, ..Default::default() })
 }
 
-/// What the pairs of one size gave: the ratios that the row is of, and the note.
+/// Run the pairs of one size; returns the ratios of the row, and its note.
 fn pairs(b: &Bench, size: usize) -> Result<(Vec<f64>, String)> {
     let seconds = b.seconds / 5.0;
     let run = |how| Hosts::new(size, how)?.rounds(seconds);

@@ -15,7 +15,7 @@ use crate::outside;
 /// Idle connections that are counted.
 const IDLE: usize = 10_000;
 
-/// Until small writes flow, in seconds.
+/// Seconds until small writes flow.
 const WARM_S: f64 = 0.1;
 
 /// A name, and the ratio of IPv6 to IPv4 of which more is better.

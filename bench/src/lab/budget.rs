@@ -17,18 +17,19 @@ use crate::{memory, ours};
 /// `predicted-segment-1500` of docs/icount-baseline.json before there was a budget.
 const BEFORE: f64 = 379.7;
 
-/// A look is from outside, so that nothing is to be switched off; this shows it.
+/// A look comes from outside the program, so there is nothing to switch off; this row shows it.
 pub(super) fn instrumentation_off(_: &Bench) -> Result<Figure> {
     let now = memory::predicted_segment_instructions()?;
     let note = format!("{now} now, {BEFORE} before, by icount; no code of the path is for it");
     Ok(Figure { value: now / BEFORE, samples: vec![now], note })
 }
 
-/// Bytes in a second of processor time lost while this thread is looked at, in percent: pairs of a
-/// run with and one without. Interrupts that take samples are time of the thread; what else the
-/// machine does is not. The one who looks is on the other core, as `show budget` is.
+/// How many percent fewer bytes a second of processor time carries while this thread is looked at,
+/// from pairs of a run with a look and a run without. Interrupts that take samples count as time of
+/// the thread; other work of the machine does not. The looking thread is on the other core, as
+/// `show budget` is.
 pub(super) fn live(b: &Bench) -> Result<Figure> {
-    // Short ones, because other load on the machine changes the speed by more than a look does.
+    // Short pairs, because other load on the machine changes the speed by more than a look does.
     let (pairs, seconds) = (5 * b.pairs, b.seconds / 5.0);
     let (mut samples_taken, mut used_s, mut looked_s) = (0, 0.0, 0.0);
     let plain = || bytes_per_cpu_s(&ours::bulk(Bulk::default(), seconds)?);
@@ -90,7 +91,7 @@ fn while_looked_at<T>(b: &Bench, work: impl FnOnce() -> Result<T>) -> Result<(T,
             let wall_s = started.elapsed().as_secs_f64();
             anyhow::Ok(Looked { samples: look.samples(), cpu_s, wall_s })
         });
-        // If it could not begin it ends, and says why.
+        // A look that could not begin ends, and says why.
         let done = begins.recv().ok().map(|()| work());
         is_done.store(true, Ordering::Relaxed);
         let looked = looking.join().map_err(|_| anyhow!("the look panicked"))??;

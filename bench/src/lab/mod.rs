@@ -1,6 +1,6 @@
-//! The rows of bench `lab`: the table of its issue, word for word. Called by `main.rs`. `budget`
-//! has what looking at a stack costs, and whether the stages' sum is the whole; here are `lab all`,
-//! and how soon the live page is there.
+//! The rows of bench `lab`, in the words of the issue that asked for them. Called by `main.rs`.
+//! `budget` has what looking at a stack costs, and whether the stages' sum is the whole; this file
+//! has `lab all`, and the time until a browser shows the live page.
 
 mod budget;
 
@@ -88,9 +88,9 @@ fn made(bench: &Bench) -> Result<Made> {
     Ok(made)
 }
 
-// The row of the live page: how long after it was asked for a browser has painted it first. It
+// The row of the live page: the time from a browser's request for the page to its first paint. It
 // needs Chromium and the program `wirespeed`; each run has a new browser, so that nothing of the
-// page is in its memory.
+// page is in its cache.
 
 /// The paint timing entry of the first text or picture (W3C Paint Timing), in milliseconds since
 /// the page was asked for.

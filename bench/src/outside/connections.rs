@@ -23,8 +23,8 @@ const AT_ONCE: usize = 32;
 /// Listening ports: enough that none runs out of local ports because of TIME-WAIT.
 const PORTS: u16 = 64;
 
-/// Opened, accepted, closed by the client, then by the server: all on one thread, over memory.
-/// `units` counts connections.
+/// Connections are opened, accepted, closed by the client, then by the server: all on one thread,
+/// over memory. `units` counts connections.
 pub(super) fn ours(cores: Cores, version: IpVersion, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
     let config = PairConfig { version, ..PairConfig::new([0x1988, 0x1989]) };

@@ -34,7 +34,7 @@ pub(super) struct End {
     /// Readable when frames have arrived.
     fd: OwnedFd,
     clock: Clock,
-    /// Polls without frames since the last with some.
+    /// Polls without frames since the last poll that found some.
     idle_looks: u32,
 }
 

@@ -1,6 +1,6 @@
-//! The rows of bench `outside`: the table of its issue, word for word. Called by `main.rs`. `host`
-//! and `tap` put our stack beside the kernel's over a TAP, `raw` has the cost of the system calls
-//! alone, `sockets` and `connections` measure the sockets of programs.
+//! The rows of bench `outside`, in the words of the issue that asked for them. Called by `main.rs`.
+//! `host` and `tap` put our stack beside the kernel's over a TAP, `raw` has the cost of the system
+//! calls alone, `sockets` and `connections` measure the sockets of programs.
 
 mod connections;
 pub(crate) mod host;

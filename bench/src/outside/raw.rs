@@ -31,12 +31,12 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Of the reads, per 64 KB; `units` counts those.
+    /// The CPU time of the reads; `units` counts pieces of 64 KB.
     pub(super) fn reads(self) -> Measurement {
         self.calls(self.reads_s, "raw TAP reads of what a kernel's TCP sends")
     }
 
-    /// Of the writes.
+    /// The CPU time of the writes, likewise.
     pub(super) fn writes(self) -> Measurement {
         self.calls(self.writes_s, "raw TAP writes to a kernel's TCP")
     }

@@ -76,7 +76,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// All of it, user time in words.
+    /// All figures; the user time is a text in `settings`.
     pub(super) fn measurement(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         let user_ns = self.user_s * 1e9 / units as f64;
@@ -84,7 +84,7 @@ impl Ours {
         Measurement { units, settings, ..self.both }
     }
 
-    /// User time for each 64 KB; `units` counts those.
+    /// User time only; `units` counts pieces of 64 KB.
     pub(super) fn user_time(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         Measurement { cpu_s: self.user_s, units, ..self.both }

@@ -1,5 +1,5 @@
-//! The rows of bench `proof`: the table of its issue, word for word. Called by `main.rs`. `wire`
-//! puts Linux over our emulated link, `flood` a listener of ours under SYNs that are never
+//! The rows of bench `proof`, in the words of the issue that asked for them. Called by `main.rs`.
+//! `wire` puts Linux over our emulated link, `flood` a listener of ours under SYNs that are never
 //! completed; the lab has the cells with Linux at the ends.
 
 mod flood;

@@ -20,7 +20,7 @@ use crate::peers::kernel::UNIT;
 pub struct Live {
     /// TCP segments received, nearly all with data.
     pub segments: u64,
-    /// Those of them that followed a leader.
+    /// The segments that followed a leader.
     pub followed: u64,
     /// Bursts in which they were read.
     pub bursts: u64,

@@ -10,7 +10,7 @@ use crate::harness::{Bench, Figure, paired};
 use crate::measure::{Measurement, median, pin};
 use crate::namespace::{enter, enter_new_namespace};
 
-/// On a pinned thread, whose namespaces end with it.
+/// Run `work` on a pinned thread; the thread's namespaces end with it.
 fn on_thread<T: Send>(core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -26,13 +26,14 @@ fn measurement(ns: f64, units: u64, wall_s: f64, settings: String) -> Measuremen
     Measurement { units, cpu_s, wall_s, settings, ..Measurement::default() }
 }
 
-/// With the sending, which `cpu_s` includes.
+/// The router's cost; `cpu_s` includes the sending.
 fn whole(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let (ns, units) = router.whole(seconds, &|| false)?;
     Ok(measurement(ns, units, seconds, format!("{ns:.0} ns with sending")))
 }
 
-/// Without it, and without the softirq of one veth pair: in the router's favour.
+/// The router's cost without the sending, and without the softirq of one veth pair: that is in the
+/// router's favour.
 fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let cost = router.measure(seconds, &|| false)?;
     let (all_ns, alone_ns) = (cost.whole_ns, cost.alone_ns);

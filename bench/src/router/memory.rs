@@ -17,7 +17,7 @@ use crate::measure::{Measurement, median, pin};
 /// Bytes of a full-size frame on the wire: preamble, check sequence and gap are 24.
 const ON_WIRE: usize = FULL[0] + 24;
 
-/// What the router does, for `seconds`; `cpu_s` is its own.
+/// The router forwards for `seconds`; `cpu_s` is its own.
 pub(super) fn forwarding(shape: Shape, seconds: f64) -> Result<Measurement> {
     let Cost { packets, whole_ns, alone_ns } = Memory::new(shape)?.measure(seconds, &|| false)?;
     let own_ns = whole_ns - alone_ns;
@@ -101,7 +101,7 @@ fn two_shards(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// One stack that is no shard on one core is the other side.
+/// The other side is one stack on one core, without shards.
 pub(super) fn two_cores(b: &Bench) -> Result<Figure> {
     b.ratio(Measurement::units_per_cpu_s, two_shards, ours(shared()))
 }
@@ -113,8 +113,8 @@ pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
     alone(b, shape, |m| Ok(frames_per_s / m.units_per_cpu_s()?))
 }
 
-/// Packets a second of the router's own turns. Before each turn `offered` are brought, of which
-/// the ring takes what it has room for; the interface loses the rest before it costs anything.
+/// Packets a second of the router's own turns. Before each turn `offered` packets arrive. The ring
+/// takes as many as it has room for; the interface drops the rest before they cost anything.
 fn under_load(offered: usize, seconds: f64) -> Result<f64> {
     let mut rig = Rig::new(Shape::default()).context("no router of this shape")?;
     let (clock, mut spent, mut packets) = (Clock::now(), 0.0, 0);

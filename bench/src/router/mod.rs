@@ -1,6 +1,7 @@
-//! The rows of bench `router`: the table of its issue, word for word. Called by `main.rs`. `memory`
-//! has the router between a generator and a sink, `kernel` Linux and us between veth pairs, and
-//! `routes` changes of routes. A row for a feature that is not built yet says so and has no value.
+//! The rows of bench `router`, in the words of the issue that asked for them. Called by `main.rs`.
+//! `memory` has the router between a generator and a sink, `kernel` Linux and us between veth
+//! pairs, and `routes` changes of routes. A row for a feature that is not built yet says so and has
+//! no value.
 
 mod kernel;
 mod memory;

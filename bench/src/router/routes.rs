@@ -27,7 +27,8 @@ const PACKETS: usize = 1 << 16;
 const GATEWAYS: u64 = 64;
 /// Runs; each has its own stream.
 const RUNS: usize = 7;
-/// A gap from which on it is asked whether the kernel ran something else meanwhile.
+/// For a gap of at least this length the bench checks whether the kernel ran something else
+/// meanwhile.
 const DOUBTED: Duration = Duration::from_micros(5);
 
 /// Prefixes of each length in a hundred, about as in the Internet's tables: an estimate.
@@ -212,8 +213,8 @@ struct State {
     stop: AtomicBool,
 }
 
-/// One stream is applied while the second core forwards: seconds, and what that core saw. An empty
-/// stream takes 150 ms.
+/// Apply one stream while the second core forwards; returns the seconds, and what that core saw. An
+/// empty stream takes 150 ms.
 fn run(
     b: &Bench,
     routes: &mut Routes,

@@ -1,6 +1,6 @@
-//! NFS over a TAP beside the bytes alone, on the same TAP, stack, sockets of ours and cores: our
-//! server with a client of libnfs, and our client with nfs-ganesha, both behind the kernel's TCP,
-//! with their files in memory. Called by `rpc.rs`.
+//! NFS over a TAP beside a plain TCP connection on the same TAP, stack, sockets of ours and cores.
+//! Our server has a client of libnfs, and our client a server of nfs-ganesha. Both of these are
+//! behind the kernel's TCP. All files are in memory. Called by `rpc.rs`.
 
 mod ganesha;
 mod libnfs;
@@ -29,7 +29,7 @@ pub(super) enum Action {
     Write,
 }
 
-/// The end of ours.
+/// Which end is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ours {
     /// The server; the client is libnfs.
@@ -68,7 +68,8 @@ pub(super) fn row(b: &Bench, ours: Ours, action: Action) -> Result<Figure> {
             (flow, Box::new(|flow, bytes| ganesha.carry(flow, bytes)))
         }
     };
-    // The connection, its windows, and memory that is used for the first time.
+    // One transfer does not count: it opens the connection and its windows, and uses memory for the
+    // first time.
     carry(flow, bytes)?;
     path.alone(flow, bytes)?;
     let (mut nfs, mut busy, mut alone) = (Vec::new(), Vec::new(), Vec::new());
@@ -123,11 +124,11 @@ fn process_cpu_s() -> Result<f64> {
 
 // A directory in memory, for a server of NFS. Needs root and util-linux.
 //
-// It is a tmpfs of huge pages, because the small pages of `/dev/shm` halve what a core writes to a
-// file, and what is measured is not the file. Only a process that does nothing has it mounted; it
-// ends with this one, and everything is gone.
+// It is a tmpfs of huge pages, because with the small pages of `/dev/shm` a core writes to a file
+// half as fast, and the file is not what is measured. Only a process that does nothing has it
+// mounted; it ends with this one, and everything is gone.
 
-/// Where the process has it; a directory that every system has.
+/// Where that process mounts it: a directory that every system has.
 const MOUNTED: &str = "/mnt";
 /// What a server exports, seen by that process.
 const SERVED: &str = "/mnt/served";
@@ -141,7 +142,7 @@ const SCRIPT: &str = "
 struct Folder(Child);
 
 impl Folder {
-    /// With both files, `bytes` long.
+    /// Make the directory and both files, `bytes` long.
     fn new(bytes: usize) -> Result<Folder> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", SCRIPT]);
@@ -153,7 +154,7 @@ impl Folder {
         BufReader::new(said).read_line(&mut line)?;
         ensure!(line.trim() == "mounted", "a tmpfs cannot be mounted: run as root");
         fs::create_dir(folder.served())?;
-        // Both as long as they get: the memory for what is written is there.
+        // Both have their full length from the start, so that writes need no new memory.
         for name in [THERE, WRITTEN] {
             let made = fs::write(folder.served().join(name), pattern(bytes));
             made.context("making a file in memory")?;

@@ -1,9 +1,9 @@
 //! A flow of ours and one of Linux's CUBIC behind one queue, in real time over our link, and Linux
 //! beside Linux on the same seeds as the control. Called by `mod.rs`. Needs root.
 //!
-//! What counts is from when the later flow begins, start-up included. Runs go side by side as far
-//! as the machine carries them in time; one in which the link was away for more than the queue
-//! swallows is made again, while that helps.
+//! The measurement begins when the later flow begins, and includes its start-up. As many runs go
+//! side by side as the machine can keep in real time. A run in which the link paused for longer
+//! than the queue can absorb is repeated, as long as repeating helps.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ struct Cell {
     rtt_ms: u64,
     queue_bytes: usize,
     late: Duration,
-    /// Runs at a time that a machine of two cores carries without being late.
+    /// Runs that a machine of two cores can keep in real time side by side.
     jobs: usize,
 }
 
@@ -57,15 +57,17 @@ pub(super) const ROWS: &[Spec] = &[
 ];
 
 const SECONDS: u64 = 120;
-/// Seeds, and those of a look.
+/// Seeds, and seeds with `--quick`.
 const SEEDS: (u64, u64) = (10, 3);
-/// So often a run is made again before it counts as it is: a busy machine would take hours.
+/// How often a run is repeated before it counts as it is; without a limit a busy machine would take
+/// hours.
 const AGAIN: u32 = 2;
-/// After so many runs of which the last repeat was not quiet no other is made again: the machine
+/// After this many runs whose last repeat was not quiet, no run is repeated any more: the machine
 /// stays as busy.
 const IN_VAIN: usize = 3;
 
-/// The flow that may begin later, which is ours or the control's Linux, and one of Linux.
+/// Two flows: the first may begin later, and is ours, or Linux's in the control; the second is
+/// Linux's.
 fn contest(cell: &Cell, first: Whose, seed: u64) -> Contest {
     let mut path = Goodput::new(cell.mbps * 1_000_000, Duration::from_millis(cell.rtt_ms / 2));
     path.queue_bytes = cell.queue_bytes;

@@ -1,5 +1,5 @@
-//! The rows of bench `peers`: the table of the issue about foreign peers, word for word. Called by
-//! `main.rs`. Here is the share of Linux's segments that follow; `counts` has instructions of
+//! The rows of bench `peers`, in the words of the issue about foreign peers. Called by `main.rs`.
+//! This file has the share of Linux's segments that follow a leader; `counts` has instructions of
 //! recorded and of single segments, `bytes` the passes over payload, `fair` a bottleneck shared
 //! with Linux, `idle` an idle program.
 

@@ -1,7 +1,7 @@
-//! The rows of bench `tcp`: the table of the issue about bad networks, word for word. Called by
-//! `main.rs`. They run in virtual time in the simulator (`sim`), with the stack's default settings;
-//! only the last row depends on the machine. `paths` has rows of goodput; those with one
-//! scripted event are here, and the expectation of RFC 9438.
+//! The rows of bench `tcp`, in the words of the issue about bad networks. Called by `main.rs`. They
+//! run in virtual time in the simulator (`sim`), with the stack's default settings; only the last
+//! row depends on the machine. `paths` has rows of goodput; this file has the rows with one
+//! scripted event, and the rate that RFC 9438 expects.
 
 pub(crate) mod paths;
 

@@ -136,7 +136,7 @@ fn figure(b: &Bench, path: &Path, of: impl Fn(&Outcome) -> f64) -> Result<Figure
 /// The congestion control of this name.
 ///
 /// # Errors
-/// If the stack has none: its row is not run, which is no pass.
+/// If the stack has none: its row is then not run, and does not pass.
 fn algorithm(name: &str) -> Result<Algorithm> {
     let known = Algorithm::ALL.iter().find(|law| law.name() == name);
     known.copied().ok_or_else(|| anyhow!("not run: no such law: {name}"))

@@ -36,7 +36,7 @@ pub(super) struct Path {
     pub(super) placement: Placement,
     pub(super) runtime: Runtime,
     pub(super) net: Net,
-    /// What is written, over and over.
+    /// The data that is written, over and over.
     pub(super) data: Arc<Vec<u8>>,
     our_core: usize,
     kernel_core: usize,
@@ -44,7 +44,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// This thread is our end's from now on.
+    /// From now on this thread belongs to our end.
     pub(super) fn new(b: &Bench) -> Result<Path> {
         let placement =
             if b.cores.second.is_some() { Placement::TwoCores } else { Placement::OneCore };

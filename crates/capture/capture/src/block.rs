@@ -20,7 +20,8 @@ pub(crate) const ENHANCED_PACKET: u32 = 6;
 /// the four of custom blocks.
 const OTHERS: [u32; 9] = [4, 5, 7, 8, 9, 10, 0x0bad, 0x4000_0bad, 0x8000_0001];
 
-/// Is it a type that exists? Nothing is done with the others, but they are a sign of damage.
+/// Is it a type that exists? An unknown type is a sign of damage, but a block of it is only
+/// skipped.
 pub(crate) fn is_known(kind: u32) -> bool {
     [SECTION, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET].contains(&kind)
         || OTHERS.contains(&kind)
@@ -46,7 +47,7 @@ impl<'a, R: BufRead> Body<'a, R> {
         Body { input, order, left }
     }
 
-    /// The next N bytes; `None` if the block has no more so many.
+    /// The next N bytes; `None` if the block has fewer left.
     pub(crate) fn fields<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Error> {
         if self.left < N as u64 {
             return Ok(None);

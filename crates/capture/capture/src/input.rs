@@ -41,7 +41,7 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// The next `len` bytes, for which room is made as they come.
+    /// The next `len` bytes; memory is allocated as they come.
     pub(crate) fn bytes(&mut self, len: u32) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let read = self.0.by_ref().take(len.into()).read_to_end(&mut bytes)?;

@@ -2,8 +2,8 @@
 //!
 //! [`Reader`] gives one packet after the other. It reads what a packet needs (lengths, interface,
 //! clock, direction) and passes over everything else unread: comments, names of hosts, statistics,
-//! secrets, blocks of any type and size. What only describes can therefore hide no packet, and no
-//! length in a file makes the reader allocate more than a packet's [`PACKET_BYTES_MAX`].
+//! secrets, blocks of any type and size. A block that only describes can therefore hide no packet,
+//! and no length in a file makes the reader allocate more than a packet's [`PACKET_BYTES_MAX`].
 //!
 //! Called by: `dump -r`, `trace`. Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng;
 //! docs/decisions/0123 says why it is our own.
@@ -69,7 +69,7 @@ impl<R: BufRead> Reader<R> {
     /// The next packet; `None` at the end.
     ///
     /// # Errors
-    /// Why the rest cannot be read. The next call may give anything.
+    /// Why the rest cannot be read. The results of later calls mean nothing.
     pub fn packet(&mut self) -> Result<Option<Packet>, Error> {
         match &mut self.0 {
             Kind::Pcap(pcap) => pcap.packet(),

@@ -4,8 +4,8 @@
 
 use std::io;
 
-/// Bytes of a packet that are kept. Of a longer one in pcapng the first are; in pcap, where nothing
-/// but this length says where the next packet begins, a longer one is damage, as in libpcap.
+/// Bytes of a packet that are kept. Of a longer packet in pcapng the first bytes are kept. A longer
+/// packet in pcap is damage, as in libpcap: only its length says where the next packet begins.
 pub const PACKET_BYTES_MAX: u32 = 262_144;
 
 /// Maximum number of interfaces in a file, all sections together.
@@ -27,8 +27,8 @@ pub struct Interface {
     pub link: u32,
     /// The snapshot length as the file has it, in bytes; 0 is no limit.
     pub snaplen: u32,
-    /// The file has the other byte order than this machine, and so have link headers in the byte
-    /// order of the machine that captured (LINKTYPE_NULL).
+    /// The file's byte order is not this machine's. Link headers in the byte order of the capturing
+    /// machine (LINKTYPE_NULL) are swapped too.
     pub is_swapped: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Packet {
     pub wire_len: u32,
     /// `None` if the file does not say.
     pub direction: Option<Direction>,
-    /// What was captured of it.
+    /// Its captured bytes.
     pub bytes: Vec<u8>,
 }
 

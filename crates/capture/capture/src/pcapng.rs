@@ -4,8 +4,8 @@
 //! joined by `cat`. Here the interfaces of a section come behind those of earlier sections.
 //!
 //! A block has its length twice. If the two differ, it is read by the first, provided that a block
-//! of a known type follows; otherwise the first is wrong, and where the next block begins is
-//! unknown.
+//! of a known type follows; otherwise the first is wrong, and nothing says where the next block
+//! begins.
 
 use std::io::BufRead;
 
@@ -40,7 +40,7 @@ pub(crate) struct Pcapng<R> {
     clocks: Vec<Clock>,
     /// Number of interfaces of earlier sections.
     base: usize,
-    /// The lengths of the block before differ.
+    /// The two lengths of the previous block differ.
     is_doubtful: bool,
     /// What is wrong behind the packet that was given last.
     trouble: Option<Error>,
@@ -222,7 +222,7 @@ fn fields<R: BufRead>(body: &mut Body<'_, R>, kind: u32, len: u32) -> Result<Fie
         kind => body.fields::<20>()?.map(|bytes| {
             let [mut interface, high, low, captured, wire_len] = order.words(&bytes);
             if kind == block::PACKET {
-                // A half word; in the other one is a number of drops.
+                // A half word; the other half is a number of drops.
                 let [a, b, ..] = bytes;
                 interface = order.u16([a, b]).into();
             }

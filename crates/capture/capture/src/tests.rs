@@ -95,7 +95,7 @@ fn headers_of_old_programs_are_read() {
     assert_eq!(lens(&pcap(micro, [2, 4], &[usual])), [(20, 60, true)]);
     assert_eq!(lens(&pcap(micro, [2, 2], &[turned])), [(20, 60, true)]);
     assert_eq!(lens(&pcap(micro, [543, 0], &[turned])), [(20, 60, true)]);
-    // Version 2.3 has both; the smaller is what was captured.
+    // Version 2.3 has both orders; the smaller length is the captured one.
     assert_eq!(lens(&pcap(micro, [2, 3], &[usual, turned])), [(20, 60, true); 2]);
     let other = Reader::new(&pcap(micro, [3, 0], &[])[..]).expect_err("it does not exist");
     assert!(other.to_string().contains("version 3 of pcap"), "{other}");

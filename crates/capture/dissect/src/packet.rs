@@ -1,4 +1,4 @@
-//! The text of a packet: its number and time, what its first header begins, its bytes.
+//! The text of a packet: its number and time, its dissected headers, its bytes.
 //!
 //! Called by: programs, for each packet. `link` dissects the first header, `print` has the state.
 

@@ -127,7 +127,7 @@ fn line(verbose: u8, bytes: &[u8]) -> String {
     cut(verbose, bytes, bytes.len())
 }
 
-/// What a dissector prints of bytes that are its own.
+/// The text that a dissector prints for bytes of its protocol.
 pub(crate) fn printed_by(
     dissect: impl FnOnce(&mut Printer, data::Data<'_>) -> data::Done,
     verbose: u8,

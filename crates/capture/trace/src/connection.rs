@@ -12,8 +12,8 @@ use crate::packet::Segment;
 use crate::rules;
 use crate::side::{Counts, Graph, Side, Used};
 
-/// A connection, as the capture shows it. The client is who sent the SYN; without one, who sent the
-/// first segment.
+/// A connection, as the capture shows it. The client is the end that sent the SYN; without a SYN,
+/// the end that sent the first segment.
 #[derive(Debug)]
 pub struct Connection {
     client: SocketAddr,
@@ -84,12 +84,12 @@ impl Connection {
         }
     }
 
-    /// Who connected.
+    /// The address of the end that connected.
     pub fn client(&self) -> SocketAddr {
         self.client
     }
 
-    /// To whom.
+    /// The address that it connected to.
     pub fn server(&self) -> SocketAddr {
         self.server
     }
@@ -190,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// Nothing more of it will come: what only the rules need is forgotten.
+    /// No more segments will come: state that only the rules need is forgotten.
     pub(crate) fn end(&mut self, used: &mut Used) {
         for side in &mut self.sides {
             side.outstanding.clear(&mut used.outstanding);

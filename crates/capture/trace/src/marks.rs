@@ -9,7 +9,7 @@ pub struct Marks(pub u16);
 impl Marks {
     /// No mark.
     pub const NONE: Marks = Marks(0);
-    /// Sent before; the two marks below say more of some of these.
+    /// Sent before; for some of these one of the two marks below says more.
     pub const RETRANSMISSION: Marks = Marks(1);
     /// Sent again because duplicate ACKs asked for it.
     pub const FAST_RETRANSMISSION: Marks = Marks(1 << 1);
@@ -19,21 +19,21 @@ impl Marks {
     pub const OUT_OF_ORDER: Marks = Marks(1 << 3);
     /// Something before it is not in the capture: lost, or not captured.
     pub const LOST_SEGMENT: Marks = Marks(1 << 4);
-    /// Acknowledges what is not in the capture.
+    /// Acknowledges data that is not in the capture.
     pub const ACK_LOST_SEGMENT: Marks = Marks(1 << 5);
     /// The same acknowledgment once more.
     pub const DUPLICATE_ACK: Marks = Marks(1 << 6);
     /// Asks whether the peer is still there.
     pub const KEEP_ALIVE: Marks = Marks(1 << 7);
-    /// Answers that.
+    /// Answers a keep-alive.
     pub const KEEP_ALIVE_ACK: Marks = Marks(1 << 8);
     /// Its sender takes no more data for now.
     pub const ZERO_WINDOW: Marks = Marks(1 << 9);
     /// Asks whether the window is open again.
     pub const ZERO_WINDOW_PROBE: Marks = Marks(1 << 10);
-    /// Answers that it is not.
+    /// Answers such a probe: the window is still closed.
     pub const ZERO_WINDOW_PROBE_ACK: Marks = Marks(1 << 11);
-    /// Says no more than that the window has another size.
+    /// Reports another size of the window, and nothing else.
     pub const WINDOW_UPDATE: Marks = Marks(1 << 12);
     /// Fills the window of its receiver.
     pub const WINDOW_FULL: Marks = Marks(1 << 13);

@@ -12,7 +12,7 @@ struct Sent {
     start: i64,
     end: i64,
     time_ns: u64,
-    /// It was sent more than once, so that nobody knows which of them an ACK answers.
+    /// It was sent more than once, so that an ACK may answer any of the transmissions.
     again: bool,
 }
 
@@ -20,13 +20,13 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct Outstanding {
     sent: VecDeque<Sent>,
-    /// Of the longest that was ever put in.
+    /// The length of the longest segment so far.
     longest: i64,
 }
 
 impl Outstanding {
-    /// A segment was sent, at that time if the rules say that it was not sent before; `total`
-    /// counts those of all connections.
+    /// A segment was sent. Its time is `None` if the rules say that it had been sent before.
+    /// `total` counts the segments of all connections.
     pub(crate) fn add(&mut self, [start, end]: [i64; 2], time_ns: Option<u64>, total: &mut usize) {
         if self.sent.len() >= OUTSTANDING_MAX || *total >= OUTSTANDING_TOTAL {
             return;
@@ -51,8 +51,9 @@ impl Outstanding {
         *total += 1;
     }
 
-    /// Everything before `ack` has arrived. Returns when the last segment of it was sent, unless
-    /// one of them was sent more than once: then the ACK may have waited for that.
+    /// Everything before `ack` has arrived. Returns when the last of these segments was sent;
+    /// `None` if one of them was sent more than once, because the ACK may have waited for the
+    /// repetition.
     pub(crate) fn acked(&mut self, ack: i64, total: &mut usize) -> Option<u64> {
         let (mut newest, mut clear) = (None::<Sent>, true);
         while let Some(first) = self.sent.front().copied().filter(|first| first.end <= ack) {

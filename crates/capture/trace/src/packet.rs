@@ -3,10 +3,10 @@
 //! Called by: `trace`. Link types: Ethernet with any number of VLAN tags, bare IP, Linux's cooked
 //! headers (both versions), BSD's loopback; IPv4, and IPv6 with extension headers.
 //!
-//! The stack's parsers demand whole packets and drop what is wrong; a capture may have cut packets
-//! short, and what is wrong is of interest. So the lengths are those of the IP header, and no byte
-//! behind the TCP header is needed. Checksums are not looked at: a sender that leaves them to its
-//! device is captured before they are made.
+//! The stack's parsers demand whole packets and drop malformed ones; a capture may have cut packets
+//! short, and malformed packets are of interest. So the lengths are those of the IP header, and no
+//! byte behind the TCP header is needed. Checksums are not looked at: a sender that leaves them to
+//! its device is captured before they are made.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -24,12 +24,13 @@ pub enum Link {
     Cooked,
     /// LINKTYPE_LINUX_SLL2.
     Cooked2,
-    /// LINKTYPE_NULL and LOOP: four bytes of an address family, in the byte order of some host.
+    /// LINKTYPE_NULL and LOOP: four bytes of an address family, in the byte order of the capturing
+    /// host.
     Loopback,
 }
 
 impl Link {
-    /// From the number in a file; `None` for the others.
+    /// From the number in a file; `None` for link types that are not read.
     pub fn of_number(number: u32) -> Option<Link> {
         match number {
             1 => Some(Link::Ethernet),
@@ -47,7 +48,7 @@ impl Link {
 pub enum Skipped {
     /// A link type that is not read.
     Link,
-    /// Not TCP: ARP, UDP, ICMP, a tunnel ...
+    /// Not TCP: ARP, UDP, ICMP, a tunnel and so on.
     NotTcp,
     /// A fragment of an IP packet; fragments are not put together.
     Fragment,
@@ -62,13 +63,13 @@ pub enum Skipped {
 pub struct Segment {
     /// Nanoseconds since 1970.
     pub time_ns: u64,
-    /// Who sent it.
+    /// The sender's address and port.
     pub src: SocketAddr,
-    /// To whom.
+    /// The receiver's address and port.
     pub dst: SocketAddr,
-    /// Of the first byte, or of the SYN.
+    /// The sequence number of the first byte, or of the SYN.
     pub seq: SeqNumber,
-    /// Counts if ACK is set.
+    /// The acknowledgment number; valid if ACK is set.
     pub ack: SeqNumber,
     /// The control bits.
     pub flags: Flags,
@@ -87,7 +88,7 @@ impl Segment {
         self.len + flags
     }
 
-    /// The payload and, if it has none, a SYN or a FIN, begin here and end there.
+    /// The sequence number behind the payload and a SYN or a FIN.
     pub fn end(&self) -> SeqNumber {
         self.seq + self.space()
     }
@@ -129,7 +130,7 @@ pub(crate) fn segment(
     if header_len < fixed.len() || at + header_len > end {
         return Err(Skipped::Malformed);
     }
-    // A header whose options were cut off is read up to there.
+    // A header whose options were cut off is read up to the cut.
     let mut whole = [0; 60];
     let captured = held.len().min(header_len);
     whole[..captured].copy_from_slice(&held[..captured]);

@@ -1,6 +1,6 @@
 //! The rules by which a segment is marked: those of Wireshark's TCP analysis, so that both programs
-//! count the same. Its User's Guide states them (chapter "TCP Analysis"); where it leaves something
-//! open, its program was asked, version 4.0, and tests ask it again.
+//! count the same. Its User's Guide states them (chapter "TCP Analysis"). Where the guide leaves
+//! something open, the rule is the behaviour of version 4.0, which tests compare again.
 //!
 //! Called by: `connection`, for each segment, before it is counted. The rules know what a capture
 //! shows and no more: whether a segment was lost or late is a guess from times.
@@ -42,12 +42,12 @@ pub(crate) fn judge(
     marks
 }
 
-/// A number of which 0 says that there is none, as Wireshark has it: wrong once in four billion.
+/// In Wireshark's rules the number 0 means that there is none. That is wrong once in four billion.
 fn known(number: SeqNumber) -> Option<SeqNumber> {
     Some(number).filter(|number| number.0 != 0)
 }
 
-/// What its place, its size and its window say: probes, their answers, gaps, repeated ACKs.
+/// Marks by its position, size and window: probes, their answers, gaps, repeated ACKs.
 fn probes(fwd: &mut Side, rev: &mut Side, segment: &Segment, marks: &mut Marks) {
     let is_plain = !segment.flags.intersects(CONTROL);
     let (seq, is_next) = (segment.seq, fwd.next == Some(segment.seq));
@@ -96,7 +96,7 @@ fn fills_window(rev: &Side, segment: &Segment) -> bool {
     segment.seq + segment.len == ack + (u32::from(rev.window.unwrap_or(0)) << scale.unwrap_or(0))
 }
 
-/// Does it acknowledge what is not in the capture?
+/// Does it acknowledge data that is not in the capture?
 fn unseen(rev: &mut Side, segment: &Segment, marks: &mut Marks) {
     if !segment.flags.contains(Flags::ACK) {
         return;
@@ -110,7 +110,8 @@ fn unseen(rev: &mut Side, segment: &Segment, marks: &mut Marks) {
 /// Was it sent before, or overtaken?
 fn again(fwd: &Side, rev: &Side, segment: &Segment, round_trip_ns: Option<u64>) -> Marks {
     let (seq, end) = (segment.seq, segment.end());
-    // The last byte once more, with others behind it: what follows a probe of the window is new.
+    // A segment with the last byte once more and other bytes behind it follows a probe of the
+    // window: it is new.
     let follows_probe = segment.len > 1 && fwd.next.is_some_and(|next| seq == next - 1);
     let is_old = fwd.next.is_some_and(|next| seq.lt(next)) && !follows_probe;
     if rev.last_ack.is_some_and(|ack| (seq + segment.len).le(ack)) && segment.len > 0 {
@@ -135,7 +136,7 @@ fn within(now: u64, then: u64, limit: u64) -> bool {
     now.checked_sub(then).is_some_and(|after| after < limit)
 }
 
-/// What the rules have to know of this segment when the next one comes.
+/// Remember what the rules have to know of this segment when the next one comes.
 fn remember(fwd: &mut Side, segment: &Segment, marks: Marks) {
     let end = segment.end();
     if !marks.contains(Marks::ZERO_WINDOW_PROBE) {
@@ -143,7 +144,8 @@ fn remember(fwd: &mut Side, segment: &Segment, marks: Marks) {
             fwd.next = known(end);
             fwd.next_ns = segment.time_ns;
         }
-        // Only what is without a gap; what fills one makes all that is known acknowledgeable.
+        // Only data without a gap before it; a segment that fills the gap makes all known data
+        // acknowledgeable.
         if fwd.ackable.is_none_or(|ackable| segment.seq == ackable) {
             fwd.ackable = fwd.next;
         }

@@ -12,7 +12,7 @@ use crate::outstanding::Outstanding;
 use crate::packet::Segment;
 use crate::thinned::Thinned;
 
-/// What all connections have used of the limits.
+/// The parts of the limits that all connections have used.
 #[derive(Debug)]
 pub(crate) struct Used {
     pub(crate) points: usize,
@@ -59,9 +59,9 @@ pub struct SegmentPoint {
     pub time_ns: u64,
     /// The first byte.
     pub start: i64,
-    /// Behind the last one.
+    /// The position behind the last byte.
     pub end: i64,
-    /// What the rules say of it.
+    /// The marks that the rules give it.
     pub marks: Marks,
 }
 
@@ -72,7 +72,7 @@ pub struct AckPoint {
     pub time_ns: u64,
     /// The next byte that it expects.
     pub ack: i64,
-    /// The last byte that its window admits, and one.
+    /// One more than the last byte that its window admits.
     pub edge: i64,
 }
 
@@ -83,7 +83,7 @@ pub struct SackPoint {
     pub time_ns: u64,
     /// The first byte.
     pub start: i64,
-    /// Behind the last one.
+    /// The position behind the last byte.
     pub end: i64,
 }
 
@@ -116,7 +116,7 @@ pub struct Graph {
 pub struct Counts {
     /// TCP segments.
     pub segments: u64,
-    /// Those with payload.
+    /// Segments with payload.
     pub data_segments: u64,
     /// Bytes of payload, each time that it was sent.
     pub bytes: u64,
@@ -134,7 +134,7 @@ pub struct Counts {
     pub in_flight_max: u64,
     /// The largest payload.
     pub segment_max: u32,
-    /// Round trips: how many, the least, the greatest, and the sum.
+    /// Number of round trips measured.
     pub rtt_count: u64,
     /// The least, in ns.
     pub rtt_min_ns: u64,
@@ -160,7 +160,8 @@ pub(crate) struct Side {
     pub(crate) base: Option<SeqNumber>,
     /// The greatest position, for numbers that wrap.
     highest: i64,
-    /// Behind the last byte sent; the rules compare it in sequence space, as the hosts do.
+    /// The number behind the last byte sent; the rules compare it in sequence space, as the hosts
+    /// do.
     pub(crate) next: Option<SeqNumber>,
     pub(crate) next_ns: u64,
     /// Its last acknowledgment of the other direction.
@@ -168,14 +169,15 @@ pub(crate) struct Side {
     pub(crate) last_ack_ns: u64,
     /// Its last window, unscaled.
     pub(crate) window: Option<u16>,
-    /// The scale of its SYN: `None` if no SYN was seen, and within, if it had none.
+    /// The scale of its SYN: `None` if no SYN was seen, `Some(None)` if the SYN had no scale.
     pub(crate) scale: Option<Option<u8>>,
     /// Its SYN's MSS, and whether it permits SACK.
     pub(crate) mss: Option<u16>,
     pub(crate) sack_permitted: bool,
     /// Duplicate ACKs that it sent in a row.
     pub(crate) duplicate_acks: u32,
-    /// Behind the last byte that the other end can acknowledge, of what is in the capture.
+    /// The number behind the last byte that the other end can acknowledge, as far as the capture
+    /// shows.
     pub(crate) ackable: Option<SeqNumber>,
     /// The marks of its last segment.
     pub(crate) last_marks: Marks,

@@ -12,7 +12,7 @@ use crate::{Marks, Skips, Trace};
 const ETHERNET: u32 = 1;
 const RAW: u32 = 101;
 
-/// From port 40000 of 192.0.2.1 to port 80 of 192.0.2.2, or back: an IPv4 packet.
+/// An IPv4 packet from port 40000 of 192.0.2.1 to port 80 of 192.0.2.2, or back.
 fn packet(back: bool, seq: u32, ack: u32, flags: Flags, payload: usize) -> Vec<u8> {
     let (from, to, ports) = if back { (2, 1, [80, 40_000]) } else { (1, 2, [40_000_u16, 80]) };
     let len = (40 + payload) as u16;

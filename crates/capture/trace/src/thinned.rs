@@ -41,7 +41,8 @@ impl<T: Copy> Thinned<T> {
         }
     }
 
-    /// At most about `most` of the points, and one of how many they are.
+    /// About `most` of the points at most, and the number of points of which each one stands for
+    /// all.
     pub fn at_most(&self, most: usize) -> (Vec<T>, u64) {
         let mut copy = self.clone();
         copy.thin(most);
@@ -53,12 +54,12 @@ impl<T: Copy> Thinned<T> {
         &self.points
     }
 
-    /// One of how many points is kept.
+    /// One of this many points is kept.
     pub fn every(&self) -> u64 {
         self.every
     }
 
-    /// How many there were.
+    /// How many points were added.
     pub fn seen(&self) -> u64 {
         self.seen
     }

@@ -44,8 +44,8 @@ pub struct Trace {
 
 impl Trace {
     /// Take the next packet: the number of its link type, its time in ns since 1970, the bytes that
-    /// were captured, and its length before. Packets of each `interface` are connections of their
-    /// own: one that is seen on two interfaces was not sent twice. Returns the index of its
+    /// were captured, and its length on the wire. Each `interface` has connections of its own: a
+    /// packet that is seen on two interfaces was not sent twice. Returns the index of its
     /// connection and the segment's marks; `None` if it is not traced, which is counted.
     pub fn take(
         &mut self,

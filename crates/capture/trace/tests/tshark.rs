@@ -1,5 +1,5 @@
-//! Every mark of every segment is that of Wireshark's analysis: conversations drawn at random, far
-//! from what a sensible host would send, are put before tshark and before the trace.
+//! Every mark of every segment is that of Wireshark's analysis. Both tshark and the trace get
+//! conversations drawn at random, which no sensible host would have.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -42,7 +42,8 @@ impl Draws {
     }
 }
 
-/// One end: what it has sent, with sizes, and where the other end is with it.
+/// One end: its next sequence number, the number that the other end has acknowledged, and the
+/// segments that it has sent, with their sizes.
 struct End {
     next: u32,
     acked: u32,
@@ -67,7 +68,7 @@ struct Conversation {
 impl Conversation {
     fn new(seed: u64) -> Conversation {
         let mut draws = Draws(seed);
-        // Some wrap.
+        // Some sequence numbers wrap.
         let mut isn = || draws.of(&[1, 77_000, u32::MAX - 5_000, u32::MAX / 2 - 3_000]);
         let ends =
             [isn(), isn()].map(|next| End { next, acked: next, window: 500, sent: Vec::new() });
@@ -191,7 +192,7 @@ impl Conversation {
         (!recent.is_empty()).then(|| self.draws.of(recent))
     }
 
-    /// What was sent, once more, or a part of it, or more than it.
+    /// Data that was sent, once more, or a part of it, or more than it.
     fn again(&mut self, from: usize) {
         if let Some((seq, len)) = self.recent(from, 12) {
             let len = self.draws.of(&[len, len, len, len.div_ceil(2), len + 10]);
@@ -290,8 +291,8 @@ fn tshark(path: &PathBuf) -> Vec<(String, Marks)> {
         .collect()
 }
 
-/// The marks that are compared: all but one. When an ACK of something that is not in the capture is
-/// repeated, tshark says so again or does not, by what came long before.
+/// The marks that are compared: all but one. When an ACK of data that is not in the capture is
+/// repeated, tshark sets this mark again or does not, depending on packets long before.
 fn compared(marks: Marks) -> Marks {
     Marks(marks.0 & !Marks::ACK_LOST_SEGMENT.0)
 }

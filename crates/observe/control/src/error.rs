@@ -41,8 +41,9 @@ pub enum ControlError {
     },
     /// The server does not admit this user.
     #[error(
-        "the program does not answer this user: it answers its own and root, and a router those \
-         that its configuration names under [control]. Ask as one of them, with `sudo`"
+        "the program does not answer this user: it answers its own user and root, and a router \
+         also the users that its configuration names under [control]. Ask as one of them, with \
+         `sudo`"
     )]
     NotAdmitted,
     /// The server has the maximum number of clients.
@@ -109,7 +110,7 @@ pub enum ControlError {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else has the place of the socket.
+    /// Something else is at the path of the socket.
     #[error(
         "{} is {what}, no control socket: it stays. Remove it yourself, or choose another path",
         .path.display()

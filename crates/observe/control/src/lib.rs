@@ -14,12 +14,12 @@
 //! frame's first byte (SCM_RIGHTS, unix(7)) and are close-on-exec at once.
 //!
 //! # What is bounded
-//! Clients, those of one user, the length of a frame, its descriptors, the time a frame may take
-//! and the time a client may be idle: `control_clients`, `control_user_clients`,
-//! `control_frame_bytes`, `control_descriptors`, `control_half_frame_ms`, `control_idle_ms` of
-//! [`base::Limit`], each hit counted in the server's [`base::Budget`]. A client that exceeds one is
-//! closed, and what it sent is discarded. So are the connections of one user in a second,
-//! `control_user_accepts`.
+//! Bounded are the number of clients and of those of one user, the length of a frame, its
+//! descriptors, the time a frame may take and the time a client may be idle: `control_clients`,
+//! `control_user_clients`, `control_frame_bytes`, `control_descriptors`, `control_half_frame_ms`,
+//! `control_idle_ms` of [`base::Limit`], each hit counted in the server's [`base::Budget`]. A
+//! client that exceeds one is closed, and its data is discarded. The connections of one user in a
+//! second are bounded too: `control_user_accepts`.
 #![cfg(target_os = "linux")]
 
 mod client;

@@ -2,9 +2,9 @@
 //! `wirespeed-UID/PID.sock` in the directory for temporary files if there is none (after su(1), in
 //! containers, from cron(8)).
 //!
-//! Called by: `server.rs` and programs. Only the user can access the directory (0700); what is
-//! removed is always a socket on which no server answers. Source: XDG Base Directory Specification
-//! 0.8, file-hierarchy(7).
+//! Called by: `server.rs` and programs. Only the user can access the directory (0700); only a
+//! socket on which no server answers is ever removed. Source: XDG Base Directory Specification 0.8,
+//! file-hierarchy(7).
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -31,7 +31,7 @@ pub fn directory(runtime: Option<&OsStr>, uid: u32) -> PathBuf {
     }
 }
 
-/// Where the environment says that directories are.
+/// The directories that the environment names.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// XDG_RUNTIME_DIR.
@@ -39,7 +39,7 @@ pub struct Environment {
     /// WIRESPEED_RUNTIME_DIR, if it is an absolute path: the only directory that is used and
     /// searched, in the place of all others. Programs in it and outside do not see each other.
     pub only: Option<PathBuf>,
-    /// For temporary files: TMPDIR.
+    /// The directory for temporary files: TMPDIR.
     pub temporary: PathBuf,
     /// The user who asks.
     pub uid: u32,
@@ -49,7 +49,7 @@ pub struct Environment {
 const TEMPORARY: &str = "/tmp";
 
 impl Environment {
-    /// That of this process.
+    /// The environment of this process.
     pub fn of_process() -> Environment {
         Environment {
             runtime: std::env::var_os("XDG_RUNTIME_DIR"),
@@ -73,7 +73,7 @@ impl Environment {
     /// else in that for temporary files.
     ///
     /// # Errors
-    /// [`ControlError::Directory`] of the first: neither can be had.
+    /// [`ControlError::Directory`] about the first of them, if neither can be used.
     pub fn prepare(&self) -> Result<PathBuf, ControlError> {
         if let Some(only) = self.in_only() {
             return prepare_named(&only, "WIRESPEED_RUNTIME_DIR").map(|()| only);
@@ -87,7 +87,8 @@ impl Environment {
         prepare(&second).map(|()| second).map_err(|_| why)
     }
 
-    /// A run-time directory of another user's is none of ours: after su(1) it may be named still.
+    /// Another user's run-time directory is not for us: after su(1) the environment may still name
+    /// it.
     fn prepare_first(&self, first: &Path) -> Result<(), ControlError> {
         let named = self.runtime.as_deref().map(Path::new).filter(|path| path.is_absolute());
         let owner = named.and_then(|path| std::fs::metadata(path).ok()).map(|found| found.uid());
@@ -116,7 +117,7 @@ impl Environment {
         all
     }
 
-    /// Those of other users, as far as this one may look into them, each with its owner.
+    /// The directories of other users that this one may look into, each with its owner.
     pub fn directories_of_others(&self) -> Vec<(PathBuf, u32)> {
         if self.only.is_some() {
             return Vec::new();
@@ -172,7 +173,7 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
     prepare_named(directory, "XDG_RUNTIME_DIR")
 }
 
-/// The same of a directory below what `variable` names.
+/// The same for a directory below the one that `variable` names.
 fn prepare_named(directory: &Path, variable: &str) -> Result<(), ControlError> {
     let error = |why: String| ControlError::Directory { path: directory.to_owned(), why };
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -196,8 +197,8 @@ fn prepare_named(directory: &Path, variable: &str) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Remove the socket at `path` if no server answers on it; true if it was removed. What is no
-/// socket stays: a connection to a file is refused, too.
+/// Remove the socket at `path` if no server answers on it; true if it was removed. A file that is
+/// no socket stays: a connection to it is refused, too.
 pub fn remove_dead(path: &Path) -> bool {
     let is_dead = || probe(path) == Err(Errno::CONNREFUSED);
     is_socket(path) && is_dead() && std::fs::remove_file(path).is_ok()
@@ -218,7 +219,7 @@ pub fn vacancy(path: &Path) -> Result<(), ControlError> {
     let found = match symlink_metadata(path) {
         Ok(found) => found.file_type(),
         Err(why) if why.kind() == ErrorKind::NotFound => return has_directory(path),
-        // Another user's directory: that one may see more.
+        // In another user's directory that user may see more.
         Err(why) if why.kind() == ErrorKind::PermissionDenied => return Ok(()),
         Err(why) => return Err(directory_error(path, why.to_string())),
     };

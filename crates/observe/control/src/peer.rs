@@ -1,9 +1,9 @@
 //! The peer of a Unix socket: its process, user and groups when it connected; and how fast
-//! connections are accepted. What one user opens beyond `control_user_accepts` in a second is
-//! refused, and then the listener rests: clients who are refused and come again cost little.
+//! connections are accepted. Connections of one user beyond `control_user_accepts` in a second are
+//! refused, and then the listener pauses: so clients that are refused and come again cost little.
 //!
-//! Called by: `server.rs`. A connection has to be accepted before the kernel says whose it is, so
-//! the rest is everybody's: the others' wait in the backlog.
+//! Called by: `server.rs`. A connection has to be accepted before the kernel says whose it is. So
+//! the pause is for all users: other users' connections wait in the backlog.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,9 +13,9 @@ use rustix::net::sockopt;
 use crate::ControlError;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long the listener rests.
+/// How long the listener pauses.
 const REST: Duration = Duration::from_millis(10);
-/// Users that are counted in a second; those beyond share the last place.
+/// Users that are counted in a second; further users share the last entry.
 const USERS_MAX: usize = 64;
 
 /// The connections of this second.
@@ -47,13 +47,13 @@ impl Pace {
         takes
     }
 
-    /// Does the listener rest?
+    /// Does the listener pause?
     pub(crate) fn rests(&mut self, now: Instant) -> bool {
         self.rests_until = self.rests_until.filter(|&until| now < until);
         self.rests_until.is_some()
     }
 
-    /// Until when it rests, as of the last call of [`Pace::rests`].
+    /// Until when it pauses, as of the last call of [`Pace::rests`].
     pub(crate) fn until(&self) -> Option<Instant> {
         self.rests_until
     }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!([1, 1, 1, 1, 2].map(|uid| takes(uid, 10)), [true, true, true, false, true]);
         assert!(takes(1, 1010), "another second");
         assert_eq!(budget.hits(Limit::ControlUserAccepts), 1);
-        // More users than are counted share a place, and the list does not grow.
+        // Users beyond the limit share an entry, and the list does not grow.
         for uid in 0..1000 {
             pace.takes(uid, at(1020), &mut budget);
         }

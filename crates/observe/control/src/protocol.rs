@@ -89,27 +89,27 @@ impl Section {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Question {
-    /// Who answers: [`Answer::program`].
+    /// The program that answers: [`Answer::program`].
     Program,
     /// A page of a section: a list of rows, or a single object.
     Section {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
-        /// What is wanted of it.
+        /// The section that is asked for.
         section: Section,
         /// 0, or [`Answer::next`] of the page before.
         cursor: u64,
     },
     /// The connections with these numbers: rows of the section, each with a look at it.
     Connections {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// In order; [`CONNECTIONS_MAX`] at most.
         numbers: Vec<u64>,
     },
     /// Tap a port: [`Tapped`].
     Tap {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// The number of the port.
         port: u16,
@@ -120,35 +120,35 @@ pub enum Question {
     },
     /// The packets that a tap has kept since the last question: [`Kept`].
     Kept {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// The tap's number.
         tap: u64,
     },
     /// Remove a tap.
     Untap {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// The tap's number.
         tap: u64,
     },
-    /// What the FIB says of a packet: [`Found`].
+    /// A look-up of a packet in the FIB: [`Found`].
     Lookup {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// The packet.
         lookup: Lookup,
     },
     /// Change rules, routes, neighbours or addresses: [`Changed`].
     Change {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// In this order; [`CHANGES_MAX`] at most. The first that fails ends the request.
         changes: Vec<Change>,
     },
     /// A call of a socket in the stack, as the user that the kernel says the client is: [`Called`].
     Socket {
-        /// Of this stack.
+        /// The stack that is asked.
         stack: usize,
         /// What is asked of the socket.
         call: Call,
@@ -162,10 +162,10 @@ pub struct Tapped {
     pub tap: u64,
 }
 
-/// What was changed: [`Answer::body`] of [`Question::Change`].
+/// The changes that were made: [`Answer::body`] of [`Question::Change`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Changed {
-    /// How many of the changes.
+    /// How many of the changes were made.
     pub done: usize,
 }
 
@@ -176,9 +176,9 @@ pub struct Kept {
     pub records: String,
     /// Packets that the tap has seen.
     pub seen: u64,
-    /// Those that its filter chose.
+    /// Packets that its filter chose.
     pub matched: u64,
-    /// Those of them that found no room.
+    /// Chosen packets that found no room.
     pub dropped: u64,
 }
 
@@ -187,7 +187,7 @@ pub struct Kept {
 pub struct About {
     /// Its process.
     pub pid: u32,
-    /// What it calls itself, as `ttcp`.
+    /// The name that it gives itself, such as `ttcp`.
     pub command: String,
     /// The version of wirespeed that it was built with.
     pub version: String,
@@ -203,7 +203,7 @@ pub struct About {
 pub struct Answer {
     /// For [`Question::Program`].
     pub program: Option<About>,
-    /// For all others.
+    /// For all other questions.
     pub body: Value,
     /// Where the next page begins; the last page has none.
     pub next: Option<u64>,
@@ -212,7 +212,7 @@ pub struct Answer {
     /// What the error means for a client that goes on asking.
     #[serde(default)]
     pub refusal: Refusal,
-    /// There is nothing to say yet: the question may wait for so many milliseconds.
+    /// There is nothing to say yet: the question may wait for this many milliseconds.
     #[serde(skip)]
     pub later_ms: Option<u32>,
 }

@@ -39,12 +39,12 @@ pub struct Server {
     pace: Pace,
 }
 
-/// What becomes of a request.
+/// The answer to a request, now or later.
 pub enum Reply {
     /// It is answered.
     Now(Message),
-    /// There is nothing to say yet: the request waits for so long at most, counted from when it was
-    /// made, or until the client makes another one. It is asked again at each [`Server::poll`].
+    /// There is nothing to say yet: the request waits for at most this long, counted from when it
+    /// was made, or until the client makes another one. It is asked again at each [`Server::poll`].
     Later(Message, Duration),
 }
 
@@ -65,8 +65,8 @@ struct Connection {
     began_at: Instant,
 }
 
-/// Let every user of the machine connect to the socket at `path`: who is admitted is decided by
-/// what the kernel says of the client, and not by the mode of the file.
+/// Let every user of the machine connect to the socket at `path`: the server admits a client by
+/// what the kernel says of it, and not by the mode of the file.
 ///
 /// # Errors
 /// [`ControlError::System`]: the file is not ours any more.
@@ -120,8 +120,8 @@ impl Server {
         }
     }
 
-    /// A listening socket at `path`. What is there is replaced only if it is a socket on which
-    /// nobody answers.
+    /// A listening socket at `path`. A file that is there is replaced only if it is a socket on
+    /// which nobody answers.
     ///
     /// # Errors
     /// [`ControlError::InUse`], [`ControlError::InTheWay`], [`ControlError::PathTooLong`],
@@ -147,7 +147,7 @@ impl Server {
         Ok(listener)
     }
 
-    /// Admit others from now on; clients that are not among them are closed.
+    /// Admit other users from now on; clients of users who are not admitted any more are closed.
     pub fn set_admits(&mut self, admits: impl Fn(&Owner) -> bool + Send + 'static) {
         self.clients.retain(|client| admits(&client.peer.owner));
         self.admits = Box::new(admits);
@@ -179,8 +179,8 @@ impl Server {
     }
 
     /// Accept clients, receive requests, answer each complete one with `answer`, send. Never
-    /// blocks. `answer` is told whether the request may wait; one that may not and is not answered
-    /// ends its client's connection. Returns how many requests were answered.
+    /// blocks. `answer` learns whether the request may wait. If it may not, and is not answered,
+    /// its client's connection ends. Returns how many requests were answered.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -330,7 +330,7 @@ impl Connection {
     /// Has the client sent something while its request waits?
     ///
     /// # Errors
-    /// It is gone.
+    /// The client is gone.
     fn has_more(&self) -> Result<bool, ControlError> {
         let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match recv(&self.socket, &mut [0; 1], peek) {
@@ -341,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// When it will be closed if there is no progress, and by which limit.
+    /// When the client will be closed if there is no progress, and by which limit.
     fn deadline(&self, budget: &Budget) -> (Instant, Limit) {
         if let Some(waiting) = &self.waiting {
             return (waiting.until, Limit::ControlIdleMs);
@@ -357,7 +357,7 @@ impl Connection {
 
     fn is_in_time(&self, now: Instant, budget: &mut Budget) -> bool {
         let (deadline, limit) = self.deadline(budget);
-        // One that waits is answered at its time.
+        // A request that waits is answered when its time is over.
         self.waiting.is_some() || now < deadline || budget.admits(limit, usize::MAX)
     }
 }

@@ -1,4 +1,4 @@
-//! Who is in which group of `[groups]`, and the number that the stack knows a group by.
+//! The members of each group of `[groups]`, and the number by which the stack knows a group.
 //!
 //! Called by: the router when groups change; `observe`, which makes owners of sockets.
 //! A group that is removed and added again has another number, so that sockets opened before are
@@ -57,8 +57,8 @@ impl Users {
         self.groups.keys().map(String::as_str)
     }
 
-    /// A user of this machine, with its groups there, as the owner of sockets: with its groups
-    /// here.
+    /// The owner of sockets for a user of this machine: with its groups of the configuration in
+    /// place of those of the machine.
     pub fn owner(&self, peer: &Owner) -> Owner {
         let is_in = |members: &Members| {
             members.uids.contains(&peer.uid) || peer.groups.iter().any(|g| members.gids.contains(g))

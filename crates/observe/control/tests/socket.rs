@@ -157,7 +157,8 @@ fn silent_and_half_sent_clients_are_closed_in_time_and_counted() {
     assert_eq!((server.clients(), server.budget().hits(Limit::ControlIdleMs)), (0, 1));
 }
 
-/// It asks a hundred times for as much as a frame holds; one answer waits, and only for so long.
+/// The client asks a hundred times for as much as a frame holds; one answer waits, and only for a
+/// limited time.
 #[test]
 fn a_client_that_asks_and_never_reads_is_closed_in_time() {
     let place = Fixture::new("never-reads");
@@ -174,8 +175,8 @@ fn a_client_that_asks_and_never_reads_is_closed_in_time() {
     assert_eq!((server.clients(), server.budget().hits(Limit::ControlHalfFrameMs)), (0, 1));
 }
 
-/// A request waits until there is something to say, for its time at most, and until the next one;
-/// whoever goes away meanwhile is gone.
+/// A request waits until there is something to say, its time is over, or the client makes another
+/// one. A client that leaves meanwhile is removed.
 #[test]
 fn a_request_waits_for_its_answer() {
     let place = Fixture::new("waits");
@@ -197,13 +198,13 @@ fn a_request_waits_for_its_answer() {
         stream.read_exact(&mut answer).expect("an answer");
         answer.split_off(8)
     };
-    // It has something to say.
+    // The program has something to say.
     stream.write_all(&request).expect("room");
     assert_eq!((server.poll(at(1), patient), server.next_deadline()), (0, at(501)));
     assert_eq!((server.poll(at(2), patient), server.next_deadline()), (0, at(501)));
     assert_eq!(server.poll(at(3), ready), 1);
     assert_eq!(said(&mut stream, 4), b"news");
-    // It has not.
+    // The program has nothing to say.
     stream.write_all(&request).expect("room");
     assert_eq!((server.poll(at(10), patient), server.poll(at(509), patient)), (0, 0));
     assert_eq!(server.poll(at(510), patient), 1);
@@ -240,7 +241,7 @@ fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
     assert!(matches!(error, ControlError::NotAdmitted), "{error}");
 }
 
-/// Each connection has a number of its own; whoever is no longer admitted is closed.
+/// Each connection has a number of its own; a client that is no longer admitted is closed.
 #[test]
 fn clients_that_are_not_admitted_any_more_are_closed() {
     let place = Fixture::new("anew");
@@ -311,7 +312,7 @@ fn what_is_no_socket_stays() {
     in_the_way(&link, "a symbolic link");
     std::fs::create_dir(place.0.join("folder")).expect("room");
     in_the_way(&place.0.join("folder"), "a directory");
-    // Free, dead, in use; and no place at all.
+    // A free path, a dead socket, one in use; and no directory at all.
     let path = place.0.join("socket");
     path::vacancy(&path).expect("it is free");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("free"));
@@ -385,11 +386,11 @@ fn without_a_run_time_directory_sockets_are_among_temporary_files() {
     assert_eq!(missing.prepare().expect("there is room"), own);
     assert_eq!(std::fs::metadata(&own).expect("made").permissions().mode() & 0o777, 0o700);
     assert!(missing.directories().contains(&own), "tools find it");
-    // A run-time directory is preferred; what was there before is still found.
+    // A run-time directory is preferred; sockets that were there before are still found.
     let usual = of(&place.0);
     assert_eq!(usual.prepare().expect("there is room"), place.0.join("wirespeed"));
     assert!(usual.directories().contains(&own));
-    // That of another user, as after su.
+    // The run-time directory of another user, as after su.
     if uid == 0 {
         let other = place.0.join("other");
         std::fs::create_dir(&other).expect("room");

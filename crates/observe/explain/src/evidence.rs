@@ -1,4 +1,4 @@
-//! What is counted over the looks at a connection: differences, medians, shares.
+//! Figures over the looks at a connection: differences, medians, shares.
 //!
 //! Called by: verdict. Nothing here decides.
 
@@ -51,7 +51,7 @@ impl<'a> Evidence<'a> {
         grew as f64 / self.looks.len().saturating_sub(1).max(1) as f64
     }
 
-    /// What a tenth of the looks do not exceed.
+    /// The value that a tenth of the looks do not exceed.
     pub(crate) fn low(&self, of: impl Fn(&Look) -> u64) -> u64 {
         let mut all: Vec<u64> = self.looks.iter().map(of).collect();
         all.sort_unstable();
@@ -59,14 +59,14 @@ impl<'a> Evidence<'a> {
     }
 
     /// How unevenly losses come: the standard deviation of the data that is acknowledged from one
-    /// episode of repair to the next, over its mean. 0 is a clock, about 1 is chance. `None` with
-    /// fewer than five episodes, whose gaps are often even by chance.
+    /// episode of repair to the next, over its mean. 0 is as regular as a clock, about 1 is random.
+    /// `None` with fewer than five episodes, whose gaps are often even by chance.
     pub(crate) fn unevenness(&self) -> Option<f64> {
         let mut places = Vec::new();
         for pair in self.looks.windows(2) {
             let count = pair[1].episodes().saturating_sub(pair[0].episodes());
             let acked = pair[1].acked.saturating_sub(pair[0].acked) as f64;
-            // Where between two looks they came is not known: evenly.
+            // The looks do not say where between them the losses came: they are put there evenly.
             let place = |n| pair[0].acked as f64 + acked * n as f64 / (count + 1) as f64;
             places.extend((1..=count).map(place));
         }
@@ -88,7 +88,7 @@ impl<'a> Evidence<'a> {
         (self.length_us() > 0).then(|| used as f64 / self.length_us() as f64)
     }
 
-    /// How often each was seen, the most frequent first.
+    /// How often each cause was seen, the most frequent first.
     pub(crate) fn held(&self, sends: bool) -> Vec<(Held, f64)> {
         let of = |look: &Look| if sends { look.of_sending() } else { look.of_receiving() };
         let share = |held| (held, self.share(|look| of(look) == held));

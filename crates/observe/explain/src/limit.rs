@@ -2,14 +2,14 @@
 //!
 //! Called by: look, verdict, words; documents have the names.
 
-/// What holds data back at one look.
+/// The cause that holds data back at one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// The program gives nothing to send.
     Application,
     /// A short segment waits for the acknowledgement of what was sent (Nagle's algorithm).
     Nagle,
-    /// The program would give more, but the send buffer is full of what is not acknowledged.
+    /// The program would give more, but the send buffer is full of unacknowledged data.
     SendBuffer,
     /// The peer takes no more.
     ReceiveWindow,
@@ -17,11 +17,11 @@ pub enum Held {
     CongestionWindow,
     /// The next segment's time has not come.
     Pacing,
-    /// All of these would let it go: it waits for the device, the link or the processor.
+    /// All of these would let the data go: it waits for the device, the link or the processor.
     Device,
-    /// Of what comes: our program does not read, so that our window is closed.
+    /// Receiving: our program does not read, so that our window is closed.
     OurReader,
-    /// Of what comes: our window has room.
+    /// Receiving: our window has room, and the peer sends no more.
     Peer,
 }
 
@@ -54,7 +54,7 @@ impl Held {
     }
 }
 
-/// What limits a connection, by all looks at it.
+/// The limit of a connection, by all looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// The handshake is not done: the peer has not answered.
@@ -69,7 +69,7 @@ pub enum Limit {
     Idle,
     /// The stack's thread has all of a core.
     Processor,
-    /// The program gives less to send than could be.
+    /// The program gives less to send than could be sent.
     Application,
     /// Short writes wait for the acknowledgement of the one before, which the peer delays.
     Nagle,
@@ -85,7 +85,7 @@ pub enum Limit {
     Loss,
     /// Losses in bursts at a constant rate without a queue: a policer.
     Policer,
-    /// Packets overtake each other, and what was late was taken for lost.
+    /// Packets overtake each other, and late packets were taken for lost.
     Reordering,
     /// The slowest link of the path is full, and its queue is longer than the path.
     Queue,
@@ -101,7 +101,7 @@ pub enum Limit {
     OurReader,
     /// Our receive buffer: the peer fills our window once a round trip.
     ReceiveBuffer,
-    /// What comes has gaps: the path loses or reorders on the way to us.
+    /// Received data has gaps: the path loses or reorders on the way to us.
     Path,
     /// The peer sends less than our window would take.
     Peer,

@@ -1,9 +1,9 @@
 //! One look at a connection: its figures, and what holds its data back at this moment.
 //!
-//! Called by: whoever answers for a stack makes looks, `verdict` counts what they say. The
-//! conditions are those by which `tcp::output` decides whether to send (RFC 9293 section
-//! 3.8.6.2.1, RFC 5681 section 3.1), asked from outside. Documents of the control socket have a
-//! look as it is here; fields may be added.
+//! Called by: the code that answers for a stack makes looks, `verdict` counts their causes. The
+//! conditions are those by which `tcp::output` decides whether to send (RFC 9293 section 3.8.6.2.1,
+//! RFC 5681 section 3.1), asked from outside. Documents of the control socket have a look as it is
+//! here; fields may be added.
 
 use base::{Counter, Duration, Instant};
 use control::protocol::Connection;
@@ -14,7 +14,7 @@ use tcp::info::Repair;
 
 use crate::limit::Held;
 
-/// What a connection's stack and port say of themselves.
+/// Figures of a connection's stack and its devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// CPU time that the stack's thread has used, in microseconds; `None` if nobody measures it.
@@ -24,7 +24,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Of a stack whose thread has used so much CPU time.
+    /// The surroundings of a connection of this stack, whose thread has used this much CPU time.
     pub fn of(stack: &Stack, cpu_us: Option<u64>) -> Surroundings {
         Surroundings { cpu_us, pushed_back: stack.counters().of(Counter::TxPushedBack) }
     }
@@ -130,7 +130,7 @@ pub struct Looked {
 }
 
 impl Look {
-    /// At a connection, at this time of its stack.
+    /// A look at a connection, at this time of its stack.
     pub fn of(row: &ConnectionRow, link_up: bool, around: &Surroundings, now: Instant) -> Look {
         let i = &row.info;
         let gone = i.sacked_bytes.saturating_add(i.lost_bytes);
@@ -175,7 +175,7 @@ impl Look {
         }
     }
 
-    /// Losses that were repaired, each with what was lost beside it.
+    /// Episodes of repair; segments that are lost together count as one.
     pub(crate) fn episodes(&self) -> u64 {
         self.fast_recoveries.saturating_add(self.timeouts)
     }
@@ -185,11 +185,11 @@ impl Look {
         self.mss.max(1)
     }
 
-    /// What holds back what we send.
+    /// The cause that holds back our sending.
     pub fn of_sending(&self) -> Held {
         let mss = self.segment();
-        // A program that waits for room has more to send, however little of it is queued. One that
-        // writes as much as the buffer holds is never cut short, and waits all the same.
+        // A program that waits for room has more to send, however little of it is queued. A program
+        // whose writes are as long as the buffer is never cut short, but waits too.
         let queued = self.unsent + self.in_flight;
         let is_full = self.in_flight > 0 && queued + mss > self.send_buffer;
         if !self.write_blocked && !is_full && self.unsent < mss {
@@ -217,7 +217,7 @@ impl Look {
         }
     }
 
-    /// What holds back what we receive.
+    /// The cause that holds back our receiving.
     pub fn of_receiving(&self) -> Held {
         let is_closed = self.rcv_wnd < 2 * self.rcv_mss.max(1);
         let is_full = self.unread > 0 && self.unread >= self.receive_buffer / 2;

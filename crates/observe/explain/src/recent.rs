@@ -10,7 +10,7 @@ use crate::{LOOKS_LEAST, Look, Verdict, Words};
 /// Looks that count: five seconds of them.
 const LOOKS: usize = 20;
 
-/// The looks at each connection, by what identifies it.
+/// The looks at each connection, by its key.
 #[derive(Debug)]
 pub struct Recent<K> {
     looks: HashMap<K, (VecDeque<Look>, u64)>,
@@ -25,7 +25,7 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Eq + Hash> Recent<K> {
-    /// One more look at a connection; what they say, once there are enough.
+    /// Add a look at a connection; returns the words for its looks, once there are enough.
     pub fn take(&mut self, key: K, look: Look) -> Option<Words> {
         let (looks, seen) = self.looks.entry(key).or_default();
         // Another connection between the same ends begins anew.

@@ -1,8 +1,8 @@
-//! What looks say, one at a time and together.
+//! The verdicts of looks, one at a time and together.
 
 use crate::{Held, Limit, Look, Verdict, Words, apart};
 
-/// Nothing holds it: windows have room, and there is data.
+/// A look at which nothing holds data back: windows have room, and there is data.
 fn open() -> Look {
     Look {
         state: "ESTABLISHED".to_owned(),
@@ -55,7 +55,7 @@ fn each_look_says_what_held_data_back() {
     assert_eq!(sending(&|l| (idle(999)(l), l.no_delay = true).0), Held::Application);
     // A program that waits for room has more to give, however little is queued.
     assert_eq!(sending(&|l| l.unsent = 0), Held::SendBuffer);
-    // One whose writes are as long as the buffer has filled it without being cut short.
+    // A program whose writes are as long as the buffer fills it without being cut short.
     let fills = |l: &mut Look| (l.write_blocked, l.unsent, l.send_buffer) = (false, 0, 20_000);
     assert_eq!(sending(&fills), Held::SendBuffer);
     assert_eq!(sending(&|l| l.snd_wnd = 20_500), Held::ReceiveWindow);
@@ -94,7 +94,7 @@ fn what_the_path_does_tells_its_limits_apart() {
     assert_eq!(limit(|l, _| full(l)), Some(Limit::CongestionWindow));
     assert_eq!(limit(|l, _| (full(l), l.rtt_us = 91_000).0), Some(Limit::Queue));
     assert_eq!(limit(|l, _| (full(l), l.rtt_us = 26_000).0), Some(Limit::LinkRate));
-    // A shortest round trip of whole milliseconds may be one too short.
+    // A shortest round trip of whole milliseconds may be one millisecond too short.
     let round_trips = |least: u64, now: u64| {
         limit(move |l, _| (full(l), (l.min_rtt_us, l.rtt_us) = (least, now)).1)
     };
@@ -106,7 +106,7 @@ fn what_the_path_does_tells_its_limits_apart() {
         (l.fast_recoveries, l.retransmits) = (n / 2, n / 2 * in_a_row);
     };
     assert_eq!(limit(|l, n| lossy(l, n, 9)), Some(Limit::Policer));
-    // One at a time, but after the same amount of data each time.
+    // Losses come one at a time, but after the same amount of data each time.
     assert_eq!(limit(|l, n| (lossy(l, n, 1), l.fast_recoveries = n / 3).0), Some(Limit::Policer));
     let varied = |l: &mut Look, n: u64| {
         full(l);
@@ -149,7 +149,7 @@ fn a_standstill_has_a_reason() {
         (l.in_flight, l.pipe, l.unsent, l.acked, l.write_blocked) = (0, 0, 0, 7, false);
     };
     assert_eq!(limit(still), Some(Limit::Idle));
-    // What waits to be read is held by its reader.
+    // Data that waits to be read is held back by its reader.
     let unread = |l: &mut Look, n| (still(l, n), (l.unread, l.rcv_wnd) = (39_000, 0)).1;
     assert_eq!(limit(unread), Some(Limit::OurReader));
 }

@@ -1,8 +1,9 @@
-//! What many looks at a connection say together: a pure function.
+//! The verdict of many looks at a connection: a pure function.
 //!
-//! Called by: `explain`, `top`, the live page, `lab explain`. First what keeps data from moving at
-//! all, then what most looks say held it, then why: losses, a queue, marks and round trips tell the
-//! limits of a path from each other. `words` puts it into a sentence.
+//! Called by: `explain`, `top`, the live page, `lab explain`. It first looks for a cause that stops
+//! all data, then for the cause that most looks saw, then for the reason of that: losses, a queue,
+//! marks and round trips tell the limits of a path from each other. `words` puts it into a
+//! sentence.
 
 use crate::evidence::Evidence;
 use crate::limit::{Held, Limit};
@@ -14,33 +15,34 @@ pub const LOOKS_LEAST: usize = 8;
 const MOST: f64 = 0.5;
 /// A thread that uses this much of a core has no more to give.
 const BUSY: f64 = 0.9;
-/// A window that is at most this part of its largest in a tenth of the later looks is one that a
-/// slow reader closes. A program that keeps up leaves no more in the buffer than came since.
+/// A slow reader closes the window: in a tenth of the later looks it is at most this part of its
+/// largest size. A program that keeps up leaves only the newest data in the buffer.
 const CLOSED: f64 = 0.6;
 /// Time-outs in a row after which a path counts as dead.
 const SILENT: u64 = 2;
 /// The part of the looks that sees Nagle's algorithm wait, if the peer answers each write.
 const NAGLE: f64 = 0.3;
-/// A queue adds at least this part of the shortest round trip, and so many microseconds.
+/// A queue adds at least this part of the shortest round trip, and at least this many microseconds.
 const QUEUE: (f64, u64) = (0.08, 400);
-/// Timestamps count milliseconds: a shortest round trip that they measured is up to one too short
-/// (RFC 7323 section 5.4), and then a whole number of them.
+/// Timestamps count milliseconds: a shortest round trip that they measured is up to 1 ms too short
+/// (RFC 7323 section 5.4), and is then a whole number of milliseconds.
 const TICK_US: u64 = 1000;
 /// A queue that takes this much longer than the path is the trouble itself.
 const BLOAT: f64 = 1.5;
-/// A policer drops at least this many segments in a row; a path that loses at random fewer.
-/// The second is for up to four episodes, which have no rhythm: a path that loses so little rarely
-/// loses two segments of one window.
+/// A policer drops at least this many segments in a row; a path that loses at random drops fewer.
+/// The second value is for up to four episodes, in which a rhythm cannot be seen: a path that loses
+/// so little rarely loses two segments of one window.
 const POLICED: (f64, f64) = (3.0, 1.5);
-/// Or it drops whenever cwnd has grown to the same size, and so each time after the same amount of
-/// data: it varies by this part of the mean, by the second if there are no more than so many looks
-/// for each loss, which tell less precisely when it was. Random losses vary by all of the mean.
+/// Or a policer drops whenever cwnd has grown to the same size, so each time after the same amount
+/// of data. That amount varies by the first part of its mean. It varies by the second part if there
+/// are at most this many looks for each loss, because they show its time less precisely. With
+/// random losses it varies by all of its mean.
 const EVEN: (f64, f64, u64) = (0.25, 0.5, 4);
 /// A window that is full of at least this many segments measures the queue, not delayed ACKs.
 const TRAIN: u64 = 8;
 /// A receiver whose window is used to this part once a round trip is limited by it.
 const FILLED: f64 = 0.6;
-/// Segments out of order of all that came, from which on the path is the limit at the receiver.
+/// If this part of the received segments is out of order, the path is the limit at the receiver.
 const GAPS: f64 = 0.001;
 
 /// Looks at a connection, and what they say.
@@ -70,14 +72,14 @@ pub struct Verdict {
     pub cpu: Option<f64>,
     /// The smallest window of the peer late in the looks, and the largest.
     pub window: (u64, u64),
-    /// Figures of the middle: the median of each.
+    /// The median of each figure.
     pub usual: Look,
     /// The last look.
     pub last: Look,
 }
 
 impl Verdict {
-    /// Of looks in their order; `None` without any.
+    /// The verdict of looks in their order; `None` if there are none.
     pub fn of(looks: &[Look]) -> Option<Verdict> {
         let seen = Evidence::of(looks)?;
         let (sent, received) = (seen.grew(|l| l.acked), seen.grew(|l| l.received));
@@ -173,8 +175,8 @@ fn of_sending(seen: &Evidence<'_>, shares: &[(Held, f64)]) -> Option<Limit> {
     // A larger buffer or window would make the queue longer, and nothing faster.
     let is_train = seen.median(|l| l.in_flight) >= TRAIN * seen.last.segment();
     let is_bloated = held != Held::Application && is_train && queue(seen).is_longer_than_the_path();
-    // A slow reader closes its window, which no queue does; that its host delays ACKs meanwhile, as
-    // Linux does where the window cannot move, is no queue either.
+    // A slow reader closes its window; a queue does not. Its host may delay ACKs meanwhile, as
+    // Linux does when the window cannot move; that is no queue either.
     let is_closed = || of_window(seen) == Limit::PeerReader;
     Some(match held {
         _ if (is_path || is_bloated) && seen.intervals(|l| l.pushed_back) >= MOST => Limit::Device,
@@ -187,7 +189,7 @@ fn of_sending(seen: &Evidence<'_>, shares: &[(Held, f64)]) -> Option<Limit> {
     })
 }
 
-/// What a round trip takes longer than the shortest.
+/// The time by which a round trip is longer than the shortest.
 struct Queue {
     us: u64,
     shortest_us: u64,
@@ -221,8 +223,8 @@ fn of_window(seen: &Evidence<'_>) -> Limit {
     }
 }
 
-/// What of the path holds back a sender whose congestion control has the say. `waits`: most looks
-/// say that congestion control would have let data go.
+/// The limit of the path, for a sender that waits for congestion control. `waits`: most looks say
+/// that congestion control would have let data go.
 fn of_path(seen: &Evidence<'_>, waits: bool) -> Limit {
     let episodes = seen.grew(Look::episodes);
     let losses = seen.grew(|l| l.retransmits);

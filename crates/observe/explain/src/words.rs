@@ -17,7 +17,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Of a verdict.
+    /// The words for a verdict.
     pub fn of(v: &Verdict) -> Words {
         let Some(limit) = v.limit else { return unknown(v) };
         let (answer, advice) = match limit {
@@ -165,7 +165,7 @@ fn of_window(limit: Limit, v: &Verdict) -> (String, String) {
     }
 }
 
-/// What a window allows.
+/// The rate that a window allows.
 fn at_most(window: u64, u: &Look) -> String {
     match u.rtt_us {
         0 => String::new(),

@@ -1,10 +1,10 @@
-//! Who may see the live page: a browser that was sent to it by its own address, and beyond loopback
-//! with the token.
+//! Access to the live page: a browser has to ask for it by an address, and beyond loopback with the
+//! token.
 //!
-//! Called by: `server.rs`, for each request; `texts.rs`, for what it names. A name in the Host
-//! header is refused: a page of somewhere else could have its name point here, and read the answers
-//! as its own (DNS rebinding).
-//! RFC 9110 sections 7.2 and 7.4; Fetch Metadata Request Headers (W3C).
+//! Called by: `server.rs`, for each request; `texts.rs`, for the address in a request. A name in
+//! the Host header is refused: a foreign page could let its own name resolve to this address, and
+//! then read the answers (DNS rebinding). RFC 9110 sections 7.2 and 7.4; Fetch Metadata Request
+//! Headers (W3C).
 
 use core::net::IpAddr;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ impl Token {
         Ok(Token(text))
     }
 
-    /// One that another process has made.
+    /// A token that another process has made.
     pub(super) fn of(text: String) -> Token {
         Token(text)
     }
@@ -47,14 +47,14 @@ impl Token {
     }
 }
 
-/// What is asked for.
+/// The thing that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Page,
     Events,
 }
 
-/// What a request is for, or why it is refused.
+/// The thing that a request asks for, or why it is refused.
 pub(super) fn check(
     token: Option<&Token>,
     method: &Method,
@@ -84,7 +84,7 @@ pub(super) fn check(
     }
 }
 
-/// Is what is asked for named by an address? Else why not.
+/// Check that the request names this server by an address; returns why not.
 pub(super) fn has_address(
     uri: &Uri,
     headers: &HeaderMap,
@@ -95,7 +95,7 @@ pub(super) fn has_address(
     };
     let authorities = [host.to_str().ok(), uri.authority().map(|a| a.as_str()).or(Some("[::]"))];
     if !authorities.into_iter().all(|authority| authority.is_some_and(is_address)) {
-        let why = "ask by the address that is served at, not by a name";
+        let why = "ask by the address of this page, not by a name";
         return Err((StatusCode::FORBIDDEN, why));
     }
     Ok(())

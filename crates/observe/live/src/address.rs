@@ -1,6 +1,6 @@
 //! Where the page is served: an address of the system or the stack's own.
 //!
-//! Called by: the command line of who serves it; `lib.rs`.
+//! Called by: the command lines of programs that serve it; `lib.rs`.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -25,7 +25,7 @@ impl Http {
         }
     }
 
-    /// From `ADDR`, `ADDR:PORT`, `:PORT`, `localhost` with or without a port, or `stack:PORT`.
+    /// Parse `ADDR`, `ADDR:PORT`, `:PORT`, `localhost` with or without a port, or `stack:PORT`.
     ///
     /// # Errors
     /// It is none of them; the text says what is expected.

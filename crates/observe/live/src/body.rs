@@ -34,7 +34,7 @@ impl Deadline {
         self.0.set(Instant::now() + PATIENCE);
     }
 
-    /// Until it has passed.
+    /// Wait until it has passed.
     pub(super) async fn passes(self) {
         while Instant::now() < self.0.get() {
             sleep_until(self.0.get()).await;
@@ -42,7 +42,7 @@ impl Deadline {
     }
 }
 
-/// What an answer says.
+/// The body of an answer.
 pub(super) enum Answer {
     /// A text, once.
     Text(Option<Bytes>),

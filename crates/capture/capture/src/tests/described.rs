@@ -1,8 +1,8 @@
-//! What only describes hides no packet.
+//! Blocks that only describe hide no packet.
 
 use super::*;
 
-/// Each of these stands between, before or in two packets, which are both read.
+/// Each of these blocks stands between, before or in two packets; both packets are read.
 fn both(name: &str, file: &[Vec<u8>]) -> Vec<Packet> {
     let (packets, said) = read(&file.concat());
     assert_eq!((packets.len(), said), (2, None), "{name}");

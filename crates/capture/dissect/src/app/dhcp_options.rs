@@ -1,7 +1,7 @@
 //! The options of DHCP (RFC 2132 and those after it), under `-v`.
 //!
-//! Called by: `dhcp`. Names are tcpdump's, which go back to bootptab's. An option of which nothing
-//! is known is bytes, or numbers of 16 or 32 bits, as its length allows.
+//! Called by: `dhcp`. Names are tcpdump's, which go back to bootptab's. An unknown option is
+//! printed as bytes, or as numbers of 16 or 32 bits, as its length allows.
 
 use crate::data::{Cut, Data, Done};
 use crate::hex;
@@ -162,7 +162,7 @@ fn option(p: &mut Printer, code: u8, shape: Option<As>, value: Data<'_>) -> Done
     Ok(())
 }
 
-/// Values of `size` bytes, commas between them, and what is left.
+/// Values of `size` bytes, with commas between them, and then the bytes that are left.
 fn list(
     p: &mut Printer,
     value: Data<'_>,
@@ -214,7 +214,7 @@ fn one_of(p: &mut Printer, value: Data<'_>, names: Names) -> Done {
     Ok(())
 }
 
-/// A hardware address after its type, or what has type 0 (RFC 2132, section 9.14).
+/// A hardware address after its type, or an identifier of type 0 (RFC 2132, section 9.14).
 fn client_id(p: &mut Printer, value: Data<'_>) -> Done {
     const HARDWARE: Names = &[
         (1, "ether"),
@@ -320,7 +320,7 @@ fn routes(p: &mut Printer, value: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Names that the client groups itself under (RFC 3004).
+/// The user classes that the client names (RFC 3004).
 fn user_class(p: &mut Printer, value: Data<'_>) -> Done {
     if value.len < 2 {
         wrong_length(p, "< 2 bytes");

@@ -97,7 +97,7 @@ pub(super) fn interception(p: &mut Printer, data: Data<'_>) -> Done {
 
 const BABEL_HEADER_LEN: usize = 4;
 
-/// What follows another without a length.
+/// A TLV of one byte, without a length.
 const BABEL_PAD_1: u8 = 0;
 const BABEL_UPDATE: u8 = 8;
 
@@ -122,7 +122,7 @@ const BABEL: [(u8, &str, &str); 17] = [
     (19, "challenge_reply", "Challenge Reply"),
 ];
 
-/// The names of what a packet holds, and of what is behind its end.
+/// The names of the TLVs in a packet, and of those behind its end.
 pub(super) fn babel(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "babel";
     p.out.push_str("babel");
@@ -153,7 +153,7 @@ pub(super) fn babel(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// False if one is longer than its packet, which has been said.
+/// Returns false if a TLV is longer than its packet; that has been printed then.
 fn babel_tlvs(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
     let mut rest = data;
     while rest.len > 0 {

@@ -22,7 +22,7 @@ const LEAPS: Names = &[(0x00, ""), (0x40, "+1s"), (0x80, "-1s"), (0xc0, "clock u
 /// Bytes of a time message without authentication.
 const TIME_LEN: usize = 48;
 
-/// Bytes of a control message before what it holds.
+/// Bytes of a control message before its data.
 const CONTROL_LEN: usize = 12;
 
 /// Bytes of a key's number, and of a digest: MD5's and SHA-1's.
@@ -50,7 +50,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     }
 }
 
-/// A control message (RFC 9327); what it holds is not printed.
+/// A control message (RFC 9327); its data is not printed.
 fn control(p: &mut Printer, data: Data<'_>) -> Done {
     if data.len < CONTROL_LEN {
         p.invalid();
@@ -110,7 +110,8 @@ fn time(p: &mut Printer, data: Data<'_>) -> Done {
             let len = if data.u8(15)? == 0 { 3 } else { 4 };
             p.chars(data.get(12, len)?);
         }
-        // A server's IPv4 address, or part of a digest of its IPv6 address: which, it does not say.
+        // A server's IPv4 address, or part of a digest of its IPv6 address: the packet does not say
+        // which.
         _ => put!(p, "0x{:08x}", data.u32(12)?),
     }
     let at = [16, 24, 32, 40].map(|at| data.u64(at));
@@ -124,7 +125,7 @@ fn time(p: &mut Printer, data: Data<'_>) -> Done {
     key(p, data)
 }
 
-/// What follows the times: a key's number, and the digest.
+/// The fields behind the times: a key's number, and the digest.
 fn key(p: &mut Printer, data: Data<'_>) -> Done {
     let len = data.len - TIME_LEN;
     if len == KEY_LEN || len.checked_sub(KEY_LEN).is_some_and(|len| DIGEST_LENS.contains(&len)) {
@@ -144,7 +145,7 @@ fn fraction(units: u32) -> u64 {
     (u64::from(units) * 1_000_000_000) >> 32
 }
 
-/// Seconds since 1900, and the date unless it is none.
+/// Seconds since 1900, and the date unless they are 0.
 fn stamp(time: u64) -> String {
     let (secs, units) = ((time >> 32) as u32, time as u32);
     let mut text = format!("{secs}.{:09}", fraction(units));
@@ -159,7 +160,7 @@ fn since(origin: u64, time: u64) -> String {
     if origin == 0 {
         return stamp(time);
     }
-    // As tcpdump: no difference has a minus.
+    // As in tcpdump, a difference of zero has a minus.
     let (sign, difference) = match time > origin {
         true => ('+', time - origin),
         false => ('-', origin - time),
@@ -171,7 +172,7 @@ fn since(origin: u64, time: u64) -> String {
 /// with March, so that the day a leap year adds is its last.
 fn date(secs: i64) -> String {
     const ERA_DAYS: i64 = 146_097;
-    /// From 0000-03-01 to 1970-01-01.
+    /// Days from 0000-03-01 to 1970-01-01.
     const BEFORE_1970: i64 = 719_468;
     let (days, of_day) = (secs.div_euclid(86_400) + BEFORE_1970, secs.rem_euclid(86_400));
     let (era, of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));

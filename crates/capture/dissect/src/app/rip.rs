@@ -23,7 +23,7 @@ const COMMANDS: Names = &[
 const HEADER_LEN: usize = 4;
 const ENTRY_LEN: usize = 20;
 
-/// The address family of IPv4, and that of what is no address but authentication.
+/// The address family of IPv4, and the value for authentication in place of an address.
 const IPV4: u16 = 2;
 const AUTHENTICATION: u16 = 0xffff;
 
@@ -100,7 +100,7 @@ fn entry_2(p: &mut Printer, data: Data<'_>) -> Result<usize, crate::data::Cut> {
     }
     let mask = data.u32(8)?;
     let bits = mask.leading_ones();
-    // One whose bits have gaps is -1, as with tcpdump.
+    // A mask whose bits have gaps is -1, as in tcpdump.
     let bits = if mask.count_ones() == bits { bits as i32 } else { -1 };
     let family = name(&[(2, "IPv4")], family, "{}");
     put!(p, "\n\t  AFI {family}, {:>15}/{bits:<2}", data.v4(4)?.to_string());
@@ -128,7 +128,7 @@ fn authentication(p: &mut Printer, data: Data<'_>) -> Result<usize, crate::data:
                 1 => p.out.push_str("\n\t  Auth trailer:"),
                 _ => put!(p, "\n\t  Unknown ({kind}) Authentication data:"),
             }
-            // It goes on to the end.
+            // This data goes on to the end of the packet.
             hex::only_indented(&mut p.out, "\n\t  ", data.skip(4).bytes);
             return Ok(data.len);
         }

@@ -1,4 +1,4 @@
-//! Syslog over UDP: who says it, how bad it is, and under `-v` the words (RFC 3164, 5424).
+//! Syslog over UDP: facility, severity, and under `-v` the message (RFC 3164, 5424).
 //!
 //! Called by: `app`.
 
@@ -45,7 +45,7 @@ const FACILITIES: Names = &[
     (23, "local7"),
 ];
 
-/// Digits of the priority, which is eight times the facility and the severity.
+/// Digits of the priority: the facility times eight, plus the severity.
 const DIGITS_MAX: usize = 3;
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {

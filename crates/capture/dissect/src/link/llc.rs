@@ -90,7 +90,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<u
         addresses(p, (to, from), ends);
     }
     if unknown(p, rest, ssap, control, len, is_unnumbered)? {
-        // With the header that is not understood.
+        // The header is included, because it was not understood.
         p.unknown(data.bytes);
     }
     Ok(len)

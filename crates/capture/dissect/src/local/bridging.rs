@@ -1,5 +1,5 @@
-//! What a bridge tells its neighbour in LLDP about queues (IEEE 802.1Q, annex D): priorities, their
-//! share of the link, and virtual bridging.
+//! TLVs of LLDP by which a bridge describes its queues to a neighbour (IEEE 802.1Q, annex D):
+//! priorities, their share of the link, and virtual bridging.
 //!
 //! Called by: `lldp`, for the newer TLVs of IEEE 802.1.
 
@@ -14,7 +14,7 @@ const EVB_MODES: Names = &[
     (3, "Reserved for future Standardization"),
 ];
 
-/// A TLV of this kind; one that is too short ends before what is missing.
+/// A TLV of this kind; a short one is printed up to the missing part.
 pub(super) fn print(p: &mut Printer, kind: u8, body: Data<'_>) -> Done {
     match kind {
         8 => {

@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn addresses_end_where_the_field_does() {
-        // Four billion addresses, of which there is room for one.
+        // The count says four billion addresses; there is room for one.
         let bytes = [255, 255, 255, 255, 1, 1, 0xcc, 0, 4, 192, 0, 2, 1];
         let said = "IPv4 (4294967295) 192.0.2.1  (not enough space for PT+PL)";
         assert_eq!(printed_by(cdp_addresses, 0, &bytes), (said.to_owned(), Ok(())));

@@ -99,7 +99,7 @@ pub(crate) fn lldp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// What a TLV says; false if it has to be shown in hex.
+/// Print a TLV; false if it has to be shown in hex.
 fn tlv(p: &mut Printer, kind: u16, value: Data<'_>) -> Result<bool, Cut> {
     match kind {
         1 => return sender(p, CHASSIS, value),
@@ -127,7 +127,7 @@ fn tlv(p: &mut Printer, kind: u16, value: Data<'_>) -> Result<bool, Cut> {
     Ok(true)
 }
 
-/// What sends, or the port it sends from.
+/// The sender, or the port that it sends from.
 fn sender(p: &mut Printer, kinds: &[(u8, &str, As)], value: Data<'_>) -> Result<bool, Cut> {
     if value.len < 2 {
         return Err(Cut);
@@ -202,7 +202,7 @@ const OF_802_3: Names = &[
     (4, "Max frame size"),
 ];
 
-/// Both bits of a TLV about something that can be there and can be in use.
+/// The two bits of a TLV about a feature: it is supported, and it is enabled.
 const SUPPORTED_ENABLED: Names = &[(1, "supported"), (2, "enabled")];
 
 /// A TLV of an organization; false if it has to be shown in hex.
@@ -224,7 +224,7 @@ fn organization(p: &mut Printer, value: Data<'_>) -> Result<bool, Cut> {
     };
     put!(p, "\n\t  {} Subtype ({kind})", name(names, kind, "unknown"));
     let body = value.skip(4);
-    // One that is too short ends with its name.
+    // Of a TLV that is too short only the name is printed.
     let _ = match oui {
         0x00_80c2 => of_802_1(p, kind, body),
         0x00_120f => of_802_3(p, kind, body),

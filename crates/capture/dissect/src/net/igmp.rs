@@ -124,8 +124,8 @@ fn report(p: &mut Printer, data: Data<'_>) -> Done {
     group_records::<4>(p, data, " [v3-report-#{}]")
 }
 
-/// What a report says of each group, with addresses of `LEN` bytes: 4 in IGMP (RFC 3376, section
-/// 4.2), 16 in MLD (RFC 3810, section 5.2).
+/// The records of a report, one for each group, with addresses of `LEN` bytes: 4 in IGMP (RFC 3376,
+/// section 4.2), 16 in MLD (RFC 3810, section 5.2).
 pub(super) fn group_records<const LEN: usize>(
     p: &mut Printer,
     data: Data<'_>,

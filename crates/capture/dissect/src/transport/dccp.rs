@@ -1,7 +1,7 @@
 //! DCCP: the kind of a packet, and what it acknowledges (RFC 4340, section 5).
 //!
-//! Called by: `net::demux`. Options, and the checksum, which covers what the sender chooses, are
-//! not looked at.
+//! Called by: `net::demux`. Options are not printed, and the checksum, which covers as much as the
+//! sender chooses, is not verified.
 
 use super::ends;
 use crate::data::{Data, Done};

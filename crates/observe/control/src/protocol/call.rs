@@ -1,21 +1,21 @@
 //! What a client asks of sockets in a running stack.
 //!
-//! Called by: `nc` and `ping` ask, `observe` answers and trusts nothing in it: whose a socket is
-//! does not come from here but from the kernel.
+//! Called by: `nc` and `ping` ask, `observe` answers and trusts nothing in it: the kernel says
+//! whose a socket is, not the call.
 
 use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked of the stack; a socket is named by the number that [`Call::Open`] gave.
+/// A call of the stack; a socket is named by the number that [`Call::Open`] gave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Call {
-    /// Open one: [`Called::socket`].
+    /// Open a socket: [`Called::socket`].
     Open(Kind),
     /// Send data as a datagram, an echo request, or bytes of a stream: [`Called::sent`].
     Send {
-        /// By this socket.
+        /// The socket.
         socket: u64,
         /// To this host, if the socket is not connected.
         to: Option<SocketAddr>,
@@ -24,23 +24,23 @@ pub enum Call {
         /// In base64.
         data: String,
     },
-    /// What came since: `data` with what belongs to it; of TCP `state` and `eof`, too. If nothing
-    /// did, the answer may wait.
+    /// Receive all that came since the last call; for TCP `state` and `eof`, too. If nothing came,
+    /// the answer may wait.
     Receive {
-        /// By this socket.
+        /// The socket.
         socket: u64,
-        /// How long.
+        /// How long the answer may wait.
         #[serde(default)]
         wait: Option<Wait>,
     },
-    /// No more will be sent by a connection.
+    /// End the sending half of a connection.
     Shutdown {
-        /// This one.
+        /// The socket.
         socket: u64,
     },
-    /// Close it.
+    /// Close a socket.
     Close {
-        /// This one.
+        /// The socket.
         socket: u64,
     },
 }
@@ -50,7 +50,8 @@ pub enum Call {
 pub struct Wait {
     /// In milliseconds.
     pub ms: u32,
-    /// The state of the connection that the client knows: another one is news. Empty for others.
+    /// The state of the connection that the client knows: another state is an answer. Empty for
+    /// other sockets.
     #[serde(default)]
     pub seen: String,
 }
@@ -83,7 +84,7 @@ pub enum Kind {
     Listen { local: SocketAddr },
 }
 
-/// What a call answers: what belongs to it, the rest is empty.
+/// The answer to a call; fields that do not belong to the call are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Called {
@@ -91,7 +92,7 @@ pub struct Called {
     pub socket: Option<u64>,
     /// Bytes that were taken.
     pub sent: Option<u64>,
-    /// When, by the stack's clock.
+    /// When they were taken, by the stack's clock.
     pub at_ns: Option<u64>,
     /// Connections that were accepted.
     pub accepted: Vec<Accepted>,
@@ -103,7 +104,7 @@ pub struct Called {
     pub data: String,
     /// No more will come.
     pub eof: bool,
-    /// The state of the connection; empty for others.
+    /// The state of the connection; empty for other sockets.
     pub state: String,
     /// What went wrong with the socket since the last call.
     pub error: Option<String>,
@@ -133,7 +134,7 @@ pub struct Accepted {
 /// An answer to an echo request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo {
-    /// Who sent it.
+    /// The sender.
     pub from: IpAddr,
     /// The number of the request.
     pub seq: u16,
@@ -150,7 +151,7 @@ pub struct Echo {
 /// A datagram that came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datagram {
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
     /// In base64.
     pub data: String,

@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 /// The most changes of one request.
 pub const CHANGES_MAX: usize = 500;
 
-/// What is to be done, with the meaning that it has for ip(8).
+/// The kind of a change, with its meaning in ip(8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// It must not be there.
+    /// Add it; it must not be there.
     Add,
-    /// It may be there.
+    /// Add it; it may be there, and is then replaced.
     Replace,
-    /// It must be there.
+    /// Change it; it must be there.
     Change,
     /// Remove it.
     Del,
@@ -29,7 +29,7 @@ pub enum Verb {
 pub struct Change {
     /// What is done.
     pub verb: Verb,
-    /// To what.
+    /// The thing that is changed.
     pub of: Object,
 }
 
@@ -43,7 +43,7 @@ pub enum Object {
     Rule(RuleSpec),
     /// A neighbour.
     Neighbour {
-        /// Of the port with this number.
+        /// The number of its port.
         port: u16,
         /// Its address.
         ip: IpAddr,
@@ -52,7 +52,7 @@ pub enum Object {
     },
     /// An address of the stack.
     Address {
-        /// Of the port with this number.
+        /// The number of its port.
         port: u16,
         /// The address with the length of its network's prefix.
         cidr: String,
@@ -65,20 +65,20 @@ pub enum Object {
     },
 }
 
-/// A route; for [`Verb::Del`] what is not given matches every one.
+/// A route; for [`Verb::Del`] a field that is not given matches every route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteSpec {
     /// The destination, a network.
     pub to: String,
     /// The number of the table.
     pub table: u32,
-    /// One, or several that share the packets.
+    /// Its next hop, or several that share the packets.
     pub hops: Vec<Hop>,
-    /// `None`: 0.
+    /// The metric; `None`: 0.
     pub metric: Option<u32>,
-    /// In bytes.
+    /// The largest packet, in bytes.
     pub mtu: Option<usize>,
-    /// As in output; only for [`Verb::Del`].
+    /// The route's origin, as in output; only for [`Verb::Del`].
     pub proto: Option<String>,
     /// Its gateway is a neighbour whatever the addresses say.
     pub onlink: bool,
@@ -93,7 +93,7 @@ pub struct RouteSpec {
     pub no_forward: bool,
 }
 
-/// A rule; for [`Verb::Del`] what is not given matches every one.
+/// A rule; for [`Verb::Del`] a field that is not given matches every rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleSpec {
     /// If it is not given one is chosen.
@@ -108,7 +108,7 @@ pub struct RuleSpec {
     pub mark: Option<(u32, u32)>,
     /// The group of the packet's owner.
     pub group: Option<String>,
-    /// It is for all packets that the rest does not describe.
+    /// It is for all packets that the other fields do not describe.
     pub not: bool,
     /// Where the route is looked up.
     pub table: Option<u32>,

@@ -1,4 +1,4 @@
-//! Routes, rules, and what the FIB says of a packet.
+//! Routes, rules, and the FIB's answer for a packet.
 //!
 //! Called by: `observe` fills them, `show`, `ip` and `explain` read them. `dev` is the name of a
 //! port, `port` its number. Groups of users have names where the configuration names them.
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::as_text;
 
-/// A route. Several to one destination with a weight each share its packets.
+/// A route. Several routes to one destination, each with a weight, share its packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The network.
@@ -26,13 +26,13 @@ pub struct Route {
     pub table: u32,
     /// The largest packet, in bytes, if the route says so.
     pub mtu: Option<u64>,
-    /// The lowest one is taken.
+    /// The route with the lowest metric is taken.
     pub metric: u32,
     /// Its share.
     pub weight: Option<u8>,
     /// What it comes from, as `ip route` has it: `static`, `kernel`, `ra` and so on.
     pub origin: String,
-    /// Until it goes by itself.
+    /// The time until the route expires.
     pub expires_ms: Option<u64>,
     /// The groups of users that it is for.
     pub include: Option<Vec<String>>,
@@ -42,7 +42,7 @@ pub struct Route {
     pub no_forward: bool,
 }
 
-/// A rule of policy routing; what is `None` is any.
+/// A rule of policy routing; a field that is `None` matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rule {
@@ -64,7 +64,7 @@ pub struct Rule {
     pub mask: Option<u32>,
     /// The group of the packet's owner.
     pub group: Option<String>,
-    /// It is for all packets that the rest does not describe.
+    /// It is for all packets that the other fields do not describe.
     pub not: bool,
     /// Where the route is looked up.
     pub table: Option<u32>,
@@ -72,7 +72,7 @@ pub struct Rule {
     pub action: Option<String>,
 }
 
-/// What the FIB says of a packet.
+/// The FIB's answer for a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "lowercase")]
 pub enum Found {
@@ -95,7 +95,7 @@ pub enum Found {
 /// How a packet leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaving {
-    /// The rule that led to the table; `None`: none but the main table's.
+    /// The rule that led to the table; `None`: there is only the main table's rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
     /// The table of the route.

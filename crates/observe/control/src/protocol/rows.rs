@@ -62,17 +62,17 @@ pub struct Port {
     pub link_up: bool,
     /// Why frames do not pass.
     pub failure: Option<String>,
-    /// Does the device owe the stack room?
+    /// Has the device refused frames, so that the stack waits for room?
     pub pushed_back: bool,
     /// For how long the device has taken nothing, once that is more than five seconds.
     pub stalled_ms: Option<u64>,
     /// What sources of packets have to be: `off`, `loose` or `strict`.
     pub source_check: String,
-    /// What the device lost, by reason, if it counts so.
+    /// Packets that the device lost, by reason, if it counts them by reason.
     pub drops: Option<BTreeMap<String, u64>>,
 }
 
-/// A listener or UDP socket. What its protocol does not have is `None`.
+/// A listener or UDP socket. A field that its protocol does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Socket {
@@ -106,7 +106,7 @@ pub struct Address {
     pub address: Cidr,
     /// `preferred`, `tentative`, `deprecated` or `dadfailed`.
     pub state: String,
-    /// What gave it: `static`, `dhcp`, `ra` and so on.
+    /// Its origin: `static`, `dhcp`, `ra` and so on.
     pub origin: String,
     /// How long it is the source of new connections.
     pub preferred_ms: Option<u64>,
@@ -130,7 +130,7 @@ pub struct Neighbour {
     pub state: String,
     /// The largest packet to send to it.
     pub mtu: u64,
-    /// Since it was confirmed last.
+    /// The time since it was confirmed last.
     pub confirmed_ms: Option<u64>,
 }
 
@@ -145,19 +145,19 @@ pub struct Group {
     pub group: IpAddr,
     /// `INCLUDE` or `EXCLUDE`, as RFC 3376 has it.
     pub mode: String,
-    /// The sources that are.
+    /// The sources that are included or excluded.
     pub sources: Vec<IpAddr>,
     /// Sockets that have joined it.
     pub sockets: u64,
     /// It belongs to one of our addresses.
     pub solicited_node: bool,
-    /// The protocol by which routers hear of it, in the version that they speak.
+    /// The protocol by which routers learn of it, in the version that they speak.
     pub protocol: String,
-    /// Until the next message about it; `None` if none is to be sent.
+    /// The time until the next message about it; `None` if none is to be sent.
     pub report_in_ms: Option<u64>,
 }
 
-/// What is held of incomplete datagrams, and what was counted of fragments: the section `frag`.
+/// The incomplete datagrams that are held, and the counters of fragments: the section `frag`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fragments {
@@ -169,7 +169,7 @@ pub struct Fragments {
     pub bytes_held: u64,
     /// Hosts and networks that they are from.
     pub sources: u64,
-    /// Until the oldest datagram's time is up.
+    /// The time until the oldest datagram expires.
     pub next_timeout_ms: Option<u64>,
     /// Counters and drops, by name.
     #[serde(flatten)]
