@@ -20,21 +20,21 @@ pub(super) const PAGE_THREAD: &str = "live-page";
 const LOOKS: &str = "live-budget";
 const EXCEPT: &[&str] = &[PAGE_THREAD, LOOKS];
 
-/// The server's end: what was seen, and how to ask for it.
+/// The server's end: the latest figures, and how to ask for them.
 pub(super) struct Budget {
-    /// What was seen last; null while nobody looks, and before the first samples.
+    /// The latest figures; null while nobody looks, and before the first samples.
     seen: watch::Receiver<Value>,
-    /// Rings the thread.
+    /// Wakes the thread.
     wanted: SyncSender<()>,
 }
 
-/// What the thread looks with.
+/// The source of the thread's samples.
 enum Source {
-    /// Something that is opened for each look.
+    /// It is opened for each look.
     Opened,
-    /// Something that is open.
+    /// It is open already.
     Prepared(Box<Recent>),
-    /// Nothing, for this reason, which says what helps.
+    /// There is none, for this reason; the text says what helps.
     Lacks(String),
 }
 
@@ -47,8 +47,8 @@ impl Budget {
         Budget::with(watched, || Source::Opened)
     }
 
-    /// The same of a program that gives up its right to open anything when this returns: all of it
-    /// is open then, for the threads that there are, the page's own among those left out.
+    /// The same for a program that gives up its right to open anything when this returns. By then
+    /// all is open for the threads that exist; the page's own threads are left out.
     ///
     /// # Errors
     /// As of [`Budget::start`].
@@ -61,7 +61,7 @@ impl Budget {
                 Ok(recent) => Source::Prepared(Box::new(recent)),
                 Err(error) => Source::Lacks(error.to_string()),
             };
-            // Who started us waits for it.
+            // The thread that started us waits for it.
             let _ = done.send(());
             source
         })?;
@@ -74,7 +74,7 @@ impl Budget {
         source: impl FnOnce() -> Source + Send + 'static,
     ) -> io::Result<Budget> {
         let (says, seen) = watch::channel(Value::Null);
-        // One that waits is enough: it begins after the look that goes on.
+        // One waiting request is enough: its look begins after the one that goes on.
         let (wanted, asked) = sync_channel(1);
         let thread = std::thread::Builder::new().name(LOOKS.to_owned());
         thread.spawn(move || serve(&watched, &asked, &says, source()))?;
@@ -83,11 +83,11 @@ impl Budget {
 
     /// Somebody looks at the page.
     pub(super) fn want(&self) {
-        // If it is full, the thread is rung already.
+        // If it is full, the thread has been woken already.
         let _ = self.wanted.try_send(());
     }
 
-    /// What was seen last.
+    /// The latest figures.
     pub(super) fn latest(&self) -> Value {
         self.seen.borrow().clone()
     }
@@ -150,7 +150,7 @@ fn lacks(why: &str) -> Value {
     json!({ "lacks": why })
 }
 
-/// What the page is given.
+/// The figures as the page gets them.
 fn document(seen: &Seen, busiest: f64) -> Value {
     let stage = |part: &Part| {
         let (share, off) = seen.share(part);
@@ -159,7 +159,7 @@ fn document(seen: &Seen, busiest: f64) -> Value {
             "stage": part.stage.name(),
             "share": share,
             "off": off,
-            // Of the stage's own time.
+            // The kernel's part of the stage's own time.
             "kernel": seen.has_kernel.then(|| part.kernel_ns / ns.max(1.0)),
         })
     };
@@ -224,7 +224,8 @@ mod tests {
         );
         let cores = sent["cores"].as_f64().expect("a number");
         assert!((cores - 0.8).abs() < 1e-9, "{cores}");
-        // Nothing ran, and without the kernel's part: figures, and no NaN, which JSON has not.
+        // Nothing ran, and the kernel's part is missing: there are figures, and no NaN, which JSON
+        // does not have.
         let idle = Seen {
             samples: 0,
             seconds: 0.0,
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(sent["stages"][0]["kernel"], Value::Null);
     }
 
-    /// The latest, once it is as wanted.
+    /// The latest figures, once they are as wanted.
     fn until(budget: &Budget, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + Duration::from_secs(60);
         while !is_wanted(&budget.latest()) && Instant::now() < end {

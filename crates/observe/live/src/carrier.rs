@@ -34,7 +34,7 @@ pub(super) struct Carrier {
 struct Carried {
     connection: TcpHandle,
     pipe: DuplexStream,
-    /// What the other side has not taken yet: of the peer, and of the page.
+    /// Bytes that the other side has not taken yet: from the peer, and from the page.
     from_peer: Vec<u8>,
     from_page: Vec<u8>,
     peer_has_ended: bool,
@@ -114,7 +114,7 @@ impl Carried {
             }
             match Pin::new(&mut self.pipe).poll_write(&mut cx, &self.from_peer) {
                 Poll::Ready(Ok(count)) => drop(self.from_peer.drain(..count)),
-                // The page is done with it; what it said last is still carried.
+                // The page is done with it; its last bytes are still carried.
                 Poll::Ready(Err(_)) => {
                     self.from_peer.clear();
                     return true;

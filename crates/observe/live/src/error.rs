@@ -12,7 +12,7 @@ pub enum Error {
     Refused {
         /// What, and what to try.
         what: String,
-        /// How it is refused.
+        /// The error.
         #[source]
         cause: io::Error,
     },

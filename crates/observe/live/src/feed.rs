@@ -30,7 +30,7 @@ const SHOWN: usize = 50;
 /// Time between two samples.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Whose stacks are shown.
+/// The program whose stacks are shown.
 #[derive(Clone, Debug)]
 pub struct Whose {
     /// The command that serves, as `ttcp`.
@@ -44,7 +44,7 @@ pub struct Whose {
     pub locks_down: bool,
 }
 
-/// How many look at the page; set by its thread.
+/// How many browsers look at the page; set by its thread.
 pub(super) struct Watched {
     count: AtomicUsize,
     /// Readable when the first one has come.
@@ -102,7 +102,7 @@ struct Scan {
 struct Seen {
     moved: u64,
     at: Instant,
-    /// Smoothed; at first all that it ever moved, as if it were in a second.
+    /// Smoothed; at first all bytes that it ever moved, as if in one second.
     bytes_per_s: u64,
     pass: u64,
 }
@@ -186,7 +186,7 @@ impl Feed {
             "connection_count": total,
             "shown_most": SHOWN,
         });
-        // A full queue: the page's thread is behind, and this one is left out.
+        // A full queue: the page's thread is behind, and this sample is left out.
         let _ = self.samples.try_send(sample);
     }
 
@@ -226,7 +226,7 @@ impl Scan {
                 pass,
             });
             if moved < seen.moved {
-                // Another connection has its place now.
+                // Another connection has its number now.
                 *seen = Seen { moved, at: now, bytes_per_s: moved, pass };
             } else if now > seen.at {
                 let seconds = now.since(seen.at).as_secs_f64();
@@ -265,7 +265,8 @@ mod tests {
 
     use super::*;
 
-    /// A stack with 1,200 connections, of which those from 700 on move, the later the faster.
+    /// A stack with 1,200 connections, of which those from number 700 on move data, a higher number
+    /// faster than a lower one.
     fn stack(wanted: &Wanted, round: u64) -> Sample {
         let scan: Vec<_> = (wanted.cursor..1200).take(500).collect();
         let next = scan.last().map(|last| last + 1).filter(|&next| next < 1200);
@@ -311,7 +312,7 @@ mod tests {
         let shown = last["connections"].as_array().expect("a list");
         let shown: Vec<_> = shown.iter().filter_map(|row| row["number"].as_u64()).collect();
         assert_eq!(shown, (1150..1200).collect::<Vec<_>>());
-        // The last one goes: nothing is kept, and nothing is due.
+        // The last viewer leaves: nothing is kept, and nothing is due.
         watched.leave();
         feed.turn(at(41), &names, &mut |_, _| panic!("nobody looks"));
         assert!(feed.stacks.is_empty());

@@ -50,7 +50,7 @@ const NO_ADDRESS: &str = "--http: the listener has no address";
 pub struct Live {
     http: Http,
     token: Option<Token>,
-    /// Of the system; its address has the port that was given.
+    /// The system's listener; its address has the port that was given.
     listener: Option<(TcpListener, SocketAddr)>,
 }
 
@@ -123,8 +123,8 @@ impl Live {
         }
     }
 
-    /// Serve it from a thread until the feed is dropped. At the stack's address that is by sockets
-    /// of `shards`, or if the loop is the stack's only user by the feed.
+    /// Serve it from a thread until the feed is dropped. At the stack's address it is served by
+    /// sockets of `shards`, or by the feed if the loop is the stack's only user.
     ///
     /// # Errors
     /// The system has no thread or no descriptor left; the stacks have no such port.
@@ -152,7 +152,7 @@ impl Live {
             budget,
         };
         let thread = std::thread::Builder::new().name(PAGE_THREAD.to_owned());
-        // It has its name when it asks for what it serves.
+        // The thread has its name by the time it says that it has begun.
         let (begun, is_begun) = sync_channel(1);
         let (gives, given) = sync_channel::<Server>(1);
         let run = move || {
@@ -167,7 +167,7 @@ impl Live {
             true => Budget::prepare(watched.clone(), &is_begun),
         };
         let budget = budget.map_err(Error::of("--http: the budget of the page has no thread"))?;
-        // It waits for nothing else.
+        // The thread waits for nothing else.
         let _ = gives.send(server(budget));
         Ok(feed)
     }

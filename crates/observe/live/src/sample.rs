@@ -1,8 +1,8 @@
 //! A sample of a stack for the live page: counts, ports, the connections that were asked for, and
 //! how many bytes some others have moved, from which the busiest are found.
 //!
-//! Called by: who answers for a stack makes it, four times a second while somebody looks at the
-//! page; `feed` takes it. The keys are the page's.
+//! Called by: the service that answers for a stack makes it, four times a second while somebody
+//! looks at the page; `feed` takes it. The keys are the page's.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use control::protocol::Connection;
 use explain::{Looked, Recent, Words};
 use serde::{Deserialize, Serialize};
 
-/// What is asked for.
+/// The parts of a sample that are asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Where the scan of all connections goes on.
@@ -29,11 +29,11 @@ pub struct Sample {
     pub scan: Vec<(u64, u64)>,
     /// Where the scan goes on; `None`: it was the end of the table.
     pub next: Option<u64>,
-    /// Those that were asked for.
+    /// The connections that were asked for.
     pub shown: Vec<Looked>,
 }
 
-/// What a stack has, and has counted since it began.
+/// Figures of a stack, and its counters since it began.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names of the stack's snapshot and of its counters")]
@@ -50,10 +50,10 @@ pub struct Figures {
     pub forwarded: u64,
     pub retransmits: u64,
     pub wakeups: u64,
-    /// By name, those that devices count included.
+    /// Drops by name, including those that devices count.
     pub drops: BTreeMap<String, u64>,
     pub port_count: usize,
-    /// The first of them.
+    /// The first of the ports.
     pub ports: Vec<Port>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Row {
     advice: Option<String>,
 }
 
-/// The looks at each connection that is shown: a stack's number, and the ends.
+/// The looks at each connection that is shown, by its stack's number and its ends.
 #[derive(Default)]
 pub(super) struct Explained(Recent<(usize, String, String)>);
 

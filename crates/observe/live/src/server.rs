@@ -1,10 +1,10 @@
 //! The live page's server, HTTP/1.1 by hyper on a thread of its own: the page, and the samples as
 //! server-sent events (WHATWG HTML, section 9.2).
 //!
-//! Called by: `lib.rs`. It has no way to the stacks: samples come by a queue, and nothing goes
+//! Called by: `lib.rs`. It has no access to the stacks: samples come by a queue, and nothing goes
 //! back. Its clients may be anybody: connections, streams of events, the bytes and the time of a
-//! request, and what waits for a slow client are bounded; what is cut off is counted, and the page
-//! shows it.
+//! request, and the data that waits for a slow client are bounded. Refusals are counted, and the
+//! page shows the count.
 
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
@@ -55,7 +55,7 @@ pub(super) enum Listener {
     Carried(Receiver<DuplexStream>),
 }
 
-/// What the server is given.
+/// The parts of the server.
 pub(super) struct Server {
     pub(super) listener: Listener,
     pub(super) page: Page,
@@ -127,7 +127,7 @@ impl Listener {
             }
             Listener::Carried(connections) => match connections.recv().await {
                 Some(stream) => state.begin(stream),
-                // The stack is gone, and so is what this waits for.
+                // The stack is gone, and no connection will come.
                 None => core::future::pending().await,
             },
         }
@@ -164,7 +164,7 @@ impl State {
             http.max_buf_size(REQUEST_MAX).keep_alive(false);
             let connection = http.serve_connection(TokioIo::new(stream), answer);
             tokio::select! {
-                // What a client does wrong is its own affair.
+                // An error of a client ends its connection and nothing else.
                 _ = connection => {}
                 () = passes => {}
             }

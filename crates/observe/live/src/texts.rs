@@ -1,14 +1,15 @@
 //! A router's two texts, `/metrics` and `/healthz`, HTTP/1.1 by hyper on a thread of its own.
 //!
-//! Called by: `wirespeed up`. The thread has no way to the stacks: it puts what is asked into a
-//! queue and rings, and the loop of the stacks answers in its turn. The thread runs from the start,
-//! because a process that gave up its privileges can begin none; sockets to serve at come later.
+//! Called by: `wirespeed up`. The thread has no access to the stacks: it puts each question into a
+//! queue and wakes the loop of the stacks, which answers in its turn. The thread runs from the
+//! start, because a process that gave up its privileges can begin none; sockets to serve at come
+//! later.
 //!
 //! Clients are local programs, but may be anybody: connections, their bytes and their time are
 //! bounded by [`CONNECTIONS_MAX`], [`REQUEST_MAX`] and [`TIME`]; [`Texts::refused`] counts. Clients
-//! that ask for metrics and do not read take at most [`METRICS_MAX`] places, and of silent ones the
-//! oldest gives way, so that the state is told at all times. The Host field is checked as the live
-//! page's is. RFC 9110, RFC 9112.
+//! that ask for metrics and do not read take at most [`METRICS_MAX`] connections, and the oldest
+//! silent client is closed to make room, so that the state is reported at all times. The Host field
+//! is checked as the live page's is. RFC 9110, RFC 9112.
 
 use core::convert::Infallible;
 use core::time::Duration;
@@ -40,7 +41,7 @@ use super::body::Answer;
 
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 32;
-/// Those of them that are being answered metrics.
+/// Connections that are being answered metrics.
 pub const METRICS_MAX: usize = 8;
 /// The longest request head in bytes; hyper takes no less.
 pub const REQUEST_MAX: usize = 8 << 10;
@@ -68,7 +69,7 @@ pub struct Text {
     pub status: u16,
     /// Its media type.
     pub kind: &'static str,
-    /// What it says.
+    /// Its body.
     pub text: String,
 }
 
@@ -132,12 +133,12 @@ impl Texts {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Answer who asked.
+    /// Answer the waiting requests.
     pub fn turn(&mut self, mut text: impl FnMut(Path) -> Text) {
         // If nobody rang, there is nothing to read.
         let _ = rustix::io::read(&self.rung, &mut [0; 8]);
         while let Ok(Asked { path, answer }) = self.asked.try_recv() {
-            // A client that is gone needs none.
+            // A client that is gone needs no answer.
             if !answer.is_closed() {
                 let _ = answer.send(text(path));
             }
@@ -151,12 +152,12 @@ struct State {
     refused: Arc<AtomicU64>,
     /// Connections that are being answered metrics.
     metrics: Cell<usize>,
-    /// Those that have not said what they want, the oldest first: what ends each.
+    /// Connections that have not sent a request, the oldest first: the handle that ends each.
     silent: RefCell<VecDeque<Rc<Silent>>>,
     connections: Cell<usize>,
 }
 
-/// A connection that has not said what it wants; dropped by whoever ends it.
+/// A connection that has not sent a request; dropping the sender ends it.
 struct Silent(RefCell<Option<oneshot::Sender<()>>>);
 
 /// Counts in a cell for as long as it is there.
@@ -210,7 +211,7 @@ impl State {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Make room for a connection: the oldest that has not said what it wants gives way.
+    /// Make room for a connection: the oldest one that has not sent a request is closed.
     fn make_room(&self) -> bool {
         if self.connections.get() < CONNECTIONS_MAX {
             return true;
@@ -231,7 +232,7 @@ impl State {
         self.silent.borrow_mut().push_back(silent.clone());
         spawn_local(async move {
             let state = &counted.0;
-            // For as long as the answer is being sent.
+            // The connection counts for as long as the answer is being sent.
             let place = RefCell::new(None);
             let answer = service_fn(|request: Request<Incoming>| {
                 state.silent.borrow_mut().retain(|other| !Rc::ptr_eq(other, &silent));
@@ -243,7 +244,7 @@ impl State {
             http.max_buf_size(REQUEST_MAX).keep_alive(false);
             let connection = http.serve_connection(TokioIo::new(stream), answer);
             let done = tokio::select! {
-                // What a client does wrong is its own affair.
+                // An error of a client ends its connection and nothing else.
                 done = timeout(TIME, connection) => done.is_ok(),
                 _ = ended => true,
             };

@@ -17,10 +17,10 @@ use stack::Stack;
 
 use crate::Service;
 
-/// How often clients are looked at where descriptors do not say all.
+/// How often clients are polled, because descriptors do not report everything.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a program lets others see of its stacks, and where.
+/// The way in which a program shows its stacks to others.
 pub struct Observer {
     name: String,
     page: Option<Http>,
@@ -51,7 +51,7 @@ impl Observer {
         Observer { is_changeable: true, ..self }
     }
 
-    /// Begin. It ends when what is returned is dropped.
+    /// Start the thread. It ends when the returned value is dropped.
     ///
     /// # Errors
     /// The user has no directory for the socket; the page's address cannot be had; the system has
@@ -111,7 +111,7 @@ impl Drop for Seen {
     }
 }
 
-/// What `show` calls the stacks.
+/// The names of the stacks in `show`.
 fn names(name: &str, count: usize) -> Vec<String> {
     let of = |number| if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
     (0..count).map(of).collect()

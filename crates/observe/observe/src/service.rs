@@ -56,7 +56,7 @@ const SOCKETS_ONLY: &str = "Operation not permitted: other users than root and t
 const NO_CHANGES: &str = "Operation not permitted: the program only shows what it has; one that \
                           calls `allow_changes` can be changed";
 
-/// Where the loop takes all events of the stack for its own.
+/// For a program whose loop takes all events of the stack for its own.
 const NO_SOCKETS: &str = "Operation not supported: the program opens no sockets for others; \
                           `wirespeed up` does";
 
@@ -65,13 +65,13 @@ const USERS_CLIENTS: usize = 64;
 
 /// The control sockets, if there are any, and what clients have in the stacks.
 pub struct Service {
-    /// Ours, and that of other users; either may be absent.
+    /// The server for our own user, and the one for other users; either may be absent.
     servers: Vec<Server>,
     /// Which of them is for other users.
     for_users: Option<usize>,
     /// Clients may open sockets in the stacks.
     opens_sockets: bool,
-    /// What the program calls itself.
+    /// The program's name for itself.
     command: String,
     /// Clients may change what the stacks have.
     is_changeable: bool,
@@ -79,7 +79,7 @@ pub struct Service {
     has_shards: bool,
     leases: Leases,
     sockets: Sockets,
-    /// To the live page, if it is served.
+    /// Samples for the live page, if it is served.
     feed: Option<Feed>,
 }
 
@@ -143,8 +143,8 @@ impl Service {
         self.opens_sockets = true;
     }
 
-    /// Serve at a socket that another process has made. Of one for other users, nobody but root
-    /// and the program's own is admitted before [`Service::set_users`].
+    /// Serve at a socket that another process has made. A socket for other users admits only root
+    /// and the program's own user before [`Service::set_users`].
     pub fn serve_at(&mut self, listener: OwnedFd, path: &Path, for_users: bool) {
         let (mut budget, groups) = (Budget::default(), device::peer_groups);
         if for_users {
@@ -155,8 +155,7 @@ impl Service {
         self.servers.push(server);
     }
 
-    /// The groups of users that there are, and those whose members the socket for other users
-    /// admits.
+    /// Set the groups of users, and those groups whose members the socket for other users admits.
     pub fn set_users(&mut self, users: &Users, admitted: impl Iterator<Item = u32>) {
         let admitted: Vec<u32> = admitted.collect();
         if let Some(server) = self.for_users.and_then(|at| self.servers.get_mut(at)) {
@@ -306,14 +305,14 @@ pub fn socket_path(pid: u32) -> Result<PathBuf, ControlError> {
     Ok(control::path::socket(&directory, pid))
 }
 
-/// What a stack is asked.
+/// A question to a stack.
 enum Asked<'a> {
     Of(Wanted),
     /// A call of a socket, by this client.
     Socket(Client<'a>, Call),
 }
 
-/// What an answer needs beside the stack.
+/// The things that an answer needs beside the stack.
 struct Asking<'a> {
     command: &'a str,
     names: &'a [String],
@@ -338,7 +337,8 @@ impl Asking<'_> {
                 return Answer::refusal(Refusal::Wrong, why);
             }
         };
-        // The kernel says who connected; whoever else is admitted opens sockets and does no more.
+        // The kernel says who connected; any other admitted user may open sockets, and nothing
+        // else.
         let is_ours = control::own_user_and_root(&client.1.owner);
         match question {
             Question::Program => program(self.command, self.names, self.has_shards),

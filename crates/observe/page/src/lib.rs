@@ -1,5 +1,5 @@
-//! What the web pages share: the plots' library, the colours in light and dark, escaped text, and
-//! what a policy calls the scripts and styles of a page.
+//! Parts that the web pages share: the plots' library, the colours in light and dark, escaped text,
+//! and the names of a page's scripts and styles in a policy.
 //!
 //! Called by: the lab's report, the live page, pages of captures. A page is one file that needs no
 //! network: all of this is put into it.
@@ -19,7 +19,7 @@ pub const UPLOT_CSS: &str = include_str!("../assets/uplot.min.css");
 /// and `--s1` to `--s6` for series.
 pub const THEME_CSS: &str = include_str!("../assets/theme.css");
 
-/// The text with what HTML would read as its own replaced, for elements and quoted attributes.
+/// The text with HTML's special characters replaced, for elements and quoted attributes.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -40,8 +40,8 @@ pub fn json_in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// What a Content-Security-Policy calls a script or a style that stands in the page: by its hash,
-/// so that a browser runs this one and no other (Content Security Policy Level 3, section 2.3.1).
+/// The name of a script or a style of the page in a Content-Security-Policy: its hash, so that a
+/// browser runs this one and no other (Content Security Policy Level 3, section 2.3.1).
 pub fn policy_source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
@@ -50,7 +50,7 @@ pub fn policy_source(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As `openssl dgst -sha256 -binary | base64` has it.
+    /// The hash is what `openssl dgst -sha256 -binary | base64` prints.
     #[test]
     fn a_script_is_called_by_its_hash() {
         let expected = "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='";

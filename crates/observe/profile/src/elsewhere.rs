@@ -1,13 +1,13 @@
-//! Where Linux is not, nothing samples threads for us, and a look says so.
+//! On other systems than Linux nothing samples threads for us, and a look says so.
 //!
-//! Called by: who looks at a program.
+//! Called by: tools that look at a program.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::{Error, Seen};
 
-/// There is none.
+/// There is no look here.
 #[derive(Debug)]
 pub struct Look(Infallible);
 
@@ -30,7 +30,7 @@ impl Look {
         match self.0 {}
     }
 
-    /// What was seen.
+    /// The figures.
     ///
     /// # Errors
     /// None.

@@ -1,8 +1,8 @@
-//! What is sampled of a thread.
+//! The events that are sampled of a thread.
 //!
-//! Called by: everything here, and who shows what was sampled.
+//! Called by: everything here, and tools that show samples.
 
-/// What is sampled.
+/// An event that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Time on the processor, in ns.
@@ -11,7 +11,7 @@ pub enum Event {
     Cycles,
     /// Instructions.
     Instructions,
-    /// Cycles in which nothing was done, as waiting for memory.
+    /// Cycles in which nothing was done, such as waiting for memory.
     Stalled,
 }
 
@@ -40,13 +40,13 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Is it larger than another beyond what both intervals leave open?
+    /// Is it larger than another by more than both intervals leave open?
     pub fn exceeds(self, other: Mean) -> bool {
         self.value - other.value > self.off.hypot(other.off)
     }
 }
 
-/// The largest, and those that may be as large for all that is known; the largest first.
+/// The largest, and those that may be as large by their intervals; the largest first.
 pub fn largest<T: Copy>(candidates: &[(T, Mean)]) -> Vec<T> {
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));

@@ -1,11 +1,12 @@
 //! A profiler for programs on the stack: the kernel samples where threads are, and line tables say
-//! which stage of a packet that code is. Nothing is in the program that is looked at.
+//! to which stage of a packet the code there belongs. The program that is looked at contains
+//! nothing of the profiler.
 //!
 //! Called by: `wirespeed lab budget`, with a [`Sampler`] of its own thread; `wirespeed show budget`
 //! and the benchmarks, with a [`look`] at a running program; the live page, with the `Recent` of
-//! its own one. `seen` is what a look says, `linux` takes samples and reads symbols, `elsewhere`
-//! says that only Linux does.
-//! docs/decisions/0095-budget.md, docs/decisions/0101-profile-and-live.md.
+//! its own program. `seen` is the result of a look, `linux` takes samples and reads symbols,
+//! `elsewhere` says that only Linux does. docs/decisions/0095-budget.md,
+//! docs/decisions/0101-profile-and-live.md.
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -23,11 +24,11 @@ pub use linux::{Code, Location, Look, Pace, Recent, Sample, Sampler, look, of_sy
 pub use seen::{Part, Seen};
 pub use stage::{Kind, Stage};
 
-/// Samples a second of a thread that runs, of a program that is looked at. Few, because each may
-/// cost tens of microseconds where the timer's interrupt is a virtual machine's.
+/// Samples a second of each running thread of a program that is looked at. They are few, because
+/// each may cost tens of microseconds where the timer's interrupt is a virtual machine's.
 pub const HZ: u64 = 97;
 
-/// Why nothing can be said of a program; the text says what helps.
+/// Why a program cannot be looked at; the text says what helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);

@@ -1,8 +1,8 @@
 //! Samples by Linux's perf events, and the symbols of the ELF files that a process runs.
 //!
 //! Called by: `lib.rs`, for all. `sampler` takes samples, `look` those of another process, `recent`
-//! those of the own one; `mapped` has the files that it runs, `code` their symbols, `owner` the
-//! table from files to stages.
+//! those of this process; `mapped` has the files that a process runs, `code` their symbols, `owner`
+//! the table from files to stages.
 
 mod code;
 mod look;

@@ -1,10 +1,10 @@
-//! What was seen of a running program: the cost of each stage, and what to fix next.
+//! The result of a look at a running program: the cost of each stage, and what to fix next.
 //!
 //! Called by: `wirespeed show budget` and the live page, which show it.
 
 use crate::{Event, Mean, Stage, bar, largest};
 
-/// What was seen of a program.
+/// The result of a look at a program.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// How long it was looked at.
@@ -19,20 +19,20 @@ pub struct Seen {
     pub is_part: bool,
     /// The kernel's part is in the figures.
     pub has_kernel: bool,
-    /// What the processor counts for us; time always.
+    /// The events that the processor counts for us, and time.
     pub events: Vec<Event>,
     /// The stages, in their order.
     pub stages: Vec<Part>,
 }
 
-/// What a stage cost.
+/// The cost of a stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
     /// By the index of [`Event::ALL`].
     pub costs: [f64; Event::ALL.len()],
-    /// Of its time, in the kernel; ns.
+    /// The part of its time in the kernel, in ns.
     pub kernel_ns: f64,
     /// Samples of time.
     pub samples: u64,
@@ -58,7 +58,7 @@ impl Seen {
         bar(self.share(part).0)
     }
 
-    /// Processor time of a stage, in ns.
+    /// Processor time of all stages, in ns.
     pub fn all_ns(&self) -> f64 {
         self.stages.iter().map(|part| part.costs[Event::Time as usize]).sum()
     }

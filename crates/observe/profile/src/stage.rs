@@ -1,7 +1,7 @@
 //! The stages of a packet, their names, and what would make them cheaper.
 //!
-//! Called by: everything here, and who shows what was sampled. `linux/owner.rs` says which code is
-//! which stage's.
+//! Called by: everything here, and tools that show samples. `linux/owner.rs` says which code
+//! belongs to which stage.
 
 /// A part of what a packet costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,11 +28,11 @@ pub enum Stage {
     Checksum,
     /// Sleeping and waking.
     WakeUps,
-    /// Everything else: the program, the standard library, what has no line.
+    /// Everything else: the program, the standard library, code without a line table.
     Other,
 }
 
-/// What a stage does, in the words of the documents that the mission is from.
+/// The kind of work of a stage, in the words of the documents behind the project's mission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Headers, state, lookups.
@@ -80,7 +80,7 @@ impl Stage {
         }
     }
 
-    /// What it does.
+    /// Its kind of work.
     pub const fn kind(self) -> Kind {
         match self {
             Stage::Ether | Stage::Ip | Stage::Tcp | Stage::Stack | Stage::Socket => Kind::Protocol,

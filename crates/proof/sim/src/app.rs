@@ -351,7 +351,8 @@ impl Endpoint {
     }
 }
 
-/// The error of a connection that is over: without one it was not closed from here.
+/// The error of a connection that is over; if the stack has none, the connection was aborted,
+/// because its program did not close it.
 fn named(error: CallError) -> Error {
     match error {
         CallError::Failed(error) => error,

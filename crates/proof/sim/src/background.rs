@@ -160,7 +160,7 @@ impl BackgroundFlow {
     /// Take what has arrived at this host, which is one of the two.
     ///
     /// # Errors
-    /// If it is not what was sent.
+    /// If it differs from the message that was sent.
     pub(crate) fn take(
         &mut self,
         stack: &mut Stack,

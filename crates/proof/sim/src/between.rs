@@ -1,6 +1,6 @@
 //! Nodes between hosts: a hub copies frames, a router forwards packets or refuses them.
 //!
-//! Called by: `events`, with what reaches one of them.
+//! Called by: `events`, with frames that reach one of them.
 
 use mbuf::Mbuf;
 use wire::ether;

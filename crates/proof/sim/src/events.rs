@@ -19,7 +19,8 @@ use crate::world::{ScheduledEvent, Target, World};
 /// Interval between two checks of liveness.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// After the last connection's end: longer than TIME-WAIT, and than the longest time-out twice.
+/// Time to run after the last connection's end: longer than TIME-WAIT, and than the longest
+/// time-out twice.
 const REST: Duration = Duration::from_secs(400);
 
 impl World {

@@ -48,7 +48,7 @@ impl Served {
         stream
     }
 
-    /// What the server answers to a request that comes in two parts.
+    /// The server's answer to a request that comes in two parts.
     fn asked(&self, request: &str) -> String {
         let mut client = self.connect();
         let (first, second) = request.split_at(request.len() / 2);
@@ -93,7 +93,7 @@ fn texts_and_refusals() {
     assert!(!asked(&long).contains("200 OK"));
 }
 
-/// A page of somewhere else could have its name point here (DNS rebinding).
+/// A foreign page could let its name resolve to this address (DNS rebinding).
 #[test]
 fn a_request_by_another_name_is_refused() {
     let served = Served::new(8);

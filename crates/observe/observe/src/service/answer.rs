@@ -26,7 +26,7 @@ pub(super) enum Wanted {
     Sample(live::Wanted),
     /// A request about a tap.
     Tap(taps::Wanted),
-    /// What the FIB says.
+    /// A look-up in the FIB.
     Lookup(Lookup),
     /// Changes, of a client that may change something.
     Change(Vec<Change>),

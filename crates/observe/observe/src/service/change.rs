@@ -320,7 +320,7 @@ fn address(
         _ => {}
     }
     let now = stack.now();
-    // Longer than the clock can say is for ever.
+    // A time longer than the clock can represent is for ever.
     let until = |s: Option<u64>| match s {
         Some(s) if s < u64::from(u32::MAX) => now + Duration::from_secs(s),
         _ => Instant::NEVER,

@@ -1,4 +1,4 @@
-//! What the FIB of a stack says of a packet.
+//! The answer of a stack's FIB for a packet.
 //!
 //! Called by: `answer.rs`, on the thread that owns the stack.
 

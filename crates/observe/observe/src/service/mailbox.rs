@@ -32,7 +32,8 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Slot {
     asked: Option<(Wanted, Box<Budget>)>,
-    /// It stays here when the owner ends: it may hold a tap's packets, which are nowhere else.
+    /// The answer stays here when the owner ends: it may hold a tap's packets, which are nowhere
+    /// else.
     answer: Option<Answer>,
     /// The owner has ended.
     is_closed: bool,

@@ -1,4 +1,4 @@
-//! The rows of each section, from what the stack says of itself.
+//! The rows of each section, made from the stack's snapshots.
 //!
 //! Called by: `answer.rs`.
 
@@ -90,7 +90,7 @@ pub(super) fn port(p: &PortRow) -> Port {
     }
 }
 
-/// Those that there were, by name.
+/// The drops that occurred, by name.
 pub(super) fn named_drops(drops: &Drops) -> BTreeMap<String, u64> {
     drops.nonzero().map(|(reason, count)| (reason.name().to_owned(), count)).collect()
 }
@@ -217,7 +217,7 @@ pub(super) fn address(row: &AddressRow, stack: &Stack) -> Address {
     }
 }
 
-/// Milliseconds until then; `None`: for ever.
+/// Milliseconds until that time; `None`: for ever.
 fn left(until: Instant, now: Instant) -> Option<u64> {
     (until != Instant::NEVER).then(|| until.since(now).as_millis())
 }
@@ -297,7 +297,7 @@ pub(super) fn fragments(stack: &Stack) -> Fragments {
     }
 }
 
-/// The stack's limits, with those of the control socket taken from that.
+/// The stack's limits; those of the control socket are taken from `control`.
 pub(super) fn limits(stack: &Budget, control: &Budget) -> BTreeMap<String, Limited> {
     let row = |&limit: &Limit| {
         let of = if CONTROL_LIMITS.contains(&limit) { control } else { stack };

@@ -15,12 +15,12 @@ pub(super) fn group(number: u32, users: &Users) -> String {
     users.name(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 
-/// All rules, in the order in which they are asked; the one of the main table is not among them.
+/// All rules, in the order in which they are asked, but without the rule of the main table.
 pub(super) fn rows(stack: &Stack, users: &Users) -> Vec<Row> {
     stack.rules().iter().map(|rule| row(stack, users, rule)).collect()
 }
 
-/// One of them.
+/// The row of one rule.
 pub(super) fn row(stack: &Stack, users: &Users, rule: &Rule) -> Row {
     let (table, action) = match rule.action {
         Action::Table(table) => (Some(table), None),
@@ -69,7 +69,7 @@ fn net(text: &str) -> Result<Cidr, (Refusal, String)> {
     Ok(net.network())
 }
 
-/// The number of a group; without groups in a configuration it is one already.
+/// The number of a group; if there are no groups in a configuration, the name is a number itself.
 pub(super) fn number(name: &str, users: &Users) -> Result<u32, (Refusal, String)> {
     let mut names = users.names().peekable();
     let has_names = names.peek().is_some();
@@ -134,7 +134,7 @@ fn add(stack: &mut Stack, users: &Users, spec: &RuleSpec) -> Result<(), (Refusal
     })
 }
 
-/// The first rule with all that is given.
+/// Delete the first rule that has all the fields that are given.
 fn delete(stack: &mut Stack, users: &Users, spec: &RuleSpec) -> Result<(), (Refusal, String)> {
     let wanted = rule(stack, users, spec)?;
     let has_action = spec.action.is_some() || spec.table.is_some();

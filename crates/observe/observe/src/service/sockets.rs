@@ -1,9 +1,9 @@
 //! Sockets of the stack that clients of the control socket open and use, each owned by the user
 //! that the kernel says the client is. Routes that are not for that user do not exist for them.
 //!
-//! Called by: `service.rs`, on the thread that owns the stack. A socket belongs to the
-//! connection that it was opened over, and is closed with it, of TCP by a RST; so it is if its user
-//! comes to be in other groups. Limits: `control_sockets`, `control_user_sockets`.
+//! Called by: `service.rs`, on the thread that owns the stack. A socket belongs to the connection
+//! that it was opened over, and is closed with it, a TCP connection by a RST. It is also closed if
+//! the groups of its user change. Limits: `control_sockets`, `control_user_sockets`.
 //! docs/decisions/0084.
 
 mod calls;
@@ -18,7 +18,7 @@ use calls::{BATCH, Done, Handle, close, later, open, receive, send};
 
 use control::protocol::{Accepted, Answer, Call, Called, Kind, Refusal};
 
-/// A client: which control socket, and who the kernel says is there.
+/// A client: the number of the control socket, and the peer that the kernel reports.
 pub(super) type Client<'a> = (usize, &'a Peer);
 
 struct Socket {
@@ -26,7 +26,7 @@ struct Socket {
     stack: usize,
     /// The control socket, and the client's connection to it.
     client: (usize, u64),
-    /// Who opened it, and as whose its packets count.
+    /// The user that opened it; its packets count as this user's.
     peer: Owner,
     owner: Owner,
     handle: Handle,
@@ -43,7 +43,7 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// The groups that there are from now on.
+    /// Set the groups of users.
     pub(super) fn set_users(&mut self, users: Users) {
         for socket in &mut self.all {
             socket.is_over |= users.owner(&socket.peer) != socket.owner;
@@ -56,7 +56,7 @@ impl Sockets {
         &self.users
     }
 
-    /// Close those whose connections are gone.
+    /// Close the sockets whose connections are gone.
     pub(super) fn sweep(
         &mut self,
         stacks: &mut [(&str, &mut Stack)],
@@ -65,7 +65,7 @@ impl Sockets {
         self.all.retain(|socket| {
             let stays = !socket.is_over && is_connected(socket.client);
             if let (false, Some((_, stack))) = (stays, stacks.get_mut(socket.stack)) {
-                // Nobody is there to wait for what is queued.
+                // Nobody is there to wait for queued data.
                 match socket.handle {
                     Handle::Tcp(handle) => stack.tcp_abort(handle),
                     handle => close(stack, handle),
@@ -127,7 +127,7 @@ impl Sockets {
                 && (socket.stack, socket.number, socket.client) == (stack, number, client)
         };
         let found = self.all.iter().find(is_it).map(|socket| socket.handle);
-        // Of those of other clients nothing is reported either.
+        // Other clients' sockets are not reported either.
         let why = "Bad file descriptor: no such socket was opened over this connection, or its \
                    user is in other groups now; open another";
         found.ok_or((Refusal::Lapsed, why.to_owned()))
@@ -186,7 +186,7 @@ impl Sockets {
         budget: &mut Budget,
     ) -> Called {
         let mut accepted = Vec::new();
-        // What finds no room waits with the listener.
+        // Connections that find no room wait with the listener.
         while accepted.len() < BATCH && stack.tcp_waiting(listener) > 0 {
             if self.admit(&client.1.owner, budget).is_err() {
                 break;

@@ -22,7 +22,7 @@ pub(super) enum Wanted {
         port: u16,
         insns: Vec<(u16, u8, u8, u32)>,
         snaplen: u32,
-        /// The same moment as the stacks' time, which one clock gives, and as time of day.
+        /// `at` and `wall` are the same moment, by the clock of the stacks and as time of day.
         at: Instant,
         wall: WallTime,
     },

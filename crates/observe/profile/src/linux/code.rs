@@ -19,13 +19,13 @@ use crate::{Error, Stage};
 /// The code of a process.
 pub struct Code {
     mapped: Mapped,
-    /// Those of `mapped`, if they could be read.
+    /// The files of `mapped`, if they could be read.
     files: Vec<Option<Binary>>,
     /// Addresses that were looked up.
     known: HashMap<u64, Origin>,
 }
 
-/// Whose code an address is.
+/// The stage and the kind of the code at an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Origin {
     stage: Option<Stage>,
@@ -74,14 +74,14 @@ impl Binary {
         Ok(Binary { segments, functions, lines })
     }
 
-    /// The address that the linker gave to what stands at an offset of the file.
+    /// The address that the linker gave to the code at an offset of the file.
     fn linked(&self, offset: u64) -> Option<u64> {
         let mut segments = self.segments.iter();
         let (at, _, address) = segments.find(|(at, len, _)| (*at..at + len).contains(&offset))?;
         Some(offset - at + address)
     }
 
-    /// Whose code stands at an address that the linker gave.
+    /// The origin of the code at an address that the linker gave.
     fn place(&self, address: u64) -> Origin {
         let Some(lines) = &self.lines else {
             let before = self.functions.partition_point(|(from, _, _)| *from <= address);
@@ -119,7 +119,7 @@ impl Code {
         Code::read(Mapped::of(process)?)
     }
 
-    /// Read the symbols of what a process has mapped.
+    /// Read the symbols of the files that a process has mapped.
     pub(super) fn read(mapped: Mapped) -> Result<Code, Error> {
         let mut files = Vec::with_capacity(mapped.files.len());
         for named in &mapped.files {
@@ -138,8 +138,8 @@ impl Code {
         if let Some(stage) = origin.stage {
             return stage;
         }
-        // A function that keeps nothing on the stack was called from the top of it: one of the C
-        // library moves bytes, another is a helper of its caller.
+        // If a function keeps nothing on the stack, its return address is on top of the stack. Such
+        // a function of the C library moves bytes; another one is a helper of its caller.
         if !place.in_kernel {
             let caller = self.at(place.top.wrapping_sub(1));
             if let Some(stage) = caller.stage.filter(|_| !caller.is_foreign) {
@@ -153,8 +153,8 @@ impl Code {
         if let Some(place) = self.known.get(&address) {
             return *place;
         }
-        // What is mapped from no file: the clock of the kernel, code made at run time, and whatever
-        // lies on a stack. It is not remembered: there is no end to it.
+        // This address is mapped from no file: the clock of the kernel, code made at run time, or
+        // any value on a stack. It is not remembered, because there may be any number of these.
         let Some(range) = self.mapped.range(address) else { return Origin::default() };
         let file = self.files.get(range.file).and_then(Option::as_ref);
         let linked = |file: &Binary| file.linked(address - range.from + range.offset);

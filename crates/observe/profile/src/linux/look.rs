@@ -17,7 +17,7 @@ use crate::{Error, Event, HZ, Part, Seen, Stage};
 pub(super) const RING_BYTES: usize = 32 << 10;
 /// Time between two looks at the threads and their samples.
 const LOOK: Duration = Duration::from_millis(500);
-/// Time between two questions whether it is enough.
+/// Time between two checks whether to stop.
 const ASK: Duration = Duration::from_millis(50);
 /// The most threads that are sampled, the first ones.
 pub(super) const THREADS_MAX: usize = 128;
@@ -107,7 +107,7 @@ fn is_enough(start: Instant, stop: &dyn Fn(Duration) -> bool) -> bool {
 }
 
 pub(super) fn threads_of(process: u32) -> Vec<i32> {
-    // A process that has ended has none.
+    // A process that has ended has no threads.
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -118,7 +118,7 @@ impl Look {
         self.places.at.values().map(|count| count.samples).sum()
     }
 
-    /// What was seen, by stage. The symbols are read now.
+    /// The figures by stage. The symbols are read now.
     ///
     /// # Errors
     /// If they cannot be read; the text says what helps.
@@ -139,14 +139,14 @@ impl Look {
     }
 }
 
-/// Samples by place. One at a place that is known allocates nothing.
+/// Samples by place. A sample at a known place allocates nothing.
 struct Locations {
     at: HashMap<Location, Count>,
     /// Samples of time at further places.
     left_out: u64,
 }
 
-/// What was sampled at a place.
+/// The samples at a place.
 #[derive(Clone, Copy, Default)]
 struct Count {
     /// By the index of [`Event::ALL`].
@@ -162,7 +162,7 @@ impl Locations {
 
     fn count(&mut self, sample: &Sample, mapped: &Mapped) {
         let mut place = sample.place;
-        // What lies on top of the stack is a return address or nothing of interest.
+        // The value on top of the stack is a return address or of no interest.
         if place.in_kernel || !mapped.is_code(place.top.wrapping_sub(1)) {
             place.top = 0;
         }

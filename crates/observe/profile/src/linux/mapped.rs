@@ -1,5 +1,5 @@
-//! What a process has mapped to be run: the files are kept open, because the process may have ended
-//! when somebody asks for their symbols.
+//! The files that a process has mapped to be run. They are kept open, because the process may have
+//! ended when somebody asks for their symbols.
 //!
 //! Called by: `look.rs`; `code.rs`, which reads the symbols.
 
@@ -21,18 +21,18 @@ pub(super) struct Mapped {
 pub(super) struct Range {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Where in the file it begins.
+    /// The offset in the file where it begins.
     pub(super) offset: u64,
-    /// Which of [`Mapped::files`].
+    /// The index in [`Mapped::files`].
     pub(super) file: usize,
 }
 
 /// A file.
 pub(super) struct Named {
-    /// As /proc has it.
+    /// The name in /proc.
     pub(super) name: String,
     pub(super) file: File,
-    /// The process's own, and no library's.
+    /// It is the program itself, and no library.
     pub(super) is_program: bool,
 }
 

@@ -1,13 +1,13 @@
-//! Which code is which stage's: a table from folders and files to stages.
+//! A table from folders and files to the stages that their code belongs to.
 //!
-//! Called by: `code.rs`, for each address that was sampled or counted. The code of a stage is what
-//! stands in its files, wherever the compiler put it; a function of another crate (the standard
-//! library, a helper of `base`) is the stage's that called it.
+//! Called by: `code.rs`, for each address that was sampled or counted. The code in a file is its
+//! stage's, wherever the compiler put it; a function of another crate (the standard library, a
+//! helper of `base`) belongs to the stage that called it.
 
 use crate::Stage;
 
-/// Crate and path within its `src`, and the stage; the first line that fits counts. `None` is code
-/// that helps whoever calls it.
+/// Crate and path within its `src`, and the stage; the first line that fits counts. `None` is a
+/// helper, which belongs to its caller.
 const TABLE: &[(&str, Option<Stage>)] = {
     use Stage::{
         Buffers, Checksum, Copy, Driver, Ether, Ip, Other, Socket, Stack, Tap, Tcp, WakeUps,
@@ -85,21 +85,21 @@ const TABLE: &[(&str, Option<Stage>)] = {
     ]
 };
 
-/// What a source file says of the code in it.
+/// The owner of the code in a source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A stage.
     Stage(Stage),
-    /// The caller: this is a helper of ours, or another's code.
+    /// The caller: this is a helper of ours, or foreign code.
     Caller,
 }
 
-/// Whose code a function in a source file is.
+/// The owner of a function in a source file.
 pub(super) fn owner(path: &str, function: &str) -> Owner {
     let Some(path) = ours(path) else { return Owner::Caller };
     let line = TABLE.iter().find(|(prefix, _)| path.starts_with(prefix));
     match line.and_then(|(_, stage)| *stage) {
-        // The sum is made while the bytes are copied: that is the copy's.
+        // The sum is made while the bytes are copied: it belongs to the copy.
         Some(Stage::Checksum) if function.contains("copy") => Owner::Stage(Stage::Copy),
         Some(stage) => Owner::Stage(stage),
         None => Owner::Caller,
@@ -115,7 +115,7 @@ fn ours(path: &str) -> Option<String> {
         let named = TABLE.iter().filter_map(|(prefix, _)| prefix.split_once('/'));
         named.into_iter().any(|(name, _)| name == *krate)
     };
-    // In a checkout a floor lies between.
+    // In a checkout the folder of a floor is between.
     let checkout = root.rsplit_once('/').map(|(crates, _floor)| crates);
     let krate = match folder.strip_prefix("wirespeed-") {
         Some(versioned) => versioned.split('-').next(),

@@ -2,7 +2,7 @@
 //! wants to know.
 //!
 //! Called by: the live page, from a thread of its own. The kernel takes the samples; each turn
-//! fetches them, asks which stage they are of, and keeps counts alone: those of the last turns.
+//! fetches them, finds the stage of each, and keeps only the counts of the last turns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -30,7 +30,7 @@ pub struct Recent {
     is_closed: bool,
 }
 
-/// What a turn has found.
+/// The counts of a turn.
 struct Slot {
     seconds: f64,
     /// Samples that the kernel had no room for.
@@ -99,7 +99,7 @@ impl Recent {
         Ok(recent)
     }
 
-    /// Begin to sample, or begin again: what was seen before is forgotten.
+    /// Begin to sample, or begin again: earlier counts are forgotten.
     ///
     /// # Errors
     /// If the kernel refuses; the text says what helps.
@@ -162,7 +162,7 @@ impl Recent {
         name.map_or(true, |name| self.except.contains(&name.trim_end()))
     }
 
-    /// What the last turns have seen.
+    /// The figures of the last turns.
     pub fn seen(&self) -> Seen {
         let mut stages = Stage::ALL.map(Part::of);
         for slot in &self.slots {
@@ -211,7 +211,8 @@ mod tests {
         thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread")
     }
 
-    /// What is prepared sees the threads of that time, when it was told to, and forgets in between.
+    /// A prepared `Recent` samples the threads of the time of `prepare`, only while it is resumed,
+    /// and forgets in between.
     #[test]
     fn what_is_prepared_samples_between_resume_and_pause() {
         let stop = Arc::new(AtomicBool::new(false));
@@ -256,7 +257,7 @@ mod tests {
         let spins = |stop: Arc<AtomicBool>| move || while !stop.load(Ordering::Relaxed) {};
         let threads = ["runs", "looks-away"].map(|name| named(name, spins(stop.clone())));
         let until = Instant::now() + Duration::from_secs(60);
-        // Others of this process may run beside it: no thread's name is in what was seen.
+        // Other threads of this process may run beside it: the figures have no names of threads.
         while recent.busiest() < 0.05 && Instant::now() < until {
             thread::sleep(Duration::from_millis(50));
             recent.turn().expect("it went well once");

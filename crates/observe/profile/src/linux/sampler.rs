@@ -1,4 +1,4 @@
-//! Samples of threads that run: where they are, at a steady pace of what they use.
+//! Samples of running threads: the place where each one runs, at a steady pace of its running time.
 //!
 //! Called by: `look.rs` for the threads of another process, the lab for the own thread. The kernel
 //! takes the samples (perf_event_open); a thread that is not sampled pays nothing. The clock is
@@ -16,11 +16,11 @@ use crate::{Error, Event};
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// What it is of.
+    /// The event that it is a sample of.
     pub event: Event,
-    /// Whose: the thread as it was named to [`Sampler::add`].
+    /// The thread, as it was named to [`Sampler::add`].
     pub thread: i32,
-    /// How much of that it stands for.
+    /// How much of the event it stands for.
     pub weight: u64,
     /// CLOCK_MONOTONIC.
     pub time_ns: u64,
@@ -33,7 +33,7 @@ pub struct Sample {
 pub struct Location {
     /// The address in the program: where it was, or where it called the kernel.
     pub address: u64,
-    /// What lies on top of the stack: of a short function of the C library the return address.
+    /// The value on top of the stack: in a short function of the C library, the return address.
     pub top: u64,
     /// Was it in the kernel?
     pub in_kernel: bool,
@@ -52,7 +52,7 @@ pub struct Pace {
 pub struct Sampler {
     pace: Pace,
     rings: Vec<(Event, i32, Ring)>,
-    /// The kernel's part could be had.
+    /// The kernel's part can be sampled.
     kernel: bool,
     /// Samples that had no room.
     lost: u64,
@@ -64,12 +64,12 @@ impl Sampler {
         Sampler { pace, rings: Vec::new(), kernel: true, lost: 0 }
     }
 
-    /// Sample a thread, 0 for the calling one, from now on if `enabled`. What the processor does
-    /// not count is left out. False if the system has no room for more threads.
+    /// Sample a thread, 0 for the calling one, from now on if `enabled`. An event that the
+    /// processor does not count is left out. False if the system has no room for more threads.
     ///
     /// # Errors
-    /// If the system permits no samples of it; the text says what helps. A thread that has ended
-    /// is none.
+    /// If the system permits no samples of it; the text says what helps. A thread that has ended is
+    /// no error.
     pub fn add(&mut self, thread: i32, events: &[Event], enabled: bool) -> Result<bool, Error> {
         for &event in events {
             match self.open(event, thread, enabled) {
@@ -134,7 +134,7 @@ impl Sampler {
         builder.build()?.sampled(self.pace.ring_bytes)
     }
 
-    /// Begin, of threads that were not enabled.
+    /// Begin to sample the threads that were not enabled.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -155,7 +155,8 @@ impl Sampler {
     /// Take the samples that are there.
     pub fn take(&mut self, mut each: impl FnMut(Sample)) {
         for (event, thread, ring) in &mut self.rings {
-            // The kernel goes on meanwhile: no more than were there at the beginning, or so.
+            // The kernel adds samples meanwhile: take about as many as were there at the beginning,
+            // and no more.
             let mut left = self.pace.ring_bytes / 32;
             while left > 0 {
                 let Some(record) = ring.next_record() else { break };

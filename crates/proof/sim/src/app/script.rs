@@ -1,6 +1,6 @@
-//! What an end of a connection is told to do: a list of writes, a list of reads, and how it ends.
+//! The script of an end of a connection: a list of writes, a list of reads, and how it ends.
 //!
-//! Called by: `scripts`, `scenario`, tests. `app.rs` does it.
+//! Called by: `scripts`, `scenario`, tests. `app.rs` carries it out.
 
 use base::Duration;
 

@@ -1,4 +1,4 @@
-//! Changes of a stack: each verb when the thing is there and when it is not, and lies.
+//! Changes of a stack: each verb when the thing is there and when it is not, and invalid requests.
 
 use device::mem;
 use stack::{PortConfig, StackConfig};
@@ -45,7 +45,7 @@ fn routes_follow_the_verbs_of_ip() {
     let second = spec("10.0.0.0/8", Some("192.0.2.3"), 5);
     assert_eq!(route(Verb::Replace, &second), Ok(()));
     assert_eq!(route(Verb::Change, &second), Ok(()));
-    // Linux deletes by what is given.
+    // Linux deletes by the fields that are given.
     assert_eq!(route(Verb::Del, &first), Err(Refusal::Missing));
     let any = RouteSpec { to: "10.0.0.0/8".to_owned(), table: 254, ..RouteSpec::default() };
     assert_eq!(route(Verb::Del, &any), Ok(()));

@@ -1,5 +1,5 @@
-//! The calls of clients' sockets, carried out on the stack, and what they answer, or an error with
-//! what to do.
+//! The calls of clients' sockets, carried out on the stack, and their answers, or an error that
+//! says what to do.
 //!
 //! Called by: `sockets.rs`, which knows whose socket it is.
 
@@ -16,7 +16,7 @@ use tcp::{Config, State};
 
 use control::protocol::{Call, Called, Datagram, Echo, Kind, Refusal};
 
-/// An answer waits so long at most: less than a client waits for one.
+/// The longest time that an answer waits: less than a client waits for it.
 const WAIT_MS: u32 = 2_000;
 /// The most bytes of a stream in an answer.
 const STREAM_BYTES: usize = 256 << 10;
@@ -28,10 +28,10 @@ const BACKLOG: usize = 8;
 /// The most datagrams, echoes or connections in an answer.
 pub(super) const BATCH: usize = 8;
 
-/// What a call answers.
+/// The answer to a call.
 pub(super) type Done = Result<Called, (Refusal, String)>;
 
-/// What a number of a client stands for; of echoes and datagrams, with the peer.
+/// The socket that a client's number stands for; for echoes and datagrams, with the peer.
 #[derive(Clone, Copy)]
 pub(super) enum Handle {
     Ping(PingHandle, IpAddr),
@@ -56,7 +56,7 @@ fn port_of(stack: &Stack, link: &str) -> Result<PortId, (Refusal, String)> {
     })
 }
 
-/// The address with the link that was said.
+/// The address, with the given link.
 fn on_link(
     stack: &Stack,
     to: SocketAddr,
@@ -197,10 +197,10 @@ pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Called {
     called
 }
 
-/// What a connection has to read, and how it stands.
+/// The data that a connection has to read, and its state.
 fn stream(stack: &mut Stack, handle: TcpHandle, called: &mut Called) {
     let waiting = stack.tcp_readable(handle).map_or(0, |(count, _)| count);
-    // With nothing to read a byte's room tells whether the connection is over.
+    // If there is nothing to read, a read of one byte shows whether the connection is over.
     let mut room = vec![0; waiting.clamp(1, STREAM_BYTES)];
     let (count, error) = match stack.tcp_read(handle, &mut room) {
         Ok(count) => (count, None),
