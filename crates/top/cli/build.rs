@@ -1,7 +1,8 @@
 //! Sets the version that `--version` prints: the package's, and the commit.
 //!
 //! The commit is `WIRESPEED_COMMIT` if that is set, for packagers whose archive has no repository;
-//! else what git reports, if the repository is this project's own and not one around it; else none.
+//! else the one that git reports, if the repository is this project's own and not one around it;
+//! else none.
 
 use std::path::Path;
 use std::process::Command;

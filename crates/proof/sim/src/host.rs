@@ -144,7 +144,8 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(settings: HostSettings) -> Host {
         Host {
-            // No switch is on these wires, and runs are compared with each other.
+            // No Ethernet switch on these wires needs the reports, and runs are compared with each
+            // other.
             stack: Stack::new(StackConfig {
                 solicited_node_reports: false,
                 ..settings.stack.clone()

@@ -1,4 +1,4 @@
-//! `wirespeed-sim`: worlds by seed, and goodput over one path; `cargo xtask sim` is the door to it.
+//! `wirespeed-sim`: worlds by seed, and goodput over one path; `cargo xtask sim` runs it.
 //!
 //! Exit status: 0 every law held, 1 one did not, 2 the command line was wrong. One JSON document on
 //! standard output with `--json`; everything else that people read is on standard output too, and

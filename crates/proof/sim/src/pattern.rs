@@ -30,7 +30,7 @@ impl Pattern {
         &self.bytes[from..from + most.min(PERIOD)]
     }
 
-    /// Is this what the stream has at `position`? If not, how many bytes are right.
+    /// Are these the stream's bytes at `position`? If not, returns how many of them are right.
     pub(crate) fn check(&self, stream: u64, position: u64, bytes: &[u8]) -> Result<(), usize> {
         let mut done = 0;
         while done < bytes.len() {

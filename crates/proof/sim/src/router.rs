@@ -1,9 +1,9 @@
 //! A router between hosts, each on a network of its own. It forwards IP packets; if one exceeds the
 //! MTU of the next network, it sends an ICMP error, or nothing (a black hole).
 //!
-//! Called by: `world` to make one, `events` with what reaches it. RFC 1812 sections 5.2 and 5.3,
-//! RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. It has no
-//! neighbour discovery (its links are bare IP), no fragmentation and no routes.
+//! Called by: `world` to make one, `events` with packets that reach it. RFC 1812 sections 5.2 and
+//! 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. It has no neighbour discovery
+//! (its links are bare IP), no fragmentation and no routes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -33,7 +33,7 @@ pub struct Verdict {
 pub struct Replay {
     /// The verdict.
     pub verdict: Verdict,
-    /// What the seed drew.
+    /// The plan that the seed drew.
     pub plan: Vec<String>,
     /// The last events, a row each.
     pub rows: Vec<String>,

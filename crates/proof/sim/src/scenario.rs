@@ -1,4 +1,4 @@
-//! What a seed draws: hosts, links, impairments, applications, scheduled events.
+//! The world that a seed draws: hosts, links, impairments, applications, scheduled events.
 //!
 //! Called by: `run`. A line of `plan` says what was drawn, for the report of a failure. After any
 //! change here every seed draws another world: a seed is only valid with its commit.

@@ -2,7 +2,7 @@
 //! over two pipes, which need no port and work in any network namespace.
 //!
 //! Called by: tests of pages, with [`Need::CHROMIUM`](crate::Need::CHROMIUM). One [`Browser`] is
-//! one page. What is not as a case expects is a panic, as in the rest of this crate.
+//! one page. Anything that a case does not expect is a panic, as in the rest of this crate.
 //!
 //! The protocol is JSON: a typed client is as large as all of the workspace and is made for one
 //! version of Chromium, and a test needs ten of its methods.
@@ -128,7 +128,7 @@ impl Browser {
         }
     }
 
-    /// The next message; what it tells of the page is noted.
+    /// The next message; its reports about the page are recorded.
     fn message(&mut self, until: Instant, waits_for: &str) -> Value {
         let left = until.saturating_duration_since(Instant::now());
         let Ok(message) = self.from.recv_timeout(left) else {
@@ -162,7 +162,7 @@ impl Browser {
         }
     }
 
-    /// What Chromium has written to standard error.
+    /// The text that Chromium has written to standard error.
     fn says(&self) -> String {
         fs::read_to_string(self.home.join("stderr")).unwrap_or_default()
     }
@@ -241,8 +241,8 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", event);
     }
 
-    /// What the page has complained of since the start: errors and warnings of its console,
-    /// exceptions, and what could not be loaded.
+    /// The complaints of the page since the start: errors and warnings of its console, exceptions,
+    /// and resources that could not be loaded.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }

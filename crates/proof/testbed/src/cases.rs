@@ -14,11 +14,11 @@ use crate::needs::{Need, missing_for_all};
 /// fails by panicking.
 pub type Case<F = fn()> = (&'static str, &'static [Need], F);
 
-/// Where wirespeed's programs have their control sockets, and see no others.
+/// The directory of the control sockets of wirespeed's programs, which then see no others.
 const RUN_TIME: &str = "WIRESPEED_RUNTIME_DIR";
 
-/// Run this test program again with a run-time folder of its own: what else runs on the machine is
-/// none of its cases' business. A case may have another one for itself.
+/// Run this test program again with a run-time folder of its own: its cases must not see other
+/// programs of the machine. A case may use another folder for itself.
 fn with_a_run_time_folder() -> ExitCode {
     let name = format!("wstest-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -27,7 +27,7 @@ fn with_a_run_time_folder() -> ExitCode {
     let mut again = Command::new(program);
     again.args(std::env::args_os().skip(1)).env(RUN_TIME, &folder);
     let status = again.status().expect("it ran a moment ago");
-    // What a case left open in it goes with it; if it cannot be removed nothing is lost.
+    // Files that a case left in the folder are removed with it; if that fails nothing is lost.
     let _ = std::fs::remove_dir_all(&folder);
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

@@ -1,4 +1,4 @@
-//! What a case needs beside the workspace, the check for it, and the message if it is missing.
+//! The needs of a case beside the workspace, the check for each, and the message if it is missing.
 //!
 //! Called by: `cases.rs`; tests name the needs of their cases.
 

@@ -1,5 +1,5 @@
-//! The browser itself: what it hears of a page, sees of it, and does to it. A case that only ever
-//! passed would show nothing, so each page here is wrong in the way that tests look for.
+//! Tests of the browser itself: messages from a page, pictures of it, and input to it. A case that
+//! only ever passed would show nothing, so each page here has a fault that other tests look for.
 //!
 //! Called by: `cargo test`, `cargo xtask interop pages`.
 

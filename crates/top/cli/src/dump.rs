@@ -42,7 +42,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     let mut source = run::open(args, &filter, &stop)?;
-    // From here on there may be something to end properly.
+    // From here on a signal has to end the capture properly.
     on_interrupt(stop.clone())?;
     report::beginning(args, source.as_ref());
     let summary = run::run(args, source.as_mut(), &stop)?;
@@ -51,8 +51,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// SIGINT, SIGTERM and SIGHUP set `stop`. A second one ends the program, because who reads standard
-/// output may have stopped.
+/// SIGINT, SIGTERM and SIGHUP set `stop`. A second one ends the program, because the reader of
+/// standard output may have stopped.
 fn on_interrupt(stop: Arc<AtomicBool>) -> Result<()> {
     let interrupt = move || {
         if stop.swap(true, Ordering::Relaxed) {

@@ -6,8 +6,8 @@
 //! # The document of `--json`
 //! `{"tool": "explain", "version", "connections": [{"stack", "local", "remote", "state", "sends",
 //! "limit", "words", "advice", "looks", "seconds", "shares", ...}]}`. `limit` is the only finding,
-//! null if nothing has half of the looks; `shares` has what single looks saw, each with its part of
-//! them, 0 to 1.
+//! null if no cause has half of the looks; `shares` has the causes that single looks saw, each with
+//! its part of the looks, 0 to 1.
 
 mod args;
 mod report;

@@ -1,6 +1,6 @@
 //! `--http`: where the live page is served. The crate `live` serves it.
 //!
-//! Called by: clap for `ttcp` and `up`; their loops, with what they are.
+//! Called by: clap for `ttcp` and `up`; their loops, with the tool's name.
 
 use live::{Http, Whose};
 
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     pub(crate) http: Option<Http>,
 }
 
-/// What the page says of a tool.
+/// A tool's name and version, for the page.
 pub(crate) fn whose(command: &str) -> Whose {
     let version = env!("WIRESPEED_VERSION").to_owned();
     Whose { command: command.to_owned(), version, complain: output::err, locks_down: false }

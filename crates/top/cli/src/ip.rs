@@ -1,9 +1,9 @@
 //! `wirespeed ip`: the routes, rules, neighbours, addresses and links of a running program, shown
 //! and changed with the grammar of ip(8), its lines and its JSON.
 //!
-//! Called by: `lib.rs`. `args` has the options, `words` what follows them, `run` asks the program;
-//! `route`, `rule`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1 for what
-//! cannot be asked, 2 for what the program refuses.
+//! Called by: `lib.rs`. `args` has the options, `words` the words behind them, `run` asks the
+//! program; `route`, `rule`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1 if
+//! the program cannot be asked, 2 if it refuses.
 
 mod addr;
 mod args;
@@ -27,7 +27,7 @@ pub(crate) use words::Words;
 use crate::running::Refused;
 use crate::{Outcome, Usage, output};
 
-/// A lookup found no route, which was said already.
+/// A lookup found no route; that has been printed already.
 #[derive(Debug)]
 struct Unreachable;
 

@@ -54,7 +54,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The other end, or with -l ours, and its link if one is said.
+    /// The other end, or with -l ours, and its link if one is given.
     fn end(&self) -> Result<(SocketAddr, Option<String>)> {
         let every: IpAddr =
             if self.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };

@@ -3,10 +3,10 @@
 //! away (`| head -1`) is no failure; a full disk is one.
 //!
 //! Called by: all commands, for results; messages go to standard error. All tools return an
-//! [`Outcome`] or an error. What peers, captures and
-//! other programs say is part of both, so that no control character but the end of a line and a
-//! tabulator goes to either: a terminal would obey it. Raw bytes, and what a tool itself tells a
-//! terminal, go by [`as_is`] and [`written`].
+//! [`Outcome`] or an error. Both contain text of peers, captures and other programs. So both are
+//! printed without control characters, except for the end of a line and a tabulator: a terminal
+//! would obey them. Raw bytes, and a tool's own commands to a terminal, go by [`as_is`] and
+//! [`written`].
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) fn as_is(text: &str) -> Result<()> {
     written(io::stdout().lock().write_all(text.as_bytes())).map(drop)
 }
 
-/// What came of a write to standard output, which is flushed: false if the reader is gone.
+/// Flush standard output after a write with this result; false if the reader is gone.
 pub(crate) fn written(result: io::Result<()>) -> Result<bool> {
     match result.and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -41,7 +41,7 @@ pub(crate) fn written(result: io::Result<()>) -> Result<bool> {
     }
 }
 
-/// What helps against the common causes of a failed write; appended to the message.
+/// Advice against the common causes of a failed write; appended to the message.
 pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull => " (make room on the disk: `df -h`)",
@@ -55,7 +55,7 @@ pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
     }
 }
 
-/// The same of a file that cannot be read.
+/// The same for a file that cannot be read.
 pub(crate) fn what_to_do_to_read(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => " (see what there is: `ls`)",
@@ -70,7 +70,7 @@ pub(crate) fn err(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", lines(text));
 }
 
-/// The same of text of our own, to a terminal that may be raw.
+/// The same for text of our own, to a terminal that may be raw.
 #[cfg(target_os = "linux")]
 pub(crate) fn err_raw(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
@@ -82,13 +82,13 @@ Exit status: 0 done, 1 failed, 2 a command line that cannot be carried out (noth
 stopped by Ctrl-C. ping has the exit status of other pings: 0 somebody answered, 1 nobody did, 2 it
 could not be tried.";
 
-/// How a tool that ran to its end came out.
+/// The outcome of a tool that ran to its end.
 pub(crate) enum Outcome {
     Done,
     Interrupted,
     /// A tool's own exit code.
     Exit(u8),
-    /// The same of what knows its own.
+    /// An exit code that was made elsewhere.
     As(ExitCode),
 }
 

@@ -132,8 +132,8 @@ impl Names {
         names
     }
 
-    /// Lines of a name, a number and aliases; the first one of a number or a name holds, and what
-    /// is no such line is passed over.
+    /// Add lines of a name, a number and aliases. The first line of a number or a name holds; other
+    /// lines are passed over.
     fn add(&mut self, text: &str) {
         for line in text.lines() {
             let line = line.split('#').next().unwrap_or_default();
@@ -152,7 +152,7 @@ impl Names {
         self.of.get(&program).map_or("-", String::as_str)
     }
 
-    /// The number of what is a number or a name.
+    /// The number for a text that is a number or a name.
     fn number(&self, text: &str) -> Option<u32> {
         text.parse().ok().or_else(|| self.numbers.get(text).copied())
     }

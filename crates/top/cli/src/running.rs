@@ -1,4 +1,4 @@
-//! Requests to running programs: which one is asked, and what comes of it.
+//! Requests to running programs: the choice of the program, and its answers.
 //!
 //! Called by: `show`, `dump`, `top`, `explain`, `ip`, `nc` and `ping`; `observe` answers.
 
@@ -100,7 +100,7 @@ pub(crate) fn section<T: DeserializeOwned>(
     typed(whole(client, stack, wanted)?)
 }
 
-/// What an answer's body is.
+/// An answer's body as a value of its type.
 pub(crate) fn typed<T: DeserializeOwned>(body: Value) -> Result<T> {
     serde_json::from_value(body)
         .context("the program is of another version, and is not understood: start it anew")

@@ -6,15 +6,15 @@
 //! `{"tool": "show", "version", "program": {"pid", "command", "version"}, "stacks": [{"name",
 //! SECTION: ...}]}`, with one member for each section asked for: `stack`, `frag` and `counters`,
 //! `drops`, `switches` (by name) are objects, `limits` an object of `{"value", "hits"}` by name;
-//! `ports`, `connections`, `sockets`, `addresses`, `neighbours`, `routes` and `groups`
-//! are lists. Times end in their unit, sizes are bytes; what is not known is null. `show tcp` has
-//! `connections`, each with `delivery_bytes_per_s` and `receiving_bytes_per_s` as well. `show fib`
-//! has `fib`, those of the `routes` that packets take, each with the name of its port as `dev`;
-//! `show fib lookup` has `lookup`, an object: `{"dst", "result"}` (`local`, `leaves` or `dropped`)
-//! with the route, all its next hops, the one that was chosen, the neighbour's state and the MTUs.
-//! `show budget` has no stacks but `budget`, an object: `seconds`, `threads`, `samples`, `packets`,
-//! `ns` and `cores` (all of a packet; all that was used), `shows`, `notes`, and `stages`, a list of
-//! `{"stage", "percent", "percent_off", "cores", "ns", "kernel_ns", "cycles", "instructions",
+//! `ports`, `connections`, `sockets`, `addresses`, `neighbours`, `routes` and `groups` are lists.
+//! Times end in their unit, sizes are bytes; unknown values are null. `show tcp` has `connections`,
+//! each with `delivery_bytes_per_s` and `receiving_bytes_per_s` as well. `show fib` has `fib`, the
+//! rows of `routes` that packets take, each with the name of its port as `dev`; `show fib lookup`
+//! has `lookup`, an object: `{"dst", "result"}` (`local`, `leaves` or `dropped`) with the route,
+//! all its next hops, the one that was chosen, the neighbour's state and the MTUs. `show budget`
+//! has no stacks but `budget`, an object: `seconds`, `threads`, `samples`, `packets`, `ns` and
+//! `cores` (for a whole packet; used in all), `shows`, `notes`, and `stages`, a list of `{"stage",
+//! "percent", "percent_off", "cores", "ns", "kernel_ns", "cycles", "instructions",
 //! "stalled_cycles", "samples", "bar"}`.
 
 mod args;

@@ -1,5 +1,5 @@
-//! The user's terminal, raw while a tool edits by itself, and as it was on every way out: the end,
-//! an error, a panic, a signal.
+//! The user's terminal: raw while a tool edits by itself, and restored at every exit: the end, an
+//! error, a panic, a signal.
 //!
 //! Called by: `telnet`; `clock.rs`, when a second Ctrl-C ends the process at once.
 
@@ -8,10 +8,10 @@ use std::sync::Mutex;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// How the terminal was, as long as it is not so.
+/// The terminal's own settings, while it has others.
 static ORIGINAL: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Standard input is a terminal, which is as it was once this is dropped.
+/// Standard input is a terminal; dropping this restores its settings.
 pub(crate) struct Terminal(());
 
 impl Terminal {
@@ -20,7 +20,7 @@ impl Terminal {
         stdin().is_terminal().then_some(Terminal(()))
     }
 
-    /// No line is edited, nothing is shown, no character makes a signal.
+    /// Set the raw mode: no line is edited, nothing is shown, no character makes a signal.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -33,7 +33,7 @@ impl Terminal {
         Ok(tcsetattr(stdin(), OptionalActions::Now, &termios)?)
     }
 
-    /// As it was.
+    /// Restore the terminal's own settings.
     pub(crate) fn restore(&self) {
         restore();
     }
@@ -45,7 +45,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Set the terminal as it was, if it is not.
+/// Restore the terminal's own settings, if it has others.
 pub(crate) fn restore() {
     let original = ORIGINAL.lock().ok().and_then(|mut original| original.take());
     if let Some(original) = original {
@@ -54,7 +54,7 @@ pub(crate) fn restore() {
     }
 }
 
-/// Columns and rows; 0 if nobody knows.
+/// Columns and rows; 0 if unknown.
 pub(crate) fn window() -> (u16, u16) {
     let size = tcgetwinsize(stdin()).or_else(|_| tcgetwinsize(io::stdout()));
     size.map_or((0, 0), |size| (size.ws_col, size.ws_row))

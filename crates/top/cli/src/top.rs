@@ -2,8 +2,8 @@
 //!
 //! Called by: `lib.rs`. `report` draws what `run` has seen.
 //!
-//! Only the first bytes of each frame are looked at. Frames that are lost on the way here are
-//! counted, and the figures are scaled up for them. `--batch` prints the same tables as text,
+//! Only the first bytes of each frame are looked at. Frames that are lost before they reach `top`
+//! are counted, and the figures are scaled up for them. `--batch` prints the same tables as text,
 //! whole, for use without a terminal.
 
 mod besides;

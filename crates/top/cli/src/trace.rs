@@ -43,8 +43,9 @@ pub(crate) struct Args {
     most: u16,
     /// Take all interfaces of the file as one, as Wireshark does
     ///
-    /// Without it, a connection that was captured on two interfaces is listed for each: what passes
-    /// both was not sent twice. For connections whose directions take different interfaces.
+    /// Without it, a connection that was captured on two interfaces is listed for each, because a
+    /// packet that passes both was not sent twice. This is for connections whose directions take
+    /// different interfaces.
     #[arg(long)]
     together: bool,
 }
@@ -72,7 +73,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
 }
 
-/// What was read.
+/// The contents of a file.
 struct Read {
     file: String,
     /// The names of its interfaces.

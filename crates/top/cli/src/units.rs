@@ -1,5 +1,5 @@
-//! The unit in which long writes go down, as measured on this machine by `lab knee --apply`, for
-//! the stacks of the tools.
+//! The unit in which long writes go to the stack, as measured on this machine by `lab knee
+//! --apply`, for the stacks of the tools.
 //!
 //! Called by: `network`, `ttcp`. A file that cannot be used is reported on standard error, and the
 //! default is used.
@@ -11,7 +11,7 @@ use wirespeed::StackConfig;
 
 use crate::output;
 
-/// A unit, and where it is from.
+/// A unit, and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WriteUnit {
     pub(crate) bytes: usize,
@@ -23,7 +23,7 @@ impl WriteUnit {
     pub(crate) const DEFAULT: WriteUnit =
         WriteUnit { bytes: StackConfig::WRITE_UNIT_BYTES, file: None };
 
-    /// That of this machine.
+    /// The unit of this machine.
     pub(crate) fn of_this_machine() -> WriteUnit {
         let Some(path) = units::path() else { return WriteUnit::DEFAULT };
         match units::load(&path) {
@@ -36,7 +36,7 @@ impl WriteUnit {
         }
     }
 
-    /// Where it is from, for people and for documents.
+    /// Its source, for people and for documents.
     pub(crate) fn from(&self) -> String {
         self.file.as_ref().map_or_else(|| "default".to_owned(), |path| path.display().to_string())
     }

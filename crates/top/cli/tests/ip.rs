@@ -1,4 +1,4 @@
-//! `ip` of a running transfer in memory: what it shows, what it changes, what it refuses.
+//! `ip` of a running transfer in memory: its output, its changes, its refusals.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;

@@ -216,8 +216,8 @@ fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
     }
 }
 
-/// The unit that is stored is the one that a transfer uses; a file that cannot be used is said and
-/// changes nothing.
+/// The unit that is stored is the one that a transfer uses; a file that cannot be used is reported
+/// and changes nothing.
 #[test]
 fn the_unit_of_a_machine_is_used_and_a_bad_file_is_not() {
     let home = std::env::temp_dir().join(format!("wirespeed-unit-{}", std::process::id()));
@@ -254,7 +254,7 @@ fn the_unit_of_a_machine_is_used_and_a_bad_file_is_not() {
     std::fs::remove_dir_all(&home).expect("it was there");
 }
 
-/// Two rounds support no conclusion, whatever the machine: nothing is stored, and it is said.
+/// Two rounds support no conclusion, whatever the machine: nothing is stored, and the tool says so.
 #[test]
 fn what_the_samples_do_not_support_is_not_stored() {
     let home = std::env::temp_dir().join(format!("wirespeed-knee-{}", std::process::id()));
@@ -276,7 +276,7 @@ fn what_the_samples_do_not_support_is_not_stored() {
     assert!(found["settings"]["applied_unit_bytes"].is_null(), "{found}");
     assert!(found["notes"].to_string().contains("Nothing is stored"), "{found}");
     assert!(!home.exists(), "it made a file");
-    // A place that cannot be written to is said before anything is measured.
+    // A place that cannot be written to is reported before anything is measured.
     std::fs::write(&home, "a file").expect("room");
     let output = program().args(args).env("XDG_CONFIG_HOME", &home).output().expect("it runs");
     std::fs::remove_file(&home).expect("it was there");

@@ -10,7 +10,7 @@ use crate::app::{Endpoint, Phase};
 use crate::flow::Flow;
 use crate::violation::Violation;
 
-/// What was last seen of one connection.
+/// The last state that was seen of one connection.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     progress: (u64, u64, u64),

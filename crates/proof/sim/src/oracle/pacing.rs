@@ -14,10 +14,10 @@ use super::look::Look;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// What may leave at once: a super-segment, and the frames released with it.
+/// Bytes that may leave at once: a super-segment, and the frames released with it.
 const BURST_BYTES: f64 = (2 * 65_536) as f64;
-/// And what is due in this time, in seconds: departures are rounded to a quarter of it, and a tick
-/// of the timer wheel may pass before more segments are made.
+/// Bytes that are due in this time, in seconds, may leave too: departures are rounded to a quarter
+/// of it, and a tick of the timer wheel may pass before more segments are made.
 const TICK: f64 = (1u64 << 20) as f64 / 1e9;
 
 /// A bucket that fills with what is sent and leaks at the pacing rate.

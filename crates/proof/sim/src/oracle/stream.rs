@@ -1,4 +1,4 @@
-//! Streams are equal: what one end read is what the other wrote, all of it if both closed
+//! Streams are equal: one end read the bytes that the other wrote, all of them if both closed
 //! gracefully.
 //!
 //! Called by: the oracles, once every connection has ended. The bytes were compared when they were

@@ -14,7 +14,7 @@ use wire::tcp::Flags;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// What one end of a connection has offered.
+/// The windows that one end of a connection has offered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     /// From its SYN.

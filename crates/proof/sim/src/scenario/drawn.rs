@@ -1,4 +1,4 @@
-//! What a scenario draws at random: numbers, and the settings of hosts, ports and paths.
+//! The random choices of a scenario: numbers, and the settings of hosts, ports and paths.
 //!
 //! Called by: `scenario.rs` and `scripts.rs`.
 

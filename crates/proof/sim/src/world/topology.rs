@@ -1,5 +1,4 @@
-//! What a world is made of: hosts, the links, hubs and routers between them, and the flows over
-//! them.
+//! The parts of a world: hosts, the links, hubs and routers between them, and the flows over them.
 //!
 //! Called by: as `world.rs`, before the world runs.
 
@@ -17,7 +16,7 @@ use crate::host::{Host, HostSettings, PortSettings};
 use crate::router::{self, Leg, Router, RouterCounts};
 
 impl World {
-    /// One more host; its number.
+    /// Add a host; returns its number.
     pub fn add_host(&mut self, settings: HostSettings) -> usize {
         self.hosts.push(Host::new(settings));
         self.host_sources.push(self.event_queue.add());
@@ -137,7 +136,7 @@ impl World {
         port
     }
 
-    /// A connection, now or later.
+    /// Add a connection that begins now or later.
     ///
     /// # Errors
     /// If the server's host cannot listen.
@@ -165,7 +164,7 @@ impl World {
         Ok(number)
     }
 
-    /// A program that sends messages beside TCP; `false` if there was no room for its sockets.
+    /// Add a program that sends messages beside TCP; `false` if there was no room for its sockets.
     pub fn add_background_flow(&mut self, settings: BackgroundSettings, at: Instant) -> bool {
         let from = settings.hosts.0;
         let first = self.hosts[from].clock.local(at);

@@ -1,7 +1,8 @@
-//! What a descriptor refers to: a socket in one of its states, or an epoll instance.
+//! The object behind a descriptor: a socket in one of its states, or an epoll instance.
 //!
 //! Called by: `world.rs`, which holds the table, and every call. Each number is that of a real
-//! descriptor (an eventfd), because packetdrill calls libc's `close` for what a script leaves open.
+//! descriptor (an eventfd), because packetdrill calls libc's `close` for descriptors that a script
+//! leaves open.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -171,7 +172,7 @@ pub(super) struct FastOpen {
     pub(super) waits: bool,
 }
 
-/// What an epoll instance watches a descriptor for.
+/// The events for which an epoll instance watches a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interest {
     pub(super) events: u32,

@@ -1,8 +1,8 @@
 //! `getsockopt` and `setsockopt` by number, mapped to the stack's settings.
 //!
 //! Called by: `entry/mod.rs`. Values are bytes here, not pointers. An option is taken if the stack
-//! or this adapter does what it asks for; any other is `ENOPROTOOPT`, so that no script takes a
-//! setting for effective that is not.
+//! or this adapter does what it asks for; any other is `ENOPROTOOPT`, so that no script relies on a
+//! setting without effect.
 
 use std::os::fd::RawFd;
 
@@ -25,9 +25,9 @@ use super::sysctls::algorithm_named;
 use super::world::State;
 use super::{Call, fast_open, info};
 
-/// Options that are stored and returned: others read them here, the stack does what they ask for
-/// anyway, or has nothing that they could change (the order of a device's queue, addresses of other
-/// hosts, a second listener at the same port, which is refused when it listens).
+/// Options that are stored and returned: other files here read them, or the stack does what they
+/// ask for anyway, or it has nothing that they could change (the order of a device's queue,
+/// addresses of other hosts, a second listener at the same port, which is refused when it listens).
 const REMEMBERED: &[(i32, i32)] = &[
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_REUSEPORT),
@@ -173,7 +173,7 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             let time = if n == 0 { default } else { time };
             configure(state, fd, |config| config.fin_wait_2 = time)
         }
-        // Every segment is acknowledged at once anyway; to delay ACKs cannot be asked for.
+        // Every segment is acknowledged at once anyway; a script cannot ask for delayed ACKs.
         TCP_QUICKACK if n == 0 => Err(Errno::NOPROTOOPT),
         _ => remember(state, fd, IPPROTO_TCP, name, n),
     }

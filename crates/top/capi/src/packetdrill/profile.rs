@@ -1,4 +1,4 @@
-//! The defaults of sockets as on Linux or on FreeBSD, and what a script's `sysctl` changes.
+//! The defaults of sockets as on Linux or on FreeBSD, and the changes by a script's `sysctl`.
 //!
 //! Called by: `interface.rs`, which reads `--so_flags`, and `socket.rs` for each new socket. Source
 //! of the values: google's gtests/net/common/defaults.sh for Linux, shared facts about FreeBSD's

@@ -61,7 +61,7 @@ pub(super) fn look(state: &mut State, fd: RawFd) {
     }
 }
 
-/// What the state of a socket says beside that of its connection.
+/// State of a socket beside that of its connection.
 struct Seen {
     told: bool,
     shut_read: bool,
@@ -80,7 +80,7 @@ fn connection(state: &mut State, handle: stack::TcpHandle, seen: &Seen) -> i16 {
     let closed = matches!(stage, TcpState::Closed | TcpState::TimeWait);
     let over = over || closed || seen.shut_read;
     let mut events = 0;
-    // Alone, the urgent byte is not to be read from the stream.
+    // If only the urgent byte is there, the stream has nothing to read.
     let alone = !seen.inline && state.stack.tcp_at_mark(handle) == Some(true);
     if unread.saturating_sub(usize::from(alone)) >= seen.least || over {
         events |= POLLIN | POLLRDNORM;

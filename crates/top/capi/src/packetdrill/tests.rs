@@ -25,7 +25,7 @@ const IRS: u32 = 7000;
 /// The interface, freed on drop.
 struct Script(Interface);
 
-// SAFETY: what the structure points to is thread-safe, which these tests check.
+// SAFETY: the world that the structure points to is thread-safe, which these tests check.
 unsafe impl Sync for Script {}
 
 impl Script {

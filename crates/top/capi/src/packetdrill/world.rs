@@ -60,7 +60,7 @@ pub(super) struct World {
     turn: Condvar,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 pub(super) struct State {
     pub(super) stack: Stack,
     pub(super) wire: End,

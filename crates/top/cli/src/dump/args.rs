@@ -82,13 +82,13 @@ pub(crate) struct Args {
     /// Write packets to a pcapng file, and print none; - is standard output
     #[arg(short, value_name = "FILE", help_heading = "Files")]
     pub(super) write: Option<PathBuf>,
-    /// A new file after so many millions of bytes, with a number behind its name
+    /// Begin a new file after this many millions of bytes, with a number behind its name
     #[arg(short = 'C', value_name = "MB", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) megabytes: Option<u64>,
-    /// A new file after so many seconds by the clock, or of a file by the packets' times; its name
-    /// may contain conversions of strftime(3), as in cap-%H%M%S.pcapng, and gets a number behind it
-    /// when it repeats
+    /// Begin a new file after this many seconds by the clock, or with -r by the packets' times; its
+    /// name may contain conversions of strftime(3), as in cap-%H%M%S.pcapng, and gets a number
+    /// behind it when it repeats
     #[arg(short = 'G', value_name = "SECONDS", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seconds: Option<u64>,

@@ -1,4 +1,4 @@
-//! What `dump` prints beside the packets: the source, the summary, the filter's code, the list of
+//! Output of `dump` beside the packets: the source, the summary, the filter's code, the list of
 //! interfaces.
 //!
 //! Called by: `dump.rs`. `lines` prints packets with the times made here, `interfaces` the

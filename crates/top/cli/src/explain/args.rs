@@ -40,7 +40,7 @@ pub(crate) struct Args {
 
 /// Which connections.
 pub(super) enum Which {
-    /// The one at this place of all of them, counted from 1.
+    /// The connection at this place in the list of all, counted from 1.
     Nth(usize),
     Filter(Option<Filter>),
 }

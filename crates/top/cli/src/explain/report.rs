@@ -1,4 +1,4 @@
-//! What `explain` prints: the sentence, what helps, and the figures that they rest on.
+//! Output of `explain`: the sentence, what helps, and the figures that they rest on.
 //!
 //! Called by: `explain.rs`.
 

@@ -106,7 +106,7 @@ fn chosen(client: &mut Client, stacks: usize, which: &Which) -> Result<Vec<Watch
     }
 }
 
-/// Look once at those of a stack.
+/// Look once at the watched connections of a stack.
 fn look(client: &mut Client, stack: usize, watched: &mut [Watched]) -> Result<()> {
     let is_there = |one: &&mut Watched| one.stack == stack && !one.has_ended;
     let mut of_stack: Vec<_> = watched.iter_mut().filter(is_there).collect();

@@ -17,7 +17,7 @@ use wirespeed::control::protocol::{Address, Change, Object, Section, Verb};
 const COMMANDS: [&str; 8] = ["list", "show", "lst", "add", "change", "replace", "delete", "flush"];
 /// For ever, in the JSON of ip(8).
 const FOREVER: u64 = 0xffff_ffff;
-/// What an address may be, as a selector and in output.
+/// Properties of an address, as selectors and in output.
 const FLAGS: [&str; 5] = ["dynamic", "tentative", "deprecated", "dadfailed", "temporary"];
 
 /// Addresses: shown or changed.
@@ -86,7 +86,7 @@ pub(super) struct Info {
     local: IpAddr,
     prefixlen: u8,
     scope: &'static str,
-    /// Those of [`FLAGS`] that it has.
+    /// Its properties, of [`FLAGS`].
     #[serde(flatten)]
     flags: BTreeMap<&'static str, bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! The options of `ip`, and what they mean for output.
+//! The options of `ip`, and their effect on output.
 //!
 //! Called by: clap, then the objects.
 

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<S
             row.mark = Some(lookup.mark).filter(|&mark| mark != 0);
             row.uid = lookup.input.is_none().then_some(lookup.uid);
         }
-        // As Linux answers: the route itself, and neither whose packet it is nor a cache.
+        // As in Linux's answer: the route itself, without the packet's user and without a cache.
         IpAddr::V6(_) => {
             let route = match &found {
                 Found::Leaves(leaving) => leaving.route.as_ref(),
@@ -59,8 +59,8 @@ pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<S
     args.listed(&[row], Line::text)
 }
 
-/// An answer for a packet from `source`, if that is said: the sender of a packet that is forwarded
-/// has chosen its address.
+/// An answer for a packet from `source`, if that is given: a forwarded packet has the address that
+/// its sender chose.
 fn answer(lookup: &Lookup, dev: &str, source: Option<IpAddr>) -> Line {
     let has_chosen = lookup.input.is_some() || lookup.src.is_some() && lookup.dst.is_ipv4();
     Line {
@@ -115,7 +115,7 @@ pub(crate) fn lookup(words: &mut Words, port: impl Fn(&str) -> Result<u16>) -> R
             word => return garbage(word),
         }
     }
-    // The groups of others are not asked for: who is in a group by one of them looks by himself.
+    // The groups of other users are not looked up: such a user can make the lookup himself.
     if lookup.uid == rustix::process::getuid().as_raw() && lookup.uid != 0 {
         let others = rustix::process::getgroups().unwrap_or_default();
         let all = others.into_iter().chain([rustix::process::getgid()]);

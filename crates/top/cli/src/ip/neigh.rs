@@ -16,7 +16,7 @@ use wirespeed::control::protocol::{Change, Neighbour, Object, Section, Verb};
 const COMMANDS: [&str; 9] =
     ["list", "show", "lst", "add", "change", "replace", "delete", "flush", "get"];
 
-/// What is known of neighbours: shown or changed.
+/// Neighbours: shown or changed.
 pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
     let Some(command) = words.command(&COMMANDS) else { return unknown("neigh") };
     let mut asked = Asked::open(args)?;

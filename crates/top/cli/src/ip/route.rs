@@ -22,13 +22,13 @@ const PROTOCOLS: [&str; 5] = ["static", "kernel", "ra", "redirect", "dhcp"];
 #[derive(Clone, Copy)]
 enum Match {
     Exact,
-    /// Those that it is in.
+    /// Routes to networks that contain it.
     Longer,
-    /// Those in it.
+    /// Routes to networks in it.
     Root,
 }
 
-/// Which routes.
+/// The routes that are selected.
 #[derive(Default)]
 struct Selector {
     table: Option<u32>,
@@ -124,7 +124,7 @@ impl Selector {
 
 /// Routes as they are shown: those that share packets are one.
 fn grouped(found: &[Route], asked: &Asked, addresses: &[Address], by: &Selector) -> Vec<Line> {
-    // What routes have in common that share packets.
+    // The fields that are equal in routes that share packets.
     let key = |r: &Route| {
         let groups = (r.include.clone(), r.exclude.clone());
         r.weight.map(|_| (r.destination, r.table, r.metric, groups, r.no_forward))
@@ -171,7 +171,7 @@ fn shown(route: &Route, asked: &Asked, addresses: &[Address], by: &Selector) -> 
     }
 }
 
-/// The address that a connected route is of.
+/// The address that a connected route comes from.
 fn source(route: &Route, addresses: &[Address]) -> Option<IpAddr> {
     let of_it =
         |row: &&Address| row.port == route.port && row.address.network() == route.destination;

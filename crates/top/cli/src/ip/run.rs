@@ -31,7 +31,7 @@ impl Asked {
         let stack = match (&args.stack, names.as_slice()) {
             (Some(name), _) => names.iter().position(|n| n == name),
             (None, [_]) => Some(0),
-            // What it changes holds for all.
+            // A change at one shard holds for all.
             (None, [_, ..]) if program.shards => Some(0),
             (None, _) => None,
         };
@@ -65,7 +65,7 @@ impl Asked {
         Ok(())
     }
 
-    /// What the FIB says.
+    /// Look up a packet in the FIB.
     pub(super) fn lookup(&mut self, lookup: Lookup) -> Result<Found> {
         let question = Question::Lookup { stack: self.stack, lookup };
         typed(ask(&mut self.client, &question)?.body)

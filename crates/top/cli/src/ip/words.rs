@@ -30,7 +30,7 @@ impl<'a> Words<'a> {
     }
 
     /// The command: the first of `known` that begins with the word. The first three are names of
-    /// one, which is meant without a word.
+    /// one command, which is used if there is no word.
     pub(super) fn command(&mut self, known: &[&'static str]) -> Option<&'static str> {
         let Some(word) = self.next() else { return Some("list") };
         let found = known.iter().find(|name| !word.is_empty() && name.starts_with(word));
@@ -80,7 +80,7 @@ pub(super) fn unknown<T>(object: &str) -> Result<T> {
     usage(&format!("this command of ip {object} is unknown: see `wirespeed ip help`"))
 }
 
-/// A prefix; a mere address is one of full length, `default` that of everything.
+/// A prefix; a mere address is one of full length, `default` is the prefix of length 0.
 pub(super) fn prefix(word: &str, v6: bool) -> Result<Cidr> {
     if matches!(word, "default" | "any" | "all") {
         let everything =

@@ -64,7 +64,8 @@ fn print(data: &[u8]) -> Result<()> {
     written.context("cannot write to standard output")
 }
 
-/// What comes next to the socket, or how it stands when nothing came; `None` after Ctrl-C.
+/// The data that comes next to the socket, or the socket's state if nothing came; `None` after
+/// Ctrl-C.
 fn next(
     remote: &mut Remote,
     interrupt: &Interrupt,
@@ -124,7 +125,8 @@ fn datagrams(
     end: SocketAddr,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    // Without a peer it is to be said where each goes; a listener answers who asked last.
+    // A socket without a peer needs a destination for each datagram; a listener answers the host
+    // that asked last.
     let to = args.unconnected.then_some(end);
     if args.only_try {
         remote.send(to, 0, &[])?;
@@ -134,7 +136,7 @@ fn datagrams(
     exchange(args, remote, interrupt, String::new(), data)
 }
 
-/// What is moved, and what of it waits.
+/// The kind of data that is moved, and the part of it that waits.
 enum Data {
     /// Bytes that the socket had no room for.
     Stream { unsent: Vec<u8> },
@@ -156,7 +158,7 @@ impl Data {
         matches!(self, Data::Stream { unsent } if !unsent.is_empty())
     }
 
-    /// Send a block, or what is left of the last one; did anything leave?
+    /// Send a block, or the rest of the last one; returns whether anything left.
     fn send(&mut self, remote: &mut Remote, block: &[u8]) -> Result<bool> {
         match self {
             Data::Stream { unsent } => {
@@ -169,7 +171,7 @@ impl Data {
         }
     }
 
-    /// Print what came; was there anything?
+    /// Print the received data; returns whether there was any.
     fn print(&mut self, came: &Called) -> Result<bool> {
         match self {
             Data::Stream { .. } => {
@@ -190,8 +192,8 @@ impl Data {
     }
 }
 
-/// Move data both ways until the other end is over, or until standard input is and nothing has come
-/// for as long as the command line says.
+/// Move data both ways until the other end has closed, or until standard input has ended and
+/// nothing has come for as long as the command line says.
 fn exchange(
     args: &Args,
     remote: &mut Remote,

@@ -1,7 +1,7 @@
 //! The socket of this machine at which programs look for a port mapper first.
 //!
 //! Called by: `run.rs`. A path at which somebody answers, or that is no socket, is left alone; a
-//! socket that nobody serves is what a killed port mapper leaves, and is replaced.
+//! socket that nobody serves was left by a killed port mapper, and is replaced.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ pub(super) struct Local {
 /// Serve the path that was asked for, or if none was, and we are root, the usual one.
 ///
 /// # Errors
-/// The path that was asked for cannot be had. The usual one is only missed.
+/// The path that was asked for cannot be served. The usual one is done without.
 pub(super) fn open(asked: Option<&Path>) -> Result<Option<Local>> {
     match asked {
         Some(path) => Local::at(path).map(Some),
@@ -83,7 +83,7 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        // Only our own: somebody may have put another one there.
+        // Remove only our own socket: somebody may have put another one there.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }

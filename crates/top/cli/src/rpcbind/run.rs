@@ -66,7 +66,7 @@ impl Mapper {
             sockets.push(socket);
             listeners.push(listener);
         }
-        // Last: whoever finds it may use the port.
+        // This comes last: a program that finds the socket may use the port at once.
         let local = if args.no_socket { None } else { local::open(args.socket.as_deref())? };
         if let Some(path) = local.as_ref().and_then(Local::path) {
             mapper = mapper.at_socket(path);
@@ -107,7 +107,7 @@ impl Mapper {
         Ok(())
     }
 
-    /// Serve what is ready, in the order in which it was asked for.
+    /// Serve the sockets that are ready, in the order in which they were polled.
     fn turn(&mut self, ready: &[bool]) {
         let (sockets, rest) = ready.split_at(self.sockets.len());
         let (listeners, rest) = rest.split_at(self.listeners.len());
@@ -137,7 +137,7 @@ impl Mapper {
             let Ok((bytes, from)) = self.sockets[n].recv_from(&mut self.room) else { return };
             reply.clear();
             if self.server.answer_datagram(&self.room[..bytes], from, clock(), &mut reply) {
-                // A reply that does not leave is as one that is lost: the caller asks again.
+                // A reply that does not leave is like a lost one: the caller asks again.
                 let _ = self.sockets[n].send_to(&reply, from);
             }
         }
@@ -186,7 +186,7 @@ fn bound(at: SocketAddr) -> std::io::Result<(UdpSocket, TcpListener)> {
 }
 
 impl Connection {
-    /// Write what is owed, or read and carry out.
+    /// Write the replies that wait, or read calls and carry them out.
     fn go_on(&mut self, server: &mut Server) {
         if self.session.output().is_empty() {
             match recv(&self.stream, self.session.room(), RecvFlags::empty()) {

@@ -30,7 +30,7 @@ pub(crate) fn clock() -> Instant {
     Instant::from_nanos(START.get_or_init(Monotone::now).elapsed().as_nanos() as u64 + 1)
 }
 
-/// Do what is asked for; the text to print.
+/// Carry out the command; returns the text to print.
 pub(super) fn run(args: &Args) -> Result<String> {
     let found = (args.host.as_str(), PORT).to_socket_addrs();
     let mapper = found.ok().and_then(|mut all| all.next());
@@ -75,7 +75,7 @@ fn null_calls(to: SocketAddr, program: u32, args: &Args) -> Result<String> {
         null(version).with_context(|| failed(version))?;
         return Ok(super::ready(program, version));
     }
-    // Version 0 is nobody's: the server says which it has.
+    // No program has a version 0: the server answers with the versions that it has.
     let versions = match null(0) {
         Ok(()) => 0..=0,
         Err(CallError::ProgramMismatch(low, high)) => {
@@ -117,7 +117,7 @@ fn server(
         true => udp(mapper, PROGRAM, 3)?.call(procedure::GET, &mapping)?,
         false => tcp(mapper, PROGRAM, 3)?.call(procedure::GET, &mapping)?,
     };
-    // The port alone: to the host that the user has named.
+    // Only the port is used: calls go to the host that the user has named.
     let found = socket_address(&address).filter(|found| found.port() > 0);
     Ok(found.map(|found| at(mapper, found.port())))
 }

@@ -31,7 +31,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Open one in the first stack of the program at this control socket, or of this process.
+    /// Open a socket in the first stack of the program at this control socket, or of this process.
     ///
     /// # Errors
     /// [`wirespeed::control::ControlError`]; [`super::Refused`] with the program's reason.
@@ -43,14 +43,14 @@ impl Remote {
         Ok(Remote { client, socket, is_receiving: false, came: None })
     }
 
-    /// One that a listener accepted, over the listener's connection.
+    /// A socket that a listener accepted, over the listener's connection.
     pub(crate) fn accepted(self, socket: u64) -> Remote {
         Remote { client: self.client, socket, is_receiving: false, came: None }
     }
 
     fn call(&mut self, call: Call) -> Result<Called> {
         self.client.begin_request(&Question::Socket { stack: 0, call })?;
-        // The question ends the wait of the one before, whose answer is first.
+        // This question ends the wait of the one before it, whose answer comes first.
         if std::mem::take(&mut self.is_receiving) {
             self.came = Some(self.answered()?);
         }
@@ -61,9 +61,9 @@ impl Remote {
         typed(checked(self.client.finish_request()?)?.body)
     }
 
-    /// Ask what came, unless that was asked and is not answered yet. The answer waits for something
-    /// to come, for `wait` at most; [`Remote::is_answered`] or the descriptor says when it is
-    /// there.
+    /// Ask for received data, unless such a question is not answered yet. The answer waits for
+    /// something to come, for `wait` at most; [`Remote::is_answered`] or the descriptor says when
+    /// it is there.
     pub(crate) fn begin_receive(&mut self, wait: Duration, seen: &str) -> Result<()> {
         if self.is_receiving || self.came.is_some() {
             return Ok(());
@@ -82,7 +82,7 @@ impl Remote {
     }
 
     /// Wait until the answer to [`Remote::begin_receive`] is there, until `input` can be read,
-    /// until Ctrl-C, or for so long. Are the first two so?
+    /// until Ctrl-C, or for this long. Returns whether the first two hold.
     pub(crate) fn wait(
         &self,
         interrupt: &Interrupt,
@@ -128,7 +128,7 @@ impl Remote {
         Ok((sent as usize, Instant::from_nanos(at_ns)))
     }
 
-    /// No more will be sent.
+    /// End the sending half.
     pub(crate) fn shutdown(&mut self) -> Result<()> {
         self.call(Call::Shutdown { socket: self.socket }).map(drop)
     }

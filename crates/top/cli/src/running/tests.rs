@@ -1,4 +1,4 @@
-//! What tools do with the answers of a program that may be anybody's.
+//! Tools with the answers of a program that may be anybody's.
 
 use serde_json::json;
 

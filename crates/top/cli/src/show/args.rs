@@ -41,7 +41,7 @@ addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
     /// What to show [default: all but tcp, fib and budget]
     pub(super) what: Option<What>,
-    /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection; of fib
+    /// Which connections or sockets; for tcp also ADDRESS:PORT, one end of a connection; for fib
     /// `lookup` and a packet
     #[arg(value_name = "FILTER")]
     words: Vec<String>,
@@ -151,7 +151,7 @@ impl Args {
         self.what == Some(What::Budget)
     }
 
-    /// What of the FIB is shown, if that is asked for.
+    /// The part of the FIB that is shown, if the FIB is asked for.
     ///
     /// # Errors
     /// [`Usage`]: the words after it are not known.

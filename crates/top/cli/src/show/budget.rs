@@ -18,7 +18,7 @@ use crate::clock::Interrupt;
 use crate::running::section;
 use wirespeed::control::protocol::{About, Section};
 
-/// Look at the program for so long, or until Ctrl-C.
+/// Look at the program for this long, or until Ctrl-C.
 pub(super) fn ask(client: &mut Client, program: &About, seconds: f64) -> Result<Value> {
     let interrupt = Interrupt::install()?;
     let length = Duration::from_secs_f64(seconds);
@@ -29,8 +29,8 @@ pub(super) fn ask(client: &mut Client, program: &About, seconds: f64) -> Result<
     Ok(budget(&looked.seen()?, after.map(|after| after.saturating_sub(before))))
 }
 
-/// Frames received or sent so far, whichever are more: to a program with both ends, or a router,
-/// each packet is both.
+/// Frames received or sent so far, whichever are more: in a program with both ends, or in a router,
+/// each packet is received and sent.
 fn packets(client: &mut Client, program: &About) -> Result<u64> {
     let (mut received, mut sent) = (0, 0);
     for stack in 0..program.stacks.len() {

@@ -1,4 +1,4 @@
-//! `show fib`: the routes that packets take, or what the FIB says of one packet.
+//! `show fib`: the routes that packets take, or the FIB's answer for one packet.
 //!
 //! Called by: `run.rs` asks, `show.rs` prints.
 
@@ -17,14 +17,14 @@ use crate::ip::{Words, lookup};
 use crate::running::{ask, section, typed};
 use wirespeed::control::protocol::{Found, Port, Question, Route, Section};
 
-/// What of the FIB: all of it, or the words of a lookup.
+/// The wanted part of the FIB: all of it, or the words of a lookup.
 pub(super) enum Wanted<'a> {
     All,
     Lookup(&'a [String]),
 }
 
 impl Wanted<'_> {
-    /// Of the words behind `fib`.
+    /// Parse the words behind `fib`.
     pub(super) fn of(words: &[String]) -> Result<Wanted<'_>> {
         match words {
             [] => Ok(Wanted::All),
@@ -60,7 +60,7 @@ pub(super) fn ask_stack(
     Ok(Map::from_iter([(key.to_owned(), value)]))
 }
 
-/// What is said of a lookup.
+/// The answer to a lookup.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     dst: IpAddr,
@@ -75,7 +75,8 @@ fn number(ports: &[Port], name: &str) -> Result<u16> {
     Ok(port.ok_or_else(|| Usage(why()))?.port)
 }
 
-/// Of the routes of each prefix the first, which is the best, and those that share its packets.
+/// For each prefix the first of its routes, which is the best, and the routes that share its
+/// packets.
 fn taken(mut routes: Vec<Route>) -> Vec<Route> {
     let mut best: Option<Route> = None;
     routes.retain(|row| match &best {

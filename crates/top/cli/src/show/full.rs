@@ -17,10 +17,10 @@ use super::report::plain;
 pub(crate) struct Full {
     #[serde(flatten)]
     pub(crate) connection: Connection,
-    /// Bytes that were acknowledged; `None`: it was gone.
+    /// The rate of acknowledged bytes; `None`: the connection was gone.
     #[serde(default)]
     pub(crate) delivery_bytes_per_s: Option<u64>,
-    /// Bytes that were received.
+    /// The rate of received bytes.
     #[serde(default)]
     pub(crate) receiving_bytes_per_s: Option<u64>,
 }

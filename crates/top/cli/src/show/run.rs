@@ -76,7 +76,7 @@ fn about(program: &About) -> Value {
     json!({ "pid": program.pid, "command": program.command, "version": program.version })
 }
 
-/// What the shards of one host counted together, of the sections that count.
+/// The sums over the shards of one host, of the sections with counts.
 fn sums(stacks: &[Value]) -> Map<String, Value> {
     let mut host = Map::new();
     for section in [Section::Counters, Section::Drops].map(name_of) {
@@ -128,7 +128,7 @@ fn connections(
     Ok(all)
 }
 
-/// The same with what they move, for which they are looked at twice.
+/// The same with their rates, for which they are looked at twice.
 fn full(client: &mut Client, stack: usize, filter: Option<&Filter>) -> Result<Vec<Full>> {
     let first = connections(client, stack, filter)?;
     if first.is_empty() {
@@ -140,7 +140,7 @@ fn full(client: &mut Client, stack: usize, filter: Option<&Filter>) -> Result<Ve
     Ok(delivery(first, &later, begun.elapsed()))
 }
 
-/// What each delivered until a later look, in bytes per second.
+/// The rate at which each delivered until a later look, in bytes per second.
 fn delivery(first: Vec<Connection>, later: &[Connection], passed: Duration) -> Vec<Full> {
     let of = |connection: Connection| {
         let is_same = |other: &&Connection| {

@@ -113,7 +113,8 @@ impl Besides {
         process.before.note(drops, connections)
     }
 
-    /// What limits the connections that were asked for last; from now on those of `wanted`.
+    /// The limits of the connections that were asked for last; from now on those of `wanted` are
+    /// looked at.
     pub(super) fn limits(&mut self, wanted: Vec<Id>) -> HashMap<Id, Words> {
         match self {
             Besides::Interface(_) => HashMap::new(),
@@ -165,7 +166,7 @@ fn of_stack(
         cursor = ports.next.filter(|&next| next > from);
     }
     let first = page(contact, stack, Section::Connections, 0)?;
-    // What is not understood is of another version, and is not shown.
+    // Rows that are not understood are of another version, and are not shown.
     let rows: Vec<Row> = typed(first.body).unwrap_or_default();
     connections.extend(rows.into_iter().map(|row| connection((stack, name), row)));
     Some(())

@@ -14,13 +14,13 @@ use super::switches::Counts;
 use super::traffic::Traffic;
 use super::view::{Order, View};
 
-/// What a screen shows.
+/// The figures of a screen.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) what: String,
     pub(super) seconds: f64,
-    /// Frames that passed, and those of them that were looked at; the others were lost on the way
-    /// here. All figures are scaled to the frames that passed.
+    /// Frames that passed, and frames that were looked at; the others were lost before they reached
+    /// `top`. All figures are scaled to the frames that passed.
     pub(super) passed: u64,
     pub(super) looked_at: u64,
     /// Context switches in the interval, and the name of what [`Counts::woken`] counts.
@@ -29,7 +29,7 @@ pub(super) struct Interval {
     pub(super) traffic: Traffic,
     pub(super) drops: Vec<Dropped>,
     pub(super) connections: Vec<Connection>,
-    /// What limits the first of them.
+    /// The limits of the first connections.
     pub(super) limits: HashMap<Id, Words>,
 }
 
@@ -50,7 +50,7 @@ impl Interval {
         all
     }
 
-    /// What identifies them, in this order.
+    /// The identities of the connections, in this order.
     pub(super) fn in_order(&self, view: &View) -> Vec<Id> {
         self.connections(view).into_iter().map(|connection| connection.id).collect()
     }

@@ -1,4 +1,4 @@
-//! What limits the connections that matter most: a thread looks at them four times a second.
+//! The limits of the connections that matter most: a thread looks at them four times a second.
 //!
 //! Called by: `besides.rs`, for `explain`'s sentence of each. Screens may be minutes apart, and a
 //! verdict needs looks of the last seconds.
@@ -49,7 +49,8 @@ impl Limits {
         Ok(Limits { wanted, found })
     }
 
-    /// What is known; from now on `wanted` are looked at, the first [`AT_A_TIME`] of them.
+    /// The limits that are known; from now on `wanted` are looked at, the first [`AT_A_TIME`] of
+    /// them.
     pub(super) fn of(&mut self, mut wanted: Vec<Id>) -> HashMap<Id, Words> {
         wanted.truncate(AT_A_TIME);
         // A thread that has ended knows nothing more: the program is gone.

@@ -24,7 +24,7 @@ use crate::running::{Contact, find};
 /// Bytes that include addresses and ports, behind two VLAN tags and with IPv6.
 const SNAPLEN: u32 = 96;
 
-/// What ended it.
+/// The reason why it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// The user, or the number of screens asked for.
@@ -41,14 +41,14 @@ pub(super) struct Top {
     pub(super) what: String,
     of: Of,
     before: Option<Counts>,
-    /// By port: frames lost on the way here, so far.
+    /// By port: frames that were lost before they reached `top`, so far.
     lost: Vec<u64>,
     traffic: Traffic,
     begun: Instant,
 }
 
 impl Top {
-    /// Begin to watch what the command line names.
+    /// Begin to watch the source that the command line names.
     pub(super) fn new(args: &Args) -> Result<(Top, Box<dyn Source>)> {
         let (source, mut besides, what, of) = watched(args)?;
         // Take the initial counts.
@@ -151,8 +151,8 @@ impl Top {
     }
 }
 
-/// What the command line names: its packets, its other figures, its description, and whose context
-/// switches count.
+/// The source that the command line names: its packets, its other figures, its description, and
+/// whose context switches count.
 fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     let everything = Insn::new(0x06, 0, 0, SNAPLEN);
     if let Some(name) = &args.interface {

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-/// What is counted.
+/// Whose switches are counted.
 pub(super) enum Of {
     Process(u32),
     Machine,

@@ -144,7 +144,8 @@ impl Traffic {
     }
 }
 
-/// What a link carries for a packet. A super-segment is cut, and each segment has headers.
+/// The frames and bytes that a link carries for a packet. A super-segment is cut, and each segment
+/// has headers.
 fn on_link(packet: &Packet) -> Amount {
     // The sources of `top` are Ethernet or IP.
     let link = packet.link.kind().unwrap_or(LinkKind::Ip);

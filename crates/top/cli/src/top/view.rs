@@ -90,7 +90,7 @@ impl View {
         *self != before
     }
 
-    /// To a neighbour of the connection that is shown alone.
+    /// Go to the connection before or behind the one that is shown alone.
     fn step(&mut self, connections: &[Id], to: fn(usize) -> usize) {
         let shown = connections.iter().position(|&id| Some(id) == self.detail);
         if self.detail.is_some() {

@@ -13,13 +13,13 @@ use trace::{Connection, Direction, Marks};
 use super::Read;
 use super::report::{cells, directions, duration, heads, remarks, summary, title};
 
-/// Points of a series on the page: more are not told apart.
+/// Points of a series on the page: more could not be told apart.
 const POINTS: usize = 2_000;
 
 /// Draws the graphs.
 const SCRIPT: &str = include_str!("page.js");
 
-/// What only this page needs, without the colours of the key.
+/// The styles that only this page needs, without the colours of the key.
 const STYLE: &str = "
 .graph { background: var(--panel); border: 1px solid var(--rule); margin: 0.5rem 0; }
 .graph + .said { min-height: 1.5em; margin: 0; font-size: 0.9em; }

@@ -1,4 +1,4 @@
-//! What a capture says, as text and as JSON.
+//! The analysis of a capture, as text and as JSON.
 //!
 //! Called by: `trace.rs`. The counts have the names of Wireshark's fields below `tcp.analysis.`.
 
@@ -22,7 +22,7 @@ const COUNTS: [(&str, Marks); 8] = [
     ("full", Marks::WINDOW_FULL),
 ];
 
-/// What they mean.
+/// The meaning of the columns.
 const LEGEND: &str = "\
 again: sent again (retransmission), of these fast: asked for by duplicate ACKs, spurious: already
 acknowledged; late: out of order; lost: the segment before is not in the capture; zero win: takes no
@@ -103,7 +103,7 @@ pub(super) fn cells(name: &str, direction: Direction<'_>) -> Vec<String> {
     cells
 }
 
-/// Sentences about what was not traced.
+/// Sentences about packets that were not traced.
 pub(super) fn remarks(read: &Read, most: usize) -> Vec<String> {
     let Skips { link, not_tcp, fragments, short, malformed, connections } = read.trace.skips();
     let reasons = [

@@ -32,8 +32,9 @@ Two hosts on one machine, 100 Mb/s and 100 ms apart:
   ip netns add blue; ip netns add red
   wirespeed wire tap:w0@blue tap:w0@red --rate 100Mbit --delay 50ms --queue 1250000")]
 pub(crate) struct Args {
-    /// One end: tap:NAME or tun:NAME, made if it is not there, packet:NAME, an interface that is,
-    /// or vm:PATH, a virtual machine's socket; in a network namespace with @NAMESPACE behind it
+    /// One end: tap:NAME or tun:NAME, made if it does not exist; packet:NAME, an existing
+    /// interface; or vm:PATH, a virtual machine's socket; in a network namespace with @NAMESPACE
+    /// behind it
     #[arg(value_name = "A")]
     pub(super) a: End,
     /// The other end
@@ -73,7 +74,7 @@ pub(crate) struct Args {
     /// Longer packets are lost without a word; @TIME is when that begins
     #[arg(long, value_name = "[ab:|ba:]BYTES[@TIME]", value_parser = one_way(mtu))]
     mtu: Vec<OneWay<(Mtu, Duration)>>,
-    /// Packets of at most so many bytes are exempt: with 100, only data is lost, late or broken
+    /// Packets of at most this many bytes are exempt: with 100, only data is lost, late or broken
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     exempt: usize,
     /// Seed of all random choices; the same seed makes the same choices
@@ -89,7 +90,7 @@ pub(crate) struct Args {
     /// Stop after this long [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) time: Option<Duration>,
-    /// Time between lines of counters; 0s: at the end alone
+    /// Time between lines of counters; 0s: only at the end
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(super) every: Duration,
     /// Write every frame of the first device to a pcapng file

@@ -1,4 +1,4 @@
-//! What `wire` prints: the counters since the last line, and at the end the totals and the lateness
+//! Output of `wire`: the counters since the last line, and at the end the totals and the lateness
 //! of packets.
 //!
 //! Called by: `run.rs`.

@@ -11,7 +11,7 @@ pub(crate) fn program() -> Command {
     command
 }
 
-/// A folder in which nothing runs but what this test program starts.
+/// A run-time folder for the programs that this test program starts, and for no others.
 fn run_time() -> PathBuf {
     let folder =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("r{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! The page of `trace`, of a capture at both ends of a transfer in memory: told as one end, each
-//! segment is seen twice, which draws every kind of mark that a loss does.
+//! The page of `trace`, of a capture at both ends of a transfer in memory: taken as one interface,
+//! it has each segment twice, so that every kind of mark is drawn that a loss causes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn draws() {
          })()",
     );
     assert!(labels[0].as_u64() > Some(2) && labels[0] == labels[1], "{labels}");
-    // A segment under the pointer is told in words.
+    // A segment under the pointer is described in words.
     let at = browser.evaluate(
         "(() => {
            const { left, top, width, height } =
@@ -82,7 +82,7 @@ fn draws() {
     assert_eq!(browser.complaints(), &[] as &[String]);
     let page = page();
     assert!(browser.requests().iter().all(|url| *url == page), "{:?}", browser.requests());
-    // What stands in no hash of the policy is not run.
+    // A script whose hash is not in the policy is not run.
     let run = browser.evaluate(
         "(() => {
            const script = document.createElement('script');

@@ -144,8 +144,8 @@ fn budget() {
     assert_eq!(browser.complaints(), &[] as &[String]);
 }
 
-/// Samples of a stack with 10,000 connections, of which it has chosen 50; a name is hostile. Of its
-/// ports one is full, as in any bulk transfer, and one fails.
+/// Samples of a stack with 10,000 connections, of which it has chosen 50; a name is hostile. One of
+/// its ports is full, as in any bulk transfer, and one fails.
 const MANY: &str = r#"
 (() => {
   const row = (n) => ({ stack: 0, number: n, local: "192.0.2.1:80", remote: "198.51.100.1:" + n,

@@ -21,7 +21,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// With `--http` here, and these options.
+    /// Start it with this value of `--http`, and these options.
     pub(crate) fn start(http: &str, options: &[&str]) -> Live {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The page's server: what it answers, what it refuses, and what bounds it.
+//! The page's server: its answers, its refusals, and its limits.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -41,7 +41,7 @@ impl Events {
         let mut room = [0; 65536];
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                // What came may begin with a head, and sizes of chunks.
+                // The received text may begin with a head, and sizes of chunks.
                 let data = event.split_once("data: ").expect("an event").1;
                 let sample =
                     serde_json::from_str(data).unwrap_or_else(|why| panic!("{why}: {data}"));
@@ -183,7 +183,7 @@ fn bounds() {
     // A head that is too long, and one that does not end.
     let mut stream = live.connect();
     let long = format!("GET / HTTP/1.1\r\n{HOST}X: {}\r\n\r\n", "x".repeat(100_000));
-    // It may refuse before it has all.
+    // The server may refuse before it has all.
     let _ = stream.write_all(long.as_bytes());
     let mut text = String::new();
     let read = stream.read_to_string(&mut text);
@@ -193,7 +193,8 @@ fn bounds() {
     let (began, mut text) = (Instant::now(), String::new());
     let _ = stream.read_to_string(&mut text);
     assert!(!text.contains("200 OK") && began.elapsed() < PATIENCE, "{text}");
-    // More connections than there may be: those over it are closed, and it goes on.
+    // More connections than there may be: the excess connections are closed, and the server goes
+    // on.
     let many: Vec<TcpStream> = (0..60).map(|_| live.connect()).collect();
     let closed = || {
         let is_closed = |mut stream: &TcpStream| {
@@ -213,7 +214,7 @@ fn bounds() {
 
 fn slow() {
     let live = Live::start("127.0.0.1:0", &[]);
-    // It reads nothing, while another one reads everything.
+    // One client reads nothing, while another one reads everything.
     let _slow = Events::open(&live, "");
     let mut events = Events::open(&live, "");
     let mut last = 0.0;

@@ -1,5 +1,5 @@
-//! The live page of a running transfer: what its server answers and refuses, and what a browser
-//! makes of it.
+//! The live page of a running transfer: the answers and refusals of its server, and the page in a
+//! browser.
 //!
 //! Called by: `cargo test`, `cargo xtask interop pages`. `LIVE_PICTURES=FOLDER` keeps the pictures.
 

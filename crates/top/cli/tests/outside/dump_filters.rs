@@ -1,5 +1,5 @@
-//! Filters of `wirespeed dump`: on each link type they match as many packets as with tcpdump, and
-//! what needs to know more than the bytes (directions, netmasks) is answered or refused.
+//! Filters of `wirespeed dump`: on each link type they match as many packets as with tcpdump, and a
+//! filter that needs more than the bytes (directions, netmasks) is answered or refused.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -88,7 +88,7 @@ fn carried() -> Vec<Carried> {
     ]
 }
 
-/// What stands before a packet, by link type; `swapped` is for headers in the byte order of the
+/// The header in front of a packet, by link type; `swapped` is for headers in the byte order of the
 /// machine that captured. `None`: the type does not carry it.
 fn header(link: u32, ethertype: u16, number: usize, is_little: bool) -> Option<Vec<u8>> {
     let [high, low] = ethertype.to_be_bytes();
@@ -160,7 +160,7 @@ const LINKS: [u32; 16] = [0, 1, 9, 12, 50, 51, 101, 104, 105, 107, 108, 113, 127
 
 const FILTERS: [&str; 28] = [
     "ip",
-    // Of 802.11 these read a word of M that they did not write.
+    // For 802.11 these filters read a word of the scratch memory M that they did not write.
     "geneve",
     "pppoes",
     "ip6",
@@ -250,7 +250,7 @@ fn live() {
     }
 }
 
-/// What dump wrote says directions; what is pcap does not.
+/// A file that dump wrote has directions; a pcap file has none.
 fn of_files() {
     assert!(ip("link set lo up"));
     let path = place("directions.pcapng");

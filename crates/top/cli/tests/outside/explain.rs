@@ -41,7 +41,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// In this namespace, or in that one.
+    /// Start it in this namespace, or in the given one.
     fn start(namespace: Option<&Namespace>, options: &[&str]) -> Transfer {
         let name = format!("wsexplain-{}-{}", std::process::id(), next_number());
         let folder = std::env::temp_dir().join(name);
@@ -57,7 +57,7 @@ impl Transfer {
         Transfer { running: Running(ttcp.spawn().expect("it starts")), folder }
     }
 
-    /// What `explain` says, and its errors.
+    /// The answer of `explain`, and its errors.
     fn ask(&self, seconds: &str) -> (Value, String) {
         let mut explain = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
         explain.args(["explain", "--json", "--seconds", seconds]);
@@ -78,11 +78,11 @@ impl Transfer {
         assert!(moves, "{last:?}");
     }
 
-    /// What `explain` says once it names one of these limits. A machine that is busy with other
+    /// The answer of `explain` once it names one of these limits. A machine that is busy with other
     /// things is a limit too, for a while.
     fn explained(&self, limits: &[&str]) -> Value {
         self.moves();
-        // What happens at first is not what is asked.
+        // The test does not ask about the first seconds.
         thread::sleep(Duration::from_secs(2));
         let mut said = Value::Null;
         let is_named = until(QUIET, || {
@@ -226,7 +226,8 @@ fn send_buffer() {
 }
 
 fn lossy_path() {
-    // A round trip far longer than what a busy machine adds to it: that looks like a queue.
+    // A round trip far longer than the delay that a busy machine adds to it, which would look like
+    // a queue.
     let wire = ["--delay", "40ms", "--loss", "2%"];
     let said = over_a_wire(&wire, None, &[], &["loss"]);
     assert!(said["advice"].as_str().is_some_and(|advice| advice.contains("--cc bbr")), "{said}");

@@ -27,7 +27,7 @@ device = "tap:ws1"
 addresses = ["198.51.100.1/24", "2001:db8:2::1/64"]
 "#;
 
-/// For both.
+/// Changes that both get.
 const CHANGES: &[&str] = &[
     "route add default via 192.0.2.9 proto static",
     "route add 10.0.0.0/8 via 192.0.2.1 proto static",
@@ -82,7 +82,7 @@ impl Both {
         both
     }
 
-    /// What `wirespeed TOOL ... WORDS` prints, or its exit code and message.
+    /// The output of `wirespeed TOOL ... WORDS`, or its exit code and message.
     fn ours(&self, tool: &[&str], words: &str) -> Result<String, (Option<i32>, String)> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
         let pid = self.world.worker().to_string();
@@ -144,7 +144,7 @@ fn lookups() {
         let (ours, kernels) = (both.ours(&["ip"], &words), both.kernels(&words));
         assert_eq!(ours.map(lines), kernels.map(lines), "{words}");
     }
-    // The kernel has what is its own on lo, and a metric for what is on a link.
+    // The kernel answers with lo for its own addresses, and with a metric for addresses on a link.
     for words in
         ["192.0.2.2", "2001:db8:1::2", "2001:db8:1::77", "192.0.2.2 from 198.51.100.7 iif lan"]
     {
@@ -158,7 +158,7 @@ fn lookups() {
         }
         assert_eq!(ours, kernels, "{words}");
     }
-    // A hash of each one's own chooses among the members of a group.
+    // Ours and the kernel's choose among the members of a group by different hashes.
     let gateways = ["192.0.2.1", "198.51.100.9"];
     for rows in
         [both.json_of_ours("route get 11.0.0.1"), both.json_of_kernels("route get 11.0.0.1")]
@@ -177,7 +177,7 @@ fn lookups() {
     assert_eq!(both.world.end(Signal::TERM), 0);
 }
 
-/// What the kernel's interfaces have alone: a transmit queue, and a veth's other end.
+/// Keys that only the kernel's interfaces have: a transmit queue, and a veth's other end.
 const KERNELS_OWN: [&str; 3] = ["txqlen", "link", "link_index"];
 
 /// Rows of both with the same value of `by` have the same keys; how many there are.
@@ -222,12 +222,12 @@ fn keys() {
         ("-4 neigh show nud permanent", "dst", 1),
     ] {
         let (mut ours, mut kernels) = (both.json_of_ours(words), both.json_of_kernels(words));
-        // It says of an address that it was added so.
+        // The kernel also reports that an address was added with `nodad`.
         let infos = kernels.iter_mut().filter_map(|row| row.get_mut("addr_info")?.as_array_mut());
         for info in infos.flatten().filter_map(Value::as_object_mut) {
             info.remove("nodad");
         }
-        // One row of each: there are two to 10.1.0.0/16.
+        // One row of each value: there are two routes to 10.1.0.0/16.
         let mut seen = BTreeSet::new();
         ours.retain(|row| seen.insert(row[by].to_string()));
         let count = same_keys(&ours, &kernels, by, words);
@@ -243,7 +243,7 @@ fn show() {
             both.ours(&["show", "--json"], words).unwrap_or_else(|w| panic!("{words}: {w:?}"));
         serde_json::from_str(&text).expect("a document")
     };
-    // Of each prefix the routes of the lowest metric, as the kernel takes them.
+    // For each prefix the routes of the lowest metric, as the kernel takes them.
     let fib = &document("fib")["stacks"][0]["fib"];
     let of = |to: &str| -> Vec<&Value> {
         fib.as_array().into_iter().flatten().filter(|row| row["destination"] == to).collect()

@@ -1,5 +1,5 @@
 //! `wirespeed nfsd` and `wirespeed nfs`: over our stack and over the kernel's sockets, TCP and UDP,
-//! and what they say when something is wrong.
+//! and their messages when something is wrong.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A folder that is gone with this.
+/// A folder that is removed with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -60,7 +60,7 @@ fn output(words: &[&str]) -> Output {
     wirespeed(words).output().expect("it starts")
 }
 
-/// What it prints, if it succeeds.
+/// The output of `nfs`, if it succeeds.
 fn printed(words: &[&str]) -> String {
     let output = output(words);
     assert!(output.status.success(), "{words:?}: {output:?}");
@@ -75,7 +75,7 @@ fn started(words: &[&str], url: &str, how: &[&str]) -> Running {
     running
 }
 
-/// What is in two trees is the same, as diff(1) sees it.
+/// Two trees have the same content, as diff(1) sees it.
 fn are_same(one: &Path, other: &Path) {
     let mut diff = Command::new("diff");
     let diff = diff.args(["-r", "--no-dereference"]).arg(one).arg(other).output();
@@ -154,8 +154,8 @@ fn trouble() {
     assert_eq!(fs::read_dir(&served).expect("a directory").count(), 0);
 }
 
-/// Ctrl-C in a copy: what was begun is removed, and named; if the server is silent then, named
-/// alone, soon.
+/// Ctrl-C in a copy: the file that was begun is removed, and named. If the server is silent then,
+/// the file is only named, and soon.
 fn ended() {
     let folder = Folder::new("ended");
     assert!(ip("link set lo up"));

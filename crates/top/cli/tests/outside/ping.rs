@@ -114,7 +114,7 @@ fn interrupted() {
     assert!(out.contains("ping statistics"), "{out}");
 }
 
-/// The kernel knows a way on that carries less.
+/// The kernel forwards over a link with a smaller MTU.
 fn too_long() {
     set_up_tap();
     assert!(ip("link add narrow mtu 1300 type veth peer name wide") && ip("link set narrow up"));

@@ -70,7 +70,8 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
     let wait = |state: &State| state.wait_to_read(fd, flags);
     match world.wait(wait, |state| transfer::read(state, fd, into, flags)) {
-        // The time is over: what is there, though it is less than was waited for.
+        // The time is over: take the data that is there, though it is less than the call waited
+        // for.
         Err(Errno::AGAIN) => {
             let flags = flags | libc::MSG_DONTWAIT;
             world.call(|state| transfer::read(state, fd, into, flags))

@@ -1,4 +1,4 @@
-//! What sockets do beside the stream: options that are done or refused, urgent data out of band,
+//! Sockets beside the stream: options that take effect or are refused, urgent data out of band,
 //! times and amounts that a read waits for, and the end of a connection by `connect`.
 
 use super::*;
@@ -74,7 +74,7 @@ fn the_urgent_byte_is_out_of_band() {
     assert_eq!(script.recv(fd, libc::MSG_OOB | libc::MSG_DONTWAIT), Err(libc::EINVAL));
     script.comes(0, next, Flags::URG, b"abc");
     assert_eq!((script.ioctl(fd, libc::FIONREAD), script.ioctl(fd, AT_MARK)), (2, 0));
-    // It can be had before what is in front of it.
+    // The urgent byte can be read before the bytes in front of it.
     let peek = libc::MSG_OOB | libc::MSG_PEEK;
     assert_eq!(script.recv(fd, peek), Ok(b"c".to_vec()));
     assert_eq!(script.recv(fd, libc::MSG_OOB), Ok(b"c".to_vec()));
@@ -84,7 +84,7 @@ fn the_urgent_byte_is_out_of_band() {
     assert_eq!(script.recv(fd, libc::MSG_DONTWAIT), Err(libc::EAGAIN));
     script.comes(3, next, Flags::NONE, b"de");
     assert_eq!(script.recv(fd, 0), Ok(b"de".to_vec()));
-    // A reader who does not ask for it never sees it.
+    // A reader that does not ask for the urgent byte never sees it.
     script.comes(5, next, Flags::URG, b"f");
     script.comes(6, next, Flags::NONE, b"g");
     assert_eq!(script.recv(fd, 0), Ok(b"g".to_vec()));
@@ -133,7 +133,7 @@ fn connect_without_a_family_ends_the_connection() {
     let (reset, ..) = script.sniff().expect("a RST");
     assert_eq!((reset.flags, reset.seq.0), (Flags::RST | Flags::ACK, next));
     assert_eq!(script.recv(fd, 0), Err(libc::ENOTCONN));
-    // As new, it is connected to nobody, and that is no error.
-    // SAFETY: as above.
+    // The socket is as new: a second call finds no connection, and that is no error. SAFETY: as
+    // above.
     assert_eq!(unsafe { (script.0.connect)(script.data(), fd, &nowhere, 16) }, 0);
 }

@@ -1,4 +1,4 @@
-//! The open files of a script: numbers of real descriptors, and what is behind them.
+//! The open files of a script: numbers of real descriptors, and the objects behind them.
 //!
 //! Called by: `entry/`, and calls that make or look up a socket.
 

@@ -1,5 +1,5 @@
-//! Packets as lines: the time, with several interfaces and for a running program the port and the
-//! direction, and the text of the dissector.
+//! Packets as lines: the time; the port and the direction, with several interfaces or for a running
+//! program; and the text of the dissector.
 //!
 //! Called by: the sink. Crate `dissect` has the protocols.
 

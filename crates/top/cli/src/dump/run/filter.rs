@@ -1,4 +1,4 @@
-//! The filter of the command line, compiled for what its packets come from.
+//! The filter of the command line, compiled for the source of its packets.
 //!
 //! Called by: `run.rs`, and `report.rs` for `-d`. libpcap compiles the text; it is loaded only if
 //! there is one. A filter that goes back (`protochain`) runs here, over the packets of a file or an
@@ -14,7 +14,7 @@ use crate::dump::args::Args;
 /// The opcode that returns a constant, here the number of bytes to keep.
 const RETURN: u16 = 0x06;
 
-/// libpcap's word where it lacks a netmask.
+/// The word in libpcap's error when it lacks a netmask.
 const NETMASK: &str = "netmask";
 
 /// A filter's text, and how many bytes to keep of a packet that it matches.
@@ -25,8 +25,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// From the command line. With `-F` the text is a file's, and the command line's is ignored, as
-    /// with tcpdump.
+    /// The filter of the command line. With `-F` the text is that of a file, and the one on the
+    /// command line is ignored, as with tcpdump.
     pub(crate) fn of(args: &Args) -> Result<Wanted> {
         let text = match &args.filter_file {
             Some(path) => {
@@ -38,12 +38,12 @@ impl Wanted {
         Ok(Wanted { text: text.trim().to_owned(), snaplen: args.snaplen })
     }
 
-    /// By its text; all of a packet is kept.
+    /// A filter by its text; all of a packet is kept.
     pub(crate) fn whole(text: &str) -> Wanted {
         Wanted { text: text.trim().to_owned(), snaplen: bpf::SNAPLEN_MAX }
     }
 
-    /// The same filter of a source that has its own snapshot length; 0 is none.
+    /// The same filter for a source that has its own snapshot length; 0 means none.
     pub(crate) fn within(mut self, snaplen: u32) -> Wanted {
         if snaplen > 0 {
             self.snaplen = self.snaplen.min(snaplen);
@@ -58,7 +58,7 @@ impl Wanted {
 
     /// The instructions for packets of an interface of this machine.
     pub(crate) fn of_interface(&self, name: &str, kind: LinkKind) -> Result<Vec<Insn>> {
-        // Looked up only for a filter that may ask.
+        // The netmask is looked up only for a filter that may need it.
         let netmask = match self.text.contains("broadcast") {
             true => Libpcap::load()?.netmask(name),
             false => None,
@@ -93,7 +93,7 @@ impl Wanted {
     }
 }
 
-/// A filter that runs in this process, where nobody waits for a packet that it takes long for.
+/// A filter that runs in this process, where a packet that takes it long delays nobody.
 fn run_here(insns: &[Insn]) -> Result<Filter> {
     Ok(Filter::new(Program::with_loops(insns).context("the filter cannot be run")?))
 }

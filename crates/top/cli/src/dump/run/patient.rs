@@ -1,7 +1,7 @@
 //! Reads a file or a pipe, so that a signal ends also a wait for a pipe's next bytes.
 //!
 //! Called by: `file.rs`. A read that a signal ends looks like the end of the file; the caller asks
-//! `stop` which of them it is.
+//! `stop` which of the two it is.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -1,15 +1,15 @@
-//! How long a program that is watched is left alone between two questions.
+//! The pause between two questions to a program that is watched.
 //!
 //! Called by: `process`. Each question wakes the program, also when nothing passes its ports: the
 //! longer nothing came, the rarer it is asked.
 
 use std::time::{Duration, Instant};
 
-/// After a question that brought nothing, while packets come.
+/// The pause after a question that brought nothing, if packets came shortly before.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Between two questions when nothing has come for long. Packets are shown at most so late, and
-/// what comes in the meantime has to find room in the program's buffer.
+/// The pause when nothing has come for long. Packets are shown late by this time at most, and
+/// packets that come meanwhile have to find room in the program's buffer.
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// How long a pause is slept at a stretch: keys and Ctrl-C wait for no more than this.

@@ -33,7 +33,7 @@ struct Remote {
     port: Port,
     /// Packets received from this tap.
     received: u64,
-    /// Counts of this tap and of lapsed ones before it, and of those before it alone.
+    /// Counts of this tap and of the lapsed taps before it; then of the lapsed taps alone.
     counted: Counted,
     before: Counted,
     /// All packets before this time have been received; nanoseconds since 1970.
@@ -163,8 +163,8 @@ impl Process {
     }
 }
 
-/// How lines call a port: the name that the program gave it, such as that of its interface, else
-/// the stack's name with the port's number.
+/// The name of a port in lines: the name that the program gave it, such as that of its interface,
+/// else the stack's name with the port's number.
 fn label(given: &str, name: &str) -> String {
     let is_number = given.strip_prefix("port").is_some_and(|rest| rest.parse::<u16>().is_ok());
     if given.is_empty() || is_number { name.to_owned() } else { given.to_owned() }

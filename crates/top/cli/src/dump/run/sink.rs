@@ -111,7 +111,7 @@ impl Sink {
     }
 }
 
-/// What `-w` must not write over: the file that is read, and that of `-F`.
+/// Files that `-w` must not write over: the one that is read, and that of `-F`.
 fn inputs(args: &Args, source: &dyn Source) -> Vec<FileId> {
     let filter = args.filter_file.as_ref().and_then(|path| fs::metadata(path).ok());
     let filter = filter.and_then(|metadata| FileId::of(&metadata));

@@ -1,4 +1,4 @@
-//! A captured packet, and a source of packets: what `file`, `watch` and `process` are.
+//! A captured packet, and a source of packets, which `file`, `watch` and `process` are.
 //!
 //! Called by: `run.rs`, which moves packets from a source to a sink; `top`.
 
@@ -32,17 +32,17 @@ pub(crate) trait Source {
     fn counted(&mut self) -> Result<Vec<Counted>>;
 }
 
-/// A file by what it is, whatever it is called: by its device and its inode.
+/// The identity of a file, whatever its name: its device and its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId(u64, u64);
 
 impl FileId {
-    /// `None` for what holds no bytes: pipes, terminals, devices.
+    /// `None` for files that hold no bytes: pipes, terminals, devices.
     pub(crate) fn of(metadata: &Metadata) -> Option<FileId> {
         metadata.is_file().then(|| FileId(metadata.dev(), metadata.ino()))
     }
 
-    /// Do two names mean one file, which writing to the one would destroy for the other?
+    /// Do two names mean one file, so that writing to the one would destroy the other?
     pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|metadata| FileId::of(&metadata));
         match (id(a), id(b)) {
@@ -156,7 +156,7 @@ mod tests {
         let _ = fs::remove_file(&link);
         let none = Path::new("/nowhere/at/all");
         assert!(FileId::is_same(none, none) && !FileId::is_same(none, &here));
-        // What holds no bytes loses none.
+        // A file that holds no bytes loses none.
         assert!(!FileId::is_same(Path::new("/dev/null"), Path::new("/dev/null")));
     }
 }

@@ -40,13 +40,13 @@ const MILLION: u64 = 1_000_000;
 pub(crate) struct Port {
     /// Its name in files.
     pub(crate) name: String,
-    /// What lines call it.
+    /// Its name in lines.
     pub(crate) label: String,
     pub(crate) link: Link,
 }
 
 impl Port {
-    /// A port whose name is what lines call it.
+    /// A port with one name for files and lines.
     pub(crate) fn new(name: String, link: Link) -> Port {
         Port { label: wirespeed::control::text::plain(&name), name, link }
     }
@@ -70,7 +70,7 @@ pub(crate) struct Writer {
     ports: Vec<Port>,
     /// `None` before the first packet, if its time determines the file's name.
     file: Option<PcapNgWriter<Blocks>>,
-    /// When the period of `-G` began that the file is of. Periods follow each other without a gap.
+    /// The beginning of the file's period of `-G`. Periods follow each other without a gap.
     begun_ns: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What both layouts show: rows in the order of a view, and figures as text.
+//! Parts of both layouts: rows in the order of a view, and figures as text.
 //!
 //! Called by: `report.rs`, `small`.
 

@@ -179,7 +179,7 @@ fn a_file_that_is_read_is_not_written_over_under_any_name() {
         let error = at(name, Rotation::default()).err().expect("it would be destroyed");
         assert!(error.is::<Usage>(), "{error:#}");
     }
-    // The second file of a ring would be it.
+    // The second file of the ring would be that file.
     fs::rename(&path, folder.0.join("ring1")).expect("room");
     let rotation = Rotation { megabytes: Some(1), files: Some(2), ..Rotation::default() };
     let mut writer = at("ring", rotation).expect("the first is another");
