@@ -1,5 +1,5 @@
-//! `wirespeed trace` as users run it: a table, a document, a page, files that are cut, what is no
-//! capture.
+//! `wirespeed trace` as users run it: a table, a document, a page, files that are cut, files that
+//! are no capture.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;

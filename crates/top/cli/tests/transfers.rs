@@ -182,7 +182,7 @@ fn datagrams_are_sent_in_segments_and_the_report_says_how() {
     assert_eq!(of(&together, "segments"), 64);
     assert!(of(&together, "calls") <= of(&together, "sent") / 16, "{together}");
     assert!(together["counters"]["udp_segments"].as_u64() > Some(0), "{together}");
-    // Segments are whole packets: what leaves in fragments goes one by one.
+    // Segments are whole packets: datagrams that leave in fragments go one by one.
     let large = json(&["-u", "--bytes", "1M", "-l", "8K", "--segments"]);
     assert_eq!((of(&large, "segments"), &large["datagrams"]["fragmented"]), (1, &true.into()));
 }

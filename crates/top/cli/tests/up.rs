@@ -1,4 +1,4 @@
-//! `wirespeed up --check`: what it says of good and bad files, and that it begins nothing; and `up`
+//! `wirespeed up --check`: its answers to good and bad files, and that it begins nothing; and `up`
 //! without privileges.
 #![cfg(target_os = "linux")]
 

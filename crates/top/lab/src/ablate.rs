@@ -1,12 +1,12 @@
 //! `wirespeed lab ablate`: what each optimisation is worth, and what it is worth beside the others:
 //! a factorial over the registry of switches.
 //!
-//! Called by: the lab. `design` chooses the combinations, `transfer` runs one, `report` says what
-//! came of it. docs/decisions/0098-ablation.md has the reasons.
+//! Called by: the lab. `design` chooses the combinations, `transfer` runs one, `report` has the
+//! results. docs/decisions/0098-ablation.md has the reasons.
 //!
-//! A round runs every combination once, in an order drawn anew, so that what the machine does
-//! meanwhile falls on all of them alike. Each round has its own estimate of every effect; the
-//! intervals are those of the rounds' means.
+//! A round runs every combination once, in an order drawn anew, so that disturbances of the machine
+//! affect all of them alike. Each round has its own estimate of every effect; the intervals are
+//! those of the rounds' means.
 
 mod design;
 mod report;
@@ -70,7 +70,7 @@ fn switch(text: &str) -> Result<Switch, String> {
     })
 }
 
-/// What was asked for.
+/// The settings of a run.
 struct Plan {
     switches: Vec<Switch>,
     design: Design,
@@ -141,7 +141,7 @@ fn one_at_a_time(factors: usize) -> Vec<u32> {
     [0, all].into_iter().chain(each).collect()
 }
 
-/// An order of so many things, by a seed: splitmix64 and Fisher and Yates' shuffle.
+/// An order of `count` things, by a seed: splitmix64 and Fisher and Yates' shuffle.
 fn order(count: usize, seed: u64) -> Vec<usize> {
     let mut state = seed;
     let mut draw = || {
@@ -195,8 +195,8 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// Of one value a round; `family` intervals hold together (Bonferroni). `None` for fewer than
-    /// two rounds.
+    /// The estimate from one value a round; `family` intervals hold together (Bonferroni). `None`
+    /// for fewer than two rounds.
     fn of(values: &[f64], family: usize) -> Option<Estimate> {
         let n = values.len() as f64;
         if values.len() < 2 {
@@ -215,7 +215,7 @@ impl Estimate {
     }
 }
 
-/// What `--response` takes.
+/// The values of `--response`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Response {
     /// Processor time.
@@ -269,7 +269,7 @@ impl Meter {
         Ok(())
     }
 
-    /// What was used since `start`.
+    /// The amount used since `start`.
     fn stop(&mut self) -> Result<f64, Error> {
         match self {
             Meter::Time(begun) => Ok(time_ns() - *begun),
@@ -296,7 +296,7 @@ fn time_ns() -> f64 {
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }
 
-/// Elsewhere, time as it passes.
+/// On other systems, wall time.
 #[cfg(not(target_os = "linux"))]
 fn time_ns() -> f64 {
     use std::sync::OnceLock;

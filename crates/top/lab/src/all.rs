@@ -1,7 +1,7 @@
 //! `wirespeed lab all`: every experiment one after the other, with its usual options; a page of
 //! them, one document, or their tables.
 //!
-//! Called by: the lab. `ended` is what became of each, `page` makes the page, `series` its plots.
+//! Called by: the lab. `ended` has the end of each, `page` makes the page, `series` its plots.
 //!
 //! An experiment that fails says so in its place, and the others go on.
 
@@ -50,7 +50,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What is asked for, each once.
+    /// The experiments that are asked for, each once.
     fn experiments(&self) -> Vec<&'static Experiment> {
         if self.only.is_empty() {
             return EXPERIMENTS.iter().collect();
@@ -107,7 +107,7 @@ pub(crate) fn perform(
     Ok(Finished { text, remarks, interrupted: all.interrupted, trouble })
 }
 
-/// Run what is asked for.
+/// Run the experiments that are asked for.
 fn run(options: &Options, stopped: &(dyn Fn() -> bool + Sync)) -> Result<All, Error> {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string();
     let (machine, begun) = (Machine::now(), Instant::now());
@@ -199,7 +199,7 @@ impl All {
         })
     }
 
-    /// What became of each, for programs that read the page.
+    /// The end of each, for programs that read the page.
     pub(crate) fn manifest(&self) -> Value {
         json!({
             "lab": "all",

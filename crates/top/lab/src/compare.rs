@@ -47,7 +47,7 @@ struct Compared {
     outcome: Result<Found, String>,
 }
 
-/// What was found.
+/// The findings.
 struct Found {
     changes: Vec<Change>,
     /// Figures that both have.

@@ -36,7 +36,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is a small file in the directory of temporary files.
+        // If it cannot be removed, a small file stays in the directory of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -46,7 +46,7 @@ impl Drop for Folder {
 pub struct Compiled(File);
 
 impl Compiled {
-    /// Compile `source`, with `options` behind it; `package` is what has the library's headers.
+    /// Compile `source`, with `options` behind it; `package` has the library's headers.
     ///
     /// # Errors
     /// The compiler or the package is missing, or the directory of temporary files is full.
@@ -57,8 +57,8 @@ impl Compiled {
         File::open(at).map(Compiled).map_err(failed)
     }
 
-    /// Start it by this. The child finds the file by our descriptor, which it has until the program
-    /// runs.
+    /// A command that starts it. The child finds the file by our descriptor, which it has until the
+    /// program runs.
     pub fn command(&self) -> Command {
         let mut command = Command::new(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
         command.arg0("peer");
@@ -75,7 +75,7 @@ fn compile(source: &str, options: &[&str], package: &str, to: &Path) -> Result<(
         _ => failed(format!("cannot start cc: {error}")),
     })?;
     if let Some(mut stdin) = child.stdin.take() {
-        // What it did not read, it refused, and says so.
+        // If it did not read all, it refused the program, and says so.
         let _ = stdin.write_all(source.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;

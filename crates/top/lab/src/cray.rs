@@ -4,7 +4,7 @@
 //! Called by: the lab.
 //!
 //! In memory it is real time, both ends on one thread (`joined.rs`); over a channel it is virtual
-//! time, where the rate is the limit and the share of it is what TCP makes of it.
+//! time, where the channel's rate is the limit, and the result is TCP's share of it.
 
 mod cases;
 mod channel;

@@ -6,8 +6,9 @@
 //! In 1989 a call over TCP took five to ten times as long as expected where its argument was a
 //! little over 4,096 or 8,192 bytes. The library wrote 4,000 bytes at a time into a send buffer of
 //! 4,096: the short rest of the second write waited for an ACK, and the ACK for its timer. The
-//! vendor's remedy, larger buffers in the library, moved that to other sizes. Here these are in
-//! virtual time (`bsd.rs`), and beside them ours on the same wire, in memory and with libtirpc.
+//! vendor's remedy, larger buffers in the library, moved that to other sizes. This experiment has
+//! those hosts in virtual time (`bsd.rs`), and beside them our stack on the same wire, in memory
+//! and with libtirpc.
 
 mod bsd;
 mod cable;
@@ -120,7 +121,7 @@ impl Case {
         }
     }
 
-    /// A curve of which nothing is measured.
+    /// A curve without measurements.
     fn curve(self, is_quick: bool) -> Curve {
         let unit = match self.library() {
             Some(_) => bsd::MSS as u32,
@@ -159,7 +160,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             if run.is_stopped() { Ok(()) } else { measure(case, &mut curve, effort, run) };
         match outcome {
             Ok(()) => {}
-            // What was asked for by name has to be there.
+            // A curve that was asked for by name has to be measured.
             Err(error) if !options.over.is_empty() => return Err(error),
             Err(error) if matches!(case.over, Over::Tap | Over::Kernel) => {
                 curve.trouble = Some(error.to_string());
@@ -224,7 +225,8 @@ fn on_wire(case: Case, curve: &mut Curve, effort: Effort, run: &Run<'_>) -> Resu
     Ok(())
 }
 
-/// Calls between two new hosts. What a first call waits for, as for a neighbour, is not counted.
+/// Calls between two new hosts. The waits of a first call, such as for a neighbour, are not
+/// counted.
 fn wire_round(case: Case, point: &mut Point, effort: Effort, round: u64) -> Result<(), Error> {
     let seed = effort.seed + round;
     let (ns, causes) = match case.library() {
@@ -263,14 +265,14 @@ fn in_memory(curve: &mut Curve, effort: Effort, stop: &dyn Fn() -> bool) -> Resu
     })
 }
 
-/// What is measured beside every average: so many calls of these bytes, a quarter of those of an
-/// average of 100.
+/// Every average is accompanied by this many calls with this many bytes: a quarter of an average of
+/// 100 calls.
 const BESIDE_BYTES: u32 = 1_024;
 const BESIDE_CALLS: u32 = 25;
 
 /// Measure every size in each round, in an order that changes, so that a disturbance does not hit
-/// one size alone. A processor that it shares makes the machine slower for milliseconds or seconds:
-/// every average is scaled by what calls of one size took right behind it.
+/// one size alone. A virtual machine that shares a processor is slower for milliseconds or seconds:
+/// every average is scaled by the time of calls of one size right behind it.
 fn in_turns(
     curve: &mut Curve,
     effort: Effort,
@@ -306,8 +308,8 @@ fn in_turns(
     Ok(())
 }
 
-/// Scale averages to the middle speed of the machine; `beside` has what the same calls took beside
-/// each of them.
+/// Scale averages to the middle speed of the machine; `beside` has the times of the same calls
+/// beside each of them.
 fn at_one_speed(points: &mut [Point], beside: &[Vec<f64>]) {
     let Some(middle) = Span::of(beside.iter().flatten().copied()) else { return };
     for (point, beside) in points.iter_mut().zip(beside) {

@@ -15,7 +15,7 @@ const NEEDS: &[Need] = &[Need::TSHARK, Need::SOCAT];
 
 pub(crate) const CASES: &[Case] = &[("a_trace_counts_what_tshark_counts", NEEDS, counts)];
 
-/// What is counted by both.
+/// The marks that both count.
 const NAMES: [&str; 6] = [
     "retransmission",
     "fast_retransmission",
@@ -46,7 +46,7 @@ fn by_tshark(path: &Path) -> Vec<u64> {
     (0..NAMES.len()).map(count).collect()
 }
 
-/// Ours, with `--together`, as tshark takes all interfaces for one.
+/// Our counts, with `--together`, because tshark takes all interfaces as one.
 fn by_us(path: &Path) -> (Vec<u64>, Value) {
     let page = path.with_extension("html");
     let output = Command::new(env!("CARGO_BIN_EXE_wirespeed"))

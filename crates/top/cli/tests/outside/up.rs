@@ -105,7 +105,7 @@ impl World {
         self.path("router.toml")
     }
 
-    /// What `wirespeed show SECTION` says of it.
+    /// The output of `wirespeed show SECTION` for the router.
     pub(crate) fn show(&self, section: &str) -> String {
         self.shown(&[section])
     }
@@ -338,7 +338,7 @@ fn metrics() {
         child.stdin.take().expect("piped").write_all(body.as_bytes()).expect("it reads");
         assert!(child.wait().expect("it ends").success());
     }
-    // A port whose link is down is said.
+    // A port whose link is down is reported.
     assert!(ip("link set ws0 down"));
     assert!(until(TIMEOUT, || asked("/healthz").starts_with("HTTP/1.1 503 ")));
     assert_eq!(world.end(Signal::TERM), 0);

@@ -45,7 +45,7 @@ fn get(url: &str, part: &str, host: Option<&str>, enough: impl Fn(&str) -> bool)
     text
 }
 
-/// The first samples of the events: those of so many that a test asks for.
+/// The first `count` samples of the events.
 fn samples(url: &str, count: usize) -> Vec<Value> {
     let text = get(url, "events", None, |text| text.matches("\n\n").count() >= count);
     let events = text.split("\n\n").filter_map(|event| event.split_once("data: "));
@@ -94,7 +94,7 @@ fn over_the_stack() {
     let own = last["connections"].as_array().expect("a list");
     assert!(own.iter().any(|row| row["local"] == "192.0.2.2:8098"), "{last}");
     budget_of_the_worker(&url);
-    // The page's connections do not keep a router that ends.
+    // The page's connections do not delay the router's end.
     assert_eq!(world.end(Signal::TERM), 0);
 }
 
@@ -103,7 +103,7 @@ fn over_the_stack() {
 fn budget_of_the_worker(url: &str) {
     let mut last = Value::Null;
     let is_known = until(TIMEOUT, || {
-        // Something to do.
+        // Work for the worker.
         (0..100).for_each(|_| drop(get(url, "", None, |_| false)));
         last = samples(url, 6).pop().expect("samples")["budget"].take();
         last["samples"].as_u64() > Some(0) || last["lacks"].is_string()

@@ -58,7 +58,7 @@ fn hop() {
             trace.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
         assert_eq!(hops, [router, host], "{trace}");
     }
-    // 1428 bytes. Without DF the router cuts them; with it, and over IPv6, it says what passes.
+    // 1428 bytes. Without DF the router cuts them; with it, and over IPv6, it reports the MTU.
     let cut = said("ping", "-c 1 -W 2 -M dont -s 1400 198.51.100.2");
     assert!(cut.contains(" 1 received"), "{cut}");
     let refused = said("ping", "-c 1 -W 2 -M do -s 1400 198.51.100.2");

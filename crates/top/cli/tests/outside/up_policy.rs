@@ -1,6 +1,7 @@
-//! Policy routing as users of this machine meet it: a running `wirespeed up`, two users and one of
-//! no group with sockets in its stack, by its control socket; each kind of route with each list of
-//! groups; each case of sending. Frames that leave are counted at the other ends of the TAPs.
+//! Policy routing as users of this machine see it. Two users of groups, and one of no group, have
+//! sockets in the stack of a running `wirespeed up`, by its control socket. Each kind of route is
+//! tried with each list of groups, in each case of sending. Frames that leave are counted at the
+//! other ends of the TAPs.
 
 use std::io::Write;
 use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -43,7 +44,7 @@ const ROUTES: [(&str, &str); 5] = [
          to = \"10.9.0.0/16\"\nvia = \"203.0.113.2\"\n",
     ),
 ];
-/// Who may not use the first of its ways has the second.
+/// A user who may not use its first route has the second.
 const ONE_FOR_ALL: &str = "ECMP, one for all";
 /// Users of every Debian machine: of the groups `staff`, `guests` and none.
 const USERS: [&str; 3] = ["daemon", "nobody", "bin"];
@@ -89,8 +90,8 @@ fn config(socket: &Path, more: &str) -> String {
         .chain(&[("alt", "ws2", "203.0.113.1")])
         .map(|(name, device, ip)| {
             let of = format!("[[port]]\nname = \"{name}\"\ndevice = \"tap:{device}\"\n");
-            // Packets of the far network come by whichever port, and routes of some users are no
-            // routes to where they are from.
+            // Packets of the far network come by either port, and a route for some users only is no
+            // route to a packet's source.
             of + &format!("addresses = \"{ip}/24\"\nsource_check = \"off\"\n")
         })
         .collect();
@@ -201,20 +202,21 @@ fn admits(list: &str, user: Option<&str>) -> bool {
 struct Row {
     place: String,
     expected: bool,
-    /// What of it came to pass, if it can be seen from outside.
+    /// Did the packet arrive?
     seen: bool,
     /// Frames on the two TAPs.
     frames: [u64; 2],
 }
 
 impl Row {
-    /// What is to come to pass. With another route for all it passes by that: connections move to
-    /// its port.
+    /// Should the packet arrive? If there is another route for all, it arrives by that: connections
+    /// move to its port.
     fn passes(&self) -> bool {
         self.expected || self.place.starts_with(ONE_FOR_ALL)
     }
 
-    /// Excluded, it is not seen, and no frame leaves by a route that is not for the user.
+    /// A packet of an excluded user does not arrive, and no frame leaves by a route that is not for
+    /// the user.
     fn is_right(&self) -> bool {
         let has_other = self.place.starts_with(ONE_FOR_ALL);
         let silent = if has_other { self.frames[0] == 0 } else { self.frames == [0, 0] };
@@ -223,8 +225,8 @@ impl Row {
     }
 }
 
-/// Measured again if it is wrong: a probe that an earlier packet's neighbour draws seconds later
-/// (RFC 4861 section 7.3.3) may have fallen into it.
+/// Measure a row, and again if it is wrong: the neighbour of an earlier packet is probed seconds
+/// later (RFC 4861 section 7.3.3), and the probe may have been counted.
 fn measured(place: String, expected: bool, mut act: impl FnMut() -> bool) -> Row {
     let mut row = Row { place, expected, seen: false, frames: [0, 0] };
     for _ in 0..2 {
@@ -303,7 +305,7 @@ impl Cached {
         Cached { user, udp, tcp, stream }
     }
 
-    /// They send.
+    /// Both sockets send.
     fn rows(mut self, far: &Far, place: impl Fn(&str, &str) -> String, expected: bool) -> [Row; 2] {
         let udp = measured(place(self.user, "UDP, cached"), expected, || {
             let _ = self.udp.1.write_all(b"after");
@@ -317,7 +319,7 @@ impl Cached {
     }
 }
 
-/// What a user begins.
+/// The cases in which a user begins.
 fn begun(
     bench: &Bench,
     far: &Far,
@@ -344,7 +346,7 @@ fn begun(
     let listens = || bench.world.show("sockets").contains(":8080");
     assert!(until(TIMEOUT, listens), "{}", bench.world.log());
     rows.push(measured(place(user, "reply of a listener"), expected, || connects(8080)));
-    // It goes with its program.
+    // The listener goes with its program.
     drop(listener);
     assert!(until(TIMEOUT, || !listens()), "{}", bench.world.log());
     rows

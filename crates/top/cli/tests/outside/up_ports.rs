@@ -27,7 +27,7 @@ pub(crate) fn port(name: &str, device: &str, addresses: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\naddresses = {addresses}\n")
 }
 
-/// At the start it ends; when a configuration is read again, what runs goes on.
+/// At the start the router ends; when a configuration is read again, the running router goes on.
 fn without_ports() {
     let absent = port("wan", "packet:nosuch", "\"192.0.2.2/24\"");
     let (code, log) = World::fails(&absent, "");
@@ -49,7 +49,7 @@ fn without_privilege() {
     assert!(log.contains("no port could be opened") && log.contains("cap_net_admin"), "{log}");
 }
 
-/// A TAP that was made for a user, and is up, takes no privilege; of one that is down it is said.
+/// A TAP that was made for a user, and is up, needs no privilege; one that is down is reported.
 fn own_tap() {
     const USER: u32 = 65_534;
     assert!(ip(&format!("tuntap add dev ws0 mode tap user {USER}")));
@@ -116,7 +116,7 @@ fn by_itself() {
     let addresses = || world.show("addr");
     assert!(until(TIMEOUT, || addresses().contains("2001:db8::")), "{}", addresses());
     assert!(addresses().contains("192.0.2.5"), "{}", addresses());
-    // They go when the file no longer asks for them.
+    // The addresses go when the file no longer asks for them.
     let fixed = CONFIG.replace("[metrics]\nlisten = \"127.0.0.1:9464\"\n", "");
     world.reload(&fixed, "changes took effect, 0 failed");
     let addresses = addresses();
@@ -124,7 +124,7 @@ fn by_itself() {
     assert_eq!(world.end(Signal::TERM), 0);
 }
 
-/// dnsmasq is router and server; it hears of the address when the file no longer asks for it.
+/// dnsmasq is router and server; the address is released when the file no longer asks for it.
 fn managed() {
     let config = port("wan", "tap:ws0", "\"auto\"") + &port("lan", "tap:ws1", "\"10.1.0.1/24\"");
     let world = World::new(&config);
@@ -150,12 +150,12 @@ fn managed() {
     assert_eq!(world.end(Signal::TERM), 0);
 }
 
-/// The router's end of a pair is `r` and the number; the other is the host's, who has `.2`.
+/// The router's end of a pair is `r` and the number; the other end is the host's, which has `.2`.
 pub(crate) fn veth(number: u8, host: &Namespace) {
     veth_of_queues(number, host, 1);
 }
 
-/// The same with so many queues at both ends.
+/// The same with this many queues at both ends.
 pub(crate) fn veth_of_queues(number: u8, host: &Namespace, count: u8) {
     let (ours, theirs) = (format!("r{number}"), format!("h{number}"));
     let queues = format!("numrxqueues {count} numtxqueues {count}");
@@ -219,8 +219,8 @@ fn ecmp() {
     assert_eq!(world.end(Signal::TERM), 0);
 }
 
-/// A router that looked four times a second would be later half the time. One TAP is in its own
-/// namespace, the other was moved to that of a host.
+/// A router that looked at links four times a second would be too late half the time. One TAP is in
+/// its own namespace, the other was moved to that of a host.
 fn links() {
     const SOON: Duration = Duration::from_millis(100);
     let world = World::new(CONFIG);
@@ -252,7 +252,7 @@ fn links() {
             }
         }
     }
-    // They are lines of the log, too.
+    // Changes of links are lines of the log, too.
     assert!(ip("link set ws0 down"));
     assert!(until(TIMEOUT, || world.log().matches("port wan: down: ").count() >= 1));
     let ups = || world.log().matches("port wan: up").count();

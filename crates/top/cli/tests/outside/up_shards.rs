@@ -55,7 +55,7 @@ fn transfers(server: &Namespace, from: Option<&Namespace>, to: &str) {
     }
 }
 
-/// What each shard counted.
+/// The counter of each shard, and their sum.
 fn counted(world: &World, name: &str) -> (Vec<u64>, u64) {
     let document: Value = serde_json::from_str(&world.show_json("counters")).expect("JSON");
     let of = |stack: &Value| stack["counters"][name].as_u64().expect("a counter");
@@ -73,12 +73,12 @@ fn both_forwarded(world: &World) {
 
 fn taps() {
     let world = World::new(&sharded(CONFIG));
-    // The kernel asks for the router's link address, and the router for its.
+    // The kernel asks for the router's link address, and the router for the kernel's.
     assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
     assert!(pings("192.0.2.2") && pings("198.51.100.1"), "the router itself answers");
     transfers(&world.behind, None, "198.51.100.2");
     both_forwarded(&world);
-    // A neighbour that went, and one that is not there.
+    // A neighbour whose entry was flushed, and one that does not exist.
     assert!(ip("neigh flush dev ws0") && world.behind.ip("neigh flush dev ws1"));
     assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
     assert!(!pings("198.51.100.77"));
@@ -110,7 +110,7 @@ fn between(kind: &str) -> String {
         + &port("two", &format!("{kind}:r2"), "\"10.2.0.1/24\"")
 }
 
-/// The hosts do this work by themselves.
+/// The hosts' kernels do this work themselves, and leave it to no device.
 fn leaves_to_nobody(hosts: &[Namespace], work: &[&str]) {
     for (host, end) in hosts.iter().zip(["h1", "h2"]) {
         let off = || {
@@ -152,7 +152,7 @@ fn reloads() {
     for _ in 0..4 {
         assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());
     }
-    // The number of shards counts from the start.
+    // A changed number of shards takes effect at the next start.
     world.reload(CONFIG, "shards counts from the start of the program");
     world.says("port guests: removed");
     assert!(until(TIMEOUT, || pings("198.51.100.2")), "{}", world.log());

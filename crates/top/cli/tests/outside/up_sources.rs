@@ -15,8 +15,8 @@ pub(crate) const CASES: &[Case] =
 
 /// Where packets go, by the port lan.
 const TO: &str = "198.51.100.2";
-/// Their sources: on the port that they come by, behind the other, beyond it, and elsewhere,
-/// where there is a default route and where there is none.
+/// Their sources: on the port that they come by, behind the other port, beyond that, and elsewhere,
+/// with a default route and without one.
 const SOURCES: [&str; 4] = ["192.0.2.77", "198.51.100.77", "10.9.0.7", "203.0.113.7"];
 const DEFAULT: &str = "[[route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.1\"\n";
 
@@ -52,7 +52,7 @@ fn set(twin: &Namespace, what: &str) {
     assert!(done.is_ok_and(|status| status.success()), "{what}");
 }
 
-/// A number of the router's, by the names on the way to it.
+/// A number in the router's document, by the names that lead to it.
 fn number(world: &World, section: &str, name: &str) -> u64 {
     fn find(value: &Value, name: &str) -> u64 {
         match value {
@@ -72,7 +72,7 @@ fn sources_beside_the_kernel() {
     let twin = twin();
     for source in SOURCES {
         assert!(ip(&format!("addr add {source}/32 dev lo")));
-        // No answer that would be forwarded, too.
+        // The host sends no answers, which would be forwarded too.
         assert!(world.behind.ip(&format!("route add blackhole {source}/32")));
     }
     for more in ["", DEFAULT] {

@@ -1,6 +1,6 @@
-//! What users of the machine may ask of a running router, by its control sockets, and what `ip`
-//! shows and changes of its rules and lists: beside the kernel's `ip`, after a reload, and for
-//! clients that lie about their user, stop in the middle of a message or never read.
+//! Users of the machine and a running router's control sockets: the requests that are allowed; `ip`
+//! with rules and lists, beside the kernel's `ip` and after a reload; clients that lie about their
+//! user, stop in the middle of a message or never read.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::UdpSocket;
@@ -133,7 +133,7 @@ fn difference() {
     assert_eq!(text, "7:\tfrom all group guests prohibit");
     let (_, text) = ip_of(world, "route show 10.9.0.0/16");
     assert!(text.contains(" exclude staff no_forward"), "{text}");
-    // A lookup is the packet's, whoever asks for it: nobody is a guest.
+    // A lookup is for the packet's user, whoever asks for it: the user `nobody` is a guest.
     let (nobody, _) = account("nobody");
     assert_eq!(ip_of(world, &format!("route get 10.8.0.1 uid {nobody}")).0, 2);
     assert_eq!(ip_of(world, "route get 10.8.0.1").0, 0);
@@ -191,7 +191,7 @@ fn by<T: Send>(user: &str, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Ask something; returns the answer, or what the program says against it.
+/// Ask something; returns the answer, or the program's refusal.
 fn asks(client: &mut Client, question: &Value) -> Value {
     let answer: Value = client.request(question).expect("an answer");
     if answer["error"].is_string() { answer["error"].clone() } else { answer["body"].clone() }
@@ -212,20 +212,20 @@ fn adversaries() {
     let says = |answer: &Value, what: &str| {
         assert!(answer.as_str().is_some_and(|text| text.contains(what)), "{answer}");
     };
-    // It says that it is root, and is not.
+    // The client says that it is root, and is not.
     let before = settled();
     let mut nobody = client("nobody").expect("guests are admitted");
     let opened = asks(&mut nobody, &call(&echo));
     let socket = opened["socket"].as_u64().expect("a socket");
     let send = json!({ "send": { "socket": socket, "to": null, "seq": 1, "data": "eHh4" } });
     says(&asks(&mut nobody, &call(&send)), "Network is unreachable");
-    // Nor does it have the sockets of others, which are not for whoever knows their numbers.
+    // It cannot use the sockets of others either: to know their numbers is not enough.
     let mut daemon = client("daemon").expect("staff is admitted");
     says(&asks(&mut daemon, &call(&send)), "Bad file descriptor");
     assert_eq!(settled(), before);
     let listen = json!({ "open": { "listen": { "local": "0.0.0.0:80" } } });
     says(&asks(&mut nobody, &call(&listen)), "ports below 1024 are root's");
-    // So many sockets, over however many connections, and so many connections.
+    // The number of sockets is limited, over all connections, and so is the number of connections.
     for _ in 1..16 {
         assert!(asks(&mut nobody, &call(&echo))["socket"].is_u64());
     }
@@ -235,7 +235,7 @@ fn adversaries() {
     assert_eq!(more.iter().filter(|client| client.is_ok()).count(), 6);
     let full = more.into_iter().find_map(Result::err).expect("the last one");
     assert!(full.to_string().contains("control_user_clients"), "{full}");
-    // Others have theirs meanwhile, and sockets end with their connections.
+    // Other users get sockets meanwhile, and sockets end with their connections.
     assert!(asks(&mut daemon, &call(&echo))["socket"].is_u64());
     drop(nobody);
     assert!(until(TIMEOUT, || asks(&mut again, &call(&echo))["socket"].is_u64()));
@@ -243,7 +243,7 @@ fn adversaries() {
     stopped(&bench, &mut daemon);
 }
 
-/// A call that waits is answered by what comes, and at once if its client asks for more.
+/// A call that waits is answered when something comes, and at once if its client makes another one.
 fn waits() {
     let bench = Bench::new();
     let mut client = Client::connect(&bench.socket, TIMEOUT).expect("root is admitted");

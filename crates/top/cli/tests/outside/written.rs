@@ -1,5 +1,5 @@
 //! Files that tools write: captures are whole after one signal in any wait, periods go by the
-//! clock, and what is replaced stays as it was if the disk is full.
+//! clock, and a file that is to be replaced stays as it was if the disk is full.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How sessions end, and what they may take.
+//! The ends of sessions, and their limits.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -94,7 +94,7 @@ fn resident_kb(id: u32) -> u64 {
 
 fn back_pressure() {
     let running = daemon(&[], &["yes"]);
-    // It answers nothing, so that the program begins after a while, and reads nothing.
+    // The client answers nothing, so that the program begins after a while, and reads nothing.
     let stream = connected();
     let before = resident_kb(running.0.id());
     std::thread::sleep(Duration::from_secs(8));
@@ -115,7 +115,7 @@ fn unread() {
     until(Duration::from_secs(8), full);
     let after = resident_kb(running.0.id());
     assert!(after < before + 4_096, "{before} kB, then {after}");
-    // A reset, because what came was not read.
+    // A reset, because received data was not read.
     drop(stream);
     let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
     assert!(until(TIMEOUT, again), "the session did not end");
@@ -171,7 +171,7 @@ fn silent() {
     let mut quiet = connected();
     let mut room = Vec::new();
     quiet.read_to_end(&mut room).expect("options, and then the end");
-    // One that says something, whatever it is, stays.
+    // A connection that sends something, whatever it is, stays.
     let mut stream = connected();
     stream.write_all(b"x\r\n").expect("it is taken");
     std::thread::sleep(Duration::from_secs(2));

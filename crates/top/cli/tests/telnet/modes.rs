@@ -30,7 +30,7 @@ fn lines() {
     user.types(b"hexx\x7f\x7fllo\r");
     // Shown here, and then by the program.
     user.shows("llo\r\nhello\r\n", TIMEOUT);
-    // The end of file is one on an empty line alone.
+    // The end-of-file character ends the input only on an empty line.
     user.types(b"half\x04");
     user.shows("halfhalf", TIMEOUT);
     user.types(b"\r\x04");
@@ -62,7 +62,7 @@ fn ends_of_lines() {
     // No end of a line.
     user.types(b"ax\x7fb;");
     user.shows("a   b   ;", TIMEOUT);
-    // Its own setting is as the program left it.
+    // The terminal's own settings are as the program left them.
     user.shows("eol = ;", TIMEOUT);
     user.shows(" noflsh", TIMEOUT);
 }
@@ -72,7 +72,7 @@ fn both() {
                   echo char-$c; stty icanon echo; echo cooked; read b; echo got-$b";
     let _daemon = daemon(&[], &["sh", "-c", script]);
     let mut user = client(&[]);
-    // What is typed before the ends have agreed is sent as it is.
+    // Characters that are typed before the ends have agreed are sent as they are.
     edits_lines(&mut user);
     user.types(b"xx\x7f1\r");
     user.shows("got-x1", TIMEOUT);
@@ -99,11 +99,11 @@ fn password() {
 }
 
 fn signals() {
-    // Linux sends the signal, then drops output: what a program prints at once may be lost.
+    // Linux sends the signal, then drops output: text that a program prints at once may be lost.
     let script = "trap 'i=$((i+1)); sleep 0.1; echo int-$i' INT; \
                   trap 'q=$((q+1)); sleep 0.1; echo quit-$q' QUIT; \
                   echo ready; while :; do read a && echo got-$a; done";
-    // As a script does to what it puts into the background.
+    // As a script does to programs that it puts into the background.
     let ignores = "trap '' HUP INT QUIT TSTP; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     let wirespeed = wirespeed();
@@ -124,8 +124,8 @@ fn signals() {
     }
 }
 
-/// Type what sends a signal until the program says that it came. Once is not always enough: a
-/// shell that looks for signals and then reads waits for a line in between.
+/// Type the keys that send a signal until the program says that it came. Once is not always enough:
+/// a shell that looks for signals and then reads waits for a line in between.
 fn signalled(user: &mut Terminal, keys: &[u8], answer: &str) {
     let begun = Instant::now();
     loop {

@@ -50,7 +50,7 @@ fn logged(fixture: &Fixture, text: &str) -> bool {
     std::fs::read_to_string(fixture.path("log")).unwrap_or_default().contains(text)
 }
 
-/// The address in what a tool said.
+/// The address in a tool's message.
 fn address_in(said: &str) -> Option<&str> {
     let (_, rest) = said.split_once("address: ")?;
     let (address, rest) = rest.split_once('/')?;
@@ -139,7 +139,7 @@ fn nobody(fixture: &Fixture) {
 
 fn in_use(fixture: &Fixture) {
     tap(fixture);
-    // The kernel has all that there is to give; the server does not look.
+    // The kernel has all addresses that the server can give; the server does not check that.
     for last in [77, 78, 79, 80] {
         assert!(fixture.ip(&format!("addr add 10.81.0.{last}/32 dev ws1")));
     }

@@ -93,7 +93,7 @@ fn both(fixture: &Fixture) {
 
 fn late(fixture: &Fixture) {
     let sum = fixture.file("in", LEN);
-    // Longer than a peer has for its end that has nothing to send.
+    // The pause is longer than the time that a peer with nothing to send has to end.
     let program = "SYSTEM:'cat > out; sleep 3; cat in'";
     let words = format!("socat -t 50 TCP4-LISTEN:5001,reuseaddr {program}");
     let _socat = listening(fixture, &words);
@@ -104,7 +104,7 @@ fn late(fixture: &Fixture) {
     assert_eq!((size, fixture.sum("got")), (5_000_001, sum), "{err}");
 }
 
-/// What the programs behind socat counted, once as many have ended.
+/// The counts of the programs behind socat, once as many have ended.
 fn counted(fixture: &Fixture, programs: usize) -> Vec<u64> {
     let counts = || {
         let text = std::fs::read_to_string(fixture.folder.join("counts")).unwrap_or_default();
@@ -117,7 +117,7 @@ fn counted(fixture: &Fixture, programs: usize) -> Vec<u64> {
     counts
 }
 
-/// What each flow moved, which its intervals say, too.
+/// The bytes that each flow moved; its intervals have the same sum.
 fn streams(found: &Value) -> Vec<(&str, u64)> {
     let of = |flow: &Value| {
         let bytes = flow["bytes_sent"].as_u64().or(flow["bytes_received"].as_u64());

@@ -1,5 +1,5 @@
-//! Which combinations of switches are run: all of them, or a fraction of which it is known what it
-//! cannot tell apart.
+//! The combinations of switches that are run: all of them, or a fraction, with the effects that the
+//! fraction cannot tell apart.
 //!
 //! Called by: `ablate`. A combination is a set of bits, one for each switch that is on.
 //!
@@ -55,8 +55,8 @@ impl Design {
         Design { factors, points: points.collect(), words: words.collect() }
     }
 
-    /// All products that are the same in every combination: what a product is mixed with differs
-    /// from it by one of these.
+    /// All products that are the same in every combination: two products are mixed with each other
+    /// if they differ by one of these.
     pub(super) fn defining(&self) -> Vec<u32> {
         let subsets = 1_usize..1 << self.words.len();
         let product = |subset: usize| {

@@ -1,9 +1,9 @@
-//! From the rounds to effects, interactions, and what testing one switch at a time would have said.
+//! From the rounds to effects, interactions, and the errors of testing one switch at a time.
 //!
 //! Called by: `ablate`.
 //!
-//! An effect is what turning a switch on changes, so that one below zero is a saving. It is
-//! estimated three ways: averaged over all combinations of the others, with all others off
+//! An effect is the change when a switch is turned on, so that an effect below zero is a saving. It
+//! is estimated three ways: averaged over all combinations of the others, with all others off
 //! ("alone"), and with all others on.
 
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ const COLUMNS: &[Column] = &[
 /// How much larger one effect has to be than the other to be another size.
 const SIZE: f64 = 1.5;
 
-/// What is known of a switch.
+/// The effects of a switch.
 struct Main {
     mask: u32,
     effect: Option<Estimate>,
@@ -39,7 +39,7 @@ struct Main {
     warning: Option<Warning>,
 }
 
-/// What testing one at a time would have got wrong.
+/// The error that testing one at a time would have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Warning {
     /// Alone it helps, beside the others it hurts, or the other way around.
@@ -232,7 +232,7 @@ fn witnesses(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Vec<String> {
     .collect()
 }
 
-/// What the design cannot tell apart.
+/// The effects that the design cannot tell apart.
 fn aliases(plan: &Plan) -> String {
     let words: Vec<String> = plan.design.words.iter().map(|word| plan.name(*word)).collect();
     match plan.design.resolution() {

@@ -1,5 +1,6 @@
-//! What is measured: bulk from one stack to another in memory, both on this thread, whose switches
-//! are turned while it runs. All combinations have the same connections and the same memory.
+//! The work that is measured: bulk from one stack to another in memory, both on this thread. Their
+//! switches are turned while it runs. All combinations have the same connections and the same
+//! memory.
 //!
 //! Called by: `ablate`.
 
@@ -46,7 +47,7 @@ fn failed(what: &str, error: impl std::fmt::Debug) -> Error {
 }
 
 impl Transfer {
-    /// With so many connections, all established.
+    /// A transfer with this many connections, all established.
     pub(super) fn new(mtu: usize, flows: usize) -> Result<Transfer, Error> {
         let mut config = PairConfig::new([0x0012, 0x0700]);
         config.wire.mtu = Mtu::new(mtu).ok_or_else(|| failed("no MTU", mtu))?;
@@ -138,7 +139,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Move so many bytes.
+    /// Move this many bytes.
     fn pass(&mut self, bytes: u64) -> Result<u64, Error> {
         let (before, begun) = (self.received, Clock::now());
         while self.received - before < bytes {

@@ -1,4 +1,4 @@
-//! What became of an experiment: its report, why there is none, or that it was not begun.
+//! The end of an experiment: its report, the reason why there is none, or that it was not begun.
 //!
 //! Called by: `all`, `page`.
 
@@ -64,7 +64,7 @@ impl Ended {
         }
     }
 
-    /// What it shows, or why there is nothing to be shown.
+    /// The sentences that say what it shows, or why there is nothing to be shown.
     pub(crate) fn says(&self) -> Vec<String> {
         match &self.end {
             End::Done(done) => done.0.shows.clone(),

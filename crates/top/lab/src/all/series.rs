@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::plot::{Dots, Lines, Plot};
 
-/// Points of a line: more than this are not told apart on a screen.
+/// Points of a line: more could not be told apart on a screen.
 const POINTS_MAX: usize = 600;
 
 /// The data of a plot.
@@ -79,7 +79,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     pieces.collect()
 }
 
-/// Five digits. What JSON has no number for becomes 0, which no experiment gives.
+/// Five digits. A value that JSON has no number for, which no experiment gives, becomes 0.
 fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

@@ -1,4 +1,4 @@
-//! The run of several experiments and its page: what is on it if some fail, lack rows or are
+//! The run of several experiments and its page: its contents if some fail, lack rows or are
 //! stopped; and that nothing of a text is read as HTML.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,7 +111,7 @@ fn the_page_has_all_experiments_with_how_they_ended() {
     assert_eq!(plots[0]["axis"], "</script>");
 }
 
-/// What stands in the elements `<name>`, without attributes: data is in others.
+/// The content of the elements `<name>` without attributes; data is in other elements.
 fn inline<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
     let parts = html.split(begin.as_str()).skip(1);

@@ -1,4 +1,4 @@
-//! Where Linux is not, nothing samples threads for us, and the experiment says so.
+//! On other systems than Linux nothing samples threads for us, and the experiment says so.
 //!
 //! Called by: the lab.
 

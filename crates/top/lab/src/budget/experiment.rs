@@ -1,7 +1,7 @@
 //! The experiment: rounds with samples and rounds without, in turn, over roles and sizes.
 //!
-//! Called by: the lab and the benchmarks. `work` is what is measured, `round` a part of a second of
-//! it; `counted` has instructions of a simulator; `results` says what may be concluded.
+//! Called by: the lab and the benchmarks. `work` has the work that is measured, `round` a part of a
+//! second of it; `counted` has instructions of a simulator; `results` draws the conclusions.
 
 mod counted;
 mod results;
@@ -26,10 +26,10 @@ use crate::{Error, Run};
 /// Bytes that the kernel keeps for a round: some 100 a sample.
 const RING_BYTES: usize = 1 << 20;
 
-/// Samples a second, between which an interrupt is still rare.
+/// Samples a second that may be asked for: at these rates an interrupt is still rare.
 const HZ: std::ops::RangeInclusive<u64> = 10..=20_000;
 
-/// Those of [`sums`], the default of the experiment.
+/// Samples a second for [`sums`]: the default of the experiment.
 const HZ_SUMS: u64 = 499;
 
 /// Measure all.
@@ -135,11 +135,11 @@ fn sampling(hz: u64) -> Result<(Sampler, Code), Error> {
 /// The stages' sum beside the clock.
 #[derive(Clone, Debug)]
 pub struct Sum {
-    /// Whose.
+    /// The role whose stages these are.
     pub role: Role,
     /// Bytes of a packet, with its IP header.
     pub bytes: usize,
-    /// The sum over what the thread used by its clock, of all rounds together.
+    /// The sum over the thread's processor time by its clock, of all rounds together.
     pub ratio: f64,
     /// The same in each round.
     pub ratios: Vec<f64>,
@@ -176,7 +176,8 @@ pub fn sums(bytes: usize, rounds: usize, seconds: f64) -> Result<Vec<Sum>, Error
     Ok(measured.cases.iter().map(sum).collect())
 }
 
-/// Of single values; `None` of none, and an interval without end of one.
+/// The mean of single values; `None` if there are none. The interval of one value alone is
+/// infinite.
 fn of(values: &[f64]) -> Option<Mean> {
     let n = values.len();
     if n == 0 {
@@ -241,7 +242,7 @@ struct Measured {
     hz: u64,
     samples: u64,
     lost: u64,
-    /// What was sampled; none if nothing could be.
+    /// The events that were sampled; none if nothing could be.
     events: Vec<Event>,
     /// Why nothing could be sampled.
     refused: Option<String>,

@@ -103,7 +103,7 @@ impl File {
         }
     }
 
-    /// What it is, for people.
+    /// A line that describes it, for people.
     pub(super) fn line(&self) -> String {
         let text = |key: &str| self.machine[key].as_str().unwrap_or("unknown");
         let mut said = format!(

@@ -3,15 +3,15 @@
 //! Called by: `pair`. The interval is that of the ratio of medians by resampling (Efron, 1979)
 //! where there are single runs; else the spread of both figures at its widest.
 
-/// The share of intervals that hold the true ratio. Many figures are compared at a time: with 95 %
-/// one of twenty that did not change would be said to have.
+/// The share of intervals that hold the true ratio. Many figures are compared at a time: with 95 %,
+/// one of twenty unchanged figures would be reported as changed.
 pub(super) const CONFIDENCE: f64 = 0.99;
 /// Resamples of the single runs.
 const RESAMPLES: usize = 2_000;
 /// Single runs of a side: fewer say nothing about their spread, and more are not needed.
 const RUNS: std::ops::RangeInclusive<usize> = 3..=1_000;
 
-/// What a document says of a figure.
+/// A figure in a document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Side {
     pub(super) value: f64,
@@ -19,7 +19,7 @@ pub(super) struct Side {
     pub(super) runs: Vec<f64>,
     /// The least and the most.
     pub(super) spread: Option<(f64, f64)>,
-    /// How much wider, as a share.
+    /// How much wider its intervals are, as a share.
     pub(super) wider: f64,
 }
 
@@ -99,7 +99,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The ratio at its least and its most, by what both figures range over.
+/// The least and the greatest ratio, by the ranges of both figures.
 fn spread(a: &Side, b: &Side) -> Option<(f64, f64)> {
     let ((low_a, high_a), (low_b, high_b)) = (a.spread?, b.spread?);
     // One run has no spread: its least is its most.

@@ -22,7 +22,7 @@ pub(super) struct Pair<'a> {
 
 /// A figure of both documents.
 pub(super) struct Change {
-    /// What its row is called, by column.
+    /// The name of its row, by column.
     row: Vec<(String, Value)>,
     key: String,
     unit: String,
@@ -45,7 +45,7 @@ pub(super) fn pairs<'a>(a: &'a Document, b: &'a Document) -> Vec<Pair<'a>> {
     a.rows.iter().filter_map(pair).collect()
 }
 
-/// What a row is called by those columns.
+/// The name of a row by those columns.
 fn name(row: &Row, keys: &[String]) -> String {
     let values = keys.iter().map(|key| row.get(key).unwrap_or(&Value::Null).to_string());
     values.collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Whole documents: what is compared, what is refused, and files that are no documents.
+//! Whole documents: comparisons, refusals, and files that are no documents.
 
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ fn what_is_no_document_is_an_error_that_says_so() {
     for bytes in [&b""[..], b"\x00\xff", b"[]", b"{}", b"{\"lab\": 3}", b"{\"lab\": \"all\"}"] {
         assert!(parsed(bytes).contains("x.json is no document of the lab"), "{bytes:?}");
     }
-    // Of another program, or what `lab compare --json` writes.
+    // Documents of another program, or of `lab compare --json`.
     for text in ["{\"lab\": \"compare\", \"experiments\": []}", "{\"lab\": \"x\", \"rows\": 3}"] {
         assert!(parsed(text.as_bytes()).contains("has no list \"rows\""), "{text}");
     }
@@ -125,7 +125,7 @@ fn what_is_no_document_is_an_error_that_says_so() {
     assert!(text.contains("0 of 0 figures changed"), "{text}");
 }
 
-/// What somebody else wrote is shown on a terminal.
+/// A document that somebody else wrote is shown on a terminal.
 #[test]
 fn words_of_a_document_do_not_reach_the_terminal_as_they_are() {
     let path = std::env::temp_dir().join(format!("wirespeed-compare-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! The rows of the table: what is measured, with which settings, and what was published of it.
+//! The rows of the table: the measurement, its settings, and the published figure.
 //!
 //! Called by: `cray.rs`. D. Borman, "Implementing TCP/IP on a Cray computer", 1989.
 
@@ -24,7 +24,7 @@ const MTUS: [usize; 6] = [1_500, 4_096, 8_192, 16_384, 32_768, 65_535];
 pub(super) enum Settings {
     /// 512 KB of buffers, a window of 64 KB, as in 1989.
     Of1989,
-    /// What a connection has without options.
+    /// The defaults of a connection.
     Today,
 }
 
@@ -47,10 +47,10 @@ impl Settings {
     }
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// memcpy of a buffer of so many bytes.
+    /// memcpy of a buffer of this many bytes.
     Memcpy(usize),
     /// Both ends on one thread, real time.
     Memory { rung: Option<Ladder>, mtu: usize },
@@ -65,7 +65,7 @@ pub(super) struct Case {
     pub(super) name: String,
     pub(super) settings: Settings,
     pub(super) what: What,
-    /// In Mb/s, and on what.
+    /// In Mb/s, and the machine or the channel.
     pub(super) published: Option<(f64, &'static str)>,
 }
 
@@ -159,7 +159,7 @@ pub(super) fn joining(settings: Settings, rung: Option<Ladder>, mtu: usize) -> O
         let off = switches.with(Switch::ChecksumRx, false).with(Switch::ChecksumTx, false);
         pair.stack.switches = off;
     }
-    // A write as large as what may wait is one call for each turn.
+    // A write as large as the data that may wait is one call for each turn.
     Some(Joining { pair, tcp: settings.tcp(), write_bytes: 64 << 10 })
 }
 

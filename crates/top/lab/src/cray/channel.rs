@@ -16,10 +16,10 @@ use super::cases::{self, Settings};
 use crate::{Error, Run};
 
 const PORT: u16 = 5001;
-/// Of a machine room.
+/// The delay in a machine room.
 const DELAY: Duration = Duration::from_micros(1);
 const POOL_BYTES: usize = 64 << 20;
-/// Measured, after as much for start-up.
+/// The measured time, after as much for start-up.
 const SPAN: Duration = Duration::from_millis(500);
 /// Turns in which no time passes; more is a defect.
 const SPINS: u32 = 100_000;

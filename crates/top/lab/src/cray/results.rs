@@ -1,5 +1,5 @@
 //! The report of the experiment: a row for each case, its share of memcpy or of its channel, and
-//! what was published.
+//! the published figure.
 //!
 //! Called by: `cray.rs`.
 

@@ -1,4 +1,4 @@
-//! Switches whose effects are known: what is additive is not warned of, what is not, is.
+//! Switches whose effects are known: additive effects give no warning, others do.
 
 use base::Switch;
 

@@ -25,14 +25,14 @@ pub(super) struct Counted {
 /// Turns that are counted.
 const TURNS: usize = 64;
 
-/// Where the child finds the sizes.
+/// The environment variable in which the child finds the sizes.
 const SIZES_FROM: &str = "WIRESPEED_BUDGET_SIZES";
 
 /// How long the simulator may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the child does: work of each role and size, with marks between that the simulator knows by
-/// their names.
+/// The child's work: that of each role and size, and between them functions that the simulator
+/// knows by their names.
 pub(super) fn work() -> Result<(), Error> {
     let sizes = std::env::var(SIZES_FROM).unwrap_or_default();
     let sizes: Vec<usize> = sizes.split(',').filter_map(|size| size.parse().ok()).collect();
@@ -64,7 +64,7 @@ fn budget_dump() {
     std::hint::black_box(1);
 }
 
-/// Run the work under the simulator and read what it counted.
+/// Run the work under the simulator and read its counts.
 pub(super) fn count(sizes: &[usize], stop: &dyn Fn() -> bool) -> Result<Vec<Counted>, Error> {
     let failed = |what: String| Error::Failed(what);
     let exe = std::env::current_exe().map_err(|e| failed(format!("no path of our own: {e}")))?;
@@ -105,7 +105,7 @@ pub(super) fn count(sizes: &[usize], stop: &dyn Fn() -> bool) -> Result<Vec<Coun
     read(&folder.0, &exe, sizes)
 }
 
-/// What the child left.
+/// Read the files that the child left.
 fn read(folder: &Path, exe: &Path, sizes: &[usize]) -> Result<Vec<Counted>, Error> {
     let failed = |what: &str| Error::Failed(format!("{what}; please report this line"));
     let packets = fs::read_to_string(folder.join("packets")).unwrap_or_default();
@@ -147,7 +147,7 @@ fn by_stage(
         } else if let Some(name) = line.strip_prefix("fn=") {
             function = name;
         } else if line.starts_with("calls=") {
-            // The line behind it is what the called function cost, which has lines of its own.
+            // The next line has the cost of the called function, which has lines of its own.
             is_call = true;
         } else if let Some(positions) = line.strip_prefix("positions:") {
             (positions.trim() == "instr line").then_some(())?;

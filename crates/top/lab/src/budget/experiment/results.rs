@@ -1,5 +1,5 @@
-//! The report of the experiment: a row for each role and stage, its line over the sizes, and what
-//! may be concluded (`conclusions`).
+//! The report of the experiment: a row for each role and stage, its line over the sizes, and the
+//! conclusions (`conclusions`).
 //!
 //! Called by: `experiment.rs`.
 

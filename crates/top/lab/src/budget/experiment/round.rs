@@ -17,7 +17,7 @@ use crate::Error;
 /// Cost by event and stage.
 pub(super) type Costs = [[f64; Stage::ALL.len()]; Event::ALL.len()];
 
-/// What a role cost, a packet.
+/// The cost of a role, for each packet.
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
     /// The thread's processor time, in ns.
@@ -38,7 +38,7 @@ pub(super) struct Round {
 const MARKS_MAX: usize = 1 << 20;
 /// Turns between two looks at the clock.
 const TURNS: usize = 64;
-/// A part that takes so many times as long as 99 of 100 was interrupted by another thread.
+/// A part that takes this many times as long as 99 of 100 parts was interrupted by another thread.
 const INTERRUPTED: u64 = 10;
 
 /// The same clock as that of the samples.
@@ -51,7 +51,7 @@ fn ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Work for so long, sampled if there is a sampler.
+/// Work for this long, sampled if there is a sampler.
 pub(super) fn round(
     work: &mut Work,
     length: Duration,
@@ -92,7 +92,7 @@ pub(super) fn round(
     Ok(Round { costs, samples })
 }
 
-/// The share of each role in what all of them and the work between them spent.
+/// The share of each role in the time of all of them and of the work between them.
 fn shares(marks: &[(u64, Option<Role>)]) -> [Option<f64>; Role::ALL.len()] {
     let of_roles = Role::ALL.map(|role| spent(marks, Some(role)));
     let between = spent(marks, None).unwrap_or(0.0);
@@ -100,8 +100,9 @@ fn shares(marks: &[(u64, Option<Role>)]) -> [Option<f64>; Role::ALL.len()] {
     of_roles.map(|ns| Some(ns? / all.max(1.0)))
 }
 
-/// What a role spent, or the work between roles, in ns, without the times when the thread was
-/// interrupted: those parts count as much as the others do on average. `None` if it had no part.
+/// The time that a role took, or the work between roles, in ns, without interruptions of the
+/// thread: an interrupted part counts as much as the others do on average. `None` if it had no
+/// part.
 fn spent(marks: &[(u64, Option<Role>)], role: Option<Role>) -> Option<f64> {
     let parts = marks.windows(2).filter(|pair| pair[0].1 == role);
     let mut parts: Vec<u64> = parts.map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();

@@ -1,6 +1,6 @@
-//! What is measured: a sender and a receiver in memory, and a router in memory, each on this
-//! thread, one burst after the other. Every turn writes down when its part begins and ends, so
-//! that a sample's time says whose it is.
+//! The work that is measured: a sender and a receiver in memory, and a router in memory, each on
+//! this thread, one burst after the other. Every turn writes down when its part begins and ends, so
+//! that a sample's time says to which role it belongs.
 //!
 //! Called by: `round.rs` and `counted.rs`.
 
@@ -29,7 +29,7 @@ const WARM_PACKETS: f64 = 4_000.0;
 /// They take milliseconds; under a simulator more.
 const WARM_UP: Duration = Duration::from_secs(10);
 
-/// Whose cost it is.
+/// The role whose cost it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Writes, sends, takes the ACKs.
@@ -61,8 +61,8 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// For one role and packets of a size in bytes, IP header included. Sender and receiver come
-    /// together.
+    /// The work of one role with packets of a size in bytes, IP header included. Sender and
+    /// receiver come together.
     pub(super) fn new(role: Role, size: usize) -> Result<Work, Error> {
         Ok(match role {
             Role::Sender | Role::Receiver => Work::Ends(Box::new(Ends::new(size)?)),
@@ -83,7 +83,7 @@ impl Work {
     }
 
     /// One turn; `mark` is called when a role begins (`Some`) or something else does (`None`).
-    /// Packets that were moved.
+    /// Returns the packets that were moved.
     pub(super) fn turn(&mut self, mark: &mut impl FnMut(Option<Role>)) -> Result<f64, Error> {
         match self {
             Work::Ends(ends) => ends.turn(mark),
@@ -181,7 +181,7 @@ fn sender_turn(ends: &mut Ends, now: Instant) {
     let stack = &mut ends.client.stack;
     stack.poll(now);
     while stack.next_event().is_some() {}
-    // What does not fit stays here; it is all the same data.
+    // Data that does not fit stays here; all data is the same.
     let _ = stack.tcp_write(ends.stream, &ends.data);
     stack.flush();
 }
@@ -226,7 +226,7 @@ impl Router {
         self.drained(offered)
     }
 
-    /// All of them passed.
+    /// Check that all packets passed.
     fn drained(&mut self, offered: usize) -> Result<f64, Error> {
         let passed = self.rig.drain();
         match passed == offered && offered > 0 {
@@ -244,7 +244,7 @@ fn router_turn(rig: &mut Rig, now: Instant) {
 /// Sizes of packets, in bytes with the IP header.
 pub(super) const SIZES: [usize; 7] = [116, 256, 512, 1_024, 1_500, 4_096, 9_000];
 
-/// The frames with them.
+/// The frames with packets of these sizes.
 const FRAMES: [&[usize]; 7] = {
     const fn frame(at: usize) -> usize {
         SIZES[at] + ETHER_HEADER

@@ -123,7 +123,7 @@ fn shares(measured: &Measured) -> Option<String> {
     })
 }
 
-/// What the processor did not count.
+/// The events that the processor did not count.
 fn counters(measured: &Measured) -> Vec<String> {
     let mut notes = Vec::new();
     if measured.refused.is_some() || measured.events.is_empty() {

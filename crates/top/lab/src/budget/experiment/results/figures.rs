@@ -11,15 +11,15 @@ use crate::tap::Line;
 /// The size that the table is about: Ethernet's.
 pub(super) const SIZE: usize = 1_500;
 
-/// What a row is of.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Stage(Stage),
     /// All stages.
     Sum,
-    /// By the thread's clock, of the rounds that the stages are of.
+    /// The time by the thread's clock, in the rounds with samples.
     Clock,
-    /// The same, of rounds without samples.
+    /// The same, in the rounds without samples.
     Unsampled,
 }
 
@@ -39,7 +39,7 @@ impl What {
 }
 
 impl Case {
-    /// The figures of each round; none of an event that was not sampled.
+    /// The figures of each round; none for an event that was not sampled.
     pub(super) fn figures(&self, what: What, event: Event) -> Vec<f64> {
         let of = |costs: &[f64; Stage::ALL.len()]| match what {
             What::Stage(stage) => costs[stage as usize],
@@ -67,7 +67,8 @@ impl Measured {
         super::super::of(&self.case(role, size)?.figures(what, event))
     }
 
-    /// The line over all sizes. An error is a share of the whole: so is a weight.
+    /// The line over all sizes. Errors grow with the whole cost of a size, so weights fall with its
+    /// square.
     pub(super) fn line(&self, role: Role, what: What, event: Event) -> Option<Line> {
         if what != What::Unsampled && !self.has(event) {
             return None;
