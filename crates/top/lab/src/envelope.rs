@@ -8,7 +8,7 @@ use crate::{Machine, noise};
 pub struct Envelope {
     /// The experiment's name.
     pub lab: &'static str,
-    /// What it answers.
+    /// The question that it answers.
     pub question: &'static str,
     /// The machine, and how quiet it was at the start.
     pub machine: Machine,

@@ -3,10 +3,10 @@
 //!
 //! Called by: the lab.
 //!
-//! The report of 1988 names what was changed and gives some throughputs. `world.rs` is a model of
-//! the sockets, the TCP and the driver that were changed, `costs.rs` has what their parts cost,
-//! from the same report. So its figures and the model's can be compared, and the combinations that
-//! were not reported can be seen.
+//! The report of 1988 names the changes and gives some throughputs. `world.rs` is a model of the
+//! sockets, the TCP and the driver that were changed, `costs.rs` has the costs of their parts, from
+//! the same report. So its figures and the model's can be compared, and the combinations that were
+//! not reported can be seen.
 
 mod cable;
 mod costs;
@@ -25,7 +25,7 @@ use world::{Counts, Job, World};
 
 use crate::{Error, Report, Run};
 
-/// Before the bytes that count.
+/// Bytes before those that count.
 const WARM_BYTES: u64 = 256 << 10;
 
 /// The options.
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     bytes: Option<u64>,
 }
 
-/// Whose TCP.
+/// The hosts of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hosts {
     Of1988 {
@@ -47,13 +47,13 @@ enum Hosts {
         buffer: u64,
         write: u64,
     },
-    /// With socket buffers of so many bytes, or those of today.
+    /// Our stack, with socket buffers of this many bytes, or with those of today.
     Ours {
         buffer: Option<u64>,
     },
 }
 
-/// A row: the hosts, and what each seed has come to.
+/// A row: the hosts, and the result of each seed.
 struct Row {
     hosts: Hosts,
     runs: Vec<Counts>,
@@ -68,7 +68,7 @@ fn hosts(costs: &Costs) -> Vec<Hosts> {
     let (buffer, write) = (costs.buffer, costs.write);
     let with = |(buffer, write)| move |steps| Hosts::Of1988 { steps, buffer, write };
     let mut hosts: Vec<Hosts> = steps.iter().copied().map(with((buffer, write))).collect();
-    // Those with published figures, and those that only the sender limits.
+    // Sets of steps with published figures, and sets where only the sender is the limit.
     let is_told = |steps: &Steps| {
         let published = figure(*steps).is_some() && !steps.fold;
         published || (steps.in_place && !steps.queue && !steps.loops)
@@ -126,15 +126,16 @@ fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts,
     })
 }
 
-// What the report of 1988 says, in KB (1,024 bytes) a second, and what it says it about.
+// The figures of the report of 1988, in KB (1,024 bytes) a second, and their subjects.
 //
 // V. Jacobson, "some interim notes on the bsd network speedups", July 1988.
 
 /// The figure for a set of steps, if there is one.
 ///
-/// The report gives figures for the system as delivered, with the step `unit` alone, before and
-/// after `m_pullup` was removed (when other steps were made already, it does not say which; the two
-/// sets without the hidden copies alone apart are those closest to it), and for the end.
+/// The report gives figures for the system as delivered, for the step `unit` alone, for the time
+/// before `m_pullup` was removed, and for the end. Other steps had been made by the time of the
+/// removal; the report does not say which. The third set here is the one closest to it: all steps
+/// but the removal.
 fn figure(steps: Steps) -> Option<f64> {
     if steps.fold {
         return Some(1_000.0);
@@ -148,9 +149,9 @@ fn figure(steps: Steps) -> Option<f64> {
     }
 }
 
-/// After the hidden copies were removed, and before what led to 890.
+/// The figure after the hidden copies were removed, and before the changes that led to 890.
 const IN_PLACE: f64 = 750.0;
-/// What no change exceeded while the driver gave the LANCE one packet at a time.
+/// The figure that no change exceeded while the driver gave the LANCE one packet at a time.
 const BARRIER: f64 = 550.0;
 /// Basic, with A, with B, with both.
 const INTERACTION: [f64; 4] = [600.0, 520.0, 530.0, 700.0];
@@ -159,8 +160,8 @@ const PACKET_US: (f64, f64) = (1_200.0, 1_500.0);
 /// Use of the receiver's processor while the sender's is at 100 %.
 const RECEIVER_PERCENT: (f64, f64) = (65.0, 70.0);
 
-// What the steps do, alone and together: effects of a full factorial experiment, and pairs of steps
-// of which testing one at a time chooses the wrong ones.
+// The effects of the steps, alone and together, by a full factorial experiment, and the pairs of
+// steps for which testing one at a time chooses wrong.
 
 /// Throughputs of all combinations, in KB/s, by the bits of [`costs::Steps::of`].
 type Table = [f64; 1 << STEPS];
@@ -189,17 +190,17 @@ struct Pair {
 }
 
 impl Pair {
-    /// What both bring more than each alone together.
+    /// The gain of both together, less the gains of each alone.
     fn surplus(&self) -> f64 {
         let [basic, a, b, both] = self.kb;
         both - a - b + basic
     }
 
-    /// Does testing one at a time choose wrong? Each step is taken that is faster alone; what comes
-    /// of that is slower than the best of the four.
+    /// Does testing one at a time choose wrong? It takes each step that is faster alone; the result
+    /// is then slower than the best of the four.
     fn is_a_lie(&self) -> bool {
         let [basic, a, b, both] = self.kb;
-        // Of differences of the back-off no conclusion is drawn.
+        // Differences that the back-off may cause allow no conclusion.
         let slack = 0.02 * basic;
         let chosen = match (a > basic + slack, b > basic + slack) {
             (false, false) => basic,
@@ -230,7 +231,7 @@ fn pairs(table: &Table) -> Vec<Pair> {
     pairs
 }
 
-/// Who has the processor.
+/// The level at which a processor works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     /// A process.
@@ -244,7 +245,7 @@ enum Level {
 /// Work, and the nanoseconds that it takes still.
 type Work = (u64, Job);
 
-/// What runs.
+/// The job that runs.
 #[derive(Clone, Copy)]
 struct Running {
     level: Level,
@@ -256,11 +257,11 @@ struct Running {
 #[derive(Default)]
 struct Cpu {
     running: Option<Running>,
-    /// Distinguishes what runs from what ran when an event was made.
+    /// Distinguishes the job that runs from the one that ran when an event was made.
     number: u64,
     is_scheduled: bool,
     interrupts: VecDeque<Work>,
-    /// What the process does next or goes on with, and whether it masks interrupts.
+    /// The work that the process does next or goes on with, and whether it masks interrupts.
     process: Option<(Work, bool)>,
     busy_ns: u64,
 }
@@ -277,7 +278,7 @@ impl Cpu {
         }
     }
 
-    /// Work that follows what is done, before anything else of its level.
+    /// Work that follows the present job, before anything else of its level.
     fn follow(&mut self, level: Level, cost: u64, job: Job) {
         match level {
             Level::Interrupt => self.interrupts.push_front((cost, job)),
@@ -309,7 +310,7 @@ impl Cpu {
         self.running.map(|running| (running.end, self.number))
     }
 
-    /// The job of this number is done, if it is what runs.
+    /// The job of this number is done, if it is the one that runs.
     fn done(&mut self, number: u64, now: u64) -> Option<(Level, Job)> {
         let running = self.running.filter(|r| self.number == number && r.end <= now)?;
         self.running = None;

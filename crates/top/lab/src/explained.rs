@@ -1,10 +1,10 @@
-//! `wirespeed lab explain`: connections that are limited on purpose, each in another way, and what
-//! [`explain`] says of them by the looks that it has in real use.
+//! `wirespeed lab explain`: connections that are limited on purpose, each in another way, and the
+//! verdicts of [`explain`] on them, from the same looks as in real use.
 //!
 //! Called by: the lab. `situations` is the table: what limits a connection, and the ranges that the
 //! parameters are drawn from by seed. `world` runs one in virtual time and looks at it. The verdict
-//! gets nothing but the looks. With `--over wire`, `over_wire` has the table, and all is as in use:
-//! processes, devices, and the program `wirespeed explain`.
+//! gets nothing but the looks. With `--over wire`, `over_wire` has the table, and everything is as
+//! in real use: processes, devices, and the program `wirespeed explain`.
 
 mod draw;
 #[cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ const DRAWS_OVER_WIRE: (u64, u64) = (20, 1);
 /// Draws over the wire that run at a time, for each processor: they wait most of the time.
 const AT_A_TIME: usize = 4;
 
-/// What carries the packets.
+/// The network that carries the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Over {
     /// The simulator, in virtual time.
@@ -64,12 +64,12 @@ const COLUMNS: &[Column] = &[
     column("ranges", "", "", Format::Hidden),
 ];
 
-/// What was said of a draw.
+/// The verdict on a draw.
 struct Said {
     limit: Option<Limit>,
     words: String,
     seed: u64,
-    /// The longest time that the wire was away.
+    /// The longest pause of the wire.
     pause_ms: Option<f64>,
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     })
 }
 
-/// What explain says of a draw; `None` if it was stopped.
+/// The verdict of explain on a draw; `None` if it was stopped.
 fn said_of(
     situation: &Situation,
     seed: u64,

@@ -192,7 +192,7 @@ fn report(
     }
 }
 
-/// What the figures show: the most even pairing and the most uneven one, and what all flows of a
+/// Sentences on the figures: the most even pairing and the most uneven one, and what all flows of a
 /// pairing get together.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let mut said = Vec::new();

@@ -2,9 +2,9 @@
 //! costs to forward a packet. `experiment.rs` is `wirespeed lab forward`; `cost.rs` measures this
 //! router, `outside.rs` one between two interfaces of Linux, ours or the kernel itself.
 //!
-//! Called by: the lab, the benchmarks. Time is the caller's to take: [`Rig::offer`], [`Rig::turn`]
-//! and [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator
-//! and sink without a router between them, to be subtracted.
+//! Called by: the lab, the benchmarks. The caller takes the time: [`Rig::offer`], [`Rig::turn`] and
+//! [`Rig::drain`] do the work of generator, router and sink, and [`Alone`] that of generator and
+//! sink without a router between them, to be subtracted.
 
 mod cases;
 pub mod cost;
@@ -41,7 +41,7 @@ pub const FULL: &[usize] = &[1_514];
 /// bytes, and one is full. 360 bytes on average.
 pub const IMIX: &[usize] = &[64, 590, 64, 64, 590, 64, 1_514, 64, 590, 64, 590, 64];
 
-/// Which way packets go.
+/// The direction in which packets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Direction {
     /// From one host to the prefixes behind the next hop: each by its route.
@@ -64,7 +64,7 @@ impl Direction {
     }
 }
 
-/// What is forwarded, and over what.
+/// The packets that are forwarded, and the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// IPv6, not IPv4.
@@ -78,7 +78,7 @@ pub struct Shape {
     /// Flows: as many prefixes have packets as there are flows, the flows of one prefix go to
     /// different hosts.
     pub flows: u32,
-    /// Which way they go.
+    /// The direction in which they go.
     pub direction: Direction,
 }
 
@@ -133,7 +133,7 @@ fn prefix(v6: bool, n: u32) -> Cidr {
     }
 }
 
-/// One of 250 hosts in it.
+/// One of 250 hosts in a prefix.
 fn in_prefix(prefix: Cidr, host: u32) -> IpAddr {
     let host = 1 + host % 250;
     match prefix.addr {
@@ -187,14 +187,14 @@ struct Generator {
 }
 
 impl Generator {
-    /// A side of a shape; without frames if nothing comes from there.
+    /// The generator of a side; without frames if nothing comes from there.
     fn new(shape: Shape, side: usize) -> Option<Generator> {
         let is_source = shape.direction.has_source(side);
         let frames = if is_source { frames(shape, side)? } else { Vec::new() };
         Some(Generator { pool: Pool::new(64 << 20), frames, next: 0 })
     }
 
-    /// A burst of `count` frames, 64 at most, onto a wire; how many it took.
+    /// Put a burst of `count` frames, 64 at most, onto a wire; returns how many it took.
     fn burst(&mut self, wire: &mut Mem, count: usize) -> usize {
         let mut burst = Burst::new();
         while burst.len() < count.min(burst.capacity()) {
@@ -231,7 +231,7 @@ impl Generator {
     }
 }
 
-/// Ethernet's, or that of the largest frame; a trunk has room for the tag of a full frame.
+/// Ethernet's MTU, or that of the largest frame; a trunk has room for the tag of a full frame.
 fn mtu(shape: Shape) -> Mtu {
     let largest = shape.sizes.iter().copied().max().unwrap_or(0).saturating_sub(14);
     let tag = if shape.tagged { 4 } else { 0 };
@@ -258,7 +258,7 @@ impl Alone {
         Some(Alone { generator: Generator::new(shape, side)?, near, far })
     }
 
-    /// `count` frames onto the wire and from it; how many passed.
+    /// Put `count` frames onto the wire and take them from it; returns how many passed.
     pub fn pass(&mut self, count: usize) -> usize {
         self.generator.offer(&mut self.near, count);
         self.generator.drain(&mut self.far)
@@ -304,7 +304,7 @@ impl Rig {
         shards.into_iter().zip(near).zip(far).map(rig).collect()
     }
 
-    /// Up to `count` frames onto the router's wires; how many they took.
+    /// Put up to `count` frames onto the router's wires; returns how many they took.
     pub fn offer(&mut self, count: usize) -> usize {
         let [near, far] = &mut self.wires;
         match self.direction {
@@ -325,7 +325,7 @@ impl Rig {
         }
     }
 
-    /// Take what the router sent; how many frames.
+    /// Take the frames that the router sent; returns how many.
     pub fn drain(&mut self) -> usize {
         let [near, far] = &mut self.wires;
         match self.direction {
@@ -344,7 +344,7 @@ impl Rig {
     }
 }
 
-/// What forwards.
+/// The router: a stack, or a shard of one.
 enum Router {
     Stack(Stack),
     Shard(Shard),

@@ -4,7 +4,7 @@
 //! Called by: `cray`, `knee`. The figure is bytes for a second of the thread's processor time, so
 //! that another program on the same core takes no part of it; both ends' work is in it, copies from
 //! and to the application and checksums included. Where both ends wait for a timer, their clock
-//! goes on to it at once: a program would sleep, and sleeping takes no processor time.
+//! advances to it at once: a program would sleep, and sleeping takes no processor time.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -24,7 +24,7 @@ const WARM_BYTES: u64 = 1 << 20;
 /// Turns between two looks at the clocks.
 const TURNS: u32 = 8;
 
-/// What is joined, and how.
+/// The stacks that are joined, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Joining {
     /// The stacks and the wire between them.
@@ -43,7 +43,7 @@ pub(crate) struct Joined {
     listener: ListenerHandle,
     accepted: Option<TcpHandle>,
     clock: Clock,
-    /// Nanoseconds that nobody had to wait for.
+    /// Nanoseconds by which the clock advanced without a wait.
     skipped_ns: u64,
     data: Vec<u8>,
     into: Vec<u8>,
@@ -143,7 +143,7 @@ impl Joined {
     }
 }
 
-/// Bytes a second that memcpy copies, by the thread's processor time, from one buffer of so many
+/// Bytes a second that memcpy copies, by the thread's processor time, from one buffer of this many
 /// bytes to another.
 pub(crate) fn memcpy(bytes: usize, seconds: f64) -> f64 {
     let (from, mut to) = (vec![7_u8; bytes], vec![0_u8; bytes]);

@@ -3,10 +3,10 @@
 //!
 //! Called by: the lab.
 //!
-//! A unit of work has a fixed cost and one for each byte. Where it is small the fixed cost is most
-//! of it; where it is large nothing is gained by more, and what could have been done at the same
-//! time waits. The knee is where that turns (`find.rs`). `--apply` stores the unit of writing that
-//! is just right of its knee (`units.rs`), and the tools use it from then on.
+//! A unit of work has a fixed cost and one for each byte. In a small unit the fixed cost is most of
+//! the cost. A large unit gains nothing by being larger, and work that could have been done at the
+//! same time waits. The knee is between the two (`find.rs`). `--apply` stores the unit of writing
+//! that is just right of its knee (`units.rs`), and the tools use it from then on.
 
 mod find;
 mod results;
@@ -43,14 +43,14 @@ pub(crate) struct Options {
     apply: bool,
 }
 
-/// A curve with what was found.
+/// A curve with its verdict.
 struct Found {
     varied: Varied,
     curve: Curve,
     verdict: Verdict,
 }
 
-/// What became of `--apply`.
+/// The result of `--apply`.
 enum Applied {
     NotAsked,
     Stored { unit_bytes: usize, path: String },
@@ -93,8 +93,8 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(results::report(&found, seconds, rounds, seed, &applied))
 }
 
-/// Each round goes through all sizes of all curves, in another order: what disturbs the machine for
-/// a while does not bend one part of a curve.
+/// Each round goes through all sizes of all curves, in another order: so a disturbance of the
+/// machine does not bend one part of a curve.
 fn measure(over: &[Varied], rounds: u16, seconds: f64, run: &Run<'_>) -> Result<Vec<Curve>, Error> {
     let curve = |varied: &Varied| {
         let sizes = varied.sizes();
@@ -162,12 +162,12 @@ fn apply(found: &[Found], path: &std::path::Path) -> Result<Applied, Error> {
 }
 
 // The curves: throughput by the bytes of a write, by the stack's unit of writing, by the frames of
-// a burst, by the size of mbufs, by the MTU. What is measured at each point.
+// a burst, by the size of mbufs, by the MTU; and the setting of each point.
 
 /// A write that is longer than any unit.
 const LONG_BYTES: usize = 1 << 20;
 
-/// What is varied.
+/// The size that is varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Varied {
     /// Bytes of a write of the program
@@ -186,7 +186,7 @@ impl Varied {
     const ALL: [Varied; 5] =
         [Varied::Write, Varied::Unit, Varied::Burst, Varied::Mbuf, Varied::Mtu];
 
-    /// On the command line and in the document.
+    /// Its name on the command line and in the document.
     fn name(self) -> &'static str {
         match self {
             Varied::Write => "write",
@@ -207,12 +207,12 @@ impl Varied {
         }
     }
 
-    /// What sizes count.
+    /// The unit of the sizes.
     fn of(self) -> &'static str {
         if self == Varied::Burst { "frames" } else { "bytes" }
     }
 
-    /// Of small to large.
+    /// The sizes, from small to large.
     fn sizes(self) -> Vec<usize> {
         let doubled = |from: usize, to: usize| {
             std::iter::successors(Some(from), |n| Some(n * 2)).take_while(move |&n| n <= to)

@@ -33,7 +33,7 @@ const SHORT: f64 = 0.9;
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// What the application does with a datagram, in ns
+    /// Time that the application works on a datagram, in ns
     #[arg(long, value_name = "NS", default_value_t = 3_000,
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     work: u64,
@@ -189,9 +189,9 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Notes {
     with_missing(notes, unmeasured, steps.len(), "rows")
 }
 
-/// What the figures show: what the highest load leaves of the peak, and where the rest is lost.
+/// Sentences on the figures: what the highest load leaves of the peak, and where the rest is lost.
 fn shows(steps: &[Step], peak: f64) -> Vec<String> {
-    // What was offered, not what was asked for: the rest never reached the receiver.
+    // The offered load counts, not the one that was asked for: the rest never reached the receiver.
     let offered = |step| Step::offered(step, peak).map(|times| (step, times));
     let Some((last, times)) = steps.iter().rev().find_map(offered) else { return Vec::new() };
     let mut said = vec![format!(

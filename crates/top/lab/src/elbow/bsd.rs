@@ -5,12 +5,13 @@
 //! the descriptions of that system; nothing of the stack is in it. Sources: RFC 896 (Nagle), RFC
 //! 1122 section 4.2.3.2 (delayed ACKs), and the published measurements in `sizes.rs`.
 //!
-//! The rules. A write blocks while the send buffer is full, and one of a cluster or more while less
-//! than a cluster is free and a cluster is queued; else it fills what is free. A segment shorter
-//! than the MSS leaves if nothing was in flight when output began (Nagle). Data is acknowledged
-//! when the program has read two segments, or 35 % of the buffer, since the last ACK; with a reply;
-//! or by a timer that fires every 200 ms, whenever the data came. The server's program runs when
-//! interrupts leave it the processor, so that it mostly finds a whole window.
+//! The rules. A write blocks while the send buffer is full. A write of a cluster or more also
+//! blocks while less than a cluster is free and a cluster is queued. Otherwise it fills the free
+//! space. A segment shorter than the MSS leaves if nothing was in flight when output began (Nagle).
+//! Data is acknowledged when the program has read two segments, or 35 % of the buffer, since the
+//! last ACK; with a reply; or by a timer that fires every 200 ms, whenever the data came. The
+//! server's program runs when interrupts leave it the processor, so that it mostly finds a whole
+//! window.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -47,7 +48,7 @@ const SENT_NS_PER_BYTE: u64 = 620;
 const RECEIVED_NS_PER_BYTE: u64 = 180;
 const COPY_NS_PER_BYTE: u64 = 120;
 const XDR_NS_PER_BYTE: u64 = 1_350;
-/// Of a system call after another.
+/// Processor time of a system call that follows another one.
 const SYSCALL_NS: u64 = 100 * US;
 /// 10 Mb/s; headers of Ethernet, IP and TCP, preamble, and the gap.
 const WIRE_NS_PER_BYTE: u64 = 800;
@@ -57,7 +58,7 @@ const HEADER_BYTES: u64 = 14 + 4 + 20 + 20 + 8 + 12;
 const OTHERS_PER_MILLE: u32 = 5;
 const OTHERS_NS: u64 = MS;
 
-/// What the RPC library does, and the sockets that it has.
+/// The behaviour of the RPC library, and its sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Library {
     /// As delivered: fragments and writes of 4,000 bytes.
@@ -128,7 +129,7 @@ pub(super) struct World {
 
 #[derive(Default)]
 struct Client {
-    /// Writes of the call that are left, the last one first, and what is left of the present one.
+    /// Writes of the call that are left, the last one first, and the bytes left of the present one.
     writes: Vec<u64>,
     resid: u64,
     /// Bytes in the send buffer, and stream positions.
@@ -176,7 +177,7 @@ impl World {
         world
     }
 
-    /// One call after the other; nanoseconds that they took.
+    /// Make one call after the other; returns the nanoseconds that they took.
     pub(super) fn calls(&mut self, argument: u32, calls: u32) -> u64 {
         let begun = self.now;
         for _ in 0..calls {
@@ -185,7 +186,7 @@ impl World {
         self.now - begun
     }
 
-    /// What happened since the last time.
+    /// The causes since the last time.
     pub(super) fn take_causes(&mut self) -> Causes {
         core::mem::take(&mut self.causes)
     }
@@ -270,7 +271,7 @@ impl World {
         }
     }
 
-    /// A host's processor does this before any program; the time at which it is done.
+    /// A host's processor does this before any program; returns the time at which it is done.
     fn interrupt(&mut self, host: usize, takes: u64) -> u64 {
         self.busy[host] = self.busy[host].max(self.now) + takes;
         let due = if host == 0 { &mut self.client.due } else { &mut self.server.due };

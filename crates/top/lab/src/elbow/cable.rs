@@ -28,14 +28,14 @@ const GAP: Duration = Duration::from_nanos(9_600);
 const SLOT: Duration = Duration::from_nanos(51_200);
 /// Preamble and jam of a collision.
 const JAM: Duration = Duration::from_nanos(9_600);
-/// Of a cable of a kilometre.
+/// The propagation delay of a cable of a kilometre.
 const DELAY: Duration = Duration::from_micros(5);
 const ATTEMPTS: u32 = 16;
 const DOUBLINGS: u32 = 10;
 
 const POOL_BYTES: usize = 64 << 20;
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shared {
     /// Calls that had a reply.
@@ -83,8 +83,8 @@ struct Cable {
     counts: Shared,
 }
 
-/// So many clients that call with so many bytes of argument, for so many seconds; the same seed
-/// gives the same frames.
+/// Let this many clients call with this many bytes of argument, for this many seconds; the same
+/// seed gives the same frames.
 ///
 /// # Errors
 /// A call failed for another reason than the cable.
@@ -164,7 +164,7 @@ impl Cable {
         begins.min().map_or(Instant::NEVER, |ready| ready.max(self.silent))
     }
 
-    /// A station begins, and those that have not heard it.
+    /// A station begins to send, and so do those that have not heard it yet.
     fn begin(&mut self) {
         let heard = self.now + DELAY;
         let silent = self.silent;

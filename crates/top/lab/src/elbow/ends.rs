@@ -18,7 +18,7 @@ use crate::Error;
 
 /// Where the server listens.
 pub(super) const PORT: u16 = 5_111;
-/// A program number of those that anybody may use.
+/// A program number that anybody may use.
 pub(super) const PROGRAM: u32 = 0x2000_1989;
 
 pub(super) fn failed(what: impl std::fmt::Display) -> Error {
@@ -216,7 +216,7 @@ impl Answerer {
         Ok(Answerer { server, answers })
     }
 
-    /// Answer what came.
+    /// Answer the calls that came.
     #[inline]
     pub(super) fn go_on(&mut self, stack: &mut Stack, now: Instant) -> Result<(), Error> {
         let server = &mut self.server;

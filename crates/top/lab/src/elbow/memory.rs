@@ -40,7 +40,7 @@ impl Memory {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// One call after the other; nanoseconds that they took.
+    /// Make one call after the other; returns the nanoseconds that they took.
     ///
     /// # Errors
     /// A call has no reply.
@@ -54,7 +54,7 @@ impl Memory {
         Ok(self.now().since(begun).as_nanos())
     }
 
-    /// So many calls, or a few more, with so many in flight.
+    /// Make this many calls, or a few more, with this many in flight.
     ///
     /// # Errors
     /// A call has no reply.
@@ -83,7 +83,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What has happened so far.
+    /// The causes so far.
     pub fn causes(&self) -> Causes {
         let mut causes = counted([&self.ends.0.stack, &self.ends.1.stack], &self.caller);
         causes += self.held;
@@ -116,7 +116,7 @@ impl Memory {
         }
     }
 
-    /// Nothing moves: what is waited for? Counted once until something moves again.
+    /// Nothing moves: find what is waited for. It is counted once until something moves again.
     #[cold]
     fn look(&mut self, was_idle: &mut bool) {
         let (client, server) = (&self.ends.0.stack, &self.ends.1.stack);

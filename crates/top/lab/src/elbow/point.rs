@@ -1,4 +1,5 @@
-//! What an experiment is about: a transport over a medium, and what a size of argument cost there.
+//! The subject of the experiment: a transport over a medium, and the cost of a size of argument
+//! there.
 //!
 //! Called by: all files of `elbow`, the benchmarks.
 
@@ -6,12 +7,12 @@ use std::fmt::Write as _;
 
 use super::line::Line;
 
-/// What carries the calls.
+/// The transport of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Transport {
     /// TCP, in records.
     Tcp,
-    /// UDP; what does not fit a frame is cut into fragments.
+    /// UDP; a call that does not fit a frame is cut into fragments.
     Udp,
 }
 
@@ -25,7 +26,7 @@ impl Transport {
     }
 }
 
-/// What is between the ends, and who they are.
+/// The medium between the ends, and the programs at both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Over {
     /// Hosts of 1989 on a 10 Mb/s Ethernet, in virtual time; ours on the same wire.
@@ -83,7 +84,7 @@ impl Hosts {
     }
 }
 
-/// What calls waited for, of several calls.
+/// The waits of several calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Causes {
     /// Segments or fragments, both ways.
@@ -114,7 +115,7 @@ pub struct Point {
     pub averages_ns: Vec<f64>,
     /// Calls of all rounds.
     pub calls: u64,
-    /// What they waited for, all together.
+    /// Their waits, all together.
     pub causes: Causes,
 }
 
@@ -148,9 +149,9 @@ impl Point {
 /// A curve: one transport between two ends.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// What is between them.
+    /// The medium between the ends.
     pub over: Over,
-    /// Who calls, and who answers.
+    /// The caller and the server.
     pub ends: String,
     /// The transport.
     pub transport: Transport,

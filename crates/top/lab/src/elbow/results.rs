@@ -156,7 +156,7 @@ fn fit(curve: &Curve) -> Option<Value> {
     }))
 }
 
-/// What was published of a size, in milliseconds a call.
+/// The published time for a size, in milliseconds a call.
 fn published(curve: &Curve, bytes: u32) -> Option<f64> {
     let of = |table: &[(u32, f64)]| table.iter().find(|row| row.0 == bytes).map(|row| row.1);
     match curve.ends.as_str() {

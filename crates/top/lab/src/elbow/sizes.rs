@@ -48,8 +48,8 @@ pub fn sizes(transport: Transport, unit: u32, is_quick: bool) -> Vec<u32> {
     sizes
 }
 
-// What was measured in 1989, of the defect and of the remedy, and the sizes where they begin and
-// end.
+// The measurements of 1989, of the defect and of the remedy, and the sizes where their elbows begin
+// and end.
 //
 // Source: the reports of a user and of the vendor, of May and June 1989: 100 calls of a null
 // procedure, 20 times, between two workstations on a 10 Mb/s Ethernet that nobody else used.

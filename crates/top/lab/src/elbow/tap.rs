@@ -24,7 +24,7 @@ const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x99, 0, 2]);
 
 /// Turns without a frame before the client sleeps.
 const LOOKS: u32 = 4;
-/// It looks around after so long at most.
+/// The longest time that it sleeps.
 const LOOK_NS: i64 = 100_000_000;
 
 /// Our client and their server.
@@ -65,7 +65,7 @@ impl Tapped {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 2)
     }
 
-    /// One call after the other; nanoseconds that they took.
+    /// Make one call after the other; returns the nanoseconds that they took.
     ///
     /// # Errors
     /// A call has no reply.
@@ -78,8 +78,7 @@ impl Tapped {
         Ok(self.now().since(begun).as_nanos())
     }
 
-    /// What has happened so far: packets are those that we sent and received, delayed ACKs the
-    /// kernel's.
+    /// The causes so far: packets are those that we sent and received, delayed ACKs the kernel's.
     pub fn causes(&self) -> Causes {
         let received = self.stack.counters().of(base::Counter::RxFrames);
         let mut causes = self.held;

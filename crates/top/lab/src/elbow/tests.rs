@@ -117,8 +117,8 @@ fn memory_is_measured_in_turns_and_counts_packets() {
     assert!(curve.points.iter().all(|point| point.ns().is_some()));
 }
 
-/// A machine that is half as fast for a while makes no size an elbow; one that takes longer stays
-/// so.
+/// A machine that is half as fast for a while makes no size an elbow; a size that does take longer
+/// stays one.
 #[test]
 fn averages_are_scaled_by_what_was_measured_beside_them() {
     let point = |averages: &[f64]| Point { averages_ns: averages.to_vec(), ..Point::default() };

@@ -1,7 +1,7 @@
 //! Two stacks of ours on a 10 Mb/s link, full duplex, in virtual time.
 //!
-//! Called by: `elbow.rs`, tests. Processors take no time: what is seen is the wire, and what waits
-//! for a timer.
+//! Called by: `elbow.rs`, tests. Processors take no time: the times are those of the wire and of
+//! timers.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use crate::Error;
 pub(super) const RATE_BPS: u64 = 10_000_000;
 /// A few hundred metres of cable, and a hub.
 const DELAY: Duration = Duration::from_micros(5);
-/// Of the wire's own side.
+/// Buffers of the wire's own side.
 const POOL_BYTES: usize = 16 << 20;
 /// Turns in which nothing moves and no time passes.
 const SPINS: u32 = 1_000;
@@ -60,7 +60,7 @@ impl Wire {
         })
     }
 
-    /// One call after the other; nanoseconds that they took.
+    /// Make one call after the other; returns the nanoseconds that they took.
     pub(super) fn calls(&mut self, argument: &[u8], calls: u32) -> Result<u64, Error> {
         let begun = self.now;
         for _ in 0..calls {
@@ -69,7 +69,7 @@ impl Wire {
         Ok(self.now.since(begun).as_nanos())
     }
 
-    /// What has happened so far.
+    /// The causes so far.
     pub(super) fn causes(&self) -> Causes {
         let stacks = [&self.ends[0].stack, &self.ends[1].stack];
         let mut causes = counted(stacks, &self.caller);
@@ -104,7 +104,7 @@ impl Wire {
         }
     }
 
-    /// Everything that happens without time passing; true with the reply.
+    /// Do everything that happens without time passing; true once the reply has come.
     fn settle(&mut self) -> Result<bool, Error> {
         let Wire { ends, caller, answerer, near, ways, pool, now, .. } = self;
         let mut has_reply = false;

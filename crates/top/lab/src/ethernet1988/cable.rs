@@ -20,24 +20,24 @@ pub(super) const GAP_NS: u64 = 9_600;
 const SLOT_NS: u64 = 51_200;
 /// Preamble and jam of a collision.
 const JAM_NS: u64 = 9_600;
-/// Of a few hundred metres.
+/// The propagation delay of a few hundred metres.
 pub(super) const DELAY_NS: u64 = 2 * US;
 const ATTEMPTS: u32 = 16;
 const DOUBLINGS: u32 = 10;
 
-/// Nanoseconds on the cable of an IP packet of so many bytes.
+/// Nanoseconds on the cable of an IP packet of this many bytes.
 pub(super) fn frame_ns(packet: u64) -> u64 {
     ((packet + FRAME_BYTES).max(MIN_BYTES) + PREAMBLE_BYTES) * NS_PER_BYTE
 }
 
-/// What a look at the cable finds.
+/// The result of a look at the cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Nobody wants to send, or somebody does.
     Nothing,
-    /// Look again then.
+    /// Look again at this time.
     Later(u64),
-    /// A station has begun; its frame is over then.
+    /// A station has begun; its frame is over at `end`.
     Begun { by: usize, end: u64 },
 }
 
@@ -67,7 +67,7 @@ impl Cable {
         Cable { rng: Rng::new(seed), waiting, is_busy, silent: 0, used_ns: 0, collisions: 0 }
     }
 
-    /// A station whose last frame is over has another one, of so many nanoseconds.
+    /// A station whose last frame is over has another one, of this many nanoseconds.
     pub(super) fn offer(&mut self, station: usize, ns: u64, now: u64) {
         self.waiting[station] = Some(Waiting { ns, ready: now, collisions: 0 });
     }
@@ -78,7 +78,7 @@ impl Cable {
         self.silent = now + GAP_NS;
     }
 
-    /// Who begins now?
+    /// Which station begins now?
     pub(super) fn look(&mut self, now: u64) -> Look {
         if self.is_busy {
             return Look::Nothing;

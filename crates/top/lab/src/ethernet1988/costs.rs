@@ -1,13 +1,14 @@
-//! What things cost a workstation of 1988 (15 MHz, 68020), and what each of the four steps changes.
+//! The costs at a workstation of 1988 (15 MHz, 68020), and the effect of each of the four steps.
 //!
 //! Called by: `world.rs`, the report. Every figure is one of the report's, or follows from two of
-//! them as its comment says; the socket buffers alone were chosen by what fits best (docs/lab.md).
+//! them as its comment says; only the socket buffers were chosen so that they fit best
+//! (docs/lab.md).
 
 use serde_json::{Value, json};
 
 /// Nanoseconds of a microsecond.
 pub(super) const US: u64 = 1_000;
-/// The report's KB: 890 KB/s in packets of 1,408 bytes are its 7.6 Mb/s on the wire only so.
+/// The report's KB: only so are 890 KB/s in packets of 1,408 bytes its 7.6 Mb/s on the wire.
 pub(super) const KB: u64 = 1_024;
 /// Bytes of data in a packet.
 pub(super) const PACKET_BYTES: u64 = 1_408;
@@ -17,7 +18,7 @@ pub(super) const HEADER_BYTES: u64 = 40;
 /// The steps of the report, each on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// `sosend` copies a cluster and sends, instead of all that there is room for before it sends.
+    /// `sosend` sends after each cluster that it copies, not only after all that there is room for.
     pub(super) unit: bool,
     /// No `m_pullup` for the sake of `dtom`: a received packet is left where it is.
     pub(super) in_place: bool,
@@ -35,7 +36,7 @@ pub(super) const STEPS: usize = 4;
 pub(super) const NAMES: [&str; STEPS] = ["unit", "in place", "queue", "loops"];
 
 impl Steps {
-    /// Of a number of as many bits as there are steps.
+    /// The steps of a number that has a bit for each.
     pub(super) fn of(bits: usize) -> Steps {
         let on = |at: usize| bits & 1 << at != 0;
         Steps { unit: on(0), in_place: on(1), queue: on(2), loops: on(3), fold: false }
@@ -51,7 +52,7 @@ impl Steps {
         [self.unit, self.in_place, self.queue, self.loops]
     }
 
-    /// For people.
+    /// The name for people.
     pub(super) fn name(self) -> String {
         let on = NAMES.into_iter().zip(self.flags()).filter(|(_, on)| *on);
         let names: Vec<&str> = on.map(|(name, _)| name).collect();
@@ -81,7 +82,7 @@ pub(super) struct Costs {
     #[arg(long, value_name = "US", default_value_t = 150, value_parser = us())]
     pub(super) interrupt: u64,
     /// Waking a process and switching to it, us
-    // What is left of the 440.
+    // The rest of the 440 us.
     #[arg(long, value_name = "US", default_value_t = 230, value_parser = us())]
     pub(super) wake: u64,
     /// The hidden copies of a received packet, us
@@ -104,13 +105,13 @@ pub(super) struct Costs {
     pub(super) write: u64,
 }
 
-/// Up to a second.
+/// A parser of times of up to a second.
 fn us() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(..=1_000_000)
 }
 
 impl Costs {
-    /// Nanoseconds to copy so many bytes to or from a program; with the fold they are summed too.
+    /// Nanoseconds to copy this many bytes to or from a program; with the fold they are summed too.
     pub(super) fn copy_ns(&self, steps: Steps, bytes: u64) -> u64 {
         let us_per_kb = match (steps.fold, steps.loops) {
             (true, _) => FOLD_US_PER_KB,
@@ -120,7 +121,7 @@ impl Costs {
         bytes * us_per_kb * US / KB
     }
 
-    /// Nanoseconds to sum a packet of so many bytes of data.
+    /// Nanoseconds to sum a packet of this many bytes of data.
     pub(super) fn sum_ns(&self, steps: Steps, data: u64) -> u64 {
         let us_per_kb = if steps.loops { SUM_US_PER_KB.1 } else { SUM_US_PER_KB.0 };
         let bytes = if steps.fold { HEADER_BYTES } else { data + HEADER_BYTES };

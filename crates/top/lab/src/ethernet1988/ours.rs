@@ -1,6 +1,6 @@
 //! Two stacks of ours on the same Ethernet, in virtual time: `device::nic`, half duplex.
 //!
-//! Called by: `ethernet1988.rs`. Processors take no time: what is seen is the wire.
+//! Called by: `ethernet1988.rs`. Processors take no time: the figures are those of the wire.
 
 use std::net::SocketAddr;
 
@@ -40,7 +40,7 @@ fn failed(what: &str, why: impl std::fmt::Debug) -> Error {
 }
 
 impl Ours {
-    /// Both ends with buffers of so many bytes, or of as many as are useful.
+    /// Both ends with buffers of this many bytes, or of as many as are useful.
     pub(super) fn new(buffer: Option<u64>, seed: u64) -> Result<Ours, Error> {
         let clock = VirtualClock::default();
         let mtu = Mtu::new((PACKET_BYTES + HEADER_BYTES + TIMESTAMP_BYTES) as usize);
@@ -70,7 +70,7 @@ impl Ours {
         Ok(Ours { client, server, stream, listener, accepted, clock, received, data, into })
     }
 
-    /// Run until the receiver has read so many bytes.
+    /// Run until the receiver has read this many bytes.
     pub(super) fn run(&mut self, bytes: u64) -> Result<Counts, Error> {
         loop {
             let now = self.clock.now();

@@ -1,4 +1,4 @@
-//! The model keeps what it is made of: the wire's time, the processor's limits, each step's rule.
+//! The model keeps its rules: the wire's time, the processor's limits, each step's rule.
 
 use super::costs::NAMES;
 use super::world::{RECEIVER, SENDER};

@@ -8,8 +8,8 @@
 //! The rules. A write copies while the send buffer has room for a cluster, then output runs; with
 //! the step `unit` output runs after each cluster. Output sends whole packets, and a shorter one if
 //! nothing is in flight. Output runs with network interrupts masked, copies to and from programs do
-//! not. The receiver's program acknowledges by reading two packets or 35 % of the buffer, or a
-//! timer does that fires every 200 ms.
+//! not. An ACK leaves when the receiver's program has read two packets or 35 % of the buffer, or by
+//! a timer that fires every 200 ms.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,7 +28,7 @@ const FAST_TICK_NS: u64 = 200_000 * US;
 pub(super) const SENDER: usize = 0;
 pub(super) const RECEIVER: usize = 1;
 
-/// What a processor does.
+/// A job of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// The sender's program copies into the socket.
@@ -108,7 +108,7 @@ struct Receiving {
     read: u64,
 }
 
-/// What a run has come to so far.
+/// The results of a run so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) now_ns: u64,
@@ -155,7 +155,7 @@ impl World {
         world
     }
 
-    /// Run until so many bytes are read by the receiver's program.
+    /// Run until the receiver's program has read this many bytes.
     pub(super) fn run(&mut self, bytes: u64) -> Counts {
         while self.receiving.read < bytes {
             let Some(Reverse((at, _, event))) = self.events.pop() else { break };
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// What a job takes.
+    /// The time that a job takes.
     fn cost_ns(&self, host: usize, job: Job) -> u64 {
         let (costs, steps) = (&self.costs, self.steps);
         match job {
@@ -250,7 +250,7 @@ impl World {
         self.schedule(host);
     }
 
-    /// Work that goes on at once, at the level of what it follows.
+    /// Work that goes on at once, at the level of the job that it follows.
     fn follow(&mut self, host: usize, level: Level, job: Job) {
         let cost = self.cost_ns(host, job);
         self.hosts[host].cpu.follow(level, cost, job);
@@ -352,7 +352,7 @@ impl World {
         self.output(level);
     }
 
-    /// Make the next packet that may leave, or go on with what called output.
+    /// Make the next packet that may leave, or go on with the work that called output.
     fn output(&mut self, level: Level) {
         let sending = &mut self.sending;
         let off = sending.nxt - sending.una;

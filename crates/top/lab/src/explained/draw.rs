@@ -18,7 +18,7 @@ impl Draw {
         low + self.0.below((high - low + 1) as usize) as u64
     }
 
-    /// A time of so many milliseconds.
+    /// A time of `low` to `high` milliseconds.
     pub(super) fn ms(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.range(low * 1000, high * 1000))
     }

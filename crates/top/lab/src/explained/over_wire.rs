@@ -2,7 +2,7 @@
 //! end. Names are those of `situations`, where the situation is the same.
 //!
 //! Called by: `explained.rs`. `transfer` runs a draw. Rates are such that several draws at a time
-//! leave processors idle: what a busy machine does to a connection is not asked here.
+//! leave processors idle: the effect of a busy machine on a connection is not the question here.
 
 mod transfer;
 
@@ -23,13 +23,13 @@ pub(crate) struct Wired {
     ttcp: Vec<String>,
     /// ttcp receives, and the kernel sends.
     receives: bool,
-    /// What the program that sends writes.
+    /// The pace of the program that sends.
     writes: Pace,
-    /// What the kernel's program reads.
+    /// The pace of the kernel's program that reads.
     reads: Pace,
     /// SO_RCVBUF of the kernel's end.
     receive_buffer: Option<usize>,
-    /// What `ip link set` does how long after the wire's start.
+    /// A command of `ip link set`, and how long after the wire's start it is given.
     event: Option<(Duration, &'static [&'static str])>,
     /// When the looks begin, from the wire's start on.
     from: Duration,
@@ -40,9 +40,9 @@ pub(crate) struct Wired {
 enum Pace {
     /// As fast as it goes.
     All,
-    /// So many bytes and a pause, again and again.
+    /// This many bytes and a pause, again and again.
     Steps(usize, Duration),
-    /// So many bytes, and no more.
+    /// This many bytes, and no more.
     Once(usize),
 }
 
@@ -243,7 +243,7 @@ fn steps(d: &mut Draw, bytes: (f64, f64), ms: (u64, u64)) -> Pace {
     Pace::Steps(d.magnitude(bytes.0, bytes.1) as usize, d.ms(ms.0, ms.1))
 }
 
-/// A bottleneck of this rate from ttcp to the kernel, and a queue of so many round trips.
+/// A bottleneck of this rate from ttcp to the kernel, and a queue of this many round trips.
 fn bottleneck(round_trip: Duration, rate_bps: u64, round_trips: f64) -> Wired {
     let mut wired = wired(round_trip);
     let queue = rate_bps as f64 / 8.0 * round_trip.as_secs_f64() * round_trips;

@@ -11,15 +11,15 @@ use super::draw::Draw;
 use super::programs::setup;
 use super::world::Setup;
 
-/// With 100, ACKs pass unharmed.
+/// Shorter packets are exempt: with 100, ACKs pass unharmed.
 const EXEMPT_BYTES: usize = 100;
 
-/// From this time on for good.
+/// An outage from this time on, for good.
 fn from(at: Duration) -> Vec<Outage> {
     vec![Outage { from: Instant::ZERO + at, until: Instant::NEVER }]
 }
 
-/// A bottleneck of this rate, and a queue of so many round trips.
+/// A bottleneck of this rate, and a queue of this many round trips.
 fn bottleneck(round_trip: Duration, rate_bps: u64, round_trips: f64) -> Setup {
     let mut setup = setup(round_trip);
     let bdp = rate_bps as f64 / 8.0 * round_trip.as_secs_f64();
@@ -49,7 +49,7 @@ pub(super) fn dead(d: &mut Draw) -> Setup {
     setup
 }
 
-/// At either end, and before the first SYN in every fifth draw.
+/// A link that is unplugged at either end, and before the first SYN in every fifth draw.
 pub(super) fn unplugged(d: &mut Draw) -> Setup {
     let setup = bottleneck(d.ms(1, 100), rate(d, 5.0, 100.0), 1.0);
     let (at, at_acceptor) = (d.ms(1000, 4000), d.range(0, 1) == 1);

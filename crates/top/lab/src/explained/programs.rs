@@ -18,12 +18,12 @@ pub(super) fn script(writes: Vec<Write>, reads: Vec<Read>) -> Script {
     Script { writes, reads, finish: Finish::Close }
 }
 
-/// Everything it can.
+/// A program that writes everything it can.
 pub(super) fn writer() -> Script {
     script(vec![Write::AwaitOpen, Write::Bytes(u64::MAX)], vec![])
 }
 
-/// Everything that comes.
+/// A program that reads everything that comes.
 pub(super) fn reader() -> Script {
     script(vec![], vec![Read::ToEnd])
 }
@@ -121,8 +121,9 @@ pub(super) fn send_buffer(d: &mut Draw) -> Setup {
     setup
 }
 
-/// The time between two reads of which a round trip takes a quarter of the buffer at most. Windows
-/// are half of it: a faster reader is no more the limit than the buffer.
+/// The time between two reads with which a program reads at most a quarter of the buffer in a round
+/// trip. Windows are half of the buffer: with a faster reader, the buffer would be the limit as
+/// much.
 pub(super) fn quarter_of(
     buffer: u64,
     round_trip: Duration,

@@ -16,15 +16,15 @@ use super::{paths, programs};
 pub(crate) struct Situation {
     /// Its name.
     pub(super) name: &'static str,
-    /// What limits it.
+    /// Its limit.
     pub(super) limit: Limit,
-    /// What its parameters are drawn from, in words.
+    /// The ranges that its parameters are drawn from, in words.
     pub(super) ranges: &'static str,
     /// Draws one.
     pub(super) draw: Drawn,
 }
 
-/// What a situation is made of.
+/// The way in which a situation is made.
 #[derive(Clone, Copy)]
 pub(crate) enum Drawn {
     /// A world in virtual time.

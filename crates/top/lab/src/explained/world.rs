@@ -74,7 +74,7 @@ pub(super) fn looks(draw: fn(&mut Draw) -> Setup, seed: u64) -> Result<Vec<Look>
     Ok(looks)
 }
 
-/// What the control socket would say of the only connection of a host.
+/// The look that the control socket would give at the only connection of a host.
 fn look(world: &World, host: usize, now: Instant) -> Option<Look> {
     let stack = world.stack(host);
     let page = stack.connections_page(0, 1);

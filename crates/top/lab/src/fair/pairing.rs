@@ -34,7 +34,7 @@ pub(crate) struct Choice {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "kernel", conflicts_with = "pairs")]
     peer: Option<crate::wan::Peer>,
-    /// Each flow begins so much later than the one before it
+    /// Each flow begins this much later than the one before it
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = stagger)]
     pub(super) stagger: Duration,
     /// Bits a second of the bottleneck
@@ -75,7 +75,7 @@ fn flow(text: &str) -> Result<(Whose, Algorithm), String> {
     }
 }
 
-/// As on the command line. Linux's reno recovers with SACK, as our newreno does.
+/// The name as on the command line. Linux's reno recovers with SACK, as our newreno does.
 pub(super) fn name(whose: Whose, algorithm: Algorithm) -> String {
     match (whose, algorithm) {
         (Whose::Ours, algorithm) => algorithm.name().to_owned(),

@@ -1,11 +1,11 @@
-//! The cases of `wirespeed lab forward`: one thing at a time, or all combinations of what is asked
-//! for.
+//! The cases of `wirespeed lab forward`: one thing at a time, or all combinations of the values
+//! that are asked for.
 //!
 //! Called by: `experiment.rs`.
 
 use super::{Direction, FULL, IMIX, SMALL, Shape};
 
-/// What a router forwards between, and whose it is.
+/// The devices that a router forwards between, and whose router it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Over {
     /// Ours between two wires in memory.
@@ -70,7 +70,7 @@ pub(super) enum Tags {
     Yes,
 }
 
-/// What to measure.
+/// The choice of cases.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What is forwarded: all combinations of what is named")]
 pub(super) struct Choice {
@@ -123,7 +123,7 @@ fn or<T: Clone>(list: &[T], usual: T) -> Vec<T> {
 }
 
 impl Choice {
-    /// Is nothing said about the packets?
+    /// Do the options say nothing about the packets?
     fn is_usual(&self) -> bool {
         let are_empty = [self.frame.is_empty(), self.ip.is_empty(), self.tags.is_empty()];
         let lists = [&self.routes, &self.flows];
@@ -136,7 +136,8 @@ impl Choice {
     pub(super) fn cases(&self, quick: bool) -> Vec<Case> {
         let over = if self.over.is_empty() { &Over::ALL[..] } else { &self.over };
         let shapes = if self.is_usual() { usual() } else { self.combinations() };
-        // A million routes take seconds to make, and of the kernel longer than a look may take.
+        // A million routes take seconds to make, and for the kernel longer than a quick run may
+        // take.
         let is_wanted = |case: &Case| {
             let is_long = case.shape.routes > 100_000 && (case.over != Over::Mem || case.shape.v6);
             !(quick && is_long && self.is_usual())

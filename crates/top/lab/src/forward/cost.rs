@@ -1,4 +1,4 @@
-//! What a packet costs a router: with the work of generator and sink, and what that work costs
+//! The cost of a packet at a router: with the work of generator and sink, and the cost of that work
 //! alone.
 //!
 //! Called by: `wirespeed lab forward`, the benchmarks.

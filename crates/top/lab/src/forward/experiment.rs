@@ -4,7 +4,7 @@
 //! Called by: the lab.
 //!
 //! Each row is a router of its own. Generator, router and sink share a thread, whose processor time
-//! is measured; what generator and sink cost alone is measured as well, and subtracted. Packets a
+//! is measured; the cost of generator and sink alone is measured as well, and subtracted. Packets a
 //! second are those of one core that does nothing but forward.
 
 use clap::{ArgMatches, FromArgMatches};
@@ -47,7 +47,7 @@ const COLUMNS: &[Column] = &[
     column("gbps", "Gb/s", "Gb/s of frames", Format::Number(2)),
 ];
 
-/// A row, with what was measured.
+/// A row, with its measurements.
 pub(super) struct Row {
     pub(super) case: Case,
     pub(super) rounds: Vec<Cost>,
@@ -95,7 +95,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         if trouble.is_some() || run.is_stopped() {
             row.trouble = trouble;
         } else if let Err(error) = measure(&mut row, rounds, seconds, &|| run.is_stopped()) {
-            // What was asked for by name has to be there.
+            // A row that was asked for by name has to be measured.
             if case.over == Over::Mem || !options.choice.over.is_empty() {
                 return Err(error);
             }
@@ -209,8 +209,8 @@ pub(super) fn notes(rows: &[Row]) -> Notes {
     with_missing(notes, unmeasured, rows.len(), "rows")
 }
 
-/// What the figures show, in two sentences: what a packet costs us at least and at most, and beside
-/// the kernel. The second is left out if either side was not measured.
+/// The figures in two sentences: the least and the greatest cost of a packet for us, and our cost
+/// beside the kernel's. The second is left out if either side was not measured.
 fn shows(rows: &[Row]) -> Vec<String> {
     let of = |row: &Row| Some((row.own()?.mid, row.case));
     let memory = rows.iter().filter(|row| row.case.over == Over::Mem).filter_map(of);

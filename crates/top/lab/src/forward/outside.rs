@@ -24,16 +24,16 @@ use super::{MACS, Shape, VLANS, addr, frames, mtu, network, prefix};
 use crate::Error;
 use crate::namespace::{ip, ip_batch};
 
-/// Frames between two looks at what arrived.
+/// Frames between two looks at the arrivals.
 const ROUND: usize = 512;
 
-/// So often it is looked whether all have arrived, with a pause between.
+/// How often it is checked whether all have arrived, with a pause between two checks.
 const PATIENCE: usize = 50;
 
 /// Frames that a TAP holds for us: more than a round.
 const TAP_QUEUE: u32 = 4 * ROUND as u32;
 
-/// Whose router, between what.
+/// Whose router it is, and the interfaces between which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The kernel between two veth pairs.
@@ -95,11 +95,11 @@ fn received(name: &str) -> Result<u64, Error> {
     field.ok_or_else(|| failed(format!("no interface {name} in /proc/net/dev")))
 }
 
-/// A router with what sends into it and what receives from it.
+/// A router, with the senders into it and the receivers from it.
 pub struct Outside {
-    /// Of each side that has a source, its sender, and the interface where its packets arrive.
+    /// For each side that has a source: its sender, and the interface where its packets arrive.
     ways: Vec<(Sender, &'static str)>,
-    /// Sends to where frames end at once.
+    /// The sender to an interface where frames end at once.
     alone: Sender,
     /// `None`: the kernel's.
     stack: Option<Box<Stack>>,
@@ -197,7 +197,7 @@ impl Outside {
     /// Both, half of the time each.
     ///
     /// # Errors
-    /// As of both.
+    /// As of [`Outside::whole`] and [`Outside::alone`].
     pub fn measure(&mut self, seconds: f64, stop: &dyn Fn() -> bool) -> Result<Cost, Error> {
         let (whole_ns, packets) = self.whole(seconds / 2.0, stop)?;
         let alone_ns = self.alone(seconds / 2.0, stop)?;
@@ -222,7 +222,7 @@ fn open_xdp(name: &str) -> Result<Box<dyn Device>, Error> {
 fn open_tap(name: &str, shape: Shape) -> Result<Tap, Error> {
     let config = tap::Config { name: Some(name.to_owned()), ..tap::Config::default() };
     let mut tap = Tap::open(&config).map_err(failed)?;
-    // Nothing but our frames: the kernel has no address there that it would speak from.
+    // Only our frames pass: the kernel has no address there from which it would send.
     run_ip(&format!("link set {name} addrgenmode none"))?;
     let (queue_frames, mtu) = (Some(TAP_QUEUE), Some(mtu(shape)));
     tap.configure(&tap::Setup { queue_frames, mtu, up: true, ..tap::Setup::default() })

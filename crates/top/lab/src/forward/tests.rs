@@ -1,4 +1,4 @@
-//! What the router in memory forwards, and what the cases are.
+//! The packets that the router in memory forwards, and the cases.
 
 use super::cases::{Choice, Over};
 use super::*;

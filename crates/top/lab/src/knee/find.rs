@@ -18,7 +18,7 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 const DRAWS: usize = 1_000;
 /// Fewer rounds support no conclusion.
 pub(super) const ROUNDS_MIN: usize = 5;
-/// An interval that ends at more than so many times its beginning supports no conclusion.
+/// An interval whose end is more than this many times its beginning supports no conclusion.
 pub(super) const WIDEST: f64 = 4.0;
 
 /// A measured curve.
@@ -38,7 +38,7 @@ pub(super) struct Knee {
     pub(super) high: f64,
 }
 
-/// What the samples support.
+/// The conclusion that the samples support.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// A knee.
@@ -142,7 +142,7 @@ fn knee(sizes: &[usize], throughput: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A fixed cost of 1,000 and one of 1 a byte, with noise of so many percent.
+    /// A fixed cost of 1,000 and one of 1 a byte, with noise of this many percent.
     fn curve(percent: f64, rounds: usize, seed: u64) -> Curve {
         let sizes: Vec<usize> = (6..19).map(|bits| 1 << bits).collect();
         let mut rng = Rng::new(seed);

@@ -1,5 +1,5 @@
-//! The report of the experiment: a row for each size of each curve, what was found of its knee, and
-//! what the samples do not support.
+//! The report of the experiment: a row for each size of each curve, the verdicts on the knees, and
+//! the conclusions that the samples do not support.
 //!
 //! Called by: `knee.rs`.
 

@@ -2,8 +2,8 @@
 //! `~/.config/wirespeed/units.toml`. `lab knee --apply` writes it; the tools read it and give the
 //! unit to their stacks (`StackConfig::write_unit_bytes`).
 //!
-//! Called by: `knee.rs`, the tools. What is in the file is the user's, or somebody's who could
-//! write it: a file that cannot be used is reported in a sentence, and the default stays.
+//! Called by: `knee.rs`, the tools. The file is written by the user, or by somebody else who has
+//! access to it: a file that cannot be used is reported in a sentence, and the default stays.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,11 +17,11 @@ use crate::{Machine, replaced};
 /// A longer file is none of ours.
 const FILE_MAX_BYTES: u64 = 16 << 10;
 
-/// What the file holds.
+/// The contents of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Units {
-    /// Of writing.
+    /// The unit of writing.
     pub write: Write,
     /// Where it was measured.
     pub machine: Measured,
@@ -129,7 +129,7 @@ fn parse(text: &str, cpu_model: &str) -> Result<Units, String> {
     Ok(units)
 }
 
-/// What came from the file, as a terminal may show it.
+/// Text of the file, as a terminal may show it.
 fn shown(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -149,7 +149,7 @@ pub fn can_store(path: &Path) -> Result<(), String> {
     if !folder.is_dir() {
         return refused(io::ErrorKind::NotADirectory);
     }
-    // Elsewhere it is known when it is written.
+    // On other systems this is known only when the file is written.
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{Access, access};
@@ -170,7 +170,7 @@ impl Units {
     /// Write the file, so that a reader finds the old one or the new one.
     ///
     /// # Errors
-    /// Of the file system; the sentence says what to do.
+    /// The file system's error; the sentence says what to do.
     pub fn store(&self, path: &Path) -> Result<(), String> {
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
         let written = made.and_then(|()| replaced::write(path, self.text().as_bytes()));

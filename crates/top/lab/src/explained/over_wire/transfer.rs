@@ -26,11 +26,11 @@ use crate::namespace::{ip, new_namespace};
 
 /// How long `explain` looks, in seconds.
 const LOOKS: &str = "5";
-/// A wire that was away for longer says more about this machine than about the connection.
+/// If the wire paused for longer, a draw says more about this machine than about the connection.
 const PAUSE_MS_MOST: f64 = 50.0;
-/// Repetitions before a draw counts in spite of that.
+/// Repetitions before a draw counts in spite of such a pause.
 const AGAIN: u32 = 3;
-/// How often it is checked whether something has happened.
+/// Time between two checks whether something has happened.
 const STEP: Duration = Duration::from_millis(20);
 /// How long a process may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,11 +39,11 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
 const OUR_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 97, 0, 1)), 5001);
 
-/// What was said of a draw.
+/// The verdict on a draw.
 pub(in super::super) struct Heard {
     pub(in super::super) limit: Option<Limit>,
     pub(in super::super) words: String,
-    /// The longest time that the wire was away; unknown if it did not say so.
+    /// The longest pause of the wire; unknown if the wire did not report it.
     pub(in super::super) pause_ms: Option<f64>,
 }
 
@@ -58,7 +58,7 @@ impl Drop for Process {
     }
 }
 
-/// Run a draw, again if the wire was away; `None` if it was stopped.
+/// Run a draw, again if the wire paused for too long; `None` if it was stopped.
 pub(in super::super) fn said(
     wired: &Wired,
     seed: u64,
@@ -75,10 +75,10 @@ pub(in super::super) fn said(
     }
 }
 
-/// Where a draw runs.
+/// The place where a draw runs: its folder and its namespace.
 struct Bench {
     namespace: Namespace,
-    /// For the control socket, and for what the processes say.
+    /// The folder for the control socket and the processes' messages.
     folder: tempfile::TempDir,
     program: PathBuf,
 }
@@ -136,7 +136,7 @@ impl Bench {
         self.start(&mut command)
     }
 
-    /// Where ttcp's errors go.
+    /// The file for ttcp's errors.
     fn errors(&self) -> Result<std::fs::File, Error> {
         let path = self.folder.path().join("errors");
         std::fs::File::create(path).map_err(|e| failed("no file for errors", &e))
@@ -172,7 +172,7 @@ impl Bench {
         })
     }
 
-    /// Let happen what is to happen, then explain; `None` if it was stopped.
+    /// Let the draw's event happen, then explain; `None` if it was stopped.
     fn hear(
         &self,
         wired: &Wired,
@@ -200,7 +200,7 @@ impl Bench {
     fn explain(&self, stop: &dyn Fn() -> bool) -> Result<Option<(Option<Limit>, String)>, Error> {
         let mut command = self.tool(&["explain", "--json", "--seconds", LOOKS]);
         let mut explain = self.start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        // What it prints fits a pipe.
+        // Its output fits a pipe.
         while matches!(explain.0.try_wait(), Ok(None)) {
             if stop() {
                 return Ok(None);
@@ -235,7 +235,8 @@ impl Bench {
         let connect = || TcpStream::connect_timeout(&OUR_PORT, Duration::from_secs(1));
         while !over.load(Ordering::Relaxed) {
             if let Ok(Ok(mut stream)) = self.namespace.inside(connect) {
-                // Refused, it waits for longer: `over` ends that by the end of ttcp.
+                // If the timeout is refused, a write waits for longer: `over` ends it when ttcp
+                // ends.
                 let _ = stream.set_write_timeout(Some(STEP));
                 return go(writes, over, |data| stream.write(data));
             }
@@ -300,7 +301,7 @@ fn wait_until(then: Instant, stop: &dyn Fn() -> bool) -> bool {
     !stop()
 }
 
-/// End the wire, and read for how long it was away.
+/// End the wire, and read its longest pause.
 fn pause_ms(mut wire: Process) -> Option<f64> {
     kill_process(Pid::from_child(&wire.0), Signal::INT).ok()?;
     let begun = Instant::now();
