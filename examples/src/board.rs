@@ -24,9 +24,9 @@ rpc::xdr! {
     /// A notice, as it is on the board.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Notice {
-        /// Who has pinned it.
+        /// Its author.
         pub by: Bounded<String, 64>,
-        /// What it says.
+        /// Its text.
         pub text: Bounded<String, 200>,
     }
 }
@@ -34,7 +34,7 @@ rpc::xdr! {
 rpc::program! {
     /// The board.
     pub trait Board, service BoardService, client BoardClient, program 0x2000_0B0A, version 1 {
-        /// Pin a notice; how many there are then.
+        /// Pin a notice; returns how many there are then.
         fn pin(Notice) -> u32 = 1;
         /// The notices from that number on.
         fn read(u32) -> Vec<Notice> = 2;
@@ -97,7 +97,7 @@ pub async fn over_udp(server: SocketAddr) -> io::Result<Client> {
     Ok(Client::over_datagrams(Config::new(PROGRAM, 1), secret()?, socket, server))
 }
 
-/// Pin a notice; how many there are then.
+/// Pin a notice; returns how many there are then.
 ///
 /// # Errors
 /// The call has no results.

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use wirespeed::net::{Net, TcpStream};
 
-/// What to fetch, looked at before anything is opened.
+/// The URL to fetch, checked before anything is opened.
 pub struct Target {
     uri: Uri,
     at: SocketAddr,

@@ -2,8 +2,8 @@
 //!
 //! Called by: `https-files`, tests. A path leaves the folder neither by `..`, in any spelling, nor
 //! by a symbolic link. At most [`CONNECTIONS_MAX`] connections are served at a time; the others
-//! wait in the listener's backlog. Who neither reads nor writes loses the connection, so that the
-//! others come to their turn.
+//! wait in the listener's backlog. A client that neither reads nor writes loses its connection, so
+//! that the others get their turn.
 
 use std::convert::Infallible;
 use std::io;
@@ -131,7 +131,7 @@ pub fn inside(root: &Path, request_path: &str) -> Option<PathBuf> {
     Path::new(relative).components().all(normal).then(|| root.join(relative))
 }
 
-/// RFC 3986 section 2.1, once: what is left of a percent sign is a name's.
+/// RFC 3986 section 2.1, decoded once: a percent sign that is left belongs to the name.
 fn percent_decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -3,8 +3,8 @@
 //!
 //! Called by: `proxy`, tests. The kernel's side is connected first: a destination that refuses is
 //! refused to the peer as well. Half-closing is carried over in both directions, and so is a reset.
-//! UDP is left out: it goes unanswered, and what needs it (most name service) must come over TCP or
-//! another way.
+//! UDP is left out: it goes unanswered, and programs that need it (most name service) must use TCP
+//! or another way.
 
 use std::io;
 use std::net::SocketAddr;

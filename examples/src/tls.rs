@@ -16,7 +16,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 pub struct Identity {
     /// Accepts TLS.
     pub acceptor: TlsAcceptor,
-    /// What `curl --cacert` takes.
+    /// The certificate in PEM, for `curl --cacert`.
     pub certificate_pem: String,
 }
 

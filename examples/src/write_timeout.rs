@@ -2,8 +2,8 @@
 //! resets the connection. Without it a client that asks and never reads would keep its place for
 //! ever.
 //!
-//! Called by: `files`. Reading has time-outs of those who read. Any progress starts the time anew:
-//! a client that reads slowly is served slowly.
+//! Called by: `files`. Reads have timeouts of their own, in the code that reads. Any progress
+//! starts the time anew: a client that reads slowly is served slowly.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -28,7 +28,7 @@ impl WriteTimeout {
         WriteTimeout { stream, timeout, waiting: None }
     }
 
-    /// What became of a write, unless it has waited long enough.
+    /// The result of a write, or an error once it has waited for too long.
     fn limit<T>(
         &mut self,
         outcome: Poll<io::Result<T>>,
@@ -43,7 +43,7 @@ impl WriteTimeout {
         if waiting.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // Closed in the usual way, what was not taken would wait for the peer all the same.
+        // A usual close would let the data that was not taken wait for the peer all the same.
         self.stream.set_linger(Some(Duration::ZERO))?;
         let why = format!("the client took nothing for {} s", timeout.as_secs_f32());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))

@@ -12,7 +12,7 @@ use wirespeed::net::{Net, TcpListener, TcpStream};
 use wirespeed::pair::{PairConfig, pair};
 use wirespeed_examples::{files, tls};
 
-/// Short, so that the test is; a client that takes all it gets is never so slow.
+/// Short, so that the test is short; a client that takes all it gets is never so slow.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More than the buffers of both ends hold.
 const BIG: usize = 10_000_000;
@@ -69,7 +69,7 @@ impl Scene {
         self.server.with_stack(|stack| stack.connection_count()).expect("it is driven")
     }
 
-    /// Wait until the server's stack has none, far longer than the server's patience.
+    /// Wait until the server's stack has no connection, far longer than the server's patience.
     async fn free(&self) {
         for _ in 0..600 {
             if self.connections() == 0 {
@@ -81,7 +81,7 @@ impl Scene {
     }
 }
 
-/// Has it come about, however, within a time that is far longer than the server's patience?
+/// Is it done, with any result, within a time that is far longer than the server's patience?
 async fn within<T>(what: impl Future<Output = T>) -> bool {
     tokio::time::timeout(PATIENCE * 15, what).await.is_ok()
 }
@@ -99,7 +99,7 @@ async fn a_client_that_never_reads_is_let_go() {
     assert_eq!(&head, b"HTTP/1.1 200 OK");
     assert_eq!(scene.connections(), 1);
     scene.free().await;
-    // Not an end that could be taken for the file's: a reset.
+    // A reset, not an end that could be taken for the file's.
     let mut rest = Vec::new();
     assert!(stream.read_to_end(&mut rest).await.is_err());
     assert!(rest.len() < BIG);
@@ -112,7 +112,7 @@ async fn a_client_that_reads_slowly_gets_it_all() {
     let mut stream = scene.connected().await;
     stream.write_all(GET).await.expect("sent");
     let (mut room, mut got) = (vec![0; 1 << 20], 0);
-    // In all it takes longer than the server would wait at one place.
+    // The whole transfer takes longer than the server would wait at one place.
     while got < BIG {
         tokio::time::sleep(PATIENCE / 8).await;
         let mut filled = 0;

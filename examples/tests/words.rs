@@ -1,9 +1,9 @@
-//! What the programs say when they are asked for what cannot be done: one line, and no interface is
-//! opened before the rest was looked at.
+//! The programs' messages for commands that cannot be carried out: one line, and no interface is
+//! opened before the other options were checked.
 
 use std::process::Command;
 
-/// Refused by every system, so that who opens it first complains of this.
+/// Refused by every system, so that a program that opens it first complains of this.
 const NO_DEVICE: &str = "a-name-longer-than-15-bytes";
 
 fn said(program: &str, arguments: &[&str]) -> String {

@@ -1,5 +1,5 @@
-//! What a capture writes is what a reader of another hand reads: every frame, whole, in order, with
-//! its direction and time.
+//! A foreign reader reads all that a capture writes: every frame, whole, in order, with its
+//! direction and time.
 //!
 //! Called by: the target `capture`. The project writes pcapng and reads none, so the reader here is
 //! a library's (`pcap-file`).
@@ -66,7 +66,7 @@ pub fn written_is_read(data: &[u8]) {
         let mut burst = Burst::new();
         burst.push(frame);
         if out {
-            // Without room it is pushed back, and written all the same, once.
+            // Without room the frame is pushed back, and is written all the same, once.
             device.tx_burst(&mut pool, &mut burst);
             passed.push((2, time.as_nanos() as u64, bytes));
             let mut taken = Burst::new();

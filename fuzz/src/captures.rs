@@ -77,7 +77,7 @@ fn head_of_pcapng() -> Vec<u8> {
     [section, words(&[1, 20, 1, 0, 20])].concat()
 }
 
-/// What comes behind each head: a packet in pcap; in pcapng one with flags, a block of another
+/// The content behind each head: a packet in pcap; in pcapng one with flags, a block of another
 /// type, a simple packet.
 pub fn seeds() -> [Vec<u8>; 2] {
     let pcap = [vec![0], words(&[1, 5, 20, 60]), vec![0x45; 20]].concat();

@@ -1,5 +1,5 @@
-//! The control socket with clients that send anything: nothing waits, nothing is kept, and whoever
-//! keeps to the protocol gets its answer.
+//! The control socket with clients that send anything: nothing waits, nothing is kept, and a client
+//! that keeps to the protocol gets its answer.
 //!
 //! Called by: the target `control`. The server is the real one, on a real Unix socket; time is
 //! passed in.
@@ -31,7 +31,7 @@ pub fn whole_request() -> Vec<u8> {
     script
 }
 
-/// What a client says first: the magic, the version, and a welcome that means nothing here.
+/// The hello of a client: the magic, the version, and a welcome that means nothing here.
 fn hello() -> Vec<u8> {
     let mut hello = MAGIC.to_vec();
     hello.extend_from_slice(&VERSION.to_be_bytes());
@@ -204,7 +204,8 @@ impl Client {
         self.raw(&frame);
     }
 
-    /// A frame with this many descriptors, which says so, or says something else.
+    /// A frame with `count` descriptors, whose header has `declared` instead of `count` if that is
+    /// given.
     fn with_descriptors(&mut self, payload: &[u8], count: usize, declared: Option<u16>) {
         self.asked = None;
         let mut frame = (payload.len() as u32).to_be_bytes().to_vec();
@@ -231,7 +232,7 @@ impl Client {
         }
     }
 
-    /// A hello came first; if this client kept to the protocol, then what it asked.
+    /// Check that a hello came first, and then the answers, if this client kept to the protocol.
     fn check(self) {
         let Some(theirs) = self.received.get(..HELLO_LEN) else { return };
         assert_eq!(theirs[..10], hello()[..10], "the server's hello");

@@ -1,8 +1,8 @@
 //! Packets written and fixed byte by byte: what a target needs to get past checksums, and to talk
 //! to a stack as its peer would.
 //!
-//! Called by: the targets. Fixing is lenient: it puts right
-//! what it finds where a header would be, and leaves alone what is too short to have one.
+//! Called by: the targets. Fixing is lenient: it changes the bytes at the place of a header, and
+//! leaves packets alone that are too short to have one.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -23,7 +23,7 @@ pub(crate) fn fix_ipv4_checksum(packet: &mut [u8]) {
     }
 }
 
-/// Put the checksum of `bytes` and of what `pseudo` stands for into the field at `at`.
+/// Put the checksum of `bytes` and of the pseudo-header `pseudo` into the field at `at`.
 pub(crate) fn fix_checksum(bytes: &mut [u8], at: usize, pseudo: Sum) {
     let Some(field) = bytes.get_mut(at..at + 2) else { return };
     field.fill(0);
@@ -175,7 +175,7 @@ impl Segment {
     }
 }
 
-/// What a stack sent, taken apart and found right.
+/// A frame that a stack sent, parsed and found right.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     /// The IP packet.

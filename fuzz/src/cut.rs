@@ -1,5 +1,5 @@
-//! Any frame, with any note for a network card: what comes of it is right to the last length and
-//! checksum, or the frame is counted as lost.
+//! Any frame, with any note for a network card: the frames made of it are right in all lengths and
+//! checksums, or the frame is counted as lost.
 //!
 //! Called by: the target `cut`. Frames come to `crates/core/link` from other programs, which may
 //! note anything. An IPv4 checksum keeps almost all random bytes out, so each is tried with the
@@ -19,7 +19,7 @@ pub(crate) const BARE: u8 = 1;
 /// In the first byte: its checksum is not finished.
 pub(crate) const PARTIAL: u8 = 2;
 
-/// What is noted, two bytes of segment size, and the frame.
+/// The input: a byte of notes, two bytes of segment size, and the frame.
 pub fn any_frame(data: &[u8]) {
     let Some((&[noted, high, low], frame)) = data.split_first_chunk::<3>() else { return };
     let link = if noted & BARE == 0 { LinkKind::Ethernet } else { LinkKind::Ip };

@@ -1,4 +1,4 @@
-//! DHCP clients of both versions: any messages, at any time. What they send can be read, an address
+//! DHCP clients of both versions: any messages, at any time. Their messages can be read, an address
 //! is never taken twice or dropped twice, and no server makes them send without end.
 //!
 //! Called by: the targets `dhcp4` and `dhcp6`. The input is a script: events, and among them
@@ -11,7 +11,7 @@ use base::{Duration, Instant, KeyedHash, MacAddr};
 use host::{dhcp4, dhcp6};
 
 const STEPS_MAX: usize = 100;
-/// What may be done at one moment.
+/// Actions that a client may take at one moment.
 const ACTIONS_MAX: usize = 8;
 /// The client's link address.
 const HARDWARE: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -36,11 +36,11 @@ trait Client {
     /// Codes that mean something.
     const CODES: &'static [u8];
     const KINDS: &'static [u8];
-    /// What is behind the last option.
+    /// The bytes behind the last option.
     const END: &'static [u8];
 }
 
-/// What a client did.
+/// An action of a client.
 enum Done {
     Sent(Vec<u8>),
     Probe(IpAddr),
@@ -92,7 +92,7 @@ fn play<C: Client>(data: &[u8], new: impl FnOnce(Instant) -> C) -> bool {
     }
     script.client.stop(now);
     script.act(now);
-    // A DHCPv6 client says so a few times.
+    // A DHCPv6 client sends its release a few times.
     for _ in 0..20 {
         let deadline = script.client.deadline();
         if deadline == Instant::NEVER {
@@ -226,7 +226,8 @@ impl Client for dhcp4::Client {
         })
     }
 
-    /// With an address, a server, a mask and a lease time, which later options may contradict.
+    /// An answer with an address, a server, a mask and a lease time, which later options may
+    /// contradict.
     fn answer(asked: &[u8], kind: u8) -> Vec<u8> {
         let mut message = asked.get(..HEADER_V4).map_or(vec![0; HEADER_V4], <[u8]>::to_vec);
         message[0] = 2;
@@ -293,7 +294,8 @@ impl Client for dhcp6::Client {
         })
     }
 
-    /// With both identifiers, and with an address if the kind is odd; later options may say more.
+    /// An answer with both identifiers, and with an address if the kind is odd; later options may
+    /// say more.
     fn answer(asked: &[u8], kind: u8) -> Vec<u8> {
         let mut message = vec![kind];
         message.extend_from_slice(asked.get(1..4).unwrap_or(&[0; 3]));

@@ -13,15 +13,15 @@ const LINKS: [u32; 18] =
 /// Bytes that choose.
 const HEADER_LEN: usize = 4;
 
-/// Bytes of text that a byte of a packet may come to, and what every packet may have beside: bytes
-/// in hex are many more, and some are shown twice.
+/// The most bytes of text for each byte of a packet, and for every packet beside that: hex takes
+/// many more bytes, and some bytes are shown twice.
 const TEXT_PER_BYTE: usize = 400;
 const TEXT_BESIDE: usize = 20_000;
 
 /// A packet, in the words of `wirespeed dump`.
 ///
 /// # Panics
-/// Where a line has no end, or another the second time.
+/// If a line has no end, or differs the second time.
 pub fn any_packet(data: &[u8]) {
     let Some((header, bytes)) = data.split_at_checked(HEADER_LEN) else { return };
     let style = style(header[1]);
@@ -31,7 +31,7 @@ pub fn any_packet(data: &[u8]) {
     let print = || {
         let mut printer = Printer::new(style);
         let first = printer.text(frame, "").to_owned();
-        // What it remembers of the first may change the second, and no more.
+        // The remembered flow may change the second text, so only the length of that is checked.
         let second = printer.text(frame, "").len();
         let most = bytes.len() * TEXT_PER_BYTE + TEXT_BESIDE;
         assert!(first.len() <= most && second <= most, "{} bytes of text", first.len());

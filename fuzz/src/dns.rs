@@ -106,7 +106,7 @@ fn step(
     let length = (answer.len() as u16).to_be_bytes();
     let stream = [&length, answer.as_slice()].concat();
     let parts = if flags & IN_PARTS != 0 { stream.len() / 2 } else { stream.len() };
-    // One of the two is what the question waits for.
+    // The question waits for one of the two.
     lookup.on_datagram(r, kind, asked.to, &answer, *now);
     lookup.on_bytes(r, kind, &stream[..parts], *now);
     lookup.on_bytes(r, kind, &stream[parts..], *now);

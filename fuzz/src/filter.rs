@@ -1,6 +1,6 @@
-//! Packet filters: any instructions over any packet. What the validator lets pass runs to its end
-//! and reads no byte that is not there; machine code says what the interpreter says, of a packet in
-//! one piece and in two.
+//! Packet filters: any instructions over any packet. A program that the validator accepts runs to
+//! its end and reads no byte that is not there. Machine code and interpreter give the same result,
+//! for a packet in one piece and in two.
 //!
 //! Called by: the target `filter`.
 
@@ -53,7 +53,7 @@ fn read(bytes: &[u8]) -> Insn {
     )
 }
 
-/// Most of what is wrong put right, so that most programs run: an opcode that exists, jumps inside.
+/// Fix most of the faults, so that most programs run: an opcode that exists, jumps inside.
 fn repaired(insn: Insn, left: usize) -> Insn {
     let known = |code: &u16| Insn::new(*code, 0, 0, 0).op().is_some();
     let codes: Vec<u16> = (0..0x100).filter(known).collect();

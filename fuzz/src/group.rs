@@ -1,5 +1,5 @@
 //! IGMP and MLD: any message to the parsers, and any queries and joins, at any time, to the groups
-//! of a port. What is sent can be read, nothing is due without end, and nothing grows.
+//! of a port. Messages that are sent can be read, nothing is due without end, and nothing grows.
 //!
 //! Called by: the target `group`. The input is a script; checksums are put right.
 
@@ -135,7 +135,7 @@ impl Script {
             Ok(other) => panic!("nothing for a host: {other:?}"),
             Err(_) => {}
         }
-        // What only routers take is read all the same.
+        // Messages that only routers take are parsed all the same.
         let parsed = if is_v4 { igmp::parse(&bytes) } else { mld::parse(&bytes) };
         if let Ok(Message::Records(records)) = parsed {
             let sources = records.iter().map(|record| record.sources.iter().count());
@@ -144,7 +144,7 @@ impl Script {
         Ok(())
     }
 
-    /// Send what is due, and hold what is sent against the parsers.
+    /// Send the messages that are due, and check them by the parsers.
     fn send(&mut self, room: u16) -> Result<()> {
         let room = 64 + usize::from(room) % 1_400;
         let src = match self.version {
@@ -183,7 +183,7 @@ impl Script {
                 for record in records.iter() {
                     assert!(is_reported(record.group), "{} is everybody's", record.group);
                     let count = record.sources.iter().count();
-                    // An answer about sources has those that were asked for and are taken.
+                    // An answer about sources has the sources that were asked for and are wanted.
                     let answers = record.kind == RecordKind::IsInclude;
                     let most = if answers { ASKED_MAX } else { usize::from(SOURCES) };
                     assert!(count <= most, "{count} sources");

@@ -1,10 +1,10 @@
-//! What is fuzzed: for each target a function from any bytes to nothing, which panics where
-//! something does not hold.
+//! The fuzz targets: each is a function from any bytes to nothing, which panics if a property does
+//! not hold.
 //!
 //! Called by: the programs of `fuzz_targets`, one for each row of [`TARGETS`], `examples/seeds.rs`,
-//! and the tests here, which run every target on its seeds. `cargo xtask fuzz` is the door to it
-//! all; docs/fuzz.md says how to add a target. The crates under test are linked as they are, with
-//! every assertion and overflow check.
+//! and the tests here, which run every target on its seeds. `cargo xtask fuzz` runs all of it;
+//! docs/fuzz.md says how to add a target. The crates under test are linked as they are, with every
+//! assertion and overflow check.
 
 pub mod capture;
 pub mod captures;
@@ -64,7 +64,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("telnet", telnet::any_talk),
 ];
 
-/// The program of a target: under cargo-fuzz what libFuzzer calls, else one that runs files.
+/// The program of a target: under cargo-fuzz the function that libFuzzer calls, else a `main` that
+/// runs files.
 #[macro_export]
 macro_rules! target {
     ($name:literal) => {

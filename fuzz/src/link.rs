@@ -23,7 +23,7 @@ fn short(u: &mut Unstructured<'_>) -> Result<Duration> {
     Ok(Duration::from_nanos(span(u)?.as_nanos() >> 30))
 }
 
-/// A probability, and sometimes what is none.
+/// A probability, and sometimes a number that is none.
 fn probability(u: &mut Unstructured<'_>) -> Result<f64> {
     Ok(match u.arbitrary::<u8>()? {
         0..=127 => 0.0,
@@ -75,11 +75,11 @@ fn settings(u: &mut Unstructured<'_>) -> Result<Settings> {
 
 /// One step of a script.
 enum Step {
-    /// A packet of so many bytes, which begins with this one.
+    /// A packet of this many bytes, which begins with this byte.
     Send(usize, u8),
     /// Time goes on.
     Wait(Duration),
-    /// What has arrived is taken.
+    /// Take the packets that have arrived.
     Take,
     /// From now on it is another link.
     Become(Box<Settings>),
@@ -98,7 +98,7 @@ fn script(u: &mut Unstructured<'_>) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What arrived: when, how long it is, and the sum of its bytes.
+/// A packet that arrived: its time, its length, and the sum of its bytes.
 type Arrival = (Instant, usize, u64);
 
 struct Run {
@@ -144,7 +144,7 @@ impl Run {
     }
 
     fn finish(mut self) -> Vec<Arrival> {
-        // Each look moves on; what arrives never (a delay without end) is left.
+        // Each look advances the time; packets that never arrive (a delay without end) are left.
         let mut last = Instant::ZERO;
         for _ in 0..4 * PACKETS_MAX + 16 {
             let next = self.direction.next_event();
@@ -177,7 +177,7 @@ pub fn any_settings(data: &[u8]) {
     let mut often = go(Run::new(settings, seed), &steps, true);
     for all in [&mut rarely, &mut often] {
         assert!(all.is_sorted_by_key(|arrival| arrival.0), "an arrival before the one before it");
-        // Of those that come at the same moment any may be the first.
+        // Packets that arrive at the same moment may come in any order.
         all.sort_unstable();
     }
     for (number, (rarely, often)) in rarely.iter().zip(&often).enumerate() {

@@ -1,8 +1,9 @@
 //! Every parser of `crates/core/wire` on any bytes, held to the contract at the head of that crate:
-//! what parses can be sliced by the lengths it names, and what was emitted parses to the same.
+//! a header that parses can be sliced by its lengths, and a header that was emitted parses to the
+//! same.
 //!
-//! Called by: the targets. A checksum keeps almost all random bytes out, so what has one is tried
-//! twice: as it came, and with the right one put in.
+//! Called by: the targets. A checksum keeps almost all random bytes out, so a header that has one
+//! is tried twice: as it came, and with the right checksum put in.
 
 use base::{DropReason, LinkKind};
 use core::net::Ipv6Addr;
@@ -270,7 +271,7 @@ pub fn udp(data: &[u8]) {
 /// Every rung of the checksum ladder gives the sum of the plain loop, wherever the bytes begin.
 pub fn checksum(data: &[u8]) {
     let Some((&skip, rest)) = data.split_first() else { return };
-    // Long data is what the wide rungs are for: the input over and over.
+    // The wide rungs are for long data: repeat the input.
     let times = 1 + usize::from(skip >> 4);
     let long: Vec<u8> = rest.iter().copied().cycle().take(rest.len() * times).collect();
     let bytes = long.get(usize::from(skip & 15)..).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The timer wheel and the release queue against plain lists: everything comes out once, in order,
 //! neither early nor much too late.
 //!
-//! Called by: the targets `wheel` and `release`, through the doors of `stack::internals`.
+//! Called by: the targets `wheel` and `release`, through `stack::internals`.
 
 use arbitrary::{Result, Unstructured};
 use base::Instant;
@@ -31,8 +31,8 @@ pub fn wheel(data: &[u8]) {
             break;
         }
         let Ok(what) = u.arbitrary::<u8>() else { break };
-        // The wheel has four levels, eleven days; but who drives it looks at it four times a
-        // second, so that hours in one step are ticks by the million for nothing.
+        // The wheel has four levels, eleven days; but its driver looks at it four times a second:
+        // hours in one step would only be millions of ticks.
         let bits = if what & 3 < 2 { 51 } else { 37 };
         let Ok(by) = span(&mut u, bits) else { break };
         let at = |ns| Instant::from_nanos(ns);
@@ -68,7 +68,7 @@ pub fn wheel(data: &[u8]) {
     assert!(live == 0 || far, "{live} never came");
 }
 
-/// Take what is due, each once and not early; what was taken is marked.
+/// Take the timers that are due, each once and not early; taken ones are marked.
 fn due(wheel: &mut Wheel, waiting: &mut [u64], now: u64) -> usize {
     let due = wheel.advance(Instant::from_nanos(now));
     for &number in &due {

@@ -73,7 +73,7 @@ pub fn any_stream(data: &[u8]) {
 /// Any message, as a call and as a reply.
 ///
 /// # Panics
-/// If what is answered is no reply, or what was parsed is not what is written again.
+/// If an answer is no reply, or a parsed message is written differently.
 pub fn any_message(data: &[u8]) {
     if let Ok(call) = Call::parse(data) {
         let mut again = Vec::new();
@@ -96,7 +96,7 @@ pub fn any_message(data: &[u8]) {
     }
 }
 
-/// A call to the port mapper, and the record that it is.
+/// A call to the port mapper, and its record.
 pub fn whole_call() -> (Vec<u8>, Vec<u8>) {
     let mut client = StreamClient::new(Config::new(PROGRAM, 2), 1);
     let called = client.call(4, &(), Instant::ZERO);

@@ -1,5 +1,5 @@
-//! Where fuzzing begins: what real stacks say to each other, cut into what each target takes, and a
-//! few scripts of any bytes.
+//! The seeds of fuzzing: conversations of real stacks, cut into inputs for each target, and a few
+//! scripts of any bytes.
 //!
 //! Called by: `examples/seeds.rs`, which writes files for `cargo xtask fuzz`, and the tests, which
 //! run every target on them. Nothing here is committed as a file: it is made anew each time, the
@@ -91,11 +91,11 @@ fn any_bytes(seed: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| rng.below(256) as u8).collect()
 }
 
-/// What a frame holds, layer by layer, for the parsers.
+/// The content of a frame, layer by layer, for the parsers.
 fn layers(frame: &[u8], name: &str, seeds: &mut Vec<Seed>) {
     let mut add = |target, bytes: &[u8]| seeds.push((target, name.to_owned(), bytes.to_vec()));
     add("ethernet", frame);
-    // Of Ethernet, with -vv, nothing missing.
+    // A packet of Ethernet, with -vv, not cut.
     add("dissect", &[&[1, 2, 0, 0], frame].concat());
     add("checksum", frame);
     let Some(packet) = frame.get(ether::HEADER_LEN..) else { return };
@@ -149,7 +149,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// `version` 0 is IPv4, 1 is IPv6; `strange`: neither has heard of the other.
+    /// `version` 0 is IPv4, 1 is IPv6; `strange`: neither end knows the other.
     fn new(version: usize, strange: bool) -> Talk {
         let config = pair_config();
         let (near, wire) = mem::pair(&config.wire);

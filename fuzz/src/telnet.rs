@@ -1,5 +1,5 @@
 //! Any stream, and anything that users and programs do, to both ends of TELNET: nothing grows
-//! without bound, what goes out can be read, and joined ends stop talking.
+//! without bound, output can be read, and joined ends stop talking.
 //!
 //! Called by: the target `telnet`.
 
@@ -8,7 +8,7 @@ use telnet::{
     Client, Direction, Event, Item, Mode, Out, Parser, Server, Settings, Transcript, code, slc,
 };
 
-/// What an end answers for a byte, at most, and by itself.
+/// The most bytes that an end answers for a byte, and sends by itself.
 const ANSWER_PER_BYTE: usize = 64;
 const ANSWER_MORE: usize = 512;
 /// Characters of a line of a transcript for a byte of a sub-negotiation: a function of three bytes
@@ -40,7 +40,7 @@ fn drain(out: &mut Out) -> Vec<u8> {
     bytes
 }
 
-/// What a parser makes of the bytes in pieces is what it makes of them whole.
+/// A parser gives the same result for the bytes in pieces and whole.
 fn parse(bytes: &[u8], piece: usize) {
     let read = |chunks: &mut dyn Iterator<Item = &[u8]>| {
         let (mut parser, mut data, mut rest) = (Parser::default(), Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ fn parse(bytes: &[u8], piece: usize) {
 fn tell(transcript: &mut Transcript, direction: Direction, bytes: &[u8]) {
     for line in transcript.lines(direction, bytes) {
         assert!(!line.contains(char::is_control), "{line:?}");
-        // What came before may be the beginning of a sub-negotiation.
+        // Earlier bytes may be the beginning of a sub-negotiation.
         assert!(line.len() <= TEXT_PER_BYTE * (bytes.len() + SUBNEGOTIATION_BYTES));
     }
 }

@@ -1,4 +1,4 @@
-//! What cargo reports: the workspace, its packages, and their dependencies.
+//! The reports of cargo: the workspace, its packages, and their dependencies.
 
 use crate::process;
 use anyhow::{Context, Result};

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long processes have to end before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Run `work` in the worker; the exit status is its, in all three.
+/// Run `work` in the worker; all three end with its exit status.
 pub(crate) fn guarded(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let role = std::env::var(ROLE).unwrap_or_default();
     if role == "work" {
@@ -85,7 +85,7 @@ fn end_all() {
         let signal = if begun.elapsed() < GRACE { Signal::TERM } else { Signal::KILL };
         for pid in all {
             ended.insert(pid);
-            // One that has just ended is no fault.
+            // A process that has just ended is no error.
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
         }
         thread::sleep(Duration::from_millis(50));

@@ -53,7 +53,7 @@ impl Tally {
         }
     }
 
-    /// What was skipped, what failed, and the closing line.
+    /// The skipped cases, the failed ones, and the closing line.
     pub(crate) fn closing(&self) -> String {
         let mut text = String::new();
         for skip in &self.skips {

@@ -83,7 +83,7 @@ fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What Miri runs: arguments of `cargo test`, of which those behind `--` select tests without
+/// The runs of Miri: arguments of `cargo test`, of which those behind `--` select tests without
 /// system calls. The test plays the kernel's side of its rings; machine code is made, but not run.
 const MIRI: [(&str, &[&str]); 5] = [
     ("buffers", &["-p", "wirespeed-mbuf", "--lib"]),

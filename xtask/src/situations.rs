@@ -96,7 +96,7 @@ fn programs(
     Ok(named.collect())
 }
 
-/// Run the test of a situation; what it lacks, if it could not be run.
+/// Run the test of a situation; returns what it lacks, if it could not be run.
 fn hold(
     root: &Path,
     programs: &BTreeMap<(String, String), PathBuf>,
@@ -128,7 +128,7 @@ fn hold(
     Ok(None)
 }
 
-/// What a test program says of the test with this name.
+/// The result that a test program prints for the test with this name.
 fn outcome<'a>(printed: &'a str, name: &str) -> Option<&'a str> {
     let tests = printed.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
     tests.filter(|(test, _)| *test == name).map(|(_, outcome)| outcome.trim()).next()

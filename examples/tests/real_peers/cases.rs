@@ -179,8 +179,8 @@ fn http(listener: &KernelListener) {
     }
 }
 
-/// CONNECT to an IPv4 address, one connection at a time, and that without a doubt. Where it goes
-/// in truth, `to` says.
+/// A SOCKS5 server: CONNECT to an IPv4 address, one connection at a time, without checks. `to` says
+/// where the connection really goes.
 fn socks5(listener: &KernelListener, to: impl Fn(SocketAddr) -> SocketAddr) {
     for mut near in listener.incoming().flatten() {
         let mut hello = [0; 3];

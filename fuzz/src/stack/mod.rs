@@ -24,11 +24,11 @@ use crate::craft::{self, Sent};
 
 /// TCP is listened for here, twice over IPv4 and IPv6.
 pub(crate) const LISTEN_PORT: u16 = 80;
-/// Who inspects SYNs listens here.
+/// The listener that inspects SYNs has this port.
 pub(crate) const FORWARD_PORT: u16 = 81;
-/// The UDP socket's.
+/// The UDP socket's port.
 pub(crate) const UDP_PORT: u16 = 53;
-/// Where the bench's own connections go.
+/// The port that the bench's own connections go to.
 pub(crate) const REMOTE_PORT: u16 = 8_080;
 
 /// Small limits, so that a script reaches them.
@@ -62,12 +62,12 @@ pub fn any_frame(data: &[u8]) {
     script::play(data, script::bench, script::step);
 }
 
-/// What comes to a listener: handshakes of many peers, whole and not.
+/// Packets to a listener: handshakes of many peers, whole and not.
 pub fn any_handshake(data: &[u8]) {
     script::play(data, script::bench, script::handshake);
 }
 
-/// What neighbours, routers and queriers may say to a port that configures itself.
+/// Any messages of neighbours, routers and queriers to a port that configures itself.
 pub fn any_neighbour(data: &[u8]) {
     script::play(data, |_| near::bench(), near::step);
 }
@@ -101,13 +101,13 @@ pub(crate) struct Bench {
     pub(crate) udp: UdpHandle,
     pub(crate) ping: PingHandle,
     pub(crate) held: Vec<TcpHandle>,
-    /// The last that was said, newest last.
+    /// The last packets that the stack sent, newest last.
     pub(crate) said: Vec<Said>,
     /// The other end takes nothing that the stack sends.
     pub(crate) stalled: bool,
     /// It sends packets of others, too.
     pub(crate) forwards: bool,
-    /// What it sent on the first wire, for who wants to keep it.
+    /// Frames that it sent on the first wire, if they are recorded.
     pub(crate) record: Option<Vec<Vec<u8>>>,
 }
 
@@ -234,7 +234,7 @@ impl Bench {
         self.pool.flush();
     }
 
-    /// What the stack sends is what any host would take.
+    /// Check that any host would take a frame that the stack sends.
     fn look_at(&mut self, wire: usize, frame: &[u8]) {
         let link = self.wires[wire].link;
         let source = craft::source(frame, link);
@@ -316,7 +316,7 @@ impl Bench {
         }
     }
 
-    /// Everything is let go, every clock runs out: nothing may be left but what was counted.
+    /// Close everything and let every timer expire: nothing may be left but counters.
     pub(crate) fn finish(mut self) -> Counters {
         self.stalled = false;
         for handle in core::mem::take(&mut self.held) {

@@ -1,6 +1,6 @@
-//! What a stranger on the link may say to a port that configures itself: neighbour discovery,
-//! router advertisements, redirects, ARP, IGMP and MLD, with the hop limit, source and checksum
-//! that get them past the first checks. No list grows above its limit.
+//! Messages of a stranger on the link to a port that configures itself: neighbour discovery, router
+//! advertisements, redirects, ARP, IGMP and MLD, with the hop limit, source and checksum that get
+//! them past the first checks. No list grows above its limit.
 //!
 //! Called by: the target `autoconf`.
 
@@ -61,7 +61,7 @@ pub(super) fn step(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every list is within its limit.
+/// Check that every list is within its limit.
 fn check(bench: &Bench) {
     let (stack, port) = (&bench.stack, bench.wires[WIRE].id);
     let of = |limit| stack.budget().of(limit);
@@ -69,7 +69,7 @@ fn check(bench: &Bench) {
     let routers = status.map_or(0, |status| status.routers.len());
     let advertised = stack.routes_page(0, 1_000).rows;
     let (routers_max, redirects_max) = (of(Limit::Routers), of(Limit::Redirects));
-    // Of addresses on two ports, of this script's routers, and what was learnt.
+    // Routes of addresses on two ports, of this script's routers, and learnt ones.
     let connected = stack.addresses_page(0, 1_000).rows.len();
     let routes_max =
         connected + routers_max + redirects_max + of(Limit::Prefixes) + of(Limit::AdvertisedRoutes);
@@ -228,7 +228,7 @@ fn group_message(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     say_group(bench, Message { dst, bytes }, IpAddr::from([192, 0, 2, 2]))
 }
 
-/// With the TTL and the option that such messages have.
+/// Send a message with the TTL and the option that such messages have.
 fn say_group(bench: &mut Bench, mut message: Message, src: IpAddr) -> Result<()> {
     if let (IpAddr::V6(src), IpAddr::V6(dst)) = (src, message.dst) {
         let pseudo = Sum::pseudo_v6(src, dst, protocol::ICMPV6);

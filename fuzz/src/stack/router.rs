@@ -1,5 +1,5 @@
-//! A stack that forwards: any packets between two networks. What leaves by the other port is a
-//! packet that may be there, and nothing is kept.
+//! A stack that forwards: any packets between two networks. Every packet that leaves by the other
+//! port may be there, and nothing is kept.
 //!
 //! Called by: the target `forward`.
 
@@ -114,7 +114,7 @@ fn options(packet: &mut Vec<u8>, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a router may put on a link for somebody else.
+/// Check a packet that a router puts on a link for somebody else.
 ///
 /// # Panics
 /// If it is no packet, is past its time, has addresses that never leave a host, or is too large.

@@ -20,7 +20,7 @@ use crate::craft::{self, Segment};
 const STEPS_MAX: usize = 150;
 /// A frame on the first wire as it is: two bytes of length, then its bytes.
 pub(crate) const FRAME: u8 = 0;
-/// So many units of 2^20 ns pass: two bytes.
+/// This many units of 2^20 ns pass: two bytes.
 pub(crate) const WAIT: u8 = 1;
 
 /// One step of a script.
@@ -249,7 +249,7 @@ fn icmp_error(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What comes to a listener.
+/// A packet to a listener.
 pub(super) fn handshake(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     match u.arbitrary::<u8>()? {
         0..=127 => {
@@ -281,7 +281,7 @@ pub(super) fn handshake(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<(
     Ok(())
 }
 
-/// A forwarder's word about a SYN.
+/// A forwarder's decision about a SYN.
 fn requests(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let Some((request, ..)) = bench.stack.tcp_request(bench.listeners[1]) else { return Ok(()) };
     match u.int_in_range(0..=3)? {
@@ -321,7 +321,7 @@ fn listen_anew(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a user may ask for beside what is done with connections.
+/// A call of a user, other than those on connections.
 fn call(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let (_, theirs, _) = addresses(u)?;
     let (how, len) = (u.arbitrary::<u8>()?, usize::from(u.arbitrary::<u16>()? & 0x7ff));

@@ -1,4 +1,4 @@
-//! The bench itself: what a real peer says gets through, and a leak is noticed.
+//! The bench itself: packets of a real peer get through, and a leak is noticed.
 
 use base::Counter;
 

@@ -1,5 +1,5 @@
-//! What must hold of one connection after each step, and of each segment that it sends: the laws of
-//! the simulator's oracles that one end alone can be held to.
+//! The laws for one connection after each step, and for each segment that it sends: those of the
+//! simulator's oracles that can be checked at one end alone.
 //!
 //! Called by: the bench. RFC 9293 sections 3.4, 3.8.6 and 3.10, RFC 7323 section 2.4, RFC 6298
 //! section 2, RFC 5681 section 3.1.
@@ -15,7 +15,7 @@ const RTO_MAX: Duration = Duration::from_secs(120);
 /// A buffer that a user filled is taken whole, however little room there is.
 const UNIT_MAX: usize = 65_536;
 
-/// What a connection began with, and what it has said so far.
+/// The settings that a connection began with, and what it has sent so far.
 pub(crate) struct Laws {
     opening: Opening,
     rto_min: Duration,
@@ -39,7 +39,8 @@ impl Laws {
         laws
     }
 
-    /// Its settings are these now; what was admitted under the old ones may still be there.
+    /// The connection has these settings now; data that was admitted under the old ones may still
+    /// be there.
     pub(crate) fn configured(&mut self, config: &Config) {
         let receive = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
         let send = config.send_buffer_bytes.max(config.send_buffer_max_bytes);
@@ -98,7 +99,7 @@ impl Laws {
         }
     }
 
-    /// With its options each piece fits what the port carries.
+    /// Each piece with its options fits the port's packets.
     fn size(&self, m: &Mbuf, header: &Header, len: u32) {
         let options = header.header_len - HEADER_LEN;
         let mss = self.opening.mss.bytes();
@@ -125,8 +126,8 @@ impl Laws {
             return;
         }
         if header.flags.contains(Flags::SYN) && header.window == u16::MAX {
-            // A SYN that is sent again cannot say more (RFC 7323 section 2.2), whatever an ACK
-            // between them said.
+            // A SYN that is sent again cannot offer more (RFC 7323 section 2.2), whatever an ACK
+            // between the two offered.
             return;
         }
         let shift = if header.flags.contains(Flags::SYN) { 0 } else { tcb.rcv_wscale.shift() };
@@ -139,7 +140,7 @@ impl Laws {
         self.edge = Some(self.edge.map_or(edge, |last| last.max(edge)));
     }
 
-    /// After any step.
+    /// Check the laws after any step.
     pub(crate) fn check(&self, tcb: &Tcb, cx: &Cx) {
         let info = tcb.info();
         assert!(tcb.snd_una.le(tcb.snd_nxt), "SND.UNA is past SND.NXT");
@@ -159,18 +160,18 @@ impl Laws {
         }
     }
 
-    /// It grows by what is acknowledged and by nothing else.
+    /// The window grows by acknowledged bytes and by nothing else.
     fn congestion_window(&self, info: &tcp::Info) {
         let mss = self.opening.mss.bytes() as u64;
         let sacked = if info.algorithm == "bbr" { u64::from(info.in_flight) } else { 0 };
         let most = 14_600.max(2 * mss) + info.bytes_acked + sacked + 4 * mss;
         assert!(info.cwnd <= most, "cwnd {} with {} acknowledged", info.cwnd, info.bytes_acked);
-        // Where all that is out is lost, its repair goes whatever the window says, which ACKs set
-        // then. With nothing out none would come.
+        // If all data in flight is lost, it is sent again whatever the window is, and ACKs of that
+        // set the window. With nothing in flight no ACK would come.
         assert!(info.cwnd > 0 || info.in_flight > 0, "a congestion window of nothing: {info:?}");
     }
 
-    /// After a visit that was not short of buffers: what is in flight has a deadline.
+    /// After a visit that was not short of buffers, data in flight has a deadline.
     pub(crate) fn visited(&self, tcb: &Tcb) {
         let over = matches!(tcb.state, State::Closed | State::TimeWait);
         let waits = tcb.in_flight() > 0 && tcb.next_deadline() == Instant::NEVER;

@@ -26,7 +26,7 @@ const HELD_MAX: usize = 32;
 /// Segments that one visit may send; a connection that goes on for longer goes on for ever.
 const VISIT_MAX: usize = 20_000;
 
-/// After so many bytes either stream begins again: a prime, so that a misplaced segment shows.
+/// After this many bytes either stream begins again: a prime, so that a misplaced segment shows.
 const PERIOD: usize = 65_521;
 /// The most of it that is looked at in one piece.
 const PIECE_MAX: usize = 1 << 18;
@@ -39,7 +39,7 @@ fn stream(at: u64, len: usize) -> &'static [u8] {
         let once: Vec<u8> = (0..PERIOD).map(|_| rng.below(256) as u8).collect();
         once.iter().copied().cycle().take(PERIOD + PIECE_MAX).collect()
     });
-    // What lies before the beginning, as a segment may say, ends where the stream begins.
+    // Bytes before the beginning, which a segment may claim, end where the stream begins.
     let from = (at as i64).rem_euclid(PERIOD as i64) as usize;
     &TABLE[from..from + len]
 }
@@ -49,7 +49,7 @@ pub fn any_state(data: &[u8]) {
     script::play(data, false);
 }
 
-/// The same script twice, once with header prediction: not a byte of what is sent may differ.
+/// The same script twice, once with header prediction: not a byte of the sent segments may differ.
 pub fn predict_equals_input(data: &[u8]) {
     let (plain, predicted) = (script::play(data, false), script::play(data, true));
     for (number, (plain, predicted)) in plain.rows.iter().zip(&predicted.rows).enumerate() {
@@ -58,7 +58,7 @@ pub fn predict_equals_input(data: &[u8]) {
     assert_eq!(plain.rows.len(), predicted.rows.len(), "one goes on where the other ends");
 }
 
-/// What a run leaves: a line for each segment sent and each answer to a call.
+/// The record of a run: a line for each segment sent and each answer to a call.
 #[derive(Default)]
 pub(crate) struct Transcript {
     rows: Vec<String>,
@@ -74,14 +74,14 @@ pub(crate) struct Bench {
     irs: Option<SeqNumber>,
     written: u64,
     read: u64,
-    /// What the device has not sent yet.
+    /// Frames that the device has not sent yet.
     held: VecDeque<Mbuf>,
     /// Buffers that are withheld from the connection.
     withheld: Vec<Mbuf>,
     transcript: Transcript,
 }
 
-/// What a bench begins with.
+/// The start of a bench.
 pub(crate) struct Start {
     config: Config,
     opening: Opening,
@@ -124,14 +124,14 @@ impl Bench {
         }
     }
 
-    /// One that calls.
+    /// A bench whose connection connects.
     fn connect(start: &Start) -> Bench {
         let mut cx = Bench::cx(start);
         let tcb = usrreq::connect(&Arc::new(start.config), &start.opening, &mut cx);
         Bench::around(start, cx, tcb, None)
     }
 
-    /// One that was called with this SYN.
+    /// A bench whose connection accepts this SYN.
     fn listen(start: &Start, syn: &Segment, options: &Options) -> Bench {
         let mut cx = Bench::cx(start);
         let config = Arc::new(start.config);
@@ -172,7 +172,7 @@ impl Bench {
     }
 
     /// The sequence number of the next byte of the peer's stream: RCV.NXT without its FIN; before
-    /// its SYN was taken, what `seg` makes it if it is that SYN.
+    /// its SYN was taken, the number by `seg`, if that is the SYN.
     fn next_in_stream(&self, seg: &Segment) -> SeqNumber {
         match self.irs {
             None => seg.seq + 1,
@@ -180,7 +180,7 @@ impl Bench {
         }
     }
 
-    /// A part of a write behind which so many bytes follow.
+    /// A part of a write behind which this many bytes follow.
     fn write(&mut self, len: usize, behind: usize) {
         let done = usrreq::write(&mut self.tcb, stream(self.written, len), behind, &mut self.cx);
         if done.is_ok() && behind > 0 {
@@ -219,7 +219,7 @@ impl Bench {
         }
     }
 
-    /// What was read is what the peer's stream has there.
+    /// Check that the bytes that were read are those of the peer's stream.
     fn expect(&self, bytes: &[u8]) {
         let right = bytes == stream(self.read, bytes.len());
         assert!(right, "{} bytes at {} of the peer's stream", bytes.len(), self.read);
@@ -228,7 +228,7 @@ impl Bench {
     fn wait(&mut self, by: Duration) {
         self.cx.now += by;
         self.cx.now_ms = self.cx.now.as_millis() as u32;
-        // One may bring on another, as a probe that is turned off brings the time-out.
+        // One timer may start another, as a probe that is turned off starts the time-out.
         for _ in 0..4 {
             if self.tcb.next_deadline() > self.cx.now {
                 return;
@@ -238,7 +238,7 @@ impl Bench {
         assert!(self.tcb.next_deadline() > self.cx.now, "a deadline that stays due");
     }
 
-    /// To the next deadline, if there is one this side of the end of time.
+    /// Wait for the next deadline, if there is one.
     fn wait_for_deadline(&mut self) {
         let next = self.tcb.next_deadline();
         if next != Instant::NEVER {
@@ -283,7 +283,7 @@ impl Bench {
         self.note(|| format!("sent {header:?} {options:?} {len} bytes by {size}"));
     }
 
-    /// The device has it now.
+    /// Give a frame to the device.
     fn hold(&mut self, m: Mbuf) {
         self.held.push_back(m);
         if self.held.len() > HELD_MAX {
@@ -330,7 +330,7 @@ impl Bench {
     }
 }
 
-/// What every connection here begins with, but for what a script changes.
+/// The opening of every connection here, but for a script's changes.
 pub(crate) fn opening() -> Opening {
     Opening {
         mss: Mss(1460),

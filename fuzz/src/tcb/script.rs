@@ -1,7 +1,8 @@
 //! A script for one connection, decoded byte by byte: its settings, how it opens, then steps.
 //!
-//! Called by: the targets. What a segment says is mostly said relative to where the connection is,
-//! or random bytes would hardly ever be inside a window; one kind of step says anything.
+//! Called by: the targets. The fields of a segment are mostly relative to the state of the
+//! connection: otherwise random bytes would hardly ever be inside a window. One kind of step sets
+//! them to anything.
 
 use arbitrary::{Result, Unstructured};
 use base::{Duration, Instant, Mss, SeqNumber, Switch, Switches, WindowScale};
@@ -146,7 +147,7 @@ fn syn_options(u: &mut Unstructured<'_>) -> Result<Options> {
     })
 }
 
-/// The other half of the handshake, as a peer does it that has nothing to hide.
+/// The other half of the handshake, as an honest peer does it.
 fn hand_shake(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let (mut seg, mut options) = if bench.tcb.state == State::SynSent {
         let syn = syn(u)?;
@@ -282,13 +283,13 @@ fn any_segment(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a user may ask for.
+/// A call of a user.
 fn call(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let (tcb, cx) = (&mut bench.tcb, &mut bench.cx);
     match u.int_in_range(0..=9)? {
         0 => usrreq::shutdown_write(tcb),
         1 => {
-            // What waits is thrown away, and nothing comes after it.
+            // Waiting data is discarded, and nothing comes after it.
             bench.read += tcb.receive.len() as u64;
             usrreq::shutdown_read(tcb, cx);
         }
@@ -319,7 +320,7 @@ fn resize(config: &mut Config, receive: u32, send: u32, tuned: bool) {
     }
 }
 
-/// What ICMP and the stack may tell of a path.
+/// Reports about a path, from ICMP and the stack.
 fn news_of_the_path(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let (tcb, now) = (&mut bench.tcb, bench.cx.now);
     let mss = Mss(u.arbitrary::<u16>()? & 0x3fff);

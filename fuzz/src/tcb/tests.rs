@@ -149,8 +149,8 @@ fn a_piece_that_cannot_be_cut_is_not_sent_again_whole() {
     assert!(bench.tcb.info().retransmits > 0, "it goes again when there are buffers");
 }
 
-/// Without SACK, duplicate ACKs stand for segments that nobody can name. When the path carries less
-/// than before, all in flight is lost: none of it has arrived as well.
+/// Without SACK, duplicate ACKs stand for segments that nobody can name. When the path's MTU falls,
+/// all data in flight is lost: none of it may count as arrived, too.
 #[test]
 fn duplicate_acks_do_not_stand_for_what_is_lost() {
     let mut bench = open();

@@ -155,7 +155,7 @@ fn share(seconds: u64, count: usize, jobs: usize) -> u64 {
     (seconds / rounds).max(SECONDS_LEAST)
 }
 
-/// What has to be installed for fuzzing on this machine.
+/// The tools that have to be installed for fuzzing on this machine: the message if one is missing.
 fn missing() -> Option<String> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Some("an x86-64 Linux".to_owned());

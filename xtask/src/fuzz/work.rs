@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// One input may take this many seconds; more is a finding.
 const INPUT_SECONDS: u32 = 20;
-/// And one program this many megabytes.
+/// One program may use this many megabytes; more is a finding.
 const MEMORY_MB: u32 = 2_048;
 /// The longest input, in bytes: enough for a parser or a script to reach all code.
 const INPUT_BYTES: u32 = 8_192;

@@ -1,5 +1,5 @@
-//! Which file of a crate a path names: modules, what they define, and what they pass on by `pub
-//! use`.
+//! The file of a crate that a path names, by modules, their definitions, and the names that they
+//! pass on by `pub use`.
 //!
 //! Called by: `house.rs`. Macros are not expanded, and `#[cfg(test)]` is left out.
 
@@ -64,7 +64,7 @@ impl Crate {
         let file = &self.files[number];
         let mut found = BTreeSet::new();
         for import in &file.imports {
-            // A module that passes on what its own files define does not lean on them.
+            // A module that passes on names of its own files does not depend on them.
             let Some(path) = self.absolute(file, &import.path) else { continue };
             let is_own = path.starts_with(&file.module) && import.is_public;
             if let (false, Some(to)) = (is_own, self.file_of(&path)) {

@@ -1,4 +1,4 @@
-//! A case, a suite of cases, and what a soak is asked for.
+//! A case, a suite of cases, and the options of a soak.
 //!
 //! Called by: every suite. Plain data.
 
@@ -23,7 +23,7 @@ pub(crate) struct Suite {
     pub(crate) apart: bool,
 }
 
-/// How long a soak lasts, and its seed: its cases do at random what may happen to a program.
+/// The length of a soak, and its seed: its cases do things at random that may happen to a program.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Soak {
     /// How long; `None`: ten minutes.

@@ -25,7 +25,7 @@ pub(super) struct Running {
 }
 
 impl<'a> Host<'a> {
-    /// With the TAP.
+    /// A host with the TAP.
     pub(super) fn new(bench: &'a Workbench) -> Result<Host<'a>> {
         let host = Host::without_tap(bench)?;
         for line in [
@@ -40,7 +40,7 @@ impl<'a> Host<'a> {
         Ok(host)
     }
 
-    /// Only the namespace.
+    /// A host with only the namespace.
     pub(super) fn without_tap(bench: &'a Workbench) -> Result<Host<'a>> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -76,7 +76,7 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// Those that move much, with every frame captured.
+/// Cases that move much data, with every frame captured.
 pub(super) const TRANSFERS: &[Case] = &[
     Case {
         name: "100 MB each way over IPv6, by SLAAC and a link-local gateway",
@@ -104,7 +104,7 @@ const ENDS: [(&str, &str, usize); 2] = [
     ("UDP6:[fd09::2]:7", "ipv6.src == fd09::2", 65_000),
 ];
 
-/// Of 1,480 bytes over IPv4, of 1,448 over IPv6.
+/// Number of fragments: of 1,480 bytes over IPv4, of 1,448 over IPv6.
 const FRAGMENTS: &str = "45";
 
 fn echoed(bench: &Workbench) -> Result<()> {
@@ -112,7 +112,7 @@ fn echoed(bench: &Workbench) -> Result<()> {
     let host = Host::new(bench)?;
     let mut services = ours(bench, &host, "services", &["10.9.0.2/24", "fd09::2/64"])?;
     let _services = host.start("services", services.args(["--offload", "off"]))?;
-    // It serves when it can be asked.
+    // The program serves once it can be asked.
     show(bench, &host, "frag")?;
     let capture = Capture::start(bench, &host, "ws0")?;
     for (to, _, bytes) in ENDS {

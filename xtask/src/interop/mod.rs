@@ -33,7 +33,7 @@ pub(crate) use workbench::Workbench;
 use crate::report::{Tally, Usage, step};
 use crate::{cargo, process};
 
-/// What a run is asked for beside its suites.
+/// The options of a run beside its suites.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Asked<'a> {
     /// Only the cases with this in their names.
@@ -43,8 +43,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) soak: Soak,
 }
 
-/// The suite of that name and those called NAME-SOMETHING, or all that need not be named. One that
-/// soaks is run by its whole name alone.
+/// The suite of that name and those called NAME-SOMETHING, or all that need not be named. A suite
+/// that soaks is run only by its whole name.
 pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     let is_meant = |suite: &&Suite| {
         let Some(name) = name else { return !suite.apart };
@@ -60,7 +60,7 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     Ok(chosen)
 }
 
-/// The command that builds what most suites run.
+/// The command that builds the program that most suites run.
 pub(crate) fn build(root: &Path) -> Command {
     cargo::building(root, "wirespeed-cli", "wirespeed", "interop")
 }
@@ -108,8 +108,8 @@ fn run_case(root: &Path, suite: &Suite, case: &Case, soak: Soak, tally: &mut Tal
     }
 }
 
-/// Install what the suites and `others` lack; what cannot be installed is one failed case, and the
-/// rest of the tests still run.
+/// Install the packages that the suites and `others` lack. A failure to install is one failed case,
+/// and the rest of the tests still run.
 pub(crate) fn install_step(suites: &[&Suite], others: &[Need], tally: &mut Tally) -> Result<()> {
     let packages = needs::packages(suites, others);
     if packages.is_empty() {

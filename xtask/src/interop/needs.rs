@@ -33,7 +33,7 @@ impl Need {
     }
 }
 
-/// What cases of `cargo test` run that no suite of `cargo xtask test` does.
+/// Programs that cases of `cargo test` run, and no suite of `cargo xtask test`.
 pub(crate) const OF_TESTS: &[Need] = &[Need::Program { program: "radvd", package: "radvd" }];
 
 /// Debian packages that the suites and `others` lack, each once.

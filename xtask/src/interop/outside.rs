@@ -167,7 +167,7 @@ fn names(bench: &Workbench) -> Result<()> {
     dnsmasq.args(["--listen-address=10.9.0.1", "--host-record=kernel.test,10.9.0.1,fd09::1"]);
     let _dnsmasq = host.start("dnsmasq", &mut dnsmasq)?;
     for (version, address) in [("-4", "10.9.0.1"), ("-6", "fd09::1")] {
-        // Until it listens.
+        // Repeat until it listens.
         let printed = host.until(|| {
             let mut ours = host.ours("ping")?;
             ours.args(["--dns", "10.9.0.1", "-c", "1", version, "kernel.test"]);

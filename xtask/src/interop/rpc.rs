@@ -13,7 +13,7 @@ use std::time::Duration;
 const RPCBIND: Need = Need::Program { program: "rpcbind", package: "rpcbind" };
 const RPCINFO: Need = Need::Program { program: "rpcinfo", package: "rpcbind" };
 
-/// For any one program.
+/// The time limit of any one program.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) const CASES: &[Case] = &[
@@ -76,7 +76,7 @@ fn started(host: &Host<'_>, command: &mut Command) -> Result<Running> {
     Ok(running)
 }
 
-/// What `program WORDS` prints has all of these.
+/// The output of `program WORDS` has all of these.
 fn prints(
     bench: &Workbench,
     host: &Host<'_>,

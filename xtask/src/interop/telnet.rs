@@ -288,7 +288,7 @@ impl User {
         Ok(User(spawn_command(command, Some(TIMEOUT_MS)).context("no terminal")?))
     }
 
-    /// Wait for this; what was shown before it.
+    /// Wait for this text; returns the text that was shown before it.
     fn sees(&mut self, text: &str) -> Result<String> {
         self.0.exp_string(text).with_context(|| format!("'{text}' is not shown"))
     }

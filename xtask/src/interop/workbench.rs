@@ -37,7 +37,7 @@ impl Workbench {
         &self.root
     }
 
-    /// How long a case that lasts as long as one wishes is to last.
+    /// The length of a case whose length can be chosen.
     pub(super) fn soak(&self) -> Soak {
         self.soak
     }
@@ -67,8 +67,8 @@ impl Workbench {
         cargo::example(&self.root, package, name, feature, "interop")
     }
 
-    /// Run a test program of a crate: a skip in it is a failure here, because its needs are met. Of
-    /// the workspace, so that nothing is compiled anew after its tests.
+    /// Run a test program of a crate: a skip in it is a failure here, because its needs are met. It
+    /// is built as a part of the workspace, so that nothing is compiled anew after its tests.
     pub(crate) fn test_program(&self, name: &str) -> Result<()> {
         let mut cases = Command::new("cargo");
         cases.args(["test", "--workspace", "--test", name]);

@@ -83,7 +83,7 @@ pub(crate) fn run(root: &Path, options: Options, tally: &mut Tally) -> Result<()
     })
 }
 
-/// What every script needs.
+/// The needs of every script: the message if one is missing.
 fn missing() -> Option<String> {
     if !process::is_root() {
         return Some("root, for network namespaces".to_owned());

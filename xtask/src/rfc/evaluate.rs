@@ -1,4 +1,4 @@
-//! Requirements against citations: what is cited, excepted or missing, and what to fix.
+//! Requirements against citations: those that are cited, excepted or missing, and what to fix.
 //!
 //! Called by: `mod.rs`. Plain data in and out.
 
@@ -19,7 +19,8 @@ impl Count {
     }
 }
 
-/// Of one document, or of all. Requirements that an RFC only permits (MAY) are not counted.
+/// The counts of one document, or of all. Requirements that an RFC only permits (MAY) are not
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) must: Count,

@@ -31,7 +31,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     rfc::run(root, false, tally)?;
     let metadata = Metadata::read(root)?;
     step("tests are compiled", tally, |_| {
-        // What does not compile fails below.
+        // Code that does not compile fails below.
         let _ = process::pass_on(&mut tests(root, &["--no-run", "--quiet"]));
         Ok(())
     })?;
@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     interop::run(root, &suites, interop::Asked::default(), tally)
 }
 
-/// What steps behind the tests compile.
+/// The commands that compile the code of the steps behind the tests.
 fn later(root: &Path, metadata: &Metadata) -> Vec<Command> {
     let mut commands = vec![clippy(root), fuzz_clippy(root, metadata)];
     commands.push(fuzz_test(root, metadata, "--no-run"));
@@ -177,11 +177,10 @@ fn loom_names(folder: &Path) -> Vec<String> {
     found
 }
 
-// Compiles what later steps need while the tests run: those wait for networks and for time, and
-// leave most of the processors idle.
+// Compiles the code of later steps while the tests run: the tests wait for networks and for time,
+// and leave most of the processors idle.
 //
-// What is compiled here is asked for again by its step, which then finds it made, and reports what
-// does not compile.
+// Each step compiles its code again, finds it made, and reports the errors.
 
 /// Run `work` while the commands run one after the other, at the lowest priority. When `work` is
 /// done the one that runs is waited for; those that did not begin are left to their steps.

@@ -1,4 +1,4 @@
-//! What a check looks at, and what it finds.
+//! The input of a check, and its findings.
 //!
 //! Called by: every check. Plain data.
 
@@ -26,7 +26,7 @@ impl Project {
 pub(crate) struct Finding {
     pub(super) path: String,
     pub(super) line: usize,
-    /// What exceptions name: a function, a pattern, a package.
+    /// The name for exceptions: a function, a pattern, a package.
     pub(super) key: String,
     pub(super) what: String,
     pub(super) remedy: String,

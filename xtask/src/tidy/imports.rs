@@ -22,8 +22,8 @@ const SIMULATED: &[&str] =
 const OBSERVE: &[&str] =
     &["base", "bpf", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
-/// The floors under crates/, the lowest first, and their crates with those that each may import:
-/// of its own floor or below. What lies at the root comes last.
+/// The floors under crates/, the lowest first, and their crates with those that each may import: of
+/// its own floor or below. Packages at the root come last.
 const FLOORS: &[(&str, &[(&str, May)])] = &[
     (
         "core",

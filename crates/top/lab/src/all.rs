@@ -31,7 +31,7 @@ pub(crate) const ABOUT: &str = "Every experiment, on one page with plots, or in 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// A look, not a result: less of everything, minutes for all
+    /// A quick look, not a reliable result: less of everything, minutes for all
     #[arg(long)]
     pub(crate) quick: bool,
     /// Write a page with plots to hover and zoom; it needs no network

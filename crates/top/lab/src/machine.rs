@@ -26,7 +26,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads /proc, where what cannot be read is "unknown" or 0; measures the noise for 100 ms.
+    /// Reads /proc; a value that cannot be read is "unknown" or 0. Measures the noise for 100 ms.
     pub fn now() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");

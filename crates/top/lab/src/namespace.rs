@@ -43,7 +43,7 @@ fn ip_with(arguments: &[&str], input: &str) -> Result<(), Error> {
     };
     let mut child = command.spawn().map_err(unable)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // What it did not read, it refused, and says so.
+        // If it did not read all, it refused a command, and says so.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(unable)?;

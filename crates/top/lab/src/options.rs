@@ -23,7 +23,7 @@ const COMPARE: &str = "compare";
 #[derive(Debug)]
 pub struct Args(pub(crate) Asked);
 
-/// What is asked for.
+/// The command that is asked for.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// An experiment.
@@ -53,7 +53,7 @@ impl Args {
 }
 
 impl One {
-    /// Run it; its report, and the facts about the run.
+    /// Run it; returns its report, and the facts about the run.
     pub(crate) fn run(
         &self,
         stopped: &(dyn Fn() -> bool + Sync),

@@ -27,7 +27,7 @@ impl Run<'_> {
         self.each_on(self.common.jobs(), runs, work)
     }
 
-    /// The same on so many threads.
+    /// The same on this many threads.
     ///
     /// # Errors
     /// As [`Run::each`].

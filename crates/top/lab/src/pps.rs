@@ -251,7 +251,8 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
     }
 }
 
-/// What the figures show: packets a second of the cheapest and the dearest size, and the most bits.
+/// Sentences on the figures: packets a second of the cheapest and the dearest size, and the most
+/// bits.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let names = figures.texts("protocol");
     let each = |key: &'static str, words: &dyn Fn(f64, f64, f64, f64) -> String| {

@@ -94,8 +94,8 @@ pub fn measure(
 }
 
 /// The longest pause of the bridge in a valid run: a quarter of the round trip, and no more than
-/// half of what the queue holds. What comes at once behind a shorter one finds room there, or would
-/// have filled it anyway.
+/// the time in which half of the queue is transmitted. Packets that come at once after a shorter
+/// pause find room in the queue, or would have filled it anyway.
 pub(crate) fn longest_pause(path: &Goodput) -> base::Duration {
     let queue_ns = (path.queue_bytes as f64 * 8e9 / path.rate_bps as f64) as u64;
     base::Duration::from_nanos((path.delay.as_nanos() / 2).min(queue_ns / 2))
@@ -162,9 +162,10 @@ fn once(
 /// Nice value of a thread that carries packets: it runs before the hosts, which may be late.
 const CARRIER_NICE: i32 = -20;
 
-/// Carry packets until `over`. Returns what the direction of the data did, and the longest pause.
+/// Carry packets until `over`. Returns the counts of the data's direction, and the longest pause.
 fn carry(bridge: Bridge, over: &AtomicBool) -> Result<(Counts, base::Duration), Error> {
-    // Of the calling thread alone. Where it is refused pauses are longer, and measured like any.
+    // This is for the calling thread alone. If it is refused, pauses are longer, and are measured
+    // like any.
     let _ = rustix::process::setpriority_process(None, CARRIER_NICE);
     let mut runner = Runner::new(bridge, Timing::Sleep)
         .map_err(|error| failed(&format!("no descriptor for the bridge: {error}")))?;

@@ -1,8 +1,8 @@
-//! Files of results, replaced as a whole: written beside under another name, then renamed. Who is
-//! interrupted, and a full disk, leave the old file as it was.
+//! Files of results, replaced as a whole: written beside under another name, then renamed. An
+//! interrupted program, or a full disk, leaves the old file as it was.
 //!
-//! Called by: the lab's reports, plots and units, and by tools for their pages. What is no regular
-//! file (a pipe, a terminal, a device) is written in place, and so is a file in a folder in which
+//! Called by: the lab's reports, plots and units, and by tools for their pages. A file that is not
+//! regular (a pipe, a terminal, a device) is written in place, and so is one in a folder in which
 //! nothing can be made.
 
 use std::fs::{self, File, Metadata, Permissions};
@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// The beginning of the other name, for who finds what a killed program left.
+/// The beginning of the other name, for a user who finds the file of a killed program.
 const PREFIX: &str = ".wirespeed-";
 
 /// How a file gets its content.
 enum To {
-    /// By this name, once it is whole.
+    /// It gets this name, once it is whole.
     Renamed { target: PathBuf, old: Option<Metadata> },
-    /// In place.
+    /// It is written in place.
     Itself,
 }
 
 /// Can the file be written? Nothing is changed.
 ///
 /// # Errors
-/// Of the system.
+/// The system's error.
 pub fn check(path: &Path) -> io::Result<()> {
     match to(path)? {
         To::Renamed { target, .. } => beside(&target).map(drop),
@@ -36,7 +36,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// Make the content of a file these bytes, or leave it as it is.
 ///
 /// # Errors
-/// Of the system.
+/// The system's error.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (target, old) = match to(path)? {
         To::Renamed { target, old } => (target, old),
@@ -62,7 +62,7 @@ fn to(path: &Path) -> io::Result<To> {
         Ok(there) if there.is_dir() => return Err(ErrorKind::IsADirectory.into()),
         Ok(there) if !there.is_file() => return Ok(To::Itself),
         Ok(there) => Some(there),
-        // A link to nothing is filled where it points.
+        // A link to a missing file is written at its target.
         Err(_) if fs::symlink_metadata(path).is_ok() => return Ok(To::Itself),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),

@@ -83,7 +83,7 @@ impl From<Vec<String>> for Notes {
 }
 
 impl Notes {
-    /// One more.
+    /// Add a note.
     pub(crate) fn push(&mut self, line: String) {
         self.lines.push(line);
     }
@@ -119,7 +119,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Of these values; `None` if there are none.
+    /// The span of these values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Span> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What an experiment gets, what it gives, and why it has no result.
+//! The input of an experiment, its result, and the reasons why there is none.
 //!
 //! Called by: every experiment; clap, for the options of all of them. Plain data.
 
@@ -46,7 +46,7 @@ pub struct Finished {
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Every experiment")]
 pub struct Common {
-    /// A look, not a result: less of everything, under 20 s
+    /// A quick look, not a reliable result: less of everything, under 20 s
     #[arg(long)]
     pub quick: bool,
     /// How often each thing is measured, each time with another seed

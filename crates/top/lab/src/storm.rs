@@ -6,7 +6,7 @@
 //! Twenty hosts share a 10 Mb/s Ethernet. Half of them take the address with a host part of zeros
 //! for the broadcast address, half the one of ones, and their programs broadcast routes (RIP) and
 //! the state of their host (rwho). A host as of 1984 takes the other form for somebody else's
-//! address, and forwards the packet; so does each that hears it again.
+//! address, and forwards the packet; each host that hears the forwarded packet does the same.
 
 mod cases;
 mod legacy;
@@ -53,7 +53,7 @@ const COLUMNS: &[Column] = &[
 /// The rows of the table, in their order.
 pub const CASES: [&str; 4] = ["legacy hosts", "our hosts", "behind our router", "bystander"];
 
-/// What was measured, as far as the run came.
+/// The measurements, as far as the run came.
 #[derive(Default)]
 struct Found {
     legacy: Option<Storm>,
@@ -165,8 +165,8 @@ fn samples(found: &Found) -> Vec<Value> {
     behind.into_iter().chain(beside).collect()
 }
 
-/// What the figures show: frames of a broadcast among legacy hosts and among ours; and what of a
-/// storm comes through a router, and to a bystander.
+/// Sentences on the figures: frames of a broadcast among legacy hosts and among ours; and the part
+/// of a storm that comes through a router, and to a bystander.
 fn shows(found: &Found) -> Vec<String> {
     let each = |storm: &Option<Storm>| storm.as_ref().and_then(Storm::per_original);
     let mut said = Vec::new();
@@ -233,7 +233,8 @@ fn notes(settings: &Settings, found: &Found) -> Notes {
     with_missing(notes, unmeasured, CASES.len(), "rows")
 }
 
-// What programs send to all: routes and the state of their host, and by which address.
+// The broadcasts of programs: routes and the state of their host, and the address that they are
+// sent to.
 //
 // RFC 1058 (RIP: every 30 s to UDP port 520); rwhod(8): every minute to UDP port 513.
 
@@ -257,7 +258,7 @@ enum Form {
 impl Form {
     const BOTH: [Form; 2] = [Form::Zeros, Form::Ones];
 
-    /// Of this host: every second one has the old form.
+    /// The form of this host: every second host has the old one.
     fn of(host: usize) -> Form {
         Form::BOTH[host % 2]
     }
@@ -292,7 +293,7 @@ impl Clock {
     /// Programs that send nothing.
     const SILENT: Clock = Clock { due: [Instant::NEVER; 2] };
 
-    /// What is due: its port and payload.
+    /// The next datagram that is due: its port and payload.
     fn next(&mut self, now: Instant) -> Option<(u16, &'static [u8])> {
         let program = self.due.iter().position(|&at| at <= now)?;
         self.due[program] += PERIODS[program];

@@ -140,8 +140,8 @@ impl Bench {
         }
     }
 
-    /// One round of a method: ns a packet. What is kept is read after each burst, as a waiting
-    /// reader would, so that no method pays for memory that it would not use. Without the frees,
+    /// One round of a method: ns a packet. Kept packets are read after each burst, as a waiting
+    /// reader would do, so that no method pays for memory that it would not use. Without the frees,
     /// the reading is not timed.
     fn round(&mut self, method: Method) -> f64 {
         let Bench { tap, streams, copies, packets, repeats } = self;

@@ -1,4 +1,4 @@
-//! `wirespeed lab telnet`: what a line costs that is typed over a long path, edited by the client
+//! `wirespeed lab telnet`: the cost of a line that is typed over a long path, edited by the client
 //! (LINEMODE, RFC 1184) or sent character by character, in virtual time.
 //!
 //! Called by: the lab, the benchmarks. `telnet/path.rs` has the two hosts and the path.
@@ -142,7 +142,7 @@ fn report(options: &Options, outcomes: &[Option<Outcome>]) -> Report {
     }
 }
 
-/// What the figures show: packets of both modes, and how long an echo takes.
+/// Sentences on the figures: packets of both modes, and how long an echo takes.
 fn shows(characters: u64, figures: &Figures<'_>) -> Vec<String> {
     let both = |program: &str, key: &str| {
         let of = |mode: &str| {

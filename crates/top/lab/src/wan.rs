@@ -194,7 +194,7 @@ fn wrong(row: Figure<'_>) -> &str {
     }
 }
 
-/// What the figures show: the least share of each congestion control, and where it is best.
+/// Sentences on the figures: the least share of each congestion control, and where it is best.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let least = |cc: &&str| {
         let of = figures.rows().filter(|row| row.text("cc") == *cc);

@@ -1,5 +1,5 @@
-//! A host on a TAP that checks whether its address is free, joins a group, and writes what is sent
-//! to the group to standard output.
+//! A host on a TAP that checks whether its address is free, joins a group, and writes the datagrams
+//! of the group to standard output.
 //!
 //! `cargo run -p wirespeed --features net --example multicast -- ws0 10.1.0.2/24 239.1.2.3:5300`
 //!
@@ -66,7 +66,7 @@ mod linux {
         let mut datagram = vec![0; 65_536];
         let (n, _from) = socket.recv_from(&mut datagram)?;
         std::io::stdout().write_all(&datagram[..n])?;
-        // Dropping the socket leaves the group; the driver says so before it stops.
+        // Dropping the socket leaves the group; the driver reports that before it stops.
         drop(socket);
         driver.stop()?;
         Ok(())

@@ -73,9 +73,9 @@
 //! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`).
 //! - `tokio`, `futures`: the traits of these crates for the sockets.
 //! - `observe`: this program is seen by `wirespeed show`, `top` and the other tools, and by a
-//!   browser; `control` is the socket that they ask over, alone (Linux; on other systems they add
+//!   browser; `control` is only the socket that they ask over (Linux; on other systems they add
 //!   nothing).
-//! - `router`: what `wirespeed up` is, in a program of yours (Linux).
+//! - `router`: the router of `wirespeed up`, in a program of yours (Linux).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
@@ -130,7 +130,7 @@ pub use stack::pair;
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
-/// Who may use a route, and the rules that choose its table.
+/// The users who may use a route, and the rules that choose its table.
 pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
 /// Several stacks, one a core, that are one host.
 pub use stack::shard;

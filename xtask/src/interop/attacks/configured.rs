@@ -25,10 +25,10 @@ pub(super) const BY_DNSMASQ: &[Need] =
 
 /// radvd's prefix.
 pub(super) const PREFIX: &str = "fd0a:";
-/// A start that is attacked has failed by then.
+/// Within this time a start under attack has failed.
 const START: Duration = Duration::from_secs(30);
 
-/// On a port that radvd has configured. Its router is `fe80::1`.
+/// Attacks on a port that radvd has configured. Its router is `fe80::1`.
 const NEIGHBOUR_DISCOVERY: &[Attack] = &[
     Attack {
         name: "atk6-redir6",
@@ -142,7 +142,7 @@ const NEIGHBOUR_DISCOVERY: &[Attack] = &[
     },
 ];
 
-/// On a port that dnsmasq has configured.
+/// Attacks on a port that dnsmasq has configured.
 const DHCP: &[Attack] = &[Attack {
     name: "rogue DHCP server, in use",
     expected: "no transaction of ours: the address stays",

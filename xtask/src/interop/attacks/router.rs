@@ -1,5 +1,5 @@
 //! Attacks on a router, and through it on the hosts behind: `wirespeed up` with the attacker on one
-//! side, who may not reach the other with what no router forwards.
+//! side. Packets that no router forwards must not reach the other side.
 //!
 //! Called by: the suite `attacks`. A connection between both sides goes on beside each attack, and
 //! tshark looks for the attacker's packets behind the router.
@@ -43,13 +43,13 @@ const RIGHT: [&str; 6] = [
 const GROWTH_KB: u64 = 32 << 10;
 
 struct Attack {
-    /// That of attacker.py.
+    /// Its name in attacker.py.
     program: &'static str,
     name: &'static str,
     expected: &'static str,
     /// Drops that must have been counted, alternatives joined by `|`.
     counted: &'static [&'static str],
-    /// What no frame behind the router may be.
+    /// A display filter that no frame behind the router may match.
     never: &'static str,
 }
 

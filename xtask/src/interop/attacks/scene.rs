@@ -27,7 +27,7 @@ const START: Duration = Duration::from_secs(25);
 /// Time for the peer's last round, connections included; no less than it needs to give up.
 const LAST_ROUND: Duration = Duration::from_secs(25);
 
-/// Where the addresses of our stack are from.
+/// The source of our stack's addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Addresses {
     /// The command line.
@@ -230,7 +230,7 @@ pub(super) fn within_limits(shown: &Value) -> Result<()> {
 }
 
 impl Seen {
-    /// Of two answers of `show`, and a word on what went on beside.
+    /// The state before and after, from two answers of `show`, and a text for the report.
     pub(super) fn between(before: Value, after: Value, text: String) -> Seen {
         Seen { before, after, text }
     }

@@ -1,4 +1,4 @@
-//! tcpdump beside a case, and what tshark has to say of the frames at its end.
+//! tcpdump beside a case, and tshark's verdict on the frames at its end.
 //!
 //! Checksums can be verified where no device is to finish them: our programs run with `--offload
 //! off`, and then the kernel finishes its own before it gives a frame to the TAP.
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// What no frame may be. An ICMP error quotes the beginning of a segment, whose checksum is that of
-/// all of it; tshark adds up the beginning and calls the checksum an error. The kernel writes a TCP
-/// checksum of zero as 0xffff now and then, the other zero of one's complement (RFC 1624 section
-/// 3), which every receiver accepts; tshark calls that an error too.
+/// A display filter that no frame may match. An ICMP error quotes the beginning of a segment, whose
+/// checksum is that of all of it; tshark adds up the beginning and calls the checksum an error. The
+/// kernel writes a TCP checksum of zero as 0xffff now and then, the other zero of one's complement
+/// (RFC 1624 section 3), which every receiver accepts; tshark calls that an error too.
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || icmp.checksum.status == 0 || \
                      icmpv6.checksum.status == 0 || igmp.checksum.status == 0 || \
                      (!icmp && !icmpv6 && \
@@ -23,7 +23,7 @@ const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || icmp.checksum.s
                      (_ws.expert.severity == \"Error\" || \
                      tcp.checksum.status == 0 || udp.checksum.status == 0))";
 
-/// What no segment is on a wire that loses nothing.
+/// A display filter that no segment matches on a wire that loses nothing.
 const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
                      tcp.analysis.spurious_retransmission || tcp.analysis.lost_segment";
 
@@ -44,7 +44,8 @@ impl Capture {
         host: &Host<'_>,
         interface: &str,
     ) -> Result<Capture> {
-        // Without them a busy machine's late acknowledgement draws a probe (RFC 8985 section 7).
+        // No tail loss probes: a busy machine's late acknowledgement would draw one (RFC 8985
+        // section 7).
         sysctl(bench, host, "ipv4/tcp_early_retrans", "0")?;
         let name = format!("tcpdump-{interface}");
         let path = bench.path(&format!("{interface}.pcap"));
@@ -59,9 +60,9 @@ impl Capture {
         Ok(Capture { tcpdump, path, said })
     }
 
-    /// End it, with what it has seen, which is everything.
+    /// End it; returns the capture, in which no frame is missing.
     pub(in crate::interop) fn finish(self, bench: &Workbench) -> Result<Captured<'_>> {
-        // It is given frames each second, and at its end takes none that wait.
+        // tcpdump gets frames each second, and at its end takes none that wait.
         std::thread::sleep(Duration::from_millis(1_200));
         let id = self.tcpdump.id().to_string();
         bench.run(Command::new("kill").args(["-INT", &id]), LIMIT)?;

@@ -14,7 +14,7 @@ const FILE: usize = 10_000_000;
 /// The server behind the router, called `server.test`.
 const SERVER: &str = "10.77.0.1";
 
-/// dnsmasq asks to be asked again after five seconds: its shortest lease is of two minutes.
+/// dnsmasq sets the time of renewal to five seconds: its shortest lease is of two minutes.
 fn dnsmasq(bench: &Workbench, host: &Host<'_>) -> Result<Running> {
     let log = bench.path("log");
     let mut dnsmasq = host.command("dnsmasq");

@@ -18,10 +18,10 @@ const DATAGRAM: usize = 1_400;
 /// How a version of IP is written.
 struct Version {
     ours: &'static str,
-    /// The kernel's in the bridge, as one that we want.
+    /// The kernel's address in the bridge, as an address that we want.
     taken: &'static str,
     group: &'static str,
-    /// What the example and socat are given.
+    /// The arguments of the example and of socat.
     at: &'static str,
     socat: &'static str,
     /// tshark's filters: a report of ours, a question for an address that we want.

@@ -56,7 +56,7 @@ pub(super) const V6: Version = Version {
     mtu_field: "ipv6.plen",
 };
 
-/// A router's word that a packet does not fit the next link.
+/// A router's report that a packet does not fit the next link.
 const TOO_BIG: &str = "(icmp.type == 3 && icmp.code == 4) || icmpv6.type == 2";
 
 /// The hardware address of the host beside us, the first of those that join the bridge.
@@ -164,12 +164,12 @@ fn shrinks(bench: &Workbench, version: &Version, to: &str) -> Result<()> {
     server.ip("route add 10.9.0.0/24 via 10.8.0.1")?;
     server.ip("route add fd09::/64 via fd08::1")?;
     let received = bench.path("received");
-    // The one of the other version of IP.
+    // Remove the file of the other version of IP.
     if received.exists() {
         std::fs::remove_file(&received)?;
     }
     let socat = sink(bench, &server, version.tcp)?;
-    // New IPv6 addresses of the kernel's ask nobody for a second.
+    // The kernel's new IPv6 addresses solicit nobody for a second.
     router.until(|| {
         let mut ping = router.command("ping");
         ping.args(["-c", "1", "-W", "1", to]);
@@ -274,7 +274,7 @@ fn moves(
         ensure!(sender.is_alive()?, "the sender has ended");
         Ok(std::fs::metadata(&received).map_or(0, |file| file.len()) >= part as u64)
     })?;
-    // No change is believed within a second of another.
+    // A change is ignored within a second of another one.
     std::thread::sleep(Duration::from_millis(1_200));
     server.ip(&format!("link set v3 address {moved}"))?;
     std::fs::write(bench.path("moved"), "")?;

@@ -12,7 +12,7 @@ const FILE: usize = 1_000_000;
 /// Addresses of `many.test`: more than fit into 1,232 bytes.
 const MANY: usize = 200;
 
-/// A name, whether it is asked for an address of IPv6, and which it has, or how that begins.
+/// A name, whether its IPv6 address is asked for, and the address, or the beginning of it.
 const NAMES: [(&str, bool, &str); 6] = [
     ("www.test", false, "10.9.0.1"),
     ("www.test", true, "fd09::1"),

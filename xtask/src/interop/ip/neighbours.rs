@@ -38,8 +38,8 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// What a request taught is not confirmed: five seconds later the neighbour is asked, three times a
-/// second apart. A busy machine may take longer.
+/// A link address learnt from a request is not confirmed: five seconds later the neighbour is
+/// asked, three times a second apart. A busy machine may take longer.
 const ASKED: Duration = Duration::from_secs(60);
 
 pub(super) fn come_and_go(bench: &Workbench) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Steps that cases share: programs that run, and what they say.
+//! Steps that cases share: programs that run, and their output.
 //!
 //! Called by: the cases beside this file, and other suites.
 
@@ -13,7 +13,7 @@ use crate::interop::host::{Host, Running};
 use crate::interop::outside::{same, shown, sum_of};
 use crate::process;
 
-/// For any one program.
+/// The time limit of any one program.
 pub(in crate::interop) const LIMIT: Duration = Duration::from_secs(60);
 
 /// `wirespeed COMMAND` in a host's namespace, over its TAP, with these addresses.
@@ -29,7 +29,7 @@ pub(in crate::interop) fn ours(
     Ok(ours)
 }
 
-/// What `wirespeed show SECTION --json` prints of the first stack of the program that runs.
+/// The output of `wirespeed show SECTION --json` for the first stack of the program that runs.
 pub(in crate::interop) fn show(bench: &Workbench, host: &Host<'_>, section: &str) -> Result<Value> {
     let program = bench.wirespeed()?;
     let text = host.until(|| {
@@ -47,7 +47,7 @@ pub(in crate::interop) fn with_control(bench: &Workbench) -> Result<()> {
     std::fs::create_dir_all(bench.path("run")).context("cannot make a folder")
 }
 
-/// Repeat `is_so` until it is, for as long as `limit`; `what` is what was waited for.
+/// Repeat `is_so` until it is, for as long as `limit`; `what` names the thing that is waited for.
 pub(in crate::interop) fn until(
     what: &str,
     limit: Duration,

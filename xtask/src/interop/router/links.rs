@@ -1,4 +1,4 @@
-//! What changes while packets pass: a link that is cut, another configuration, the end.
+//! Changes while packets pass: a link that is cut, another configuration, the end.
 //!
 //! Called by: the suite `router`. RFC 2992 (ECMP), docs/decisions/0078.
 
@@ -50,7 +50,7 @@ fn up(scene: &Scene<'_>) -> Result<()> {
         let mut missing = routes.iter().filter(|route| scene.right.ip(&replacing(route)).is_err());
         Ok(missing.next().is_none())
     })?;
-    // It solicits nobody before its link-local address is known to be its own.
+    // The kernel solicits nobody before its link-local address is known to be its own.
     until("the kernel's link-local address", LIMIT, || {
         let addresses = said(scene.bench, &scene.right, "ip -6 addr show dev ws1 scope link")?;
         Ok(addresses.contains("fe80::") && !addresses.contains("tentative"))
@@ -212,7 +212,8 @@ pub(super) fn reloaded(bench: &Workbench) -> Result<()> {
     }
     capture.finish(bench)?.is_clean()?;
     ensure!(scene.times("opened anew") == 0, "a port was opened anew: {}", scene.log());
-    // It ends in order in mid-transfer too: what comes then is nobody's.
+    // The router also ends properly in mid-transfer: packets that come after its end are for
+    // nobody.
     let mut client = scene.client("-c 198.51.100.2 -t 20");
     let _client = scene.left.start("iperf3", &mut client)?;
     std::thread::sleep(Duration::from_millis(500));

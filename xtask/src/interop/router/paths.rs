@@ -1,4 +1,4 @@
-//! What passes a router that stays as it is: hops, transfers, sizes, VLANs.
+//! Traffic through a router that does not change: hops, transfers, sizes, VLANs.
 //!
 //! Called by: the suite `router`. RFC 1812 section 5.3.1 (hops), RFC 791 (fragments), RFC 1191 and
 //! RFC 8201 (path MTUs), IEEE 802.1Q.
@@ -10,7 +10,7 @@ use super::PYTHON;
 use super::scene::{ENDS, LAN, LIMIT, RIGHT, Scene, WAN, each};
 use anyhow::{Result, ensure};
 
-/// Each transfer whose frames are captured: as much as tshark reads in seconds.
+/// iperf3's options for a transfer whose frames are captured: as much as tshark reads in seconds.
 const CAPTURED: &str = "-t 1 -b 30M";
 
 /// Directions of iperf3.
@@ -63,7 +63,7 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
         let known = scene.said(&format!("ip route get {host}"))?;
         ensure!(known.contains("mtu 1400"), "the kernel has learnt of {host}: {known}");
     }
-    // Now it knows, and cuts by itself.
+    // Now the kernel knows the MTU, and cuts by itself.
     let cut = scene.said("ping -c 1 -W 2 -s 1400 2001:db8:2::2")?;
     ensure!(cut.contains(" 1 received"), "IPv6 in fragments: {cut}");
     let _server = scene.server()?;
@@ -75,7 +75,7 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
     near.has("icmp.type == 3 && icmp.code == 4 && icmp.mtu == 1400 && ip.src == 192.0.2.2")?;
     near.has("icmpv6.type == 2 && icmpv6.mtu == 1400 && ipv6.src == 2001:db8:1::2")?;
     far.is_sound()?;
-    // What the router cut: two fragments, the first of which is full.
+    // The router's fragments: two, the first of which is full.
     far.has("ip.dst == 198.51.100.2 && ip.flags.mf == 1 && ip.len <= 1400 && ip.ttl == 63")?;
     let long = far.count("ip.len > 1400 || ipv6.plen > 1360")?;
     ensure!(long == 0, "{long} packets were too long for the link");

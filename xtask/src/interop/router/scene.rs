@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-/// For any one program, and for a router to do what it is told.
+/// The time limit of any one program, and of a router's reaction.
 pub(in crate::interop) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The host on the left, and its router.
@@ -85,7 +85,7 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// Between `ws0` on the left and `ws1` on the right, which answers.
+    /// A router between `ws0` on the left and `ws1` on the right, which answers.
     pub(in crate::interop) fn plain(bench: &'a Workbench, config: &str) -> Result<Scene<'a>> {
         let scene = Scene::new(bench, config, (&["ws0"], &["ws1"]))?;
         each(&scene.left, &LEFT)?;
@@ -100,17 +100,17 @@ impl<'a> Scene<'a> {
         std::fs::write(self.bench.path("router.toml"), config).context("no room for a file")
     }
 
-    /// What it has said so far.
+    /// Its log so far.
     pub(in crate::interop) fn log(&self) -> String {
         std::fs::read_to_string(self.bench.path("router.err")).unwrap_or_default()
     }
 
-    /// How often it has said that.
+    /// How often its log has this text.
     pub(in crate::interop) fn times(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
 
-    /// Wait until it has said that so often.
+    /// Wait until its log has this text this many times.
     pub(in crate::interop) fn says(&self, text: &str, times: usize) -> Result<()> {
         until(text, LIMIT, || Ok(self.times(text) >= times))
             .with_context(|| format!("the router said: {}", tail(&self.log())))
@@ -197,7 +197,7 @@ impl<'a> Scene<'a> {
         answered.map(drop).with_context(|| format!("the router said: {}", tail(&self.log())))
     }
 
-    /// What a command of the host on the left prints, whether it succeeds or not.
+    /// The output of a command of the host on the left, whether it succeeds or not.
     pub(in crate::interop) fn said(&self, command: &str) -> Result<String> {
         said(self.bench, &self.left, command)
     }
@@ -228,7 +228,7 @@ pub(in crate::interop) fn each(host: &Host<'_>, lines: &[&str]) -> Result<()> {
     lines.iter().try_for_each(|line| host.ip(line))
 }
 
-/// What a command of a host prints, whether it succeeds or not.
+/// The output of a command of a host, whether it succeeds or not.
 pub(in crate::interop) fn said(
     bench: &Workbench,
     host: &Host<'_>,

@@ -2,9 +2,9 @@
 //! and repaired, all at random, while two connections pass.
 //!
 //! Called by: the suite `router-soak`, by its name alone. After each step the routes are those of
-//! the last valid file, probes are answered or told that there is no route, as it says, and both
-//! connections live. At the end the processes have little more memory than after the first rounds.
-//! The seed that is printed repeats all steps.
+//! the last valid file, probes are answered, or refused for want of a route, as that file says, and
+//! both connections live. At the end the processes have little more memory than after the first
+//! rounds. The seed that is printed repeats all steps.
 
 mod plan;
 
@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
 const SECONDS: u64 = 600;
-/// Connections go on for so long after the last step.
+/// Seconds for which connections go on after the last step.
 const LONGER: u64 = 10;
-/// The longest that nothing of a connection may arrive, in seconds.
+/// The longest time in which nothing of a connection may arrive, in seconds.
 const STILL_MAX: usize = 3;
 /// From this round on memory is not to grow by more than this, in KB.
 const FIRST_ROUNDS: u64 = 10;
@@ -35,7 +35,7 @@ const PROBES: u64 = 3;
 const FLOWS: [(&str, &str); 2] =
     [("-c 198.51.100.2 -b 20M", "5001"), ("-c 2001:db8:2::2 -b 20M -R", "5002")];
 
-/// What was done.
+/// The steps that were done.
 #[derive(Default)]
 struct Done {
     reloads: u64,

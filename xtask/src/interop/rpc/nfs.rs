@@ -18,7 +18,7 @@ pub(super) const VFS: Need =
 pub(super) const SHOWMOUNT: Need = Need::Program { program: "showmount", package: "nfs-common" };
 pub(super) const PEERS: &[Need] = &[Need::Root, RPCBIND, LIBNFS, GANESHA, VFS];
 
-/// For a copy of a gigabyte, on a machine that others use as well.
+/// The time limit of a copy of a gigabyte, on a machine that others use as well.
 const LONG: Duration = Duration::from_secs(300);
 const FILES: usize = 1_000;
 const LARGEST: usize = 1_000_000_000;

@@ -121,7 +121,7 @@ pub fn datagram(config: &PairConfig, to: SocketAddr) -> Option<Vec<u8>> {
     let now = Instant::from_nanos(1);
     let from = SocketAddr::new(client.addr, 0);
     let socket = client.stack.udp_bind(from, Owner::program()).ok()?;
-    // It may go to everybody.
+    // The destination may be a broadcast address.
     client.stack.udp_set_broadcast(socket, true).ok()?;
     client.stack.udp_send(socket, to, &[7; BYTES], now).ok()?;
     client.stack.flush();

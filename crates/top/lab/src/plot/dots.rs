@@ -10,8 +10,8 @@ use super::{tick, tick_label};
 use crate::Error;
 use crate::report::Span;
 
-/// The data. The axis begins at 0 or below the least value, and ends at 1 or above the largest; of
-/// values that are all below 0 it ends there.
+/// The data. The axis begins at 0 or below the least value, and ends at 1 or above the largest; if
+/// all values are below 0, it ends at 0.
 #[derive(Clone, Debug)]
 pub struct Dots {
     /// The title.
@@ -20,7 +20,7 @@ pub struct Dots {
     pub subtitle: String,
     /// The quantity and its unit.
     pub axis: String,
-    /// What the rows are.
+    /// The heading of the rows.
     pub row_title: String,
     /// The rows of each panel that has none of its own.
     pub rows: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Dots {
 /// One panel.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What its points have in common.
+    /// The property that its points have in common.
     pub title: String,
     /// Its own rows; if none, those of the plot.
     pub rows: Vec<String>,

@@ -27,7 +27,7 @@ pub struct Lines {
 /// One strip.
 #[derive(Clone, Debug)]
 pub struct Strip {
-    /// What its lines have in common.
+    /// The property that its lines have in common.
     pub title: String,
     /// Its lines.
     pub series: Vec<Series>,

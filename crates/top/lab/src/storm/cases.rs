@@ -22,7 +22,7 @@ const QUIET: Duration = Duration::from_secs(120);
 pub struct Settings {
     /// Hosts on a wire; every second one has the old form of the broadcast address.
     pub hosts: usize,
-    /// A storm is ended when it has put so many frames on the wire.
+    /// A storm is ended when it has put this many frames on the wire.
     pub frames_max: u64,
     /// Seconds of virtual time that a connection is watched, before a storm and in it.
     pub seconds: u64,
@@ -38,7 +38,7 @@ impl Settings {
     }
 }
 
-/// What came of broadcasts.
+/// The outcome of broadcasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Storm {
     /// Datagrams that programs sent to all.
@@ -92,7 +92,7 @@ pub struct Bystander {
     pub neighbours: usize,
     /// Segments sent again.
     pub retransmits: u32,
-    /// What the reader says about neighbours that are configured otherwise.
+    /// The reader's report of neighbours that are configured otherwise.
     pub names: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ impl Station for Host {
     }
 }
 
-/// What a wire has carried, and the programs of its hosts.
+/// The counts of a wire, and of the programs of its hosts.
 fn storm(world: &World<Host>, wire: usize, settings: &Settings) -> Storm {
     let carried = world.carried(wire);
     let counts = world.stations.iter().map(Host::counts);
@@ -229,7 +229,7 @@ pub fn behind_router(settings: &Settings) -> Behind {
     let mut router = Ours::new(&ends, Form::Ones, Clock::SILENT);
     router.stack.set_forwarding(true);
     world.add(Host::Ours(Box::new(router)), &wires);
-    // To the broadcast addresses of the other network, before the wire is full.
+    // Broadcasts to the addresses of the other network, before the wire is full.
     for (host, form) in [(0, Form::Ones), (1, Form::Zeros)] {
         if let Some(Host::Legacy(host)) = world.stations.get_mut(host) {
             let is_sent = host.send(form.address(address(3, 0).0), 520, b"to all of you");
@@ -243,7 +243,7 @@ pub fn behind_router(settings: &Settings) -> Behind {
     let before = world.stations[first_far].counts().1;
     found.frames = world.carried(wires[1]).frames;
     let mut sent = 0;
-    // Its queue is full of the storm nearly always: it tries again, as programs do.
+    // The host's queue is nearly always full of the storm: it tries again, as programs do.
     for _ in 0..TRIES {
         if let Some(Host::Legacy(host)) = world.stations.get_mut(0) {
             sent += u64::from(sent < UNICASTS && host.send(address(3, 0).0, 520, b"to you"));

@@ -1,5 +1,5 @@
 //! A model of a host as of 1984 (4.2BSD and systems made from it), as far as broadcasts go: it
-//! knows one form of broadcast address, and forwards what it takes for somebody else's.
+//! knows one form of broadcast address, and forwards packets that it takes for somebody else's.
 //!
 //! Called by: `cases.rs`. The faults are those that RFC 1122 sections 2.3.2.1, 3.2.2 and 3.3.6
 //! forbid today: a packet that came by a link-level broadcast is forwarded; its destination is
@@ -35,7 +35,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// As delivered.
+    /// All faults, as delivered.
     pub(super) const ALL: Faults = Faults { forwards: true, asks: true, answers: true };
 }
 
@@ -120,8 +120,8 @@ impl Legacy {
         packet
     }
 
-    /// ip_output, and the link layer below it: both forms of its network's broadcast address have
-    /// the link's, whichever the IP layer uses.
+    /// ip_output, and the link layer below it: both forms of its network's broadcast address are
+    /// sent to the link's broadcast address, whichever form the IP layer uses.
     fn output(&mut self, dst: Ipv4Addr, packet: Vec<u8>, is_forwarded: bool) {
         let is_near = prefix(dst) == prefix(self.addr);
         let next = if is_near { dst } else { self.gateway };

@@ -17,13 +17,13 @@ use super::{Clock, Form, PORTS};
 
 /// Frames that a port takes out of the stack before the wire asks for them.
 const QUEUE_MAX: usize = 8;
-/// Of the wire's own side.
+/// Buffers of the wire's own side.
 const POOL_BYTES: usize = 16 << 20;
 const TCP_PORT: u16 = 5001;
 /// More neighbours than there are hosts.
 const ENTRIES_MAX: usize = 4_096;
 
-/// What its program does beside its broadcasts.
+/// The work of its program beside its broadcasts.
 enum Program {
     None,
     /// Writes for ever.

@@ -27,7 +27,7 @@ pub(super) trait Station {
     fn next_deadline(&self) -> Instant;
 }
 
-/// What went over a wire.
+/// The traffic of a wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Carried {
     /// Frames.
@@ -39,9 +39,9 @@ pub(super) struct Carried {
 struct Wire {
     /// Station and port.
     members: Vec<(usize, usize)>,
-    /// Who has the next turn.
+    /// The member that has the next turn.
     turn: usize,
-    /// The frame on the wire, who sends it, and when it is over.
+    /// The frame on the wire, the member that sends it, and when it is over.
     frame: Option<(Vec<u8>, usize, Instant)>,
     carried: Carried,
 }
@@ -58,14 +58,14 @@ impl<S: Station> World<S> {
         World { now: Instant::ZERO, stations: Vec::new(), wires: Vec::new() }
     }
 
-    /// A wire; its number.
+    /// Add a wire; returns its number.
     pub(super) fn add_wire(&mut self) -> usize {
         let (members, frame, carried) = (Vec::new(), None, Carried::default());
         self.wires.push(Wire { members, turn: 0, frame, carried });
         self.wires.len() - 1
     }
 
-    /// A station whose ports are on these wires; its number.
+    /// Add a station whose ports are on these wires; returns its number.
     pub(super) fn add(&mut self, station: S, wires: &[usize]) -> usize {
         let number = self.stations.len();
         self.stations.push(station);
@@ -104,7 +104,7 @@ impl<S: Station> World<S> {
         }
     }
 
-    /// Frames whose end has come reach all but their sender, who run.
+    /// Frames that have ended reach all stations but their sender, and these stations run.
     fn deliver(&mut self) {
         let World { now, stations, wires } = self;
         for wire in wires {

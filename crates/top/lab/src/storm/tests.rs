@@ -6,7 +6,7 @@ fn settings() -> Settings {
     Settings { frames_max: 5_000, seconds: 2, ..Settings::new(true) }
 }
 
-/// Without the storm of the first, the other two would show nothing.
+/// Without a storm in the first case, the other two would show nothing.
 #[test]
 fn legacy_hosts_make_a_storm_and_ours_cannot() {
     let storm = legacy_hosts(&settings());
@@ -18,7 +18,7 @@ fn legacy_hosts_make_a_storm_and_ours_cannot() {
     assert_eq!(legacy_hosts(&settings()), storm, "the same seed, the same storm");
 }
 
-/// Hosts of one mind are quiet, whatever their faults: it is the disagreement that storms.
+/// Hosts that agree are quiet, whatever their faults: the disagreement causes the storm.
 #[test]
 fn legacy_hosts_of_one_form_are_quiet() {
     let storm = cases::legacy_hosts_of_one_form(&settings());

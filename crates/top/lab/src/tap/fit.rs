@@ -13,7 +13,7 @@ const STUDENT_95: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The two-sided 95 % point of Student's t for so many degrees of freedom, 1 or more.
+/// The two-sided 95 % point of Student's t for this many degrees of freedom, 1 or more.
 pub(crate) fn student(freedom: usize) -> f64 {
     let point = freedom.checked_sub(1).and_then(|at| STUDENT_95.get(at));
     point.copied().unwrap_or(1.96)
@@ -48,7 +48,7 @@ impl Line {
         let mean_x = points.iter().map(|(x, _, w)| w * x).sum::<f64>() / n;
         let mean_y = points.iter().map(|(_, y, w)| w * y).sum::<f64>() / n;
         let spread: f64 = points.iter().map(|(x, _, w)| w * (x - mean_x).powi(2)).sum();
-        // Not a number if the weights are none.
+        // The spread is not a number if the weights are not.
         if spread.is_nan() || spread <= 0.0 {
             return None;
         }

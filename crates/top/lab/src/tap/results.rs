@@ -69,7 +69,7 @@ fn fitted(line: Line) -> Value {
     })
 }
 
-/// What the figures show: the linkage of our tap beside those of the others, and a byte's cost.
+/// Sentences on the figures: the linkage of our tap beside those of the others, and a byte's cost.
 fn shows(measured: &[Measured]) -> Vec<String> {
     let [copy, ours, others @ ..] = measured else { return Vec::new() };
     let (Some(above), Some(line)) = (ours.above(copy), ours.line()) else { return Vec::new() };

@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 1_000_000;
 /// A terminal as a program finds it.
 const COOKED: Mode = Mode { edit: true, trapsig: true, soft_tab: false, lit_echo: false };
 
-/// Who types what over which path.
+/// The typing, the program, and the path.
 pub(super) struct Typing {
     pub(super) one_way: Duration,
     /// From key to key.
@@ -34,7 +34,7 @@ pub(super) struct Typing {
     pub(super) by_character: bool,
 }
 
-/// What passed from the first key on.
+/// The traffic from the first key on.
 pub(super) struct Outcome {
     /// Packets to the server, and to the client.
     pub(super) up: u64,
@@ -90,7 +90,7 @@ impl Host {
         }
     }
 
-    /// Put what leaves on the path.
+    /// Put the packets that leave on the path.
     fn depart(&mut self, arrives: Instant) {
         self.stack.flush();
         loop {
@@ -109,7 +109,7 @@ impl Host {
         }
     }
 
-    /// Take off the path what arrived at the other end.
+    /// Take a packet that has arrived at the other end off the path.
     fn arrived(&mut self, now: Instant) -> Option<Vec<u8>> {
         let is_due = self.in_flight.front().is_some_and(|&(at, _)| at <= now);
         self.in_flight.pop_front_if(|_| is_due).map(|(_, frame)| frame)
@@ -228,7 +228,7 @@ impl World {
         self.far.depart(arrives);
     }
 
-    /// The server's terminal: shows what is typed where the client does not, and gives lines to the
+    /// The server's terminal: shows typed characters if the client does not, and gives lines to the
     /// program.
     fn terminal(&mut self, byte: u8) {
         let shows = !self.server.is_linemode();
@@ -252,7 +252,7 @@ impl World {
         self.near.next_event().min(self.far.next_event())
     }
 
-    /// Run until `until`; what has been shown is checked after each step.
+    /// Run until `until`; `after` gets the time and the bytes shown so far after each step.
     fn run(&mut self, until: Instant, steps: &mut usize, mut after: impl FnMut(Instant, usize)) {
         while *steps < STEPS_MAX {
             *steps += 1;

@@ -1,4 +1,5 @@
-//! A line edited by the client is one packet each way and an ACK; a character is that by itself.
+//! A line edited by the client is one packet each way and an ACK; a character takes as much by
+//! itself.
 
 use base::Duration;
 

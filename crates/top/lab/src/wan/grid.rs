@@ -23,7 +23,7 @@ pub(crate) struct Path {
     pub(crate) flows: usize,
 }
 
-/// What happens to data behind the queue. Shares are from 0 to 1.
+/// The impairment of data behind the queue. Shares are from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Impairment {
     Clean,

@@ -32,7 +32,7 @@ enum By {
     Nothing,
     First,
     Second,
-    /// They share its packets.
+    /// Both links share its packets.
     Both,
     /// By the second while the first is down.
     SpareSecond,
@@ -66,7 +66,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Another one, which differs in a few things.
+    /// Change a few things in the configuration.
     pub(super) fn change(&mut self, random: &mut Random) {
         for _ in 0..=random.below(3) {
             self.by[random.below(NETS) as usize] = ALL[random.below(ALL.len() as u64) as usize];
