@@ -1,4 +1,4 @@
-//! What it costs to forward a packet, in instructions. Called by `icount.rs`, in virtual time. Only
+//! The cost of forwarding a packet, in instructions. Called by `icount.rs`, in virtual time. Only
 //! [`counted_turn`] is counted: a turn of the router, its devices included, that takes bursts of
 //! plain packets from one wire in memory and puts them onto another.
 

@@ -18,7 +18,7 @@ pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
     bulk_after(shape, 0.0, seconds)
 }
 
-/// [`bulk`] after so many seconds of it at least: with writes far below the MSS a connection first
+/// [`bulk`] after at least `warm_s` seconds of it: with writes far below the MSS a connection first
 /// waits for a delayed ACK, which is longer than a short run.
 pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement> {
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;

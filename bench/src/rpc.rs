@@ -117,7 +117,7 @@ const IN_FLIGHT: u32 = 16;
 /// Bytes of argument with them.
 const ARGUMENT: [u8; 64] = [0x5a; 64];
 
-/// What a run of the curve says of its worst point.
+/// The worst point of a curve, and a text about it.
 fn said(curve: &Curve) -> Result<(f64, String)> {
     let line = curve.line().context("too few sizes were measured")?;
     let (point, ratio) = curve.worst().context("nothing was measured")?;

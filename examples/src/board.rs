@@ -1,8 +1,8 @@
 //! An RPC program of one's own: a board on which notices are pinned. Its procedures are described
 //! once; the trait, the service and the client are made of that.
 //!
-//! Called by: `rpc-board`, tests. The server takes calls over TCP and UDP, several at a time; what
-//! they share is behind a lock.
+//! Called by: `rpc-board`, tests. The server takes calls over TCP and UDP, several at a time; the
+//! notices that they share are behind a lock.
 
 use std::io;
 use std::net::SocketAddr;

@@ -28,7 +28,7 @@ impl Target {
     /// The host of `uri` is an address; `https` takes a connector.
     ///
     /// # Errors
-    /// What is wrong with the URL, or that the connector lacks.
+    /// The fault of the URL, or the lack of a connector.
     pub fn new(uri: Uri, connector: Option<TlsConnector>) -> Result<Target> {
         let host = uri.host().context("give a whole URL, like https://10.1.0.1/file")?;
         let ip = host.trim_matches(['[', ']']).parse().context("the host must be an address")?;

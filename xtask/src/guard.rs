@@ -2,10 +2,10 @@
 //! they run, and their network namespaces.
 //!
 //! Called by: `main.rs`. The program runs three times: the process that the user started waits for
-//! a watcher, the watcher for a worker, which does what was asked. Whatever the worker's children
-//! leave behind becomes a child of the watcher (`PR_SET_CHILD_SUBREAPER`), so that process numbers
-//! suffice to find all of it. When the first process is gone, by SIGKILL too, the watcher kills its
-//! descendants. Nothing can do that for a watcher that is killed.
+//! a watcher, the watcher for a worker, which does what was asked. Any process that the worker's
+//! children leave behind becomes a child of the watcher (`PR_SET_CHILD_SUBREAPER`), so that process
+//! numbers suffice to find all of it. When the first process is gone, by SIGKILL too, the watcher
+//! kills its descendants. Nothing can do that for a watcher that is killed.
 
 use std::collections::{HashMap, HashSet};
 use std::process::{Child, Command, ExitCode};

@@ -43,7 +43,7 @@ const SAMPLES: usize = 1 << 20;
 /// Datagrams of which one percentile is taken.
 const WINDOW: usize = 4_096;
 
-/// What a thread does when it is idle.
+/// The behaviour of a thread when it is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdlePolicy {
     /// It leaves its core to others.
@@ -109,7 +109,7 @@ impl Sleeper {
             Armed::Until(at) => stack.next_deadline().min(at),
             _ => stack.next_deadline(),
         };
-        // Not for ever: a flag reports the end of a run.
+        // The sleep is bounded, because a flag reports the end of a run.
         let until = until.min(self.now() + base::Duration::from_millis(100));
         match self.idle {
             IdlePolicy::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),

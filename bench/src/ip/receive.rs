@@ -1,6 +1,6 @@
-//! What a host does with datagrams that others send: those for its application, and broadcasts that
-//! nobody here wants. Called by `ip`. A stack in memory whose wire the bench holds at the other
-//! end; only the receiver's turns are timed.
+//! The cost for a host of datagrams that others send: those for its application, and broadcasts
+//! that nobody here wants. Called by `ip`. A stack in memory whose wire the bench holds at the
+//! other end; only the receiver's turns are timed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant as Clock;

@@ -1,5 +1,5 @@
-//! What becomes of a broadcast where hosts disagree about the broadcast address: the cases of
-//! `lab storm`. Called by `ip`. In virtual time; the same figure on every machine.
+//! Broadcasts among hosts that disagree about the broadcast address: the cases of `lab storm`.
+//! Called by `ip`. In virtual time; the same figure on every machine.
 
 use anyhow::{Context, Result};
 use lab::storm::{Settings, Storm, behind_router, legacy_hosts, our_hosts};

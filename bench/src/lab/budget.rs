@@ -65,7 +65,7 @@ fn bytes_per_cpu_s(measured: &Measurement) -> Result<f64> {
     Ok(measured.bytes as f64 / measured.cpu_s)
 }
 
-/// What a look took, and what it cost the thread that looked.
+/// The results of a look, and its cost for the thread that looked.
 struct Looked {
     samples: u64,
     cpu_s: f64,

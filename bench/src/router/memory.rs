@@ -1,6 +1,6 @@
 //! Our router in memory. Called by `router`. Generator, router and sink share a thread; generator
-//! and sink are measured without the router as well, over one wire, and subtracted: what is left is
-//! the router with both of its links.
+//! and sink are measured without the router as well, over one wire, and subtracted: the rest is the
+//! cost of the router with both of its links.
 
 use std::sync::Barrier;
 use std::thread::ScopedJoinHandle;

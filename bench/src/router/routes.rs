@@ -155,7 +155,7 @@ fn preemptions() -> Result<i64> {
     Ok(usage.involuntary_context_switches() + usage.voluntary_context_switches())
 }
 
-/// What the forwarding thread saw.
+/// The counts of the forwarding thread.
 #[derive(Default)]
 struct Forwarded {
     packets: u64,

@@ -22,7 +22,7 @@ use path::{Flow, PIECE, Path};
 use crate::harness::{Bench, Figure, paired};
 use crate::measure::{median, pattern};
 
-/// What is done with a file.
+/// The action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Read,
@@ -130,7 +130,7 @@ fn process_cpu_s() -> Result<f64> {
 
 /// Where that process mounts it: a directory that every system has.
 const MOUNTED: &str = "/mnt";
-/// What a server exports, seen by that process.
+/// The exported directory, seen by that process.
 const SERVED: &str = "/mnt/served";
 
 const SCRIPT: &str = "
@@ -167,7 +167,7 @@ impl Folder {
         PathBuf::from(format!("/proc/{}/root{MOUNTED}/{name}", self.0.id()))
     }
 
-    /// What a server exports, seen from here.
+    /// The exported directory, seen from here.
     fn served(&self) -> PathBuf {
         self.path("served")
     }

@@ -31,8 +31,8 @@ const PERIOD: usize = 65_521;
 /// The most of it that is looked at in one piece.
 const PIECE_MAX: usize = 1 << 18;
 
-/// What either stream has at a place. A table, because a loop over bytes is slow when each of its
-/// comparisons is watched.
+/// The bytes of either stream at a position. They come from a table, because a loop over bytes is
+/// slow when each of its comparisons is watched.
 fn stream(at: u64, len: usize) -> &'static [u8] {
     static TABLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut rng = device::fault::Rng::new(7);

@@ -24,7 +24,7 @@ pub(super) struct Program {
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Whatever its exit status.
+    /// It ended by itself, with any exit status.
     ByItself,
     /// By a panic or a signal.
     Crashed(String),

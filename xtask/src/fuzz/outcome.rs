@@ -29,7 +29,7 @@ pub(super) struct Outcome {
 pub(super) struct Finding {
     /// The input, if libFuzzer wrote one.
     pub(super) file: Option<PathBuf>,
-    /// What was printed about it.
+    /// The text that was printed about it.
     pub(super) text: String,
 }
 

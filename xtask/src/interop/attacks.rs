@@ -44,7 +44,7 @@ struct Attack {
     shots: &'static [Shot],
     /// Drops and counters that must have grown, alternatives joined by `|`.
     counted: &'static [&'static str],
-    /// Those that must not have grown.
+    /// Drops and counters that must not have grown.
     never: &'static [&'static str],
 }
 

@@ -97,8 +97,8 @@ fn content(bench: &Workbench, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// What tshark prints of a capture, with checksums verified. It may only warn about running as
-/// root. ttcp's bytes have no meaning, so dissectors must not guess at them.
+/// tshark's output for a capture, with checksums verified. It may only warn about running as root.
+/// ttcp's bytes have no meaning, so dissectors must not guess at them.
 fn tshark(bench: &Workbench, path: &str, options: &[&str]) -> Result<String> {
     let mut tshark = Command::new("tshark");
     tshark.args(["-r", path, "-d", "tcp.port==5001,data"]);

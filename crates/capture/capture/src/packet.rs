@@ -4,7 +4,7 @@
 
 use std::io;
 
-/// Bytes of a packet that are kept. Of a longer packet in pcapng the first bytes are kept. A longer
+/// Bytes of a packet that are kept. The first bytes of a longer packet in pcapng are kept. A longer
 /// packet in pcap is damage, as in libpcap: only its length says where the next packet begins.
 pub const PACKET_BYTES_MAX: u32 = 262_144;
 
@@ -85,7 +85,7 @@ pub enum Error {
     Interfaces,
 }
 
-// The clock of a pcapng interface: what its units and its zero are.
+// The clock of a pcapng interface: its units and its zero.
 //
 // Source: draft-ietf-opsawg-pcapng, `if_tsresol` and `if_tsoffset`: units of 10^-n or 2^-n seconds,
 // n up to 127, and seconds that are added.

@@ -42,11 +42,11 @@ pub(crate) struct Pcapng<R> {
     base: usize,
     /// The two lengths of the previous block differ.
     is_doubtful: bool,
-    /// What is wrong behind the packet that was given last.
+    /// The fault behind the packet that was given last.
     trouble: Option<Error>,
 }
 
-/// What a block is to a reader of packets.
+/// The meaning of a block for a reader of packets.
 enum Found {
     Packet(Packet),
     Other,

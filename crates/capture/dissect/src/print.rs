@@ -12,7 +12,7 @@ use crate::transport::Flows;
 /// would be.
 const DEPTH_MAX: u32 = 24;
 
-/// What to print of each packet.
+/// The parts to print of each packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// How often `-v` was given.

@@ -114,12 +114,12 @@ impl Connection {
         self.handshake_ns
     }
 
-    /// What the client sent, and the acknowledgments of it.
+    /// The data that the client sent, and the acknowledgments of it.
     pub fn from_client(&self) -> Direction<'_> {
         Direction { side: &self.sides[0] }
     }
 
-    /// What the server sent, and the acknowledgments of it.
+    /// The data that the server sent, and the acknowledgments of it.
     pub fn from_server(&self) -> Direction<'_> {
         Direction { side: &self.sides[1] }
     }

@@ -1,5 +1,5 @@
-//! What a capture says about its TCP connections: retransmissions, reordering, lost segments,
-//! round trips, and the points of a time-sequence graph.
+//! Analysis of the TCP connections in a capture: retransmissions, reordering, lost segments, round
+//! trips, and the points of a time-sequence graph.
 //!
 //! Called by: `wirespeed trace`, which reads the file. Give [`Trace::take`] each packet, in the
 //! order of the file; then read [`Trace::connections`]. Nothing here reads a file or a clock.

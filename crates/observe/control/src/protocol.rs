@@ -1,4 +1,4 @@
-//! What clients and a running program say to each other over the control socket, as JSON.
+//! The messages between clients and a running program over the control socket, as JSON.
 //!
 //! Called by: tools, which ask; `observe`, which answers and trusts nothing in a question; the live
 //! page for its rows. A field may be added, with a default: then a tool understands an older
@@ -150,7 +150,7 @@ pub enum Question {
     Socket {
         /// The stack that is asked.
         stack: usize,
-        /// What is asked of the socket.
+        /// The call.
         call: Call,
     },
 }
@@ -209,7 +209,7 @@ pub struct Answer {
     pub next: Option<u64>,
     /// Why the question was refused, and what to do.
     pub error: Option<String>,
-    /// What the error means for a client that goes on asking.
+    /// The meaning of the error for a client that goes on asking.
     #[serde(default)]
     pub refusal: Refusal,
     /// There is nothing to say yet: the question may wait for this many milliseconds.

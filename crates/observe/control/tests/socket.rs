@@ -339,7 +339,7 @@ fn whoever_is_refused_and_comes_again_is_slowed() {
     };
     let mut streams: Vec<UnixStream> = (0..4).map(|_| raw(&server)).collect();
     server.poll(at(1), echo);
-    // Not admitted, and too often.
+    // Three connections are not admitted; the fourth comes too often.
     assert_eq!([0, 1, 2, 3].map(|at| welcome(&mut streams[at])), [1, 1, 1, 2]);
     assert_eq!(server.budget().hits(Limit::ControlUserAccepts), 1);
     let mut late = raw(&server);

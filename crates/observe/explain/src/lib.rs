@@ -1,4 +1,5 @@
-//! What limits a connection now, and why: a verdict from many looks at it, and its sentence.
+//! The limit of a connection now, and the reason: a verdict from many looks at it, and its
+//! sentence.
 //!
 //! Called by: `wirespeed explain`, `top`, the live page, and `wirespeed lab explain`, which checks
 //! it against situations whose limit is known. A [`Look`] is all that is known of a connection at

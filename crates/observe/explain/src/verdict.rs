@@ -48,11 +48,11 @@ const GAPS: f64 = 0.001;
 /// Looks at a connection, and what they say.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What limits it; `None` if nothing has half of the looks, or there are too few.
+    /// The limit; `None` if no cause has half of the looks, or there are too few.
     pub limit: Option<Limit>,
     /// Does it mainly send?
     pub sends: bool,
-    /// What each look saw, with its part of the looks, the largest first.
+    /// The causes that looks saw, each with its part of the looks, the largest first.
     pub shares: Vec<(Held, f64)>,
     /// How many looks.
     pub looks: usize,

@@ -12,7 +12,7 @@ use crate::verdict::{LOOKS_LEAST, Verdict};
 pub struct Words {
     /// The answer.
     pub answer: String,
-    /// What helps, if anything does.
+    /// A remedy, if there is one.
     pub advice: Option<String>,
 }
 

@@ -4,13 +4,13 @@
 
 use std::io;
 
-/// What could not be done; the text says what helps.
+/// The failure; the text says what helps.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system, or the stack, refuses something that the page needs.
     #[error("{what}")]
     Refused {
-        /// What, and what to try.
+        /// The thing that is refused, and what to try.
         what: String,
         /// The error.
         #[source]

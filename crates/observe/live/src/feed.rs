@@ -81,13 +81,13 @@ pub struct Feed {
     samples: Sender<Value>,
     due: Instant,
     stacks: Vec<Scan>,
-    /// What limits the connections that are shown.
+    /// The limits of the connections that are shown.
     explained: Explained,
     /// The page is at the stack's own address, and its connections go through here.
     carrier: Option<Carrier>,
 }
 
-/// What is known of a stack's connections.
+/// The knowledge about a stack's connections.
 #[derive(Default)]
 struct Scan {
     /// Where the scan goes on; and how often it has passed the whole table.

@@ -82,10 +82,10 @@ pub(super) struct Row {
     connection: Connection,
     /// Its stack, by number.
     stack: usize,
-    /// What limits it, in a sentence; not yet known at first.
+    /// Its limit, in a sentence; not yet known at first.
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<String>,
-    /// What helps.
+    /// A remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }

@@ -63,7 +63,7 @@ impl Seen {
         self.stages.iter().map(|part| part.costs[Event::Time as usize]).sum()
     }
 
-    /// What to fix next, or why that is not said.
+    /// The stage to fix next, or why none is named.
     pub fn next(&self) -> String {
         if self.samples == 0 {
             return "The program did not run while it was looked at: nothing is to be fixed."

@@ -16,7 +16,7 @@ pub enum Stage {
     Ip,
     /// TCP.
     Tcp,
-    /// What joins the layers: bursts, the connection table, timers.
+    /// The code that joins the layers: bursts, the connection table, timers.
     Stack,
     /// Sockets and their buffers, UDP.
     Socket,
@@ -41,7 +41,7 @@ pub enum Kind {
     Bytes,
     /// The device, interrupts, switches between tasks.
     Device,
-    /// Not of the stack.
+    /// Outside of the stack.
     Outside,
 }
 
@@ -90,7 +90,7 @@ impl Stage {
         }
     }
 
-    /// What would make it cheaper.
+    /// A remedy that would make it cheaper.
     pub const fn remedy(self) -> &'static str {
         match self {
             Stage::Driver => "larger bursts, or a device with offloads",

@@ -39,7 +39,8 @@ pub struct AdversaryFlow {
     pub adversary: AdversarySettings,
     /// Settings of the connection.
     pub config: tcp::Config,
-    /// What the honest end does. It should be [`Script::is_graceful`], or the test proves little.
+    /// The script of the honest end. It should be [`Script::is_graceful`], or the test proves
+    /// little.
     pub script: Script,
     /// When it begins.
     pub at: Instant,

@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::pattern::Pattern;
 use crate::violation::Violation;
 
-/// What is sent.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// UDP datagrams; the other host only receives them.
@@ -28,7 +28,7 @@ pub enum Kind {
 /// The settings of a background flow.
 #[derive(Clone, Debug)]
 pub struct BackgroundSettings {
-    /// What it sends.
+    /// The kind of its messages.
     pub kind: Kind,
     /// From which host to which.
     pub hosts: (usize, usize),

@@ -30,7 +30,7 @@ pub struct FlowSettings {
     pub version: IpVersion,
     /// Settings of both ends' connections.
     pub config: (tcp::Config, tcp::Config),
-    /// What both ends do.
+    /// The scripts of both ends.
     pub scripts: (Script, Script),
     /// When it begins.
     pub at: Instant,

@@ -37,7 +37,7 @@ pub struct Replay {
     pub plan: Vec<String>,
     /// The last events, a row each.
     pub rows: Vec<String>,
-    /// What went wrong with the captures.
+    /// The errors of the captures.
     pub trouble: Vec<String>,
 }
 

@@ -81,7 +81,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// What was drawn, a line each.
+    /// The choices that were drawn, a line each.
     pub fn plan(&self) -> &[String] {
         &self.plan
     }

@@ -56,7 +56,7 @@ impl Trace {
         lock(&self.rows).iter().cloned().collect()
     }
 
-    /// What went wrong with captures.
+    /// The errors of captures.
     pub fn trouble(&self) -> Vec<String> {
         lock(&self.trouble).clone()
     }

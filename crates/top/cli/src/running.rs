@@ -178,7 +178,7 @@ pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
     }
 }
 
-/// What to do about programs of other users.
+/// Advice about programs of other users.
 fn of_others(others: &[(PathBuf, u32)]) -> String {
     let of_directory = |(directory, uid): &(PathBuf, u32)| {
         let running = control::path::running(directory);

@@ -228,7 +228,7 @@ fn check_flows(found: &Value, directions: &[&str], parallel: u64, bytes: u64) {
 
 #[test]
 fn every_direction_on_every_connection_moves_its_share() {
-    // Neither a multiple of the connections nor of a segment.
+    // This is neither a multiple of the connections nor of a segment.
     let bytes = 8_000_003;
     for (args, directions, parallel) in SHAPES {
         for more in [&["--threads", "1"][..], &["--threads", "2"], &["--loan", "-6"]] {

@@ -71,7 +71,7 @@ impl Noise {
     }
 }
 
-/// What a noisy machine means for figures in real time.
+/// The effect of a noisy machine on figures in real time.
 pub(crate) const MEANING: &str = "These figures are in real time: take differences smaller than \
     that for noise, and repeat the run on a quiet machine before you rely on it.";
 

@@ -224,7 +224,7 @@ fn organization(p: &mut Printer, value: Data<'_>) -> Result<bool, Cut> {
     };
     put!(p, "\n\t  {} Subtype ({kind})", name(names, kind, "unknown"));
     let body = value.skip(4);
-    // Of a TLV that is too short only the name is printed.
+    // A TLV that is too short is printed by its name only.
     let _ = match oui {
         0x00_80c2 => of_802_1(p, kind, body),
         0x00_120f => of_802_3(p, kind, body),
@@ -309,7 +309,7 @@ fn mud(p: &mut Printer, kind: u8, body: Data<'_>) -> Done {
     Ok(())
 }
 
-/// What a port can agree on (RFC 4836, `ifMauAutoNegCapAdvertisedBits`).
+/// The capabilities that a port can negotiate (RFC 4836, `ifMauAutoNegCapAdvertisedBits`).
 const PMD: Names = &[
     (0x4000, "10BASE-T hdx"),
     (0x2000, "10BASE-T fdx"),

@@ -1,4 +1,4 @@
-//! What a client asks of sockets in a running stack.
+//! Calls of a client on sockets in a running stack.
 //!
 //! Called by: `nc` and `ping` ask, `observe` answers and trusts nothing in it: the kernel says
 //! whose a socket is, not the call.
@@ -106,7 +106,7 @@ pub struct Called {
     pub eof: bool,
     /// The state of the connection; empty for other sockets.
     pub state: String,
-    /// What went wrong with the socket since the last call.
+    /// The error of the socket since the last call.
     pub error: Option<String>,
 }
 

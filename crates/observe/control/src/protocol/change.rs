@@ -27,13 +27,13 @@ pub enum Verb {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What is done.
+    /// The kind of the change.
     pub verb: Verb,
     /// The thing that is changed.
     pub of: Object,
 }
 
-/// What is changed.
+/// The object of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Object {

@@ -66,8 +66,8 @@ pub struct Connection {
     pub ssthresh_bytes: Option<u64>,
     /// The rate of sending; `None` without pacing.
     pub pacing_bytes_per_s: Option<u64>,
-    /// What congestion control repairs: `no`, `disorder`, `cwr`, `recovery` or `loss`, as Linux
-    /// calls it.
+    /// The state of repair of congestion control: `no`, `disorder`, `cwr`, `recovery` or `loss`, as
+    /// Linux calls it.
     pub recovering: String,
     /// The peer's window.
     pub snd_wnd: u64,

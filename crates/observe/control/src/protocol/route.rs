@@ -30,7 +30,7 @@ pub struct Route {
     pub metric: u32,
     /// Its share.
     pub weight: Option<u8>,
-    /// What it comes from, as `ip route` has it: `static`, `kernel`, `ra` and so on.
+    /// Its origin, as `ip route` has it: `static`, `kernel`, `ra` and so on.
     pub origin: String,
     /// The time until the route expires.
     pub expires_ms: Option<u64>,
@@ -129,7 +129,7 @@ pub struct Leaving {
     pub route_mtu: Option<u64>,
     /// The neighbour's.
     pub neighbour_mtu: Option<u64>,
-    /// What routers on the path have reported.
+    /// The MTU that routers on the path have reported.
     pub path_mtu: Option<u64>,
 }
 

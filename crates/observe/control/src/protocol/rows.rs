@@ -47,7 +47,7 @@ pub struct Port {
     pub name: String,
     /// The same, as other rows have it.
     pub dev: String,
-    /// What its frames begin with: `ethernet` or `ip`.
+    /// The header that its frames begin with: `ethernet` or `ip`.
     pub link: String,
     /// Its link address; `None` without Ethernet.
     #[serde(with = "as_text::option")]
@@ -66,7 +66,7 @@ pub struct Port {
     pub pushed_back: bool,
     /// For how long the device has taken nothing, once that is more than five seconds.
     pub stalled_ms: Option<u64>,
-    /// What sources of packets have to be: `off`, `loose` or `strict`.
+    /// The check of the sources of packets: `off`, `loose` or `strict`.
     pub source_check: String,
     /// Packets that the device lost, by reason, if it counts them by reason.
     pub drops: Option<BTreeMap<String, u64>>,

@@ -30,7 +30,7 @@ pub enum Read {
     ToEnd,
 }
 
-/// What an end does once both lists are done.
+/// The action of an end once both lists are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// Close the socket; queued bytes are still sent.
@@ -39,12 +39,12 @@ pub enum Finish {
     Abort,
 }
 
-/// What one end of a connection does.
+/// The script of one end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What it writes.
+    /// Its writes, in order.
     pub writes: Vec<Write>,
-    /// What it reads.
+    /// Its reads, in order.
     pub reads: Vec<Read>,
     /// How it ends.
     pub finish: Finish,

@@ -20,7 +20,7 @@ pub(crate) struct Look<'a> {
     pub(crate) now: Instant,
 }
 
-/// What an end did, for messages.
+/// The history of an end, for messages.
 pub(crate) fn story(end: &Endpoint) -> String {
     let phase = match end.phase {
         Phase::Waiting => "never opened".to_owned(),

@@ -37,8 +37,8 @@ pub(crate) fn check_host(
 pub(crate) fn check_connection(look: &Look<'_>) -> Result<(), Violation> {
     let (info, config) = (&look.info, &look.end.config);
     let unread = info.unread;
-    // Not the present limit: data may still arrive that was offered before the buffer became
-    // smaller.
+    // The present limit may be lower: data may still arrive that was offered before the buffer
+    // became smaller.
     let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes).max(1 << 16);
     if unread > most as usize {
         let what = format!("end {}: {unread} bytes wait to be read, {most} may", look.index);

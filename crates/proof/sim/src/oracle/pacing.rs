@@ -51,7 +51,7 @@ impl Bucket {
     /// applies from now on. Returns the bytes above the allowed level; zero if there are none.
     fn step(&mut self, acked: u64, sent: u64, rate: f64) -> f64 {
         if acked >= self.sent {
-            // Nothing was in flight for a moment: what follows is a new burst.
+            // Nothing was in flight for a moment: the next data is a new burst.
             self.level = self.level.min(self.fresh);
         }
         self.peak = self.peak.max(rate);

@@ -25,7 +25,7 @@ pub(super) struct Usage {
     pub(super) buffer_limited: Duration,
 }
 
-/// What the connection does between two calls of `look`.
+/// The state of the connection between two calls of `look`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]

@@ -95,8 +95,8 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
         fast_open: fast_open::of_listener(state, fd, backlog)?,
         ..ListenConfig::default()
     };
-    // In the stack, port 0 at the unspecified address listens for every destination. Not meant
-    // here.
+    // In the stack, port 0 at the unspecified address listens for every destination. Scripts do not
+    // mean that.
     if local.port() == 0 {
         return Err(Errno::INVAL);
     }

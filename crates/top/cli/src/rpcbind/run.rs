@@ -167,7 +167,7 @@ impl Mapper {
     }
 }
 
-/// Both sockets of an address. Those of IPv6 take IPv6 alone, so that IPv4 can have its own.
+/// Both sockets of an address. Sockets of IPv6 take only IPv6, so that IPv4 can have its own.
 fn bound(at: SocketAddr) -> std::io::Result<(UdpSocket, TcpListener)> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let open = |kind| -> std::io::Result<OwnedFd> {

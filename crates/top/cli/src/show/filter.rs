@@ -133,7 +133,7 @@ impl Filter {
     /// end.
     ///
     /// # Errors
-    /// What is not understood, and what is expected.
+    /// The words that are not understood, and the expected ones.
     pub(crate) fn parse(words: &[String]) -> Result<Option<Filter>, String> {
         let tokens = tokens(&words.join(" "));
         let mut rest = tokens.as_slice();

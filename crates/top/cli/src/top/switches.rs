@@ -13,7 +13,7 @@ pub(super) enum Of {
 /// Counts, which only grow unless a thread ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Of a process: voluntary switches, each of which ends with a wake-up. Of the machine:
+    /// For a process: voluntary switches, each of which ends with a wake-up. For the machine:
     /// interrupts.
     pub(super) woken: u64,
     /// Context switches, voluntary ones included.

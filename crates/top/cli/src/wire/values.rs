@@ -29,7 +29,7 @@ pub(super) fn all_of<T: Copy>(said: &[OneWay<T>], direction: usize) -> impl Iter
 /// Check that an option is given at most once for each direction.
 ///
 /// # Errors
-/// What is given twice, and what to give instead.
+/// The option that is given twice, and what to give instead.
 pub(super) fn once<T>(option: &str, said: &[OneWay<T>]) -> Result<(), Usage> {
     once_unless(option, said, |_, _| false)
 }

@@ -155,7 +155,7 @@ fn file(link: u32, is_little: bool) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// Not 14, OpenBSD's number for bare IP: tcpdump on Linux knows no filter for it.
+/// 14, OpenBSD's number for bare IP, is left out: tcpdump on Linux knows no filter for it.
 const LINKS: [u32; 16] = [0, 1, 9, 12, 50, 51, 101, 104, 105, 107, 108, 113, 127, 228, 229, 276];
 
 const FILTERS: [&str; 28] = [

@@ -126,7 +126,7 @@ fn xdp_queues() {
     let hosts = [Namespace::new().expect("root may"), Namespace::new().expect("root may")];
     veth_of_queues(1, &hosts[0], 2);
     veth_of_queues(2, &hosts[1], 2);
-    // Nor does this device finish checksums.
+    // This device does not finish checksums either.
     leaves_to_nobody(&hosts, &["tso", "gso", "tx"]);
     let config = between("xdp") + "[privileges]\nseparate = false\n";
     let world = World::started(&sharded(&config));

@@ -65,7 +65,7 @@ impl Terminal {
         self.shown.contains(text)
     }
 
-    /// What was shown so far does not count any more.
+    /// Forget the text that was shown so far.
     pub(crate) fn forgets(&mut self) {
         self.shown.clear();
     }

@@ -145,7 +145,8 @@ pub struct Sum {
     pub ratios: Vec<f64>,
     /// Samples of all roles at all sizes.
     pub samples: u64,
-    /// What the samples add to the cost, as a share of it: by pairs of rounds with and without.
+    /// The cost that the samples add, as a share of the whole, by pairs of rounds with and without
+    /// samples.
     pub added: Vec<f64>,
     /// Share of the sum that is code of no stage.
     pub rest: f64,
@@ -226,7 +227,7 @@ impl Case {
         (clock > 0.0).then(|| self.sums_ns().sum::<f64>() / clock)
     }
 
-    /// What the samples add to the cost, as a share of it, in each pair of rounds.
+    /// The cost that the samples add, as a share of the whole, in each pair of rounds.
     fn added(&self) -> Vec<f64> {
         let pairs = self.clock_ns.iter().zip(&self.unsampled_ns);
         pairs.map(|(with, without)| with / without - 1.0).collect()

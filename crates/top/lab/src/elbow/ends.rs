@@ -293,7 +293,7 @@ pub(super) fn packets(stack: &Stack) -> u64 {
         - of(Counter::DatagramsFragmented)
 }
 
-/// What a pair of ends has counted so far.
+/// The counts of a pair of ends so far.
 pub(super) fn counted(stacks: [&Stack; 2], caller: &Caller) -> Causes {
     let segments = stacks.into_iter().map(packets).sum();
     Causes { segments, blocked_ns: caller.blocked_ns, ..Causes::default() }

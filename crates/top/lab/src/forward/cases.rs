@@ -40,7 +40,7 @@ pub(super) enum Frame {
     /// 1,514 bytes.
     #[value(name = "1514")]
     Full,
-    /// Of twelve frames seven of 64 bytes, four of 590, one of 1,514.
+    /// Twelve frames in turn: seven of 64 bytes, four of 590, one of 1,514.
     Imix,
 }
 

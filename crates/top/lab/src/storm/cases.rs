@@ -209,9 +209,10 @@ pub fn our_hosts(settings: &Settings) -> Storm {
     })
 }
 
-/// Legacy hosts on two wires with a router of ours between them. Those of the first broadcast, on
-/// their own wire and, by way of the router, to the other one's network; those of the second are
-/// silent, so that whatever is on their wire came across. At the end single datagrams cross.
+/// Legacy hosts on two wires with a router of ours between them. The hosts of the first wire
+/// broadcast, on their own wire and, by way of the router, to the other wire's network. The hosts
+/// of the second wire are silent, so that all frames on their wire came across. At the end single
+/// datagrams cross.
 pub fn behind_router(settings: &Settings) -> Behind {
     const UNICASTS: u64 = 10;
     const TRIES: usize = 2_000;

@@ -1,7 +1,7 @@
 //! Captures in files, pcap or pcapng, as a source.
 //!
-//! Called by: `run.rs`, for `-r`; `trace`. Crate `capture` reads the files. Of a file that ends
-//! within a packet, all packets before it are read, then an error is returned.
+//! Called by: `run.rs`, for `-r`; `trace`. Crate `capture` reads the files. If a file ends within a
+//! packet, all packets before it are read, then an error is returned.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

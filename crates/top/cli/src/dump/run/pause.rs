@@ -42,7 +42,7 @@ impl Pause {
         }
     }
 
-    /// What is left of the pause, at most a stretch; `None` once it is time to ask.
+    /// The rest of the pause, at most a stretch; `None` once it is time to ask.
     pub(super) fn left(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         (!left.is_zero()).then(|| left.min(STRETCH))

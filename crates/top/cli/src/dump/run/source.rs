@@ -46,7 +46,7 @@ impl FileId {
     pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|metadata| FileId::of(&metadata));
         match (id(a), id(b)) {
-            // Neither is there yet.
+            // Neither file exists yet.
             (None, None) => a == b,
             (Some(Some(a)), Some(Some(b))) => a == b,
             _ => false,

@@ -31,7 +31,7 @@ pub(super) fn shows(measured: &Measured) -> Vec<String> {
     vec![first, next(measured, role)]
 }
 
-/// What to fix, for a role.
+/// The stage to fix, for a role.
 fn next(measured: &Measured, role: Role) -> String {
     let of = |stage| measured.mean(role, SIZE, What::Stage(stage), Event::Time);
     let stages = Stage::ALL.into_iter().filter(|&stage| stage != Stage::Other);
