@@ -83,7 +83,7 @@ pub fn pin(cores: &[usize]) -> Result<()> {
 
 /// CPU time of the calling thread so far, seconds.
 pub fn thread_cpu_s() -> f64 {
-    // It exists since Linux 2.6.12.
+    // This clock exists since Linux 2.6.12.
     let t = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(|t| (t.tv_sec(), t.tv_nsec()));
     let (s, ns) = t.unwrap_or_default();
     s as f64 + ns as f64 * 1e-9

@@ -72,7 +72,7 @@ where
 {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
     tokio::spawn(async move {
-        // Its error is the response's as well.
+        // An error of the connection is an error of the response as well.
         let _ = connection.await;
     });
     let authority = uri.authority().context("a URL with a host")?.as_str();

@@ -129,7 +129,7 @@ async fn a_client_that_reads_slowly_gets_it_all() {
 async fn a_client_that_says_nothing_is_let_go() {
     let folder = Folder::new("nothing");
     let scene = scene(&folder);
-    // Without a handshake, and with one but without a request.
+    // One client without a handshake, and one with a handshake but without a request.
     let mut silent = TcpStream::connect(&scene.client, scene.at).await.expect("it listens");
     let mut idle = scene.connected().await;
     assert_eq!(scene.connections(), 2);

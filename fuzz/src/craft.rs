@@ -234,7 +234,7 @@ pub(crate) fn sent(frame: &[u8], link: LinkKind) -> Option<Sent> {
     let said = if src.is_ipv4() { field(2) } else { ipv6::HEADER_LEN + field(4) };
     assert_eq!(said, packet.len(), "its length is what it says");
     if is_fragment(&packet) {
-        // Its checksum is that of the whole datagram.
+        // A fragment's checksum is that of the whole datagram.
         return None;
     }
     let len = Sum::of_be16(transport.len() as u16);

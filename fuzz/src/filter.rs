@@ -32,7 +32,8 @@ pub fn any_program(data: &[u8]) {
     assert!(len <= INSNS_MAX);
     let wire_len = packet.len() as u32 + u32::from(longer);
     let (head, rest) = packet.split_at(usize::from(cut).min(packet.len()));
-    // On the heap and no longer than it is, so that AddressSanitizer sees a read past its end.
+    // The packet is on the heap in memory of its exact length, so that AddressSanitizer sees a read
+    // past its end.
     let (whole, head, rest) = (packet.to_vec(), head.to_vec(), rest.to_vec());
     let whole = Packet::cut(&whole, wire_len);
     let in_two = Packet::in_two(&head, &rest, wire_len);

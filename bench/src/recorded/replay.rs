@@ -172,7 +172,7 @@ impl Replay {
             to: (self.receiver.end.addr, PORT),
             macs: [pair::mac(2), pair::mac(1)],
         };
-        // Each flow's sequence numbers wrap at another time.
+        // The flows' sequence numbers wrap at different times.
         let seq = SeqNumber(0) - (1 + u32::from(flow)) * 3_000_000;
         let says = Says {
             seq,

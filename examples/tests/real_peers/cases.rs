@@ -111,7 +111,7 @@ fn curl_from_server() {
         assert!(said.ends_with("400") || said.ends_with("404"), "{path}: {said}");
         assert!(!said.contains("below"), "{path}: {said}");
     }
-    // Without trust there is no answer.
+    // A client that does not trust the certificate gets no answer.
     assert!(!curl(&[&url("/big")]).status.success());
 }
 

@@ -71,7 +71,7 @@ fn tools() {
     assert!(top.contains("ESTABLISHED"), "{top}");
     let explained = runtime.text(&["explain", "--seconds", "2"]);
     assert!(explained.contains("limited by"), "{explained}");
-    // It allows no change.
+    // The program allows no change.
     let refused = runtime.wirespeed(&["ip", "route", "add", "198.51.100.0/24", "dev", "port0"]);
     let why = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && why.contains("not permitted"), "{why}");

@@ -72,7 +72,7 @@ fn begin(u: &mut Unstructured<'_>, predict: bool) -> Result<Bench> {
     };
     bench.visit();
     if u.ratio(3, 4)? {
-        // Most scripts have more to say about a connection that is open.
+        // Most scripts do more with a connection that is open.
         hand_shake(&mut bench, u)?;
     }
     Ok(bench)

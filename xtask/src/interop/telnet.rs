@@ -270,7 +270,7 @@ fn debians_daemon(bench: &Workbench) -> Result<()> {
     user.sees("closed by foreign host")?;
     user.ends()?;
     let captured = capture.finish(bench)?;
-    // Both ends speak of LINEMODE: IAC DO LINEMODE, and our answer.
+    // Both ends negotiate LINEMODE: IAC DO LINEMODE, and our answer.
     captured.has("tcp.srcport == 2323 && tcp.payload contains ff:fd:22")?;
     captured.has("tcp.dstport == 2323 && tcp.payload contains ff:fb:22")
 }

@@ -192,7 +192,7 @@ fn beside<T>(commands: Vec<Command>, work: impl FnOnce() -> T) -> T {
                 if is_over.load(Ordering::Relaxed) || process::interrupted() {
                     break;
                 }
-                // Its step says what is wrong with it.
+                // The command's own step reports a failure.
                 let _ = at_lowest_priority(&command).status();
             }
         });

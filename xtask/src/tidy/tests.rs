@@ -342,7 +342,7 @@ fn exceptions_cover_one_key_of_one_file_and_do_not_outlive_their_use() {
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].path, "b.rs");
     assert_eq!(exceptions::apply("banned", vec![finding("a.rs")], &table, &mut used).len(), 1);
-    // One is stale, and both reasons are too short to be a sentence.
+    // One exception is stale, and both reasons are too short to be a sentence.
     assert_eq!(exceptions::unused(&table, &used).len(), 3);
 }
 

@@ -51,7 +51,7 @@ impl Server {
             "mount -t tmpfs none /run && rpcbind -i &&
              exec ganesha.nfsd -F -f {MOUNTED}/config -L {MOUNTED}/log -p /run/pid"
         );
-        // It ends with the thread that starts it, which is this one.
+        // The server ends with the thread that starts it, which is this one.
         let network =
             format!("--net=/proc/{}/fd/{}", std::process::id(), path.namespace.as_raw_fd());
         let mut command = Command::new("setpriv");

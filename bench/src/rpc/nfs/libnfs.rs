@@ -109,7 +109,7 @@ fn serve(path: &Path, folder: &Folder) -> Result<()> {
             Ok((Lending(stream), from))
         }
     };
-    // It ends with the runtime.
+    // The server's task ends with the runtime.
     drop(path.runtime.spawn(listen(servers, accept, limits)));
     Ok(())
 }

@@ -214,7 +214,8 @@ fn fields<R: BufRead>(body: &mut Body<'_, R>, kind: u32, len: u32) -> Result<Fie
     let order = body.order;
     let time = |high: u32, low: u32| Some(u64::from(high) << 32 | u64::from(low));
     let fields = match kind {
-        // It has neither time nor direction, and belongs to the section's first interface.
+        // A simple packet has neither time nor direction, and belongs to the section's first
+        // interface.
         block::SIMPLE_PACKET => body.fields()?.map(|bytes| {
             let wire_len = order.u32(bytes);
             Fields { interface: 0, units: None, captured: wire_len, wire_len }

@@ -188,7 +188,7 @@ fn ipv4(packet: &[u8], wire_len: usize) -> Result<Found, Skipped> {
     if header[9] != TCP {
         return Err(Skipped::NotTcp);
     }
-    // More fragments, or not the first.
+    // More fragments follow, or this is not the first.
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Err(Skipped::Fragment);
     }

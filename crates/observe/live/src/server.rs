@@ -117,7 +117,7 @@ impl Listener {
         match self {
             Listener::System(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Without it an event may wait for the acknowledgement of the one before.
+                // Without this option an event may wait for the acknowledgement of the one before.
                 let _ = stream.set_nodelay(true);
                 state.begin(stream);
             }

@@ -148,7 +148,7 @@ impl World {
             if ends[server].is_ended() {
                 continue;
             }
-            // It may have lost bytes: do not require them.
+            // The connection may have lost bytes: do not require them.
             let is_survived = adversary.settings.misbehaviour.is_survived();
             ends[server].read = if is_survived { adversary.received() } else { 0 };
             ends[server].written = adversary.bytes();

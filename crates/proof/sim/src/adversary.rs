@@ -269,7 +269,7 @@ impl Adversary {
         let mss = self.mss();
         let timestamps = self.their_clock.and_then(|_| self.timestamps(now));
         let said = Said {
-            // One before its first byte.
+            // The number before its first byte.
             seq: self.own_first - 1,
             ack: self.peer_first,
             flags: Flags::SYN | Flags::ACK,

@@ -53,7 +53,7 @@ impl Browser {
         let name = format!("wirespeed-browser-{}-{number}", std::process::id());
         let home = std::env::temp_dir().join(name);
         fs::create_dir_all(&home).expect("a folder for the browser's profile");
-        // It takes commands at descriptor 3, and answers at 4.
+        // Chromium takes commands at descriptor 3, and answers at 4.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", "chromium"]);
         command.args(["--headless", "--remote-debugging-pipe", "--no-first-run"]);

@@ -66,7 +66,7 @@ fn shown_by_man(page: &str) -> Result<bool> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error).context("cannot start man"),
     };
-    // Its reader may end it before it has read all.
+    // The user may end man(1) before it has read all.
     if let Some(mut input) = man.stdin.take() {
         let _ = input.write_all(page.as_bytes());
     }

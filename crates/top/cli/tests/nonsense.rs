@@ -98,7 +98,7 @@ fn nonsense_is_refused_by_every_option_of_every_tool() {
     let (mut found, mut tried, mut wrong) = (Vec::new(), 0, Vec::new());
     tools(&wirespeed_cli::command(), &[], &mut found);
     for (path, tool) in &found {
-        // As ip(8) has it.
+        // ip(8) has this exit code.
         let wrong_line = if path[0] == "ip" { 1 } else { 2 };
         let mut refused = |option: Vec<String>, codes: &[i32]| {
             tried += 1;

@@ -93,7 +93,7 @@ fn bulk_is_predicted_and_nothing_is_sent_again() {
     ] {
         let found = json(args);
         let predicted = found["predicted_fraction"].as_f64().expect("a number");
-        // Beside a busy machine pauses cost some predictions, of 4,000 segments at the largest MTU.
+        // On a busy machine pauses cost some predictions, of 4,000 segments at the largest MTU.
         assert!(predicted >= 0.95, "{args:?}: {found}");
         let probes = found["counters"]["tcp_tail_probes"].as_u64();
         assert!(found["retransmits"].as_u64() <= probes, "{args:?}: {found}");
@@ -152,7 +152,7 @@ fn datagrams_that_arrive_and_those_lost_add_up() {
         &["--bytes", "20M"][..],
         &["--bytes", "20M", "-6", "--mtu", "65535"],
         &["--bytes", "1M", "-l", "4"],
-        // In fragments.
+        // These datagrams are sent in fragments.
         &["--bytes", "20M", "-l", "8K"],
         &["--bytes", "20M", "-6", "-l", "65527"],
         &["--bytes", "20M", "--threads", "2"],

@@ -28,7 +28,7 @@ impl Folder {
         let nanos = now.map_or(0, |since| since.as_nanos());
         let name = format!("wirespeed-compiled-{}-{nanos}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // It must not exist: then nobody else has a file in it.
+        // The directory must not exist before: then nobody else has a file in it.
         let made = fs::create_dir(&path).map(|()| Folder(path.clone()));
         made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
     }

@@ -62,7 +62,7 @@ struct Row {
 /// All rows, in the order of the table.
 fn hosts(costs: &Costs) -> Vec<Hosts> {
     let mut steps: Vec<Steps> = (0..1 << STEPS).map(Steps::of).collect();
-    // From few steps to many.
+    // Order them from few steps to many.
     steps.sort_by_key(|steps| steps.flags().into_iter().filter(|on| *on).count());
     steps.push(Steps::folded());
     let (buffer, write) = (costs.buffer, costs.write);

@@ -119,7 +119,7 @@ fn command(experiment: &Experiment) -> Command {
     let own = (experiment.options)(Command::new(experiment.name));
     let all = <Common as clap::Args>::augment_args(own);
     let unused = SOME.into_iter().filter(|id| !experiment.takes.contains(id));
-    // They stay known, so that the refusal can name the experiments that use them.
+    // The hidden options stay known, so that the refusal can name the experiments that use them.
     let all = unused.fold(all, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
     // Replaces the doc comments of the derived options, which are not for users.
     all.about(experiment.summary)

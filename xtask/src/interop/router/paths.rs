@@ -39,7 +39,7 @@ pub(super) fn across(bench: &Workbench) -> Result<()> {
     }
     let captured = capture.finish(bench)?;
     captured.is_sound()?;
-    // One hop less than the kernel sends with.
+    // The hop limit is one less than the kernel's.
     captured.has("ip.src == 198.51.100.2 && tcp && ip.ttl == 63")?;
     captured.has("ipv6.src == 2001:db8:2::2 && tcp && ipv6.hlim == 63")?;
     let burst = scene.show("counters")?["forwarded_in_bursts"].as_u64().unwrap_or(0);

@@ -183,7 +183,7 @@ impl<'a> Scene<'a> {
         let ended = router.finish(LIMIT);
         ended.with_context(|| format!("the router said: {}", tail(&self.log())))?;
         ensure!(self.log().contains("ending: queued output is sent"), "{}", tail(&self.log()));
-        // Its TAPs went with it.
+        // The router's TAPs went with it.
         until("the TAPs are gone", LIMIT, || Ok(self.left.ip("link show ws0").is_err()))
     }
 

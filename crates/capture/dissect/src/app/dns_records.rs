@@ -133,7 +133,7 @@ pub(super) fn print(
     } else {
         dns::skip(data, at)
     };
-    // As tcpdump: a record whose fixed fields are incomplete ends the output silently.
+    // As in tcpdump, a record whose fixed fields are incomplete ends the output silently.
     let Some(at) = end.filter(|at| data.has(*at, 10)) else { return Ok(Some(data.here())) };
     let (kind, class, ttl) = (data.u16(at)?, data.u16(at + 2)?, data.u32(at + 4)?);
     let class_alone = if message.is_multicast { class & 0x7fff } else { class };

@@ -55,7 +55,7 @@ impl Binary {
         let segments = segments.collect();
         let has_lines = object.section_by_name(".debug_line").is_some_and(|s| s.size() > 0);
         let lines = match has_lines {
-            // It is the file that was opened, whatever has its name now.
+            // This path leads to the file that was opened, even if another file has its name now.
             true => {
                 let path = format!("/proc/self/fd/{}", named.file.as_raw_fd());
                 Some(Loader::new(path).map_err(|error| wrong(&error))?)

@@ -132,7 +132,7 @@ pub(super) fn receive(
 pub(super) fn pass_over(state: &mut State, fd: RawFd, handle: TcpHandle) -> Call<()> {
     let inline = is_inline(state.socket(fd)?);
     if !inline && state.stack.tcp_at_mark(handle) == Some(true) {
-        // Without it, because it has not arrived, the read that follows finds nothing either.
+        // If the urgent byte has not arrived, the read that follows finds nothing either.
         let _ = state.stack.tcp_read(handle, &mut [0]);
     }
     Ok(())

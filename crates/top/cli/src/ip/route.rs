@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
     }
     let mut found: Vec<Route> = asked.rows(Section::Routes)?;
     found.retain(|row| args.wants(row.destination.addr) && selector.selects(row));
-    // As Linux lists them: by address.
+    // Linux lists routes by address, too.
     found.sort_by_key(|row| {
         let dest = row.destination;
         (row.table == MAIN_TABLE, dest.addr, dest.prefix_len)
@@ -200,7 +200,7 @@ fn spec(args: &Args, asked: &Asked, verb: Verb, words: &mut Words) -> Result<Rou
     let (mut to, mut hop) = (None::<String>, Hop::default());
     while let Some(word) = words.next() {
         match word {
-            // It begins another next hop; the first one may have come without the word.
+            // The word begins another next hop; the first next hop may have come without the word.
             "nexthop" => {
                 if hop != Hop::default() {
                     spec.hops.push(std::mem::take(&mut hop));

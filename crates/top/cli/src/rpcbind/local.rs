@@ -107,7 +107,7 @@ mod tests {
         let first = Local::at(&path).expect("the path is free");
         let error = Local::at(&path).err().expect("it is served").to_string();
         assert!(error.contains("another port mapper"), "{error}");
-        // As if it had been killed: the file stays.
+        // The file stays, as if the port mapper had been killed.
         let left = UnixListener::bind(dir.join("left")).expect("the path is free");
         drop(left);
         drop(Local::at(&dir.join("left")).expect("nobody serves it"));

@@ -42,11 +42,11 @@ fn pcap(
     times: &[(u32, u32)],
 ) -> String {
     let packet: Vec<u8> = match link {
-        // From 02:00:00:00:00:01, with an experimental Ethertype.
+        // A frame from 02:00:00:00:00:01, with an experimental Ethertype.
         ETHERNET => {
             [&[2_u8, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46][..]].concat()
         }
-        // From 192.0.2.1 to 192.0.2.2, of protocol 253.
+        // A packet from 192.0.2.1 to 192.0.2.2, of protocol 253.
         _ => vec![69, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2],
     };
     let version = if order(1)[0] == 1 { [2, 0, 4, 0] } else { [0, 2, 0, 4] };
@@ -103,7 +103,7 @@ fn a_running_transfer_is_shown_from_outside() {
         for line in ["300 packets captured", "packets seen by the filter", "packets dropped"] {
             assert!(closing.contains(line), "{closing}");
         }
-        // More often than the limit on taps, in case taps are left behind.
+        // This repeats more often than the limit on taps, in case taps are left behind.
         for _ in 0..20 {
             let output = running.ask(&["dump", "-c", "1"]);
             assert_eq!(code(&output), 0, "{}", stderr(&output));

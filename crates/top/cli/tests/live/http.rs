@@ -171,7 +171,7 @@ fn bounds() {
     let ninth = live.status(&format!("GET /events HTTP/1.1\r\n{HOST}\r\n"));
     assert_eq!(ninth, 503);
     assert_eq!(live.status(&format!("GET / HTTP/1.1\r\n{HOST}\r\n")), 200);
-    // One goes, another one may come.
+    // When one client leaves, another one may come.
     drop(streams.pop());
     let has_room = until(PATIENCE, || {
         let mut stream = live.connect();

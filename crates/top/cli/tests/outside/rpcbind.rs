@@ -42,7 +42,7 @@ fn run(words: &[&str]) -> Output {
 
 fn debians() {
     let running = mapper();
-    // In the `/run` of the port mapper.
+    // rpcinfo runs in the `/run` of the port mapper.
     let pid = running.0.id().to_string();
     let debian = |words: &[&str]| run(&[&["nsenter", "-m", "-t", &pid, "rpcinfo"], words].concat());
     let ask = |words: &str| {
@@ -60,7 +60,7 @@ fn debians() {
     ask("-s 192.0.2.1");
     ask("-t 192.0.2.1 100000 4");
     ask("-u 127.0.0.1 portmapper");
-    // Without a host it asks at the socket.
+    // Without a host rpcinfo asks at the socket.
     let own = debian(&[]);
     let text = String::from_utf8_lossy(&own.stdout).into_owned();
     assert!(text.contains("local") && text.contains("/run/rpcbind.sock"), "{own:?}");

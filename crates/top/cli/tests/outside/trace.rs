@@ -69,7 +69,7 @@ fn transfers(hosts: &[Namespace; 2]) {
         let listen = format!("{version}-LISTEN:5001,reuseaddr");
         let server = hosts[1].command("socat").args(["-u", &listen, "OPEN:/dev/null"]).spawn();
         let mut server = Running(server.expect("socat is there"));
-        // It is retried until the server listens.
+        // socat retries until the server listens.
         let to = format!("{to},retry=50,interval=0.1");
         let mut sender = hosts[0].command("sh");
         sender.args(["-c", &format!("head -c 1000000 /dev/zero | socat -u - {to}")]);
@@ -96,7 +96,7 @@ fn counts() {
         for capture in &captures {
             let (ours, document) = by_us(capture);
             assert_eq!(ours, by_tshark(capture), "{NAMES:?} of {}", capture.display());
-            // More if a client was refused before its server listened.
+            // There are more connections if a client was refused before its server listened.
             let connections = document["connections"].as_array().map_or(0, Vec::len);
             assert!(connections >= 2, "{document}");
             for (seen, count) in seen.iter_mut().zip(ours) {

@@ -231,7 +231,7 @@ fn changes() {
         echoes("as before");
     });
     assert_eq!(world.end(Signal::TERM), 0);
-    // Its TAPs went with it.
+    // The router's TAPs went with it.
     assert!(until(TIMEOUT, || !ip("link show ws0")));
 }
 

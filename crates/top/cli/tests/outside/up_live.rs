@@ -88,7 +88,7 @@ fn over_the_stack() {
     let named = get(&url, "", Some("router.example"), |_| false);
     assert!(named.starts_with("HTTP/1.1 403"), "{named}");
     assert!(get(&url, "", None, |_| false).starts_with("HTTP/1.1 200"));
-    // It shows its own connection.
+    // The page shows its own connection.
     let all = samples(&url, 4);
     let last = all.last().expect("samples");
     let own = last["connections"].as_array().expect("a list");
@@ -141,7 +141,7 @@ fn ttcp_over_the_stack() {
     assert!(get(bare, "", None, |_| false).starts_with("HTTP/1.1 403"));
     let all = samples(&url, 5);
     assert_eq!(all[4]["stacks"][0]["name"], "ttcp", "{}", all[4]);
-    // Beside it the transfer goes on.
+    // Beside the page the transfer goes on.
     let mut stream = TcpStream::connect("192.0.2.2:5001").expect("it listens");
     stream.write_all(&[b'x'; 100_000]).expect("it takes it");
     drop(stream);

@@ -127,7 +127,7 @@ fn difference() {
         ]
     );
     assert!(lines[3].ends_with(": 3 changes took effect, 0 failed"), "{log}");
-    // As the tools show it.
+    // The tools show the same.
     let world = Some(&bench.world);
     let (_, text) = ip_of(world, "rule show pref 7");
     assert_eq!(text, "7:\tfrom all group guests prohibit");

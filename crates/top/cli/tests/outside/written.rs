@@ -48,7 +48,7 @@ fn whole(path: &Path) -> usize {
 fn signals() {
     assert!(ip("link set lo up"));
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        // In the middle of a packet that a pipe brings.
+        // The signal comes in the middle of a packet that a pipe brings.
         let path = place("signal-pipe.pcapng");
         let _ = std::fs::remove_file(&path);
         let name = path.to_str().expect("UTF-8");
@@ -65,7 +65,7 @@ fn signals() {
         assert_eq!(code, 0, "{err}");
         assert_eq!(whole(&path), 2);
         drop(pipe);
-        // On an interface on which nothing passes.
+        // The capture is on an interface on which nothing passes.
         let path = place("signal-idle.pcapng");
         let _ = std::fs::remove_file(&path);
         let name = path.to_str().expect("UTF-8");
@@ -122,7 +122,7 @@ fn full_disk() {
     let page = tiny.0.join("page.html");
     std::fs::write(&page, "the old page").expect("room");
     let filler = std::fs::File::create(tiny.0.join("filler")).and_then(|mut file| {
-        // Until it is full.
+        // Write until the file system is full.
         while file.write_all(&[0; 4096]).is_ok() {}
         file.sync_all()
     });

@@ -259,7 +259,7 @@ fn left() {
     let running = daemon(&["--most", "1"], &["sh", "-c", script]);
     let (code, text) = piped(b"", &[]);
     assert_eq!((code, text.as_str()), (0, "last words\r\n"));
-    // It counts as a session until it ends.
+    // The program counts as a session until it ends.
     let again = || connected().read(&mut [0; 16]).is_ok_and(|len| len > 0);
     assert!(until(TIMEOUT, again), "no session is free");
     let (_, text, _) = running.end_by(Signal::INT);

@@ -66,7 +66,7 @@ fn both(fixture: &Fixture) {
     let sum = fixture.file("in", LEN);
     let sizes = [10, 40_000_000];
     for ((version, host, ours), len) in VERSIONS.into_iter().zip(sizes) {
-        // One time the peer ends first, the other time we do.
+        // In one run the peer ends first, in the other run we do.
         let theirs = fixture.file("theirs", len);
         let files = "OPEN:theirs!!CREATE:out";
         let words = format!("socat -t 50 TCP{version}-LISTEN:5001,reuseaddr {files}");

@@ -27,7 +27,7 @@ fn input(fixture: &Fixture) {
     for words in [
         format!("timeout 60 {tool} < in"),
         format!("timeout 60 sh -c 'cat in | {tool}'"),
-        // There both are one socket, which cannot be opened by path.
+        // Here input and output are one socket, which cannot be opened by path.
         "timeout 60 socat -u OPEN:in EXEC:'sh tool.sh'".to_owned(),
     ] {
         let mut socat = sink(fixture, 4);

@@ -24,7 +24,7 @@ fn curve(hosts: Hosts, transport: Transport) -> Curve {
 
 #[test]
 fn the_library_as_delivered_has_the_elbows_of_1989_where_they_were() {
-    // From 4,045 to 4,952 and from 8,090 to 8,960 "5 to 10 times slower than expected".
+    // The report: from 4,045 to 4,952 and from 8,090 to 8,960 "5 to 10 times slower than expected".
     for bytes in [4_045, 4_096, 4_952, 4_968, 8_041, 8_090, 8_192, 8_960, 8_964] {
         assert!(ms(Library::Delivered, bytes) > 180.0, "{bytes}");
     }
@@ -57,7 +57,7 @@ fn the_remedy_moves_the_elbow_past_16_kb() {
     }
     let step = ms(Library::Remedy, 16_400) / ms(Library::Remedy, 16_300);
     assert!(step > 1.2, "{step}");
-    // Its second write begins where the library's buffer ends.
+    // The remedy's second write begins where the library's buffer ends.
     assert!(ms(Library::Remedy, 24_700) > 180.0);
     assert!(ms(Library::Remedy, 24_969) < 120.0);
 }

@@ -209,7 +209,8 @@ impl Legacy {
         }
         ipv4::decrement_ttl(&mut packet);
         if prefix(header.dst) == prefix(self.addr) && prefix(header.src) == prefix(self.addr) {
-            // It leaves by the wire that it came by: its source could have done that itself.
+            // The packet leaves by the wire that it came by: its source could have sent it
+            // directly.
             self.answer(header, &packet, REDIRECT);
         }
         self.output(header.dst, packet, true);

@@ -127,7 +127,7 @@ impl Capture {
     /// The next packet, before the filter; `None` at the end.
     fn read(&mut self) -> Result<Option<Packet>> {
         let next = self.reader.packet();
-        // Also of interfaces behind the last packet.
+        // This also finds interfaces behind the last packet.
         self.learn();
         let packet = match next {
             Ok(Some(packet)) => packet,

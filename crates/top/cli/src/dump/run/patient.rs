@@ -74,7 +74,7 @@ mod tests {
         let (reader, mut writer) = io::pipe().expect("descriptors");
         let asked = Rc::new(Cell::new(0));
         let count = asked.clone();
-        // It is told to end while it waits, after three looks.
+        // The reader is told to end while it waits, after three looks.
         let stop = move || count.replace(count.get() + 1) >= 3;
         let file = File::from(std::os::fd::OwnedFd::from(reader));
         let mut patient = Patient::new(file, Rc::new(stop));

@@ -36,7 +36,7 @@ pub(super) fn ports<'a>(interval: &'a Interval, view: &View) -> Vec<&'a PortStat
     let mut ports: Vec<&PortState> = interval.ports.iter().collect();
     let sum = |port: &PortState, of: fn(&Amount) -> u64| port.amounts.iter().map(of).sum::<u64>();
     match view.order {
-        // They come in the order of their names.
+        // The ports are in the order of their names already.
         Order::Name => {}
         Order::Frames => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.frames))),
         _ => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.bytes))),

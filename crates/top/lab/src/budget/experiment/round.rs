@@ -130,7 +130,8 @@ mod tests {
             marks.push((at, Some(Role::Sender)));
             at += if turn % 400 == 4 { 1_000_000 } else { 100 };
             marks.push((at, Some(Role::Receiver)));
-            // Most turns have nothing to do, which is no reason to leave the others out.
+            // Most turns have nothing to do; the long ones must not count as interrupted because of
+            // that.
             at += if turn % 4 == 0 { 2_000 } else { 50 };
             marks.push((at, None));
             at += 7;

@@ -316,7 +316,7 @@ fn pause_ms(mut wire: Process) -> Option<f64> {
 fn all_of(from: Option<impl Read>) -> String {
     let mut text = String::new();
     if let Some(mut from) = from {
-        // Only text is an answer.
+        // Output that is not text is no answer.
         let _ = from.read_to_string(&mut text);
     }
     text.trim().to_owned()
