@@ -190,7 +190,7 @@ fn close(work: impl FnOnce(&mut Tally) -> Result<()>) -> Result<u8> {
         outcome => outcome?,
     }
     if process::interrupted() {
-        tally.fail("interrupted", "Ctrl-C: what came after it was not run");
+        tally.fail("interrupted", "Ctrl-C: the steps after it were not run");
     }
     print!("{}", tally.closing());
     Ok(u8::from(tally.failed > 0))

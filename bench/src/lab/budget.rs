@@ -49,8 +49,8 @@ pub(super) fn live(b: &Bench) -> Result<Figure> {
     let quarter = sorted.len() / 4;
     let note = format!(
         "a bulk transfer in memory, MTU 1500, both ends on one thread, {} samples a second of it; \
-         bytes in a second of its processor time; {samples_taken} samples in all; who looks used \
-         {:.2} % of the other core; half of the {} pairs are between {:.2} and {:.2} %",
+         bytes in a second of its processor time; {samples_taken} samples in all; the looking \
+         thread used {:.2} % of the other core; half of the {} pairs are between {:.2} and {:.2} %",
         profile::HZ,
         used_s / looked_s * 100.0,
         samples.len(),

@@ -63,7 +63,7 @@ pub enum ControlError {
         theirs: u16,
     },
     /// The other end does not speak this protocol.
-    #[error("what answers there is no wirespeed. Give the socket of one with --socket")]
+    #[error("the program that answers there is no wirespeed. Give the socket of one with --socket")]
     Stranger,
     /// A frame breaks a limit.
     #[error("a message has {bytes} bytes, {most} are allowed (limit control_frame_bytes)")]

@@ -191,7 +191,7 @@ fn of_receiver(limit: Limit, v: &Verdict) -> (String, String) {
             "a larger receive buffer at this end (SO_RCVBUF; -b of ttcp), or none that is fixed",
         ),
         Limit::Path => (
-            "limited by the path: what comes has gaps, so that it loses packets or reorders them"
+            "limited by the path: received data has gaps, so it loses packets or reorders them"
                 .to_owned(),
             "explain the connection at the peer's end",
         ),
@@ -249,7 +249,7 @@ fn of_path(limit: Limit, v: &Verdict) -> (String, String) {
         ),
         Limit::Pacing => (
             format!(
-                "limited by pacing: {control} sends at {}, what it takes the path to carry",
+                "limited by pacing: {control} sends at {}, its estimate of the path's rate",
                 bits(u.pacing_bytes_per_s.unwrap_or(0) as f64)
             ),
             "a faster path, or another congestion control".to_owned(),

@@ -93,7 +93,7 @@ fn draw_detail(frame: &mut Frame<'_>, interval: &Interval, id: Id) {
             lines.extend(words.advice.iter().map(|advice| Line::from(advice.clone())));
         }
         None => {
-            lines.push(Line::from("What limits it is known after two seconds of looks.").bold())
+            lines.push(Line::from("Its limit will be known after two seconds of looks.").bold())
         }
     }
     lines.push(Line::from(""));

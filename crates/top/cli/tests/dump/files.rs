@@ -45,7 +45,7 @@ fn what_a_full_disk_took_is_whole() {
     let script = format!("trap '' XFSZ; ulimit -f 40; exec $WIRESPEED dump -w {path}");
     let output = running.shell(&script);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
-    assert!(stderr(&output).contains("what is in it is whole"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the packets in it are whole"), "{}", stderr(&output));
     let read = run(&["dump", "-r", path]);
     assert_eq!(code(&read), 0, "{}", stderr(&read));
     assert!(text(&read).lines().count() > 5, "{}", text(&read));

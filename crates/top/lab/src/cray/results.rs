@@ -152,8 +152,8 @@ fn shows(rows: &[Row], memcpy: Option<f64>) -> Vec<String> {
     };
     if let (Some(then), Some(today)) = (hsx(Settings::Of1989), hsx(Settings::Today)) {
         shows.push(format!(
-            "Of a channel of 850 Mb/s TCP takes {:.0} % with a window of 64 KB and {:.0} % with \
-             today's (then 22 %): what was missing was the processors' time, not the protocol's.",
+            "TCP takes {:.0} % of a channel of 850 Mb/s with a window of 64 KB and {:.0} % with \
+             today's (then 22 %): the limit was the processors' time, not the protocol.",
             then * 100.0,
             today * 100.0
         ));

@@ -29,7 +29,7 @@ pub(super) fn report(curves: &[Curve], effort: Effort) -> Report {
     let rows: Vec<Vec<Value>> = curves.iter().map(row).collect();
     let unmeasured = curves.iter().filter(|curve| curve.measured().len() < curve.points.len());
     let mut notes = vec![format!(
-        "A null call with an argument of so many bytes, {} calls x {} averages; a point is their \
+        "A null call with an argument of this many bytes, {} calls x {} averages; a point is their \
          median. The line has the least sum of absolute deviations, each as a share of its point. \
          A point over {ELBOW} of it is an elbow.",
         effort.calls, effort.averages

@@ -207,7 +207,7 @@ fn damaged(name: &str, count: u64) -> impl Fn() -> String {
     move || {
         format!(
             "{name}, behind packet {count}: the file is cut off or damaged from here on \
-             (`wirespeed dump -r {name} -w OTHER` writes what is before to another)"
+             (`wirespeed dump -r {name} -w OTHER` writes the packets before to another)"
         )
     }
 }

@@ -237,7 +237,7 @@ impl Remote {
             Some(Refusal::Lapsed) => {
                 output::err(&format!(
                     "{}: nobody asked for its packets for 10 s, so that it was not watched any \
-                     more; what passed meanwhile is missing",
+                     more; packets of that time are missing",
                     self.port.name
                 ));
                 if let Err(error) = self.add(contact, snaplen) {

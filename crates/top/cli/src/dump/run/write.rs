@@ -242,7 +242,7 @@ impl Writer {
     }
 
     fn failed(&self) -> String {
-        format!("cannot write {}; what is in it is whole", self.names.current().display())
+        format!("cannot write {}; the packets in it are whole", self.names.current().display())
     }
 }
 

@@ -163,7 +163,7 @@ fn noise(measured: &Measured) -> Option<String> {
     (middle > 0.1).then(|| {
         format!(
             "The machine is noisy: equal rounds differ by {:.0} % (the median of the cases). The \
-             intervals have that in them; what they leave open is not concluded.",
+             intervals include that; nothing is concluded from differences within them.",
             middle * 100.0
         )
     })
