@@ -191,7 +191,7 @@ fn of_receiver(limit: Limit, v: &Verdict) -> (String, String) {
             "a larger receive buffer at this end (SO_RCVBUF; -b of ttcp), or none that is fixed",
         ),
         Limit::Path => (
-            "limited by the path: received data has gaps, so it loses packets or reorders them"
+            "limited by the path: received data has gaps, so the path loses or reorders packets"
                 .to_owned(),
             "explain the connection at the peer's end",
         ),

@@ -95,7 +95,7 @@ pub(super) fn has_address(
     };
     let authorities = [host.to_str().ok(), uri.authority().map(|a| a.as_str()).or(Some("[::]"))];
     if !authorities.into_iter().all(|authority| authority.is_some_and(is_address)) {
-        let why = "ask by the address of this page, not by a name";
+        let why = "ask by the address of this server, not by a name";
         return Err((StatusCode::FORBIDDEN, why));
     }
     Ok(())
