@@ -132,10 +132,10 @@ fn measure(hosts: Hosts, costs: &Costs, bytes: u64, seed: u64) -> Result<Counts,
 
 /// The figure for a set of steps, if there is one.
 ///
-/// The report gives figures for the system as delivered, for the step `unit` alone, for the time
-/// before `m_pullup` was removed, and for the end. Other steps had been made by the time of the
-/// removal; the report does not say which. The third set here is the one closest to it: all steps
-/// but the removal.
+/// The report gives figures for the system as delivered, for the step `unit` alone, for the times
+/// before and after `m_pullup` was removed, and for the end. It does not say which other steps had
+/// been made by then; the last two sets here, which differ only in the hidden copies, are those
+/// closest to it.
 fn figure(steps: Steps) -> Option<f64> {
     if steps.fold {
         return Some(1_000.0);

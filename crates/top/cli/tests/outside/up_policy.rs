@@ -202,20 +202,20 @@ fn admits(list: &str, user: Option<&str>) -> bool {
 struct Row {
     place: String,
     expected: bool,
-    /// Did the packet arrive?
+    /// Did the case succeed, as far as that can be seen from outside?
     seen: bool,
     /// Frames on the two TAPs.
     frames: [u64; 2],
 }
 
 impl Row {
-    /// Should the packet arrive? If there is another route for all, it arrives by that: connections
+    /// Should the case succeed? If there is another route for all, it succeeds by that: connections
     /// move to its port.
     fn passes(&self) -> bool {
         self.expected || self.place.starts_with(ONE_FOR_ALL)
     }
 
-    /// A packet of an excluded user does not arrive, and no frame leaves by a route that is not for
+    /// A case of an excluded user does not succeed, and no frame leaves by a route that is not for
     /// the user.
     fn is_right(&self) -> bool {
         let has_other = self.place.starts_with(ONE_FOR_ALL);
