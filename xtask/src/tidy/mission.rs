@@ -1,12 +1,12 @@
 //! docs/mission.md has every line of the mission, each with the command that shows it, the test
-//! that guards it and the figure reached, or the issue that will add them. No line is dropped.
+//! that guards it and the figure that was reached. No line is dropped.
 
 use super::{Finding, Project};
 
 const PATH: &str = "docs/mission.md";
 /// The number of lines from each of the five background documents.
 const LINES: &[(usize, usize)] = &[(0, 26), (1, 9), (2, 11), (3, 14), (4, 6)];
-const COLUMNS: &[&str] = &["id", "line", "issue", "command", "test", "figure"];
+const COLUMNS: &[&str] = &["id", "line", "command", "test", "figure"];
 
 pub(super) fn check(project: &Project) -> Vec<Finding> {
     let Some(text) = project.tree.get(PATH) else {
@@ -31,10 +31,12 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
             continue;
         }
         for (name, _) in COLUMNS.iter().zip(&cells).filter(|(_, cell)| cell.is_empty()) {
-            add(format!("line {id}: {name} is empty"), "fill it or write `issue N`");
+            add(
+                format!("line {id}: {name} is empty"),
+                "fill it; write `none` and why if there is none",
+            );
         }
-        let tests = if waits(cells[4]) { "" } else { cells[4] };
-        for test in tests.split('`').skip(1).step_by(2).filter(|test| !defined(project, test)) {
+        for test in cells[3].split('`').skip(1).step_by(2).filter(|test| !defined(project, test)) {
             add(format!("line {id}: no test `{test}`"), "name a test function or a file");
         }
     }
@@ -56,11 +58,6 @@ fn row(line: &str) -> Option<Vec<&str>> {
     let (doc, number) = cells[0].split_once('.')?;
     let is_id = doc.parse::<usize>().is_ok() && number.parse::<usize>().is_ok();
     is_id.then_some(cells)
-}
-
-/// Does the cell say that an issue will fill it?
-fn waits(cell: &str) -> bool {
-    cell.starts_with("issue ")
 }
 
 /// Is there a test function, or a file, of that name?
