@@ -26,6 +26,23 @@ pub(crate) struct Package {
     pub(crate) license: Option<String>,
     pub(crate) manifest_path: String,
     pub(crate) dependencies: Vec<Dependency>,
+    #[serde(default)]
+    pub(crate) targets: Vec<Target>,
+}
+
+/// Something that a package compiles to.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+impl Package {
+    /// The names of its test programs beside that of the library.
+    pub(crate) fn tests(&self) -> impl Iterator<Item = &str> {
+        let tests = self.targets.iter().filter(|target| target.kind.iter().any(|k| k == "test"));
+        tests.map(|target| target.name.as_str())
+    }
 }
 
 /// `cargo metadata`, as far as we read it.
@@ -78,29 +95,11 @@ pub(crate) fn cargo(root: &Path) -> Command {
 
 /// Build one release binary of a workspace package and say where it is.
 pub(crate) fn release_binary(root: &Path, package: &str, binary: &str) -> Result<PathBuf> {
-    self::binary(root, package, binary, "release")
+    binary_with(root, package, binary, "release", None)
 }
 
-/// The same in any profile of the workspace's manifest.
-pub(crate) fn binary(root: &Path, package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
-    binary_with(root, package, binary, profile, None)
-}
-
-/// Build an example of a workspace package with one of the package's features.
-pub(crate) fn example(
-    root: &Path,
-    package: &str,
-    name: &str,
-    feature: &str,
-    profile: &str,
-) -> Result<PathBuf> {
-    let target = Metadata::read(root)?.target_directory;
-    let args = ["build", "--profile", profile, "-p", package, "--features", feature];
-    process::pass_on(cargo(root).args(args).args(["--example", name]))?;
-    Ok(target.join(profile).join("examples").join(name))
-}
-
-/// The same with a `--cfg`, in a target folder of its own.
+/// The same in any profile of the workspace's manifest; with a `--cfg`, in a target folder of its
+/// own.
 pub(crate) fn binary_with(
     root: &Path,
     package: &str,
@@ -112,7 +111,8 @@ pub(crate) fn binary_with(
     if !metadata.members().any(|p| p.name == package) {
         anyhow::bail!("the workspace has no package {package}; add it to `members` in Cargo.toml");
     }
-    let mut command = building(root, package, binary, profile);
+    let mut command = cargo(root);
+    command.args(["build", "--profile", profile, "-p", package, "--bin", binary]);
     let mut target = metadata.target_directory;
     if let Some(cfg) = cfg {
         target.push(cfg);
@@ -120,11 +120,4 @@ pub(crate) fn binary_with(
     }
     process::pass_on(&mut command)?;
     Ok(target.join(profile).join(binary))
-}
-
-/// The command that builds a binary.
-pub(crate) fn building(root: &Path, package: &str, binary: &str, profile: &str) -> Command {
-    let mut command = cargo(root);
-    command.args(["build", "--profile", profile, "-p", package, "--bin", binary]);
-    command
 }

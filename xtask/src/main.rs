@@ -41,10 +41,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Format, clippy, tidy, rfc, all tests, loom, interop; ends with one line of totals
+    /// Format, tidy, rfc and the tests that need nothing but Rust; ends with one line of totals
     Test {
-        /// First install the Debian packages that interop tests lack (needs root)
+        /// Also the tests that need root, devices and other programs, doc tests, clippy, fuzz
+        /// targets on their seeds, loom, interop: what guards main
         #[arg(long)]
+        all: bool,
+        /// First install the Debian packages that these lack (needs root)
+        #[arg(long, requires = "all")]
         install: bool,
     },
     /// The project's own rules, checked over its sources
@@ -150,7 +154,9 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<u8> {
     let root = cargo::root()?;
     match command {
-        Command::Test { install } => close(|tally| test::run(&root, install, tally)),
+        Command::Test { all, install } => {
+            close(|tally| test::run(&root, test::Options { all, install }, tally))
+        }
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
         Command::House => house::run(&root),
         Command::Picture => picture::run(&root).map(|()| 0),
@@ -175,7 +181,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Interop { name, only, install, seconds, seed } => {
             let suites = interop::choose(name.as_deref())?;
             let soak = interop::Soak { seconds, seed };
-            let asked = interop::Asked { only: only.as_deref(), install, soak };
+            let asked = interop::Asked { only: only.as_deref(), install, soak, ran: &[] };
             close(|tally| interop::run(&root, &suites, asked, tally))
         }
     }

@@ -25,7 +25,12 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     failures: Vec<String>,
     skips: Vec<String>,
+    /// Steps and programs, and the seconds that each took.
+    times: Vec<(String, f64)>,
 }
+
+/// What took less is not told at the end.
+const TOLD_S: f64 = 5.0;
 
 impl Tally {
     /// One case passed.
@@ -53,9 +58,27 @@ impl Tally {
         }
     }
 
-    /// The skipped cases, the failed ones, and the closing line.
+    /// Add what another tally counted.
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.failures.extend(other.failures);
+        self.skips.extend(other.skips);
+        self.times.extend(other.times);
+    }
+
+    /// Something took so many seconds.
+    pub(crate) fn took(&mut self, what: &str, seconds: f64) {
+        self.times.push((what.to_owned(), seconds));
+    }
+
+    /// Where the time went, the skipped cases, the failed ones, and the closing line.
     pub(crate) fn closing(&self) -> String {
         let mut text = String::new();
+        for (what, seconds) in self.times.iter().filter(|(_, seconds)| *seconds >= TOLD_S) {
+            let _ = writeln!(text, "{seconds:7.1} s  {what}");
+        }
         for skip in &self.skips {
             let _ = writeln!(text, "skipped  {skip}");
         }
@@ -82,6 +105,7 @@ pub(crate) fn step(
     let (started, before) = (Instant::now(), (tally.passed, tally.failed, tally.skipped));
     work(tally)?;
     let elapsed = started.elapsed().as_secs_f64();
+    tally.took(&format!("== {title}"), elapsed);
     let (p, f, s) = (tally.passed - before.0, tally.failed - before.1, tally.skipped - before.2);
     println!("-- {title}: {p} ok, {f} not, {s} not run, {elapsed:.1} s");
     Ok(())
@@ -102,6 +126,16 @@ mod tests {
             "skipped  iperf3: Debian package iperf3\nFAILED   fmt: run cargo fmt\n\
              1 passed, 1 failed, 1 skipped\n"
         );
+    }
+
+    #[test]
+    fn what_took_long_is_told_and_what_others_counted_is_added() {
+        let (mut tally, mut other) = (Tally::default(), Tally::default());
+        other.pass();
+        other.took("cli outside", 61.25);
+        other.took("tidy", 0.5);
+        tally.add(other);
+        assert_eq!(tally.closing(), "   61.2 s  cli outside\n1 passed, 0 failed, 0 skipped\n");
     }
 
     #[test]

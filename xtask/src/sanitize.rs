@@ -88,7 +88,10 @@ fn asan(root: &Path, tally: &mut Tally) -> Result<()> {
 const MIRI: [(&str, &[&str]); 5] = [
     ("buffers", &["-p", "wirespeed-mbuf", "--lib"]),
     ("rings of AF_XDP", &["-p", "wirespeed-device", "--lib", "--", "xdp::ring"]),
-    ("the wire in memory", &["-p", "wirespeed-device", "--test", "mem", "--", "frame", "depth"]),
+    (
+        "the wire in memory",
+        &["-p", "wirespeed-device", "--test", "all", "--", "mem::a_", "mem::frames", "mem::two"],
+    ),
     ("machine code", &["-p", "wirespeed-bpf", "--lib", "--features", "jit", "--", "code_is_made"]),
     ("sums", &["-p", "wirespeed-wire", "--lib", "--", "the_example_of_rfc_1071"]),
 ];

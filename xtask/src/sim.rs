@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// Only returns when the simulator could not be started.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<u8> {
-    let binary = cargo::binary(root, "wirespeed-sim", "wirespeed-sim", "sim")?;
+    let binary = cargo::binary_with(root, "wirespeed-sim", "wirespeed-sim", "sim", None)?;
     let mut command = Command::new(&binary);
     command.args(args).env("WIRESPEED_COMMIT", commit(root));
     let is_worlds = args.first().is_none_or(|first| first.starts_with("--"));

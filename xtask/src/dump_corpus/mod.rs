@@ -76,7 +76,7 @@ pub(crate) fn run(root: &Path, options: Options, tally: &mut Tally) -> Result<()
         Some(program) => program
             .canonicalize()
             .map_err(|e| Usage(format!("cannot run {}: {e}", program.display())))?,
-        None => cargo::binary(root, "wirespeed-cli", "wirespeed", "interop")?,
+        None => cargo::release_binary(root, "wirespeed-cli", "wirespeed")?,
     };
     let theirs = Program::new("tcpdump".into(), &[], &options.flags, limit);
     let ours = Program::new(wirespeed, &["dump"], &options.flags, limit);

@@ -89,7 +89,7 @@ fn proxy<'a>(
     far: &Host<'a>,
     version: Version,
 ) -> Result<Running> {
-    let program = bench.built("wirespeed-examples", "proxy")?;
+    let program = bench.built("proxy")?;
     let mut proxy = far.command(program.to_str().context("a path that is no text")?);
     proxy.args(["--dev", "wsx", "--kernel", version.kernel, "--ours", version.ours]);
     let running = far.start("proxy", &mut proxy)?;

@@ -30,8 +30,8 @@ pub(crate) use needs::{Need, OF_TESTS};
 use serde_json::Value;
 pub(crate) use workbench::Workbench;
 
+use crate::process;
 use crate::report::{Tally, Usage, step};
-use crate::{cargo, process};
 
 /// The options of a run beside its suites.
 #[derive(Clone, Copy, Default)]
@@ -41,6 +41,8 @@ pub(crate) struct Asked<'a> {
     /// Install what is missing first.
     pub(crate) install: bool,
     pub(crate) soak: Soak,
+    /// Test programs that have run already, every case of them; they do not run again.
+    pub(crate) ran: &'a [String],
 }
 
 /// The suite of that name and those called NAME-SOMETHING, or all that need not be named. A suite
@@ -60,11 +62,6 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     Ok(chosen)
 }
 
-/// The command that builds the program that most suites run.
-pub(crate) fn build(root: &Path) -> Command {
-    cargo::building(root, "wirespeed-cli", "wirespeed", "interop")
-}
-
 /// Run every case of the suites whose needs are met, or those with `only` in their names.
 pub(crate) fn run(
     root: &Path,
@@ -72,7 +69,7 @@ pub(crate) fn run(
     asked: Asked<'_>,
     tally: &mut Tally,
 ) -> Result<()> {
-    let Asked { only, install, soak } = asked;
+    let Asked { only, install, soak, ran } = asked;
     let chosen = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
     if let (Some(only), None) = (only, suites.iter().flat_map(|s| s.cases).find(chosen)) {
         let known: Vec<_> = suites.iter().flat_map(|s| s.cases).map(|case| case.name).collect();
@@ -84,7 +81,7 @@ pub(crate) fn run(
     for suite in suites {
         step(&format!("interop {}", suite.name), tally, |tally| {
             for case in suite.cases.iter().filter(chosen) {
-                run_case(root, suite, case, soak, tally);
+                run_case(root, suite, case, (soak, ran), tally);
             }
             Ok(())
         })?;
@@ -92,14 +89,20 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn run_case(root: &Path, suite: &Suite, case: &Case, soak: Soak, tally: &mut Tally) {
+fn run_case(
+    root: &Path,
+    suite: &Suite,
+    case: &Case,
+    (soak, ran): (Soak, &[String]),
+    tally: &mut Tally,
+) {
     if process::interrupted() {
         return;
     }
     let name = format!("interop {}: {}", suite.name, case.name);
     let missing: Vec<_> = case.needs.iter().filter_map(|need| need.missing(root)).collect();
     if missing.is_empty() {
-        let outcome = Workbench::new(root, soak).and_then(|bench| (case.run)(&bench));
+        let outcome = Workbench::new(root, soak, ran).and_then(|bench| (case.run)(&bench));
         println!("{name}: {}", if outcome.is_ok() { "ok" } else { "FAILED" });
         tally.case(&name, outcome);
     } else {

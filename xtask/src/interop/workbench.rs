@@ -17,19 +17,21 @@ pub(crate) struct Workbench {
     root: PathBuf,
     folder: PathBuf,
     soak: Soak,
+    /// Test programs that have run already.
+    ran: Vec<String>,
 }
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Workbench {
     /// A fresh folder below the system's temporary one.
-    pub(super) fn new(root: &Path, soak: Soak) -> Result<Workbench> {
+    pub(super) fn new(root: &Path, soak: Soak, ran: &[String]) -> Result<Workbench> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wirespeed-interop-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Workbench { root: root.to_owned(), folder, soak })
+        Ok(Workbench { root: root.to_owned(), folder, soak, ran: ran.to_vec() })
     }
 
     /// The workspace.
@@ -49,27 +51,28 @@ impl Workbench {
 
     /// The `wirespeed` program, built once for all cases.
     pub(crate) fn wirespeed(&self) -> Result<PathBuf> {
-        static BUILT: OnceLock<PathBuf> = OnceLock::new();
-        if let Some(built) = BUILT.get() {
-            return Ok(built.clone());
+        self.built("wirespeed")
+    }
+
+    /// A program of the workspace, or an example as `examples/NAME`. They are those that the tests
+    /// run, with their assertions, so that nothing is compiled twice.
+    pub(crate) fn built(&self, name: &str) -> Result<PathBuf> {
+        static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+        if let Some(folder) = FOLDER.get() {
+            return Ok(folder.join(name));
         }
-        let built = self.built("wirespeed-cli", "wirespeed")?;
-        Ok(BUILT.get_or_init(|| built).clone())
-    }
-
-    /// A program of the workspace, built.
-    pub(crate) fn built(&self, package: &str, binary: &str) -> Result<PathBuf> {
-        cargo::binary(&self.root, package, binary, "interop")
-    }
-
-    /// An example of a package of the workspace, built with one of the package's features.
-    pub(crate) fn example(&self, package: &str, name: &str, feature: &str) -> Result<PathBuf> {
-        cargo::example(&self.root, package, name, feature, "interop")
+        process::pass_on(cargo::cargo(&self.root).args(["test", "--workspace", "--no-run", "-q"]))?;
+        let folder = cargo::Metadata::read(&self.root)?.target_directory.join("debug");
+        Ok(FOLDER.get_or_init(|| folder).join(name))
     }
 
     /// Run a test program of a crate: a skip in it is a failure here, because its needs are met. It
-    /// is built as a part of the workspace, so that nothing is compiled anew after its tests.
+    /// is built as a part of the workspace, so that nothing is compiled anew after its tests, and does
+    /// not run again if it has run among them.
     pub(crate) fn test_program(&self, name: &str) -> Result<()> {
+        if self.ran.iter().any(|ran| ran.rsplit(' ').next() == Some(name)) {
+            return Ok(());
+        }
         let mut cases = Command::new("cargo");
         cases.args(["test", "--workspace", "--test", name]);
         let printed = self.run(cases.current_dir(&self.root), Duration::from_secs(900))?;

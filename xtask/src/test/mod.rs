@@ -1,25 +1,37 @@
-//! `cargo xtask test`: format, tidy, rfc, every test of the workspace, clippy, fuzz targets on
-//! their seeds, loom, interop.
+//! `cargo xtask test`: format, tidy, rfc and the tests that need nothing but Rust. With `--all`,
+//! what guards main: every test of the workspace, doc tests, clippy, fuzz targets on their seeds,
+//! loom, interop.
 //!
-//! Called by: people and `.ci/run`. Each step prints its elapsed time; a failure does not stop the
-//! others, so that one run shows all failures.
+//! Called by: people and `.ci/run`. Each step prints its elapsed time, and the end says where the
+//! time went; a failure does not stop the others, so that one run shows all failures.
 
 mod libtest;
+mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use programs::Which;
 
 use crate::cargo::{Metadata, Package, cargo};
 use crate::report::{Tally, step};
 use crate::{interop, process, rfc, tidy};
 
-/// All steps in order; with `install`, the packages that interop tests lack come first.
-pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
+/// What of the tests is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Everything.
+    pub(crate) all: bool,
+    /// First the packages that interop tests lack.
+    pub(crate) install: bool,
+}
+
+/// The steps in order.
+pub(crate) fn run(root: &Path, options: Options, tally: &mut Tally) -> Result<()> {
     let suites = interop::choose(None)?;
-    if install {
+    if options.install {
         interop::install_step(&suites, interop::OF_TESTS, tally)?;
     }
     step("format", tally, |tally| {
@@ -30,14 +42,13 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     tidy::run(root, tally)?;
     rfc::run(root, false, tally)?;
     let metadata = Metadata::read(root)?;
-    step("tests are compiled", tally, |_| {
-        // Code that does not compile fails below.
-        let _ = process::pass_on(&mut tests(root, &["--no-run", "--quiet"]));
-        Ok(())
-    })?;
-    step("tests", tally, |tally| {
-        let later = later(root, &metadata);
-        beside(later, || count_tests(&mut tests(root, &["--no-fail-fast"]), tally))
+    let which = if options.all { Which::All } else { Which::Plain };
+    let ran = tests(root, &metadata, which, tally)?;
+    if !options.all {
+        return Ok(());
+    }
+    step("doc tests", tally, |tally| {
+        count_tests(cargo(root).args(["test", "--workspace", "--doc", "--no-fail-fast"]), tally)
     })?;
     step("clippy", tally, |tally| {
         tally.case("clippy", process::pass_on(&mut clippy(root)));
@@ -52,25 +63,41 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     })?;
     fuzz_targets(root, &metadata, tally)?;
     loom(root, tally)?;
-    interop::run(root, &suites, interop::Asked::default(), tally)
+    interop::run(root, &suites, interop::Asked { ran: &ran, ..interop::Asked::default() }, tally)
+}
+
+/// Compile the test programs and run them; returns the names of those that ran whole.
+fn tests(root: &Path, metadata: &Metadata, which: Which, tally: &mut Tally) -> Result<Vec<String>> {
+    let (mut command, left_out) = programs::compile(root, metadata, which)?;
+    let mut compiled = Vec::new();
+    step("tests are compiled", tally, |tally| {
+        match programs::compiled(&mut command) {
+            Ok(programs) => compiled = programs,
+            Err(error) => tally.fail("tests", &format!("{error:#}")),
+        }
+        Ok(())
+    })?;
+    for name in left_out {
+        tally.skip(&name, "needs root, devices, other programs or more time: --all runs it");
+    }
+    let mut ran = Vec::new();
+    step("tests", tally, |tally| {
+        let later = if which == Which::All { later(root, metadata) } else { Vec::new() };
+        ran = beside(later, || programs::run(compiled, tally));
+        Ok(())
+    })?;
+    Ok(ran)
 }
 
 /// The commands that compile the code of the steps behind the tests.
 fn later(root: &Path, metadata: &Metadata) -> Vec<Command> {
     let mut commands = vec![clippy(root), fuzz_clippy(root, metadata)];
     commands.push(fuzz_test(root, metadata, "--no-run"));
-    commands.push(interop::build(root));
     for (package, name) in loom_tests(metadata) {
         commands.push(loom_test(root, metadata, package, &name, "--no-run"));
     }
     commands.extend(ELSEWHERE.iter().map(|krate| elsewhere(root, krate)));
     commands
-}
-
-fn tests(root: &Path, args: &[&str]) -> Command {
-    let mut command = cargo(root);
-    command.args(["test", "--workspace"]).args(args);
-    command
 }
 
 fn clippy(root: &Path) -> Command {

@@ -36,6 +36,7 @@ fn package(folder: &str, dependencies: &[(&str, Option<&str>, bool)]) -> Project
             imports::folder(folder).unwrap_or(folder.to_owned())
         ),
         dependencies,
+        targets: Vec::new(),
     });
     project
 }

@@ -1,6 +1,5 @@
 //! Captures: read back frame by frame, stopped, and with a full disk. `tests/tap` shows that tshark
 //! opens them, with frames of a TAP.
-#![cfg(all(feature = "capture", not(loom)))]
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! Channels: order, limits, either end dropped, waiting threads.
-#![cfg(not(loom))]
 
 use std::thread;
 use std::time::Duration;

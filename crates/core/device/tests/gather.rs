@@ -1,5 +1,4 @@
 //! Coalescing in `mem`: thresholds in frames and bytes, and what wakes in any case.
-#![cfg(not(loom))]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;

@@ -1,5 +1,4 @@
 //! `mem`: order, content, both limits, refused frames, two threads, a dropped peer.
-#![cfg(not(loom))]
 
 use core::time::Duration;
 use std::collections::VecDeque;

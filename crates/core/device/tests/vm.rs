@@ -1,6 +1,5 @@
 //! A virtual machine's socket: QEMU's framing, connections and disconnections, invalid lengths,
 //! wake-ups, paths that other programs own.
-#![cfg(all(not(loom), target_os = "linux"))]
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,6 +1,5 @@
 //! Wrappers around `mem`: counters, faults, captures, and that they forward limits and pushed-back
 //! frames.
-#![cfg(not(loom))]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`, which have the routes, rate limits and
 //! sockets. RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
 
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 
 use base::{DropReason, IpVersion};
@@ -42,6 +43,19 @@ pub enum Unreachable {
     Port,
     /// Administratively prohibited.
     Prohibited,
+}
+
+/// In the words of ping of iputils.
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unreachable::Net => "Destination Net Unreachable",
+            Unreachable::Host => "Destination Host Unreachable",
+            Unreachable::Port => "Destination Port Unreachable",
+            Unreachable::Protocol => "Destination Protocol Unreachable",
+            Unreachable::Prohibited => "Packet filtered",
+        })
+    }
 }
 
 /// What an error reports about a packet that we sent.

@@ -2,6 +2,8 @@
 //!
 //! Called by: every file of this crate with logic in it. RFC 9293 section 3.3.2.
 
+use core::fmt;
+
 /// The states of RFC 9293 section 3.3.2. LISTEN is the stack's listener; a connection in TIME-WAIT
 /// is a small record ([`crate::TimeWait`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +95,25 @@ pub enum Error {
     Prohibited,
 }
 
+/// In the words of strerror(3), where it has some.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::Refused => "Connection refused",
+            Error::Reset => "Connection reset by peer",
+            Error::TimedOut => "Connection timed out",
+            Error::Aborted => "Software caused connection abort",
+            Error::NetworkDown => "Network is down",
+            Error::NetUnreachable => "Network is unreachable",
+            Error::HostUnreachable => "No route to host",
+            Error::ProtocolUnreachable => "Protocol not available",
+            Error::Prohibited => "Prohibited by a router on the path",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
@@ -103,3 +124,15 @@ pub enum CallError {
     /// The connection ended.
     Failed(Error),
 }
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::WouldBlock => f.write_str("Resource temporarily unavailable"),
+            CallError::Closed => f.write_str("Transport endpoint is not connected"),
+            CallError::Failed(why) => why.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CallError {}

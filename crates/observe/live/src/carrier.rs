@@ -62,7 +62,7 @@ impl Carrier {
                     self.has_failed = true;
                     let port = self.port;
                     (self.complain)(&format!(
-                        "--http stack:{port}: cannot listen there ({why:?}): give another port"
+                        "--http stack:{port}: cannot listen there ({why}): give another port"
                     ));
                 }
             }

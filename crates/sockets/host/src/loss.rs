@@ -14,3 +14,14 @@ pub enum LossReason {
     /// The client was stopped, and gave it back.
     Released,
 }
+
+impl core::fmt::Display for LossReason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            LossReason::Expired => "no server extended the lease in time",
+            LossReason::Refused => "a server ended the lease",
+            LossReason::Conflict => "another host has it",
+            LossReason::Released => "it was given back",
+        })
+    }
+}

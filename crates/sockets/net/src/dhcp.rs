@@ -44,7 +44,7 @@ impl core::fmt::Display for DhcpError {
             DhcpError::Socket(UdpError::AddressInUse) => {
                 f.write_str("UDP port 68 is taken: one port of a stack can be configured by DHCP")
             }
-            DhcpError::Socket(why) => write!(f, "UDP port 68 cannot be had: {why:?}"),
+            DhcpError::Socket(why) => write!(f, "UDP port 68 cannot be had: {why}"),
         }
     }
 }
@@ -74,7 +74,7 @@ impl core::fmt::Display for Change {
             Change::Configured(lease) => {
                 write!(f, "{}/{} by DHCP from {}", lease.address, lease.prefix_len, lease.server)
             }
-            Change::Lost(address, why) => write!(f, "{address} is no longer ours ({why:?})"),
+            Change::Lost(address, why) => write!(f, "{address} is no longer ours ({why})"),
             Change::NotAdded(address, why) => write!(f, "{address}, by DHCP, not used: {why}"),
             Change::Declined(address) => {
                 write!(f, "{address}, by DHCP, declined: another host has it")

@@ -37,7 +37,7 @@ impl core::fmt::Display for Dhcp6Error {
             Dhcp6Error::Socket(UdpError::AddressInUse) => f.write_str(
                 "UDP port 546 is taken: one port of a stack can be configured by DHCPv6",
             ),
-            Dhcp6Error::Socket(why) => write!(f, "UDP port 546 cannot be had: {why:?}"),
+            Dhcp6Error::Socket(why) => write!(f, "UDP port 546 cannot be had: {why}"),
         }
     }
 }
@@ -66,7 +66,7 @@ impl core::fmt::Display for Change {
         match self {
             Change::Configured(lease) => write!(f, "{}/128 by DHCPv6", lease.address),
             Change::Informed(_) => f.write_str("settings by DHCPv6"),
-            Change::Lost(address, why) => write!(f, "{address} is no longer ours ({why:?})"),
+            Change::Lost(address, why) => write!(f, "{address} is no longer ours ({why})"),
             Change::NotAdded(address, why) => write!(f, "{address}, by DHCPv6, not used: {why}"),
             Change::Declined(address) => {
                 write!(f, "{address}, by DHCPv6, declined: another host has it")

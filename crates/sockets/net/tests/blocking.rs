@@ -1,15 +1,14 @@
 //! Sockets for threads, over stacks driven by threads.
 
-mod common;
-
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
-use common::{Ends, SOON, pattern};
 use wirespeed_net::TcpSocket;
 use wirespeed_net::blocking::{TcpListener, TcpStream, UdpSocket};
+
+use crate::common::{Ends, SOON, pattern};
 
 /// A connection: the client's end, then the server's.
 fn connected(ends: &Ends) -> (TcpStream, TcpStream) {

@@ -1,15 +1,14 @@
 //! Drops futures at every await and sockets in every state, then checks that neither stack holds a
 //! connection or a buffer.
 
-mod common;
-
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use common::{Ends, SOON, on_each_runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{Forwarder, TcpListener, TcpSocket, TcpStream};
+
+use crate::common::{Ends, SOON, on_each_runtime};
 
 /// Poll a future at most `polls` times, then drop it; `true` if it was ready. The runtime runs its
 /// other tasks between two polls; wake-ups are not awaited.

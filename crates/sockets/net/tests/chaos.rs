@@ -2,8 +2,6 @@
 //! now and then replaced: nothing panics, no byte is wrong, nothing is left. A failure prints its
 //! seed; `SEED=n` runs that seed alone.
 
-mod common;
-
 use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -11,7 +9,6 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::SOON;
 use device::fault::{self, Fault, Odds, Rng};
 use device::mem;
 use stack::PortId;
@@ -19,6 +16,8 @@ use stack::pair::{PairConfig, end};
 use wirespeed_net::{
     Net, OwnedReadHalf, OwnedWriteHalf, Received, TcpListener, TcpSocket, TcpStream, UdpSocket,
 };
+
+use crate::common::SOON;
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 600;

@@ -1,20 +1,19 @@
 //! The errors of sockets when their peer vanishes, their device fails or gets a smaller MTU, or
 //! their port is taken again.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use base::{IpVersion, Mtu};
-use common::{Ends, SOON, pattern};
 use device::mem;
 use stack::PortId;
 use stack::pair::{PairConfig, end};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{DriverThread, Net, TcpSocket, TcpStream, blocking};
+
+use crate::common::{Ends, SOON, pattern};
 
 /// A connection whose peer end was dropped and whose peer's stack has stopped.
 fn vanished() -> (blocking::TcpStream, Ends, DriverThread) {

@@ -1,15 +1,14 @@
 //! Happy eyeballs: the first address that answers wins, an unresponsive one costs at most 250 ms,
 //! and the losing attempts leave nothing behind.
 
-mod common;
-
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use base::MacAddr;
-use common::{Ends, on_each_runtime};
 use stack::PortId;
 use wirespeed_net::{TcpListener, TcpSocket, TcpStream};
+
+use crate::common::{Ends, on_each_runtime};
 
 /// An unused address on the link whose link address is known: SYNs to it go unanswered.
 fn dead(ends: &Ends) -> SocketAddr {

@@ -1,14 +1,13 @@
 //! TCP Fast Open for programs: the first connect gets the cookie; the second sends the request in
 //! its SYN, and the server reads it before the handshake ends.
 
-mod common;
-
 use std::io::{Read, Write};
 
-use common::Ends;
 use stack::FastOpenConfig;
 use wirespeed_net::TcpSocket;
 use wirespeed_net::blocking::{TcpListener, TcpStream};
+
+use crate::common::Ends;
 
 #[test]
 fn the_second_connect_carries_its_request() {

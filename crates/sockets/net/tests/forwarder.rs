@@ -1,17 +1,16 @@
 //! The forwarder: accepts any destination, shows it before the SYN is answered, and obeys its
 //! limits.
 
-mod common;
-
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::{Cidr, DropReason, Limit, MacAddr};
-use common::Ends;
 use stack::PortId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{Forwarder, Net, TcpListener, TcpStream};
+
+use crate::common::Ends;
 
 /// The client's default route leads to the server.
 fn route_everything(client: &Net, via: SocketAddr) {

@@ -1,17 +1,16 @@
 //! Blocking and async sockets over ports with each setting of interrupt mitigation: everything
 //! arrives, and a lone request is not delayed.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ends, on_each_runtime, pattern};
 use device::mitigation::Mitigation;
 use stack::PortId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::blocking::{TcpListener, TcpStream};
+
+use crate::common::{Ends, on_each_runtime, pattern};
 
 const SETTINGS: [&str; 6] = ["0", "1", "3", "5", "adaptive", "poll"];
 

@@ -1,16 +1,15 @@
 //! Names looked up over the stack's own sockets, from a server on a second stack: by tasks and by
 //! threads, by UDP and TCP, after losses, and given up early.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ends, SOON};
 use wirespeed_net::dns::{Config, Families, Hosts, LookupError};
 use wirespeed_net::{Net, TcpSocket, blocking};
+
+use crate::common::{Ends, SOON};
 
 /// The answer to a question: as many addresses of the server as its first label says, or that there
 /// is no such name.

@@ -1,11 +1,10 @@
 //! Async sockets without a runtime: one thread polls the driver as a future, another one is its
 //! timer, and the traits are those of futures-io.
 
-mod common;
-
-use common::Ends;
 use futures_util::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{TcpListener, TcpStream, ThreadTimer};
+
+use crate::common::Ends;
 
 #[test]
 fn on_no_runtime_with_the_traits_of_futures() {

@@ -1,15 +1,14 @@
 //! Runs the same calls over the kernel's sockets and over ours; each call must return the same
 //! number or kind of error.
 
-mod common;
-
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-use common::Ends;
 use wirespeed_net::blocking;
+
+use crate::common::Ends;
 
 /// How long a segment gets to reach the other end. If the results differ, the next longer pause is
 /// tried, because on a busy machine a segment may not have arrived.

@@ -1,8 +1,5 @@
 //! Ports of different kinds in one stack: while one port waits for a time, the driver, or the
 //! thread that drives, still wakes for another port's descriptor.
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -11,13 +8,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{SOON, on_each_runtime};
 use device::tap::{Declared, Tap};
 use device::{Burst, Device, nic};
 use mbuf::Pool;
 use stack::PortConfig;
 use stack::pair::{End, PairConfig, end};
 use wirespeed_net::{Net, TcpListener, TcpStream, blocking};
+
+use crate::common::{SOON, on_each_runtime};
 
 /// Client and server over a socket pair, which has descriptors but cannot call a waker. The server
 /// has a second port, a link on which a frame takes an hour; the third value is the far end of that

@@ -1,9 +1,6 @@
 //! Drops every kind of handle in every state of RFC 9293, reached with the help of a peer made of
 //! raw segments, and checks that no connection and no buffer is left.
 
-#[path = "flood/segment.rs"]
-mod segment;
-
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -11,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use base::{Cidr, LinkKind};
 use device::channel::{Config, End, pair};
-use segment::{ACK, FIN, RST, SYN, Segment};
 use stack::{PortConfig, Stack, StackConfig};
 use tcp::State;
 use wirespeed_net::{DriverThread, Net, TcpListener, TcpSocket, TcpStream, UdpSocket, blocking};
+
+use crate::flood::segment::{ACK, FIN, RST, SYN, Segment};
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

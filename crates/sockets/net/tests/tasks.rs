@@ -1,14 +1,13 @@
 //! Async sockets on tokio's current-thread runtime and on one with two workers, driven by tasks.
 
-mod common;
-
 use std::io::{ErrorKind, IoSlice};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use common::{Ends, on_each_runtime, pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{TcpKeepalive, TcpListener, TcpSocket, TcpStream, UdpSocket};
+
+use crate::common::{Ends, on_each_runtime, pattern};
 
 async fn connected(ends: &Ends) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(&ends.server, ends.to).unwrap();

@@ -1,10 +1,9 @@
 //! Urgent data between two stacks, for tasks.
 
-mod common;
-
-use common::{Ends, on_each_runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{TcpListener, TcpStream};
+
+use crate::common::{Ends, on_each_runtime};
 
 #[test]
 fn a_task_hears_of_urgent_data_and_finds_its_mark() {

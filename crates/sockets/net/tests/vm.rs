@@ -1,19 +1,17 @@
 //! A stack that listens on a socket for virtual machines. Machines, each a stack of its own, come
 //! and go, and each is served.
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{SOON, pattern};
 use device::vm;
 use stack::pair::{PairConfig, end};
 use wirespeed_net::Net;
 use wirespeed_net::blocking::{TcpListener, TcpStream};
+
+use crate::common::{SOON, pattern};
 
 /// Send `data` and read the echo to its end.
 fn echoed(net: &Net, to: SocketAddr, data: &[u8]) -> Vec<u8> {

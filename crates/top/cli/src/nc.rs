@@ -16,6 +16,7 @@ use crate::{Outcome, Usage, network};
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+Examples:
   wirespeed nc --socket /run/wirespeed.sock 192.0.2.7 7007     a connection from the router there
   wirespeed nc -u --socket /run/wirespeed.sock 192.0.2.7 7007  datagrams, one for each line or block
   wirespeed nc --socket /run/wirespeed.sock fe80::1%lan 7007   by the link of the port called lan

@@ -86,7 +86,7 @@ impl Sockets {
             let listener = network.stack.tcp_listen(at, listen);
             return listener
                 .map(Listener::Stack)
-                .map_err(|e| anyhow!("cannot listen at {at}: {e:?}"));
+                .map_err(|e| anyhow!("cannot listen at {at}: {e}"));
         }
         let listener = TcpListener::bind(at).with_context(|| match at.port() {
             ..1024 => format!("cannot listen at {at}: ports below 1024 are root's, take another"),

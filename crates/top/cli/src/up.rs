@@ -10,6 +10,7 @@ use router::Daemon;
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+Examples:
   sudo wirespeed up router.toml             run it
   wirespeed up --check router.toml          look whether the file is valid; --check alone needs no
                                             privileges

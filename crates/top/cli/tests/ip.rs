@@ -1,13 +1,9 @@
 //! `ip` of a running transfer in memory: its output, its changes, its refusals.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
-#[allow(dead_code, reason = "each test program uses a part")]
-mod running;
-
-use common::{code, stderr};
-use running::Running;
 use serde_json::Value;
+
+use crate::common::{code, stderr};
+use crate::running::Running;
 
 /// Run `ip` on the sender; its exit code, standard output and standard error.
 fn ip(running: &Running, words: &str) -> (i32, String, String) {

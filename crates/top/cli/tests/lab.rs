@@ -1,9 +1,8 @@
 //! `wirespeed lab` as users run it: exit codes, files that cannot be written, Ctrl-C.
 
-mod common;
-
-use common::{code, file, program, run, stderr};
 use serde_json::Value;
+
+use crate::common::{code, file, program, run, stderr};
 
 const ONE: [&str; 10] =
     ["lab", "wan", "--rate", "10Mbit", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];

@@ -1,11 +1,10 @@
 //! `wirespeed lab all` and `lab compare` as users run them: exit codes, the page, Ctrl-C.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::{code, file, program, run, stderr};
 use serde_json::Value;
+
+use crate::common::{code, file, program, run, stderr};
 
 fn path(name: &str) -> PathBuf {
     file(name, 0).0

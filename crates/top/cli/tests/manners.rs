@@ -1,12 +1,11 @@
 //! Exit codes, messages, and what goes to standard output or error.
 
-mod common;
-
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{code, file, program, run, stderr};
 use serde_json::Value;
+
+use crate::common::{code, file, program, run, stderr};
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {

@@ -1,16 +1,14 @@
 //! Gives nonsense to every option of every tool: one sentence, exit code 2, and nothing is begun.
 //! The options come from the program's own command line, so that new ones are tested as well.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::builder::ValueParser;
 use clap::{Arg, Command, value_parser};
-use common::{program, stderr};
+
+use crate::common::{program, stderr};
 
 /// No valid value of anything: no number in a range, no choice, no address.
 const NONSENSE: [&str; 7] =

@@ -1,10 +1,8 @@
 //! Man pages and completions contain all options of all tools, and `--version` has the commit.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
-
 use clap::{Arg, Command};
-use common::{code, run, stderr};
+
+use crate::common::{code, run, stderr};
 
 /// The command line with full names.
 fn built() -> Command {
@@ -115,7 +113,7 @@ fn the_version_has_the_commit() {
 fn a_help_that_cannot_be_written_is_a_failure() {
     use std::process::Stdio;
     let with = |args: &[String], option: &str, to: Stdio| {
-        let mut command = common::program();
+        let mut command = crate::common::program();
         command.args(args).arg(option).stdout(to).stderr(Stdio::piped());
         let output = command.output().expect("it starts");
         (code(&output), stderr(&output))

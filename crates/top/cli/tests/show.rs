@@ -1,15 +1,11 @@
 //! `show` of a running transfer in memory, with one thread for both stacks and with one each.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
-#[allow(dead_code, reason = "each test program uses a part")]
-mod running;
-
 use std::time::Duration;
 
-use common::{code, program, stderr};
-use running::Running;
 use serde_json::Value;
+
+use crate::common::{code, program, stderr};
+use crate::running::Running;
 
 #[test]
 fn both_stacks_are_shown_on_one_thread_and_on_two() {

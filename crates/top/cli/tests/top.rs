@@ -1,18 +1,12 @@
 //! `top` of a running transfer in memory, as text and on a terminal.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
-#[allow(dead_code, reason = "each test program uses a part")]
-mod running;
-#[allow(dead_code, reason = "each test program uses a part")]
-mod terminal;
-
 use std::time::Duration;
 
-use common::{code, run, stderr};
-use running::Running;
 use rustix::process::Signal;
-use terminal::Terminal;
+
+use crate::common::{code, run, stderr};
+use crate::running::Running;
+use crate::terminal::Terminal;
 
 /// Enough time for a loaded machine to draw a screen, and to end a program.
 const TIMEOUT: Duration = Duration::from_secs(20);

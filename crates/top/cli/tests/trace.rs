@@ -1,16 +1,12 @@
 //! `wirespeed trace` as users run it: a table, a document, a page, files that are cut, files that
 //! are no capture.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
-#[allow(dead_code, reason = "each test program uses a part")]
-mod running;
-
 use std::path::{Path, PathBuf};
 
-use common::{code, run, stderr};
-use running::Running;
 use serde_json::Value;
+
+use crate::common::{code, run, stderr};
+use crate::running::Running;
 
 fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)

@@ -1,10 +1,9 @@
 //! Transfers in memory arrive whole: files at all MTUs and IP versions, threads, loans,
 //! super-segments, UDP; either way, both ways and on many connections at once.
 
-mod common;
-
-use common::{code, file, run, stderr};
 use serde_json::Value;
+
+use crate::common::{code, file, run, stderr};
 
 /// The document of a run that must succeed.
 fn json(args: &[&str]) -> Value {

@@ -1,9 +1,5 @@
 //! `wirespeed up --check`: its answers to good and bad files, and that it begins nothing; and `up`
 //! without privileges.
-#![cfg(target_os = "linux")]
-
-#[allow(dead_code, reason = "each test program uses a part")]
-mod common;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{code, run, stderr};
+use crate::common::{code, run, stderr};
 
 /// A file of this name and text.
 fn file(name: &str, text: &str) -> PathBuf {

@@ -58,7 +58,7 @@ fn multicast(program: &Path, host: &Host<'_>, addr: &str, group: &str) -> Result
 
 pub(super) fn joined(bench: &Workbench) -> Result<()> {
     bench.file("sent", DATAGRAM)?;
-    let program = bench.example("wirespeed", "multicast", "net")?;
+    let program = bench.built("examples/multicast")?;
     let bridge = bridged(bench)?;
     bridge.ip("link set br0 type bridge mcast_snooping 1 mcast_querier 1 mcast_igmp_version 3 \
          mcast_mld_version 2")?;
@@ -89,7 +89,7 @@ fn is_in_table(bench: &Workbench, bridge: &Host<'_>, version: &Version) -> Resul
 }
 
 pub(super) fn taken(bench: &Workbench) -> Result<()> {
-    let program = bench.example("wirespeed", "multicast", "net")?;
+    let program = bench.built("examples/multicast")?;
     let host = Host::new(bench)?;
     for version in &VERSIONS {
         let capture = Capture::start(bench, &host, "ws0")?;

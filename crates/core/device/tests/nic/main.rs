@@ -1,6 +1,5 @@
 //! The simulated interface: gaps, padding, rings, interrupts and collisions, each to the nanosecond
 //! of a clock that the test sets.
-#![cfg(not(loom))]
 
 mod half;
 mod host;

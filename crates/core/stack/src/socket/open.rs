@@ -4,9 +4,9 @@
 //! that both sides share, and handshakes that peers begin, are in `passive.rs`. RFC 7413 (TCP Fast
 //! Open).
 
-use std::sync::Arc;
-
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use base::{Counter, DropReason, Instant, Limit, Mss, Owner};
 use inet::{FlowKey, Sender};
@@ -47,6 +47,31 @@ pub enum ListenError {
     /// The address is none of ours.
     NoAddress,
 }
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ConnectError::Unreachable(reason) => reason.meaning(),
+            ConnectError::NoAddress => "no address of ours fits the destination",
+            ConnectError::AddressInUse => "the local port is in use, or none is free",
+            ConnectError::LimitReached => "the limit on connections is reached",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ListenError::AddressInUse => "another listener has the port",
+            ListenError::LimitReached => "the limit on sockets is reached",
+            ListenError::NoAddress => "the address is none of ours",
+        })
+    }
+}
+
+impl core::error::Error for ListenError {}
 
 /// An active open whose SYN may carry the first of the data.
 #[derive(Clone, Debug)]

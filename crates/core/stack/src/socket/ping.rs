@@ -50,17 +50,11 @@ pub enum EchoError {
 /// In the words of ping of iputils.
 impl fmt::Display for EchoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            EchoError::Unreachable(Unreachable::Net) => "Destination Net Unreachable",
-            EchoError::Unreachable(Unreachable::Host) => "Destination Host Unreachable",
-            EchoError::Unreachable(Unreachable::Port) => "Destination Port Unreachable",
-            EchoError::Unreachable(Unreachable::Protocol) => "Destination Protocol Unreachable",
-            EchoError::Unreachable(Unreachable::Prohibited) => "Packet filtered",
-            EchoError::TooBig(mtu) => {
-                return write!(f, "Frag needed and DF set (mtu = {mtu})");
-            }
-            EchoError::TimeExceeded => "Time to live exceeded",
-        })
+        match self {
+            EchoError::Unreachable(why) => why.fmt(f),
+            EchoError::TooBig(mtu) => write!(f, "Frag needed and DF set (mtu = {mtu})"),
+            EchoError::TimeExceeded => f.write_str("Time to live exceeded"),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use device::channel::{Config, End, RecvError, pair};
 use stack::{PortConfig, Stack, StackConfig};
 use wirespeed_net::{DriverThread, Net};
 
-use crate::segment::{ACK, RST, SYN, Segment};
+use crate::flood::segment::{ACK, RST, SYN, Segment};
 
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

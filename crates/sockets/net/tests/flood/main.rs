@@ -2,10 +2,8 @@
 //! open a connection and are slow. Memory stays within the limits, every refusal is counted by
 //! name, and an honest client of the same listener or forwarder is served.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod fixture;
-mod segment;
+pub(crate) mod segment;
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -14,12 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use base::{Counter, DropReason, Limit};
-use common::SOON;
 use fixture::{Fixture, Manner};
 use stack::snapshot::Snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 use wirespeed_net::{Forwarder, Net, TcpListener, TcpStream, blocking};
+
+use crate::common::SOON;
 
 const STRANGERS: usize = 100_000;
 const PORT: u16 = 7;

@@ -30,9 +30,9 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         return Ok(false);
     };
     let socket = network.stack.ping_open(Owner::program());
-    let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
+    let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error}"))?;
     let hint = network.stack.ping_set_mtu_discovery(socket, args.hint.discovery());
-    hint.map_err(|error| anyhow!("the echo socket is gone: {error:?}"))?;
+    hint.map_err(|error| anyhow!("the echo socket is gone: {error}"))?;
     let mut tally = Tally::new(&args.host, address, args.size, args.json);
     tally.begin()?;
     let started = network.clock.now();
@@ -143,7 +143,7 @@ impl Asker<'_> {
             UdpError::Unsendable(reason) => {
                 format!("cannot send to {address}: {}", reason.meaning())
             }
-            other => format!("cannot send to {address}: {other:?}"),
+            other => format!("cannot send to {address}: {other}"),
         }
     }
 }

@@ -57,7 +57,7 @@ impl Connections {
             let at = SocketAddr::new(unspecified(IpVersion::V4), port);
             let listen = ListenConfig { tcp, ..ListenConfig::default() };
             let listener = stack.tcp_listen(at, listen);
-            let listener = listener.map_err(|e| anyhow!("cannot listen on port {port}: {e:?}"))?;
+            let listener = listener.map_err(|e| anyhow!("cannot listen on port {port}: {e}"))?;
             listeners.push((listener, service));
         }
         Ok(Connections {

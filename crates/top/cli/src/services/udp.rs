@@ -39,7 +39,7 @@ impl Datagrams {
         for address in addresses {
             for (port, service) in SERVICES {
                 let socket = stack.udp_bind(SocketAddr::new(address, port), Owner::program());
-                let socket = socket.map_err(|e| anyhow!("cannot bind UDP port {port}: {e:?}"))?;
+                let socket = socket.map_err(|e| anyhow!("cannot bind UDP port {port}: {e}"))?;
                 sockets.push((socket, service));
             }
         }

@@ -61,7 +61,7 @@ impl Sockets {
         let now = self.now();
         if let Some(network) = &mut self.stack {
             let handle = network.stack.tcp_connect(to, None, &config(), Owner::program(), now);
-            let handle = handle.map_err(|error| anyhow!("no connection: {error:?}"))?;
+            let handle = handle.map_err(|error| anyhow!("no connection: {error}"))?;
             return self.opened(handle, interrupt);
         }
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };

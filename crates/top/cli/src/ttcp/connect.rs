@@ -125,11 +125,11 @@ fn connect(plan: &Plan, [left, right]: &mut [End; 2]) -> Result<Vec<[Socket; 2]>
     let listener = passive
         .stack
         .tcp_listen(to, listen)
-        .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", plan.port))?;
+        .map_err(|e| anyhow!("cannot listen on port {}: {e}", plan.port))?;
     let now = |ns| Instant::ZERO + Duration::from_nanos(ns);
     let mut open = || active.stack.tcp_connect(to, None, &plan.tcp, Owner::program(), now(1));
     let opened = (0..plan.parallel).map(|_| open()).collect::<Result<Vec<_>, _>>();
-    let opened = opened.map_err(|e| anyhow!("cannot connect to {to}: {e:?}"))?;
+    let opened = opened.map_err(|e| anyhow!("cannot connect to {to}: {e}"))?;
     let mut accepted = HashMap::new();
     for turn in 2..100 {
         active.stack.poll(now(turn));

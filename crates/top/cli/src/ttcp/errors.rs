@@ -49,6 +49,6 @@ pub(super) fn unreachable(error: ConnectError) -> String {
             )
         }
         ConnectError::NoAddress => "no --addr is of its version of IP. Give one".to_owned(),
-        other => format!("{other:?}"),
+        other => format!("{other}"),
     }
 }

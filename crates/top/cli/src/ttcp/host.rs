@@ -249,7 +249,7 @@ impl<'a> Transfer<'a> {
             .network
             .stack
             .tcp_listen(at, listen)
-            .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", self.plan.port))?;
+            .map_err(|e| anyhow!("cannot listen on port {}: {e}", self.plan.port))?;
         let mut conns = Vec::new();
         loop {
             self.poll();

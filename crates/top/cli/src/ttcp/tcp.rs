@@ -42,7 +42,7 @@ impl Sender {
                 let taken = match end.stack.tcp_write(self.conn, data) {
                     Ok(n) => n,
                     Err(CallError::WouldBlock) => break,
-                    Err(error) => bail!("the sending end failed: {error:?}"),
+                    Err(error) => bail!("the sending end failed: {error}"),
                 };
                 source.advance(taken);
                 bytes += taken as u64;
@@ -82,7 +82,7 @@ impl Sender {
                     self.held = Some(loan);
                     break;
                 }
-                Err((error, _)) => bail!("the sending end failed: {error:?}"),
+                Err((error, _)) => bail!("the sending end failed: {error}"),
             }
             bytes += len;
             calls += 1;
@@ -116,7 +116,7 @@ impl Receiver {
                 Ok(0) if wanted > 0 => return Ok((bytes, calls, true)),
                 Ok(n) => n,
                 Err(CallError::WouldBlock) => break,
-                Err(error) => bail!("the receiving end failed: {error:?}"),
+                Err(error) => bail!("the receiving end failed: {error}"),
             };
             sink.filled(n)?;
             bytes += n as u64;
@@ -143,7 +143,7 @@ impl Receiver {
             return match end.stack.tcp_read_in_place(self.conn, look) {
                 Ok(n) => checked.map(|()| (n as u64, calls, n == 0)),
                 Err(CallError::WouldBlock) => Ok((0, 0, false)),
-                Err(error) => bail!("the receiving end failed: {error:?}"),
+                Err(error) => bail!("the receiving end failed: {error}"),
             };
         }
         while !sink.is_full() {
@@ -151,7 +151,7 @@ impl Receiver {
                 Ok(Some(m)) => m,
                 Ok(None) => return Ok((bytes, calls, true)),
                 Err(CallError::WouldBlock) => break,
-                Err(error) => bail!("the receiving end failed: {error:?}"),
+                Err(error) => bail!("the receiving end failed: {error}"),
             };
             bytes += m.len() as u64;
             calls += 1;

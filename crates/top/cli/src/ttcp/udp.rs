@@ -54,7 +54,7 @@ pub(super) struct Receiver {
 /// A socket at an end.
 pub(super) fn bind(port: u16, end: &mut End) -> Result<UdpHandle> {
     let bound = end.stack.udp_bind((end.addr, port).into(), Owner::program());
-    bound.map_err(|e| anyhow!("cannot bind UDP port {port}: {e:?}"))
+    bound.map_err(|e| anyhow!("cannot bind UDP port {port}: {e}"))
 }
 
 /// The bytes of a datagram behind its number, and before that is written.
@@ -68,9 +68,9 @@ fn datagram(plan: &Plan) -> Vec<u8> {
 /// [`Usage`]: a datagram is larger than that, and is not to leave in fragments.
 fn used(plan: &Plan, end: &mut End, socket: UdpHandle, to: core::net::SocketAddr) -> Result<Used> {
     let options = UdpOptions { mtu_discovery: plan.mtu_discovery, ..UdpOptions::default() };
-    end.stack.udp_set_options(socket, options).map_err(|e| anyhow!("no UDP socket: {e:?}"))?;
+    end.stack.udp_set_options(socket, options).map_err(|e| anyhow!("no UDP socket: {e}"))?;
     let path_mtu = end.stack.udp_path_mtu(socket, to);
-    let path_mtu = path_mtu.map_err(|e| anyhow!("cannot send to {}: {e:?}", to.ip()))?;
+    let path_mtu = path_mtu.map_err(|e| anyhow!("cannot send to {}: {e}", to.ip()))?;
     let most = path_mtu.bytes() - if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
     let fits = plan.length <= most;
     if !fits && plan.mtu_discovery != MtuDiscovery::Want {
@@ -152,7 +152,7 @@ impl Sender {
             Err(UdpError::Broadcast) => {
                 bail!("{} is a broadcast address: send to one host", self.to.ip())
             }
-            Err(error) => bail!("cannot send a datagram: {error:?}"),
+            Err(error) => bail!("cannot send a datagram: {error}"),
         };
         self.number += taken as u64;
         self.used.calls += 1;

@@ -30,7 +30,7 @@ fn a_file_that_is_cut_off_gives_what_it_has_and_says_so() {
     let lines = text(&output).lines().count();
     assert!((40..50).contains(&lines), "{lines}");
     assert!(stderr(&output).contains("cut off or damaged"), "{}", stderr(&output));
-    let (other, _) = common::file("no-capture", 500);
+    let (other, _) = crate::common::file("no-capture", 500);
     let output = run(&["dump", "-r", other.to_str().expect("UTF-8")]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("no capture"), "{}", stderr(&output));

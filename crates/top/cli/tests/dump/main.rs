@@ -1,17 +1,10 @@
 //! `dump` of a running transfer in memory, to the terminal and to files, and of files.
 
-#[allow(dead_code, reason = "each test program uses a part")]
-#[path = "../common/mod.rs"]
-mod common;
 mod files;
-#[allow(dead_code, reason = "each test program uses a part")]
-#[path = "../running/mod.rs"]
-mod running;
-
 use std::path::PathBuf;
 
-use common::{code, program, run, stderr};
-use running::Running;
+use crate::common::{code, program, run, stderr};
+use crate::running::Running;
 
 /// The magic numbers of pcap files with microseconds, and with nanoseconds.
 const MICRO: u32 = 0xa1b2_c3d4;

@@ -13,18 +13,17 @@ mod segments;
 mod send;
 mod supers;
 
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-use core::net::{IpAddr, SocketAddr};
-
 use base::{DropReason, Instant, Mtu, Owner};
+pub(crate) use demux::{Sender, UdpSockets};
 use inet::icmp::{ErrorKind, Unreachable};
 use mbuf::Mbuf;
+pub use receive::UdpReceived;
 use wire::checksum::Sum;
 use wire::udp;
-
-pub(crate) use demux::{Sender, UdpSockets};
-pub use receive::UdpReceived;
 
 use crate::config::{IpSettings, MtuDiscovery};
 use crate::resolving::{Egress, NoSource};
@@ -75,6 +74,25 @@ pub enum UdpError {
     /// The datagram cannot be sent: the named reason.
     Unsendable(DropReason),
 }
+
+impl fmt::Display for UdpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UdpError::AddressInUse => "another socket has the address, or no port is free",
+            UdpError::LimitReached => "a limit is reached",
+            UdpError::Closed => "the socket is closed",
+            UdpError::NoAddress => "no address of ours fits the destination",
+            UdpError::WouldBlock => "the device is full: try again",
+            UdpError::Broadcast => "the destination is a broadcast address, which was not allowed",
+            UdpError::Group => "the destination is a group: probe a host",
+            UdpError::TooBig(mtu) => return write!(f, "message too long, mtu={}", mtu.bytes()),
+            UdpError::InvalidSegments => "segments of no bytes, too many, or too long in all",
+            UdpError::Unsendable(reason) => reason.meaning(),
+        })
+    }
+}
+
+impl core::error::Error for UdpError {}
 
 impl From<NoSource> for UdpError {
     fn from(why: NoSource) -> UdpError {

@@ -189,7 +189,7 @@ pub(super) fn receive(stack: &mut Stack, handle: Handle) -> Called {
                 stack.give_back(came.payload);
             }
             let error = stack.udp_take_error(handle);
-            called.error = error.map(|(to, why)| format!("{to} cannot be reached: {why:?}"));
+            called.error = error.map(|(to, why)| format!("{to} cannot be reached: {why}"));
         }
         Handle::Tcp(handle) => stream(stack, handle, &mut called),
         Handle::Listener(_) => {}
@@ -211,7 +211,7 @@ fn stream(stack: &mut Stack, handle: TcpHandle, called: &mut Called) {
     called.data = STANDARD.encode(&room[..count]);
     called.eof = stack.tcp_readable(handle).is_none_or(|(count, is_over)| count == 0 && is_over);
     state.name().clone_into(&mut called.state);
-    called.error = error.or(failed.map(|why| format!("the connection ended: {why:?}")));
+    called.error = error.or(failed.map(|why| format!("{why}: connect again")));
 }
 
 pub(super) fn close(stack: &mut Stack, handle: Handle) {
@@ -224,7 +224,7 @@ pub(super) fn close(stack: &mut Stack, handle: Handle) {
 }
 
 fn ended(why: &CallError) -> String {
-    format!("Connection reset by peer, or never made ({why:?}): connect again")
+    format!("{why}: connect again")
 }
 
 /// A client of the control socket never sends in another host's name: `udp_bind_transparent` is for
@@ -259,9 +259,7 @@ fn of_udp(why: UdpError) -> (Refusal, String) {
         }
         UdpError::Unsendable(reason) => unreachable(reason.meaning()),
         UdpError::NoAddress => unreachable("no address of the destination's version"),
-        other => {
-            (Refusal::Wrong, format!("Invalid argument: {other:?}; see `wirespeed nc --help`"))
-        }
+        other => (Refusal::Wrong, format!("Invalid argument: {other}; see `wirespeed nc --help`")),
     }
 }
 
