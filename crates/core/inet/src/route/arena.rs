@@ -48,9 +48,11 @@ fn position(index: u32) -> (usize, usize) {
     ((log - FIRST) as usize, (number - (1 << log)) as usize)
 }
 
-/// This many words, all zero. The system provides the memory when it is written to.
+/// This many words, all zero. The system provides the memory when it is written to: plain numbers
+/// are allocated as zeros, and the compiler makes atomic ones of them without a loop. Only a build
+/// with debug assertions writes to all of them.
 pub(super) fn zeroed(words: usize) -> Box<[AtomicU32]> {
-    bytemuck::zeroed_slice_box(words)
+    vec![0_u32; words].into_iter().map(AtomicU32::new).collect()
 }
 
 /// Which indices of an arena are free; the writer's alone.
