@@ -66,7 +66,7 @@ const BANS: &[(&str, Scope, &str)] = &[
     ("env::var", Libraries, "take it as configuration"),
     (".unwrap()", Libraries, "use `?`, a named drop, or `expect` with the reason it holds"),
     (".expect(  )", Libraries, "say in `expect` why it cannot fail"),
-    ("dyn Error", Libraries, "return a small enum made with thiserror"),
+    ("dyn Error", Libraries, "return a small enum; in core and sockets without `thiserror`"),
     ("HashMap::new", PacketPath, "use the table keyed by `base::KeyedHash`, or `foldhash`"),
     ("HashMap::with_capacity", PacketPath, "use the table keyed by `base::KeyedHash`"),
     ("HashSet::new", PacketPath, "use the table keyed by `base::KeyedHash`, or `foldhash`"),

@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "functions of C")]
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::fmt;
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
@@ -119,16 +120,11 @@ impl Source {
 }
 
 /// Why filter text cannot be compiled.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum LibpcapError {
     /// The library is not installed, or lacks a function.
-    #[error(
-        "filter text needs libpcap, which cannot be loaded ({0}); install it (Debian package \
-         libpcap0.8), or give the filter as instructions"
-    )]
     Missing(String),
     /// libpcap refuses the text.
-    #[error("the filter '{text}' does not compile: {message}{}", shown(*.position))]
     Refused {
         /// The filter text.
         text: String,
@@ -140,13 +136,27 @@ pub enum LibpcapError {
         position: Option<usize>,
     },
     /// The text contains a NUL, or libpcap is out of memory.
-    #[error("{0}")]
     Unusable(&'static str),
 }
 
-fn shown(position: Option<usize>) -> String {
-    position.map(|at| format!(", at byte {at}")).unwrap_or_default()
+impl fmt::Display for LibpcapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LibpcapError::Missing(why) => write!(
+                f,
+                "filter text needs libpcap, which cannot be loaded ({why}); install it (Debian \
+                 package libpcap0.8), or give the filter as instructions"
+            ),
+            LibpcapError::Refused { text, message, position } => {
+                write!(f, "the filter '{text}' does not compile: {message}")?;
+                position.map_or(Ok(()), |at| write!(f, ", at byte {at}"))
+            }
+            LibpcapError::Unusable(why) => f.write_str(why),
+        }
+    }
 }
+
+impl core::error::Error for LibpcapError {}
 
 impl Libpcap {
     /// Load the library.

@@ -9,6 +9,8 @@
 //! If the reader is too slow, packets are dropped and counted; nothing waits for it. Counters:
 //! [`Counters`].
 
+use core::fmt;
+
 use crate::buffer::{Buffer, record, record_len};
 use crate::filter::Filter;
 use crate::packet::{Direction, Shown};
@@ -37,10 +39,9 @@ impl Default for Settings {
 }
 
 /// Why settings are invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapError {
     /// The buffer is too large, or too small for one packet.
-    #[error("a tap's buffer of {has} bytes; use {least} (a packet and its header) to {most}")]
     BufferBytes {
         /// The requested size.
         has: usize,
@@ -50,9 +51,24 @@ pub enum TapError {
         most: usize,
     },
     /// The snapshot length is out of range.
-    #[error("a snapshot length of {0} bytes; use 1 to {SNAPLEN_MAX}")]
     Snaplen(u32),
 }
+
+impl fmt::Display for TapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TapError::BufferBytes { has, least, most } => write!(
+                f,
+                "a tap's buffer of {has} bytes; use {least} (a packet and its header) to {most}"
+            ),
+            TapError::Snaplen(bytes) => {
+                write!(f, "a snapshot length of {bytes} bytes; use 1 to {SNAPLEN_MAX}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for TapError {}
 
 /// The counters of a tap, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,8 @@
 //! that read a word of M before they write it, which libpcap makes and runs. Here M begins as
 //! zeros.
 
+use core::fmt;
+
 use crate::insn::{ANCILLARY, AluOp, Insn, Op, Operand, PACKET_TYPE};
 
 /// Maximum number of instructions of a program (`BPF_MAXINSNS`).
@@ -16,8 +18,7 @@ pub const INSNS_MAX: usize = 4096;
 pub const SCRATCH_WORDS: u32 = 16;
 
 /// Why a program is refused, and at which instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the filter is refused: instruction {at}: {reason}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The instruction, numbered from 0 as in `tcpdump -d`.
     pub at: usize,
@@ -26,41 +27,72 @@ pub struct Refusal {
 }
 
 /// What is wrong with an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The program has no instructions.
-    #[error("there is none; a program needs a RET at least")]
     Empty,
     /// The program has more than [`INSNS_MAX`] instructions.
-    #[error("a program has {INSNS_MAX} instructions at most; this one has {0}")]
     TooLong(usize),
     /// No such opcode.
-    #[error("opcode {0:#06x} is unknown")]
     UnknownOpcode(u16),
     /// A jump past the last instruction, or backwards where it may not.
-    #[error(
-        "it jumps {} instructions on; jumps go forward, to instructions that are there{}",
-        *.0 as i32,
-        if (*.0 as i32) < 0 { " (protochain goes back: write the packets with -w, then filter the \
-                               file with -r)" } else { "" }
-    )]
     JumpOutside(u32),
     /// No such word of scratch memory.
-    #[error("M[{0}] does not exist; the last is M[15]")]
     ScratchIndex(u32),
     /// A load that asks the machine instead of the packet, for anything but the packet's type.
-    #[error(
-        "its load at {0:#x} is one that only Linux's kernel can answer; loads from 0xfffff000 on \
-         are refused, except 0xfffff004, the packet's direction"
-    )]
     Ancillary(u32),
     /// Division by the constant 0.
-    #[error("it divides by the constant 0")]
     DivisionByZero,
     /// The last instruction is not a return.
-    #[error("it is the last and no RET")]
     NoReturn,
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the filter is refused: instruction {}: {}", self.at, self.reason)
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Reason::Empty => f.write_str("there is none; a program needs a RET at least"),
+            Reason::TooLong(has) => {
+                write!(f, "a program has {INSNS_MAX} instructions at most; this one has {has}")
+            }
+            Reason::UnknownOpcode(opcode) => write!(f, "opcode {opcode:#06x} is unknown"),
+            Reason::JumpOutside(by) => {
+                let by = by as i32;
+                let hint = match by < 0 {
+                    true => {
+                        " (protochain goes back: write the packets with -w, then filter the file \
+                         with -r)"
+                    }
+                    false => "",
+                };
+                write!(
+                    f,
+                    "it jumps {by} instructions on; jumps go forward, to instructions that are \
+                     there{hint}"
+                )
+            }
+            Reason::ScratchIndex(index) => {
+                write!(f, "M[{index}] does not exist; the last is M[15]")
+            }
+            Reason::Ancillary(at) => write!(
+                f,
+                "its load at {at:#x} is one that only Linux's kernel can answer; loads from \
+                 0xfffff000 on are refused, except 0xfffff004, the packet's direction"
+            ),
+            Reason::DivisionByZero => f.write_str("it divides by the constant 0"),
+            Reason::NoReturn => f.write_str("it is the last and no RET"),
+        }
+    }
+}
+
+impl core::error::Error for Reason {}
 
 /// What is known of a valid program.
 pub(crate) struct Checked {

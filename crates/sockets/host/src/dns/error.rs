@@ -2,33 +2,61 @@
 //!
 //! Called by: `lookup.rs`.
 
+use core::fmt;
+
 use super::name::NameError;
 
 /// Why a lookup has no addresses; the text is the host that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupError {
     /// It cannot be a host name.
-    #[error("'{0}' is no host name: {1}")]
     Name(String, NameError),
     /// NXDOMAIN.
-    #[error("there is no host '{0}': look at its spelling")]
     NoName(String),
     /// NODATA.
-    #[error("host '{0}' has no address of the IP version asked for")]
     NoAddress(String),
     /// The name servers cannot or will not answer (SERVFAIL, REFUSED), or are not reachable.
-    #[error("no name server can answer for '{0}': try again later, or ask other servers")]
     Failed(String),
     /// The name servers do not answer.
-    #[error("no name server answers for '{0}': is their address right, and is there a route?")]
     TimedOut(String),
     /// Aliases that lead to each other.
-    #[error("the aliases (CNAME) of '{0}' lead nowhere: report it to who runs the domain")]
     AliasLoop(String),
     /// No name server is configured.
-    #[error("no name server is configured to look '{0}' up: name one, or give an address")]
     NoServers(String),
 }
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LookupError::Name(host, error) => write!(f, "'{host}' is no host name: {error}"),
+            LookupError::NoName(host) => {
+                write!(f, "there is no host '{host}': look at its spelling")
+            }
+            LookupError::NoAddress(host) => {
+                write!(f, "host '{host}' has no address of the IP version asked for")
+            }
+            LookupError::Failed(host) => write!(
+                f,
+                "no name server can answer for '{host}': try again later, or ask other servers"
+            ),
+            LookupError::TimedOut(host) => write!(
+                f,
+                "no name server answers for '{host}': is their address right, and is there a \
+                 route?"
+            ),
+            LookupError::AliasLoop(host) => write!(
+                f,
+                "the aliases (CNAME) of '{host}' lead nowhere: report it to who runs the domain"
+            ),
+            LookupError::NoServers(host) => write!(
+                f,
+                "no name server is configured to look '{host}' up: name one, or give an address"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for LookupError {}
 
 impl LookupError {
     /// If several candidates fail, the error with the highest rank is reported: it tells the user

@@ -14,30 +14,46 @@ const LABEL_MAX: usize = 63;
 pub(crate) struct DomainName(Vec<u8>);
 
 /// Why a text is no host name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
     /// No text, or only a dot.
-    #[error("it is empty")]
     Empty,
     /// More than 253 characters.
-    #[error("it is longer than 253 characters")]
     TooLong,
     /// Two dots in a row, or a dot in front.
-    #[error("there is nothing between two dots")]
     EmptyLabel,
     /// A part of more than 63 characters.
-    #[error("a part between dots is longer than 63 characters")]
     LabelTooLong,
     /// A character that is not a letter, a digit, a hyphen or an underscore.
-    #[error("it contains {0:?}: write a name with other letters in its ASCII form, xn--")]
     Character(char),
     /// A part that begins with a hyphen, which programs would take for an option.
-    #[error("a part of it begins with a hyphen")]
     Hyphen,
     /// Its last part is a number, so it was meant as an address.
-    #[error("it ends in a number but is no address: write four numbers, as 192.0.2.1")]
     NotAnAddress,
 }
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameError::Empty => f.write_str("it is empty"),
+            NameError::TooLong => f.write_str("it is longer than 253 characters"),
+            NameError::EmptyLabel => f.write_str("there is nothing between two dots"),
+            NameError::LabelTooLong => {
+                f.write_str("a part between dots is longer than 63 characters")
+            }
+            NameError::Character(c) => write!(
+                f,
+                "it contains {c:?}: write a name with other letters in its ASCII form, xn--"
+            ),
+            NameError::Hyphen => f.write_str("a part of it begins with a hyphen"),
+            NameError::NotAnAddress => f.write_str(
+                "it ends in a number but is no address: write four numbers, as 192.0.2.1",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for NameError {}
 
 impl DomainName {
     /// Parse a host name; a dot at its end is allowed and changes nothing here.
