@@ -1,5 +1,5 @@
-//! One question and its answer as messages (RFC 1035 section 4, RFC 2308, RFC 6891), by the crate
-//! `domain`, which reads every name in bounded time: compression pointers lead backwards and are
+//! One question and its answer as messages (RFC 1035 section 4, RFC 2308, RFC 6891). The crate
+//! `domain` reads answers, every name in bounded time: compression pointers lead backwards and are
 //! counted (RFC 9267).
 //!
 //! Called by: `exchange.rs`.
@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use base::Duration;
 use domain::base::iana::{Class, Opcode, OptRcode, Rcode, Rtype};
 use domain::base::name::ToLabelIter;
-use domain::base::{Message, MessageBuilder, Name, ParsedName};
+use domain::base::{Message, ParsedName};
 use domain::rdata::{A, Aaaa, Cname, Soa};
 
 use super::limits::{
@@ -86,24 +86,24 @@ pub(super) enum Mismatch {
     OtherQuestion,
 }
 
-/// The message of a question, without a length in front.
+/// The message of a question, without a length in front: a header (RFC 1035 section 4.1.1) that
+/// asks for recursion, the question, and the OPT record of EDNS (RFC 6891 section 6.1.2).
 pub(super) fn query(question: &Question, edns: bool) -> Vec<u8> {
-    let mut builder = MessageBuilder::new_vec();
-    builder.header_mut().set_id(question.id);
-    builder.header_mut().set_rd(true);
-    let mut builder = builder.question();
-    let name = Name::from_octets(question.name.as_slice()).expect("names are checked when made");
-    builder.push((name, question.kind.rtype())).expect("a name fits into a message");
-    let mut builder = builder.additional();
+    const RECURSION_DESIRED: u16 = 0x0100;
+    const ROOT: u8 = 0;
+    let header = [question.id, RECURSION_DESIRED, 1, 0, 0, u16::from(edns)];
+    let mut bytes: Vec<u8> = header.into_iter().flat_map(u16::to_be_bytes).collect();
+    bytes.extend(&question.name);
+    bytes.extend(question.kind.rtype().to_int().to_be_bytes());
+    bytes.extend(Class::IN.to_int().to_be_bytes());
     if edns {
-        builder
-            .opt(|opt| {
-                opt.set_udp_payload_size(UDP_PAYLOAD_SIZE);
-                Ok(())
-            })
-            .expect("an OPT record fits behind a question");
+        bytes.push(ROOT);
+        bytes.extend(Rtype::OPT.to_int().to_be_bytes());
+        bytes.extend(UDP_PAYLOAD_SIZE.to_be_bytes());
+        // The upper bits of the result code, the version, the flags, and no options.
+        bytes.extend([0; 6]);
     }
-    builder.finish()
+    bytes
 }
 
 /// Read an answer. The flag says whether the question's letters came back in the case in which they
