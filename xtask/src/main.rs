@@ -72,6 +72,9 @@ enum Command {
         /// Write the counts to the baseline instead of comparing
         #[arg(long, conflicts_with = "case")]
         bless: bool,
+        /// Count the profile `dist`, whose baseline is docs/icount-baseline-dist.json
+        #[arg(long)]
+        dist: bool,
         /// Count this case alone, without comparing it
         #[arg(long, value_name = "CASE")]
         case: Option<String>,
@@ -162,8 +165,8 @@ fn run(command: Command) -> Result<u8> {
         Command::Picture => picture::run(&root).map(|()| 0),
         Command::Bench { args } => bench::run(&root, &args),
         Command::Sim { args } => sim::run(&root, &args),
-        Command::Icount { json, bless, case, untapped } => {
-            icount::run(&root, json, bless, case.as_deref(), untapped)
+        Command::Icount { json, bless, dist, case, untapped } => {
+            icount::run(&root, &icount::Options { json, bless, dist, case, untapped })
         }
         Command::Packetdrill(options) => close(|tally| packetdrill::run(&root, options, tally)),
         Command::DumpCorpus(options) => close(|tally| dump_corpus::run(&root, options, tally)),

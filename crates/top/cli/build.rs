@@ -1,4 +1,5 @@
-//! Sets the version that `--version` prints: the package's, and the commit.
+//! Sets the version that `--version` prints: the package's, and the commit. Has the linker compress
+//! the line tables, which nobody but the profiler reads.
 //!
 //! The commit is `WIRESPEED_COMMIT` if that is set, for packagers whose archive has no repository;
 //! else the one that git reports, if the repository is this project's own and not one around it;
@@ -17,6 +18,9 @@ fn main() {
         None => package.to_owned(),
     };
     println!("cargo:rustc-env=WIRESPEED_VERSION={version}");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        println!("cargo:rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
+    }
 }
 
 /// The commit that is checked out.

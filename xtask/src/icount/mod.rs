@@ -25,21 +25,31 @@ struct Row {
 /// Units in the shorter and the longer run of a case. Even the shorter one is longer than every
 /// warm-up.
 const UNITS: (u64, u64) = (4_096, 36_864);
-const BASELINE: &str = "docs/icount-baseline.json";
+
+/// The profiles that are counted, and where their baselines are: what users build, and packages.
+const BASELINES: [(&str, &str); 2] = [
+    ("release", "docs/icount-baseline.json"),
+    ("dist", "docs/icount-baseline-dist.json"),
+];
+
+/// What is counted, and what is done with the counts.
+pub(crate) struct Options {
+    pub(crate) json: bool,
+    pub(crate) bless: bool,
+    pub(crate) dist: bool,
+    pub(crate) case: Option<String>,
+    pub(crate) untapped: bool,
+}
 
 /// Count, then print, compare or bless. 1 if a count moved.
-pub(crate) fn run(
-    root: &Path,
-    json: bool,
-    bless: bool,
-    only: Option<&str>,
-    untapped: bool,
-) -> Result<u8> {
+pub(crate) fn run(root: &Path, options: &Options) -> Result<u8> {
+    let Options { json, bless, dist, case: ref only, untapped } = *options;
+    let (only, (profile, baseline)) = (only.as_deref(), BASELINES[usize::from(dist)]);
     if process::find("valgrind").is_none() {
         bail!("icount needs valgrind: install the Debian package valgrind");
     }
     let cfg = untapped.then_some("wirespeed_untapped");
-    let binary = cargo::binary_with(root, "wirespeed-bench", "wirespeed-icount", "release", cfg)?;
+    let binary = cargo::binary_with(root, "wirespeed-bench", "wirespeed-icount", profile, cfg)?;
     let listed = process::output(Command::new(&binary).arg("list"))?;
     let mut rows = Vec::new();
     for line in listed.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -65,13 +75,14 @@ pub(crate) fn run(
         // One case does not cover the others in the baseline.
         return Ok(0);
     }
-    check(&root.join(BASELINE), &rows, bless)
+    check(root, baseline, &rows, bless)
 }
 
-fn check(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
+fn check(root: &Path, baseline: &str, rows: &[Row], bless: bool) -> Result<u8> {
+    let path = &root.join(baseline);
     if bless {
         write(path, rows)?;
-        eprintln!("{BASELINE} written; the commit's message names the feature and its cost");
+        eprintln!("{baseline} written; the commit's message names the feature and its cost");
         return Ok(0);
     }
     let moved = compare(&read(path)?, rows);
@@ -80,7 +91,7 @@ fn check(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
     }
     if !moved.is_empty() {
         eprintln!(
-            "if the change is meant: `cargo xtask icount --bless`, and commit {BASELINE} with a \
+            "if the change is meant: `cargo xtask icount --bless`, and commit {baseline} with a \
              message that names the feature and its cost in instructions"
         );
     }

@@ -60,10 +60,10 @@ fn cases_that_come_and_go_are_told() {
 #[test]
 fn a_blessed_baseline_reads_back_and_then_passes() {
     let name = format!("wirespeed-baseline-{}.json", std::process::id());
-    let path = std::env::temp_dir().join(name);
+    let folder = std::env::temp_dir();
     let rows = [row("a", 300.0), row("b", 2.5)];
-    assert_eq!(check(&path, &rows, false).unwrap(), 1);
-    assert_eq!(check(&path, &rows, true).unwrap(), 0);
-    assert_eq!(check(&path, &rows, false).unwrap(), 0);
-    std::fs::remove_file(&path).unwrap();
+    assert_eq!(check(&folder, &name, &rows, false).unwrap(), 1);
+    assert_eq!(check(&folder, &name, &rows, true).unwrap(), 0);
+    assert_eq!(check(&folder, &name, &rows, false).unwrap(), 0);
+    std::fs::remove_file(folder.join(name)).unwrap();
 }

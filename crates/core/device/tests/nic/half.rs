@@ -4,7 +4,7 @@ use base::{DropReason, Duration};
 use wirespeed_device::Device;
 use wirespeed_device::nic::{Config, Duplex};
 
-use crate::host::{GAP_NS, Link, frame_ns, ten_megabit};
+use crate::nic::host::{GAP_NS, Link, frame_ns, ten_megabit};
 
 fn shared(seed: u64) -> Config {
     Config { duplex: Duplex::Half { seed }, delay: Duration::from_micros(10), ..ten_megabit() }

@@ -4,7 +4,7 @@ use base::{DropReason, Duration, Instant};
 use wirespeed_device::Device;
 use wirespeed_device::nic::{Config, ConfigError, Duplex};
 
-use crate::host::{GAP_NS, Link, frame_ns, ten_megabit};
+use crate::nic::host::{GAP_NS, Link, frame_ns, ten_megabit};
 
 #[test]
 fn frames_follow_each_other_at_the_minimum_gap_and_no_closer() {

@@ -6,7 +6,7 @@ use wirespeed_device::Device;
 use wirespeed_device::mitigation::{Level, Threshold};
 use wirespeed_device::nic::Config;
 
-use crate::host::{GAP_NS, Link, frame_ns, ten_megabit};
+use crate::nic::host::{GAP_NS, Link, frame_ns, ten_megabit};
 
 const FOUR: Threshold = Threshold { frames: 4, bytes: 3_028, within: Duration::from_millis(5) };
 
