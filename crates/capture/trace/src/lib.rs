@@ -1,5 +1,5 @@
-//! Analysis of the TCP connections in a capture: retransmissions, reordering, lost segments, round
-//! trips, and the points of a time-sequence graph.
+//! What a capture says about its TCP connections: retransmissions, reordering, lost segments,
+//! round trips, throughput, and the points of a time-sequence graph.
 //!
 //! Called by: `wirespeed trace`, which reads the file. Give [`Trace::take`] each packet, in the
 //! order of the file; then read [`Trace::connections`]. Nothing here reads a file or a clock.
@@ -7,6 +7,7 @@
 //! The marks of segments ([`Marks`]) are those of Wireshark's TCP analysis, so that both programs
 //! count the same. Memory is bounded whatever the packets say: see [`limits`].
 
+mod bins;
 mod connection;
 pub mod limits;
 mod marks;
@@ -17,6 +18,7 @@ mod side;
 mod thinned;
 mod trace;
 
+pub use bins::Bins;
 pub use connection::{Connection, Direction};
 pub use marks::{Marks, NAMES};
 pub use packet::{Link, Segment, Skipped};

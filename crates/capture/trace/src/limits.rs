@@ -9,8 +9,11 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// so on.
 pub const POINTS_MAX: usize = 8_192;
 
-/// Points of all connections together: beyond it the limit of a series is halved for all of them,
-/// down to [`POINTS_MIN`].
+/// Intervals of the throughput of one direction; beyond it they become twice as long.
+pub const BINS_MAX: usize = 256;
+
+/// Points and intervals of all connections together: beyond it the limit of a series is halved for
+/// all of them, down to [`POINTS_MIN`].
 pub const POINTS_TOTAL: usize = 2_000_000;
 
 /// Points that a series keeps, however many connections there are.

@@ -6,7 +6,8 @@
 use base::SeqNumber;
 use wire::tcp::Flags;
 
-use crate::limits::{POINTS_MAX, POINTS_MIN, POINTS_TOTAL};
+use crate::bins::Bins;
+use crate::limits::{BINS_MAX, POINTS_MAX, POINTS_MIN, POINTS_TOTAL};
 use crate::marks::{Marks, NAMES};
 use crate::outstanding::Outstanding;
 use crate::packet::Segment;
@@ -38,6 +39,24 @@ impl Used {
         let before = series.points().len();
         series.thin(self.points_each);
         self.points -= before - series.points().len();
+    }
+
+    /// Count bytes in their interval within the limits.
+    pub(crate) fn count(&mut self, bins: &mut Bins, time_ns: u64, bytes: u64) {
+        let before = bins.bytes().len();
+        bins.add(time_ns, bytes, self.bins_each());
+        self.points = self.points + bins.bytes().len() - before;
+    }
+
+    /// Bring intervals down to the limit.
+    pub(crate) fn fit_bins(&mut self, bins: &mut Bins) {
+        let before = bins.bytes().len();
+        bins.fit(self.bins_each());
+        self.points -= before - bins.bytes().len();
+    }
+
+    fn bins_each(&self) -> usize {
+        self.points_each.min(BINS_MAX)
     }
 
     /// Are there too many points? Then the limit of each series is halved, and the caller has all
@@ -109,6 +128,10 @@ pub struct Graph {
     pub sacks: Thinned<SackPoint>,
     /// Round trips.
     pub round_trips: Thinned<RttPoint>,
+    /// Bytes of payload that were sent, each time that they were.
+    pub sent: Bins,
+    /// Bytes that the other end acknowledged for the first time.
+    pub acknowledged: Bins,
 }
 
 /// The counts of one direction.
@@ -214,6 +237,7 @@ impl Side {
         if segment.space() == 0 {
             return;
         }
+        used.count(&mut self.graph.sent, segment.time_ns, u64::from(segment.len));
         let start = self.position(segment.seq);
         let end = start + i64::from(segment.space());
         self.highest = self.highest.max(end);
@@ -245,7 +269,12 @@ impl Side {
             let (start, end) = (self.position(left), self.position(right));
             used.push(&mut self.graph.sacks, SackPoint { time_ns, start, end });
         }
-        self.acked = self.acked.max(ack);
+        if ack > self.acked {
+            // The SYN, at position 0, is no byte of the stream.
+            let new = u64::try_from(ack - self.acked.max(1)).unwrap_or(0);
+            used.count(&mut self.graph.acknowledged, time_ns, new);
+            self.acked = ack;
+        }
         let sent_ns = self.outstanding.acked(ack, &mut used.outstanding);
         let Some(rtt_ns) = sent_ns.and_then(|sent_ns| time_ns.checked_sub(sent_ns)) else { return };
         let counts = &mut self.counts;
@@ -266,5 +295,7 @@ impl Side {
         used.fit(&mut self.graph.acks);
         used.fit(&mut self.graph.sacks);
         used.fit(&mut self.graph.round_trips);
+        used.fit_bins(&mut self.graph.sent);
+        used.fit_bins(&mut self.graph.acknowledged);
     }
 }

@@ -130,6 +130,27 @@ fn positions_do_not_wrap_and_round_trips_are_measured() {
     assert_eq!((counts.bytes, counts.rtt_count, counts.in_flight_max), (5_000, 5, 1_001));
     assert_eq!((counts.rtt_max_ns, sent.rtt_quantile_ns(0.5)), (300_000, Some(300_000)));
     assert_eq!(counts.of(Marks::RETRANSMISSION), 0);
+    // Intervals of a millisecond: nothing with the SYN, then a segment each 1.3 ms.
+    let graph = sent.graph();
+    assert_eq!(graph.sent.bytes(), [0, 1_000, 1_000, 1_000, 1_000, 0, 1_000]);
+    assert_eq!(graph.acknowledged.bytes().iter().sum::<u64>(), 5_000);
+    assert_eq!(graph.acknowledged.start_ns(), Some(1_301_000));
+}
+
+#[test]
+fn what_is_sent_or_acknowledged_again_counts_as_sent_alone() {
+    let mut trace = Trace::default();
+    for (time_ns, packet) in [
+        (1_000_000, packet(false, 1, 1, Flags::ACK, 500)),
+        (2_000_000, packet(true, 1, 501, Flags::ACK, 0)),
+        (3_000_000, packet(false, 1, 1, Flags::ACK, 500)),
+        (4_000_000, packet(true, 1, 501, Flags::ACK, 0)),
+    ] {
+        trace.take(0, RAW, time_ns, &packet, packet.len() as u32);
+    }
+    let graph = trace.connections()[0].from_client().graph();
+    assert_eq!(graph.sent.bytes().iter().sum::<u64>(), 1_000);
+    assert_eq!(graph.acknowledged.bytes().iter().sum::<u64>(), 500);
 }
 
 #[test]

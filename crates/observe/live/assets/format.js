@@ -10,8 +10,23 @@ function short(n) {
     left /= 1000;
     unit += 1;
   }
-  const digits = unit === 0 ? (left < 10 && left % 1 ? 1 : 0) : left < 9.995 ? 2 : left < 99.95 ? 1 : 0;
+  const of_unit = left < 9.995 ? 2 : left < 99.95 ? 1 : 0;
+  const digits = unit > 0 ? of_unit : left < 10 && left % 1 ? 1 : 0;
   return (n < 0 ? "-" : "") + left.toFixed(digits) + units[unit];
+}
+
+/// A number of `short` with its unit behind: 1.23 Gb/s.
+function withUnit(n, unit) {
+  const text = short(n);
+  if (text === "-") return text;
+  const power = /[a-zA-Z]$/.test(text) ? text.slice(-1) : "";
+  return text.slice(0, text.length - power.length) + " " + power + unit;
+}
+
+/// A label of an axis: 30.0G is 30 G.
+function round(text) {
+  const bare = text.replace(/\.0+(?=\D|$)/, "").replace(/(\.\d*?)0+(?=\D|$)/, "$1");
+  return bare.replace(/(\d)([a-zA-Z])/, "$1 $2");
 }
 
 /// Microseconds as milliseconds; what is not measured yet is a dash.

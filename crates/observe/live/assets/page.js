@@ -6,26 +6,37 @@ const SEQUENCE_SECONDS = 6;
 /// Without a sample for so long, something is wrong, although the connection is there.
 const SILENCE_MS = 3000;
 const AGAIN_MS = 1000;
+/// Stages with a smaller share of the time are folded into one line.
+const SMALL = 0.01;
 
+const bits = (figure) => short(figure);
 const throughput = new Plot("throughput", [
   { label: "in", colour: "--s1", from_zero: true, fill: true },
   { label: "out", colour: "--s2", fill: true },
-], (bits) => short(bits), MINUTE);
+], bits, MINUTE);
 const sequence = new Plot("sequence", [
   { label: "window's end", colour: "--s5", paths: uPlot.paths.stepped({ align: 1 }) },
   { label: "sent", colour: "--s1" },
   { label: "acknowledged", colour: "--s3", paths: uPlot.paths.stepped({ align: 1 }) },
-  { label: "retransmitted", colour: "--s6", paths: () => null, points: true },
-], (bytes) => short(bytes), SEQUENCE_SECONDS);
-const windows = new Plot("windows", [
+  { label: "sent again", colour: "--s6", paths: () => null, points: true },
+], short, SEQUENCE_SECONDS);
+// What is in flight is on both, because either window may hold it; each has an axis of its own.
+const congestion = new Plot("cwnd", [
   { label: "in flight", colour: "--s1", from_zero: true, fill: true },
   { label: "cwnd", colour: "--s2" },
-  { label: "peer's window", colour: "--s5" },
-], (bytes) => short(bytes), MINUTE);
+], short, MINUTE);
+const windows = new Plot("windows", [
+  { label: "in flight", colour: "--s1", from_zero: true, fill: true },
+  { label: "window", colour: "--s5" },
+], short, MINUTE);
 const roundTrip = new Plot("rtt", [
   { label: "RTT", colour: "--s4", from_zero: true, fill: true },
-  { label: "shortest", colour: "--s3" },
-], (figure) => short(figure), MINUTE);
+  { label: "shortest", colour: "--s7" },
+], (figure) => (figure === 0 ? "0" : ms(figure * 1000)), MINUTE);
+const rates = new Plot("rate", [
+  { label: "sends", colour: "--s2", from_zero: true, fill: true },
+  { label: "receives", colour: "--s1", fill: true },
+], bits, MINUTE);
 
 let before = null;
 let histories = new Map();
@@ -35,6 +46,8 @@ let traffic = new History(2, MINUTE);
 /// The time of day at the program's time 0.
 let epoch = 0;
 let heardAt = 0;
+/// Ports with a trouble, in the last sample.
+let troubles = 0;
 
 function sum(sample, key) {
   return sample.stacks.reduce((all, stack) => all + (stack[key] || 0), 0);
@@ -43,7 +56,9 @@ function sum(sample, key) {
 function drops(sample) {
   const all = new Map();
   for (const stack of sample.stacks) {
-    for (const [name, count] of Object.entries(stack.drops)) all.set(name, (all.get(name) || 0) + count);
+    for (const [name, count] of Object.entries(stack.drops)) {
+      all.set(name, (all.get(name) || 0) + count);
+    }
   }
   return all;
 }
@@ -60,23 +75,28 @@ function forget() {
 }
 
 function take(sample) {
-  const is_same = before && before.program.pid === sample.program.pid && before.at_ms < sample.at_ms;
+  const is_same = before && before.program.pid === sample.program.pid
+    && before.at_ms < sample.at_ms;
   if (!is_same || before.stacks.length !== sample.stacks.length) forget();
   if (!epoch) epoch = Date.now() - sample.at_ms;
   const time = (epoch + sample.at_ms) / 1000;
   const seconds = before ? (sample.at_ms - before.at_ms) / 1000 : 0;
   const since = (name) => (before ? rate(sum(sample, name), sum(before, name), seconds) : null);
   head(sample);
-  tiles(sample, since, seconds);
-  const bits = (name) => { const bytes = since(name); return bytes == null ? null : bytes * 8; };
-  traffic.push(time, [bits("rx_bytes"), bits("tx_bytes")]);
+  traffic.push(time, [eight(since("rx_bytes")), eight(since("tx_bytes"))]);
   throughput.draw(traffic.columns);
   connections(sample, time, seconds);
+  tiles(sample, since, seconds);
   dropped(sample, seconds);
   budget(sample.budget);
   ports(sample);
   before = sample;
   document.body.dataset.samples = Number(document.body.dataset.samples || 0) + 1;
+}
+
+/// Bytes as bits.
+function eight(bytes) {
+  return bytes == null ? null : bytes * 8;
 }
 
 function head(sample) {
@@ -86,25 +106,31 @@ function head(sample) {
   const { watched_by, refused, left_out } = sample.page;
   const others = watched_by === 1 ? "" : " " + watched_by + " look at it.";
   const lost = refused + left_out === 0 ? ""
-    : " Refused: " + refused + " connections; left out for slow browsers: " + left_out + " samples.";
+    : " Refused: " + refused + " connections; left out for slow browsers: " + left_out
+      + " samples.";
   say(at("about"), "This page only shows. A sample comes four times a second." + others + lost);
 }
 
 function tiles(sample, since, seconds) {
-  const bits = (name) => { const bytes = since(name); return short(bytes == null ? null : bytes * 8); };
   const now = [...drops(sample).values()].reduce((all, n) => all + n, 0);
   const then = before ? [...drops(before).values()].reduce((all, n) => all + n, 0) : null;
+  const chosen = histories.get(selected);
+  // A receiver has no round trip of its own; then it is that of another connection.
+  const row = chosen && chosen.last.rtt_us ? chosen.last
+    : sample.connections.find((one) => one.rtt_us);
+  const rtt = row ? ms(row.rtt_us) : "-";
   const all = [
-    ["in, b/s", bits("rx_bytes")],
-    ["out, b/s", bits("tx_bytes")],
-    ["frames in /s", short(since("rx_frames"))],
-    ["frames out /s", short(since("tx_frames"))],
+    ["in", withUnit(eight(since("rx_bytes")), "b/s")],
+    ["out", withUnit(eight(since("tx_bytes")), "b/s")],
+    ...(sample.connection_count ? [["RTT", rtt === "-" ? rtt : rtt + " ms"]] : []),
+    ["frames in", withUnit(since("rx_frames"), "/s")],
+    ["frames out", withUnit(since("tx_frames"), "/s")],
     ["connections", short(sample.connection_count)],
-    ["retransmits /s", short(since("retransmits"))],
-    ["drops /s", short(rate(now, then, seconds))],
-    ["memory, B", short(sum(sample, "pool_bytes"))],
+    ["sent again", withUnit(since("retransmits"), "/s")],
+    ["drops", withUnit(rate(now, then, seconds), "/s")],
+    ["memory", withUnit(sum(sample, "pool_bytes"), "B")],
   ];
-  if (sum(sample, "forwarded") > 0) all.push(["forwarded /s", short(since("forwarded"))]);
+  if (sum(sample, "forwarded") > 0) all.push(["forwarded", withUnit(since("forwarded"), "/s")]);
   const list = at("tiles");
   while (list.children.length > all.length) list.lastChild.remove();
   all.forEach(([name, figure], index) => {
@@ -124,22 +150,29 @@ function note(row, time, seconds) {
   if (!all || row.bytes_acked < all.last.bytes_acked) {
     const sends = row.bytes_acked + row.in_flight >= row.bytes_received;
     all = { sends, last: null, retransmits: 0, sequence: new History(4, SEQUENCE_SECONDS),
-      windows: new History(3, MINUTE), rtt: new History(2, MINUTE) };
+      cwnd: new History(2, MINUTE), windows: new History(2, MINUTE), rtt: new History(2, MINUTE),
+      rate: new History(2, MINUTE) };
     histories.set(key(row), all);
   }
   const last = all.last;
   all.rates = last
-    ? [rate(row.bytes_acked, last.bytes_acked, seconds), rate(row.bytes_received, last.bytes_received, seconds)]
+    ? [rate(row.bytes_acked, last.bytes_acked, seconds),
+      rate(row.bytes_received, last.bytes_received, seconds)]
     : [null, null];
   const [sent, received] = all.rates;
   if (sent || received) all.sends = (sent || 0) >= (received || 0);
   const is_again = last && row.retransmits > last.retransmits;
   // A receiver's: what came in order, and where its window ends.
   all.sequence.push(time, all.sends
-    ? [row.bytes_acked + row.snd_wnd, row.bytes_acked + row.in_flight, row.bytes_acked, is_again ? row.bytes_acked : null]
-    : [row.bytes_received + row.rcv_wnd, row.bytes_received, row.bytes_received - row.unread, null]);
-  all.windows.push(time, [row.in_flight, row.cwnd_bytes, row.snd_wnd]);
-  all.rtt.push(time, [row.rtt_us ? row.rtt_us / 1000 : null, row.min_rtt_us ? row.min_rtt_us / 1000 : null]);
+    ? [row.bytes_acked + row.snd_wnd, row.bytes_acked + row.in_flight, row.bytes_acked,
+      is_again ? row.bytes_acked : null]
+    : [row.bytes_received + row.rcv_wnd, row.bytes_received, row.bytes_received - row.unread,
+      null]);
+  all.rate.push(time, all.rates.map(eight));
+  all.cwnd.push(time, [row.in_flight, row.cwnd_bytes]);
+  all.windows.push(time, [row.in_flight, row.snd_wnd]);
+  const known = (us) => (us ? us / 1000 : null);
+  all.rtt.push(time, [known(row.rtt_us), known(row.min_rtt_us)]);
   all.last = row;
   all.time = time;
 }
@@ -148,7 +181,10 @@ function connections(sample, time, seconds) {
   const rows = sample.connections;
   rows.forEach((row) => note(row, time, seconds));
   for (const [name, all] of histories) if (all.time < time - MINUTE) histories.delete(name);
-  const busy = (row) => { const [a, b] = histories.get(key(row)).rates; return (a || 0) + (b || 0); };
+  const busy = (row) => {
+    const [sent, received] = histories.get(key(row)).rates;
+    return (sent || 0) + (received || 0);
+  };
   // The order changes once in two seconds, so that a row can be clicked on.
   const known = new Map(rows.map((row) => [key(row), row]));
   if (order.at !== Math.floor(time / 2) || order.length === 0) {
@@ -157,18 +193,22 @@ function connections(sample, time, seconds) {
   }
   const shown = order.filter((name) => known.has(name)).map((name) => known.get(name));
   rows.forEach((row) => { if (!order.includes(key(row))) shown.push(row); });
-  if (!known.has(selected) && !histories.has(selected)) selected = shown.length ? key(shown[0]) : null;
+  if (!known.has(selected) && !histories.has(selected)) {
+    selected = shown.length ? key(shown[0]) : null;
+  }
   const count = sample.connection_count;
   say(at("connections-note"), count === 0 ? "none now"
-    : count > sample.shown_most ? "The " + shown.length + " busiest of " + count + " are shown; choose one for its graphs."
+    : count > sample.shown_most
+      ? "The " + shown.length + " busiest of " + count + " are shown; choose one for its graphs."
     : count === 1 ? "One connection." : "All " + count + "; choose one for its graphs.");
+  at("connections").hidden = count === 0;
   const body = at("connections").tBodies[0];
   fill(body, shown.map((row) => {
     const [sent, received] = histories.get(key(row)).rates;
     const number = (text) => [text, "number"];
     return [[row.local], [row.remote], [row.state + (row.recovering !== "no" ? ", repairing" : "")],
-      number(short(sent == null ? null : sent * 8)), number(short(received == null ? null : received * 8)),
-      number(short(row.cwnd_bytes)), number(ms(row.rtt_us)), number(short(row.in_flight)), number(short(row.retransmits))];
+      number(short(eight(sent))), number(short(eight(received))), number(ms(row.rtt_us)),
+      number(short(row.cwnd_bytes)), number(short(row.in_flight)), number(short(row.retransmits))];
   }), (cell, index, column, text) => {
     if (column !== 0) return false;
     const button = cell.firstElementChild || cell.appendChild(made("button"));
@@ -182,47 +222,59 @@ function connections(sample, time, seconds) {
   one();
 }
 
-/// The graphs of the connection that is chosen.
+/// What limits the connection that is chosen, and its graphs.
 function one() {
   const all = histories.get(selected);
-  at("one").hidden = !all;
+  at("one").hidden = at("says").hidden = !all;
   if (!all) return;
   const row = all.last;
-  say(at("one-name"), row.local + " to " + row.remote);
-  say(at("one-explained"), row.explained || "");
+  const name = row.local + " to " + row.remote;
+  say(at("says-name"), name);
+  say(at("one-explained"), row.explained || "The first answer takes some seconds");
   say(at("one-advice"), row.advice ? "What helps: " + row.advice + "." : "");
-  const pacing = row.pacing_bytes_per_s ? ", paced at " + short(row.pacing_bytes_per_s * 8) + "b/s" : "";
-  say(at("one-note"), row.state + ", " + row.congestion_control + ", MSS " + row.mss + pacing + ", " + row.retransmits
-    + " retransmitted, " + row.timeouts + " time-outs, " + short(row.unsent) + " bytes wait to be sent, "
-    + short(row.unread) + " to be read.");
+  say(at("one-name"), name);
+  const paced = row.pacing_bytes_per_s;
+  const pacing = paced ? ", paced at " + withUnit(paced * 8, "b/s") : "";
+  say(at("one-note"), row.state + ", " + row.congestion_control + ", MSS " + row.mss + " bytes"
+    + pacing + ", " + row.retransmits + " segments sent again, " + row.timeouts + " time-outs, "
+    + withUnit(row.unsent, "B") + " wait to be sent, " + withUnit(row.unread, "B")
+    + " to be read.");
   say(at("sequence-note"), all.sends
-    ? "Bytes of the stream: what the peer has acknowledged, what was sent, and the end of its window; a dot where something was sent again."
-    : "Bytes of the stream: what was read (acknowledged), what came (sent), and the end of our window.");
-  sequence.draw(all.sequence.columns);
-  windows.draw(all.windows.columns);
+    ? "bytes that the peer has acknowledged, that were sent, and the end of its window; a dot "
+      + "where something was sent again"
+    : "bytes that were read (acknowledged), that came (sent), and the end of our window");
+  rates.draw(all.rate.columns);
   roundTrip.draw(all.rtt.columns);
+  congestion.draw(all.cwnd.columns);
+  windows.draw(all.windows.columns);
+  sequence.draw(all.sequence.columns);
 }
 
 function dropped(sample, seconds) {
   const now = [...drops(sample)].sort();
   const then = before ? drops(before) : new Map();
   at("drops").hidden = now.length === 0;
+  const total = now.reduce((all, [, count]) => all + count, 0);
+  const names = now.map(([name]) => name);
   say(at("drops-note"), now.length === 0 ? "none so far"
-    : "Each packet that goes no further is counted under one name.");
+    : short(total) + " so far: " + names.slice(0, 3).join(", ")
+      + (names.length > 3 ? " and " + (names.length - 3) + " more" : ""));
   fill(at("drops").tBodies[0], now.map(([name, count]) => [[name],
-    [before ? short(rate(count, then.get(name) || 0, seconds)) : "-", "number"], [short(count), "number"]]));
+    [before ? short(rate(count, then.get(name) || 0, seconds)) : "-", "number"],
+    [short(count), "number"]]));
 }
 
 /// Where the threads' time went in the last seconds, by stage in the order of the packet's way.
 function budget(seen) {
   const has_stages = Boolean(seen && seen.stages && seen.samples > 0);
   at("budget").hidden = !has_stages;
+  at("budget-more").hidden = true;
   say(at("budget-note"), !seen ? "not known yet" : seen.lacks ? seen.lacks
     : "The last " + Math.max(1, Math.round(seen.seconds)) + " s: " + busy(seen));
   if (!has_stages) return;
   const percent = (share) => (share == null ? "-" : (share * 100).toFixed(1));
   const number = (share) => [percent(share), "number"];
-  const rows = seen.stages;
+  const rows = folded(seen.stages);
   fill(at("budget").tBodies[0], rows.map(({ stage, share, off, kernel }) => [
     [stage], number(share), number(share ? off : null), number(share ? kernel : null), ["", "bar"],
   ]), (cell, index, column) => {
@@ -233,6 +285,18 @@ function budget(seen) {
   });
 }
 
+/// The stages without those that take next to nothing, unless these are asked for.
+function folded(stages) {
+  const small = stages.filter(({ share }) => share < SMALL);
+  const more = at("budget-more");
+  const is_open = more.getAttribute("aria-expanded") === "true";
+  more.hidden = small.length < 2;
+  if (more.hidden) return stages;
+  say(more, is_open ? "fold what is below 1 %"
+    : small.length + " stages below 1 %: " + small.map(({ stage }) => stage).join(", "));
+  return is_open ? stages : stages.filter(({ share }) => share >= SMALL);
+}
+
 /// How busy the program's threads are.
 function busy(seen) {
   const ran = Math.round(seen.busiest * 100) + " % of the time";
@@ -240,7 +304,8 @@ function busy(seen) {
     : seen.threads + " threads used " + seen.cores.toFixed(2) + " cores, the busiest ran " + ran;
   const notes = [threads + "; " + seen.samples + " samples."];
   if (!seen.has_kernel) {
-    notes.push("Without the kernel's part: sudo sysctl kernel.perf_event_paranoid=1, and start it anew.");
+    notes.push("Without the kernel's part: sudo sysctl kernel.perf_event_paranoid=1, and start it "
+      + "anew.");
   }
   if (seen.is_part) notes.push("There are more threads than are sampled.");
   if (seen.lost > 0) notes.push(seen.lost + " samples had no room.");
@@ -251,13 +316,26 @@ function ports(sample) {
   const all = sample.stacks.flatMap((stack) => stack.ports.map((port) => [stack.name, port]));
   const total = sum(sample, "port_count");
   fill(at("ports").tBodies[0], all.map(([stack, port]) => [
-    [sample.stacks.length > 1 ? stack + ": " + port.name : port.name], [port.link_up ? "up" : "down"],
+    [sample.stacks.length > 1 ? stack + ": " + port.name : port.name],
+    [port.link_up ? "up" : "down"],
     [port.mitigation || "-"], [port.level == null ? "-" : String(port.level), "number"],
     [String(port.mtu), "number"],
     [port.failure || "", "long"],
   ]));
-  if (total > all.length) say(at("ports-note"), "The first " + all.length + " of " + total + ".");
+  const trouble = all.filter(([, port]) => port.failure || !port.link_up).length;
+  const up = trouble === 0 ? "up" : trouble + " of them not as they should be";
+  const count = total > all.length ? "the first " + all.length + " of " + total : all.length;
+  say(at("ports-note"), count + ", " + up);
+  // Opened once for each trouble; the reader may close it.
+  if (trouble > troubles) at("ports-panel").open = true;
+  troubles = trouble;
 }
+
+at("budget-more").addEventListener("click", (event) => {
+  const is_open = event.currentTarget.getAttribute("aria-expanded") === "true";
+  event.currentTarget.setAttribute("aria-expanded", String(!is_open));
+  if (before) budget(before.budget);
+});
 
 at("connections").addEventListener("click", (event) => {
   const button = event.target.closest("button");
@@ -287,7 +365,8 @@ function listen() {
   };
   events.onerror = () => {
     events.close();
-    const again = location.search ? " (if the program was started again, use the URL it printed)" : "";
+    const again = location.search
+      ? " (if the program was started again, use the URL it printed)" : "";
     status("lost", "connection lost, trying again" + again);
     setTimeout(listen, AGAIN_MS);
   };

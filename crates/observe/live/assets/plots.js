@@ -2,6 +2,11 @@
 // reader's system changes between light and dark.
 
 const plots = [];
+/// From this width on names are beside lines.
+const WIDE_PX = 420;
+const NAMES_PX = 160;
+/// What the time axis shows at first, before there is more.
+const LEAST_SECONDS = 10;
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -13,24 +18,40 @@ function clock(seconds) {
 }
 
 /// A plot in the element `id`: `series` is a list of { label, colour, ... }, `value` prints a
-/// figure of the y axis.
+/// figure.
 class Plot {
   constructor(id, series, value, seconds) {
     Object.assign(this, { host: at(id), series, value, seconds, data: null, plot: null });
+    this.row = made("div", null, "names");
+    this.names = series.map((one) => {
+      const name = made("span", one.label + " ", "name");
+      name.style.setProperty("--own", "var(" + one.colour + ")");
+      name.append(made("b", ""));
+      return name;
+    });
+    this.host.before(this.row);
     plots.push(this);
     new ResizeObserver(() => this.fit()).observe(this.host);
   }
 
-  /// The legend is below, and as high as it has to be.
   size() {
-    return { width: Math.max(200, this.host.clientWidth), height: this.host.classList.contains("tall") ? 300 : 200 };
+    const is_tall = this.host.classList.contains("tall");
+    return { width: Math.max(200, this.host.clientWidth), height: is_tall ? 300 : 200 };
   }
 
+  isWide() {
+    return this.host.clientWidth >= WIDE_PX;
+  }
+
+  /// Names go to the other place where the width asks for it.
   fit() {
-    if (this.plot) this.plot.setSize(this.size());
+    // What is hidden has no width, and is drawn when it has one again.
+    if (this.host.clientWidth === 0 || !this.data) return;
+    if (!this.plot || this.wide !== this.isWide()) this.restyle();
+    else this.plot.setSize(this.size());
   }
 
-  /// Draw with other colours.
+  /// Draw with other colours, or with names at another place.
   restyle() {
     if (this.plot) this.plot.destroy();
     this.plot = null;
@@ -38,34 +59,57 @@ class Plot {
   }
 
   options() {
+    this.wide = this.isWide();
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--rule"), width: 1 },
-      ticks: { stroke: colour("--rule"), width: 1 }, font: "12px ui-monospace, monospace" };
-    const value = (_, figure) => (figure == null ? "-" : this.value(figure));
+      ticks: { stroke: colour("--rule"), width: 1 }, font: "12px system-ui, sans-serif" };
     return {
       ...this.size(),
       pxAlign: 0,
-      cursor: { drag: { x: false, y: false } },
+      legend: { show: false },
+      padding: [8, this.wide ? NAMES_PX : 30, 0, 0],
+      cursor: { drag: { x: false, y: false }, y: false },
       scales: {
         x: { time: true, range: (_, least, most) => this.span(least, most) },
         y: { range: (_, least, most) => this.range(least, most) },
       },
       axes: [
-        { ...axis, space: 90, values: (_, all) => all.map(clock) },
-        { ...axis, size: 62, values: (_, all) => all.map((figure) => this.value(figure)) },
+        { ...axis, size: 30, space: 90, values: (_, all) => all.map(clock) },
+        { ...axis, size: 56, values: (_, all) => all.map((figure) => round(this.value(figure))) },
       ],
-      series: [{ label: "time", value: (_, time) => (time == null ? "-" : clock(time)) }].concat(this.series.map((one) => ({
-        width: 2, value, ...one, stroke: colour(one.colour),
+      series: [{}].concat(this.series.map((one) => ({
+        width: 2, ...one, stroke: colour(one.colour),
         fill: one.fill ? colour(one.colour) + "22" : undefined,
-        points: one.points ? { show: true, size: 9, width: 2, fill: colour(one.colour) } : { show: false },
+        points: { show: Boolean(one.points), size: 9, width: 2, fill: colour(one.colour) },
       }))),
+      hooks: {
+        draw: [(u) => this.say(u)],
+        setCursor: [(u) => this.say(u)],
+      },
     };
   }
 
-  /// The last seconds, however many of them have passed.
+  /// Each name with the value at the pointer, else with the last one; without a value it is left
+  /// out.
+  say(u) {
+    const at = u.cursor.left >= 0 ? u.cursor.idx : null;
+    this.names.forEach((name, index) => {
+      const column = u.data[index + 1] || [];
+      const last = column.findLast((figure) => figure != null);
+      const figure = at == null ? last : column[at];
+      name.hidden = last == null;
+      // Of points only their place says something.
+      const text = figure == null ? "-" : this.value(figure);
+      say(name.lastChild, this.series[index].points ? "" : text);
+    });
+    if (this.wide) putBeside(u, this.names);
+  }
+
+  /// The last seconds, or as many of them as have passed.
   span(least, most) {
-    if (!this.data || !this.data[0].length) return [least, most];
-    const end = this.data[0][this.data[0].length - 1];
-    return [end - this.seconds, end];
+    const times = this.data && this.data[0];
+    if (!times || !times.length) return [least, most];
+    const end = times[times.length - 1];
+    return [Math.max(end - this.seconds, Math.min(times[0], end - LEAST_SECONDS)), end];
   }
 
   range(least, most) {
@@ -78,8 +122,18 @@ class Plot {
   draw(data) {
     this.data = data;
     if (this.host.clientWidth === 0) return;
-    if (this.plot) this.plot.setData(data);
-    else this.plot = new uPlot(this.options(), data, this.host);
+    if (this.plot) {
+      this.plot.setData(data);
+      return;
+    }
+    const options = this.options();
+    this.names.forEach((name) => name.classList.toggle("beside", this.wide));
+    if (!this.wide) this.row.append(...this.names);
+    this.plot = new uPlot(options, data, (u, start) => {
+      this.host.append(u.root);
+      if (this.wide) u.root.querySelector(".u-wrap").append(...this.names);
+      start();
+    });
   }
 }
 

@@ -5,7 +5,7 @@
 
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
-use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, policy_source};
+use page::{NAMES_JS, THEME_CSS, UPLOT_CSS, UPLOT_JS, policy_source};
 
 const HTML: &str = include_str!("../assets/page.html");
 const CSS: &str = include_str!("../assets/page.css");
@@ -22,7 +22,8 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn new() -> Page {
         let style = [THEME_CSS, UPLOT_CSS, CSS].join("\n");
-        let script = ["\"use strict\";", UPLOT_JS, FORMAT_JS, PLOTS_JS, PAGE_JS].join("\n");
+        let script =
+            ["\"use strict\";", UPLOT_JS, NAMES_JS, FORMAT_JS, PLOTS_JS, PAGE_JS].join("\n");
         let policy = format!(
             "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; \
              img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

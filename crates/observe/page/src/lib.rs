@@ -1,5 +1,5 @@
-//! Parts that the web pages share: the plots' library, the colours in light and dark, escaped text,
-//! and the names of a page's scripts and styles in a policy.
+//! What the web pages share: the plots' library, names beside lines, the colours in light and dark,
+//! escaped text, and what a policy calls the scripts and styles of a page.
 //!
 //! Called by: the lab's report, the live page, pages of captures. A page is one file that needs no
 //! network: all of this is put into it.
@@ -15,8 +15,10 @@ use sha2::{Digest as _, Sha256};
 pub const UPLOT_JS: &str = include_str!("../assets/uplot.min.js");
 /// The style of uPlot.
 pub const UPLOT_CSS: &str = include_str!("../assets/uplot.min.css");
+/// Names beside lines: `spread`, `lastPlace`, `putBeside`, for plots by uPlot.
+pub const NAMES_JS: &str = include_str!("../assets/names.js");
 /// Colours, type, tables and print: variables `--page --panel --ink --quiet --rule --good --bad`,
-/// and `--s1` to `--s6` for series.
+/// and `--s1` to `--s8` for series; the class `beside` for names beside lines.
 pub const THEME_CSS: &str = include_str!("../assets/theme.css");
 
 /// The text with HTML's special characters replaced, for elements and quoted attributes.

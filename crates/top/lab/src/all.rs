@@ -1,11 +1,13 @@
 //! `wirespeed lab all`: every experiment one after the other, with its usual options; a page of
 //! them, one document, or their tables.
 //!
-//! Called by: the lab. `ended` has the end of each, `page` makes the page, `series` its plots.
+//! Called by: the lab. `ended` is what became of each, `page` makes the page, `opening` its first
+//! sentences, `series` its plots.
 //!
 //! An experiment that fails says so in its place, and the others go on.
 
 mod ended;
+mod opening;
 mod page;
 mod series;
 #[cfg(test)]

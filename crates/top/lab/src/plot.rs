@@ -6,9 +6,11 @@
 mod dots;
 mod ink;
 mod lines;
+mod tints;
 
 pub use dots::{Dots, Panel, Point};
 pub use lines::{Lines, Series, Strip};
+pub(crate) use tints::{Tint, Tints};
 
 use crate::Error;
 use crate::envelope::{Envelope, VERSION};

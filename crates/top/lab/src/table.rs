@@ -97,6 +97,21 @@ pub(crate) fn cell(column: &Column, value: &Value) -> String {
     }
 }
 
+/// The cell with commas between thousands from five digits on, for pages; text is left alone.
+pub(crate) fn grouped(cell: &str) -> String {
+    let (sign, number) = cell.strip_prefix('-').map_or(("", cell), |number| ("-", number));
+    let (whole, rest) = number.find('.').map_or((number, ""), |at| number.split_at(at));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() < 5 || !is_number(whole) || !is_number(rest.trim_start_matches('.')) {
+        return cell.to_owned();
+    }
+    let digits = whole.char_indices().flat_map(|(at, digit)| {
+        let comma = (at > 0 && (whole.len() - at).is_multiple_of(3)).then_some(',');
+        comma.into_iter().chain([digit])
+    });
+    format!("{sign}{}{rest}", digits.collect::<String>())
+}
+
 /// Bytes in three digits, with units in powers of 1000, as for link rates.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
@@ -139,4 +154,17 @@ pub(crate) fn wrapped(words: &str) -> String {
         column += len;
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn long_numbers_have_commas_and_text_has_none() {
+        let of = ["9999", "12345", "-1234567.25", "12345 B", "2026-01-02", "-", ""];
+        let grouped: Vec<String> = of.into_iter().map(grouped).collect();
+        let expected = ["9999", "12,345", "-1,234,567.25", "12345 B", "2026-01-02", "-", ""];
+        assert_eq!(grouped, expected);
+    }
 }

@@ -1,13 +1,20 @@
-// Draws the graphs of the page: lines by uPlot, segments and SACK blocks as bars over them.
-"use strict";
+// Draws the page's plots: throughput, time and sequence, round trips. Lines are uPlot's; segments
+// and SACK blocks are bars over them. All plots have one time axis: a drag over one zooms all.
+
 const data = JSON.parse(document.getElementById("data").textContent);
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const kinds = ["--s1", "--s6", "--s4", "--s2"];
-const names = ["segment", "sent again", "sent again, spurious", "out of order"];
+// How a segment or SACK block is drawn; Rust gives the index of the first four.
+const kinds = [["segment", "--s1"], ["sent again", "--s6"], ["sent again, spurious", "--s8"],
+  ["out of order", "--s2"], ["SACK", "--s7"]];
+const SACK = 4;
 const plots = [];
+// The same room at both sides in all plots, so that times are below each other.
+const LEFT = 62, RIGHT = 130, NARROW = 560;
+const whole = [0, data.seconds > 0 ? data.seconds : 1];
+let range = whole;
 
 const axis = extra => ({
-  stroke: () => colour("--quiet"),
+  stroke: () => colour("--quiet"), font: "12px system-ui, sans-serif",
   grid: { stroke: () => colour("--rule"), width: 1 },
   ticks: { stroke: () => colour("--rule"), width: 1 },
   ...extra,
@@ -17,14 +24,28 @@ const seconds = (_, all, axis, space, step) => {
   let digits = 0;
   const rest = () => Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits));
   while (digits < 9 && rest() > 1e-6 * step * 10 ** digits) digits++;
-  return all.map(v => v == null ? "" : v.toFixed(digits));
+  return all.map((v, at) => v == null ? "" : v.toFixed(digits) + (at ? "" : " s"));
 };
 const short = value => {
   const size = Math.abs(value);
   if (size >= 1e9) return +(value / 1e9).toFixed(3) + " G";
   if (size >= 1e6) return +(value / 1e6).toFixed(3) + " M";
   if (size >= 1e4) return +(value / 1e3).toFixed(1) + " k";
-  return String(value);
+  return String(+value.toPrecision(4));
+};
+// The axes of a plot; labels of the vertical one are at least so many pixels apart.
+const axes = space => [axis({ values: seconds, size: 30 }),
+  axis({ values: (_, all) => all.map(short), size: LEFT, space })];
+const made = (kind, name, text) => {
+  const element = document.createElement(kind);
+  element.className = name;
+  element.textContent = text;
+  return element;
+};
+const named = (text, tint) => {
+  const name = made("span", "name", text);
+  name.style.setProperty("--own", `var(${tint})`);
+  return name;
 };
 
 // The first index whose time is not before t.
@@ -37,21 +58,92 @@ function from(rows, t) {
   return low;
 }
 
-// The last time of a direction, in seconds: its graphs have the same axis.
-const end = ({ segments, acks, sacks, rtt }) =>
-  [segments, acks, sacks, rtt].flat().reduce((most, row) => Math.max(most, row[0]), 1) / 1e6;
+// Show a part of the time in all plots; those out of sight follow when they come into it.
+function show(part) {
+  range = part;
+  for (const plot of plots) plot.seen ? follow(plot) : plot.behind = true;
+  document.getElementById("all").hidden = range === whole;
+}
+function follow(plot) {
+  plot.behind = false;
+  const { min, max } = plot.scales.x;
+  if (min !== range[0] || max !== range[1]) plot.setScale("x", { min: range[0], max: range[1] });
+}
+const watch = new IntersectionObserver(entries => {
+  for (const { target, isIntersecting } of entries) {
+    const plot = target.plot;
+    plot.seen = isIntersecting;
+    if (isIntersecting && plot.behind) follow(plot);
+  }
+});
 
-// All of it, unless a part is chosen by dragging.
-const first = last => (plot, low, high) =>
-  low === plot.data[0][0] && high === plot.data[0].at(-1) || low === high ? [0, last] : [low, high];
-
-function add(element, options, series) {
-  const plot = new uPlot({ width: Math.max(element.clientWidth - 2, 200), ...options }, series, element);
+// A plot with the names of its series beside their lines, and above them on a phone.
+function add(element, names, options, series) {
+  const width = () => Math.max(element.clientWidth - 2, 200);
+  const row = made("p", "names", "");
+  const labels = names.map(([text, tint]) => named(text, tint));
+  row.append(...labels);
+  element.before(row);
+  const place = plot => {
+    const beside = width() >= NARROW;
+    labels.forEach(label => label.classList.toggle("beside", beside));
+    (beside ? plot.over.parentNode : row).append(...labels);
+    if (beside) putBeside(plot, labels);
+  };
+  const plot = new uPlot({
+    width: width(),
+    legend: { show: false },
+    padding: [10, () => width() >= NARROW ? RIGHT : 14, 0, 0],
+    ...options,
+    cursor: { drag: { x: true, y: false, setScale: false }, y: false,
+      sync: { key: element.dataset.of, scales: ["x", null] },
+      bind: { dblclick: () => () => show(whole) } },
+    scales: {
+      x: { time: false, range: (_, low, high) => low === high ? range : [low, high] },
+      ...options.scales,
+    },
+    hooks: {
+      ...options.hooks,
+      draw: [place, ...(options.hooks?.draw ?? [])],
+      setSelect: [plot => {
+        const { left, width } = plot.select;
+        if (width < 4) return;
+        const part = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+        plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        show(part);
+      }],
+    },
+  }, series, element);
+  plot.setScale("x", { min: range[0], max: range[1] });
   plots.push(plot);
+  element.plot = plot;
+  watch.observe(element);
   new ResizeObserver(() => {
-    const width = Math.max(element.clientWidth - 2, 200);
-    if (width !== plot.width) plot.setSize({ width, height: options.height });
+    if (width() !== plot.width) plot.setSize({ width: width(), height: options.height });
   }).observe(element);
+}
+
+// Bits a second of intervals of equal length; the last one may have ended early.
+function throughput(element, { sent, acked }) {
+  const columns = [sent, acked].filter(bins => bins);
+  if (!columns.length) { element.remove(); return; }
+  const table = columns.map(({ start, width, bytes }) => {
+    const times = [start, ...bytes.map((_, at) => start + (at + 1) * width)];
+    const rates = bytes.map((b, at) => {
+      const left = at + 1 < bytes.length ? width : whole[1] - start - at * width;
+      return b * 8 / Math.max(Math.min(width, left), width / 2);
+    });
+    return [times, [rates[0], ...rates]];
+  });
+  const stepped = uPlot.paths.stepped({ align: -1 });
+  const series = tint => ({ stroke: () => colour(tint), width: 1.5, paths: stepped,
+    spanGaps: true, points: { show: false } });
+  add(element, [["sent", "--s1"], ["acknowledged", "--s3"]].slice(0, columns.length), {
+    height: 150,
+    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+    series: [{}, series("--s1"), series("--s3")].slice(0, columns.length + 1),
+    axes: axes(24),
+  }, uPlot.join(table));
 }
 
 function sequence(element, said, graph) {
@@ -60,52 +152,69 @@ function sequence(element, said, graph) {
   const spoken = said.textContent;
   // The lines need a time for each point; without ACKs they are empty.
   const lines = acks.length ? acks : segments.map(s => [s[0], null, null]);
-  const ends = [...segments, ...acks, ...sacks];
-  const last = end(graph);
-  let low = Infinity, high = -Infinity;
-  for (const [, start, end] of ends) {
-    low = Math.min(low, start);
-    high = Math.max(high, end);
-  }
-  const whole = low < high ? [Math.max(low, 0), high] : [0, 1];
-  const bar = (plot, t, start, end, name, cap) => {
+  const seen = new Set(segments.map(s => s[3]));
+  if (sacks.length) seen.add(SACK);
+  const key = made("p", "key", "");
+  key.append(...[...seen].sort().map(kind => named(...kinds[kind])));
+  element.before(key);
+  // What is in view; of the window no more than a third of the data's height is above it.
+  const tall = () => {
+    const [min, max] = range;
+    let low = Infinity, high = -Infinity, edge = -Infinity;
+    for (const rows of [segments, sacks, acks]) {
+      for (let i = from(rows, min * 1e6); i < rows.length && rows[i][0] <= max * 1e6; i++) {
+        low = Math.min(low, rows[i][1]);
+        high = Math.max(high, rows === acks ? rows[i][1] : rows[i][2]);
+        if (rows === acks) edge = Math.max(edge, rows[i][2]);
+      }
+    }
+    if (!(low < high)) return low === high ? [low - 1, high + 1] : [0, 1];
+    const room = (high - low) * 0.04;
+    const above = Math.min(edge, high + (high - low) / 3);
+    return [Math.max(low - room, 0), Math.max(high + room, above)];
+  };
+  const bar = (plot, t, start, end, ink, wide) => {
     const x = Math.round(plot.valToPos(t / 1e6, "x", true));
     const top = plot.valToPos(end, "y", true), bottom = plot.valToPos(start, "y", true);
-    const { left, width } = plot.bbox;
-    if (x < left || x > left + width) return;
-    const ctx = plot.ctx, wide = (cap ? 2 : 1) * devicePixelRatio;
-    ctx.fillStyle = name;
-    ctx.fillRect(x - wide, top, 2 * wide, Math.max(bottom - top, 2 * devicePixelRatio));
+    plot.ctx.fillStyle = ink;
+    plot.ctx.fillRect(x - wide, top, 2 * wide, Math.max(bottom - top, 2 * devicePixelRatio));
   };
-  add(element, {
-    height: 420,
-    scales: { x: { time: false, range: first(last) },
-              y: { range: () => whole } },
-    cursor: { drag: { x: true, y: true, uni: 20 } },
-    series: [
-      { label: "s", value: (_, v) => v == null ? "–" : v.toFixed(6) },
-      { label: "ACK", stroke: () => colour("--s3"), paths: uPlot.paths.stepped({ align: 1 }),
-        points: { show: false }, value: (_, v) => v == null ? "–" : String(v) },
-      { label: "window", stroke: () => colour("--quiet"), paths: uPlot.paths.stepped({ align: 1 }),
-        points: { show: false }, value: (_, v) => v == null ? "–" : String(v) },
-    ],
-    axes: [axis({ label: "seconds", values: seconds, labelGap: 0, size: 40, labelSize: 20 }),
-           axis({ values: (_, all) => all.map(short), size: 70 })],
+  const line = tint => ({ stroke: () => colour(tint), paths: uPlot.paths.stepped({ align: 1 }),
+    points: { show: false } });
+  add(element, [["ACK", "--s3"], ["window", "--s5"]], {
+    height: 400,
+    scales: { y: { range: tall } },
+    series: [{}, line("--s3"), line("--s5")],
+    axes: axes(30),
     hooks: {
       draw: [plot => {
-        const { ctx, bbox } = plot;
+        const { ctx, bbox } = plot, { min, max } = plot.scales.x;
         ctx.save();
         ctx.beginPath();
         ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
         ctx.clip();
-        const yellow = colour("--s5"), inks = kinds.map(colour);
-        for (const [t, start, end] of sacks) bar(plot, t, start, end, yellow, false);
-        for (const [t, start, end, kind] of segments) if (!kind) bar(plot, t, start, end, inks[0], false);
-        for (const [t, start, end, kind] of segments) if (kind) bar(plot, t, start, end, inks[kind], true);
+        const inks = kinds.map(([, tint]) => colour(tint));
+        const each = (rows, draw) => {
+          for (let i = from(rows, min * 1e6); i < rows.length && rows[i][0] <= max * 1e6; i++) {
+            draw(rows[i]);
+          }
+        };
+        const thin = devicePixelRatio;
+        each(sacks, ([t, start, end]) => bar(plot, t, start, end, inks[SACK], thin));
+        // What was sent again is drawn last, and wider.
+        for (const is_again of [false, true]) {
+          each(segments, ([t, start, end, kind]) => {
+            if ((kind > 0) !== is_again) return;
+            bar(plot, t, start, end, inks[kind], is_again ? 2 * thin : thin);
+          });
+        }
         ctx.restore();
       }],
       setCursor: [plot => {
-        if (plot.cursor.left < 0) { said.textContent = spoken; return; }
+        if (plot.cursor.left < 0 || plot.cursor.event == null) {
+          said.textContent = spoken;
+          return;
+        }
         const t = plot.posToVal(plot.cursor.left, "x") * 1e6;
         const y = plot.posToVal(plot.cursor.top, "y");
         const each = (plot.scales.x.max - plot.scales.x.min) * 1e6 / plot.width;
@@ -118,8 +227,9 @@ function sequence(element, said, graph) {
           const far = Math.hypot((time - t) / each, high / tall);
           if (far < nearest) { nearest = far; best = segments[i]; }
         }
-        said.textContent = best
-          ? `${(best[0] / 1e6).toFixed(6)} s: ${names[best[3]]}, bytes ${best[1]} to ${best[2]}` : spoken;
+        const told = ([t, start, end, kind]) =>
+          `${(t / 1e6).toFixed(6)} s: ${kinds[kind][0]}, bytes ${start} to ${end}`;
+        said.textContent = best ? told(best) : spoken;
       }],
     },
   }, [lines.map(row => row[0] / 1e6), lines.map(row => row[1]), lines.map(row => row[2])]);
@@ -127,25 +237,36 @@ function sequence(element, said, graph) {
 
 function roundTrips(element, graph) {
   if (!graph.rtt.length) { element.remove(); return; }
-  const last = end(graph);
-  add(element, {
-    height: 160,
-    scales: { x: { time: false, range: first(last) },
-              y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
+  add(element, [["round trip", "--s4"]], {
+    height: 150,
+    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
     series: [
-      { label: "s", value: (_, v) => v == null ? "–" : v.toFixed(6) },
-      { label: "round trip, ms", stroke: () => colour("--s1"), paths: () => null,
-        points: { show: true, size: 4, fill: () => colour("--s1") },
-        value: (_, v) => v == null ? "–" : v.toFixed(3) },
+      {},
+      { stroke: () => colour("--s4"), paths: () => null,
+        points: { show: true, size: 4, fill: () => colour("--s4") } },
     ],
-    axes: [axis({ values: seconds }), axis({ values: (_, all) => all.map(v => v + " ms"), size: 70 })],
+    axes: axes(24),
   }, [graph.rtt.map(row => row[0] / 1e6), graph.rtt.map(row => row[1] / 1e6)]);
 }
 
-for (const { id, graph } of data.graphs) {
-  sequence(document.getElementById("sequence-" + id), document.getElementById("said-" + id), graph);
-  roundTrips(document.getElementById("rtt-" + id), graph);
+function draw({ id, graph }) {
+  const at = name => document.getElementById(`${name}-${id}`);
+  throughput(at("rate"), graph);
+  sequence(at("sequence"), at("said"), graph);
+  roundTrips(at("rtt"), graph);
 }
+for (const one of data.graphs) {
+  // Plots of a few segments are folded, and drawn when they are opened.
+  const folded = document.getElementById(`sequence-${one.id}`).closest("details");
+  if (folded) folded.addEventListener("toggle", () => draw(one), { once: true });
+  else draw(one);
+}
+for (const button of document.querySelectorAll("button.only")) {
+  const { from, to } = button.dataset;
+  button.addEventListener("click", () => show([Number(from), Number(to)]));
+}
+document.getElementById("all").addEventListener("click", () => show(whole));
 for (const query of ["(prefers-color-scheme: dark)", "print"]) {
   matchMedia(query).addEventListener("change", () => plots.forEach(plot => plot.redraw(false)));
 }
+addEventListener("beforeprint", () => plots.forEach(follow));

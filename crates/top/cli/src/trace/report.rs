@@ -22,8 +22,8 @@ const COUNTS: [(&str, Marks); 8] = [
     ("full", Marks::WINDOW_FULL),
 ];
 
-/// The meaning of the columns.
-const LEGEND: &str = "\
+/// What they mean.
+pub(super) const LEGEND: &str = "\
 again: sent again (retransmission), of these fast: asked for by duplicate ACKs, spurious: already
 acknowledged; late: out of order; lost: the segment before is not in the capture; zero win: takes no
 data; full: fills the window. ms: round trips from a segment to its ACK, where it was captured.

@@ -11,6 +11,8 @@ use crate::{folder, opened};
 
 pub(crate) const CASES: &[Case] = &[
     ("the_report_draws_every_plot_and_complains_of_nothing", &[Need::CHROMIUM], draws),
+    ("the_report_opens_with_sentences_and_its_links_stay_in_view", &[Need::CHROMIUM], opens),
+    ("names_are_beside_lines_and_have_one_colour_each", &[Need::CHROMIUM], named),
     ("the_report_shows_values_at_the_pointer_and_zooms", &[Need::CHROMIUM], pointed_at),
     ("the_report_fits_a_phone_and_paper_in_both_themes", &[Need::CHROMIUM], fits),
 ];
@@ -64,6 +66,16 @@ fn draws() {
             assert!(number(&canvas[2]) > 500.0, "nothing is on it: {drawn}");
         }
     }
+    // An axis has values below 0, and a bar far beyond all values does not flatten them.
+    let reach = |browser: &mut Browser, point: &str| {
+        let found =
+            browser.evaluate(&format!("reach({{panels: [{{points: [[0, 0, {point}, null]]}}]}})"));
+        [0, 1].map(|at| number(&found[at]))
+    };
+    let [low, high] = reach(&mut browser, "-5, -4, -3");
+    assert!(low < -5.0 && (0.0..0.5).contains(&high), "{low} {high}");
+    let [low, high] = reach(&mut browser, "1, 2, 1000");
+    assert!(low == 0.0 && high > 2.0 && high < 10.0, "{low} {high}");
     let manifest = browser.evaluate(
         "JSON.parse(document.getElementById('manifest').textContent).experiments
            .map(e => e.name + ' ' + e.status + ' ' + (e.rows > 0 && e.rows === e.measured))",
@@ -75,6 +87,69 @@ fn draws() {
     assert_eq!(browser.complaints(), &[] as &[String]);
     let page = page();
     assert!(browser.requests().iter().all(|url| *url == page), "{:?}", browser.requests());
+}
+
+fn opens() {
+    let mut browser = open(1280, 900);
+    // What the experiments on this page have to say.
+    let said = "[...document.querySelectorAll('.opening li a')].map(a => a.innerText).join()";
+    assert_eq!(browser.evaluate(said), "fair,mitigation");
+    let findings = browser.evaluate(
+        "[...document.querySelectorAll('.contents tbody tr')].map(row =>
+           row.cells[1].innerText.length > 20)",
+    );
+    assert_eq!(findings, serde_json::json!([true, true, true, true]), "each has a finding");
+    let noise = "[...document.querySelectorAll('.warning')].filter(e =>
+                   e.innerText.startsWith('Noisy')).length";
+    assert!(browser.evaluate(noise).as_u64() <= Some(1), "the warning is given once");
+    assert_eq!(browser.evaluate("document.querySelectorAll('section .warning').length"), 0);
+    for (width, height) in [(1280, 900), (390, 844)] {
+        browser.size(width, height);
+        browser.evaluate("document.getElementById('storm').scrollIntoView()");
+        let at = "(() => { const at = document.getElementById('links').getBoundingClientRect();
+                   return at.top >= 0 && at.top < 40 && at.height > 20; })()";
+        assert!(browser.until(Duration::from_secs(10), at), "the links are gone at {width}");
+        let current = "document.querySelector('#links [aria-current]')?.innerText === 'storm'";
+        assert!(browser.until(Duration::from_secs(10), current), "it is not marked at {width}");
+    }
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+fn named() {
+    let mut browser = open(1280, 900);
+    // Each strip of the plot of lines: its names are right of its area, and none covers another.
+    let beside = browser.evaluate(
+        "[...document.querySelectorAll('#plot-fair .part')].map(part => {
+           const area = part.querySelector('.u-over').getBoundingClientRect();
+           const names = [...part.querySelectorAll('button.beside')].map(name =>
+             name.getBoundingClientRect()).sort((a, b) => a.top - b.top);
+           return names.length === 2 && names[0].bottom <= names[1].top + 1
+             && names.every(name => name.left >= area.right && name.right <= innerWidth
+               && name.top >= area.top - 1);
+         })",
+    );
+    let strips = beside.as_array().expect("a list");
+    assert!(strips.len() == 6 && strips.iter().all(|strip| strip == true), "{beside}");
+    let colours = browser.evaluate(
+        "(() => {
+           const colours = {};
+           for (const name of document.querySelectorAll('.legend button')) {
+             const own = name.querySelector('i').style.getPropertyValue('--own');
+             (colours[name.innerText.trim()] ??= new Set()).add(own);
+           }
+           return Object.entries(colours).map(([name, own]) => `${name} ${own.size}`);
+         })()",
+    );
+    let colours = colours.as_array().expect("a list");
+    assert!(colours.len() > 3, "{colours:?}");
+    let has_one = |name: &Value| name.as_str().is_some_and(|name| name.ends_with(" 1"));
+    assert!(colours.iter().all(has_one), "a name with two colours: {colours:?}");
+    let apart = browser.evaluate(
+        "[...document.querySelectorAll('#plot-fair .part')].map(part =>
+           new Set([...part.querySelectorAll('.legend i')].map(mark =>
+             mark.className + mark.style.getPropertyValue('--own'))).size)",
+    );
+    assert_eq!(apart, serde_json::json!([2, 2, 2, 2, 2, 2]), "two lines look alike");
 }
 
 /// The middle of the n-th plot area of an experiment, once it is in view.

@@ -12,6 +12,8 @@ use crate::{folder, opened};
 
 pub(crate) const CASES: &[Case] = &[
     ("the_page_of_a_capture_draws_its_graphs_under_its_policy", &[Need::CHROMIUM], draws),
+    ("all_plots_of_a_capture_have_one_time_axis", &[Need::CHROMIUM], together),
+    ("nothing_of_the_page_of_a_capture_is_cut_off", &[Need::CHROMIUM], whole),
     ("the_page_of_a_capture_fits_a_phone_and_paper", &[Need::CHROMIUM], fits),
 ];
 
@@ -48,12 +50,28 @@ fn draws() {
     let graphs = browser.evaluate("document.querySelectorAll('.graph canvas').length");
     assert!(graphs.as_u64() >= Some(1), "no graph: {graphs}");
     assert!(browser.until(Duration::from_secs(10), &format!("{INKED} > 500")), "nothing drawn");
-    // Each name of the key has its colour: the policy has not kept the style away.
+    // Each name has its colour: the policy has not kept the style away.
     let colours = browser.evaluate(
-        "new Set([...document.querySelectorAll('.key i')]
-           .map(i => getComputedStyle(i).backgroundColor)).size",
+        "(() => {
+           const names = [...document.querySelectorAll('.graph .name, .names .name, .key .name')];
+           const ink = name => getComputedStyle(name, '::before').backgroundColor;
+           const one = new Map(names.map(name => [name.textContent, ink(name)]));
+           const empty = 'rgba(0, 0, 0, 0)';
+           return [one.size, names.every(name => one.get(name.textContent) === ink(name)),
+             names.some(name => ink(name) === empty)];
+         })()",
     );
-    assert_eq!(colours, 7, "seven names, seven colours");
+    assert!(colours[0].as_u64() >= Some(6), "throughput, segments, ACK, window: {colours}");
+    assert_eq!((&colours[1], &colours[2]), (&true.into(), &false.into()), "{colours}");
+    // Of the throughput there are some values above 0, and what was sent is all in them.
+    let sent = browser.evaluate(
+        "data.graphs.map(({graph}) => graph.sent.bytes.reduce((a, b) => a + b, 0)).join()",
+    );
+    let counted = browser.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(row =>
+           Number(row.cells[2].textContent.replaceAll(',', ''))).filter(n => n > 0).join()",
+    );
+    assert_eq!(sent, counted, "bytes of the plots, bytes of the table");
     // The labels of the seconds tell the grid's lines apart.
     let labels = browser.evaluate(
         "(() => {
@@ -66,7 +84,7 @@ fn draws() {
     let at = browser.evaluate(
         "(() => {
            const { left, top, width, height } =
-             document.querySelector('.graph .u-over').getBoundingClientRect();
+             document.querySelector('[id^=sequence] .u-over').getBoundingClientRect();
            const spots = [];
            for (let x = 0.1; x < 1; x += 0.1) for (let y = 0.1; y < 1; y += 0.1)
              spots.push([left + x * width, top + y * height]);
@@ -92,6 +110,58 @@ fn draws() {
          })()",
     );
     assert_eq!(run, false, "a script that is put in runs");
+}
+
+fn together() {
+    let mut browser = open(1280, 1400);
+    let axes = "[...new Set(plots.filter(plot => !plot.behind).map(plot =>
+                  `${plot.scales.x.min} ${plot.scales.x.max}`))]";
+    let lefts = "new Set(plots.map(plot => `${plot.bbox.left} ${plot.bbox.width}`)).size";
+    let all = browser.evaluate(axes);
+    assert_eq!(all.as_array().map(Vec::len), Some(1), "one axis: {all}");
+    assert_eq!(browser.evaluate(lefts), 1, "times are below each other");
+    assert!(browser.evaluate("plots.length").as_u64() >= Some(3), "throughput, sequence, RTT");
+    let at = browser.evaluate(
+        "(() => { const at = plots[0].over.getBoundingClientRect();
+                  return [at.left, at.top, at.width, at.height]; })()",
+    );
+    let [left, top, width, height] = [0, 1, 2, 3].map(|n| at[n].as_f64().expect("a number"));
+    let middle = top + height / 2.0;
+    browser.drag((left + width * 0.25, middle), (left + width * 0.5, middle));
+    let zoomed = format!("JSON.stringify({axes}) !== '{all}'");
+    assert!(browser.until(Duration::from_secs(10), &zoomed), "no zoom");
+    let part = browser.evaluate(axes);
+    assert_eq!(part.as_array().map(Vec::len), Some(1), "all that are in sight follow: {part}");
+    browser.evaluate("document.getElementById('all').click()");
+    assert!(browser.until(Duration::from_secs(10), &format!("!({zoomed})")), "not all again");
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+fn whole() {
+    let mut browser = open(1280, 900);
+    for width in [1280, 390] {
+        browser.size(width, 900);
+        let cut = "[...document.querySelectorAll('.wide')].filter(e =>
+                     e.scrollWidth > e.clientWidth).length";
+        assert!(
+            browser.until(Duration::from_secs(10), &format!("{cut} === 0")),
+            "a table: {width}"
+        );
+        // Names end inside of their plot, and labels of the vertical axis begin inside of it.
+        let names = "[...document.querySelectorAll('.graph .name')].every(name =>
+             name.getBoundingClientRect().right <=
+               name.closest('.graph').getBoundingClientRect().right)";
+        assert!(browser.until(Duration::from_secs(10), names), "a name is cut off at {width}");
+        let labels = browser.evaluate(
+            "Math.max(...plots.map(({ctx, axes}) => {
+               ctx.font = axes[1].font[0];
+               return Math.max(...axes[1]._values.map(text => ctx.measureText(text).width))
+                 / devicePixelRatio - axes[1].size() + 12;
+             }))",
+        );
+        assert!(labels.as_f64() < Some(0.0), "a label is cut off by {labels} at {width}");
+    }
+    assert_eq!(browser.complaints(), &[] as &[String]);
 }
 
 fn fits() {

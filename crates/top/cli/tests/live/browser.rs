@@ -10,6 +10,7 @@ use crate::fixture::{Live, PATIENCE};
 
 pub(crate) const CASES: &[Case] = &[
     ("the_page_draws_and_follows_the_program", &[Need::CHROMIUM], follows),
+    ("the_sentence_on_the_limit_comes_first", &[Need::CHROMIUM], sentence),
     ("the_page_fits_a_phone_and_both_themes", &[Need::CHROMIUM], fits),
     (
         "the_page_says_that_the_program_is_gone_and_goes_on_when_it_returns",
@@ -47,7 +48,7 @@ fn follows() {
     // Two connections, the first of which is chosen; the other one by its button.
     let rows = "document.querySelectorAll('#connections tbody tr').length === 2";
     assert!(browser.until(PATIENCE, rows));
-    for plot in ["throughput", "sequence", "windows", "rtt"] {
+    for plot in ["throughput", "sequence", "cwnd", "windows", "rtt", "rate"] {
         let drawn = format!("document.querySelector('#{plot} canvas') !== null");
         assert!(browser.until(PATIENCE, &drawn), "{plot}");
     }
@@ -67,6 +68,48 @@ fn follows() {
     assert_eq!(elsewhere, None, "it needs nothing but the program");
 }
 
+fn sentence() {
+    let live = Live::start("127.0.0.1:0", &[]);
+    let mut browser = Browser::start();
+    browser.open(&live.url);
+    let known = "document.getElementById('one-explained').textContent.match(/limited|cannot tell/)
+                 !== null";
+    assert!(browser.until(PATIENCE, known), "{:?}", browser.complaints());
+    let first = browser.evaluate(
+        "document.querySelector('main > section').contains(document.getElementById('one-explained'))
+           && document.getElementById('one-explained').getBoundingClientRect().bottom < 300",
+    );
+    assert_eq!(first, true, "it is the first thing that is said");
+    // Names stand beside their lines with the last value, and a series without one has no name.
+    let names = browser.evaluate(
+        "plots.flatMap(plot => plot.names.map((name, index) => {
+           const has = plot.data[index + 1].some(figure => figure != null);
+           const says = plot.series[index].points || name.lastChild.textContent.length > 0;
+           const is_beside = name.closest('.u-wrap') !== null;
+           return name.hidden === !has && (name.hidden || (says && is_beside));
+         }))",
+    );
+    let names = names.as_array().expect("a list");
+    assert!(names.len() > 10 && names.iter().all(|name| name == true), "{names:?}");
+    assert_eq!(browser.evaluate("document.querySelectorAll('.u-legend').length"), 0);
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+/// The bottom of the elements that match, in pixels from the top of the window; the least of their
+/// widths and heights, and how far they go beyond the right edge.
+fn extent(browser: &mut Browser, selector: &str) -> [f64; 3] {
+    let found = browser.evaluate(&format!(
+        "(() => {{
+           const all = [...document.querySelectorAll('{selector}')]
+             .map(element => element.getBoundingClientRect());
+           return [Math.max(...all.map(at => at.bottom)),
+             Math.min(...all.map(at => Math.min(at.width, at.height))),
+             Math.max(...all.map(at => at.right - innerWidth))];
+         }})()"
+    ));
+    [0, 1, 2].map(|at| found[at].as_f64().unwrap_or(f64::NAN))
+}
+
 fn fits() {
     let live = Live::start("127.0.0.1:0", &[]);
     let mut browser = Browser::start();
@@ -82,6 +125,19 @@ fn fits() {
     browser.size(390, 844);
     has_samples(&mut browser, 50);
     assert_eq!(browser.overflow(), 0, "nothing is wider than the phone");
+    // Rates and the round trip are seen without scrolling, also those of each connection.
+    let [bottom, least, beyond] = extent(&mut browser, "#tiles div:nth-child(-n+3) dd");
+    assert!(bottom < 844.0 && least > 10.0 && beyond <= 0.0, "{bottom} {least} {beyond}");
+    for cell in [4, 5, 6] {
+        let selector = format!("#connections tbody td:nth-child({cell})");
+        let [_, least, beyond] = extent(&mut browser, &selector);
+        assert!(least > 10.0 && beyond <= 0.0, "cell {cell}: {least} {beyond}");
+        let cut = format!(
+            "[...document.querySelectorAll('{selector}')].filter(e => e.scrollWidth > \
+             e.clientWidth).length"
+        );
+        assert!(browser.until(PATIENCE, &format!("{cut} === 0")), "cell {cell} is cut off");
+    }
     picture(&mut browser, "live-phone-dark.png");
     browser.dark(false);
     has_samples(&mut browser, 54);
@@ -192,6 +248,35 @@ fn many() {
     assert!(text(&mut browser, "program").contains("<img"), "text is text");
     assert_eq!(browser.evaluate("document.querySelector('#program img') === null"), true);
     assert!(text(&mut browser, "drops").contains("tcp_no_socket"));
+    // The peer's window of 65,535 bytes does not flatten the congestion window of 14,480.
+    let tops = browser.evaluate("[congestion, windows].map(plot => plot.plot.scales.y.max)");
+    let [cwnd, window] = [&tops[0], &tops[1]].map(|top| top.as_f64().expect("a number"));
+    assert!(cwnd > 14_480.0 && cwnd < 20_000.0 && window > 65_535.0, "{tops}");
+    assert_eq!(browser.evaluate("document.getElementById('ports-panel').open"), true, "trouble");
+    // A plot that is hidden for a moment is drawn again, without a sample.
+    browser.evaluate("document.getElementById('throughput').style.display = 'none'");
+    browser.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))");
+    browser.size(390, 844);
+    browser.evaluate("document.getElementById('throughput').style.display = ''");
+    let drawn = "document.querySelector('#throughput canvas')?.width <= 390";
+    assert!(browser.until(PATIENCE, drawn), "the plot is gone");
+    // Stages that take next to nothing are one line, which opens.
+    let folds = browser.evaluate(
+        "(() => {
+           const stages = [['tcp', 0.6], ['copy', 0.395], ['tap', 0], ['ip', 0.005]].map(
+             ([stage, share]) => ({ stage, share, off: 0.01, kernel: 0 }));
+           const seen = { stages, samples: 9, seconds: 5, busiest: 1, threads: 1,
+             has_kernel: true };
+           const rows = () => document.querySelectorAll('#budget tbody tr').length;
+           budget(seen);
+           before.budget = seen;
+           const folded = rows(), more = document.getElementById('budget-more');
+           const said = more.textContent;
+           more.click();
+           return [folded, said, rows()];
+         })()",
+    );
+    assert_eq!(folds, serde_json::json!([2, "2 stages below 1 %: tap, ip", 4]));
     let trouble = "[...document.querySelectorAll('#ports tbody .long')].map((cell) => \
                    cell.textContent).join('|')";
     assert_eq!(browser.evaluate(trouble), "|it was deleted", "a full device is no trouble");

@@ -73,6 +73,11 @@ impl Ended {
         }
     }
 
+    /// The first sentence of it, for the page's index.
+    pub(super) fn finding(&self) -> String {
+        self.says().into_iter().next().unwrap_or_else(|| "No figures.".to_owned())
+    }
+
     /// One line for a terminal.
     pub(super) fn line(&self) -> String {
         let (rows, measured) = self.rows();

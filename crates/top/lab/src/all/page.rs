@@ -1,31 +1,39 @@
-//! The page of `lab all`: one file that needs no network. A heading for each experiment, its
-//! question; what it shows, its plot, its table, its notes, the command that made it.
+//! The page of `lab all`: one file that needs no network. It opens with what the figures mean and
+//! with each experiment's finding; then for each its question, what it shows, its plot, its table,
+//! its notes, the command that made it. Links to all of them stay in view.
 //!
 //! A browser runs the scripts and styles that stand in it and nothing else: its policy has their
 //! hashes.
 //!
-//! Called by: `all`. Plots are drawn by `assets/report.js` with uPlot from the data in the element
-//! `plots`; the element `manifest` says for programs what is on the page.
+//! Called by: `all`. Plots are drawn by the scripts in `assets` with uPlot from the data in the
+//! element `plots`; the element `manifest` says for programs what is on the page.
 
 use std::fmt::Write as _;
 
-use page::{THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script, policy_source};
+use page::{NAMES_JS, THEME_CSS, UPLOT_CSS, UPLOT_JS, escaped, json_in_script, policy_source};
 use serde_json::Value;
 
 use super::ended::{End, Ended};
-use super::{All, series};
+use super::{All, opening, series};
 use crate::noise;
-use crate::plot::Plot;
+use crate::plot::{Plot, Tints};
 use crate::report::{Format, Report};
-use crate::table::cell;
+use crate::table::{cell, grouped};
 
 const CSS: &str = include_str!("../../assets/report.css");
-const JS: &str = include_str!("../../assets/report.js");
+/// What draws, in the order in which each part needs those before it.
+const PARTS: [&str; 4] = [
+    NAMES_JS,
+    include_str!("../../assets/draw.js"),
+    include_str!("../../assets/dots.js"),
+    include_str!("../../assets/report.js"),
+];
 
 /// The file. Writing into a string cannot fail.
 pub(super) fn html(all: &All) -> String {
     let mut out = String::new();
     let style = [UPLOT_CSS, THEME_CSS, CSS].concat();
+    let script = ["'use strict';\n", &PARTS.concat()].concat();
     let _ = write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -36,50 +44,107 @@ pub(super) fn html(all: &All) -> String {
          <body>\n",
         policy_source(&style),
         policy_source(UPLOT_JS),
-        policy_source(JS),
+        policy_source(&script),
         escaped(&all.date)
     );
+    navigation(all, &mut out);
+    out.push_str("<main>\n");
     header(all, &mut out);
+    let marks_real = all.machine.warning().is_some();
     for ended in &all.ended {
-        section(ended, &mut out);
+        section(ended, marks_real, &mut out);
     }
     let _ = writeln!(
         out,
-        "<footer class=\"quiet\"><p>Drag in a plot to zoom, double-click for all of it; a name \
-         above it hides its series. Made by <code>{}</code>.</p></footer>",
+        "<footer class=\"quiet\"><p>Drag in a plot to zoom, double-click for all of it; a click on \
+         a name hides its series. The same thing has the same colour in all plots. Made by \
+         <code>{}</code>.</p></footer>\n</main>",
         escaped(&all.command)
     );
-    let plots: Vec<Value> = all.ended.iter().filter_map(data).collect();
+    let mut tints = Tints::default();
+    let plots: Vec<Value> = all.ended.iter().filter_map(|ended| data(ended, &mut tints)).collect();
     let json = |id: &str, value: &Value| {
         let text = json_in_script(&value.to_string());
         format!("<script type=\"application/json\" id=\"{id}\">{text}</script>\n")
     };
     out += &json("manifest", &all.manifest());
     out += &json("plots", &Value::Array(plots));
-    let _ = write!(out, "<script>{UPLOT_JS}</script>\n<script>{JS}</script>\n</body>\n</html>\n");
+    let _ =
+        write!(out, "<script>{UPLOT_JS}</script>\n<script>{script}</script>\n</body>\n</html>\n");
     out
 }
 
 /// The plot of an experiment, for the script.
-fn data(ended: &Ended) -> Option<Value> {
+fn data(ended: &Ended, tints: &mut Tints) -> Option<Value> {
     let plot = ended.report()?.plot.as_ref()?;
-    Some(series::of(ended.experiment.name, plot))
+    Some(series::of(ended.experiment.name, plot, tints))
 }
 
-/// The machine, and a table of contents that says how each ended.
+/// Links to all experiments, which stay in view.
+fn navigation(all: &All, out: &mut String) {
+    out.push_str(
+        "<nav id=\"links\" aria-label=\"Experiments\">\n<a href=\"#\">wirespeed lab</a>\n",
+    );
+    for ended in &all.ended {
+        let _ = writeln!(out, "<a href=\"#{0}\">{0}</a>", ended.experiment.name);
+    }
+    out.push_str("</nav>\n");
+}
+
+/// What the figures mean, how they were made, and the finding of each experiment.
 fn header(all: &All, out: &mut String) {
     let _ = write!(
         out,
-        "<header>\n<h1>wirespeed lab</h1>\n<p class=\"quiet\">{}<br>{}</p>\n",
+        "<header>\n<h1>wirespeed lab</h1>\n<p class=\"quiet\">{}</p>\n",
         escaped(&all.date),
-        escaped(&all.line())
     );
+    let sentences = opening::sentences(all);
+    if !sentences.is_empty() {
+        out.push_str("<ol class=\"opening\">\n");
+        for sentence in sentences {
+            let _ = writeln!(
+                out,
+                "<li>{} <a href=\"#{1}\">{1}</a></li>",
+                prose(&sentence.text),
+                sentence.experiment
+            );
+        }
+        out.push_str("</ol>\n");
+    }
+    remarks(all, out);
+    out.push_str(
+        "<table class=\"contents\">\n<thead><tr><th>experiment</th><th>finding</th>\
+         <th class=\"number\">rows</th><th class=\"number\">time</th></tr></thead>\n<tbody>\n",
+    );
+    for ended in &all.ended {
+        let (rows, measured) = ended.rows();
+        let of = if rows == measured { String::new() } else { format!(" of {rows}") };
+        let status = match ended.status() {
+            "done" => String::new(),
+            status => format!(" <br><span class=\"{}\">{status}</span>", mark(ended)),
+        };
+        let _ = writeln!(
+            out,
+            "<tr><td><a href=\"#{0}\">{0}</a>{status}</td><td>{1}</td>\
+             <td class=\"number\">{measured}{of}</td><td class=\"number\">{2:.1} s</td></tr>",
+            ended.experiment.name,
+            prose(&ended.finding()),
+            ended.seconds()
+        );
+    }
+    out.push_str("</tbody>\n</table>\n</header>\n");
+}
+
+/// How the run was made, and what to think of its figures; said once.
+fn remarks(all: &All, out: &mut String) {
+    let _ = writeln!(out, "<p class=\"quiet\">{}.</p>", escaped(&all.line()));
     if let Some(warning) = all.machine.warning() {
         let _ = writeln!(
             out,
-            "<p class=\"warning\"><strong>{}</strong> Figures in real time are marked: take \
-             differences smaller than that for noise.</p>",
-            escaped(&warning)
+            "<p class=\"warning\"><strong>{}</strong> It matters to the experiments that are \
+             marked <span class=\"time\">real time</span>: take differences smaller than that for \
+             noise, and repeat the run on a quiet machine before you rely on it.</p>",
+            escaped(&warning),
         );
     }
     if all.machine.build != "optimised" {
@@ -100,22 +165,21 @@ fn header(all: &All, out: &mut String) {
              run.</p>\n",
         );
     }
-    out.push_str("<nav class=\"wide\"><table class=\"contents\">\n<tbody>\n");
-    for ended in &all.ended {
-        let (rows, measured) = ended.rows();
-        let of = if rows == measured { String::new() } else { format!(" of {rows}") };
-        let _ = writeln!(
-            out,
-            "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td class=\"{2}\">{3}</td>\
-             <td class=\"number\">{measured}{of} rows</td><td class=\"number\">{4:.1} s</td></tr>",
-            ended.experiment.name,
-            escaped(ended.experiment.summary),
-            mark(ended),
-            ended.status(),
-            ended.seconds()
-        );
-    }
-    out.push_str("</tbody>\n</table></nav>\n</header>\n<main>\n");
+}
+
+/// Sentences, escaped: what stands between backquotes is code, and long numbers have commas.
+fn prose(text: &str) -> String {
+    let word = |word: &str| {
+        let core = word.trim_matches([',', '.', ';', ':', '(', ')']);
+        let at = word.find(core).unwrap_or(0);
+        [&word[..at], &grouped(core), &word[at + core.len()..]].concat()
+    };
+    let words = |part: &str| part.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let parts = text.split('`').enumerate().map(|(at, part)| match at % 2 {
+        0 => escaped(&words(part)),
+        _ => format!("<code>{}</code>", escaped(part)),
+    });
+    parts.collect()
 }
 
 /// The class of a status.
@@ -127,40 +191,31 @@ fn mark(ended: &Ended) -> &'static str {
     }
 }
 
-fn section(ended: &Ended, out: &mut String) {
+/// An experiment; on a noisy machine it is marked if its figures are in real time.
+fn section(ended: &Ended, marks_real: bool, out: &mut String) {
     let experiment = ended.experiment;
     let name = experiment.name;
+    let time = match marks_real && !noise::is_virtual(name) {
+        true => " <span class=\"time\">real time</span>",
+        false => "",
+    };
     let _ = write!(
         out,
-        "<section id=\"{name}\">\n<p class=\"name\">{name} <span class=\"{}\">{}</span></p>\n\
-         <h2>{}</h2>\n",
+        "<section id=\"{name}\">\n<p class=\"name\"><strong>{name}</strong> \
+         <span class=\"{}\">{}</span>{time}</p>\n<h2>{}</h2>\n",
         mark(ended),
         ended.status(),
         escaped(experiment.question)
     );
     let says = ended.says();
     if !says.is_empty() {
-        let _ = writeln!(out, "<p class=\"shows\">{}</p>", escaped(&says.join(" ")));
+        let _ = writeln!(out, "<p class=\"shows\">{}</p>", prose(&says.join(" ")));
     }
     if let End::Done(done) = &ended.end {
-        let (report, envelope) = &**done;
-        if let Some(warning) = envelope.warning() {
-            let _ = writeln!(
-                out,
-                "<p class=\"warning\"><strong>{}</strong> {}</p>",
-                escaped(&warning),
-                noise::MEANING
-            );
-        }
+        let report = &done.0;
         figure(name, report, out);
         rows(report, out);
-        if !report.notes.lines().is_empty() {
-            out.push_str("<ul class=\"notes\">\n");
-            for note in report.notes.lines() {
-                let _ = writeln!(out, "<li>{}</li>", escaped(note));
-            }
-            out.push_str("</ul>\n");
-        }
+        notes(report.notes.lines(), out);
     }
     let _ = write!(
         out,
@@ -168,6 +223,24 @@ fn section(ended: &Ended, out: &mut String) {
         escaped(&ended.command),
         ended.seconds()
     );
+}
+
+/// Notes that are read at once; more of them are folded.
+const NOTES: usize = 4;
+
+fn notes(lines: &[String], out: &mut String) {
+    if lines.is_empty() {
+        return;
+    }
+    let folded = lines.len() > NOTES;
+    if folded {
+        let _ = writeln!(out, "<details class=\"more\"><summary>{} notes</summary>", lines.len());
+    }
+    out.push_str("<ul class=\"notes\">\n");
+    for note in lines {
+        let _ = writeln!(out, "<li>{}</li>", prose(note));
+    }
+    out.push_str(if folded { "</ul></details>\n" } else { "</ul>\n" });
 }
 
 /// The place of a plot, for the script to fill.
@@ -204,9 +277,11 @@ fn rows(report: &Report, out: &mut String) {
     );
     let class = |format| if format == Format::Text { "" } else { " class=\"number\"" };
     for (_, column) in &shown {
-        let class = class(column.format);
-        let (unit, head) = (escaped(column.unit), escaped(column.head));
-        let _ = write!(out, "<th{class} title=\"{unit}\">{head}</th>");
+        let _ = write!(out, "<th{}>{}", class(column.format), escaped(column.head));
+        if !column.unit.is_empty() && column.unit != column.head {
+            let _ = write!(out, "<small>{}</small>", escaped(column.unit));
+        }
+        out.push_str("</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     let mut above = None;
@@ -220,6 +295,7 @@ fn rows(report: &Report, out: &mut String) {
         out.push_str("<tr>");
         for (index, column) in &shown {
             let text = row.get(*index).map_or_else(|| "-".to_owned(), |value| cell(column, value));
+            let text = if column.format == Format::Text { text } else { grouped(&text) };
             let _ = write!(out, "<td{}>{}</td>", class(column.format), escaped(&text));
         }
         out.push_str("</tr>\n");

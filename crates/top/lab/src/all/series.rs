@@ -4,20 +4,25 @@
 
 use serde_json::{Value, json};
 
-use crate::plot::{Dots, Lines, Plot};
+use crate::plot::{Dots, Lines, Plot, Strip, Tint, Tints};
 
 /// Points of a line: more could not be told apart on a screen.
 const POINTS_MAX: usize = 600;
 
-/// The data of a plot.
-pub(super) fn of(name: &str, plot: &Plot) -> Value {
+/// The data of a plot; a series has the tint that it has in the other plots of the page.
+pub(super) fn of(name: &str, plot: &Plot, tints: &mut Tints) -> Value {
     match plot {
-        Plot::Dots(plot) => dots(name, plot),
-        Plot::Lines(plot) => lines(name, plot),
+        Plot::Dots(plot) => dots(name, plot, tints),
+        Plot::Lines(plot) => lines(name, plot, tints),
     }
 }
 
-fn dots(name: &str, plot: &Dots) -> Value {
+/// A colour of the theme, and whether lines are dashed and dots hollow.
+fn tint(tint: Tint) -> Value {
+    json!([tint.colour, tint.hollow])
+}
+
+fn dots(name: &str, plot: &Dots, tints: &mut Tints) -> Value {
     let panels = plot.panels.iter().map(|panel| {
         let points = panel.points.iter().map(|point| {
             let of = |value: fn(crate::Span) -> f64| point.span.map(value).map(short);
@@ -33,22 +38,28 @@ fn dots(name: &str, plot: &Dots) -> Value {
         let rows = if panel.rows.is_empty() { &plot.rows } else { &panel.rows };
         json!({ "title": panel.title, "rows": rows, "points": points.collect::<Vec<_>>() })
     });
+    let own = tints.of(plot.series.iter().map(String::as_str));
+    let own: Vec<Value> = own.into_iter().map(tint).collect();
     json!({
         "name": name,
         "kind": "dots",
         "axis": plot.axis,
         "series": plot.series,
+        "tints": own,
         "quoted": plot.quoted,
         "panels": panels.collect::<Vec<_>>(),
     })
 }
 
-fn lines(name: &str, plot: &Lines) -> Value {
+fn lines(name: &str, plot: &Lines, tints: &mut Tints) -> Value {
     let strips = plot.strips.iter().map(|strip| {
-        let series = strip.series.iter().map(|series| {
+        let own = tints.of(strip.series.iter().map(|series| series.name.as_str()));
+        let common = common(strip);
+        let series = strip.series.iter().zip(own).map(|(series, own)| {
             let (x, y): (Vec<f64>, Vec<f64>) =
                 thinned(&series.points).into_iter().map(|(x, y)| (short(x), short(y))).unzip();
-            json!({ "name": series.name, "x": x, "y": y })
+            let name = series.name.get(common..).unwrap_or_default();
+            json!({ "name": name, "tint": tint(own), "x": x, "y": y })
         });
         json!({ "title": strip.title, "series": series.collect::<Vec<_>>() })
     });
@@ -59,6 +70,17 @@ fn lines(name: &str, plot: &Lines) -> Value {
         "up": plot.up,
         "strips": strips.collect::<Vec<_>>(),
     })
+}
+
+/// How much of the names all series of a strip share: `wire: ` says what the title says.
+fn common(strip: &Strip) -> usize {
+    let prefix = |name: &str| name.find(": ").map(|at| name[..at + 2].to_owned());
+    let first = strip.series.first().and_then(|series| prefix(&series.name));
+    let Some(first) = first else { return 0 };
+    match strip.series.iter().all(|series| series.name.starts_with(&first)) {
+        true => first.len(),
+        false => 0,
+    }
 }
 
 /// At most [`POINTS_MAX`] of these points: of each piece the lowest and the highest, so that no
@@ -102,6 +124,20 @@ mod tests {
         assert!(thin.len() <= POINTS_MAX, "{}", thin.len());
         assert!(thin.contains(&(7_777.0, 9.0)) && thin.contains(&(3_333.0, -9.0)));
         assert!(thin.is_sorted_by(|a, b| a.0 <= b.0), "from left to right");
+    }
+
+    #[test]
+    fn what_all_names_of_a_strip_begin_with_is_left_out() {
+        let strip = |names: &[&str]| Strip {
+            title: String::new(),
+            series: names
+                .iter()
+                .map(|&name| crate::Series { name: name.to_owned(), points: Vec::new() })
+                .collect(),
+        };
+        assert_eq!(common(&strip(&["wire: 1989 TCP", "wire: ours TCP"])), 6);
+        assert_eq!(common(&strip(&["wire: 1989 TCP", "tap: ours TCP"])), 0);
+        assert_eq!(common(&strip(&["cubic", "cubic"])), 0);
     }
 
     #[test]

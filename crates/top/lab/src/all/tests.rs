@@ -111,7 +111,41 @@ fn the_page_has_all_experiments_with_how_they_ended() {
     assert_eq!(plots[0]["axis"], "</script>");
 }
 
-/// The content of the elements `<name>` without attributes; data is in other elements.
+#[test]
+fn the_warning_about_noise_is_given_once_and_experiments_in_real_time_are_marked() {
+    let at = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).expect(name);
+    let done = |name| ended(at(name), |e| End::Done(Box::new((report(), envelope(e)))));
+    let mut all = all(vec![done("wan"), done("tap"), done("pps")]);
+    for (noisy, warnings, marks) in [(true, 1, 1 + 2), (false, 0, 0)] {
+        all.machine.noise.noisy = noisy;
+        let html = page::html(&all);
+        assert_eq!(html.matches("<strong>Noisy machine").count(), warnings);
+        assert_eq!(html.matches("<span class=\"time\">real time</span>").count(), marks);
+    }
+}
+
+#[test]
+fn the_index_has_findings_and_tables_have_units() {
+    let html = page::html(&all(vec![
+        ended(0, |e| End::Done(Box::new((report(), envelope(e))))),
+        ended(1, |e| End::Failed("needs root".to_owned(), Box::new(envelope(e)))),
+    ]));
+    let (index, _) = html.split_once("</header>").expect("a header");
+    assert!(index.contains("<td>It shows &lt;this&gt;.</td>"), "{index}");
+    assert!(index.contains("<td>No figures: needs root.</td>"), "{index}");
+    // The head says "ns" already; a unit that says more stands below it.
+    assert!(html.contains("<th class=\"number\">ns</th>"), "no unit twice");
+    let mut other = report();
+    other.columns[1] = column("ns", "time", "ns a packet", Format::Number(1));
+    other.rows[0][1] = json!(1_234_567);
+    other.shows = vec!["Of 12345, and (98765.5) or 1234.".to_owned()];
+    let html = page::html(&all(vec![ended(0, |e| End::Done(Box::new((other, envelope(e)))))]));
+    assert!(html.contains("Of 12,345, and (98,765.5) or 1234."));
+    assert!(html.contains("<th class=\"number\">time<small>ns a packet</small></th>"));
+    assert!(html.contains("<td class=\"number\">1,234,567.0</td>"));
+}
+
+/// What stands in the elements `<name>`, without attributes: data is in others.
 fn inline<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
     let parts = html.split(begin.as_str()).skip(1);
