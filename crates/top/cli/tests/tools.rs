@@ -12,6 +12,7 @@ mod nonsense;
 mod pages;
 mod running;
 mod show;
+#[allow(dead_code, reason = "each test program uses a part")]
 mod terminal;
 mod top;
 mod trace;
