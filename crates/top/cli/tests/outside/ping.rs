@@ -214,7 +214,7 @@ fn by_a_router() {
         assert!(error(words).contains("there is no port 'lan9', but lan"), "{}", error(words));
     }
     // The kernel refuses: it was reached.
-    assert!(error(&["nc", "-z", "fe80::1%lan", "9"]).contains("Refused"));
+    assert!(error(&["nc", "-z", "fe80::1%lan", "9"]).contains("Connection refused"));
     assert_eq!(router.end_by(Signal::TERM).0, 0);
     std::fs::remove_dir_all(&dir).expect("it is ours");
 }

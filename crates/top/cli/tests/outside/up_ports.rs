@@ -192,7 +192,7 @@ fn packet() {
     assert!(ip("link delete dev r1"));
     world.says("interface 'r1' is not there any more");
     veth(1, &hosts[0]);
-    world.says("port one: its interface was made anew");
+    world.says("port one: its interface was recreated");
     assert!(until(TIMEOUT, is_through), "{}", world.log());
     assert_eq!(world.end(Signal::TERM), 0);
 }
