@@ -9,14 +9,13 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx512;
-#[allow(unsafe_code)]
 mod choice;
 mod ladder;
 mod portable;
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-pub use choice::{Choice, Measured};
+pub use choice::{Choice, Evidence, Feature, Measured, Why};
 pub use ladder::Ladder;
 
 /// One's-complement sum of 16-bit words taken in memory order, folded to 16 bits, not complemented.

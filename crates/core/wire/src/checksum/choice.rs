@@ -1,25 +1,87 @@
-//! Chooses the rung for a machine, by its instructions, its model and a measurement.
+//! Chooses the rung for a machine, by its instructions, its core and a measurement.
 //!
 //! Called by: `Ladder::best`, once in a process. 512-bit vectors lower the clock of some
 //! processors, and with it the speed of all code between the sums (docs/decisions/0058). So they
-//! are used only on models known not to do that, and only if a measurement of about half a
-//! millisecond confirms it.
+//! are used only on cores that may keep their clock (`processor`), and only if a measurement of
+//! about half a millisecond confirms it (`measure`).
 //!
-//! The measurement reads the cycle counter. All rungs give equal sums, so nothing but speed depends
-//! on it.
+//! All rungs give equal sums, so nothing but speed depends on the choice.
 
 use core::fmt;
 use std::sync::OnceLock;
 
 use super::Ladder;
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod measure;
+#[cfg(target_arch = "x86_64")]
+mod processor;
+
+#[cfg(target_arch = "x86_64")]
+use processor::{Clock, Processor};
+
 /// The chosen rung, and the reason.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The rung.
     pub rung: Ladder,
-    /// The measurement of 512-bit vectors; `None` if they were not tried.
-    pub measured: Option<Measured>,
+    /// The reason.
+    pub why: Why,
+}
+
+/// Why a rung was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The processor has the instructions of no faster rung.
+    Fastest,
+    /// The core has 512-bit vectors, and lowers its clock for them.
+    LowersClock,
+    /// The core has 512-bit vectors, and nothing is known about its clock.
+    UnknownCore,
+    /// 512-bit vectors were measured, because this evidence speaks for the core.
+    Measured(Evidence, Measured),
+}
+
+/// What speaks for a core that has 512-bit vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Only cores that keep their clock have this. A hypervisor can hide a feature, but cannot add
+    /// one.
+    Feature(Feature),
+    /// The model is known to keep its clock.
+    Model,
+    /// The clock had two milliseconds to fall before the measurement, because cores with these
+    /// features differ.
+    Settled,
+}
+
+/// A feature of later cores, which says how old a core is whatever model a hypervisor names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Matrix tiles.
+    Amx,
+    /// Arithmetic on 16-bit floating-point numbers.
+    Avx512Fp16,
+    /// Dot products of 256 bits without AVX-512's encoding.
+    AvxVnni,
+    /// AES on vectors.
+    Vaes,
+    /// Carry-less products of vectors.
+    Vpclmulqdq,
+}
+
+impl Feature {
+    /// The name in the manuals.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::Amx => "AMX",
+            Feature::Avx512Fp16 => "AVX512-FP16",
+            Feature::AvxVnni => "AVX-VNNI",
+            Feature::Vaes => "VAES",
+            Feature::Vpclmulqdq => "VPCLMULQDQ",
+        }
+    }
 }
 
 /// Time stamp counts with 512-bit and with 256-bit vectors: lower quartiles.
@@ -46,11 +108,36 @@ const SCALAR_PERCENT: u64 = 106;
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.rung.name())?;
-        let Some(Measured { sums, scalar }) = self.measured else { return Ok(()) };
+        write!(f, "{} (", self.rung.name())?;
+        match self.why {
+            Why::Fastest if self.rung == Ladder::Avx2 => f.write_str("no AVX-512 with VNNI")?,
+            Why::Fastest => f.write_str("no AVX2")?,
+            Why::LowersClock => {
+                f.write_str("512-bit vectors lower the clock of cores that have no VAES")?;
+            }
+            Why::UnknownCore => f.write_str("512-bit vectors are not tried on unknown cores")?,
+            Why::Measured(evidence, measured) => write!(f, "{measured}; {evidence}")?,
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratio = |[wide, narrow]: [u64; 2]| wide as f64 / narrow.max(1) as f64;
-        let (sums, scalar) = (ratio(sums), ratio(scalar));
-        write!(f, " (512-bit sums {sums:.2} of 256-bit ones, code between them {scalar:.2})")
+        let (sums, scalar) = (ratio(self.sums), ratio(self.scalar));
+        write!(f, "512-bit sums {sums:.2} of 256-bit ones, code between them {scalar:.2}")?;
+        f.write_str(if self.agrees() { "" } else { ": not worth it" })
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Evidence::Feature(feature) => write!(f, "the core has {}", feature.name()),
+            Evidence::Model => f.write_str("the model keeps its clock"),
+            Evidence::Settled => f.write_str("the clock had 2 ms to fall"),
+        }
     }
 }
 
@@ -61,116 +148,37 @@ pub(super) fn made() -> &'static Choice {
 }
 
 fn make() -> Choice {
-    let all: Vec<Ladder> = Ladder::available().collect();
-    let best = all.last().copied().unwrap_or(Ladder::Word64);
-    let mut choice = Choice { rung: best.narrow(), measured: None };
+    let rung = Ladder::available().last().unwrap_or(Ladder::Word64);
     #[cfg(target_arch = "x86_64")]
-    if best == Ladder::Avx512 && machine::keeps_its_clock() {
-        let measured = machine::measure();
-        choice.measured = Some(measured);
-        if measured.agrees() {
-            choice.rung = best;
-        }
-    }
-    choice
+    return decide(rung, Processor::this().clock(), measure::measure);
+    #[cfg(not(target_arch = "x86_64"))]
+    Choice { rung, why: Why::Fastest }
 }
 
+/// The choice where `fastest` is the last rung whose instructions the processor has. `measure`
+/// takes how often the core is to be warmed up.
 #[cfg(target_arch = "x86_64")]
-mod machine {
-    use core::arch::x86_64::{__cpuid, _rdtsc};
-    use core::hint::black_box;
-
-    use super::{Ladder, Measured};
-
-    /// AMD's families with AVX-512: Zen 4 (19h) and Zen 5 (1Ah).
-    const AMD: &[u32] = &[0x19, 0x1a];
-    /// Models of Intel's family 6: Sapphire and Emerald Rapids, which have the same core. The first
-    /// models with AVX-512 lower the clock (Cascade Lake); the models between were not measured.
-    const INTEL: &[u32] = &[0x8f, 0xcf];
-
-    /// Does this model run 512-bit vectors at its normal clock?
-    pub(super) fn keeps_its_clock() -> bool {
-        is_listed(vendor(), family_and_model())
+fn decide(fastest: Ladder, clock: Clock, measure: impl FnOnce(usize) -> Measured) -> Choice {
+    if fastest != Ladder::Avx512 {
+        return Choice { rung: fastest, why: Why::Fastest };
     }
-
-    pub(super) fn is_listed(vendor: [u8; 12], (family, model): (u32, u32)) -> bool {
-        match &vendor {
-            b"AuthenticAMD" => AMD.contains(&family),
-            b"GenuineIntel" => family == 6 && INTEL.contains(&model),
-            _ => false,
-        }
-    }
-
-    fn vendor() -> [u8; 12] {
-        let leaf = __cpuid(0);
-        let mut name = [0; 12];
-        for (to, word) in name.as_chunks_mut::<4>().0.iter_mut().zip([leaf.ebx, leaf.edx, leaf.ecx])
-        {
-            *to = word.to_le_bytes();
-        }
-        name
-    }
-
-    /// Base family and, where that is 15, the extended one; base and extended model (AMD64 manual
-    /// volume 3, appendix E.3.2; Intel's manual volume 2, CPUID).
-    fn family_and_model() -> (u32, u32) {
-        let word = __cpuid(1).eax;
-        let base = word >> 8 & 0xf;
-        let family = if base == 0xf { base + (word >> 20 & 0xff) } else { base };
-        (family, word >> 4 & 0xf | word >> 12 & 0xf0)
-    }
-
-    /// With a quarter of these rounds, half of the measurements on a Xeon chose 512 bits, because
-    /// something else ran meanwhile.
-    const ROUNDS: usize = 96;
-    /// Sums in a round.
-    const REPEATS: usize = 32;
-
-    /// A segment of 1448 bytes with its header, which begins in the middle of a cache line.
-    #[repr(C, align(64))]
-    struct Segment([u8; 32], [u8; 1480]);
-
-    /// All rounds with the narrow rung come first, because a lowered clock does not rise again
-    /// within the time that the measurement takes.
-    pub(super) fn measure() -> Measured {
-        let Segment(_, segment) = &Segment([0; 32], [0x5a; 1480]);
-        // Warms the caches.
-        rounds(Ladder::Avx2, segment);
-        let (narrow, beside_narrow) = rounds(Ladder::Avx2, segment);
-        // A core takes a while to power its upper lanes.
-        rounds(Ladder::Avx512, segment);
-        let (wide, beside_wide) = rounds(Ladder::Avx512, segment);
-        Measured { sums: [wide, narrow], scalar: [beside_wide, beside_narrow] }
-    }
-
-    /// Lower quartiles of the time for the sums of a round, and for scalar code behind them.
-    fn rounds(rung: Ladder, segment: &[u8; 1480]) -> (u64, u64) {
-        let (mut sums, mut scalar) = ([0; ROUNDS], [0; ROUNDS]);
-        for (sums, scalar) in sums.iter_mut().zip(&mut scalar) {
-            let start = now();
-            for _ in 0..REPEATS {
-                black_box(rung.sum(black_box(segment)));
-            }
-            let middle = now();
-            for _ in 0..REPEATS / 4 {
-                black_box(Ladder::Word64.sum(black_box(segment)));
-            }
-            let end = now();
-            (*sums, *scalar) = (middle.wrapping_sub(start), end.wrapping_sub(middle));
-        }
-        (lower_quartile(sums), lower_quartile(scalar))
-    }
-
-    fn lower_quartile(mut of: [u64; ROUNDS]) -> u64 {
-        of.sort_unstable();
-        of[ROUNDS / 4]
-    }
-
-    fn now() -> u64 {
-        // SAFETY: every x86-64 has the instruction, and it only reads the counter.
-        unsafe { _rdtsc() }
-    }
+    let narrow = |why| Choice { rung: Ladder::Avx2, why };
+    let (evidence, warm_ups) = match clock {
+        Clock::Keeps(evidence) => (evidence, 1),
+        Clock::Varies => (Evidence::Settled, SETTLING),
+        Clock::Falls => return narrow(Why::LowersClock),
+        Clock::Unknown => return narrow(Why::UnknownCore),
+    };
+    let measured = measure(warm_ups);
+    let why = Why::Measured(evidence, measured);
+    if measured.agrees() { Choice { rung: Ladder::Avx512, why } } else { narrow(why) }
 }
+
+/// Warm-ups of an eighth of a millisecond each, two milliseconds together. A core may take 500 us
+/// until it has a lower clock, and runs slowly until then (Intel's optimization manual, power
+/// management of Skylake servers).
+#[cfg(target_arch = "x86_64")]
+const SETTLING: usize = 16;
 
 #[cfg(test)]
 mod tests;
