@@ -228,7 +228,13 @@ impl Stack {
     /// How checksums are made now, and why: see [`wire::checksum::Choice`].
     pub fn checksums(&self) -> String {
         let (rung, choice) = (self.core.cx.ladder, Ladder::choice());
-        if rung == choice.rung { choice.to_string() } else { rung.name().to_owned() }
+        let why = match rung {
+            _ if rung == choice.rung => return choice.to_string(),
+            _ if rung == self.best_ladder => "as configured".to_owned(),
+            Ladder::Word64 => format!("switch {} is off", Switch::SimdSum.name()),
+            _ => format!("switch {} is off", Switch::WideSum.name()),
+        };
+        format!("{} ({why})", rung.name())
     }
 
     /// The counters.

@@ -28,6 +28,8 @@ fn both_stacks_are_shown_on_one_thread_and_on_two() {
             let shown = &found["stacks"][stack];
             assert_eq!(shown["name"], *name);
             assert_eq!(shown["connections"][0]["state"], "ESTABLISHED", "{shown}");
+            let sums = shown["stack"]["checksums"].as_str().expect("how, and why in brackets");
+            assert!(sums.contains(" (") && sums.ends_with(')'), "{sums}");
             for section in ["stack", "ports", "addresses", "neighbours", "routes"] {
                 assert!(shown[section].is_object() || !shown[section][0].is_null(), "{section}");
             }

@@ -134,7 +134,27 @@ fn every_key_is_there_and_the_figures_fit_each_other() {
     assert_eq!(found["sha256_sent"], Value::Null);
     assert_eq!(found["checksum"], true);
     let off = ["--switch", "checksum-rx=off", "--switch", "checksum-tx=off"];
-    assert_eq!(json(&[&["--bytes", "1K"][..], &off].concat())["checksum"], false);
+    let found = json(&[&["--bytes", "1K"][..], &off].concat());
+    assert_eq!(
+        (&found["checksum"], &found["settings"]["checksums"]),
+        (&false.into(), &Value::Null)
+    );
+}
+
+#[test]
+fn the_report_says_how_checksums_are_made_and_why() {
+    let found = json(&["--bytes", "1K"]);
+    let told = found["settings"]["checksums"].as_str().expect("a sentence");
+    // The reason stands in brackets behind the name of the rung.
+    let (rung, why) = told.split_once(" (").expect("a reason");
+    assert!(["word64", "avx2", "avx512"].contains(&rung) && why.ends_with(')'), "{told}");
+    let output = run(&["ttcp", "--bytes", "1K", "--switch", "simd-sum=off"]);
+    let line = match rung {
+        "word64" => format!("  checksums {told}\n"),
+        _ => "  checksums word64 (switch simd-sum is off)\n".to_owned(),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&line), "{text}");
 }
 
 #[test]

@@ -29,9 +29,19 @@ fn switches_take_the_place_of_the_rung_and_give_it_back() {
 
 #[test]
 fn a_stack_says_which_rung_it_has_and_why() {
-    let stack = Stack::new(StackConfig::new([1, 2]));
-    assert_eq!(stack.checksums(), Ladder::choice().to_string());
-    let switches = Switches::default().with(Switch::SimdSum, false);
-    let stack = Stack::new(StackConfig { switches, ..StackConfig::new([1, 2]) });
-    assert_eq!(stack.checksums(), "word64");
+    let stack = |ladder, off: &[Switch]| {
+        let switches = off.iter().fold(Switches::default(), |all, &s| all.with(s, false));
+        Stack::new(StackConfig { ladder, switches, ..StackConfig::new([1, 2]) }).checksums()
+    };
+    assert_eq!(stack(None, &[]), Ladder::choice().to_string());
+    assert_eq!(stack(Some(Ladder::Byte), &[]), "byte (as configured)");
+    // Where the machine has nothing better, the switch changes nothing.
+    if Ladder::best() != Ladder::Word64 {
+        assert_eq!(stack(None, &[Switch::SimdSum]), "word64 (switch simd-sum is off)");
+        let both = [Switch::SimdSum, Switch::WideSum];
+        assert_eq!(stack(Some(Ladder::Avx512), &both), "word64 (switch simd-sum is off)");
+    }
+    if Ladder::best() == Ladder::Avx512 {
+        assert_eq!(stack(None, &[Switch::WideSum]), "avx2 (switch wide-sum is off)");
+    }
 }

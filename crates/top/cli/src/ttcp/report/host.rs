@@ -120,6 +120,7 @@ impl Found<'_> {
             "switches": switches,
             "write_unit_bytes": ours(json!(plan.write_unit_bytes())),
             "write_unit_from": ours(json!(plan.write_unit.from())),
+            "checksums": plan.checksum().then(|| self.stack.checksums()),
             "file": plan.file().map(|path| path.display().to_string()),
         })
     }

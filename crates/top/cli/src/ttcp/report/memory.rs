@@ -52,6 +52,8 @@ pub(in crate::ttcp) struct Measured {
     wakeups: (u64, u64),
     sha256: (Option<String>, Option<String>),
     out_of_order: u64,
+    /// How both stacks made checksums, and why.
+    checksums: String,
     /// How datagrams were sent.
     udp: Option<Used>,
 }
@@ -95,6 +97,7 @@ impl Measured {
             predicted_fraction: (tcp_in > 0).then_some(fraction),
             retransmits: both(Counter::TcpRetransmits),
             drops: drops(left, right),
+            checksums: left.checksums(),
             counters: Counter::ALL.iter().map(|&c| (c.name(), both(c))).collect(),
             wakeups: (wakes.0 + other.0, wakes.1 + other.1),
             sha256: (None, None),
@@ -288,6 +291,9 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
             writeln!(t, "  RTT       {rtt}")?;
         }
         writeln!(t, "  unit      {}", plan.write_unit_text())?;
+    }
+    if plan.checksum() {
+        writeln!(t, "  checksums {}", m.checksums)?;
     }
     for (name, n) in &m.drops {
         writeln!(t, "  dropped   {n} {name}")?;

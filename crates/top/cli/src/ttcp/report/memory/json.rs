@@ -89,6 +89,7 @@ struct Settings<'a> {
     switches: BTreeMap<&'static str, bool>,
     write_unit_bytes: Option<usize>,
     write_unit_from: String,
+    checksums: Option<&'a str>,
     file: Option<String>,
 }
 
@@ -101,7 +102,7 @@ fn transfer_is(plan: &Plan) -> &'static str {
     }
 }
 
-fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
+fn settings<'a>(plan: &'a Plan, m: &'a Measured) -> Settings<'a> {
     Settings {
         protocol: if plan.udp { "udp" } else { "tcp" },
         ip_version: if plan.version == IpVersion::V4 { 4 } else { 6 },
@@ -119,6 +120,7 @@ fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
         switches: Switch::ALL.iter().map(|&s| (s.name(), plan.switches.on(s))).collect(),
         write_unit_bytes: plan.write_unit_bytes(),
         write_unit_from: plan.write_unit.from(),
+        checksums: plan.checksum().then_some(m.checksums.as_str()),
         file: plan.file().map(|path| path.display().to_string()),
     }
 }
