@@ -1,7 +1,7 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `rpc`, `lab`, and `peer` for one side alone. Called by `cargo xtask bench NAME`.
-//! Figures go to standard output, progress to standard error. Exit status: 0 measured, 1 nothing
-//! could be measured or `--check` found a missed must, 2 usage.
+//! `ip`, `router`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo xtask
+//! bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 measured,
+//! 1 nothing could be measured or `--check` found a missed must, 2 usage, 130 Ctrl-C in `build`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
+use wirespeed_bench::build;
 use wirespeed_bench::core::{ROWS, gvisor_program, veth};
 use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
@@ -59,6 +60,8 @@ enum Command {
     Rpc(Options),
     /// The lab: what it costs to look at a stack, and whether its figures add up.
     Lab(Options),
+    /// What a build takes and gives: seconds from nothing, size, speed beside fat LTO.
+    Build(Options),
     /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
     Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
@@ -102,7 +105,7 @@ struct Options {
     /// One JSON document on standard output; the table goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Seven short pairs a row instead of 25; in `tcp` fewer seeds.
+    /// Seven short pairs a row instead of 25; in `tcp` fewer seeds; in `build` no whole tests.
     #[arg(long)]
     quick: bool,
     /// Exit with status 1 if a row misses its must.
@@ -138,6 +141,9 @@ fn main() -> ExitCode {
         Command::Router(options) => bench("router", router::ROWS, &options),
         Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
         Command::Lab(options) => bench("lab", lab::ROWS, &options),
+        Command::Build(options) => build::catch_interrupts()
+            .and_then(|()| bench("build", build::ROWS, &options))
+            .map(|code| if build::interrupted() { ExitCode::from(130) } else { code }),
         Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {

@@ -60,16 +60,22 @@ pub fn instructions(case: &str) -> Result<f64> {
 /// The same with options of icount.
 pub fn instructions_with(case: &str, options: &[&str]) -> Result<f64> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's folder")?;
-    let out = Command::new("cargo")
-        .args(["xtask", "icount", "--json", "--case", case])
-        .args(options)
-        .current_dir(root)
-        .output()
-        .context("running cargo xtask icount")?;
+    let mut command = Command::new("cargo");
+    command.args(icount_arguments(case, options)).current_dir(root);
+    let out = command.output().context("running cargo xtask icount")?;
     // A count that changed makes icount fail; the row uses the count all the same.
-    let rows: serde_json::Value = serde_json::from_slice(&out.stdout).map_err(|_| {
-        anyhow::anyhow!("icount: {}", String::from_utf8_lossy(&out.stderr).trim().to_owned())
-    })?;
+    instructions_in(&out.stdout, case)
+        .with_context(|| format!("icount: {}", String::from_utf8_lossy(&out.stderr).trim()))
+}
+
+/// The arguments of cargo that count one case.
+pub(crate) fn icount_arguments<'a>(case: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    [&["xtask", "icount", "--json", "--case", case], options].concat()
+}
+
+/// The instructions of a case in the document of icount.
+pub(crate) fn instructions_in(document: &[u8], case: &str) -> Result<f64> {
+    let rows: serde_json::Value = serde_json::from_slice(document).context("no document")?;
     for row in rows.as_array().into_iter().flatten() {
         if row["case"] == case {
             return row["instructions"].as_f64().context("instructions is no number");

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::harness::{Bench, Better, Figure, Row, Spec, best_of, paired};
 use crate::measure::{Measurement, median, pattern};
 use crate::report::{Machine, Report, short, wrapped};
-use crate::{core, devices, ip, outside, tcp};
+use crate::{build, core, devices, ip, outside, tcp};
 
 fn spec(better: Better, run: fn(&Bench) -> Result<Figure>) -> Spec {
     Spec { case: "a case", better, must: 2.0, aim: 3.0, unit: "x", run }
@@ -82,6 +82,7 @@ fn the_table_has_every_row_and_its_verdict() {
 #[test]
 fn every_bench_has_the_rows_of_its_table() {
     for (rows, count) in [
+        (build::ROWS, 8),
         (core::ROWS, 16),
         (outside::ROWS, 11),
         (tcp::ROWS, 22),
