@@ -70,7 +70,7 @@ pub fn instructions_with(case: &str, options: &[&str]) -> Result<f64> {
 
 /// The arguments of cargo that count one case.
 pub(crate) fn icount_arguments<'a>(case: &'a str, options: &[&'a str]) -> Vec<&'a str> {
-    [&["xtask", "icount", "--json", "--case", case], options].concat()
+    [["xtask", "icount", "--json", "--case", case].as_slice(), options].concat()
 }
 
 /// The instructions of a case in the document of icount.

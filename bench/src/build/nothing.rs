@@ -165,7 +165,9 @@ mod tests {
     #[test]
     fn a_quick_run_says_which_command_it_left_out() {
         let bench = Bench::new(true).expect("a core");
-        for (row, name) in [(tests as fn(&Bench) -> _, "`cargo xtask test`"), (ci, "`.ci/run`")] {
+        for (row, name) in
+            [(tests as fn(&Bench) -> Result<Figure>, "`cargo xtask test`"), (ci, "`.ci/run`")]
+        {
             let why = row(&bench).err().expect("not run").to_string();
             assert!(why.contains(name) && why.contains("--quick"), "{why}");
         }
