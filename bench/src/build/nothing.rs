@@ -168,7 +168,7 @@ mod tests {
         for (row, name) in
             [(tests as fn(&Bench) -> Result<Figure>, "`cargo xtask test`"), (ci, "`.ci/run`")]
         {
-            let why = row(&bench).err().expect("not run").to_string();
+            let why = row(&bench).expect_err("not run").to_string();
             assert!(why.contains(name) && why.contains("--quick"), "{why}");
         }
     }

@@ -207,7 +207,7 @@ mod tests {
         let ran = shell("echo a; echo b; echo c >&2; exit 3").expect("a shell");
         assert_eq!(ran.stdout, "a\nb\n");
         let why = ran.succeeded().err().expect("a status of 3").to_string();
-        assert!(why.contains("exit status: 3") && why.ends_with("c; b"), "{why}");
+        assert!(why.contains("exit status: 3") && why.ends_with("c; a; b"), "{why}");
         assert!(shell("true").expect("a shell").succeeded().is_ok());
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let out = child.stdout.take().expect("piped");
         let mut out = BufReader::new(out);
         out.read_line(&mut line).expect("a line");
-        let why = wait(child, &AtomicBool::new(true)).err().expect("interrupted");
+        let why = wait(child, &AtomicBool::new(true)).expect_err("interrupted");
         assert_eq!(why.to_string(), "interrupted");
         // The sleep held the other end.
         line.clear();
