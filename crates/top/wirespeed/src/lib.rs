@@ -77,8 +77,14 @@
 //!   nothing).
 //! - `router`: the router of `wirespeed up`, in a program of yours (Linux).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
+//!
+//! `cargo doc -p wirespeed --all-features --no-deps` makes the pages of all of them.
+
+// docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
+#[doc(inline)]
 pub use base;
 pub use base::{
     Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, KeyedHash,
@@ -112,17 +118,21 @@ pub use device::Device;
 
 /// The control socket, on which a program answers questions about its stack, and the client side.
 #[cfg(all(feature = "control", target_os = "linux"))]
+#[doc(inline)]
 pub use control;
 /// Being seen by the tools and by a browser.
 #[cfg(all(feature = "observe", target_os = "linux"))]
+#[doc(inline)]
 pub use observe;
 /// Being a router.
 #[cfg(all(feature = "router", target_os = "linux"))]
+#[doc(inline)]
 pub use router;
 #[cfg(feature = "net")]
 pub mod guide;
 /// Sockets for programs; start with [`guide`].
 #[cfg(feature = "net")]
+#[doc(inline)]
 pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
