@@ -44,6 +44,16 @@ impl LinkKind {
 }
 
 /// An Ethernet address.
+///
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::MacAddr;
+///
+/// let mac: MacAddr = "02:00:00:00:00:01".parse()?;
+/// assert_eq!(mac, MacAddr([2, 0, 0, 0, 0, 1]));
+/// assert!(!mac.is_group());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
@@ -110,6 +120,17 @@ impl fmt::Debug for MacAddr {
 }
 
 /// An address with a prefix length, as in `192.0.2.1/24`.
+///
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::Cidr;
+///
+/// let cidr: Cidr = "192.0.2.1/24".parse()?;
+/// assert!(cidr.contains("192.0.2.200".parse()?));
+/// assert_eq!(cidr.network(), "192.0.2.0/24".parse()?);
+/// assert!("192.0.2.1/33".parse::<Cidr>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {
     /// The address, host bits kept.

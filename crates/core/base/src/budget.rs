@@ -158,6 +158,17 @@ limits! {
 }
 
 /// The value of every limit, and how often each was hit.
+///
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::{Budget, Limit};
+///
+/// let mut budget = Budget::default(); // for `StackConfig`, or `Stack::budget`
+/// budget.set(Limit::Routes, 2);
+/// assert!(budget.admits(Limit::Routes, 1));
+/// assert!(!budget.admits(Limit::Routes, 2), "there are two already");
+/// assert_eq!(budget.hits(Limit::Routes), 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Budget {
     values: [usize; Limit::ALL.len()],

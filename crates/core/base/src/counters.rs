@@ -138,6 +138,16 @@ counters! {
 }
 
 /// One value per [`Counter`]. Printed: the values above 0, by name.
+///
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::Counters;
+///
+/// let counters = Counters::default(); // or `Stack::counters`
+/// for (counter, value) in counters.iter() {
+///     println!("{} {value}: {}", counter.name(), counter.meaning());
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Counters([u64; Counter::ALL.len()]);
 

@@ -212,6 +212,18 @@ drop_reasons! {
 }
 
 /// One counter per [`DropReason`]. Printed: the counts above 0, by name.
+///
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::{DropReason, Drops};
+///
+/// let mut drops = Drops::default(); // or `Stack::drops`
+/// drops.count(DropReason::DeviceRefused);
+/// for (reason, packets) in drops.nonzero() {
+///     println!("{} {packets}: {}", reason.name(), reason.meaning());
+/// }
+/// assert_eq!(drops.total(), 1);
+/// ```
 #[derive(Clone)]
 pub struct Drops([u64; DropReason::ALL.len()]);
 

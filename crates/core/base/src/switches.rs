@@ -62,6 +62,15 @@ switches! {
 }
 
 /// The state of every switch.
+///
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::{Switch, Switches};
+///
+/// let switches = Switches::default().with(Switch::Pacing, false);
+/// assert!(!switches.on(Switch::Pacing));
+/// assert_eq!(Switches::default().parse_setting("pacing=off"), Ok(switches));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches(u32);
 

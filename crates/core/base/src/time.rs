@@ -81,6 +81,17 @@ impl From<Duration> for core::time::Duration {
 }
 
 /// A point on the monotonic clock: nanoseconds since an origin that the caller chose.
+///
+/// A program maps its own clock to it, so that the clock of a test may be any:
+/// ```
+/// # use wirespeed_base as wirespeed;
+/// use wirespeed::{Duration, Instant};
+///
+/// let begin = std::time::Instant::now();
+/// let now = || Instant::ZERO + Duration::from(begin.elapsed());
+/// let deadline = now() + Duration::from_millis(20);
+/// assert!(deadline.since(now()) <= Duration::from_millis(20));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

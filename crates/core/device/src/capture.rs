@@ -10,6 +10,20 @@
 //! Traffic has priority: if writing fails (a full disk), the capture stops with an error in
 //! [`CaptureStatus`], and frames still pass. Writes are buffered and happen on the thread that
 //! drives the device: use a fast file, or a pipe to another thread.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, wirespeed_device as device}; }
+//! use std::time::{SystemTime, UNIX_EPOCH};
+//! use wirespeed::device::{capture::Capture, mem};
+//!
+//! let (device, _other) = mem::pair(&mem::Config::default());
+//! let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+//! let (device, status) = Capture::new(device, Vec::new(), clock)?; // or a file
+//! // `device` goes to `Stack::add_port`; `status` says how much was written.
+//! assert_eq!(status.frames(), 0);
+//! # drop(device);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -6,6 +6,21 @@
 //!
 //! Each frame is copied into the queue and out of it, under a lock that is held for the copies of
 //! one call. For speed implement [`Device`], or use [`crate::mem`].
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, mbuf::Pool, wirespeed_device as device}; }
+//! use wirespeed::device::{Burst, Device, channel};
+//! use wirespeed::Pool;
+//!
+//! let (mut device, end) = channel::pair(&channel::Config::default());
+//! end.send(&[1; 60])?; // a frame for the stack, which polls its device:
+//! let (mut pool, mut burst) = (Pool::new(1 << 20), Burst::new());
+//! assert_eq!(device.rx_burst(&mut pool, &mut burst), 1);
+//! device.tx_burst(&mut pool, &mut burst); // the stack sends it back
+//! let mut frame = [0; 2_048];
+//! assert_eq!(end.recv(&mut frame)?, 60);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -2,6 +2,17 @@
 //!
 //! Called by: programs, around any device. Counters: [`Totals`]. Bursts that move nothing are not
 //! counted. Cost: reading each frame's length.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, mbuf::Pool, wirespeed_device as device}; }
+//! use wirespeed::device::{counted::Counted, mem};
+//!
+//! let (device, _other) = mem::pair(&mem::Config::default());
+//! let (device, counts) = Counted::new(device);
+//! // `device` goes to `Stack::add_port`; `counts` may be read from any thread.
+//! assert_eq!(counts.totals().rx.frames, 0);
+//! # drop(device);
+//! ```
 
 use std::sync::Arc;
 

@@ -11,6 +11,19 @@
 //! The copy loses the flags that a device is to finish the checksum or has verified it: a checksum
 //! computed or trusted after the flip would hide the error. An outgoing super-segment, which needs
 //! the device to finish it, is dropped instead. ARP, which has no checksum, is exempt.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, mbuf::Pool, wirespeed_device as device}; }
+//! use wirespeed::device::fault::{Config, Fault, Odds, Rng};
+//! use wirespeed::device::mem;
+//!
+//! let (device, _other) = mem::pair(&mem::Config::default());
+//! let config = Config { rx: Odds { drop: 0.01, ..Odds::default() }, ..Config::default() };
+//! let (device, counts) = Fault::new(device, &config, Rng::new(7));
+//! // `device` goes to `Stack::add_port`; `counts` says what was done to its frames.
+//! assert_eq!(counts.rx().dropped, 0);
+//! # drop(device);
+//! ```
 
 use core::task::Waker;
 use std::collections::VecDeque;

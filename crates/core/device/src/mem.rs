@@ -7,6 +7,17 @@
 //! Each ring has one producer and one consumer, which synchronise once per burst. Bytes in flight
 //! are those that the producer sent (its own counter) less those that the consumer took (stored
 //! once per burst), so no cache line is written by both.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, wirespeed_device as device}; }
+//! use wirespeed::device::{Device, mem};
+//! use wirespeed::{LinkKind, Mtu};
+//!
+//! let mtu = Mtu::new(9_000).expect("68 or more");
+//! let config = mem::Config { link: LinkKind::Ip, mtu, ..mem::Config::default() };
+//! let (left, right) = mem::pair(&config); // each goes to the `Stack::add_port` of one stack
+//! assert!(left.link_up() && right.link_up());
+//! ```
 
 mod transmit;
 

@@ -5,10 +5,11 @@
 //! far as the offload header needs. Counters: [`Device::drops`], by reason. Source: packet(7).
 //!
 //! ```no_run
-//! use wirespeed_device::packet::{Config, PacketSocket};
+//! # mod wirespeed { pub use wirespeed_device as device; }
+//! use wirespeed::device::packet::{Config, PacketSocket};
 //!
 //! let mut port = PacketSocket::open(&Config::of("eth1"))?;
-//! # Ok::<(), wirespeed_device::packet::PacketError>(())
+//! # Ok::<(), wirespeed::device::packet::PacketError>(())
 //! ```
 //!
 //! The kernel puts frames into a shared ring ([`Receive`]), so receiving takes no system call; one

@@ -4,12 +4,13 @@
 //! far as the offload header needs. Counters: [`Device::drops`], by reason.
 //!
 //! ```no_run
-//! use wirespeed_device::tap::{Config, Setup, Tap};
+//! # mod wirespeed { pub use wirespeed_device as device; }
+//! use wirespeed::device::tap::{Config, Setup, Tap};
 //!
 //! let mut tap = Tap::open(&Config { name: Some("ws0".to_owned()), ..Config::default() })?;
 //! let addresses = vec!["192.0.2.1/24".parse().expect("an address of the kernel's end")];
 //! tap.configure(&Setup { addresses, up: true, ..Setup::default() })?;
-//! # Ok::<(), wirespeed_device::tap::TapError>(())
+//! # Ok::<(), wirespeed::device::tap::TapError>(())
 //! ```
 //!
 //! One system call reads one frame; one system call writes a burst with io_uring, else one frame.

@@ -5,7 +5,8 @@
 //! sections 6.9 and 9.6; 802.1ad for the outer tag.
 //!
 //! ```
-//! use wirespeed_device::{mem, vlan};
+//! # mod wirespeed { pub use wirespeed_device as device; }
+//! use wirespeed::device::{mem, vlan};
 //!
 //! let (ours, _theirs) = mem::pair(&mem::Config::default());
 //! let ports = vlan::split(Box::new(ours), vlan::TAG, &[vlan::Id::Untagged, vlan::Id::Vlan(5)])?;

@@ -7,11 +7,12 @@
 //! `net/stream.c`.
 //!
 //! ```no_run
-//! use wirespeed_device::vm::Stream;
+//! # mod wirespeed { pub use wirespeed_device as device; }
+//! use wirespeed::device::vm::Stream;
 //!
 //! // qemu-system-x86_64 -netdev stream,id=n,server=off,addr.type=unix,addr.path=/run/vm.sock ...
 //! let mut port = Stream::listen("/run/vm.sock".as_ref())?;
-//! # Ok::<(), wirespeed_device::vm::VmError>(())
+//! # Ok::<(), wirespeed::device::vm::VmError>(())
 //! ```
 //!
 //! There are no offloads: a frame arrives as it was sent.

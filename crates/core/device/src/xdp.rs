@@ -5,10 +5,11 @@
 //! reason. Source: Linux `Documentation/networking/af_xdp.rst`.
 //!
 //! ```no_run
-//! use wirespeed_device::xdp::{Config, XdpSocket};
+//! # mod wirespeed { pub use wirespeed_device as device; }
+//! use wirespeed::device::xdp::{Config, XdpSocket};
 //!
 //! let mut port = XdpSocket::open(&Config::of("eth1"))?;
-//! # Ok::<(), wirespeed_device::xdp::XdpError>(())
+//! # Ok::<(), wirespeed::device::xdp::XdpError>(())
 //! ```
 //!
 //! Frames of an open queue go only to us, not to the kernel's stack. Received frames become mbufs

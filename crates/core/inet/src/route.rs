@@ -66,6 +66,20 @@ pub enum RouteOrigin {
 }
 
 /// One route.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, wirespeed_inet::*}; }
+/// use std::num::NonZeroU8;
+/// use wirespeed::Route;
+///
+/// let port = 0; // the number in a `PortId`
+/// let default = Route::new("0.0.0.0/0".parse()?, Some("192.0.2.1".parse()?), port);
+/// let on_link = Route::new("198.51.100.0/24".parse()?, None, port);
+/// let worse = Route { metric: 10, ..default.clone() }; // used when the other one is gone
+/// let half = default.shared(NonZeroU8::MIN); // shares packets with another of weight 1
+/// # assert!(on_link.via.is_none() && worse.metric == 10 && half.weight.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The destination prefix.

@@ -24,6 +24,18 @@ const RETURN_FEW: usize = 4;
 ///
 /// Takes memory from the system in slabs as needed, within the limit. Slabs are freed when the pool
 /// and the last of its handles are gone, or when they are unused and another class needs memory.
+///
+/// ```
+/// # use wirespeed_mbuf as wirespeed;
+/// use wirespeed::Pool;
+///
+/// let mut pool = Pool::new(1 << 20); // at most a megabyte
+/// let mut mbuf = pool.alloc(64).expect("within the limit");
+/// assert_eq!(mbuf.append(b"payload"), 7);
+/// mbuf.prepend(2).expect("headroom").copy_from_slice(b"h:");
+/// assert_eq!(mbuf.as_slice(), b"h:payload");
+/// pool.free(mbuf); // a drop would do as well
+/// ```
 pub struct Pool {
     pub(crate) store: Store,
     pub(crate) shared: Arc<Shared>,

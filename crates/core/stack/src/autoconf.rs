@@ -27,6 +27,17 @@ pub(crate) use calls::expire;
 use crate::handles::PortId;
 
 /// How a port configures itself.
+///
+/// ```
+/// # use wirespeed_stack as wirespeed;
+/// use wirespeed::AutoConfig;
+/// use wirespeed::pair::{PairConfig, pair};
+///
+/// let (mut end, _other) = pair(&PairConfig::new([1, 2])); // an Ethernet link without a router
+/// end.stack.autoconfigure(end.port, AutoConfig { temporary: true, ..AutoConfig::default() })?;
+/// assert!(end.stack.autoconf(end.port).is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutoConfig {
     /// How interface identifiers are made.

@@ -4,6 +4,16 @@ use base::{Budget, Cidr, MacAddr, Switches};
 use wire::checksum::Ladder;
 
 /// Settings of a stack.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+/// use wirespeed::{Budget, Limit, Stack, StackConfig};
+///
+/// let mut budget = Budget::default();
+/// budget.set(Limit::Connections, 100);
+/// let stack = Stack::new(StackConfig { budget, ..StackConfig::new([1, 2]) });
+/// assert_eq!(stack.budget().of(Limit::Connections), 100);
+/// ```
 #[derive(Clone, Debug)]
 pub struct StackConfig {
     /// 128 secret bits: sequence numbers, ports and tables are drawn with them. The same seed and
@@ -48,6 +58,21 @@ impl StackConfig {
 }
 
 /// Settings for the IP header of a socket's packets.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+/// use wirespeed::pair::{PairConfig, pair};
+/// use wirespeed::{Instant, IpSettings, Owner};
+/// # use std::net::SocketAddr;
+///
+/// let (mut end, other) = pair(&PairConfig::new([1, 2]));
+/// let to = SocketAddr::new(other.addr, 80);
+/// let ip = IpSettings { tos: 0xb8, mark: 7, ..IpSettings::default() }; // expedited forwarding
+/// let (tcp, now) = (Default::default(), Instant::from_nanos(1));
+/// let connection = end.stack.tcp_connect_with(to, None, &tcp, Owner::program(), ip, now)?;
+/// assert_eq!(end.stack.tcp_ip(connection), Some(ip));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpSettings {
     /// Hops that a packet may take: TTL (RFC 791) or hop limit (RFC 8200).
@@ -84,6 +109,22 @@ pub enum MtuDiscovery {
 }
 
 /// Settings of a port.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
+/// use wirespeed::device::channel;
+/// use wirespeed::{MacAddr, PortConfig, Stack, StackConfig};
+///
+/// let (device, _frames) = channel::pair(&channel::Config::default()); // Ethernet
+/// let mut stack = Stack::new(StackConfig::new([1, 2]));
+/// let config = PortConfig {
+///     mac: MacAddr([2, 0, 0, 0, 0, 1]), // 2: administered locally
+///     addresses: vec!["192.0.2.1/24".parse()?, "2001:db8::1/64".parse()?],
+/// };
+/// let port = stack.add_port(Box::new(device), config);
+/// assert_eq!(stack.addresses(port).len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct PortConfig {
     /// Our link address; means nothing on a raw IP port.

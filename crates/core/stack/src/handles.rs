@@ -45,6 +45,23 @@ new_key_type! {
 }
 
 /// Something happened.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+/// use wirespeed::pair::{PairConfig, pair};
+/// use wirespeed::{Event, Instant};
+///
+/// let (mut end, _other) = pair(&PairConfig::new([1, 2]));
+/// end.stack.poll(Instant::from_nanos(1));
+/// while let Some(event) = end.stack.next_event() {
+///     match event {
+///         Event::Tcp(connection, what) => println!("{connection:?}: {what:?}"),
+///         Event::Accept(listener) => drop(end.stack.tcp_accept(listener)),
+///         Event::Udp(socket) => drop(end.stack.udp_receive(socket)),
+///         other => println!("{other:?}"),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// For a connection that was opened here or accepted; before it is accepted, its events are

@@ -3,6 +3,25 @@
 //! [`VirtualClock`] runs both from event to event.
 //!
 //! Called by: tools and tests.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+//! use wirespeed::pair::{PairConfig, pair};
+//! use wirespeed::{Instant, Owner};
+//!
+//! let (mut here, mut there) = pair(&PairConfig::new([1, 2]));
+//! let at = std::net::SocketAddr::new(there.addr, 7);
+//! let receiver = there.stack.udp_bind(at, Owner::program())?;
+//! let sender = here.stack.udp_bind("0.0.0.0:0".parse()?, Owner::program())?;
+//!
+//! let now = Instant::from_nanos(1);
+//! here.stack.udp_send(sender, at, b"hello", now)?;
+//! here.stack.poll(now); // the frame leaves
+//! there.stack.poll(now); // and arrives
+//! let datagram = there.stack.udp_receive(receiver).expect("it has arrived");
+//! assert_eq!(datagram.payload.as_slice(), b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -5,6 +5,29 @@
 //! the addresses, routes, groups and autoconfiguration, and answers neighbours. The others look up
 //! routes in its FIB, take over what it publishes between two turns, and resolve neighbours by
 //! themselves; the answers of neighbours are copied to all shards. docs/decisions/0081.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
+//! use wirespeed::device::{Device, channel};
+//! use wirespeed::shard::Shard;
+//! use wirespeed::{Instant, PortConfig, StackConfig};
+//!
+//! let mut shards = Shard::group(&StackConfig::new([1, 2]), 2);
+//! let (mut devices, mut ends) = (Vec::<Box<dyn Device>>::new(), Vec::new());
+//! for _ in 0..2 {
+//!     let (device, end) = channel::pair(&channel::Config::default()); // the queue of one shard
+//!     devices.push(Box::new(device));
+//!     ends.push(end);
+//! }
+//! let addresses = vec!["192.0.2.1/24".parse()?];
+//! Shard::add_port(&mut shards, devices, &PortConfig { addresses, ..PortConfig::default() });
+//! for shard in &mut shards {
+//!     shard.poll(Instant::from_nanos(1)); // each on a thread of its own
+//!     let mut turn = shard.enter(); // the stack, for one turn
+//!     assert!(turn.next_event().is_none());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod device;
 mod ports;

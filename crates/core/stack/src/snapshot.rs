@@ -3,6 +3,23 @@
 //!
 //! Called by: programs, to show it; between turns, never for a packet. A page begins where the one
 //! before ended; rows that come and go meanwhile may be missed.
+//!
+//! ```
+//! # use wirespeed_stack as wirespeed;
+//! use wirespeed::pair::{PairConfig, pair};
+//!
+//! let (end, _other) = pair(&PairConfig::new([1, 2]));
+//! let sizes = end.stack.snapshot();
+//! assert_eq!((sizes.ports, sizes.connections), (1, 0));
+//! let mut cursor = Some(0);
+//! while let Some(from) = cursor {
+//!     let page = end.stack.routes_page(from, 100);
+//!     for route in page.rows {
+//!         println!("{:?} by {:?}", route.dest, route.via);
+//!     }
+//!     cursor = page.next;
+//! }
+//! ```
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -49,6 +49,29 @@ use crate::timers::{RareTimers, Wheel};
 /// The order of calls: `add_port`, `add_neighbour`, `add_route`; then `poll` whenever a port has
 /// frames or [`Stack::next_deadline`] has come, taking [`Stack::next_event`] until there is none
 /// and reading and writing in between. `now` must not go back; if it does, the last one counts.
+///
+/// The caller brings the clock, so that the same calls give the same packets:
+/// ```
+/// # mod wirespeed { pub use {base::*, device, wirespeed_stack::*}; }
+/// use wirespeed::device::channel;
+/// use wirespeed::{Instant, LinkKind, Owner, PortConfig, Stack, StackConfig};
+///
+/// let config = channel::Config { link: LinkKind::Ip, ..channel::Config::default() };
+/// let (device, packets) = channel::pair(&config);
+/// let mut stack = Stack::new(StackConfig::new([1, 2])); // a real program draws the seed at random
+/// let addresses = vec!["192.0.2.1/24".parse()?];
+/// stack.add_port(Box::new(device), PortConfig { addresses, ..PortConfig::default() });
+///
+/// let now = Instant::from_nanos(1);
+/// let socket = stack.udp_bind("192.0.2.1:5300".parse()?, Owner::program())?;
+/// stack.udp_send(socket, "192.0.2.2:53".parse()?, b"hello", now)?;
+/// stack.poll(now);
+/// let mut packet = [0; 1_500];
+/// let length = packets.try_recv(&mut packet)?;
+/// assert_eq!(length, 20 + 8 + 5); // headers of IP and UDP, and the payload
+/// assert_eq!(&packet[28..length], b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Stack {
     pub(crate) core: Core,
     pub(crate) ports: Ports,

@@ -74,6 +74,22 @@ impl Default for Compat {
 }
 
 /// The settings of one connection; an accepted connection has those of its listener.
+///
+/// ```
+/// # mod wirespeed {
+/// #     pub use base::*;
+/// #     pub mod tcp { pub use wirespeed_tcp::{Config, cc::Algorithm}; }
+/// # }
+/// use wirespeed::Duration;
+/// use wirespeed::tcp::{Algorithm, Config};
+///
+/// let config = Config {
+///     algorithm: Algorithm::Bbr,
+///     no_delay: true, // no Nagle
+///     user_timeout: Some(Duration::from_secs(30)),
+///     ..Config::default()
+/// };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Initial receive buffer in bytes: the largest window offered.

@@ -4,6 +4,33 @@
 //! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port
 //! 68 to itself. RFC 2131, RFC 2132 section 5.1 (the MTU). Decisions: docs/decisions/0066-dhcp.md,
 //! 0113 (which routes are taken).
+//!
+//! A program that polls its stack has this in its loop:
+//! ```
+//! # mod wirespeed { pub use {base::*, stack::*, wirespeed_net as net}; }
+//! use wirespeed::net::dhcp::{Change, Config, DhcpPort};
+//! use wirespeed::pair::{PairConfig, mac, pair};
+//! use wirespeed::{Instant, KeyedHash};
+//!
+//! let (end, _other) = pair(&PairConfig::new([1, 2])); // a link without a server
+//! let (mut stack, now) = (end.stack, Instant::from_nanos(1));
+//! let config = Config::new(mac(1), KeyedHash::new(3, 4)); // 128 random bits
+//! let mut client = DhcpPort::new(&mut stack, end.port, config, now)?;
+//! # let one_turn = 0..1;
+//! # for _ in one_turn {
+//! stack.poll(now);
+//! while let Some(change) = client.poll(&mut stack, now) {
+//!     match change {
+//!         Change::Configured(lease) => println!("{} until renewed", lease.address),
+//!         other => println!("{other}"),
+//!     }
+//! }
+//! let next = stack.next_deadline().min(client.deadline()); // when to poll at the latest
+//! # assert!(next > now);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! The guide of crate `wirespeed` has a program with a driver.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 

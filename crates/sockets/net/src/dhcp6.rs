@@ -3,6 +3,21 @@
 //! Called by: programs that poll a stack, as `dhcp.rs` says. The port needs a link-local address
 //! ([`Stack::autoconfigure`]); messages wait until it has one. One client a stack, because it has
 //! UDP port 546 to itself. RFC 8415. Decision: docs/decisions/0066-dhcp.md.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, stack::*, wirespeed_net as net}; }
+//! use wirespeed::net::dhcp6::{Config, Dhcp6Port, Mode};
+//! use wirespeed::pair::{PairConfig, mac, pair};
+//! use wirespeed::{Instant, KeyedHash};
+//!
+//! let (end, _other) = pair(&PairConfig::new([1, 2]));
+//! let (mut stack, now) = (end.stack, Instant::from_nanos(1));
+//! let config = Config::new(Mode::Stateful, mac(1), KeyedHash::new(3, 4)); // 128 random bits
+//! let mut client = Dhcp6Port::new(&mut stack, end.port, config, now)?;
+//! stack.poll(now); // and again and again, with `client.poll` behind it
+//! assert!(client.poll(&mut stack, now).is_none(), "no server has answered");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 

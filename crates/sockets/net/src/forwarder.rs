@@ -18,6 +18,36 @@ use crate::waiting::Readiness;
 use crate::{Net, TcpStream, error};
 
 /// Accepts connections to any destination; a stack has at most one.
+///
+/// A proxy, whose clients have a route to it for everything:
+/// ```
+/// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+/// # use wirespeed::Route;
+/// use wirespeed::net::{Forwarder, Net};
+/// # use wirespeed::pair::{PairConfig, pair};
+/// # let (client, server) = pair(&PairConfig::new([1, 2]));
+/// # let at = std::net::SocketAddr::new(server.addr, 7);
+/// # let (mut client, via) = (client, at.ip());
+/// # let all = "0.0.0.0/0".parse().expect("every address");
+/// # client.stack.add_route(Route::new(all, Some(via), client.port.0));
+/// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+/// # let (server, _other) = Net::spawn_thread(server.stack)?;
+/// # let connecting = std::thread::spawn(move || {
+/// #     let to = "198.51.100.7:80".parse().expect("an address");
+/// #     wirespeed::net::blocking::TcpStream::connect(&net, to).map(|_| ())
+/// # });
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let forwarder = Forwarder::new(&server, Default::default(), 256)?;
+/// let request = forwarder.accept().await?;
+/// assert_eq!(request.dst().to_string(), "198.51.100.7:80"); // no address of this host
+/// let stream = request.complete().await?; // or `reset`, or drop it to leave the SYN unanswered
+/// assert_eq!(stream.local_addr()?.to_string(), "198.51.100.7:80");
+/// # connecting.join().expect("it did not panic")?;
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Forwarder {
     net: Net,
     handle: ListenerHandle,

@@ -18,6 +18,26 @@ use crate::{Net, TcpSocket, TcpStream, error};
 const BACKLOG: usize = 1024;
 
 /// A TCP listener, for tasks of any runtime.
+///
+/// ```
+/// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+/// # use wirespeed::net::Net;
+/// use wirespeed::net::{TcpListener, TcpStream};
+/// # use wirespeed::pair::{PairConfig, pair};
+/// # let (client, server) = pair(&PairConfig::new([1, 2]));
+/// # let at = std::net::SocketAddr::new(server.addr, 7);
+/// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+/// # let (server, _other) = Net::spawn_thread(server.stack)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let listener = TcpListener::bind(&server, at)?;
+/// let stream = TcpStream::connect(&net, at).await?;
+/// let (_accepted, from) = listener.accept().await?;
+/// assert_eq!(from, stream.local_addr()?);
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct TcpListener {
     net: Net,
     handle: ListenerHandle,

@@ -114,6 +114,29 @@ impl TcpStream {
     /// Send all of a filled buffer; waits for room. If the future is dropped before it is ready,
     /// the buffer is dropped unsent.
     ///
+    /// ```
+    /// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+    /// # use wirespeed::net::{Net, TcpListener, TcpStream};
+    /// # use wirespeed::pair::{PairConfig, pair};
+    /// # let (client, server) = pair(&PairConfig::new([1, 2]));
+    /// # let at = std::net::SocketAddr::new(server.addr, 7);
+    /// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+    /// # let (server, _other) = Net::spawn_thread(server.stack)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let listener = TcpListener::bind(&server, at)?;
+    /// # let stream = TcpStream::connect(&net, at).await?;
+    /// # let (peer, _from) = listener.accept().await?;
+    /// let mut loan = stream.loan()?;
+    /// loan.append(b"no copy after this one");
+    /// stream.send_loan(loan).await?;
+    /// let received = peer.read_loan().await?.expect("the stream goes on");
+    /// assert_eq!(&received[..], b"no copy after this one");
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`], or how the connection ended.
     pub async fn send_loan(&self, loan: Loan) -> io::Result<()> {

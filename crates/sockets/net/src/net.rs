@@ -24,6 +24,20 @@ use crate::inner::{Inner, Shared};
 use crate::waiting::{Socket, WaitQueue};
 
 /// A stack with sockets. Cheap to clone.
+///
+/// ```
+/// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+/// use wirespeed::net::{Net, blocking};
+/// use wirespeed::pair::{PairConfig, pair};
+///
+/// let (end, _other) = pair(&PairConfig::new([1, 2])); // two stacks, joined in memory
+/// let (net, _driver) = Net::spawn_thread(end.stack)?;
+/// let socket = blocking::UdpSocket::bind(&net, "0.0.0.0:0".parse()?)?;
+/// assert_ne!(socket.local_addr()?.port(), 0);
+/// let connections = net.with_stack(|stack| stack.connection_count())?;
+/// assert_eq!(connections, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Net(Arc<Users>);
 

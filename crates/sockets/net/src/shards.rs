@@ -31,6 +31,29 @@ pub use udp::ShardsUdpSocket;
 const PORTS_TRIED: usize = 16;
 
 /// The shards of one host, with sockets. Cheap to clone.
+///
+/// Two shards, each with a device of its own: here one that the program feeds with packets.
+/// ```
+/// # mod wirespeed { pub use {device, stack::*, wirespeed_net as net}; }
+/// use wirespeed::device::{Device, channel};
+/// use wirespeed::net::{Shards, ShardsListener};
+/// use wirespeed::shard::Shard;
+/// use wirespeed::{PortConfig, StackConfig};
+///
+/// let mut shards = Shard::group(&StackConfig::new([1, 2]), 2);
+/// let (mut devices, mut ends) = (Vec::<Box<dyn Device>>::new(), Vec::new());
+/// for _ in 0..2 {
+///     let (device, end) = channel::pair(&channel::Config::default());
+///     devices.push(Box::new(device));
+///     ends.push(end);
+/// }
+/// let addresses = vec!["192.0.2.1/24".parse()?];
+/// Shard::add_port(&mut shards, devices, &PortConfig { addresses, ..PortConfig::default() });
+/// let (host, _drivers) = Shards::spawn_threads(shards, &[])?; // on cores that the system chooses
+/// let _listener = ShardsListener::bind(&host, "192.0.2.1:80".parse()?)?; // at both
+/// assert_eq!(host.nets().len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Shards(Arc<All>);
 

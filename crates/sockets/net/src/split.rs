@@ -46,6 +46,33 @@ impl TcpStream {
     }
 
     /// Two halves that own the stream.
+    ///
+    /// ```
+    /// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// # use wirespeed::net::{Net, TcpListener};
+    /// use wirespeed::net::TcpStream;
+    /// # use wirespeed::pair::{PairConfig, pair};
+    /// # let (client, server) = pair(&PairConfig::new([1, 2]));
+    /// # let at = std::net::SocketAddr::new(server.addr, 7);
+    /// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+    /// # let (server, _other) = Net::spawn_thread(server.stack)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let listener = TcpListener::bind(&server, at)?;
+    /// let (mut reader, mut writer) = TcpStream::connect(&net, at).await?.into_split();
+    /// # let (mut peer, _from) = listener.accept().await?;
+    /// let writing = tokio::spawn(async move { writer.write_all(b"a question").await });
+    /// # peer.write_all(b"an answer").await?;
+    /// # drop(peer.read(&mut [0; 64]).await?);
+    /// let mut answer = [0; 9];
+    /// reader.read_exact(&mut answer).await?;
+    /// assert_eq!(&answer, b"an answer");
+    /// # writing.await??;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         let stream = Arc::new(self);
         let reading = OwnedReadHalf(stream.clone());

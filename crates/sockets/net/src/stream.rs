@@ -23,6 +23,32 @@ use crate::{Net, TcpSocket, error};
 
 /// A TCP connection, for tasks of any runtime. Dropping it closes it: written data is still sent,
 /// but with unread data the peer gets a RST, as from Linux (RFC 2525 section 2.17).
+///
+/// With tokio's traits, which need feature `tokio`:
+/// ```
+/// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// # use wirespeed::net::Net;
+/// use wirespeed::net::{TcpListener, TcpStream};
+/// # use wirespeed::pair::{PairConfig, pair};
+/// # let (client, server) = pair(&PairConfig::new([1, 2]));
+/// # let at = std::net::SocketAddr::new(server.addr, 7);
+/// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+/// # let (server, _other) = Net::spawn_thread(server.stack)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let listener = TcpListener::bind(&server, at)?;
+/// let mut stream = TcpStream::connect(&net, at).await?;
+/// let (mut accepted, _from) = listener.accept().await?;
+/// stream.write_all(b"hello").await?;
+/// stream.close().await?; // the peer has acknowledged all of it
+/// let mut text = String::new();
+/// accepted.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct TcpStream {
     net: Net,
     handle: TcpHandle,

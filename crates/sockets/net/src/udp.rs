@@ -21,6 +21,28 @@ use crate::waiting::{Readiness, WaitQueue};
 use crate::{Net, error};
 
 /// A UDP socket, for tasks of any runtime.
+///
+/// ```
+/// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+/// # use wirespeed::net::Net;
+/// use wirespeed::net::UdpSocket;
+/// # use wirespeed::pair::{PairConfig, pair};
+/// # let (client, server) = pair(&PairConfig::new([1, 2]));
+/// # let at = std::net::SocketAddr::new(server.addr, 7);
+/// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+/// # let (server, _other) = Net::spawn_thread(server.stack)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let there = UdpSocket::bind(&server, at)?;
+/// let here = UdpSocket::bind(&net, (std::net::Ipv4Addr::UNSPECIFIED, 0).into())?;
+/// here.send_to(b"hello", at).await?;
+/// let mut room = [0; 64];
+/// let (n, _from) = there.recv_from(&mut room).await?;
+/// assert_eq!(&room[..n], b"hello");
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct UdpSocket {
     net: Net,
     handle: UdpHandle,

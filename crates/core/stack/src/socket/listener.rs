@@ -20,6 +20,19 @@ use crate::handles::{ListenerHandle, RequestHandle, TcpHandle};
 use crate::socket::half_open::HalfOpen;
 
 /// Settings of a listener.
+///
+/// ```
+/// # mod wirespeed { pub use {wirespeed_stack::*, tcp}; }
+/// use wirespeed::pair::{PairConfig, pair};
+/// use wirespeed::{ListenConfig, tcp};
+///
+/// let (mut end, _other) = pair(&PairConfig::new([1, 2]));
+/// let tcp = tcp::Config { no_delay: true, ..tcp::Config::default() };
+/// let config = ListenConfig { backlog: 64, tcp, ..ListenConfig::default() };
+/// let listener = end.stack.tcp_listen("0.0.0.0:80".parse()?, config)?;
+/// assert!(end.stack.tcp_accept(listener).is_none(), "nobody has connected");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
     /// Maximum of connections that are half open or wait to be accepted. When there are that many,

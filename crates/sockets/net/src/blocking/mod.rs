@@ -2,6 +2,32 @@
 //!
 //! Called by: programs. While a call waits and the driver sleeps, the calling thread drives the
 //! stack.
+//!
+//! ```
+//! # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+//! use std::io::{Read, Write};
+//! # use wirespeed::net::Net;
+//! use wirespeed::net::blocking::{TcpListener, TcpStream, UdpSocket, lookup_host};
+//! # use wirespeed::pair::{PairConfig, pair};
+//! # let (client, server) = pair(&PairConfig::new([1, 2]));
+//! # let at = std::net::SocketAddr::new(server.addr, 7);
+//! # let (net, _driver) = Net::spawn_thread(client.stack)?;
+//! # let (server, _other) = Net::spawn_thread(server.stack)?;
+//!
+//! let listener = TcpListener::bind(&server, at)?;
+//! let mut stream = TcpStream::connect(&net, at)?;
+//! let (mut accepted, _from) = listener.accept()?;
+//! stream.write_all(b"hello")?;
+//! let mut five = [0; 5];
+//! accepted.read_exact(&mut five)?;
+//!
+//! let socket = UdpSocket::bind(&net, (std::net::Ipv4Addr::UNSPECIFIED, 0).into())?;
+//! socket.set_read_timeout(Some(std::time::Duration::from_millis(1)))?;
+//! assert!(socket.recv_from(&mut five).is_err(), "nobody sends to it");
+//!
+//! assert_eq!(lookup_host(&net, "192.0.2.7")?, ["192.0.2.7".parse::<std::net::IpAddr>()?]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod datagrams;
 mod shards;

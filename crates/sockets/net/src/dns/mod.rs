@@ -3,6 +3,32 @@
 //! Called by: programs. [`Net::set_resolver`] sets the servers to ask; until then, only addresses
 //! and `localhost` can be looked up. [`StackLookup`] is for programs that poll a stack themselves.
 //! Decision: docs/decisions/0065-dns.md.
+//!
+//! ```
+//! # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+//! use wirespeed::net::{Net, TcpSocket, dns};
+//! # use wirespeed::net::TcpListener;
+//! # use wirespeed::pair::{PairConfig, pair};
+//! # let (client, server) = pair(&PairConfig::new([1, 2]));
+//! # let at = std::net::SocketAddr::new(server.addr, 7);
+//! # let (net, _driver) = Net::spawn_thread(client.stack)?;
+//! # let (server, _other) = Net::spawn_thread(server.stack)?;
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! # let _listener = TcpListener::bind(&server, at)?;
+//! let (config, notes) = dns::Config::from_resolv_conf("nameserver 192.0.2.53\nsearch example");
+//! assert!(notes.is_empty(), "every line was understood");
+//! let mut hosts = dns::Hosts::default(); // names that no server is asked for
+//! # let name = |error| std::io::Error::other(format!("{error:?}"));
+//! # let address = at.ip();
+//! hosts.add("server.example", address).map_err(name)?;
+//! net.set_resolver(config, hosts)?;
+//! assert_eq!(net.lookup_host("server.example").await?, [address]);
+//! let _stream = TcpSocket::new(&net).connect_host("server.example", at.port()).await?;
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod over_stack;
 

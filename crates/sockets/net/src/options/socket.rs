@@ -15,6 +15,29 @@ use crate::inner::Inner;
 use crate::{Net, TcpListener, TcpStream};
 
 /// Settings for a connection or a listener, before it is made.
+///
+/// ```
+/// # mod wirespeed { pub use {stack::*, wirespeed_net as net}; }
+/// use std::time::Duration;
+/// # use wirespeed::net::Net;
+/// use wirespeed::net::{TcpKeepalive, TcpListener, TcpSocket};
+/// # use wirespeed::pair::{PairConfig, pair};
+/// # let (client, server) = pair(&PairConfig::new([1, 2]));
+/// # let at = std::net::SocketAddr::new(server.addr, 7);
+/// # let (net, _driver) = Net::spawn_thread(client.stack)?;
+/// # let (server, _other) = Net::spawn_thread(server.stack)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// # let _listener = TcpListener::bind(&server, at)?;
+/// let keepalive = TcpKeepalive { time: Some(Duration::from_secs(60)), ..TcpKeepalive::default() };
+/// let mut socket = TcpSocket::new(&net);
+/// socket.set_nodelay(true).set_tcp_keepalive(&keepalive);
+/// let stream = socket.connect(at).await?;
+/// assert!(stream.nodelay()? && stream.keepalive()?);
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct TcpSocket {
     net: Net,
