@@ -38,6 +38,18 @@ pub enum Origin {
 }
 
 /// An address of ours.
+///
+/// Of a stack that runs, with the check that no other host has it:
+/// ```
+/// # mod wirespeed { pub use {base::*, wirespeed_inet::*}; }
+/// use wirespeed::{Address, AddressState};
+///
+/// let address = Address::fixed("192.0.2.7/24".parse()?); // for `Stack::add_address`
+/// assert!(address.is_usable(), "at once");
+/// let checked = Address { state: AddressState::Tentative, ..address };
+/// assert!(!checked.is_usable(), "not before the check has ended");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address with the length of its network's prefix.

@@ -214,6 +214,23 @@ impl Service {
     }
 
     /// Answer requests about `stacks`; never waits.
+    ///
+    /// ```no_run
+    /// # mod wirespeed { pub use {base::*, stack::*, wirespeed_observe as observe}; }
+    /// use wirespeed::observe::Service;
+    /// use wirespeed::{Instant, Stack, StackConfig};
+    ///
+    /// let mut stack = Stack::new(StackConfig::new([1, 2]));
+    /// let mut service = Service::bound("my-program")?;
+    /// let begin = std::time::Instant::now();
+    /// loop {
+    ///     let now = Instant::ZERO + begin.elapsed().into();
+    ///     stack.poll(now);
+    ///     service.poll(now, &mut [("my-stack", &mut stack)]);
+    /// #   if begin.elapsed().as_nanos() > 0 { break }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut sockets = std::mem::take(&mut self.sockets);

@@ -3,6 +3,24 @@
 //!
 //! Called by: programs that poll a stack, for a port with [`Stack::autoconfigure`], as `dhcp.rs`
 //! says. RFC 4861 section 4.2 (the flags M and O), RFC 8415.
+//!
+//! ```
+//! # mod wirespeed { pub use {base::*, stack::*, wirespeed_net as net}; }
+//! use wirespeed::net::managed::Managed;
+//! use wirespeed::pair::{PairConfig, mac, pair};
+//! use wirespeed::{AutoConfig, Instant};
+//!
+//! let (end, _other) = pair(&PairConfig::new([1, 2])); // a link without a router
+//! let (mut stack, now) = (end.stack, Instant::from_nanos(1));
+//! stack.autoconfigure(end.port, AutoConfig::default())?;
+//! let mut managed = Managed::new(&stack, end.port, mac(1));
+//! stack.poll(now); // and again and again, with `managed.poll` behind it
+//! while let Some(change) = managed.poll(&mut stack, now)? {
+//!     println!("{change}");
+//! }
+//! assert!(managed.mode().is_none(), "no router has said that there is a server");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use base::{Duration, Instant, KeyedHash, MacAddr};
 use host::dhcp6::{Config, Information, Lease, Mode};

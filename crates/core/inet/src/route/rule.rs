@@ -32,6 +32,19 @@ pub enum Action {
 }
 
 /// A rule. A field that is `None` selects every packet.
+///
+/// Packets from one network, and packets with the mark 7, have tables of their own:
+/// ```
+/// # mod wirespeed { pub use wirespeed_inet::{Action, Rule}; }
+/// use wirespeed::{Action, Rule};
+///
+/// let from = Some("192.0.2.0/24".parse()?);
+/// let by_source = Rule { from, ..Rule::new(100, Action::Table(10)) };
+/// let by_mark = Rule { mark: Some((7, u32::MAX)), ..Rule::new(200, Action::Table(20)) };
+/// // both go to `Stack::add_rule`
+/// # assert!(by_source.priority < by_mark.priority);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Lower ones are asked first.

@@ -85,6 +85,17 @@ impl Stack {
     /// Receive a group, from all sources, on a port.
     /// RFC 1112 7.1-a.
     ///
+    /// ```
+    /// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+    /// use wirespeed::pair::{PairConfig, pair};
+    /// use wirespeed::Owner;
+    ///
+    /// let (mut end, _other) = pair(&PairConfig::new([1, 2]));
+    /// let socket = end.stack.udp_bind("0.0.0.0:5300".parse()?, Owner::program())?;
+    /// end.stack.udp_join(socket, end.port, "239.1.2.3".parse()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`GroupError`].
     pub fn udp_join(

@@ -23,6 +23,24 @@ use crate::config::MtuDiscovery;
 use crate::handles::{Event, PingHandle, PortId};
 
 /// The result of an echo request.
+///
+/// ```
+/// # mod wirespeed { pub use {base::*, wirespeed_stack::*}; }
+/// use wirespeed::pair::{PairConfig, pair};
+/// use wirespeed::{Instant, Owner};
+///
+/// let (mut here, mut there) = pair(&PairConfig::new([1, 2]));
+/// let ping = here.stack.ping_open(Owner::program())?;
+/// let now = Instant::from_nanos(1);
+/// here.stack.ping_send(ping, there.addr, 1, b"are you there?", now)?;
+/// here.stack.poll(now); // the request leaves
+/// there.stack.poll(now); // and is answered
+/// here.stack.poll(now);
+/// let echo = here.stack.ping_receive(ping).expect("an answer");
+/// assert_eq!((echo.seq, echo.from), (1, there.addr));
+/// assert_eq!(echo.outcome.expect("no error").as_slice(), b"are you there?");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Echo {
     /// The sender: the host that was asked, or a router that knows why there is no reply.
     pub from: IpAddr,
