@@ -96,7 +96,6 @@
 //!     }
 //! }
 //! # }
-//! # #[allow(unreachable_code, reason = "the loop has no end")]
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -19,9 +19,8 @@
 //! let (config, notes) = dns::Config::from_resolv_conf("nameserver 192.0.2.53\nsearch example");
 //! assert!(notes.is_empty(), "every line was understood");
 //! let mut hosts = dns::Hosts::default(); // names that no server is asked for
-//! # let name = |error| std::io::Error::other(format!("{error:?}"));
 //! # let address = at.ip();
-//! hosts.add("server.example", address).map_err(name)?;
+//! hosts.add("server.example", address).map_err(std::io::Error::other)?;
 //! net.set_resolver(config, hosts)?;
 //! assert_eq!(net.lookup_host("server.example").await?, [address]);
 //! let _stream = TcpSocket::new(&net).connect_host("server.example", at.port()).await?;
