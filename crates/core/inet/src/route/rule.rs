@@ -35,7 +35,7 @@ pub enum Action {
 ///
 /// Packets from one network, and packets with the mark 7, have tables of their own:
 /// ```
-/// # mod wirespeed { pub use wirespeed_inet::{Action, Rule}; }
+/// # mod wirespeed { pub use wirespeed_inet::route::{Action, Rule}; }
 /// use wirespeed::{Action, Rule};
 ///
 /// let from = Some("192.0.2.0/24".parse()?);
