@@ -114,7 +114,7 @@ pub type Burst = ArrayVec<Mbuf, BURST>;
 /// Work that a device does instead of the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// It finishes the transport checksum of frames flagged [`mbuf::Flags::CSUM_PARTIAL`].
+    /// It finishes the transport checksum of frames flagged `mbuf::Flags::CSUM_PARTIAL`.
     pub tx_checksum: bool,
     /// It may flag frames [`mbuf::Flags::CSUM_VERIFIED`].
     pub rx_checksum: bool,

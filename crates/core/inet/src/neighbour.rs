@@ -37,11 +37,11 @@ pub enum State {
     Static,
     /// Solicited; no link address is known yet.
     Incomplete,
-    /// Confirmed within [`REACHABLE`].
+    /// Confirmed within `REACHABLE`.
     Reachable,
     /// Not confirmed recently. Use moves it to [`State::Delay`]; until then nothing is verified.
     Stale,
-    /// Used after it was stale; verified after [`DELAY`] unless something confirms it.
+    /// Used after it was stale; verified after `DELAY` unless something confirms it.
     Delay,
     /// Being verified by unicast solicitations to the known link address.
     Probe,

@@ -93,12 +93,12 @@ impl Mbuf {
         mark, set_mark: u32, mark;
         /// The flow hash; 0 if none was computed.
         flow_hash, set_flow_hash: u32, flow_hash;
-        /// The 802.1Q tag control information; valid with [`Flags::VLAN`].
+        /// The 802.1Q tag control information; valid with `Flags::VLAN`.
         vlan, set_vlan: u16, vlan;
         /// Payload bytes per wire segment of a super-segment; 0 for an ordinary segment.
         segment_size, set_segment_size: u16, segment_size;
-        /// With [`Flags::SUMMED`]: the one's-complement sum of the data in memory order.
-        /// With [`Flags::CSUM_PARTIAL`]: the offset of the transport header from the data.
+        /// With `Flags::SUMMED`: the one's-complement sum of the data in memory order.
+        /// With `Flags::CSUM_PARTIAL`: the offset of the transport header from the data.
         csum, set_csum: u16, csum;
     }
 

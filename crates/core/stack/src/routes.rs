@@ -88,7 +88,7 @@ impl FibQuery {
 impl Stack {
     /// Add a route; one for the same destination over the same port is replaced. `false`, and
     /// nothing changes, if there are as many as the limit `routes` allows, or as many tables as
-    /// [`inet::route::TABLES_MAX`].
+    /// `inet::route::TABLES_MAX`.
     pub fn add_route(&mut self, route: Route) -> bool {
         let (is_known, used) = (self.routes.has_like(&route), self.routes.len());
         let is_admitted = is_known || self.core.cx.budget.admits(Limit::Routes, used);

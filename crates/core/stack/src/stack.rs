@@ -248,7 +248,7 @@ impl Stack {
         self.core.cx.switches
     }
 
-    /// How checksums are made now, and why: see [`wire::checksum::Choice`].
+    /// How checksums are made now, and why: see `wire::checksum::Choice`.
     pub fn checksums(&self) -> String {
         let (rung, choice) = (self.core.cx.ladder, Ladder::choice());
         let why = match rung {

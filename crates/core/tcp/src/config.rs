@@ -104,7 +104,7 @@ pub struct Config {
     /// instance) fixes the size.
     pub send_buffer_max_bytes: u32,
     /// Unsent bytes above which a write takes no more, or a sixteenth of the window if that is
-    /// more; see [`crate::usrreq::write`].
+    /// more; see `usrreq::write`.
     pub unsent_limit_bytes: u32,
     /// Send small segments at once (Nagle's algorithm off, RFC 9293 section 3.7.4).
     pub no_delay: bool,

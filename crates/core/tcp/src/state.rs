@@ -5,7 +5,7 @@
 use core::fmt;
 
 /// The states of RFC 9293 section 3.3.2. LISTEN is the stack's listener; a connection in TIME-WAIT
-/// is a small record ([`crate::TimeWait`]).
+/// is a small record (`TimeWait`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {

@@ -1,4 +1,4 @@
-//! A port that is configured by DHCP: [`host::dhcp4`] over a UDP socket of the stack.
+//! A port that is configured by DHCP: `host::dhcp4` over a UDP socket of the stack.
 //!
 //! Called by: programs that poll a stack, after each [`Stack::poll`]; programs that share one call
 //! it in [`Net::with_stack`](crate::Net::with_stack). One client a stack, because it has UDP port

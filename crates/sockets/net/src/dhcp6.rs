@@ -1,4 +1,4 @@
-//! A port that is configured by DHCPv6: [`host::dhcp6`] over a UDP socket of the stack.
+//! A port that is configured by DHCPv6: `host::dhcp6` over a UDP socket of the stack.
 //!
 //! Called by: programs that poll a stack, as `dhcp.rs` says. The port needs a link-local address
 //! ([`Stack::autoconfigure`]); messages wait until it has one. One client a stack, because it has

@@ -155,7 +155,7 @@ fn try_next(stack: &mut Stack, port_id: u16) {
 impl Stack {
     /// Give a port an IPv4 link-local address (RFC 3927): candidates drawn from 169.254.0.0/16 are
     /// probed until one is free, and another one is found if a host turns out to use it. Without
-    /// conflicts it is ours within seven seconds; [`Event::Address`] reports it.
+    /// conflicts it is ours within seven seconds; [`Event::Address`](crate::Event) reports it.
     ///
     /// # Errors
     /// [`AddressError`].

@@ -103,7 +103,7 @@ impl Stack {
     }
 
     /// The address that packets to `remote` are from unless their socket is bound to one; `None` if
-    /// nothing can be sent there. For [`inet::select::order_destinations`].
+    /// nothing can be sent there. For `inet::select::order_destinations`.
     pub fn source_for(&self, remote: SocketAddr) -> Option<IpAddr> {
         source(self, remote, Sender::Program).ok()
     }

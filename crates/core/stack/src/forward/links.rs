@@ -65,7 +65,7 @@ impl Stack {
     ///
     /// While it is on, each port is asked a few times a second whether its link is up (less often
     /// with [`Stack::set_link_news`]), and no packet goes by the routes of one that is down
-    /// ([`inet::Routes::set_link`]).
+    /// (`inet::Routes::set_link`).
     pub fn set_forwarding(&mut self, on: bool) {
         if on != self.forwarding.on {
             watch(self, on);

@@ -3,7 +3,7 @@
 //! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
 //!
 //! Called by: `no_connection.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of
-//! all listeners together; a record older than [`REQUEST_WAIT`] makes room, because its peer has
+//! all listeners together; a record older than `REQUEST_WAIT` makes room, because its peer has
 //! given up.
 
 use core::net::SocketAddr;
@@ -46,7 +46,7 @@ pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
 
 impl Stack {
     /// Take the next SYN that waits for a decision: its handle, the address it is for and the
-    /// address it is from. SYNs that waited longer than [`REQUEST_WAIT`] are skipped.
+    /// address it is from. SYNs that waited longer than `REQUEST_WAIT` are skipped.
     pub fn tcp_request(
         &mut self,
         listener: ListenerHandle,

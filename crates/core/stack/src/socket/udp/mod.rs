@@ -69,7 +69,7 @@ pub enum UdpError {
     Group,
     /// The packet would be larger than this MTU and may not be fragmented: see [`MtuDiscovery`].
     TooBig(Mtu),
-    /// Segments of no bytes, more than [`SEGMENTS_MAX`], or more than 65,535 bytes in all.
+    /// Segments of no bytes, more than `SEGMENTS_MAX`, or more than 65,535 bytes in all.
     InvalidSegments,
     /// The datagram cannot be sent: the named reason.
     Unsendable(DropReason),

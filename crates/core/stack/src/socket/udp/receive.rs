@@ -55,7 +55,7 @@ impl Stack {
     /// Copy the oldest datagram out; the rest of one that is longer than `into` is lost, as in
     /// `recvfrom`. If the socket coalesces ([`super::UdpOptions::coalesces`]), datagrams behind it
     /// with the same two ends and the same length are copied with it, as many as fit whole, at most
-    /// [`SEGMENTS_MAX`] in all; a shorter one is the last.
+    /// `SEGMENTS_MAX` in all; a shorter one is the last.
     pub fn udp_receive_into(&mut self, handle: UdpHandle, into: &mut [u8]) -> Option<UdpReceived> {
         let first = self.udp_receive(handle)?;
         let segment_size = first.payload.len().min(into.len());

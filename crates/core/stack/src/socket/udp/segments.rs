@@ -22,7 +22,7 @@ const HEADERS_MAX: usize = 64;
 
 impl Stack {
     /// Send `payload` in datagrams of `segment_size` bytes, of which the last may be shorter, to
-    /// one destination; at most [`SEGMENTS_MAX`] datagrams and 65,535 bytes. Returns how many bytes
+    /// one destination; at most `SEGMENTS_MAX` datagrams and 65,535 bytes. Returns how many bytes
     /// were sent, whole datagrams, which are fewer if the device is full.
     ///
     /// # Errors
