@@ -340,7 +340,7 @@ impl Stack {
             .ok_or(ListenError::AddressInUse)
     }
 
-    /// Take a connection that waits; an [`Event::Accept`](Event) reported it.
+    /// Take a connection that waits; an [`Event::Accept`](crate::Event) reported it.
     pub fn tcp_accept(&mut self, listener: ListenerHandle) -> Option<TcpHandle> {
         let listener = self.listeners.get_mut(listener)?;
         let handle = listener.accepted.pop_front()?;

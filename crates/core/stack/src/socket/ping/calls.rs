@@ -83,7 +83,8 @@ impl Stack {
 
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
     /// was sent from. A request that is larger than the path is known to carry leaves in fragments,
-    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise. [`Event::Ping`](crate::Event) reports a result.
+    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise.
+    /// [`Event::Ping`](crate::Event) reports a result.
     ///
     /// # Errors
     /// [`UdpError`]: no route, a broadcast address, larger than an IP packet can be, or the device
