@@ -83,7 +83,6 @@
 // docs.rs shows which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
 #[doc(inline)]
 pub use base;
 pub use base::{
@@ -116,21 +115,18 @@ pub mod device {
 }
 pub use device::Device;
 
-/// The control socket, on which a program answers questions about its stack, and the client side.
 #[cfg(all(feature = "control", target_os = "linux"))]
 #[doc(inline)]
 pub use control;
-/// Being seen by the tools and by a browser.
 #[cfg(all(feature = "observe", target_os = "linux"))]
 #[doc(inline)]
 pub use observe;
-/// Being a router.
 #[cfg(all(feature = "router", target_os = "linux"))]
 #[doc(inline)]
 pub use router;
 #[cfg(feature = "net")]
 pub mod guide;
-/// Sockets for programs; start with [`guide`].
+/// Start with the [`guide`].
 #[cfg(feature = "net")]
 #[doc(inline)]
 pub use net;
@@ -142,7 +138,6 @@ pub use stack::pair;
 struct Readme;
 /// The users who may use a route, and the rules that choose its table.
 pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
-/// Several stacks, one a core, that are one host.
 pub use stack::shard;
 pub use stack::snapshot;
 pub use stack::{
