@@ -136,7 +136,7 @@ pub use stack::pair;
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
-/// The users who may use a route, and the rules that choose its table.
+// The users who may use a route, and the rules that choose its table.
 pub use stack::route::{Access, Action, GROUPS_MAX, MAIN_PRIORITY, Rule, RuleError};
 pub use stack::shard;
 pub use stack::snapshot;
