@@ -94,7 +94,9 @@ fn draws() {
     let spots = at.as_array().expect("a list");
     let told = spots.iter().any(|spot| {
         browser.point(spot[0].as_f64().expect("x"), spot[1].as_f64().expect("y"));
-        browser.evaluate("document.querySelector('.said').textContent.includes(' s: ')") == true
+        // The page draws with its next frame.
+        let said = "document.querySelector('.said').textContent.includes(' s: ')";
+        browser.until(Duration::from_millis(100), said)
     });
     assert!(told, "no segment is told at any of {} places", spots.len());
     assert_eq!(browser.complaints(), &[] as &[String]);
