@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use wirespeed::net::Net;
-use wirespeed::{Instant, Stack, StackConfig};
+use wirespeed::{Instant, PortId, Stack, StackConfig};
 
 use super::Network;
 use super::leases::Leases;
@@ -22,12 +22,16 @@ use super::leases::Leases;
 /// The longest sleep of the task that keeps addresses.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// How often a server looks whether its device is still there, which no socket would say.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A network that tasks share.
 pub(crate) struct Tasks {
     pub(crate) net: Net,
     /// Our addresses at the start.
     pub(crate) addresses: Vec<IpAddr>,
     driver: JoinHandle<()>,
+    port: PortId,
     keeper: JoinHandle<io::Result<()>>,
     stop: oneshot::Sender<()>,
     _seen: Option<Seen>,
@@ -47,17 +51,24 @@ impl Network {
         let seen = Observer::new(self.name).allow_changes().start(net.clone()).ok();
         let (stop, stopped) = oneshot::channel();
         let keeper = tokio::spawn(keep(net.clone(), leases, stopped));
-        Tasks { net, addresses, driver, keeper, stop, _seen: seen }
+        Tasks { net, addresses, driver, port: self.port, keeper, stop, _seen: seen }
     }
 }
 
 impl Tasks {
-    /// Wait until the stack has no driver any more: the device is gone.
+    /// Wait until the device is gone, or the driver of the stack.
     ///
     /// # Errors
     /// Always, with what to do.
     pub(crate) async fn gone(&mut self) -> io::Result<()> {
-        (&mut self.driver).await.map_err(io::Error::other)?;
+        while !self.driver.is_finished() {
+            sleep(LOOK).await;
+            let port = self.port;
+            let failure = |stack: &mut Stack| stack.device(port)?.failure().map(|e| e.to_string());
+            if let Some(error) = self.net.with_stack(failure)? {
+                return Err(io::Error::other(error));
+            }
+        }
         Err(io::Error::other("the device is gone; start again"))
     }
 

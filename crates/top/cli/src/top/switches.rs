@@ -4,7 +4,7 @@
 
 use std::fs;
 
-/// Whose switches are counted.
+/// One process, or the whole machine: where context switches are counted.
 pub(super) enum Of {
     Process(u32),
     Machine,

@@ -111,6 +111,12 @@ fn shared(fixture: &Fixture) {
     fixture.until(|| logged(fixture, &format!("DHCPRELEASE(ws1) {address}")));
     let (code, _, err) = fixture.tool(&format!("nfs ls nfs://no.test:2049/ {DEVICE}"));
     assert!(code != 0 && err.contains("there is no host 'no.test'"), "{code} {err}");
+
+    // A server whose device is deleted ends, and says why.
+    let mut nfsd = fixture.start_tool("nfsd served --dev tap:ws1 --addr 10.81.0.2/24");
+    fixture.until(|| fixture.tool("nfs ls nfs://10.81.0.2:2049/").0 == 0);
+    assert!(fixture.ip("link del ws1"));
+    assert!(!nfsd.succeeds());
 }
 
 fn services(fixture: &Fixture) {

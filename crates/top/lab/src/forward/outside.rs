@@ -33,7 +33,7 @@ const PATIENCE: usize = 50;
 /// Frames that a TAP holds for us: more than a round.
 const TAP_QUEUE: u32 = 4 * ROUND as u32;
 
-/// Whose router it is, and the interfaces between which it is.
+/// The router that forwards, and the interfaces on both of its sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The kernel between two veth pairs.

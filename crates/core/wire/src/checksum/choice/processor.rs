@@ -12,7 +12,7 @@ use core::arch::x86_64::{__cpuid, __cpuid_count};
 
 use super::{Evidence, Feature};
 
-/// Who made the processor, and which one it is.
+/// The processor by its vendor, family and model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Processor {
     /// The vendor's twelve letters.
