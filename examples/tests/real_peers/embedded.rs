@@ -101,7 +101,7 @@ fn router() {
     program.arg(&file).env("WIRESPEED_RUNTIME_DIR", &runtime.0);
     let mut running = Running(program.spawn().expect("it starts"));
     let behind = Namespace::new().expect("root may");
-    assert!(until(PATIENCE, || ip("link show dev ws1")));
+    assert!(until(PATIENCE, || ip("link show dev ws0") && ip("link show dev ws1")));
     assert!(ip("addr add 192.0.2.1/24 dev ws0") && ip("link set ws0 up"));
     assert!(ip("route add 198.51.100.0/24 via 192.0.2.2"));
     assert!(ip(&format!("link set ws1 netns {}", behind.name())));

@@ -191,11 +191,12 @@ fn transferred_across_the_cut(scene: &Scene<'_>, host: &str) -> Result<u64> {
 pub(super) fn reloaded(bench: &Workbench) -> Result<()> {
     let config = [WAN, LAN].concat();
     let scene = Scene::plain(bench, &config)?;
-    let _server = scene.server()?;
     scene.right.ip("addr add 10.9.0.1/32 dev lo")?;
     let more = config.clone() + &route("10.9.0.0/24", "198.51.100.2", "");
     let capture = Capture::start(bench, &scene.left, "ws0")?;
     for (host, _) in ENDS {
+        // A server of its own: between two tests iperf3 does not listen.
+        let _server = scene.server()?;
         let mut client = scene.client(&format!("-c {host} -t 3 -b 50M"));
         let mut client = scene.left.start("iperf3", &mut client)?;
         std::thread::sleep(Duration::from_millis(500));
@@ -214,6 +215,7 @@ pub(super) fn reloaded(bench: &Workbench) -> Result<()> {
     ensure!(scene.times("opened anew") == 0, "a port was opened anew: {}", scene.log());
     // The router also ends properly in mid-transfer: packets that come after its end are for
     // nobody.
+    let _server = scene.server()?;
     let mut client = scene.client("-c 198.51.100.2 -t 20");
     let _client = scene.left.start("iperf3", &mut client)?;
     std::thread::sleep(Duration::from_millis(500));

@@ -11,7 +11,7 @@ use super::super::{Workbench, iperf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time limit of any one program, and of a router's reaction.
 pub(in crate::interop) const LIMIT: Duration = Duration::from_secs(30);
@@ -210,10 +210,17 @@ impl<'a> Scene<'a> {
         Ok(server)
     }
 
-    /// iperf3 from the left, with these words; returns the rate in Gb/s.
+    /// iperf3 from the left, with these words; returns the rate in Gb/s. Between two tests iperf3's
+    /// server closes its listening socket and opens it again, so a refusal is not the last word.
     pub(in crate::interop) fn transfer(&self, words: &str) -> Result<f64> {
-        let mut client = self.client(words);
-        iperf::moved(&self.bench.run(&mut client, LIMIT)?)
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let said = self.bench.run(&mut self.client(words), LIMIT)?;
+            if !said.contains("unable to connect") || Instant::now() > deadline {
+                return iperf::moved(&said);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     pub(in crate::interop) fn client(&self, words: &str) -> Command {
