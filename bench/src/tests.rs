@@ -149,3 +149,24 @@ fn small_helpers() {
     let nothing = Measurement::default();
     assert!(nothing.gbit_per_cpu_s().is_err() && nothing.units_per_cpu_s().is_err());
 }
+
+/// A peer that is not optimised would flatter us. `smoltcp` and what it is made of, and the crates by
+/// which the kernel's rows make their calls.
+#[test]
+fn peers_are_optimised_as_their_users_build_them() {
+    const PEERS: [&str; 8] = [
+        "byteorder",
+        "hash32",
+        "heapless",
+        "managed",
+        "nix",
+        "smoltcp",
+        "socket2",
+        "stable_deref_trait",
+    ];
+    let manifest = include_str!("../../Cargo.toml");
+    for peer in PEERS {
+        let line = format!("[profile.release.package.{peer}]\nopt-level = 3\n");
+        assert!(manifest.contains(&line), "{peer} is not optimised in the workspace's Cargo.toml");
+    }
+}

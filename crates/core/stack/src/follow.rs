@@ -160,12 +160,12 @@ impl Leader {
         if self.frame_len < HEADERS_MAX {
             return 0;
         }
-        let follows = |m: &&Mbuf| {
+        let follows = |m: &Mbuf| {
             let is_next = self.is_followed_by(m, &verifies) == Some(next);
             next = next.wrapping_add(self.len);
             is_next
         };
-        frames.iter().rev().take_while(follows).count()
+        count_while(frames, follows)
     }
 
     /// Where flows alternate, move the leader's followers to `into`, in order, beginning with raw
@@ -203,7 +203,7 @@ impl Leader {
             && let Some(at) = flows.next(place)
             && let Some(m) = &frames[at]
             && self.is_followed_by(m, &verifies) == Some(next)
-            && (!verify || self.is_sound(m, ladder))
+            && (!verify || self.sound(ladder)(m))
             && let Some(m) = frames[at].take()
         {
             into.push(m);
@@ -240,21 +240,37 @@ impl Leader {
     /// How many of these followers, of which the last one comes first, have checksums that verify?
     #[inline(always)]
     pub(crate) fn count_sound(&self, frames: &[Mbuf], ladder: Ladder) -> usize {
-        frames.iter().rev().take_while(|m| self.is_sound(m, ladder)).count()
+        count_while(frames, self.sound(ladder))
     }
 
+    /// Does a frame with this leader's headers have a checksum that verifies?
     #[inline(always)]
-    fn is_sound(&self, m: &Mbuf, ladder: Ladder) -> bool {
+    fn sound(&self, ladder: Ladder) -> impl Fn(&Mbuf) -> bool {
         // A header is not all zeros: of the two forms of zero, a segment's sum can only be 0xffff.
         let whole = Sum(0xffff).minus(self.pseudo);
         // Behind the segment is the link's padding.
         let end = self.at.payload + self.len as usize;
-        let segment = self.at.tcp.min(end)..end;
-        m.has(Flags::CSUM_VERIFIED)
-            || m.as_slice()
-                .get(segment)
-                .is_some_and(|segment| bytepass_sum(ladder, segment) == whole)
+        let begin = self.at.tcp.min(end);
+        move |m| {
+            let segment = || m.as_slice().get(begin..end);
+            m.has(Flags::CSUM_VERIFIED)
+                || segment().is_some_and(|segment| bytepass_sum(ladder, segment) == whole)
+        }
     }
+}
+
+/// How many frames from the last one on have a property. A plain loop: an iterator's may become a
+/// function of its own, compiled without the instructions that were chosen for its caller.
+#[inline(always)]
+fn count_while(frames: &[Mbuf], mut has: impl FnMut(&Mbuf) -> bool) -> usize {
+    let mut count = 0;
+    for m in frames.iter().rev() {
+        if !has(m) {
+            break;
+        }
+        count += 1;
+    }
+    count
 }
 
 /// [`sum_of_numbers`] of a leader; `None` for IPv6, and if the sender does not number its packets

@@ -5,7 +5,6 @@
 mod table;
 
 use core::fmt;
-use core::ops::DerefMut;
 use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -230,7 +229,7 @@ impl Port {
     /// The outgoing burst, for frames that it has room for; their bytes go to
     /// [`Port::count_bytes`], all at once.
     #[inline(always)]
-    pub(crate) fn uncounted(&mut self) -> &mut (impl Extend<Mbuf> + DerefMut<Target = [Mbuf]>) {
+    pub(crate) fn uncounted(&mut self) -> &mut Burst {
         &mut self.tx
     }
 

@@ -281,9 +281,10 @@ fn stamped(
     cx: &mut tcp::Cx,
 ) -> bool {
     let now = cx.now;
+    let burst = port.uncounted();
     let (count, more) = cx.pool.shares(|shares| {
-        output::others(&mut pcb.tcb, run, most, now, port.uncounted(), |payload, seq| {
-            stamp.put(shares, payload, seq)
+        output::others(&mut pcb.tcb, run, most, now, |payload, seq| {
+            stamp.put(shares, payload, seq).map(|frame| burst.push(frame)).is_some()
         })
     });
     port.count_bytes(count * stamp.frame_len());
@@ -296,10 +297,11 @@ fn stamped(
 #[inline(never)]
 fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
     let (pool, most) = (&mut cx.pool, output::admitted(&pcb.tcb, run).min(port.room()).min(1));
-    let (count, _) =
-        output::others(&mut pcb.tcb, run, most, cx.now, port.uncounted(), |payload, seq| {
-            stamp.put_any(pool, payload, seq, cx.ladder)
-        });
+    let burst = port.uncounted();
+    let (count, _) = output::others(&mut pcb.tcb, run, most, cx.now, |payload, seq| {
+        let frame = stamp.put_any(pool, payload, seq, cx.ladder);
+        frame.map(|frame| burst.push(frame)).is_some()
+    });
     port.count_bytes(count * stamp.frame_len());
     cx.counters.add(Counter::TcpStamped, count as u64);
     count > 0

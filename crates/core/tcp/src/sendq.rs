@@ -153,27 +153,19 @@ impl SendQueue {
     }
 
     /// Send consecutive waiting pieces, at most `most` and never the last of the queue: `make`
-    /// takes pieces of `len` bytes only, and its frames are put into `burst`. Returns how many
-    /// were sent, and whether more may follow; a call also ends where the ring wraps.
+    /// takes pieces of `len` bytes only, and returns false if it takes none. Returns how many were
+    /// sent, and whether more may follow; a call also ends where the ring wraps.
     #[inline(always)]
     pub(crate) fn send_alike(
         &mut self,
         len: u32,
         most: usize,
-        burst: &mut impl Extend<Mbuf>,
-        mut make: impl FnMut(&mut Piece) -> Option<Mbuf>,
+        mut make: impl FnMut(&mut Piece) -> bool,
     ) -> (usize, bool) {
         let most = most.min(self.unsent_count().saturating_sub(1));
         let first = self.sent as usize;
         let run = self.pieces.run_mut(first, first + most);
-        let here = run.len();
-        let (mut pieces, mut refused) = (run.iter_mut(), 0);
-        burst.extend(pieces.by_ref().map_while(|piece| {
-            let frame = make(piece);
-            refused = usize::from(frame.is_none());
-            frame
-        }));
-        let count = here - pieces.len() - refused;
+        let count = run.iter_mut().position(|piece| !make(piece)).unwrap_or(run.len());
         debug_assert!(run.iter().take(count).all(|piece| piece.len == len), "alike");
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;

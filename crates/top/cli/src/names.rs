@@ -139,7 +139,7 @@ fn look_up(
         // No other socket is open yet.
         while network.stack.next_event().is_some() {}
         let now = network.clock.now();
-        if let Poll::Ready(outcome) = lookup.turn(&mut network.stack, &mut resolver, now) {
+        if let Poll::Ready(outcome) = lookup.poll(&mut network.stack, &mut resolver, now) {
             return Ok(Some(outcome));
         }
         if interrupt.noted() {

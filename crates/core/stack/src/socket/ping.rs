@@ -76,6 +76,8 @@ impl fmt::Display for EchoError {
     }
 }
 
+impl core::error::Error for EchoError {}
+
 struct Socket {
     id: u16,
     owner: Owner,

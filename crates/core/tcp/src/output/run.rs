@@ -66,25 +66,27 @@ pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
 /// After `next`, if [`Run::goes_on`]: send segments whose headers differ from the last one's in
 /// sequence number and checksum only. At most `most`, which must be [`admitted`], and never the
 /// last of the queue, which is subject to Nagle, PSH and FIN. `make` gets a payload and its first
-/// sequence number. If the payload is as long as the last one, `make` shares it and prepends the
-/// headers; the frames go into `burst`. Returns how many were sent, and whether there may be more.
+/// sequence number. If the payload is as long as the last one, `make` shares it, prepends the
+/// headers and sends the frame; else it returns false. Returns how many were sent, and whether
+/// there may be more.
 #[inline(always)]
 pub fn others(
     tcb: &mut Tcb,
     run: &mut Run,
     most: usize,
     now: Instant,
-    burst: &mut impl Extend<Mbuf>,
-    mut make: impl FnMut(&mut Mbuf, SeqNumber) -> Option<Mbuf>,
+    mut make: impl FnMut(&mut Mbuf, SeqNumber) -> bool,
 ) -> (usize, bool) {
     let len = run.len;
     let mut seq = tcb.snd_nxt;
-    let (count, more) = tcb.sendq.send_alike(len, most, burst, |piece| {
-        let frame = make(piece.mbuf.as_mut()?, seq)?;
-        piece.seq = seq;
-        piece.sent_at = now;
-        seq += len;
-        Some(frame)
+    let (count, more) = tcb.sendq.send_alike(len, most, |piece| {
+        let is_sent = piece.mbuf.as_mut().is_some_and(|payload| make(payload, seq));
+        if is_sent {
+            piece.seq = seq;
+            piece.sent_at = now;
+            seq += len;
+        }
+        is_sent
     });
     tcb.snd_nxt = seq;
     run.segments += count as u32;

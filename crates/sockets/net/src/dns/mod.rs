@@ -76,7 +76,7 @@ impl<'a> Lookups<'a> {
 
     pub(crate) fn look(&mut self, inner: &mut Inner, now: Instant) -> Poll<io::Result<Step>> {
         let before = self.lookup.deadline();
-        match self.lookup.turn(&mut inner.stack, &mut inner.resolver, now) {
+        match self.lookup.poll(&mut inner.stack, &mut inner.resolver, now) {
             Poll::Ready(Ok(addresses)) => Poll::Ready(Ok(Step::Found(addresses))),
             Poll::Ready(Err(error)) => Poll::Ready(Err(failed(error))),
             Poll::Pending if self.lookup.deadline() < before => Poll::Ready(Ok(Step::Earlier)),

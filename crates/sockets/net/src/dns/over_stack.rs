@@ -27,7 +27,7 @@ enum Received {
     Nothing,
 }
 
-/// A lookup with its sockets. Call [`StackLookup::turn`] after each poll of the stack, and by
+/// A lookup with its sockets. Call [`StackLookup::poll`] after each poll of the stack, and by
 /// [`StackLookup::deadline`].
 pub struct StackLookup {
     lookup: Lookup,
@@ -47,14 +47,14 @@ impl StackLookup {
         StackLookup { lookup, sockets: [Socket::None, Socket::None], again: Instant::NEVER }
     }
 
-    /// When to call [`StackLookup::turn`] if nothing is received.
+    /// When to call [`StackLookup::poll`] if nothing is received.
     pub fn deadline(&self) -> Instant {
         self.lookup.deadline().min(self.again)
     }
 
     /// Receive, and send messages that are due; returns the addresses once they are known, and the
     /// sockets are closed then. A program that stops earlier calls [`StackLookup::close`].
-    pub fn turn(
+    pub fn poll(
         &mut self,
         stack: &mut Stack,
         resolver: &mut Resolver,
