@@ -284,12 +284,13 @@ impl Mem {
     }
 }
 
+// Not `inline`: a method table is made where the device is boxed, and a crate that is compiled for
+// size would have its own copies.
 impl Device for Mem {
     fn limits(&self) -> Limits {
         self.limits
     }
 
-    #[inline]
     fn rx_burst(&mut self, _pool: &mut Pool, into: &mut Burst) -> usize {
         let count = self.rx.slots().min(into.remaining_capacity());
         if count == 0 {
@@ -308,7 +309,6 @@ impl Device for Mem {
         count
     }
 
-    #[inline]
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         let offered = from.len();
         if !self.link_up() {
@@ -337,7 +337,6 @@ impl Device for Mem {
     }
 
     /// If nothing is left to receive, this also wakes a peer that waits for room.
-    #[inline]
     fn rx_ready(&self) -> bool {
         let ready = !self.rx.is_empty();
         if !ready && self.unreported.get() > 0 {
@@ -346,13 +345,11 @@ impl Device for Mem {
         ready
     }
 
-    #[inline]
     fn tx_ready(&self) -> bool {
         self.see_taken();
         self.tx.slots() > 0 && self.fits(self.pushed_back_bytes.max(1))
     }
 
-    #[inline]
     fn link_up(&self) -> bool {
         self.peer_state() == UP
     }

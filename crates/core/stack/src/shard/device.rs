@@ -186,6 +186,8 @@ impl Queue {
     }
 }
 
+// Not `inline`: a method table is made where the device is boxed, and a crate that is compiled for
+// size would have its own copies.
 impl Device for Queue {
     device::pass_through!();
 
@@ -205,7 +207,6 @@ impl Device for Queue {
     }
 
     /// The caller steers the frames that it does not forward by [`Outbox::steer`].
-    #[inline]
     fn rx_burst_unsteered(&mut self, pool: &mut Pool, into: &mut Burst) -> (usize, usize) {
         let before = into.len();
         self.receive(into);
@@ -213,7 +214,6 @@ impl Device for Queue {
         (handed_over, handed_over + self.device.rx_burst(pool, into))
     }
 
-    #[inline]
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         self.device.tx_burst(pool, from)
     }
