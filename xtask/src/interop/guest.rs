@@ -1,7 +1,11 @@
-//! Case of the suite `devices`: our stack as a virtual machine's network card, with passt, the
-//! program that QEMU machines connect to. passt speaks QEMU's framing on a socket and passes
-//! connections to the kernel, so a file goes through an implementation of the framing that is not
+//! Case of the suite `devices`: port `vm:SOCKET`, which exchanges Ethernet frames over a Unix
+//! socket in QEMU's framing (a length before each frame), with passt, an implementation that is not
 //! ours.
+//!
+//! Called by: `devices.rs`. passt gives a virtual machine, its *guest*, a network: it takes the
+//! guest's frames from the socket, and carries each TCP connection of the guest on through a socket
+//! of the host's kernel. No virtual machine runs here. The guest is our stack when it sends the
+//! file, and the kernel of another namespace when it receives the file.
 
 use super::devices::{SMALL_FILE, ttcp};
 use super::host::{Host, Running};
@@ -25,7 +29,7 @@ fn both_ways(bench: &Workbench) -> Result<()> {
     let sent = bench.file("sent", SMALL_FILE)?;
     let sum = sum_of(bench, &sent)?;
     let host = Host::without_tap(bench)?;
-    // passt takes its guest's address from an interface with a default route.
+    // passt gives its guest the address of the interface that has the default route.
     for line in [
         "link add va type veth peer name vb",
         "addr add 10.9.0.2/24 dev va",
@@ -39,7 +43,7 @@ fn both_ways(bench: &Workbench) -> Result<()> {
     same(&sum, &from_kernel(bench, &host, shown(&sent)?)?)
 }
 
-/// Start passt, which listens on a socket; returns it and the socket's path as a device.
+/// Start passt, which listens on a Unix socket; returns it, and that socket as `--dev` names it.
 fn passt(bench: &Workbench, host: &Host<'_>, args: &[&str]) -> Result<(Running, String)> {
     let socket = bench.path("vm.sock");
     let _ = std::fs::remove_file(&socket);
@@ -54,7 +58,8 @@ fn passt(bench: &Workbench, host: &Host<'_>, args: &[&str]) -> Result<(Running, 
     Ok((passt, format!("vm:{}", shown(&socket)?)))
 }
 
-/// The guest's gateway is the host's loopback; returns the digest of the received file.
+/// Our stack is the guest and sends the file. passt takes the guest's gateway, 10.9.0.1, for the
+/// host's loopback, where socat listens. Returns the digest of the received file.
 fn to_kernel(bench: &Workbench, host: &Host<'_>, sent: &str) -> Result<String> {
     let received = bench.path("received");
     let to = format!("CREATE:{}", shown(&received)?);
@@ -68,9 +73,12 @@ fn to_kernel(bench: &Workbench, host: &Host<'_>, sent: &str) -> Result<String> {
     sum_of(bench, &received)
 }
 
-/// passt accepts on the host's port 5001 and connects to the guest's; returns the digest of the
-/// received file. passt knows no guest before the guest has sent something. So the guest is a
-/// kernel, which sends a ping first, and `wirespeed wire` connects its card.
+/// socat on the host sends the file to passt, which accepts at the host's port 5001 and connects to
+/// the guest's. Returns the digest of the received file.
+///
+/// passt learns of a guest only by a frame from it, so the guest has to send first, and then
+/// listen. A kernel does that: the guest is another namespace, which pings the gateway. `wirespeed
+/// wire` carries frames between its interface (`vd`, by way of `vc`) and passt's socket.
 fn from_kernel(bench: &Workbench, host: &Host<'_>, sent: &str) -> Result<String> {
     let guest = Host::without_tap(bench)?;
     host.ip(&format!("link add vc type veth peer name vd netns {}", guest.name()))?;

@@ -1,5 +1,9 @@
-//! Suite `telnet`: Debian's telnet with `wirespeed telnetd`, `wirespeed telnet` with Debian's
-//! telnetd, on terminals and with programs that set them: lines, characters, and both in turn.
+//! Suite `telnet`: `wirespeed telnetd` with Debian's telnet and with our own, and `wirespeed
+//! telnet` with Debian's telnetd. The client runs on a pseudoterminal, where the suite types and
+//! reads as a user would. Programs at the server switch their terminal between whole lines and
+//! single characters (`stty icanon`, `-icanon`), and the client has to follow (LINEMODE, RFC 1184).
+//!
+//! Called by: `mod.rs`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -23,12 +27,12 @@ const PORT: u16 = 2323;
 
 pub(super) const CASES: &[Case] = &[
     Case {
-        name: "Debian's telnet sends cat a line in a segment",
+        name: "Debian's telnet: a typed line is one segment, and so is the answer of cat",
         needs: &[Need::Root, IP, TELNET, TCPDUMP, TSHARK],
         run: lines,
     },
     Case {
-        name: "Debian's telnet: nano has characters, and the shell its lines again",
+        name: "Debian's telnet: nano gets each key at once, and the shell whole lines again",
         needs: &[Need::Root, IP, TELNET, NANO],
         run: |bench| editor(bench, DEBIANS),
     },
@@ -38,22 +42,22 @@ pub(super) const CASES: &[Case] = &[
         run: |bench| password(bench, DEBIANS),
     },
     Case {
-        name: "Debian's telnet: signals, the window, output that stops",
+        name: "Debian's telnet: Ctrl-C interrupts, a resize is seen, Ctrl-S stops the output",
         needs: &[Need::Root, IP, TELNET],
         run: |bench| signals(bench, DEBIANS),
     },
     Case {
-        name: "Debian's telnet: a terminal set every 10 ms, and no byte lost or doubled",
+        name: "Debian's telnet: a mode change every 10 ms, and no byte is lost or doubled",
         needs: &[Need::Root, IP, TELNET],
         run: |bench| restless(bench, DEBIANS),
     },
     Case {
-        name: "ours: nano has characters, and the shell its lines again",
+        name: "our telnet: nano gets each key at once, and the shell whole lines again",
         needs: &[Need::Root, IP, NANO],
         run: |bench| editor(bench, OURS),
     },
     Case {
-        name: "ours: a terminal set every 10 ms, and no byte lost or doubled",
+        name: "our telnet: a mode change every 10 ms, and no byte is lost or doubled",
         needs: &[Need::Root, IP],
         run: |bench| restless(bench, OURS),
     },
@@ -64,13 +68,14 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// A client, by the words that start it.
+/// Returns the command line that starts a client, without the address.
 type Client = fn(&Workbench) -> Result<Vec<String>>;
 
 const DEBIANS: Client = |_| Ok(vec!["inetutils-telnet".to_owned()]);
 const OURS: Client = |bench| Ok(vec![shown(&bench.wirespeed()?)?.to_owned(), "telnet".to_owned()]);
 
-/// `wirespeed telnetd` with a script of the shell.
+/// Start `wirespeed telnetd`, which runs this shell script for each client; returns it once it
+/// listens.
 fn daemon(bench: &Workbench, host: &Host<'_>, script: &str) -> Result<Running> {
     let mut ours = host.command(shown(&bench.wirespeed()?)?);
     ours.args(["telnetd", "--", "sh", "-c", script]);
@@ -79,6 +84,7 @@ fn daemon(bench: &Workbench, host: &Host<'_>, script: &str) -> Result<Running> {
     Ok(running)
 }
 
+/// Wait until a program listens at [`PORT`].
 fn until_listening(host: &Host<'_>) -> Result<()> {
     let listening = || {
         let mut command = host.command("sh");
@@ -88,7 +94,7 @@ fn until_listening(host: &Host<'_>) -> Result<()> {
     host.until(listening).map(drop)
 }
 
-/// A user of that client, connected.
+/// Start that client; returns its user once the client is connected.
 fn user(bench: &Workbench, host: &Host<'_>, client: Client) -> Result<User> {
     let words = client(bench)?;
     let mut command = host.command(&words[0]);
@@ -111,7 +117,7 @@ fn lines(bench: &Workbench) -> Result<()> {
         user.pauses(Duration::from_millis(10));
     }
     user.types("\r")?;
-    // Shown by the client while it is typed, and then by the program.
+    // The client echoes the line while it is typed; then cat prints it.
     user.sees(LINE)?;
     user.sees(LINE)?;
     user.types("\x04")?;
@@ -124,11 +130,11 @@ fn lines(bench: &Workbench) -> Result<()> {
     ensure!(from_server.iter().any(|p| p.contains("fffd22")), "no DO LINEMODE: {from_server:?}");
     ensure!(from_client.iter().any(|p| p.contains("fffb22")), "no WILL LINEMODE: {from_client:?}");
     let line = hex(&format!("{LINE}\r\n"));
-    for (segments, whose) in [(&from_client, "the user's"), (&from_server, "the program's")] {
+    for (segments, whose) in [(&from_client, "the typed"), (&from_server, "cat's")] {
         let whole = segments.iter().filter(|payload| **payload == line).count();
-        ensure!(whole == 1, "{whole} segments are {whose} line: {segments:?}");
+        ensure!(whole == 1, "{whole} segments, not 1, have exactly {whose} line: {segments:?}");
         let parts = segments.iter().filter(|p| p.len() < 8 && !p.starts_with("ff")).count();
-        ensure!(parts == 0, "{parts} segments are parts of {whose} line: {segments:?}");
+        ensure!(parts == 0, "{parts} segments have only a part of {whose} line: {segments:?}");
     }
     Ok(())
 }
@@ -176,7 +182,7 @@ fn password(bench: &Workbench, client: Client) -> Result<()> {
     user.pauses(Duration::from_millis(500));
     user.types("secret\r")?;
     let before = user.sees("has-")?;
-    ensure!(!before.contains("secret"), "it is shown: {before:?}");
+    ensure!(!before.contains("secret"), "the password is shown: {before:?}");
     user.sees("secret-")?;
     user.pauses(Duration::from_millis(500));
     user.types("seen")?;
@@ -199,7 +205,7 @@ fn signals(bench: &Workbench, client: Client) -> Result<()> {
     user.types("one\r")?;
     user.sees("got-one")?;
     user.sees("31 101")?;
-    // Stopped output comes once it is resumed.
+    // Ctrl-S stops the output, and Ctrl-Q resumes it.
     user.types("\x13")?;
     user.pauses(Duration::from_millis(200));
     user.types("two\r")?;
@@ -231,11 +237,11 @@ fn restless(bench: &Workbench, client: Client) -> Result<()> {
     for n in 0..300 {
         let line = format!("line-{n}-of-the-output");
         let times = seen.matches(&line).count();
-        ensure!(times == 1, "{line} is shown {times} times: {seen}");
+        ensure!(times == 1, "{line} is shown {times} times, not once: {seen}");
     }
     let read = std::fs::read_to_string(&typed)?;
     let read: Vec<&str> = read.lines().collect();
-    ensure!(read == keys, "the program read {read:?}");
+    ensure!(read == keys, "the program at the server read {read:?}, and the user typed {keys:?}");
     Ok(())
 }
 
@@ -278,19 +284,22 @@ fn debians_daemon(bench: &Workbench) -> Result<()> {
 /// How long something may take to be shown, in ms.
 const TIMEOUT_MS: u64 = 20_000;
 
-/// The user.
+/// A user at a pseudoterminal on which a client runs. Dropping the user ends the client.
 struct User(PtySession);
 
 impl User {
-    /// Starts a program on a terminal, which ends with this.
+    /// Start a client on a new pseudoterminal.
     fn new(mut command: Command) -> Result<User> {
         command.env("TERM", "xterm");
-        Ok(User(spawn_command(command, Some(TIMEOUT_MS)).context("no terminal")?))
+        Ok(User(
+            spawn_command(command, Some(TIMEOUT_MS))
+                .context("the client cannot be started on a pseudoterminal")?,
+        ))
     }
 
-    /// Wait for this text; returns the text that was shown before it.
+    /// Wait until the terminal shows this text; returns the text that it showed before it.
     fn sees(&mut self, text: &str) -> Result<String> {
-        self.0.exp_string(text).with_context(|| format!("'{text}' is not shown"))
+        self.0.exp_string(text).with_context(|| format!("the terminal does not show '{text}'"))
     }
 
     fn types(&mut self, keys: &str) -> Result<()> {
@@ -303,20 +312,23 @@ impl User {
         std::thread::sleep(time);
     }
 
-    /// The window gets another size.
+    /// Change the size of the terminal's window.
     fn resizes(&mut self, rows: u16, columns: u16) -> Result<()> {
         let terminal = self.0.process().get_file_handle()?;
         let mut stty = Command::new("stty");
         stty.args(["rows", &rows.to_string(), "cols", &columns.to_string()]);
-        ensure!(stty.stdin(terminal).status()?.success(), "stty cannot set the size");
+        ensure!(
+            stty.stdin(terminal).status()?.success(),
+            "stty cannot set the size of the terminal"
+        );
         Ok(())
     }
 
-    /// The program ends, with success.
+    /// Wait for the end of the client, which must be a success.
     fn ends(mut self) -> Result<()> {
         self.0.exp_eof()?;
         let status = self.0.process().wait()?;
-        ensure!(matches!(status, WaitStatus::Exited(_, 0)), "it ended with {status:?}");
+        ensure!(matches!(status, WaitStatus::Exited(_, 0)), "the client ended with {status:?}");
         Ok(())
     }
 }

@@ -1,13 +1,15 @@
-//! The shared object that packetdrill loads (`--so_filename`): sockets, packets and time of a stack
-//! in virtual time, behind the 33 pointers that packetdrill calls.
+//! The shared object that packetdrill loads (`--so_filename`) to test this stack instead of a
+//! kernel: packetdrill gets 33 function pointers from it ([`Interface`]) and calls them for
+//! sockets, for packets and for the time, which is virtual.
 //!
 //! Called by: packetdrill, from two threads: one executes the script, the other makes the calls
 //! that the script expects to block. No code here reads a clock; [`world::World`] says when virtual
-//! time moves. Decision 0045.
+//! time moves. Reasons: docs/decisions/0045-packetdrill.md.
 //!
 //! The path of a call: `entry/` converts C's arguments, `world.rs` schedules the threads and the
-//! clock, `socket.rs` and its neighbours call the stack, `profile.rs` holds the defaults of
-//! sockets.
+//! clock, and a file for each kind of call (`socket.rs`, `transfer.rs`, `options.rs`, `ready.rs`
+//! and others) calls the stack. `profile.rs` has the initial settings of sockets, Linux's or
+//! FreeBSD's.
 
 mod address;
 mod control;
