@@ -36,17 +36,17 @@ pub struct Goodput {
     pub delay: Duration,
     /// Size of the bottleneck's queue, in bytes.
     pub queue_bytes: usize,
-    /// Management of that queue.
+    /// Management of that queue, such as CoDel.
     pub aqm: Aqm,
-    /// Virtual time, from the first SYN.
+    /// Length of the run in virtual time, from the first SYN on.
     pub length: Duration,
     /// Bytes that arrive earlier are not counted.
     pub from: Duration,
     /// Bulk flows that begin within a round trip.
     pub flows: usize,
-    /// Loss of data.
+    /// How data packets are lost.
     pub loss: Loss,
-    /// Probability that data comes late, and by how much.
+    /// Probability that a data packet is late, and by how much.
     pub late: (f64, Duration),
     /// The flows' congestion control.
     pub algorithm: Algorithm,

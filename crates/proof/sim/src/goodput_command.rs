@@ -1,6 +1,8 @@
-//! `wirespeed-sim goodput`: a path from the command line, its goodput over several seeds.
+//! The subcommand `wirespeed-sim goodput`: reads a path and the number of flows from the command
+//! line, simulates bulk transfers over the path with one or more seeds, and prints the goodput of
+//! each run and the median.
 //!
-//! Called by: `main`.
+//! Called by: `main`. The simulation is in `goodput.rs`.
 
 use base::Duration;
 use clap::Args;
@@ -12,58 +14,59 @@ use wirespeed_sim::units;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rate of the bottleneck: 500kbit, 100Mbit, 10Gbit; a bare number is bits a second
+    /// Rate of the bottleneck, for example 500kbit or 10Gbit; a bare number is bits a second
     #[arg(long, value_parser = units::rate, default_value = "100Mbit")]
     rate: u64,
     /// Delay one way; the round trip is twice this
     #[arg(long, value_parser = units::time, default_value = "50ms")]
     delay: Duration,
-    /// The bottleneck's queue, in products of rate and round trip
+    /// Size of the bottleneck's queue, in bandwidth-delay products (rate times round trip)
     #[arg(long, default_value_t = 1.0)]
     queue_bdp: f64,
-    /// The same in bytes
+    /// Size of the bottleneck's queue, in bytes
     #[arg(long, conflicts_with = "queue_bdp", value_parser = units::bytes)]
     queue_bytes: Option<u32>,
-    /// Virtual time from the first SYN
+    /// Length of a run in seconds of virtual time, from the first SYN on
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Do not count what arrives before this second
+    /// Leave out the beginning: count only bytes that arrive after this second
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Flows that begin together
+    /// Number of flows; all begin within the first round trip
     #[arg(long, default_value_t = 1)]
     flows: usize,
-    /// Share of data that is lost behind the queue: 0.01%
+    /// Share of data packets that are lost behind the queue, for example 0.01%
     #[arg(long, value_parser = units::share, default_value = "0")]
     loss: f64,
-    /// Share of data that comes late: 1%
+    /// Share of data packets that are delayed further and arrive out of order, for example 1%
     #[arg(long, value_parser = units::share, default_value = "0")]
     late: f64,
-    /// How late, in milliseconds
+    /// How much longer a late packet takes, in milliseconds
     #[arg(long, default_value_t = 10)]
     late_ms: u64,
     /// Congestion control
     #[arg(long, default_value = "cubic", value_parser = algorithm)]
     cc: Algorithm,
-    /// CoDel at the bottleneck, 5 ms and 100 ms
+    /// Manage the bottleneck's queue by CoDel, with target 5 ms and interval 100 ms
     #[arg(long)]
     codel: bool,
-    /// The flows ask for ECN, and CoDel marks instead of dropping
+    /// The flows negotiate ECN; with --codel, CoDel marks packets instead of dropping them
     #[arg(long)]
     ecn: bool,
-    /// Send and receive buffer of each connection: 8M; without it the stack's default
+    /// Size of each connection's send and receive buffer, for example 8M [default: the
+    /// stack's]
     #[arg(long, value_parser = units::bytes)]
     buffer: Option<u32>,
-    /// The sender's device takes super-segments
+    /// The sender's device cuts super-segments of up to 64 KB itself, as with TSO
     #[arg(long)]
     tso: bool,
-    /// The first seed
+    /// Seed of the first run; the same seed gives the same packets
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds; the median counts
+    /// Number of runs, each with the next seed; the result is their median
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// One JSON document on standard output
+    /// Print one JSON document on standard output
     #[arg(long)]
     json: bool,
 }
@@ -101,10 +104,21 @@ impl Options {
     }
 }
 
-/// Measure and print; `true` if every stream was whole. `clock` gives seconds since some moment.
+/// Measure and print. Returns `false` if in some run a flow's bytes did not arrive as they were
+/// sent; the violated law is printed, and no further seed runs. `clock` returns the elapsed real
+/// time in seconds.
+///
+/// # Errors
+/// A sentence about options that do not fit together.
 pub(crate) fn run(options: &Options, clock: impl Fn() -> f64) -> Result<bool, String> {
-    if options.from >= options.seconds || options.flows == 0 || options.seeds == 0 {
-        return Err("--from has to be less than --seconds, --flows and --seeds at least 1".into());
+    if options.from >= options.seconds {
+        let (from, seconds) = (options.from, options.seconds);
+        return Err(format!(
+            "--from {from} has to be less than --seconds {seconds}: nothing would be counted"
+        ));
+    }
+    if options.flows == 0 || options.seeds == 0 {
+        return Err("--flows and --seeds have to be at least 1".into());
     }
     let mut outcomes = Vec::new();
     for seed in options.seed..options.seed + options.seeds {

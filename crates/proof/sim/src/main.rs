@@ -1,4 +1,6 @@
-//! `wirespeed-sim`: worlds by seed, and goodput over one path; `cargo xtask sim` runs it.
+//! The program `wirespeed-sim`, which `cargo xtask sim` runs. Without a subcommand it simulates
+//! worlds (hosts and links in virtual time), each made from a seed, and checks the laws of `oracle`
+//! in them. `wirespeed-sim goodput` measures bulk flows over one path.
 //!
 //! Exit status: 0 every law held, 1 one did not, 2 the command line was wrong. One JSON document on
 //! standard output with `--json`; everything else that people read is on standard output too, and
@@ -12,7 +14,7 @@ macro_rules! say {
     }};
 }
 
-mod cells;
+mod goodput_command;
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,33 +39,33 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Goodput of bulk flows over one path, as a share of rate x 1448/1500
-    Goodput(cells::Options),
+    Goodput(goodput_command::Options),
 }
 
 #[derive(Args)]
 struct Worlds {
-    /// Replay this seed: its plan, the last events, a capture of every port
+    /// Replay this seed: print its plan and the last events; with --captures, capture every port
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Run this many seeds
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "S", default_value_t = 0)]
     first: u64,
-    /// Run one part of N: seeds are dealt out in turn; I counts from 0
+    /// Run only part I of N parts, counted from 0: every N-th seed
     #[arg(long, value_name = "I/N", value_parser = units::shard, default_value = "0/1")]
     shard: (u64, u64),
-    /// Threads
+    /// Threads that run seeds at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
     /// One JSON document on standard output
     #[arg(long)]
     json: bool,
-    /// Events to show of a failure
+    /// How many of the last events to show of a seed that failed
     #[arg(long, value_name = "N", default_value_t = 60)]
     rows: usize,
-    /// Where captures go
+    /// Write a capture of every port of a replayed seed into this folder
     #[arg(long, value_name = "FOLDER")]
     captures: Option<PathBuf>,
 }
@@ -76,7 +78,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Some(Command::Goodput(options)) => {
             let start = Instant::now();
-            cells::run(options, || start.elapsed().as_secs_f64())
+            goodput_command::run(options, || start.elapsed().as_secs_f64())
         }
         None => worlds(&cli.worlds),
     };
