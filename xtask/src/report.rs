@@ -107,7 +107,7 @@ pub(crate) fn step(
     let elapsed = started.elapsed().as_secs_f64();
     tally.took(&format!("== {title}"), elapsed);
     let (p, f, s) = (tally.passed - before.0, tally.failed - before.1, tally.skipped - before.2);
-    println!("-- {title}: {p} ok, {f} not, {s} not run, {elapsed:.1} s");
+    println!("-- {title}: {p} passed, {f} failed, {s} skipped, {elapsed:.1} s");
     Ok(())
 }
 

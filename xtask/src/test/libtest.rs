@@ -11,10 +11,11 @@ pub(super) struct Reader {
     passed: u64,
     failed: Vec<String>,
     ignored: Vec<(String, String)>,
-    /// Tests announced by `running N tests` and not yet closed by a result line.
+    /// A line `running N tests` was read, and the result line for these tests was not yet.
     open: bool,
-    /// Names that failed in the program being read.
+    /// Tests that failed in the program whose output is being read.
     here: u64,
+    /// Programs that ended without a result line.
     died: u64,
 }
 
@@ -67,7 +68,8 @@ impl Reader {
         }
     }
 
-    /// Everything was read; `succeeded` is the exit status of `command`.
+    /// Add the counts to `tally` when all output was read. `succeeded` is whether `command` exited
+    /// with success.
     pub(super) fn finish(self, succeeded: bool, command: &str, tally: &mut Tally) {
         tally.passed += self.passed;
         for name in &self.failed {

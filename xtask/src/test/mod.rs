@@ -1,6 +1,6 @@
-//! `cargo xtask test`: format, tidy, rfc and the tests that need nothing but Rust. With `--all`,
-//! what guards main: every test of the workspace, doc tests, clippy, fuzz targets on their seeds,
-//! loom, interop.
+//! `cargo xtask test`: checks the format, runs tidy and rfc, and the tests that need nothing but
+//! Rust. With `--all` it runs all that has to pass before a change goes to main: every test of the
+//! workspace, doc tests, clippy, fuzz targets on their seeds, loom, interop.
 //!
 //! Called by: people and `.ci/run`. Each step prints its elapsed time, and the end says where the
 //! time went; a failure does not stop the others, so that one run shows all failures.
@@ -19,16 +19,16 @@ use crate::cargo::{Metadata, Package, cargo};
 use crate::report::{Tally, step};
 use crate::{interop, process, rfc, tidy};
 
-/// What of the tests is run.
+/// The options of `cargo xtask test`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Everything.
+    /// Run everything (`--all`).
     pub(crate) all: bool,
-    /// First the packages that interop tests lack.
+    /// First install the Debian packages that interop tests lack.
     pub(crate) install: bool,
 }
 
-/// The steps in order.
+/// Run the steps in order; each counts its cases in `tally`.
 pub(crate) fn run(root: &Path, options: Options, tally: &mut Tally) -> Result<()> {
     let suites = interop::choose(None)?;
     if options.install {
@@ -66,7 +66,8 @@ pub(crate) fn run(root: &Path, options: Options, tally: &mut Tally) -> Result<()
     interop::run(root, &suites, interop::Asked { ran: &ran, ..interop::Asked::default() }, tally)
 }
 
-/// Compile the test programs and run them; returns the names of those that ran whole.
+/// Compile the test programs and run them; returns the names of those in which no test failed and
+/// none was skipped.
 fn tests(root: &Path, metadata: &Metadata, which: Which, tally: &mut Tally) -> Result<Vec<String>> {
     let (mut command, left_out) = programs::compile(root, metadata, which)?;
     let mut compiled = Vec::new();
@@ -89,7 +90,7 @@ fn tests(root: &Path, metadata: &Metadata, which: Which, tally: &mut Tally) -> R
     Ok(ran)
 }
 
-/// The commands that compile the code of the steps behind the tests.
+/// The commands that compile the code of the steps that follow the tests.
 fn later(root: &Path, metadata: &Metadata) -> Vec<Command> {
     let mut commands = vec![clippy(root), fuzz_clippy(root, metadata)];
     commands.push(fuzz_test(root, metadata, "--no-run"));
@@ -106,7 +107,7 @@ fn clippy(root: &Path) -> Command {
     command
 }
 
-/// Crates that are built without the devices of Linux.
+/// Crates that have to build without the devices of Linux, as for other systems.
 const ELSEWHERE: &[&str] = &["bpf", "device", "stack", "net", "wirespeed"];
 
 fn elsewhere(root: &Path, krate: &str) -> Command {
@@ -135,7 +136,7 @@ fn fuzz_target(metadata: &Metadata) -> PathBuf {
     metadata.target_directory.join("fuzz").join("plain")
 }
 
-/// The separate workspace of fuzz/: its style, and every target on its seeds.
+/// Check the separate workspace of fuzz/: its format, clippy, and every target on its seeds.
 fn fuzz_targets(root: &Path, metadata: &Metadata, tally: &mut Tally) -> Result<()> {
     step("fuzz targets on their seeds", tally, |tally| {
         let mut fmt = cargo(root);
@@ -158,7 +159,7 @@ fn count_tests(command: &mut Command, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Every `tests/loom*.rs` of a crate.
+/// Run the loom tests: every `tests/loom*.rs` of a crate.
 pub(crate) fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
     let metadata = Metadata::read(root)?;
     for (package, name) in loom_tests(&metadata) {
@@ -170,7 +171,7 @@ pub(crate) fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// One of them, compiled with `--cfg loom` into a target folder of its own.
+/// The command for one loom test, compiled with `--cfg loom` into a target folder of its own.
 fn loom_test(root: &Path, metadata: &Metadata, package: &str, name: &str, how: &str) -> Command {
     let mut command = cargo(root);
     command
@@ -178,7 +179,7 @@ fn loom_test(root: &Path, metadata: &Metadata, package: &str, name: &str, how: &
         .arg("--target-dir")
         .arg(metadata.target_directory.join("loom"))
         .env("RUSTFLAGS", "--cfg loom")
-        // Exploring takes a second; full optimisation would take minutes.
+        // The test itself takes a second; compiling it with full optimisation would take minutes.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
@@ -187,7 +188,7 @@ fn loom_test(root: &Path, metadata: &Metadata, package: &str, name: &str, how: &
     command
 }
 
-/// All of them, each with its package.
+/// All loom tests, each with its package.
 fn loom_tests(metadata: &Metadata) -> Vec<(&str, String)> {
     let folder = |package: &Package| Path::new(&package.manifest_path).with_file_name("tests");
     let of = |package| loom_names(&folder(package)).into_iter().map(|name| (&*package.name, name));
@@ -204,13 +205,12 @@ fn loom_names(folder: &Path) -> Vec<String> {
     found
 }
 
-// Compiles the code of later steps while the tests run: the tests wait for networks and for time,
-// and leave most of the processors idle.
-//
-// Each step compiles its code again, finds it made, and reports the errors.
+// Compiles the code of later steps while the tests run: the tests wait for networks and timers, and
+// leave most of the processors idle. Errors are ignored here: each later step runs its command
+// again, which is quick where the code is compiled already, and reports the errors.
 
-/// Run `work` while the commands run one after the other, at the lowest priority. When `work` is
-/// done the one that runs is waited for; those that did not begin are left to their steps.
+/// Run `work` while the commands run one after the other, at the lowest priority. Returns when
+/// `work` is done and the command that runs then has ended; the commands after it are not started.
 fn beside<T>(commands: Vec<Command>, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! The test programs of the workspace: one `cargo test --no-run` compiles them, then they run a few
-//! at a time, because most of them wait for networks and for time.
+//! Compiles the test programs of the workspace by one `cargo test --no-run`, then runs several of
+//! them at the same time, because most of them wait for networks and timers.
 //!
-//! Called by: `mod.rs`. A program runs as cargo runs it: in the folder of its package, with
+//! Called by: `mod.rs`. A program runs as cargo would run it: in the folder of its package, with
 //! `CARGO_MANIFEST_DIR`.
 
 use std::collections::VecDeque;
@@ -19,36 +19,38 @@ use crate::cargo::{Metadata, cargo};
 use crate::process;
 use crate::report::Tally;
 
-/// Programs at a time. They sleep more than they work; more at a time make them late.
+/// How many programs run at the same time. Most of the time they wait, for networks and timers;
+/// more of them at the same time would delay each other.
 const AT_A_TIME: usize = 3;
 
-/// Those that take longest begin first, so that none is left alone at the end.
+/// Programs that take longest. They begin first, so that none of them runs on alone at the end.
 const LONGEST: [&str; 4] = ["outside", "ttcp_outside", "nfs_real_peers", "rpc_real_peers"];
 
-/// What is compiled, and of that what runs.
+/// Which test programs are compiled and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     /// Every program.
     All,
-    /// Those that need nothing but Rust: a program without libtest's harness has cases that need
-    /// root, devices or other programs.
+    /// Programs that need nothing but Rust. A program without libtest's harness is left out: it has
+    /// cases that need root, devices or other programs.
     Plain,
 }
 
-/// Packages whose programs are left to [`Which::All`]: what they compile beside the stack, other
-/// stacks and TLS, takes longer than their tests.
+/// Packages that [`Which::Plain`] leaves out. Compiling their dependencies, which are other TCP/IP
+/// stacks and TLS, takes longer than running their tests.
 const HEAVY: [&str; 2] = ["wirespeed-bench", "wirespeed-examples"];
 
 /// A compiled test program.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// The package without `wirespeed-`, and `lib` or the name of the program.
+    /// The folder of the package and, after a space, the name of the integration test or the kind
+    /// of the target: `cli outside`, `tcp lib`.
     pub(super) name: String,
     path: PathBuf,
     folder: PathBuf,
 }
 
-/// The command that compiles them, and those that it leaves out.
+/// The command that compiles the test programs, and the names of those that it leaves out.
 pub(super) fn compile(
     root: &Path,
     metadata: &Metadata,
@@ -79,7 +81,7 @@ pub(super) fn compile(
     Ok((command, left_out))
 }
 
-/// Names of a manifest's test programs with a `main` of their own.
+/// The names of a package's integration tests that have a `main` of their own (`harness = false`).
 fn without_harness(manifest: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(manifest)
         .with_context(|| format!("cannot read {}", manifest.display()))?;
@@ -91,10 +93,10 @@ fn without_harness(manifest: &Path) -> Result<Vec<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Compile, and find what was made.
+/// Compile the test programs and return them, the longest first.
 ///
 /// # Errors
-/// What does not compile.
+/// If they do not compile.
 pub(super) fn compiled(command: &mut Command) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     let is_done = process::lines(command, |line| programs.extend(program(line)))?;
@@ -106,7 +108,7 @@ pub(super) fn compiled(command: &mut Command) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// The program that a message of cargo is about.
+/// The test program that a line of cargo's JSON reports; `None` if it reports something else.
 fn program(line: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(line).ok()?;
     let path = PathBuf::from(message["executable"].as_str()?);
@@ -123,7 +125,7 @@ fn program(line: &str) -> Option<Program> {
     Some(Program { name: format!("{package} {name}"), path, folder })
 }
 
-/// Run them all. Returns the names of those that ran whole: nothing failed, nothing was skipped.
+/// Run all programs. Returns the names of those in which no test failed and none was skipped.
 pub(super) fn run(programs: Vec<Program>, tally: &mut Tally) -> Vec<String> {
     let (waiting, done) = (Mutex::new(VecDeque::from(programs)), Mutex::new(Vec::new()));
     let whole = Mutex::new(Vec::new());
@@ -136,7 +138,10 @@ pub(super) fn run(programs: Vec<Program>, tally: &mut Tally) -> Vec<String> {
                     let is_whole = one(&program, &mut ours);
                     let seconds = began.elapsed().as_secs_f64();
                     let (p, f, s) = (ours.passed, ours.failed, ours.skipped);
-                    println!("   {}: {p} ok, {f} not, {s} not run, {seconds:.1} s", program.name);
+                    println!(
+                        "   {}: {p} passed, {f} failed, {s} skipped, {seconds:.1} s",
+                        program.name
+                    );
                     if let (true, Ok(mut whole)) = (is_whole, whole.lock()) {
                         whole.push(program.name.clone());
                     }
@@ -154,7 +159,8 @@ pub(super) fn run(programs: Vec<Program>, tally: &mut Tally) -> Vec<String> {
     whole.into_inner().unwrap_or_default()
 }
 
-/// Run one to its end and print what people have to see of it. Did all of it pass?
+/// Run a program to its end and print its failures. Returns `true` if every test passed, and none
+/// was skipped.
 fn one(program: &Program, tally: &mut Tally) -> bool {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
@@ -162,7 +168,7 @@ fn one(program: &Program, tally: &mut Tally) -> bool {
     let output = match output {
         Ok(output) => output,
         Err(error) => {
-            tally.fail(&program.name, &format!("it does not start: {error}"));
+            tally.fail(&program.name, &format!("the program does not start: {error}"));
             return false;
         }
     };
@@ -178,7 +184,7 @@ fn one(program: &Program, tally: &mut Tally) -> bool {
     if tally.failed > 0 {
         shown.extend_from_slice(&output.stderr);
     }
-    // Nobody reads any more if that fails.
+    // Writing fails if nobody reads standard output any more; the tally still counts.
     let _ = std::io::stdout().lock().write_all(&shown);
     tally.failed == 0 && tally.skipped == 0
 }
