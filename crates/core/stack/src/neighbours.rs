@@ -1,9 +1,11 @@
-//! Neighbours that answer, or do not: what becomes of the packets and connections that waited for
-//! their link address, and of the routes over them.
+//! Acts when the resolution of a neighbour's link address has succeeded or failed: sends or drops
+//! the packets that waited for the address, wakes the connections that waited, and notes whether a
+//! router answers. Also the calls by which programs set, remove and read neighbours.
 //!
-//! Called by: `arp.rs` and `nd.rs` with what was heard, `poll.rs` when a neighbour's timer expires
-//! and for outcomes that look-ups have left; programs. A look-up happens in the middle of sending,
-//! so it only sends solicitations (`resolve.rs`). RFC 4861 section 7.2 and 7.3.3, RFC 1122 section
+//! Called by: `arp.rs` and `nd.rs` after a received message, `poll.rs` when a neighbour's timer
+//! expires, and every call that may have looked up a neighbour. A look-up in the middle of sending
+//! (`resolve.rs`) sends solicitations at once, and queues outcomes in `Resolving::outcomes`,
+//! because they may concern its own caller. RFC 4861 section 7.2 and 7.3.3, RFC 1122 section
 //! 3.3.1.4. Counter: `neighbour_failures`.
 
 use core::net::IpAddr;
@@ -21,7 +23,8 @@ use crate::socket::passive::handshake_progress;
 use crate::stack::Stack;
 use crate::{autoconf, forward, frag, icmp, icmp_redirect, resolve};
 
-/// Carry out the actions of the neighbour table, those included that look-ups left.
+/// Carry out the actions that the neighbour table asks for, and the outcomes that earlier look-ups
+/// queued.
 pub(crate) fn act(stack: &mut Stack) {
     resolve::ask(stack);
     while let Some(outcome) = stack.resolving.outcomes.pop_front() {
@@ -33,7 +36,8 @@ pub(crate) fn act(stack: &mut Stack) {
     }
 }
 
-/// `key` has this link address: packets and connections that waited for it go on.
+/// `key` has this link address: send the packets that waited for it, and let the connections that
+/// waited for it send.
 fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) {
     autoconf::router::set_silent(stack, key, false);
     for mut frame in pending {
@@ -50,7 +54,9 @@ fn resolved(stack: &mut Stack, key: Key, mac: MacAddr, pending: VecDeque<Mbuf>) 
     }
 }
 
-/// `key` does not answer: drop its pending queue, and report it to the senders and to connections.
+/// `key` did not answer, or its entry was removed, by a program or to make room for another: drop
+/// the packets in its pending queue, and report that to their senders and to the connections that
+/// waited. Only a neighbour that did not answer counts as a router that is down.
 #[cold]
 fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
@@ -65,7 +71,8 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
         forward::unreachable(stack, &frame);
         stack.core.cx.pool.free(frame);
     }
-    // A neighbour that was evicted may be solicited again by now, and connections wait for that.
+    // A neighbour whose entry was removed may be solicited again by now; then connections go on
+    // waiting for it.
     let is_asked = stack.neighbours.state(key).is_some();
     let waiting = if is_asked { None } else { stack.resolving.waiting.remove(&key) };
     for handle in waiting.unwrap_or_default() {
@@ -87,7 +94,8 @@ fn failed(stack: &mut Stack, key: Key, pending: VecDeque<Mbuf>) {
 /// Handle expired timers of neighbours.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
-    // First act on earlier evictions: those neighbours did not fail to answer.
+    // First act on entries that were removed earlier, while `is_expiring` is false: those
+    // neighbours were not silent.
     act(stack);
     let Stack { neighbours, progress, connections, .. } = stack;
     neighbours.expire(stack.core.cx.now, |key| progress.is_made(key, connections));
@@ -96,6 +104,11 @@ pub(crate) fn expire(stack: &mut Stack) {
     stack.resolving.is_expiring = false;
 }
 
+/// The rate limit of answers to ARP requests and neighbour solicitations, all ports together
+/// ([`Limit::AdvertisementsPerSecond`]): may another one be sent now?
+///
+/// # Errors
+/// [`DropReason::NeighbourRateLimited`].
 pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
     let core = &mut stack.core;
     let limit = Limit::AdvertisementsPerSecond;
@@ -105,7 +118,8 @@ pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
     }
 }
 
-/// The drop reason of an advertisement that was not used; `useless` if nobody had asked.
+/// The drop reason of an advertisement that the table did not use: `useless`, unless the neighbour
+/// changes its link address too often.
 pub(crate) fn not_learnt(learnt: Learnt, useless: DropReason) -> DropReason {
     if learnt == Learnt::TooOften { DropReason::NeighbourMovesTooOften } else { useless }
 }
@@ -126,7 +140,7 @@ impl Stack {
         self.neighbours.unset((port.0, ip))
     }
 
-    /// Forget what is known of a neighbour, set or learnt. `false` if nothing is.
+    /// Forget what is known of a neighbour, set or learnt. `false` if nothing was known.
     pub fn forget_neighbour(&mut self, port: PortId, ip: IpAddr) -> bool {
         let was_known = self.neighbours.remove((port.0, ip));
         act(self);

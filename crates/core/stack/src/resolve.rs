@@ -1,10 +1,10 @@
 //! Next-hop resolution: joins routes and neighbours, sends solicitations, and keeps packets that
 //! wait for a link address.
 //!
-//! Called by: `reroute.rs` for every new header template, and whoever sends a packet of its own.
+//! Called by: `reroute.rs` for every new header template, and every file that sends single packets.
 //! `arp.rs` and `nd.rs` handle received messages, `neighbours.rs` the packets and connections that
 //! waited. A connection that never had a link address is marked as waiting and makes no segments;
-//! other packets are in the neighbour's pending queue, finished except for that address. RFC 826,
+//! other packets wait in the neighbour's pending queue, complete except for that address. RFC 826,
 //! RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1, RFC 3927 section 2.5.
 
 use core::net::{IpAddr, SocketAddr};
@@ -26,11 +26,11 @@ use crate::port::{LOOPBACK, Port};
 use crate::resolving::{Egress, Note, Outcome};
 use crate::stack::Stack;
 
-/// How many connections are examined when a DELAY begins. If none of them goes over the neighbour,
-/// it is solicited as without connections.
+/// How many connections are examined when a DELAY begins. If none of them goes by way of the
+/// neighbour, it is solicited at the end of the DELAY as if there were no connection.
 const LOOKED_AT_MAX: usize = 1_024;
 
-/// The most connections over one neighbour that are noted.
+/// The most connections by way of one neighbour whose progress is noted.
 const NOTED_MAX: usize = 32;
 
 /// The headers for packets from `local` to `remote`, and the port that they leave by.
@@ -51,7 +51,8 @@ pub(crate) fn route(
     by_hop(stack, hop, (local, remote), protocol, settings)
 }
 
-/// [`route`] of an ICMP error about a packet whose flow, with its ends exchanged, has this hash.
+/// [`route`] for an ICMP error. `flow` is the hash of the flow that the error is about, with source
+/// and destination exchanged; it chooses among equal next hops.
 pub(crate) fn route_of_error(
     stack: &mut Stack,
     (local, remote): (SocketAddr, SocketAddr),
@@ -75,7 +76,7 @@ fn by_hop(
             stack.loopback = Some(Box::new(Loopback::make(&mut stack.ports, epoch)));
         }
     } else if local.ip().is_loopback() {
-        // RFC 1122 section 3.2.1.3: outside a host it must not appear.
+        // RFC 1122 section 3.2.1.3: a loopback address must not appear outside a host.
         return Err(DropReason::IpMartianSource);
     }
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
@@ -116,7 +117,7 @@ pub(crate) fn link_address(
     let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
     ask(stack);
     if !stack.resolving.outcomes.is_empty() {
-        // The next turn acts on them.
+        // The next poll acts on them.
         stack.rare_timers.note(stack.core.cx.now);
     }
     match found {
@@ -145,8 +146,9 @@ pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate
     Ok(())
 }
 
-/// Carry out those actions of the neighbour table that send a solicitation or note that a DELAY
-/// begins. Outcomes affect senders, and a sender may be calling: they wait for `neighbours::act`.
+/// Carry out the actions of the neighbour table that send a solicitation or note that a DELAY
+/// begins. Outcomes are queued for `neighbours::act`: they concern senders, and the caller may be
+/// one of these senders.
 pub(crate) fn ask(stack: &mut Stack) {
     while let Some(action) = stack.neighbours.next_action() {
         match action {
@@ -164,7 +166,7 @@ pub(crate) fn ask(stack: &mut Stack) {
     stack.rare_timers.note(stack.neighbours.next_deadline());
 }
 
-/// The DELAY of `key` begins.
+/// The DELAY of `key` begins: note the progress of the connections by way of this neighbour.
 #[cold]
 fn note_progress(stack: &mut Stack, key: Key) {
     let looked_at = stack.connections.iter().take(LOOKED_AT_MAX);
@@ -185,6 +187,9 @@ fn goes_over(stack: &Stack, pcb: &Pcb, (port, neighbour): Key) -> bool {
     hop.is_ok_and(|hop| (hop.port, hop.neighbour) == (port, neighbour))
 }
 
+/// The rate limit of solicitations, all ports together ([`Limit::SolicitationsPerSecond`]): may
+/// another one be sent now?
+///
 /// # Errors
 /// [`DropReason::NeighbourRateLimited`].
 pub(crate) fn may_solicit(stack: &mut Stack) -> Fate {
@@ -203,7 +208,7 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         return stack.core.drops.count(reason);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
-    // A known neighbour whose address has become a broadcast address since.
+    // The address of a known neighbour may have become a broadcast address since.
     if port.local.is_group(target) {
         return;
     }
@@ -255,8 +260,8 @@ pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> Learn
     if stack.ports.get(port_id).is_none_or(|port| port.local.is_group(ip)) {
         return Learnt::Useless;
     }
-    // A host on none of our networks may be a neighbour by a route of ours, but then we asked
-    // first.
+    // A host outside our networks may be a neighbour by a route of ours, but then we have solicited
+    // it before it sends a request.
     if advertisement == Advertisement::Request && !is_on_link(stack, port_id, ip) {
         return Learnt::Useless;
     }
@@ -280,7 +285,7 @@ pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[
     Ok(())
 }
 
-/// Learn a link address that a router announces, its own or another's.
+/// Learn a link address from a message of a router: its own, or a redirect's target's.
 pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertisement) {
     let core = &mut stack.core;
     stack.neighbours.learn(key, mac, how, core.cx.now, &mut core.cx.budget);

@@ -1,10 +1,10 @@
-//! State and results of next-hop resolution: how packets of one kind leave, which connections wait
-//! for a link address, and their evidence about neighbours.
+//! State and results of next-hop resolution: how packets of one kind leave ([`Egress`]), which
+//! connections wait for a link address, and which neighbours a connection shows to be reachable.
 //!
-//! Called by: `resolve.rs` and `neighbours.rs`, which find them; sockets, which keep an [`Egress`].
-//! Forward progress of TCP confirms neighbours (RFC 4861 section 7.3.1): the packet path does
-//! nothing for it; the progress of connections is noted when a neighbour's DELAY begins, and
-//! compared when it ends. Notes are bounded by the limit `neighbours`.
+//! Called by: `resolve.rs` and `neighbours.rs`, which change this state; sockets, which keep an
+//! [`Egress`]. Forward progress of TCP confirms that a neighbour is reachable (RFC 4861 section
+//! 7.3.1). The packet path does nothing for that: the progress of connections is noted when a
+//! neighbour's DELAY begins, and compared when it ends. The limit `neighbours` bounds the notes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,7 +45,7 @@ pub(crate) enum NoSource {
 pub(crate) enum Outcome {
     /// It has this link address.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
-    /// It does not answer, or its entry was evicted.
+    /// It does not answer, or its entry was removed from the table.
     Failed(Key, VecDeque<Mbuf>),
 }
 
@@ -57,11 +57,12 @@ pub(crate) struct Resolving {
     pub(crate) advertisements: PerSecond,
     /// Outcomes on which `neighbours.rs` has to act.
     pub(crate) outcomes: VecDeque<Outcome>,
-    /// Neighbours that fail now did not answer; at other times their entries were evicted.
+    /// Timers are being handled: a neighbour that fails now did not answer. At other times it fails
+    /// because its entry was removed.
     pub(crate) is_expiring: bool,
 }
 
-/// A connection, and its progress at that time.
+/// A connection, and its progress when the DELAY began.
 pub(crate) type Note = (TcpHandle, (SeqNumber, SeqNumber));
 
 /// The progress of connections when the DELAY of their neighbour began.
@@ -71,7 +72,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Has a connection over `key` made progress since [`Progress::note`]?
+    /// Has a connection by way of neighbour `key` made progress since [`Progress::note`]?
     pub(crate) fn is_made(&self, key: Key, connections: &Connections) -> bool {
         let moved = |(handle, then): &Note| {
             // A connection that has moved to another port says nothing about this neighbour.
@@ -81,12 +82,12 @@ impl Progress {
         self.notes.get(&key).is_some_and(|notes| notes.iter().any(moved))
     }
 
-    /// The DELAY of `key` begins: note the progress of the connections that go over it.
+    /// The DELAY of neighbour `key` begins: keep the progress of the connections by way of it.
     pub(crate) fn note(&mut self, key: Key, notes: Vec<Note>) {
         self.notes.insert(key, notes);
     }
 
-    /// A neighbour's entry is gone.
+    /// Forget the notes of a neighbour whose entry is gone.
     pub(crate) fn forget(&mut self, key: Key) {
         self.notes.remove(&key);
     }
