@@ -2,8 +2,8 @@
 //! each congestion control: ours beside ours in virtual time, Linux beside ours or itself in real
 //! time.
 //!
-//! Called by: the lab. `contest` has the flows and their path, `pairing` parses them from the
-//! command line, `real::shared` runs them in real time.
+//! Called by: the lab. `contest` has the types of flows and path, `pairing` parses the flows and
+//! the path from the command line, `real::shared` runs them in real time.
 
 mod pairing;
 #[cfg(test)]
@@ -20,12 +20,12 @@ use crate::report::{Column, Format, Report, Span, column, with_missing};
 use crate::{Error, Run};
 use pairing::{Choice, Pairing};
 
-/// Seeds of a pairing: usually, with `--quick`, and with Linux.
+/// Number of seeds, and thus runs, of a pairing: usually, with `--quick`, and with Linux.
 const SEEDS: (u64, u64, u64) = (5, 1, 3);
-/// Seconds of a run, usually and with `--quick`: in virtual time, and in real time.
+/// Seconds of a run in virtual time (usually, with `--quick`), and the same in real time.
 const SECONDS: [(u64, u64); 2] = [(120, 60), (120, 6)];
-/// Repetitions after a pause of the emulator: usually, and with `--quick`, which has no time for
-/// any.
+/// How often a run is repeated because the emulator of the link paused for too long: usually, and
+/// with `--quick`.
 #[cfg(target_os = "linux")]
 const AGAIN: (u32, u32) = (5, 0);
 
@@ -34,8 +34,8 @@ const AGAIN: (u32, u32) = (5, 0);
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
-    /// Seconds from when the last flow begins, in virtual time; in real time where Linux takes part
-    /// [default: 120]
+    /// Length of a run in seconds, from the beginning of the last flow on; in virtual time, or in
+    /// real time if Linux takes part [default: 120]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
 }
@@ -107,7 +107,7 @@ fn in_real(
 
 #[cfg(not(target_os = "linux"))]
 fn in_real(_: &Contest, _: bool, _: &(dyn Fn() -> bool + Sync)) -> Result<Option<Outcome>, Error> {
-    Err(Error::Usage("flows of Linux need Linux: choose flows of ours".to_owned()))
+    Err(Error::Usage("flows of Linux run only on Linux: choose flows without linux-".to_owned()))
 }
 
 /// Virtual time between two checks of `stop`.
@@ -150,9 +150,10 @@ fn report(
 ) -> Report {
     let of = |p: &Pairing| samples.iter().filter(|s| s.pairing == p).collect::<Vec<_>>();
     let notes = vec![
-        "Goodput: what programs got from when the last flow begins. Flows of one moment begin \
-         within a round trip, which the seed draws. A sender has a host and a device of its own \
-         where Linux takes part; ours beside ours share a host. MTU 1500, default settings."
+        "Goodput: the bytes that programs received after the last flow had begun. Each flow begins \
+         up to one round trip after its time, as the seed draws. A sender has a host and a device \
+         of its own where Linux takes part; ours beside ours share a host. MTU 1500, default \
+         settings."
             .to_owned(),
     ];
     let unmeasured = pairings.iter().filter(|pairing| of(pairing).is_empty()).count();
@@ -192,8 +193,8 @@ fn report(
     }
 }
 
-/// Sentences on the figures: the most even pairing and the most uneven one, and what all flows of a
-/// pairing get together.
+/// Sentences about the figures: the pairing with the most even shares and the one with the least
+/// even, and the share of the path that all flows of a pairing use together.
 fn shows(figures: &Figures<'_>) -> Vec<String> {
     let mut said = Vec::new();
     if let Some([(even, first), (uneven, last)]) = ends(figures.rows(), "imbalance") {
@@ -264,7 +265,8 @@ fn sample(sample: &Sample<'_>) -> Value {
     })
 }
 
-/// A strip for each pairing, with a line for each flow: its rate over time, of the first seed.
+/// The plot: a strip for each pairing, with a line for each flow, which is its rate over time in
+/// the run with the first seed.
 fn lines(choice: &Choice, pairings: &[Pairing], samples: &[Sample<'_>]) -> Lines {
     let strip = |pairing: &Pairing| {
         let first = samples.iter().find(|s| s.pairing == pairing);

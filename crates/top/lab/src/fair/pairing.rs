@@ -1,4 +1,5 @@
-//! The flows and their path on the command line.
+//! The options of `lab fair` that choose which flows share a queue (`--pairs`) and by which path:
+//! parses them and makes a [`Contest`] of them.
 //!
 //! Called by: `fair`.
 
@@ -10,40 +11,41 @@ use tcp::cc::Algorithm;
 use super::{Contest, Flow, Whose};
 use crate::wan::grid::{self, Path};
 
-/// Flows in the order in which they begin.
+/// Flows that share a queue, in the order in which they begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pairing {
     pub(super) flows: Vec<(Whose, Algorithm)>,
 }
 
-/// Maximum number of flows in a pairing.
+/// Maximum number of flows that share a queue.
 const FLOWS_MAX: usize = 8;
-/// The interval of rates in document and plot.
+/// Each rate in the JSON document and in the plot is an average over this time.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The pairings, and their path.
+/// The options: which flows share a queue, and the path.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Flows and their path")]
 pub(crate) struct Choice {
-    /// Flows, joined by +, each a congestion control of ours or of Linux:
-    /// cubic+linux-cubic,bbr+cubic (Linux takes root and real time) [default: all pairs of cubic,
-    /// newreno and bbr of ours]
+    /// Flows that share a queue, joined by +; several such groups, separated by commas. A flow is
+    /// named by its congestion control, with linux- before it if Linux sends it:
+    /// cubic+linux-cubic,bbr+cubic. Groups with a flow of Linux need root and run in real time
+    /// [default: all pairs of our cubic, newreno and bbr]
     #[arg(long, value_name = "A+B", value_delimiter = ',', value_parser = pairing)]
     pairs: Vec<Pairing>,
-    /// Without --pairs: pairs with Linux instead
+    /// Run the default pairs in which Linux takes part, instead of pairs of ours
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "kernel", conflicts_with = "pairs")]
     peer: Option<crate::wan::Peer>,
-    /// Each flow begins this much later than the one before it
+    /// Time between the beginnings of one flow and the next
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = stagger)]
     pub(super) stagger: Duration,
-    /// Bits a second of the bottleneck
+    /// Rate of the bottleneck
     #[arg(long, value_name = "RATE", default_value = "20Mbit", value_parser = grid::rate)]
     rate: u64,
     /// Delay one way; the round trip is twice this
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = grid::delay)]
     delay: Duration,
-    /// The bottleneck's queue, in products of rate and round trip
+    /// Size of the bottleneck's queue, in bandwidth-delay products (rate times round trip)
     #[arg(long, value_name = "N", default_value = "1.5", value_parser = grid::queue)]
     queue_bdp: f64,
 }
@@ -51,7 +53,7 @@ pub(crate) struct Choice {
 fn stagger(text: &str) -> Result<Duration, String> {
     match units::time(text)? {
         time if time <= Duration::from_secs(600) => Ok(time),
-        _ => Err(format!("'{text}': at most 600s")),
+        _ => Err(format!("'{text}' is too long: at most 600s")),
     }
 }
 
@@ -59,7 +61,7 @@ fn pairing(text: &str) -> Result<Pairing, String> {
     let flows: Vec<_> = text.split('+').map(flow).collect::<Result<_, _>>()?;
     match flows.len() {
         2..=FLOWS_MAX => Ok(Pairing { flows }),
-        _ => Err(format!("'{text}': two flows or more, {FLOWS_MAX} at most, as cubic+bbr")),
+        _ => Err(format!("'{text}': write two flows or more, {FLOWS_MAX} at most, as cubic+bbr")),
     }
 }
 
@@ -71,11 +73,12 @@ fn flow(text: &str) -> Result<(Whose, Algorithm), String> {
         "cubic" => Ok((Whose::Linux, Algorithm::Cubic)),
         "reno" => Ok((Whose::Linux, Algorithm::NewReno)),
         "bbr" => Ok((Whose::Linux, Algorithm::Bbr)),
-        _ => Err(format!("'{text}': of Linux there are linux-cubic, linux-reno, linux-bbr")),
+        _ => Err(format!("'{text}': the flows of Linux are linux-cubic, linux-reno and linux-bbr")),
     }
 }
 
-/// The name as on the command line. Linux's reno recovers with SACK, as our newreno does.
+/// The name of a flow, as on the command line. Linux's reno is paired with our newreno: both
+/// recover from losses with SACK.
 pub(super) fn name(whose: Whose, algorithm: Algorithm) -> String {
     match (whose, algorithm) {
         (Whose::Ours, algorithm) => algorithm.name().to_owned(),
@@ -84,9 +87,10 @@ pub(super) fn name(whose: Whose, algorithm: Algorithm) -> String {
     }
 }
 
-/// The default pairs.
+/// The default pairs, of our flows alone.
 const OURS: &[&str] =
     &["cubic+cubic", "cubic+newreno", "cubic+bbr", "newreno+newreno", "newreno+bbr", "bbr+bbr"];
+/// The default pairs with `--peer kernel`.
 const WITH_LINUX: &[&str] = &[
     "cubic+linux-cubic",
     "linux-cubic+linux-cubic",
@@ -102,7 +106,7 @@ impl Pairing {
         self.flows.iter().any(|(whose, _)| *whose == Whose::Linux)
     }
 
-    /// Such as "cubic + linux-cubic".
+    /// The pairing's name in tables, such as "cubic + linux-cubic".
     pub(super) fn name(&self) -> String {
         let names: Vec<String> = self.flows.iter().map(|&(whose, law)| name(whose, law)).collect();
         names.join(" + ")
@@ -110,7 +114,8 @@ impl Pairing {
 }
 
 impl Choice {
-    /// The pairings of the command line, or the default ones; with `--quick` and Linux two of them.
+    /// The pairings of the command line, or the default ones; of those with Linux only the first
+    /// two if `quick` is set.
     pub(super) fn pairings(&self, quick: bool) -> Vec<Pairing> {
         if !self.pairs.is_empty() {
             return self.pairs.clone();
@@ -127,7 +132,7 @@ impl Choice {
         names.iter().filter_map(|text| pairing(text).ok()).collect()
     }
 
-    /// Such as "20 Mb/s, 40 ms round trip, queue 1.5 BDP (150 kB)".
+    /// The path's name in tables, such as "20 Mb/s, 40 ms round trip, queue 1.5 BDP (150 kB)".
     pub(super) fn path_name(&self) -> String {
         let flows = 1;
         Path { rate_bps: self.rate, delay: self.delay, queue_bdp: self.queue_bdp, flows }.name()
