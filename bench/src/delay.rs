@@ -1,4 +1,5 @@
-//! A path with delay in virtual time for the send-space row, which needs nothing else of a link.
+//! A path with delay in virtual time, for the row that shows the effect of the send-space estimate
+//! (`Switch::SendSpace`).
 //! Called by `ours.rs`. Each frame arrives a fixed time after it was sent; nothing is lost.
 
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ use stack::{CallError, Event, ListenConfig};
 
 type Line = Arc<Mutex<VecDeque<(u64, Mbuf)>>>;
 
-/// One end of the path.
+/// One end of the path: a device whose frames arrive at the other end after `one_way_ns`.
 struct Delayed {
     clock_ns: Arc<AtomicU64>,
     one_way_ns: u64,

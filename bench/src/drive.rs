@@ -1,6 +1,6 @@
 //! Two of our stacks in memory, driven by one thread, for `ours.rs` and the instruction counts. An
 //! application at each end has its own buffer: data is copied in and copied out. Called by
-//! `ours.rs` and `icount.rs`. It knows no rows.
+//! `ours.rs` and `icount.rs`. This file knows no rows.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -21,9 +21,9 @@ pub struct Bulk {
     pub v6: bool,
     /// Bytes the application hands to one write.
     pub write: usize,
-    /// Bytes of memory that writes are cut from, one after the other.
+    /// Bytes of the memory that writes take their data from, one part after the other.
     pub payload: usize,
-    /// The link takes segments of up to 64 KB with a segment size, as a TSO device does.
+    /// The link takes super-segments of up to 64 KB, as a device with TSO does.
     pub super_segments: bool,
     /// The link finishes checksums and has verified those of received frames, as both ends of a
     /// veth do.
@@ -46,13 +46,13 @@ impl Default for Bulk {
     }
 }
 
-/// Two ends and the connections between them, first end to second.
+/// Two stacks joined in memory, and the connections from the first to the second.
 pub struct Drive {
-    /// Connected.
+    /// The end that connected.
     pub client: End,
-    /// Listens.
+    /// The end that listens.
     pub server: End,
-    /// Both handles of each connection.
+    /// The handles of each connection at the client and at the server.
     pub flows: Vec<(TcpHandle, TcpHandle)>,
     clock: Clock,
     now: Instant,
@@ -149,13 +149,13 @@ impl Drive {
         Ok(())
     }
 
-    /// Read the clock: once a turn.
+    /// Read the clock; call it once a turn.
     #[inline]
     pub fn tick(&mut self) {
         self.now = Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1);
     }
 
-    /// Virtual time instead, for counts that are the same every run.
+    /// Advance virtual time instead, for counts that are the same in every run.
     #[inline]
     pub fn advance(&mut self, ns: u64) {
         self.now = Instant::from_nanos(self.now.as_nanos() + ns);
@@ -168,8 +168,8 @@ impl Drive {
         self.server.stack.poll(self.now);
     }
 
-    /// One turn of bulk on the first flow: the sender writes until it is pushed back, the receiver
-    /// reads everything.
+    /// One turn of a bulk transfer on the first flow: the sender writes until its stack takes no
+    /// more, then the receiver reads everything.
     #[inline]
     pub fn bulk_turn(&mut self) -> Result<()> {
         let (c, s) = self.flows[0];
@@ -216,8 +216,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Every flow carries a message and goes idle: delayed ACKs have been sent, nothing is in
-    /// flight. In virtual time.
+    /// Every flow carries a message of `size` bytes to the server and goes idle: delayed ACKs are
+    /// sent, and nothing is in flight. In virtual time.
     pub fn settle_all(&mut self, size: usize) -> Result<()> {
         const LONGER_THAN_ANY_ACK_DELAY_NS: u64 = 500_000_000;
         for first in (0..self.flows.len()).step_by(device::BURST) {
@@ -255,7 +255,7 @@ impl Drive {
         }
     }
 
-    /// `size` bytes to the server, the same back.
+    /// Send `size` bytes to the server, which sends them back.
     #[inline]
     pub fn ping_pong(&mut self, size: usize) -> Result<()> {
         let (c, s) = self.flows[0];

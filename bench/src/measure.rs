@@ -1,6 +1,6 @@
-//! One measurement, of ours or of a peer, and the means to take it: pinning and CPU clocks. Every
-//! peer module returns these; `core.rs` turns pairs of them into ratios. It knows no rows or
-//! reports. A CPU-second is user plus system time of the threads that carry the bytes. It includes
+//! One measurement, of this stack or of a peer, and the means to take it: pinning of threads, CPU
+//! clocks. Every module of `peers` returns measurements; `core.rs` turns pairs of them into ratios.
+//! A CPU-second is user plus system time of the threads that carry the bytes. It includes
 //! softirq work unless the kernel was built to account that separately
 //! (CONFIG_IRQ_TIME_ACCOUNTING), which favours the kernel, never us.
 
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 pub struct Measurement {
     /// Application bytes that arrived.
     pub bytes: u64,
-    /// Wall time, seconds.
+    /// Elapsed time, in seconds.
     pub wall_s: f64,
-    /// CPU time of both ends, seconds.
+    /// CPU time of both ends, in seconds.
     pub cpu_s: f64,
     /// Segments, writes or round trips, depending on the case. Zero if not counted.
     #[serde(default, alias = "segments")]
@@ -24,7 +24,7 @@ pub struct Measurement {
     /// Median of one round trip in nanoseconds, for the cases that measure latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<f64>,
-    /// Settings of the run, for the note of its row.
+    /// Settings of the run, or remarks on it, for the note of its row.
     #[serde(default)]
     pub settings: String,
 }
@@ -66,7 +66,7 @@ impl Cores {
         Ok(Cores { first, second: allowed.next() })
     }
 
-    /// Both cores, or the one there is.
+    /// Both cores, or the only one.
     pub fn both(&self) -> Vec<usize> {
         [Some(self.first), self.second].into_iter().flatten().collect()
     }

@@ -1,7 +1,8 @@
-//! Our side of every row: the one file of this crate that knows the stack. Called by `core.rs`.
-//! Each function does what its peer does: real payload from `measure::pattern`, checksums made and
-//! verified, a copy by the application at both ends. `cpu_s` is taken from `measure::thread_cpu_s`
-//! around the loop that moves bytes, without set-up.
+//! The measurements of this stack for the rows of bench `core`, which compares them with those of
+//! other stacks (`peers`). Called by `core.rs` and by other benches. Each function does the same
+//! work as the peer in its row: the payload comes from `measure::pattern`, checksums are made and
+//! verified, and the application copies the data at both ends. `cpu_s` of a result is the time of
+//! `measure::thread_cpu_s` around the loop that moves bytes, without set-up.
 
 use std::time::Instant as Clock;
 
@@ -12,14 +13,14 @@ use wire::checksum::Ladder;
 use crate::drive::{Bulk, Drive};
 use crate::measure::{self, Measurement};
 
-/// Bulk for `seconds`. `units` counts data segments; `settings` names settings that are not in
-/// `Bulk`.
+/// A bulk transfer for `seconds`. In the result `units` is the number of data segments, and
+/// `settings` says how many retransmissions and drops there were.
 pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
     bulk_after(shape, 0.0, seconds)
 }
 
-/// [`bulk`] after at least `warm_s` seconds of it: with writes far below the MSS a connection first
-/// waits for a delayed ACK, which is longer than a short run.
+/// [`bulk`], measured after the transfer has run for at least `warm_s` seconds. With writes far
+/// below the MSS a connection first waits for a delayed ACK, which takes longer than a short run.
 pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement> {
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
     let segment = if shape.v6 { 1428 } else { 1448 };
@@ -27,7 +28,7 @@ pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement>
         drive.tick();
         if shape.flows > 1 { drive.flows_turn(segment) } else { drive.bulk_turn() }
     };
-    // Windows open and caches warm before the clock starts.
+    // Windows open and caches fill before the clock starts.
     let start = Clock::now();
     for _ in 0..200 {
         turn(&mut drive)?;
@@ -52,15 +53,16 @@ pub fn bulk_after(shape: Bulk, warm_s: f64, seconds: f64) -> Result<Measurement>
     })
 }
 
-/// Writes of `size` bytes at full speed, read at the other end, MTU 65535 as on loopback. `units`
-/// counts writes.
+/// Writes of `size` bytes at full speed, which the other end reads, at MTU 65535 as on loopback. In
+/// the result `units` is the number of writes.
 pub fn small_writes(size: usize, seconds: f64) -> Result<Measurement> {
     let shape = Bulk { mtu: 65_535, write: size, ..Bulk::default() };
     let measured = bulk(shape, seconds)?;
     Ok(Measurement { units: measured.bytes / size as u64, ..measured })
 }
 
-/// `size` bytes in each direction, both ends polled by one thread. Sets `p50_ns`.
+/// Round trips of `size` bytes there and back, with both ends polled by one thread. In the result
+/// `units` is the number of round trips, and `p50_ns` their median time.
 pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
     ping_pong_over(Bulk::default(), size, seconds)
 }
@@ -72,7 +74,7 @@ pub fn ping_pong_over(shape: Bulk, size: usize, seconds: f64) -> Result<Measurem
     let (start, cpu) = (Clock::now(), measure::thread_cpu_s());
     let mut samples = Vec::new();
     while start.elapsed().as_secs_f64() < seconds {
-        // Reading the clock once costs a tenth of a round trip: time them eight at a time.
+        // Reading the clock costs a tenth of a round trip, so one sample is eight round trips.
         let before = Clock::now();
         for _ in 0..8 {
             drive.tick();
@@ -91,35 +93,39 @@ pub fn ping_pong_over(shape: Bulk, size: usize, seconds: f64) -> Result<Measurem
     })
 }
 
-/// Memory of an established, idle endpoint, in bytes, with `connections` of them: the growth of a
-/// fresh process's resident memory, free buffers included, over the endpoints (two a connection).
+/// Bytes of memory for each endpoint of `connections` established, idle IPv4 connections, in a
+/// process of its own: see [`crate::memory::idle_endpoint_bytes`].
 pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
     crate::memory::idle_endpoint_bytes(connections, false)
 }
 
-/// Instructions of one predicted data segment without its byte passes, from `xtask icount`.
+/// Instructions of both ends for one predicted data segment, counted by `cargo xtask icount`,
+/// without the instructions that copy or sum the payload.
 pub fn predicted_segment_instructions() -> Result<f64> {
     crate::memory::predicted_segment_instructions()
 }
 
-/// The checksum the stack uses, over all of `data`.
+/// The checksum of `data` by the implementation that the stack uses on this machine.
 pub fn checksum(data: &[u8]) -> Result<u16> {
     Ok(Ladder::best().sum(data).0)
 }
 
-/// The byte-wise checksum, to which every faster one is compared.
+/// The checksum of `data` byte by byte: the slowest implementation, with which the row compares.
 pub fn checksum_byte_loop(data: &[u8]) -> Result<u16> {
     Ok(Ladder::Byte.sum(data).0)
 }
 
-/// Copies `from` to `to` (same length) and returns the checksum, in one pass if that wins.
+/// Copies `from` to `to` (same length) and returns the checksum, as the stack does on this machine:
+/// in one pass over the data, where that is faster than two.
 pub fn copy_and_sum(to: &mut [u8], from: &[u8]) -> Result<u16> {
     Ok(Ladder::best().copy_sum(from, to).0)
 }
 
-/// Bytes a second of virtual time for a sender with a 2,048-byte buffer into a 32 KB window
-/// over a 10 ms path whose receiver delays ACKs by 200 ms. The same number every run.
+/// Bytes a second of virtual time that a sender with a send buffer of 2,048 bytes gets through a
+/// window of 32 KB. The round trip is 10 ms, and the receiver delays ACKs by 200 ms. The result is
+/// the same in every run.
 pub fn small_sender_bytes_per_s(send_space_estimate: bool) -> Result<f64> {
     let switches = Switches::default().with(Switch::SendSpace, send_space_estimate);
-    crate::delay::small_sender_bytes_per_s(switches).context("the delayed path")
+    crate::delay::small_sender_bytes_per_s(switches)
+        .context("a small sender over a path with delay")
 }
