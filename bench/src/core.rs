@@ -1,8 +1,9 @@
-//! The rows of bench `core`, in the words of the issue that asked for them. Called by `main.rs`.
-//! Each row is a small function: `ours.rs` measures our side, `peers` the other side, and
-//! `harness.rs` takes the ratio in pairs. Unless a row says otherwise a ratio is ours over theirs
-//! in Gb a CPU-second. Peers run with the best of their settings, found once before a row's pairs
-//! and named in its note.
+//! The rows of bench `core`: this stack beside smoltcp, gVisor and the kernel. Names of rows are
+//! the words of the issue that asked for them. Called by `main.rs`. Each row is a small function:
+//! `ours.rs` measures this stack, `peers` the other one, and `harness.rs` takes the ratio from
+//! pairs of runs. Unless a row says otherwise, a ratio is our Gb a CPU-second over theirs. A peer
+//! runs with the best of several settings; trial runs before the pairs find them, and the row's
+//! note names them.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -18,7 +19,7 @@ use crate::peers::latency::{Waiting, ping_pong};
 use crate::peers::{Kind, Veth, gvisor, smoltcp};
 use crate::{hot, ours};
 
-/// The table.
+/// The rows, each with what it must reach and what it aims at.
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
@@ -77,7 +78,7 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// Our bulk with a given shape, for `Bench::ratio`.
+/// A function that measures our bulk transfer with a given shape, for `Bench::ratio`.
 fn ours_bulk(shape: Bulk) -> impl FnMut(f64) -> Result<Measurement> {
     move |seconds| ours::bulk(shape, seconds)
 }
@@ -120,7 +121,7 @@ fn memory_1500_gvisor(b: &Bench) -> Result<Figure> {
     b.ratio(Measurement::gbit_per_cpu_s, ours, theirs)
 }
 
-/// gVisor's program, built on first use.
+/// The path of our program that runs gVisor's stack; it is built on first use.
 pub fn gvisor_program(b: &Bench) -> Result<&Path> {
     let built = b.learned.gvisor.get_or_init(|| {
         eprintln!("    building bench/gvisor with go build");
@@ -129,7 +130,7 @@ pub fn gvisor_program(b: &Bench) -> Result<&Path> {
     built.as_deref().map_err(|why| anyhow!("{why}"))
 }
 
-/// The namespaces of the veth comparison, made on first use.
+/// The namespaces, joined by a veth pair, for rows that compare with the kernel; made on first use.
 pub fn veth(b: &Bench) -> Result<&Veth> {
     let made =
         b.learned.veth.get_or_init(|| Veth::new(Kind::Offload).map_err(|why| format!("{why:#}")));
@@ -147,13 +148,14 @@ fn super_segments_veth(b: &Bench) -> Result<Figure> {
     })?;
     let theirs = |seconds| veth.bulk(b.cores, Kernel::bulk(best), seconds);
     let mut figure = b.ratio(Measurement::gbit_per_cpu_s, ours, theirs)?;
-    let also = "; checksums are the link's on both sides, ours when it makes and verifies them: ";
+    let also = "; the link does the checksums on both sides; our figure if our stack does them: ";
     figure.note = format!("{}{also}{made:.4}", figure.note);
     Ok(figure)
 }
 
 fn one_big_write(b: &Bench) -> Result<Figure> {
-    // The same memory for both: writing from a whole megabyte costs more than from a part of it.
+    // Both write from the same megabyte of memory: it costs more to read all of it than the same
+    // part again and again.
     let shape = Bulk { payload: 1 << 20, ..Bulk::default() };
     let big = ours_bulk(Bulk { write: 1 << 20, ..shape });
     let small = ours_bulk(Bulk { write: 16 << 10, ..shape });
@@ -178,7 +180,7 @@ fn ping_pong_spinning(b: &Bench) -> Result<Figure> {
     against_ping_pong(b, &Waiting::spinning(b.cores))
 }
 
-/// Theirs over ours: a lower latency is better.
+/// A row's ratio is theirs over ours here, because a lower latency is better.
 fn against_ping_pong(b: &Bench, candidates: &[Waiting]) -> Result<Figure> {
     ours::ping_pong(64, b.trial_s)?;
     let best = best_of(candidates, 3, Better::Lower, |waiting| {
@@ -198,13 +200,14 @@ fn idle_endpoint(_: &Bench) -> Result<Figure> {
     Ok(Figure {
         value,
         samples: vec![value],
-        note: "resident memory of a fresh process, over endpoints, free buffers included".into(),
+        note: "growth of resident memory for each endpoint, free buffers included".into(),
     })
 }
 
 fn predicted_segment(_: &Bench) -> Result<Figure> {
     let value = ours::predicted_segment_instructions()?;
-    Ok(Figure { value, samples: vec![value], note: "without byte passes, by valgrind".into() })
+    let note = "without copying and summing the payload, counted by valgrind".to_owned();
+    Ok(Figure { value, samples: vec![value], note })
 }
 
 fn checksum_hot(b: &Bench) -> Result<Figure> {
@@ -218,7 +221,7 @@ fn checksum_hot(b: &Bench) -> Result<Figure> {
 
 fn copy_and_sum_hot(b: &Bench) -> Result<Figure> {
     let from = pattern(hot::BYTES);
-    // The same bytes for both, with the destination far from the source in its page.
+    // Both copy the same bytes; the destination is far from the source in its page.
     let memory = RefCell::new(vec![0_u8; 2 * hot::BYTES]);
     let page_offset = |at: *const u8| at as usize % 4096;
     let apart = (page_offset(from.as_ptr()) + 6144 - page_offset(memory.borrow().as_ptr())) % 4096;

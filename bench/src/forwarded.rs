@@ -1,6 +1,7 @@
-//! The cost of forwarding a packet, in instructions. Called by `icount.rs`, in virtual time. Only
-//! [`counted_turn`] is counted: a turn of the router, its devices included, that takes bursts of
-//! plain packets from one wire in memory and puts them onto another.
+//! Forwards packets for `cargo xtask icount`, which counts the instructions that a packet costs.
+//! Called by `icount.rs`, in virtual time. Only instructions inside [`counted_turn`] count: in it
+//! the router takes bursts of plain packets from one wire in memory and puts them onto another. The
+//! cost of these devices is included.
 
 use anyhow::{Context, Result, ensure};
 use base::Instant;
@@ -9,22 +10,26 @@ use lab::forward::{Rig, Shape};
 /// The function whose instructions are counted.
 pub const COUNTED: &str = "counted_turn";
 
-/// Frames of a turn.
+/// Frames that are offered to the router in a turn.
 const ROUND: usize = 256;
 
-/// Forwards `count` packets of a shape, or a few more.
+/// Forwards packets of a shape in whole turns, at least `count` of them.
 ///
 /// # Errors
-/// If one is lost.
+/// If the router forwards fewer packets than it was offered.
 pub fn packets(shape: Shape, count: u64) -> Result<()> {
-    let mut rig = Rig::new(shape).context("no router of this shape")?;
+    let mut rig = Rig::new(shape).context("making a router for packets of this shape")?;
     let (mut passed, mut now_ns) = (0, 1_000_000_000);
     while passed < count {
         now_ns += 10_000;
         let offered = rig.offer(ROUND);
         counted_turn(&mut rig, Instant::from_nanos(now_ns));
         let drained = rig.drain();
-        ensure!(drained == offered, "{drained} of {offered} frames passed: {:?}", rig.lost());
+        ensure!(
+            drained == offered,
+            "the router forwarded {drained} of {offered} frames: {:?}",
+            rig.lost()
+        );
         passed += drained as u64;
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! The report: one JSON document for programs, a table for people. Called by `main.rs`. The JSON
-//! has the same shape for every bench. It knows rows and the machine, not what was measured.
+//! Writes the report of a bench: one JSON document for programs, of the same shape for every bench,
+//! or a table for people. Called by `main.rs`. This file knows rows and the machine, not what they
+//! measure.
 
 use std::fs;
 use std::io::{self, Write};
@@ -37,7 +38,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads /proc; an unreadable value is "unknown".
+    /// Reads /proc. A value that cannot be read is "unknown", empty or 0.
     pub fn now() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");
@@ -64,7 +65,8 @@ impl Report {
         writeln!(out)
     }
 
-    /// Writes the table: value beside must and aim, then the note of each row.
+    /// Writes the table: for each row its value, what it must reach and what it aims at, then its
+    /// note.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let m = &self.machine;
         let [one, five, fifteen] = m.load_average;
@@ -86,7 +88,7 @@ impl Report {
         let measured = self.rows.iter().filter(|row| row.value.is_some()).count();
         let missed = self.rows.iter().filter(|row| row.missed()).count();
         let total = self.rows.len();
-        writeln!(out, "\n{measured} of {total} rows measured, {missed} short of their must")
+        writeln!(out, "\n{measured} of {total} rows measured, {missed} miss what they must reach")
     }
 
     fn line(&self, out: &mut impl Write, row: &Row, width: usize) -> io::Result<()> {
@@ -116,7 +118,7 @@ impl Report {
     }
 }
 
-/// A figure in at most seven characters or so.
+/// A figure with two decimals or fewer: the larger it is the fewer.
 pub(crate) fn short(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 1000.0 => format!("{value:.0}"),

@@ -1,6 +1,8 @@
-//! The rows of bench `devices`, in the words of the issue that asked for them. Called by `main.rs`.
-//! `filter` compares our packet filters with libpcap's, `mitigation` two levels of wake-ups,
-//! `one_packet` two rings. A row for a feature that is not built yet says so and has no value.
+//! The rows of bench `devices`: packet filters, taps, rings, wake-ups, small segments, overload.
+//! Names of rows are the words of the issue that asked for them. Called by `main.rs`. `filter`
+//! compares our packet filters with libpcap's, `rings` the stack with a loop that only takes
+//! frames, `mitigation` two levels of wake-ups, `one_packet` a driver that sends one packet at
+//! a time with one that queues.
 
 mod filter;
 mod mitigation;
@@ -22,7 +24,7 @@ use crate::outside::small_segments;
 use crate::peers::kernel::{Placement, Settings};
 use crate::peers::{Kind, SMALL_MTU, Veth};
 
-/// The table.
+/// The rows, each with what it must reach and what it aims at.
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
@@ -150,9 +152,9 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-// Segments of 64 bytes: the cost for a host that gets only small ones. The MTU of the link leaves
-// room for 64 bytes behind the headers, so that a bulk transfer has only such segments, for the
-// kernel as for us; the figure is bits a CPU-second of both ends.
+// Segments of 64 bytes: the cost of a transfer that has only small segments. The MTU of the link
+// leaves room for 64 bytes behind the headers, so a bulk transfer has only such segments, for the
+// kernel and for us. The figure is bits per CPU-second of both ends.
 
 fn against_veth(b: &Bench, mut ours: impl FnMut(f64) -> Result<Measurement>) -> Result<Figure> {
     ours(b.trial_s)?;
@@ -173,12 +175,13 @@ fn over_tap(b: &Bench) -> Result<Figure> {
     against_veth(b, |seconds| small_segments(b, seconds))
 }
 
-// The cost of passing a packet to a tap, compared with the model of STREAMS, and the cost in
-// instructions of the hook for taps when there is no tap. The first figure is that of `wirespeed
-// lab tap`, repeated.
+// The cost of passing a packet to a tap, compared with a model of STREAMS, and the instructions of
+// the hook for taps when there is no tap. The first figure is the one of `wirespeed lab tap`, the
+// median of five measurements.
 
-/// The intercept of the model, with allocation and freeing, over the intercept of ours. Each is
-/// that of the line through the times by size, less the intercept of a loop that only copies.
+/// The constant cost of a packet in the model (which allocates and frees a buffer), over ours. A
+/// constant cost is the intercept of the line through the times of packets of several sizes, less
+/// the intercept for a loop that only copies.
 fn intercept(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 15 } else { 101 };
     let (mut samples, mut figures) = (Vec::new(), Vec::new());
@@ -187,12 +190,16 @@ fn intercept(b: &Bench) -> Result<Figure> {
         let [ours, model, unlocked] = lines(methods, rounds)?.map(|lines| lines.context(NO_LINE));
         let (ours, model, unlocked) = (ours?, model?, unlocked?);
         let Line { intercept, intercept_off, .. } = ours.above_copy;
-        ensure!(intercept > intercept_off, "ours is {intercept:.2} ns, within {intercept_off:.2}");
+        ensure!(
+            intercept > intercept_off,
+            "our {intercept:.2} ns are within their error, {intercept_off:.2}"
+        );
         let ratio = model.above_copy.intercept / intercept;
         samples.push(ratio);
         let note = format!(
-            "{:.1} ns over {intercept:.2} above a copy alone, least squares; nothing locked {:.1}, \
-             {:.1} times; with the copy's own constant part {:.1} and {:.1} over {:.1}",
+            "{:.1} ns over {intercept:.2} above a copy alone, by least squares; model without \
+             locks {:.1}, {:.1} times ours; with the copy's constant cost: model {:.1}, without \
+             locks {:.1}, ours {:.1}",
             model.above_copy.intercept,
             unlocked.above_copy.intercept,
             unlocked.above_copy.intercept / intercept,
@@ -207,34 +214,37 @@ fn intercept(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: crate::measure::median(&samples), samples, note })
 }
 
-const NO_LINE: &str = "no line through the times";
+const NO_LINE: &str = "no line fits the times by size";
 
-/// Instructions of a predicted segment at both ends: the count with the hook for taps but without a
-/// tap, less the count without the hook.
+/// The instructions that the hook for taps adds to a predicted segment, both ends together: the
+/// count with the hook but without a tap, less the count of a build without the hook.
 fn instructions_without_listener(_: &Bench) -> Result<Figure> {
     const CASE: &str = "predicted-segment-1500";
     let with = instructions_with(CASE, &[])?;
     let without = instructions_with(CASE, &["--untapped"])?;
     let value = with - without;
-    let note = format!("{with:.1} with, {without:.1} without, by valgrind, both ends of a segment");
+    let note = format!("{with:.1} with the hook, {without:.1} without, by valgrind, both ends");
     Ok(Figure { value, samples: vec![value], note })
 }
 
-/// The work of the application on each datagram.
+/// How long the application works on each datagram, in the rows about overload.
 const WORK: Duration = Duration::from_micros(3);
 
+/// Measure the delivered rate at rising loads.
 fn steps(b: &Bench) -> Result<Vec<Step>> {
     let (seconds, rounds) = if b.is_quick { (0.2, 3) } else { (0.5, 9) };
     Ok(sweep(WORK, seconds, rounds, &|| false)?)
 }
 
+/// The figure of a row: `value`, and one sample for each run with the highest load.
 fn of_last(steps: &[Step], figure: impl Fn(f64, f64) -> f64, value: f64) -> Result<Figure> {
-    let last = steps.last().context("there are loads")?;
-    let offered = last.offered(peak_pps(steps)).context("the last load was offered")?;
+    let last = steps.last().context("no load was offered")?;
+    let offered = last.offered(peak_pps(steps)).context("the last load was not offered")?;
     let outcomes = last.outcomes.iter();
     let samples = outcomes.map(|o| figure(o.delivered_pps(), o.application_share)).collect();
     let note = format!(
-        "{:.0} datagrams/s delivered, {offered:.1} times the peak offered, {} ns of work each",
+        "{:.0} datagrams/s delivered, {offered:.1} times the peak offered, the application works \
+         {} ns on each",
         last.delivered_pps(),
         WORK.as_nanos()
     );
@@ -244,12 +254,12 @@ fn of_last(steps: &[Step], figure: impl Fn(f64, f64) -> f64, value: f64) -> Resu
 fn delivered(b: &Bench) -> Result<Figure> {
     let steps = steps(b)?;
     let peak = peak_pps(&steps);
-    let value = steps.last().context("there are loads")?.delivered_pps() / peak;
+    let value = steps.last().context("no load was offered")?.delivered_pps() / peak;
     of_last(&steps, |pps, _| pps / peak, value)
 }
 
 fn applications_share(b: &Bench) -> Result<Figure> {
     let steps = steps(b)?;
-    let value = steps.last().context("there are loads")?.share() * 100.0;
+    let value = steps.last().context("no load was offered")?.share() * 100.0;
     of_last(&steps, |_, share| share * 100.0, value)
 }

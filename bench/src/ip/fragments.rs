@@ -1,5 +1,6 @@
-//! Datagrams of 8 KB in six fragments against whole ones of 1,472 bytes: two stacks in memory on
-//! one thread, with a copy by the application at both ends. Called by `ip`.
+//! Compares UDP datagrams of 8 KB, which travel in six fragments, with datagrams of 1,472 bytes,
+//! which fit into a frame. Two stacks in memory on one thread; the application copies the data at
+//! both ends. Called by `ip`.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -12,10 +13,10 @@ use stack::pair::{End, PairConfig, pair};
 use crate::harness::{Bench, Figure};
 use crate::measure::{Measurement, pattern, thread_cpu_s};
 
-/// Bytes written in a turn: the wire takes them all.
+/// Bytes that are sent in a turn; the wire in memory has room for all of them.
 const TURN_BYTES: usize = 48 << 10;
 
-/// Bytes of a datagram: in one frame, and in six.
+/// Bytes of a datagram that fits into one frame, and of one that takes six.
 pub(super) const WHOLE: usize = 1_472;
 pub(super) const IN_SIX: usize = 8_192;
 
@@ -79,11 +80,11 @@ pub(super) fn run(size: usize, seconds: f64) -> Result<Measurement> {
         }
     }
     let cpu_s = thread_cpu_s() - cpu;
-    ensure!(pair.into == pair.data, "what arrived is not what was sent");
+    ensure!(pair.into == pair.data, "the bytes that arrived are not those that were sent");
     let sent = pair.sender.0.stack.counters();
     let fragments = sent.of(Counter::FragmentsOut) / sent.of(Counter::UdpOut).max(1);
     let dropped = pair.receiver.0.stack.drops().total();
-    ensure!(dropped == 0, "{dropped} dropped");
+    ensure!(dropped == 0, "{dropped} packets were dropped");
     let bytes = pair.received - before;
     Ok(Measurement {
         bytes,

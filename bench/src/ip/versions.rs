@@ -1,6 +1,6 @@
-//! IPv6 against IPv4 in what the rows of benches `core` and `outside` measure over memory: the
-//! worst ratio counts. Called by `ip`. A segment of IPv6 at MTU 1500 has 20 bytes of payload less,
-//! which is 1.4 % of the bytes.
+//! Compares the stack over IPv6 with the stack over IPv4, in the cases that benches `core` and
+//! `outside` measure in memory. The row's value is the worst ratio of all cases. Called by `ip`. At
+//! MTU 1500 a segment of IPv6 has 20 bytes of payload less, which is 1.4 %.
 
 use anyhow::{Context, Result};
 use base::IpVersion;
@@ -12,13 +12,14 @@ use crate::memory;
 use crate::ours;
 use crate::outside;
 
-/// Idle connections that are counted.
+/// Number of idle connections over which memory is measured.
 const IDLE: usize = 10_000;
 
-/// Seconds until small writes flow.
+/// How long small writes run before they are measured, in seconds: see [`ours::bulk_after`].
 const WARM_S: f64 = 0.1;
 
-/// A name, and the ratio of IPv6 to IPv4 of which more is better.
+/// A name, and the function that measures a ratio of the two versions. A ratio below 1 means that
+/// IPv6 is worse.
 type Case = (&'static str, fn(&Bench) -> Result<Figure>);
 
 const CASES: &[Case] = &[
@@ -45,7 +46,7 @@ fn small_writes(b: &Bench) -> Result<Figure> {
     b.close_ratio(Measurement::gbit_per_cpu_s, over(true), over(false))
 }
 
-/// Less is better: IPv4 over IPv6.
+/// The time of IPv4 over that of IPv6, because a shorter time is better.
 fn ping_pong(b: &Bench) -> Result<Figure> {
     let shape = |v6| Bulk { v6, ..Bulk::default() };
     let over = |v6| move |seconds| ours::ping_pong_over(shape(v6), 64, seconds);
@@ -58,12 +59,14 @@ fn connections(b: &Bench) -> Result<Figure> {
     b.close_ratio(Measurement::units_per_cpu_s, over(IpVersion::V6), over(IpVersion::V4))
 }
 
+/// The bytes of IPv4 over those of IPv6, because fewer bytes are better.
 fn idle(_: &Bench) -> Result<Figure> {
     let v4 = memory::idle_endpoint_bytes(IDLE, false)?;
     let v6 = memory::idle_endpoint_bytes(IDLE, true)?;
     Ok(Figure { value: v4 / v6, samples: vec![v4 / v6], note: format!("{v6:.0} over {v4:.0}") })
 }
 
+/// Measure all cases; the figure is that of the worst.
 pub(super) fn worst(b: &Bench) -> Result<Figure> {
     let mut figures = Vec::with_capacity(CASES.len());
     for (name, measure) in CASES {

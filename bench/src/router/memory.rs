@@ -116,7 +116,8 @@ pub(super) fn ten_gigabit(b: &Bench) -> Result<Figure> {
 /// Packets a second of the router's own turns. Before each turn `offered` packets arrive. The ring
 /// takes as many as it has room for; the interface drops the rest before they cost anything.
 fn under_load(offered: usize, seconds: f64) -> Result<f64> {
-    let mut rig = Rig::new(Shape::default()).context("no router of this shape")?;
+    let mut rig =
+        Rig::new(Shape::default()).context("making a router for packets of this shape")?;
     let (clock, mut spent, mut packets) = (Clock::now(), 0.0, 0);
     while clock.elapsed().as_secs_f64() < seconds {
         rig.offer(offered);
