@@ -1,5 +1,6 @@
-//! Ethernet, IP, ICMP, UDP, the neighbour table and the route table. No layer here calls another:
-//! each takes a borrowed packet and returns a small value; the `stack` crate joins them.
+//! The layers below TCP, and the tables of a host: Ethernet, IP, ICMP, UDP, fragments, addresses,
+//! neighbours, routes. No layer here calls another: each takes a borrowed packet and returns a
+//! small value; crate `stack` calls them in order.
 //!
 //! Called by: `stack/rx.rs` and `stack/tx.rs`. This crate has no connections, devices or clock.
 //! RFC 791, 8200, 792, 4443, 768, 826, 3376, 3810, 4861, 1122.

@@ -1,26 +1,27 @@
-//! Round-trip time and retransmission time-out, RFC 6298.
+//! Estimates the round-trip time of a connection and computes its retransmission time-out, RFC
+//! 6298; also the time-out of a tail loss probe, RFC 8985 section 7.2.
 //!
-//! Called by: ack (measurements), timer, recovery and pacing.
+//! Called by: `ack` with each measurement; `timer`, `recovery` and `pacing` for the results.
 
 use base::Duration;
 
 use crate::Config;
 
-/// SRTT, RTTVAR and the time-out they give.
+/// SRTT, RTTVAR, and the time-out that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     srtt_ns: u64,
     rttvar_ns: u64,
     min_ns: u64,
-    /// Without backoff; at most `max_ns`.
+    /// The time-out without backoff; at most `max_ns`.
     rto_ns: u64,
     /// [`Config::rto_max`].
     max_ns: u64,
     /// Minimum difference between time-out and SRTT, in microseconds.
     rto_min_us: u32,
-    /// How often the time-out was doubled (rule 5.5) since the last measurement (Karn).
+    /// How often the time-out was doubled (rule 5.5) since the last measurement.
     pub(crate) backoff: u8,
-    /// Time-outs since SND.UNA last advanced; the connection is given up by this count.
+    /// Time-outs since SND.UNA last advanced. If there are too many, the connection is aborted.
     pub(crate) retries: u8,
     /// [`crate::Compat::peer_ack_delay`] and [`crate::Compat::probe_min`], in milliseconds.
     peer_ack_delay_ms: u8,

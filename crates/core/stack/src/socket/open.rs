@@ -1,8 +1,8 @@
-//! Opens connections, for users of the polled API: connect, listen, accept.
+//! Calls of programs that open connections: connect, listen, accept, and TCP Fast Open (RFC 7413).
 //!
-//! Called by: programs. Nothing here waits: an [`Event`](crate::Event) reports the result. Code
-//! that both sides share, and handshakes that peers begin, are in `passive.rs`. RFC 7413 (TCP Fast
-//! Open).
+//! Called by: programs that poll the stack, and crate `net`. Nothing here waits: an
+//! [`Event`](crate::Event) reports the result. Code for connects and accepts alike, and handshakes
+//! that peers begin, are in `passive.rs`.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -27,9 +27,10 @@ use crate::{neighbours, tx};
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
-    /// No route, port or neighbour for the destination: the named reason.
+    /// Nothing can be sent to the destination, for this reason: no route, port or neighbour.
     Unreachable(DropReason),
-    /// No address of ours has the destination's version, or the one asked for is not ours.
+    /// The local address that was asked for is not ours or of another IP version; or no address of
+    /// ours is of the destination's version.
     NoAddress,
     /// The local port is in use, or none is free.
     AddressInUse,
@@ -73,7 +74,7 @@ impl fmt::Display for ListenError {
 
 impl core::error::Error for ListenError {}
 
-/// An active open whose SYN may carry the first of the data.
+/// An active open whose SYN may carry the first bytes of the data (TCP Fast Open).
 #[derive(Clone, Debug)]
 pub struct FastConnect<'a> {
     /// The address of the peer.
@@ -89,8 +90,8 @@ pub struct FastConnect<'a> {
     /// The data to send first, such as a request that may be repeated: if the peer gets the SYN
     /// twice, its program may get the data twice (RFC 7413 section 2.1).
     pub first: &'a [u8],
-    /// The peer wants no cookie: one party controls both ends (RFC 7413 section 6.3, Linux's
-    /// net.ipv4.tcp_fastopen & 4).
+    /// Send the data even if the peer's cookie is not known, because the peer asks for none: one
+    /// party controls both ends (RFC 7413 section 6.3, Linux's net.ipv4.tcp_fastopen & 4).
     pub without_cookie: bool,
 }
 
@@ -105,7 +106,7 @@ impl From<NoSource> for ConnectError {
 
 impl Stack {
     /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` reports the result. Without a
-    /// local address one is chosen, with a port that was drawn (RFC 6056).
+    /// local address the stack chooses one, and a random port (RFC 6056).
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -145,8 +146,8 @@ impl Stack {
         Ok(handle)
     }
 
-    /// The beginning of every active open: is it possible, from which address, and with which
-    /// settings?
+    /// The first step of every active open: check that it is possible, and choose the local address
+    /// and port. Returns them, with the settings as connections share them.
     pub(crate) fn active_open(
         &mut self,
         remote: SocketAddr,
@@ -176,7 +177,7 @@ impl Stack {
         Ok((local, self.shared_config(config)))
     }
 
-    /// Connections with the same settings share them: the last ones are kept for the next.
+    /// The settings in memory that connections share: the last connection's, if they are equal.
     fn shared_config(&mut self, config: &tcp::Config) -> Arc<tcp::Config> {
         match &self.last_config {
             Some(last) if **last == *config => last.clone(),
@@ -184,13 +185,13 @@ impl Stack {
         }
     }
 
-    /// A broadcast, multicast or unspecified address: no connection can have it.
+    /// Is this a broadcast, multicast or unspecified address? No connection can have such a peer.
     /// RFC 9293 MUST-46.
     fn is_no_host(&self, ip: IpAddr) -> bool {
         ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.local.is_group(ip))
     }
 
-    /// The port asked for, or a free one, drawn.
+    /// The local port: `port`, if no connection to `remote` has it; for 0 a random free one.
     fn local_port(
         &mut self,
         ip: IpAddr,
@@ -206,7 +207,8 @@ impl Stack {
         let free = if port != 0 {
             is_free(self, port).then_some(port)
         } else {
-            // Answers come to the shard that their hash selects.
+            // The answers go to the shard that the hash of their flow selects: it has to be this
+            // one.
             let is_here =
                 |stack: &Stack, port| is_to_us || stack.has_flow(SocketAddr::new(ip, port), remote);
             self.ports_to_try().find(|&port| is_free(self, port) && is_here(self, port))
@@ -214,9 +216,9 @@ impl Stack {
         free.map(|port| SocketAddr::new(ip, port)).ok_or(ConnectError::AddressInUse)
     }
 
-    /// Open a connection with the first of the data in the SYN, if the peer's cookie is known;
-    /// without it the SYN asks for one. Returns how many bytes the SYN carries; the caller writes
-    /// the rest, perhaps all of it, as usual.
+    /// Open a connection with the first bytes of the data in the SYN, if the peer's cookie is
+    /// known. If it is not, the SYN asks for a cookie. Returns how many bytes the SYN carries,
+    /// perhaps none; the caller writes the rest as usual.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -252,7 +254,7 @@ impl Stack {
                     let fits = first.len().min(usize::from(most).saturating_sub(OPTIONS_ROOM));
                     let tcb =
                         usrreq::connect_fast_open(&config, opening, option, &first[..fits], cx);
-                    // Nothing, if there was no buffer for it.
+                    // The SYN carries nothing if there was no buffer for the data.
                     carried = tcb.fast_open_outcome().map_or(0, |o| o.syn_bytes as usize);
                     tcb
                 }
@@ -281,8 +283,8 @@ impl Stack {
         local.is_ok_and(|local| self.fast_open.known((local, remote.ip()), now).is_some())
     }
 
-    /// Set the key that cookies are made with, in place of one drawn from the stack's secret: hosts
-    /// behind one name share a key. Linux's net.ipv4.tcp_fastopen_key.
+    /// Set the key that cookies are made with; without this call it is drawn from the stack's
+    /// secret. Hosts behind one name should share a key. Linux's net.ipv4.tcp_fastopen_key.
     pub fn set_fast_open_key(&mut self, key: [u8; 16]) {
         self.fast_open.set_key(key);
     }
@@ -302,9 +304,9 @@ impl Stack {
         Some(())
     }
 
-    /// Listen on a port, at an address of ours unless [`IpSettings::transparent`] is set; an
-    /// unspecified address means every address of ours, and an unspecified
-    /// address with port 0 every destination at all, ours or not.
+    /// Listen on a port. The address has to be ours, unless [`IpSettings::transparent`] is set. An
+    /// unspecified address stands for every address of ours; with port 0 it stands for every
+    /// destination at all, ours or not.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -347,7 +349,7 @@ impl Stack {
         if let Some(pcb) = self.connections.get_mut(handle) {
             pcb.listener = None;
         }
-        // Its events were held back until now.
+        // Events of the connection were held back until now.
         self.connections.mark_dirty(handle);
         tx::output(self);
         Some(handle)

@@ -1,5 +1,7 @@
-//! BBR's model of the path (rate, round trip, volume), and cwnd and pacing rate, which follow from
-//! it. draft-ietf-ccwg-bbr-06 sections 5.5 and 5.6.
+//! BBR's model of the path (its bandwidth, its minimum round trip, the volume of data that may be
+//! in flight), and cwnd and pacing rate, which follow from the model. draft-ietf-ccwg-bbr-06
+//! sections 5.5 and 5.6; the methods have the names of the draft's functions, without the prefix
+//! BBR.
 //!
 //! Called by: `mod.rs`, in the draft's order, with each ACK.
 
@@ -7,14 +9,16 @@ use base::Duration;
 
 use super::{BETA, Bbr, HEADROOM, INFINITE, LOSS_THRESH, PACING_MARGIN, State};
 
-/// MinRTTFilterLen and ProbeRTTInterval.
+/// The draft's MinRTTFilterLen, and its ProbeRTTInterval.
 const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// ExtraAckedFilterLen is ten rounds, kept as two halves.
+/// Half of the draft's ExtraAckedFilterLen of ten rounds: the filter keeps a maximum for each half.
 const EXTRA_ACKED_HALF: u64 = 5;
-/// BBRStartupFullLossCnt: ACKs with losses in a round that end Startup.
+/// The draft's BBRStartupFullLossCnt: Startup ends after so many ACKs of one round that report
+/// losses.
 const STARTUP_LOSSES: u32 = 6;
-/// Maximum of the send quantum, which is a millisecond at the pacing rate.
+/// Maximum of the send quantum, in bytes. The quantum is what the pacing rate sends in a
+/// millisecond.
 const QUANTUM_MOST: f64 = 65_536.0;
 
 impl Bbr {
@@ -65,7 +69,8 @@ impl Bbr {
         }
     }
 
-    /// Begin another cycle. One without samples is skipped, to keep the maximum before it.
+    /// Begin another cycle of bandwidth probing: the filter keeps the maxima of two cycles. A cycle
+    /// without samples is skipped, so that it does not displace the maximum of the cycle before it.
     pub(super) fn advance_max_bw_filter(&mut self) {
         if self.max_bw_cycles[1] > 0.0 {
             self.max_bw_cycles = [self.max_bw_cycles[1], 0.0];
@@ -83,12 +88,13 @@ impl Bbr {
         }
     }
 
-    /// Was more lost than LossThresh permits of the volume that was in flight?
+    /// Is the share of the data in flight that was lost larger than LossThresh?
     pub(super) fn is_inflight_too_high(&self) -> bool {
         self.sample.lost as f64 > self.sample.tx_in_flight as f64 * LOSS_THRESH
     }
 
-    /// Once a round, section 5.5.10.3. Also checks whether losses end Startup.
+    /// Section 5.5.10.3, once a round: lower the short-term limits after a loss. Also checks
+    /// whether losses end Startup.
     pub(super) fn update_congestion_signals(&mut self) {
         if !self.loss_round_start {
             return;
@@ -109,7 +115,7 @@ impl Bbr {
         self.loss_events = 0;
     }
 
-    /// Section 5.3.1.3: recovery lasted a whole round that had many losses.
+    /// Section 5.3.1.3: Startup ends if recovery has lasted a whole round with many losses.
     fn check_startup_high_loss(&mut self) {
         let repaired = self.repair_round.is_some_and(|began| self.round_count > began);
         if self.full_bw_reached
@@ -129,7 +135,7 @@ impl Bbr {
         self.inflight_shortterm = INFINITE;
     }
 
-    /// Section 5.5.9: how much more than its rate the path delivers in bursts.
+    /// Section 5.5.9: how many bytes more than the bandwidth explains are acknowledged in bursts.
     pub(super) fn update_ack_aggregation(&mut self, newly_acked: u64) {
         let interval = self.now.since(self.extra_acked_from).as_secs_f64();
         let mut expected = (self.bw * interval) as u64;
@@ -152,9 +158,9 @@ impl Bbr {
         self.extra_acked[0] = self.extra_acked[0].max(extra);
     }
 
-    /// Section 5.3.4.3: the minimum round trip, and when to measure it again. The draft waits for a
-    /// shorter sample. Here a sample within 1/64 of the minimum counts too: the queue was empty, so
-    /// there is no need to drain it.
+    /// Section 5.3.4.3: the minimum round trip, and when to measure it again (ProbeRTT). In the
+    /// draft only a sample below the minimum postpones ProbeRTT. Here a sample at most 1/64 above
+    /// the minimum does so too: the queue was empty, so there is no need to drain it.
     pub(super) fn update_min_rtt(&mut self, rtt: Option<Duration>) {
         self.probe_rtt_expired = self.now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;
         if let Some(rtt) = rtt
@@ -172,7 +178,8 @@ impl Bbr {
         }
     }
 
-    /// BDPMultiple.
+    /// The bandwidth-delay product times `gain`, in bytes; the initial cwnd before the first round
+    /// trip is measured.
     pub(super) fn bdp(&self, gain: f64) -> u64 {
         self.bdp_at(self.bw, gain)
     }
@@ -184,14 +191,15 @@ impl Bbr {
         (gain * bw * self.min_rtt.as_secs_f64()) as u64
     }
 
-    /// Inflight: `volume`, but at least what sending and acknowledging in batches needs.
+    /// `volume` in bytes, raised to what sending and acknowledging in batches needs at least.
     pub(super) fn with_budget(&self, volume: u64) -> u64 {
         let quantum = (self.pacing_rate * 0.001).min(QUANTUM_MOST).max(2.0 * self.mss as f64);
         let volume = volume.max(3 * quantum as u64).max(4 * self.mss);
         if self.state == State::Up { volume + 2 * self.mss } else { volume }
     }
 
-    /// The volume that leaves room for other flows, if losses have shown a limit.
+    /// The bytes in flight that leave room for other flows; without a limit if no loss has shown
+    /// one.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.inflight_longterm == INFINITE {
             return INFINITE;
@@ -204,7 +212,7 @@ impl Bbr {
         self.bdp(State::ProbeRtt.gains().1).max(4 * self.mss)
     }
 
-    /// Section 5.6.2. Before the pipe was full the rate only rises.
+    /// Section 5.6.2. The rate only rises until the pipe has been full once.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.bw * PACING_MARGIN;
         if rate > 0.0 && (self.full_bw_reached || rate > self.pacing_rate) {
@@ -212,7 +220,7 @@ impl Bbr {
         }
     }
 
-    /// Section 5.6.4.6.
+    /// Section 5.6.4.6: let cwnd grow by what was acknowledged, up to what the model permits.
     pub(super) fn set_cwnd(&mut self, newly_acked: u64) {
         let extra = self.extra_acked[0].max(self.extra_acked[1]);
         let most = self.with_budget(self.bdp(self.state.gains().1) + extra);
@@ -224,7 +232,8 @@ impl Bbr {
         self.bound_cwnd();
     }
 
-    /// Sections 5.6.4.5 and 5.6.4.7.
+    /// Sections 5.6.4.5 and 5.6.4.7: bound cwnd in ProbeRTT, and by the limits that losses have
+    /// shown.
     pub(super) fn bound_cwnd(&mut self) {
         let least = 4 * self.mss;
         self.cwnd = self.cwnd.max(least);
