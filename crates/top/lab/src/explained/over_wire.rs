@@ -1,8 +1,10 @@
-//! The table of situations in real time: `ttcp` over `wirespeed wire`, with the kernel at the other
-//! end. Names are those of `situations`, where the situation is the same.
+//! The table of situations (connections whose limit is known) that `lab explain --over wire` runs
+//! in real time: `ttcp` over `wirespeed wire`, with the kernel's TCP at the other end. A situation
+//! that is in `situations` too has the same name.
 //!
-//! Called by: `explained.rs`. `transfer` runs a draw. Rates are such that several draws at a time
-//! leave processors idle: the effect of a busy machine on a connection is not the question here.
+//! Called by: `explained.rs`. `transfer` runs a draw, which is a situation with parameters drawn by
+//! seed. The rates are low, so that several draws at the same time leave processors idle: a busy
+//! machine must not be the limit of a connection here.
 
 mod transfer;
 

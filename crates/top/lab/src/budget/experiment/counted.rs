@@ -67,8 +67,10 @@ fn budget_dump() {
 /// Run the work under the simulator and read its counts.
 pub(super) fn count(sizes: &[usize], stop: &dyn Fn() -> bool) -> Result<Vec<Counted>, Error> {
     let failed = |what: String| Error::Failed(what);
-    let exe = std::env::current_exe().map_err(|e| failed(format!("no path of our own: {e}")))?;
-    let folder = Scratch::new().map_err(|e| failed(format!("no folder for counts: {e}")))?;
+    let exe = std::env::current_exe()
+        .map_err(|e| failed(format!("cannot find this program's own path: {e}")))?;
+    let folder =
+        Scratch::new().map_err(|e| failed(format!("cannot make a folder for the counts: {e}")))?;
     let out = folder.0.join("counts");
     let list: Vec<String> = sizes.iter().map(usize::to_string).collect();
     let mut child = Command::new("valgrind")

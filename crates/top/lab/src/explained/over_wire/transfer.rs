@@ -1,10 +1,12 @@
-//! Runs a draw in real time: `wirespeed wire` between two TAPs of a network namespace, `ttcp` on
-//! the first, a program of the kernel's TCP at the second, and `wirespeed explain`, by ttcp's
-//! control socket.
+//! Runs one draw of `lab explain --over wire` in real time, which is a connection with a known
+//! limit and parameters drawn by seed. `wirespeed wire` joins two TAPs of a network namespace.
+//! `ttcp` runs on the first TAP, and a thread of this program uses the kernel's TCP at the second.
+//! `wirespeed explain` asks ttcp, by its control socket, what limits the connection.
 //!
-//! Called by: `explained.rs`. Linux only, and needs root. The namespace has no name and the TAPs
-//! are the wire's, so that all is gone when the processes are: they are killed at the end of a
-//! draw, get a terminal's Ctrl-C themselves, and the wire ends after two minutes in any case.
+//! Called by: `explained.rs`. Linux only, and needs root. Nothing is left behind: the namespace has
+//! no name, and it and the TAPs are gone when the last process is. The processes are killed at the
+//! end of a draw, and a Ctrl-C at the terminal reaches them too. The wire ends after two minutes in
+//! any case.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,11 +26,12 @@ use super::{Pace, Wired};
 use crate::Error;
 use crate::namespace::{ip, new_namespace};
 
-/// How long `explain` looks, in seconds.
+/// How long `explain` observes the connection, in seconds.
 const LOOKS: &str = "5";
-/// If the wire paused for longer, a draw says more about this machine than about the connection.
+/// The longest pause of the wire in a valid draw. After a longer one the verdict may be about this
+/// machine, not about the connection.
 const PAUSE_MS_MOST: f64 = 50.0;
-/// Repetitions before a draw counts in spite of such a pause.
+/// How often a draw is repeated because of such a pause; the last repetition counts in any case.
 const AGAIN: u32 = 3;
 /// Time between two checks whether something has happened.
 const STEP: Duration = Duration::from_millis(20);
@@ -39,15 +42,15 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
 const OUR_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 97, 0, 1)), 5001);
 
-/// The verdict on a draw.
+/// What `wirespeed explain` said about a draw.
 pub(in super::super) struct Heard {
     pub(in super::super) limit: Option<Limit>,
     pub(in super::super) words: String,
-    /// The longest pause of the wire; unknown if the wire did not report it.
+    /// The longest pause of the wire, in ms; `None` if the wire did not report it.
     pub(in super::super) pause_ms: Option<f64>,
 }
 
-/// A process, killed on drop.
+/// A process, which is killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -85,8 +88,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Result<Bench, Error> {
-        let folder = tempfile::tempdir().map_err(|e| failed("no folder", &e))?;
-        let program = std::env::current_exe().map_err(|e| failed("no path of our own", &e))?;
+        let folder =
+            tempfile::tempdir().map_err(|e| failed("cannot make a temporary folder", &e))?;
+        let program = std::env::current_exe()
+            .map_err(|e| failed("cannot find this program's own path", &e))?;
         Ok(Bench { namespace: new_namespace()?, folder, program })
     }
 
@@ -97,7 +102,7 @@ impl Bench {
     /// Start a tool of ours in the namespace.
     fn start(&self, command: &mut Command) -> Result<Process, Error> {
         command.env("WIRESPEED_RUNTIME_DIR", self.folder.path());
-        let spawn = || command.spawn().map_err(|e| failed("wirespeed does not start", &e));
+        let spawn = || command.spawn().map_err(|e| failed("cannot start wirespeed", &e));
         self.inside(spawn).map(Process)
     }
 
@@ -107,7 +112,8 @@ impl Bench {
         command
     }
 
-    /// The wire, once it has made its devices, and the rest of what it says.
+    /// Start the wire. Returns it once it has made its devices, with the reader of its standard
+    /// error.
     fn wire(&self, wired: &Wired, seed: u64) -> Result<(Process, impl Read + use<>), Error> {
         let words = ["wire", "tap:w0", "tap:w1", "--every", "0s", "--json", "--time", "120s"];
         let mut command = self.tool(&words);
@@ -136,10 +142,11 @@ impl Bench {
         self.start(&mut command)
     }
 
-    /// The file for ttcp's errors.
+    /// The file for ttcp's standard error.
     fn errors(&self) -> Result<std::fs::File, Error> {
         let path = self.folder.path().join("errors");
-        std::fs::File::create(path).map_err(|e| failed("no file for errors", &e))
+        std::fs::File::create(path)
+            .map_err(|e| failed("cannot make the file for ttcp's errors", &e))
     }
 
     fn said(
@@ -164,7 +171,7 @@ impl Bench {
                 None => self.send(writes, over),
             });
             let heard = self.hear(wired, &mut ttcp, begun, stop);
-            // A thread that writes to ttcp waits for it no longer than it lives.
+            // A thread that writes to ttcp ends when ttcp does.
             over.store(true, Ordering::Relaxed);
             drop(ttcp);
             let pause_ms = pause_ms(wire);
@@ -172,7 +179,8 @@ impl Bench {
         })
     }
 
-    /// Let the draw's event happen, then explain; `None` if it was stopped.
+    /// Carry out the draw's event, if it has one, and run `explain` when its time has come; `None`
+    /// if the experiment was stopped.
     fn hear(
         &self,
         wired: &Wired,
@@ -200,7 +208,7 @@ impl Bench {
     fn explain(&self, stop: &dyn Fn() -> bool) -> Result<Option<(Option<Limit>, String)>, Error> {
         let mut command = self.tool(&["explain", "--json", "--seconds", LOOKS]);
         let mut explain = self.start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        // Its output fits a pipe.
+        // Its output fits into the pipe, so that it can end before the output is read.
         while matches!(explain.0.try_wait(), Ok(None)) {
             if stop() {
                 return Ok(None);
@@ -215,7 +223,7 @@ impl Bench {
         Ok(Some((limit, words.unwrap_or_else(|| all_of(explain.0.stderr.take())))))
     }
 
-    /// The kernel's listener.
+    /// A listener of the kernel's TCP at the second TAP.
     fn listen(&self, wired: &Wired) -> Result<TcpListener, Error> {
         let listen = || -> io::Result<TcpListener> {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
@@ -227,16 +235,15 @@ impl Bench {
             socket.set_nonblocking(true)?;
             Ok(socket.into())
         };
-        self.inside(|| listen().map_err(|e| failed("the kernel does not listen", &e)))
+        self.inside(|| listen().map_err(|e| failed("cannot listen at the kernel's address", &e)))
     }
 
-    /// Connect from the kernel to ttcp, once it listens, and write.
+    /// Connect from the kernel's TCP to ttcp as soon as ttcp listens, and write.
     fn send(&self, writes: Pace, over: &AtomicBool) {
         let connect = || TcpStream::connect_timeout(&OUR_PORT, Duration::from_secs(1));
         while !over.load(Ordering::Relaxed) {
             if let Ok(Ok(mut stream)) = self.namespace.inside(connect) {
-                // If the timeout is refused, a write waits for longer: `over` ends it when ttcp
-                // ends.
+                // Without the timeout a write waits for longer, but it fails when ttcp ends.
                 let _ = stream.set_write_timeout(Some(STEP));
                 return go(writes, over, |data| stream.write(data));
             }
@@ -245,7 +252,7 @@ impl Bench {
     }
 }
 
-/// Accept a connection of the kernel's, and read.
+/// Accept a connection at the kernel's listener, and read.
 fn read(listener: &TcpListener, reads: Pace, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let Ok((mut stream, _)) = listener.accept() else {
@@ -260,7 +267,7 @@ fn read(listener: &TcpListener, reads: Pace, over: &AtomicBool) {
     }
 }
 
-/// Move data by `call` at this pace until it is `over`, or the other end is.
+/// Move data by `call` at this pace until `over` is set, or the connection ends or fails.
 fn go(pace: Pace, over: &AtomicBool, mut call: impl FnMut(&mut [u8]) -> io::Result<usize>) {
     let (bytes, pause) = match pace {
         Pace::All => (64 << 10, None),
@@ -293,7 +300,7 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Wait until then; `false` if it was stopped.
+/// Wait until this time; `false` if the experiment was stopped before.
 fn wait_until(then: Instant, stop: &dyn Fn() -> bool) -> bool {
     while Instant::now() < then && !stop() {
         thread::sleep(STEP);
@@ -301,7 +308,7 @@ fn wait_until(then: Instant, stop: &dyn Fn() -> bool) -> bool {
     !stop()
 }
 
-/// End the wire, and read its longest pause.
+/// End the wire, and return its longest pause in ms, from its JSON.
 fn pause_ms(mut wire: Process) -> Option<f64> {
     kill_process(Pid::from_child(&wire.0), Signal::INT).ok()?;
     let begun = Instant::now();
@@ -316,7 +323,7 @@ fn pause_ms(mut wire: Process) -> Option<f64> {
 fn all_of(from: Option<impl Read>) -> String {
     let mut text = String::new();
     if let Some(mut from) = from {
-        // Output that is not text is no answer.
+        // Output that is not text counts as no output.
         let _ = from.read_to_string(&mut text);
     }
     text.trim().to_owned()
