@@ -1,4 +1,5 @@
-//! Rust source for the checks: text without comments and literals, with test code separated.
+//! A Rust file as the checks of tidy read it: its text, its code without comments and without the
+//! contents of literals, and that code without tests.
 //!
 //! A small lexer, not a parser: it knows comments, strings, raw strings, character literals and
 //! braces. That is enough on code that rustfmt has laid out.
@@ -55,7 +56,7 @@ pub(crate) fn is_test(path: &str) -> bool {
         || path.starts_with("fuzz/")
 }
 
-/// Does `line` contain `word` not as part of a longer identifier?
+/// Does `line` contain `word` as a whole word, not as part of a longer identifier?
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let (first, last) = (word.chars().next(), word.chars().last());
@@ -66,7 +67,7 @@ pub(crate) fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Blank comments and the insides of literals; line breaks stay where they are.
+/// Replace comments and literals by spaces; line breaks stay where they are.
 pub(crate) fn scrub(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());

@@ -1,5 +1,6 @@
-//! The live page as one text: markup, style, script and the plots' library, and the policy by which
-//! a browser runs these and nothing else (Content Security Policy Level 3).
+//! Puts the live page together: one HTML text with its styles, its scripts and the library that
+//! draws the plots, so that a browser loads no other file. Also the page's policy, by which a
+//! browser runs these scripts and nothing else (Content Security Policy Level 3).
 //!
 //! Called by: `lib.rs`, once.
 
@@ -13,7 +14,7 @@ const FORMAT_JS: &str = include_str!("../assets/format.js");
 const PLOTS_JS: &str = include_str!("../assets/plots.js");
 const PAGE_JS: &str = include_str!("../assets/page.js");
 
-/// The page, and its policy.
+/// The page, and the value of its header `Content-Security-Policy`.
 pub(super) struct Page {
     pub(super) html: Bytes,
     pub(super) policy: HeaderValue,

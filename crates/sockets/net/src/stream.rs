@@ -1,12 +1,14 @@
-//! [`TcpStream`]: a TCP connection, for tasks. The blocking stream and the halves wrap it.
+//! [`TcpStream`]: a TCP connection as async tasks use it. The blocking stream and the read and
+//! write halves wrap it.
 //!
-//! Called by: programs. All methods take `&self`. Each call takes the stack's lock once and sends
-//! what it wrote before it returns. Any future may be dropped at any time; no data is lost.
+//! Called by: programs. All methods take `&self`. Each call takes the stack's lock once, and
+//! packets that it caused are sent before it returns. Any future may be dropped at any time; no
+//! data is lost.
 //!
 //! # Readiness
-//! `readable` and `writable` report the current state: they resolve as long as there is data or
-//! room. Tasks are woken by edges (data after none, room after none), so read until
-//! [`io::ErrorKind::WouldBlock`] before waiting again.
+//! `readable` and `writable` report the current state: they resolve while there is data or room. A
+//! task that waits is woken only by a change (data after there was none, room after there was
+//! none), so read until [`io::ErrorKind::WouldBlock`] before you wait again.
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
@@ -55,7 +57,7 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// The stream of a connection whose socket is in the table already.
+    /// The stream of a connection that has a socket in the table of sockets already.
     pub(crate) fn new(net: Net, handle: TcpHandle) -> TcpStream {
         TcpStream { net, handle }
     }
@@ -129,13 +131,13 @@ impl TcpStream {
         wait(self.net.shared(), self.write_readiness(), look).await
     }
 
-    /// [`TcpStream::readable`] as a poll function; the last task that polled is woken.
+    /// [`TcpStream::readable`] as a poll function. Only the task that polled last is woken.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let look = |inner: &mut Inner| inner.poll_readable(self.handle);
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
-    /// [`TcpStream::writable`] as a poll function; the last task that polled is woken.
+    /// [`TcpStream::writable`] as a poll function. Only the task that polled last is woken.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let look = |inner: &mut Inner| inner.poll_writable(self.handle);
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
@@ -173,7 +175,7 @@ impl TcpStream {
         self.attempt(|inner| inner.poll_write_vectored(self.handle, parts))
     }
 
-    /// Wait for data and copy it; it stays in the receive buffer.
+    /// Wait for data and copy it to `into`; it also stays in the receive buffer.
     ///
     /// # Errors
     /// How the connection ended.
@@ -189,7 +191,8 @@ impl TcpStream {
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
-    /// Read, as the traits of the runtimes define it; the last task that polled is woken.
+    /// Read, as the traits of the async runtimes define it. Only the task that polled last is
+    /// woken.
     pub fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_read(self.handle, into);
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
@@ -205,7 +208,8 @@ impl TcpStream {
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
-    /// Write, as the traits of the runtimes define it; the last task that polled is woken.
+    /// Write, as the traits of the async runtimes define it. Only the task that polled last is
+    /// woken.
     pub fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_write(self.handle, data);
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
@@ -258,8 +262,8 @@ impl TcpStream {
         .await
     }
 
-    /// Shut down the write direction, as the runtimes' traits want it: no error if the connection
-    /// is over.
+    /// Shut down the write direction. As the traits of the runtimes require, it is no error if the
+    /// connection is over.
     pub(crate) fn close_writing(&self) -> io::Result<()> {
         match self.shut_down(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Err(error),

@@ -1,4 +1,5 @@
-//! Router redundancy: VRRP, versions 2 and 3 (RFC 3768, 5798), and HSRP (RFC 2281).
+//! Prints, in tcpdump's words, the messages by which several routers keep one gateway address
+//! reachable: VRRP, versions 2 and 3 (RFC 3768, 5798), and HSRP (RFC 2281).
 //!
 //! Called by: `demux`; `app` for HSRP, which is over UDP.
 

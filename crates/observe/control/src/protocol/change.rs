@@ -1,7 +1,8 @@
-//! Changes of a running stack, as `ip` asks for them, and what it asks of the FIB.
+//! Messages by which `wirespeed ip` changes routes, rules, neighbours and addresses of a running
+//! stack ([`Change`]), and asks for the route of a packet ([`Lookup`]).
 //!
-//! Called by: `ip` makes them, `observe` carries them out and trusts nothing in them. Limit:
-//! [`CHANGES_MAX`].
+//! Called by: `ip`, which makes the messages; `observe`, which checks every field and carries the
+//! changes out. Limit: [`CHANGES_MAX`].
 
 use core::net::IpAddr;
 
@@ -14,13 +15,13 @@ pub const CHANGES_MAX: usize = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Add it; it must not be there.
+    /// Add the object; it must not be there.
     Add,
-    /// Add it; it may be there, and is then replaced.
+    /// Add the object; if it is there, it is replaced.
     Replace,
-    /// Change it; it must be there.
+    /// Change the object; it must be there.
     Change,
-    /// Remove it.
+    /// Remove the object; it must be there.
     Del,
 }
 
@@ -29,7 +30,7 @@ pub enum Verb {
 pub struct Change {
     /// The kind of the change.
     pub verb: Verb,
-    /// The thing that is changed.
+    /// The object that is changed.
     pub of: Object,
 }
 
@@ -37,7 +38,7 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Object {
-    /// A route, or all that share its packets.
+    /// A route, with one next hop or with several that share its packets.
     Route(RouteSpec),
     /// A rule of policy routing.
     Rule(RuleSpec),
@@ -56,11 +57,12 @@ pub enum Object {
         port: u16,
         /// The address with the length of its network's prefix.
         cidr: String,
-        /// How long it is there, in seconds; `None`: for ever.
+        /// Valid lifetime: how long the address exists, in seconds; `None`: for ever.
         valid_s: Option<u64>,
-        /// How long it is the source of new connections; `None`: as long as it is there.
+        /// Preferred lifetime: how long new connections may use it as their source, in seconds;
+        /// `None`: as long as it exists.
         preferred_s: Option<u64>,
-        /// Used at once, without duplicate address detection.
+        /// Use the address at once, without duplicate address detection.
         nodad: bool,
     },
 }
@@ -68,7 +70,7 @@ pub enum Object {
 /// A route; for [`Verb::Del`] a field that is not given matches every route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteSpec {
-    /// The destination, a network.
+    /// The network of the destination, as a prefix.
     pub to: String,
     /// The number of the table.
     pub table: u32,
@@ -76,19 +78,19 @@ pub struct RouteSpec {
     pub hops: Vec<Hop>,
     /// The metric; `None`: 0.
     pub metric: Option<u32>,
-    /// The largest packet, in bytes.
+    /// The largest packet that the route carries, in bytes.
     pub mtu: Option<usize>,
-    /// The route's origin, as in output; only for [`Verb::Del`].
+    /// The origin of the route, by its name in the output of `ip route`; only for [`Verb::Del`].
     pub proto: Option<String>,
-    /// Its gateway is a neighbour whatever the addresses say.
+    /// The gateway is on the link, even if no address of the port has it in its network.
     pub onlink: bool,
-    /// The names of the groups that it is for.
+    /// The names of the groups of users whose packets the route is for; `None`: it is for all.
     #[serde(default)]
     pub include: Option<Vec<String>>,
-    /// The names of the groups that it is not for.
+    /// The names of the groups of users whose packets the route is not for.
     #[serde(default)]
     pub exclude: Option<Vec<String>>,
-    /// Only for packets of this host's own.
+    /// The route is only for packets of this host, not for forwarded ones.
     #[serde(default)]
     pub no_forward: bool,
 }
@@ -96,7 +98,7 @@ pub struct RouteSpec {
 /// A rule; for [`Verb::Del`] a field that is not given matches every rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleSpec {
-    /// If it is not given one is chosen.
+    /// The priority of the rule; `None`: the stack chooses one.
     pub priority: Option<u32>,
     /// The network of the source.
     pub from: Option<String>,
@@ -104,15 +106,15 @@ pub struct RuleSpec {
     pub to: Option<String>,
     /// The number of the port that a packet came by.
     pub in_port: Option<u16>,
-    /// A mark, and the bits of it that count.
+    /// A packet mark, and the bits of it that are compared.
     pub mark: Option<(u32, u32)>,
-    /// The group of the packet's owner.
+    /// The name of a group of users that the packet's owner is in.
     pub group: Option<String>,
-    /// It is for all packets that the other fields do not describe.
+    /// The rule is for all packets that the other fields do not match.
     pub not: bool,
-    /// Where the route is looked up.
+    /// The number of the table in which the route is looked up.
     pub table: Option<u32>,
-    /// Instead of a table: unreachable, prohibit or blackhole.
+    /// What happens to the packet instead of a look-up: `unreachable`, `prohibit` or `blackhole`.
     pub action: Option<String>,
 }
 
@@ -123,11 +125,11 @@ pub struct Hop {
     pub via: Option<IpAddr>,
     /// The number of its port.
     pub port: Option<u16>,
-    /// Its share, if it shares the packets with others.
+    /// Its weight, if the route's packets are shared among several next hops.
     pub weight: Option<u8>,
 }
 
-/// A packet that is looked up in the FIB.
+/// A packet whose route is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lookup {
     /// Its destination.
@@ -143,6 +145,6 @@ pub struct Lookup {
     /// The user's groups on this machine, as far as they are known.
     #[serde(default)]
     pub gids: Vec<u32>,
-    /// Its mark.
+    /// The packet mark.
     pub mark: u32,
 }

@@ -1,4 +1,5 @@
-//! Sockets of the system and of a stack of ours, as crate `rpc` takes them.
+//! Opens the sockets of `wirespeed nfsd`, the system's or those of our stack, and serves RPC at
+//! them by the functions of crate `rpc`.
 //!
 //! Called by: `run.rs`.
 
@@ -12,19 +13,20 @@ use tokio::task::JoinSet;
 use wirespeed::KeyedHash;
 use wirespeed::net::{self, Net};
 
-/// How servers are to be reached.
+/// The servers, and how clients reach them.
 pub(super) struct Serve {
     pub(super) servers: Arc<Servers>,
     pub(super) limits: Limits,
-    /// Over UDP as well: datagrams that are carried out at a time, and the key of their table.
+    /// Serve over UDP as well: the most calls that are carried out at the same time, and the secret
+    /// of the table of recent calls. `None`: TCP alone.
     pub(super) udp: Option<(usize, KeyedHash)>,
 }
 
-/// Tasks that end only if a socket fails.
+/// The tasks that serve; one ends only if its socket fails.
 pub(super) type Servings = JoinSet<io::Result<()>>;
 
 impl Serve {
-    /// At a socket of the system; where that is.
+    /// Serve at sockets of the system. Returns their address.
     pub(super) async fn by_system(
         &self,
         at: SocketAddr,
@@ -40,7 +42,7 @@ impl Serve {
         Ok(at)
     }
 
-    /// At a socket of a stack of ours.
+    /// Serve at sockets of our stack.
     pub(super) fn by_stack(
         &self,
         net: &Net,
@@ -56,7 +58,7 @@ impl Serve {
         Ok(())
     }
 
-    /// Begin to serve what was opened.
+    /// Start the tasks that serve at these sockets.
     fn spawn<L: Accept>(
         &self,
         listener: Arc<L>,
@@ -74,7 +76,7 @@ impl Serve {
     }
 }
 
-/// A listener whose connections do not wait for more before they send.
+/// A listener whose connections send at once, without Nagle's algorithm (TCP_NODELAY).
 trait Accept: Send + Sync + 'static {
     type Stream: Connection;
 
@@ -89,7 +91,7 @@ impl Accept for System {
 
     async fn accept(&self) -> io::Result<(Self::Stream, SocketAddr)> {
         let (stream, from) = self.0.accept().await?;
-        // A peer may be gone already, which is no failure of the listener.
+        // This fails if the peer is gone already, which is no failure of the listener.
         let _ = stream.set_nodelay(true);
         Ok((stream, from))
     }
@@ -100,7 +102,7 @@ impl Accept for Ours {
 
     async fn accept(&self) -> io::Result<(Self::Stream, SocketAddr)> {
         let (stream, from) = self.0.accept().await?;
-        // As above.
+        // This fails if the peer is gone already, too.
         let _ = stream.set_nodelay(true);
         Ok((Lending(stream), from))
     }

@@ -1,12 +1,12 @@
-//! Buffers the blocks of a file so that the file always ends with a whole block, even when the disk
-//! is full.
+//! Buffers the blocks of a pcapng file, so that the file ends with a whole block even if the disk
+//! is full: such a file stays readable.
 //!
 //! Called by: `write.rs`, which marks the end of each block.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Stdout, Write};
 
-/// Buffered bytes that trigger a write.
+/// When so many bytes are buffered, they are written.
 const ROOM: usize = 256 << 10;
 
 /// Where the blocks go.
@@ -56,7 +56,7 @@ impl Blocks {
                     self.written += whole.unwrap_or(0) as u64;
                     self.forget();
                     if let To::File(file) = &mut self.to {
-                        // Fails for a device, which keeps no bytes anyway.
+                        // This fails for a device such as /dev/null, which has no length to cut.
                         let cut = file.set_len(self.written);
                         let _ = cut.and_then(|()| file.seek(SeekFrom::Start(self.written)));
                     }
@@ -84,7 +84,7 @@ impl Write for Blocks {
         Ok(bytes.len())
     }
 
-    /// Does nothing: [`Blocks::hand_over`] writes, because it knows where blocks end.
+    /// Does nothing: only [`Blocks::hand_over`] writes, because it knows where blocks end.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

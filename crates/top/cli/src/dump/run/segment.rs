@@ -1,7 +1,8 @@
-//! Cuts super-segments into the packets that go on the wire (`--segment`).
+//! `wirespeed dump --segment`: cuts each captured super-segment (up to 64 KB of TCP under one
+//! header) into the packets that the device sends for it.
 //!
-//! Called by: `run.rs`, for each packet. A super-segment that was captured in part cannot be cut,
-//! and passes unchanged.
+//! Called by: `run.rs`, for each packet. A super-segment that was captured only in part cannot be
+//! cut, and passes unchanged.
 
 use wirespeed::Pool;
 
@@ -18,7 +19,8 @@ impl Cutter {
         Cutter(Pool::new(POOL_BYTES))
     }
 
-    /// The packets that go on the wire for this one, in order.
+    /// The packets into which the device cuts this one, in order; the packet itself if it is no
+    /// super-segment.
     pub(crate) fn cut(&mut self, packet: Packet) -> Vec<Packet> {
         let is_whole = packet.bytes.len() == packet.wire_len as usize;
         let frame =
