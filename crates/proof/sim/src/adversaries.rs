@@ -1,5 +1,5 @@
-//! Adversarial peers in a world. Each has a link of its own to one host; the oracles watch that
-//! host's connection like any other.
+//! Puts adversarial peers into a world. Each has a link of its own to one host, and the oracles
+//! check that host's connection like any other.
 //!
 //! Called by: `scenario`, tests, `events`.
 //! An adversary has a placeholder in the list of ends, with the adversary's figures, so the laws

@@ -1,5 +1,5 @@
-//! An adversarial peer, made by hand: it answers a connection, takes what it is sent and sends a
-//! little itself. Until a given time it breaks the protocol, from then on it keeps to it.
+//! An adversarial peer that is not our stack: it accepts a connection, receives data and sends a
+//! little itself. Until a given time it breaks the protocol; from then on it keeps to it.
 //!
 //! Called by: `adversaries`, which puts it at the end of a link. It keeps what it really received
 //! apart from what it acknowledges, and checks every byte. RFC 9293 section 3.10.7, as far as a

@@ -1,8 +1,8 @@
-//! Applications: each end of a connection has a list of what it writes, a list of what it reads,
-//! and a way to end (`script`). Both lists go on side by side.
+//! Applications: each end of a connection has a script, which is a list of writes, a list of reads
+//! and a way to end. The two lists are carried out side by side.
 //!
-//! Called by: `world`. Everything read is compared with what the peer's list says it wrote
-//! ([`crate::pattern`]).
+//! Called by: `world`. All bytes that are read are compared with those that the peer's script
+//! writes ([`crate::pattern`]).
 
 mod script;
 
@@ -17,7 +17,7 @@ use crate::pattern::Pattern;
 use crate::violation::Violation;
 pub use script::{Finish, Read, Script, Write};
 
-/// How an end opens.
+/// How an end of a connection opens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Opening {
     /// It connects at this time of the world.
@@ -26,14 +26,14 @@ pub(crate) enum Opening {
     Accept(ListenerHandle),
 }
 
-/// The state of an end.
+/// The state of an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not begun, or no client has connected.
     Waiting,
     /// It has a connection.
     Open,
-    /// It is over, with the error if the application did not end it.
+    /// The connection is over; the error is set unless the application ended it.
     Ended(Option<Error>),
 }
 
@@ -121,17 +121,17 @@ impl Endpoint {
         }
     }
 
-    /// Is it over?
+    /// Is the connection over?
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// Is it the one that this listener accepts for?
+    /// Does this listener accept connections for this end?
     pub(crate) fn accepts_at(&self, listener: ListenerHandle) -> bool {
         matches!(self.opening, Opening::Accept(own) if own == listener)
     }
 
-    /// Is it waiting because its script says so?
+    /// Does this end wait because its script says so?
     pub(crate) fn is_asleep(&self) -> bool {
         self.wake != Instant::NEVER
     }

@@ -1,5 +1,5 @@
-//! The applications of a host in a step of the main loop: events of its stack, connections that
-//! were accepted, and what each has to do.
+//! Runs the applications of a host in a step of the main loop: takes the events of its stack, gives
+//! accepted connections to their applications, and lets each application go on.
 //!
 //! Called by: `events.rs`.
 

@@ -38,7 +38,7 @@ pub struct BackgroundSettings {
     pub messages: u32,
     /// The time between them.
     pub every: Duration,
-    /// The longest of them, in bytes of payload; at least 8.
+    /// Payload of the longest message, in bytes; at least 8.
     pub bytes_max: usize,
     /// From this time on the network has recovered: if it is set, messages sent from then on have
     /// to arrive.
@@ -203,7 +203,7 @@ impl BackgroundFlow {
         Ok(())
     }
 
-    /// Everything is over: close the sockets, and check that the messages that had to arrive did.
+    /// At the end of the world: close the sockets, and check that messages arrived that had to.
     ///
     /// # Errors
     /// If none of a dozen messages arrived after the recovery, sent over five seconds or more. In

@@ -1,6 +1,6 @@
-//! Goodput of bulk flows over one path in virtual time, for the rows of a bench.
+//! Simulates bulk flows over one path in virtual time and measures their goodput.
 //!
-//! Called by: the program `wirespeed-sim`, benches.
+//! Called by: the program `wirespeed-sim`, benches, the lab.
 //!
 //! The path: two hosts, MTU 1500, IPv4 over Ethernet; the rate counts IP packets, headers included
 //! and link headers not. Impairments act on data only, behind the bottleneck's queue. ACKs come
@@ -50,13 +50,13 @@ pub struct Goodput {
     pub late: (f64, Duration),
     /// The flows' congestion control.
     pub algorithm: Algorithm,
-    /// The flows ask for ECN.
+    /// The flows negotiate ECN.
     pub ecn: bool,
     /// Send and receive buffer of each connection; `None` is the stack's default.
     pub buffer_bytes: Option<u32>,
-    /// Super-segments that the sender's device takes, in bytes; 0 for none.
+    /// The largest super-segment that the sender's device takes, in bytes; 0 for none.
     pub tso_max_bytes: usize,
-    /// The same seed gives the same packets.
+    /// Seed of all random choices: the same seed gives the same packets.
     pub seed: u64,
 }
 
@@ -89,26 +89,26 @@ impl Goodput {
     }
 }
 
-/// The result.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Goodput of all flows / (rate x 1448 / 1500).
+    /// Goodput of all flows together, divided by what the path can carry (rate x 1448 / 1500).
     pub share: f64,
     /// Bits a second of each flow.
     pub flows_bps: Vec<f64>,
-    /// The sum's square over the sum of squares and their number (Jain's index).
+    /// Jain's index of the flows' goodput: 1 if all are equal.
     pub fairness: f64,
-    /// Segments sent again, of all flows.
+    /// Retransmitted segments of all flows.
     pub retransmits: u64,
-    /// Time-outs of all flows.
+    /// Retransmission time-outs of all flows.
     pub timeouts: u64,
-    /// Episodes of fast recovery.
+    /// Episodes of fast recovery of all flows.
     pub fast_recoveries: u64,
-    /// Window reductions for echoed marks.
+    /// How often flows reduced their window because of echoed ECN marks.
     pub ecn_reductions: u64,
-    /// The bottleneck.
+    /// The counts of the bottleneck.
     pub bottleneck: link::Counts,
-    /// Events that the world took.
+    /// Events that the simulation handled.
     pub events: u64,
 }
 
@@ -162,7 +162,8 @@ pub fn share_of(path: &Goodput, goodput_bps: f64) -> f64 {
     goodput_bps / (path.rate_bps as f64 * PAYLOAD / PACKET)
 }
 
-/// Jain's index: the sum's square over the sum of squares and their number.
+/// Jain's index: the square of the sum, divided by the number of flows times the sum of the
+/// squares. 1 if all flows are equal, 1/n if one of n flows has all.
 pub fn fairness(flows_bps: &[f64]) -> f64 {
     let sum: f64 = flows_bps.iter().sum();
     let squares: f64 = flows_bps.iter().map(|bps| bps * bps).sum();
@@ -214,7 +215,7 @@ pub fn world_of(path: &Goodput, flows: impl Iterator<Item = (Algorithm, Instant)
     world
 }
 
-/// Run it.
+/// Run the flows for the length of the run.
 ///
 /// # Errors
 /// If the bytes that arrive are not those that were sent.

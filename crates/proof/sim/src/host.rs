@@ -1,5 +1,5 @@
-//! A host: a stack, its devices, a clock of its own, and faults of a machine: pauses, exhausted
-//! memory, a clock that jumps.
+//! A host of a world: a stack, its devices, a clock of its own, and the faults of a machine:
+//! pauses, exhausted memory, a clock that jumps.
 //!
 //! Called by: `world`.
 
@@ -52,7 +52,7 @@ pub struct PortSettings {
     pub mtu: Mtu,
     /// Frames that the device's queues hold.
     pub depth: usize,
-    /// Bytes that they hold.
+    /// Bytes that the device's queues hold.
     pub depth_bytes: usize,
     /// Offloads of the device.
     pub offloads: Offloads,
@@ -131,13 +131,13 @@ pub(crate) struct Host {
     /// Frames for the stack that it has not been polled for, and their bytes.
     delivered: usize,
     delivered_bytes: usize,
-    /// When the first of them came.
+    /// When the first of these frames came.
     first_at: Instant,
-    /// Times that it was polled for some.
+    /// How often the stack was polled for such frames.
     pub(crate) interrupts: u64,
     /// CPU time that receiving has taken.
     pub(crate) busy: Duration,
-    /// Times in a row that it asked to be woken at once.
+    /// How many times in a row the stack asked to be polled again at once.
     pub(crate) spins: u32,
 }
 
@@ -288,7 +288,7 @@ impl Host {
         }
     }
 
-    /// Give them back.
+    /// Give the withheld buffers back.
     pub(crate) fn release_buffers(&mut self) {
         let pool = self.stack.pool();
         pool.set_limit_bytes(self.limit_bytes.max(pool.limit_bytes()));

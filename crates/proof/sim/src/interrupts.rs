@@ -1,5 +1,5 @@
-//! A transfer between two hosts whose devices coalesce interrupts, in virtual time: exact to the
-//! nanosecond.
+//! Simulates a transfer between two hosts whose devices coalesce interrupts, in virtual time, and
+//! measures how long it takes.
 //!
 //! Called by: the lab, tests. Two hosts, MTU 1500, IPv4 over Ethernet, nothing lost; time runs from
 //! the first SYN until the receiver has read the last byte.
@@ -33,15 +33,15 @@ pub struct Transfer {
     pub cost: Cost,
     /// Bits a second, of IP packets.
     pub rate_bps: u64,
-    /// One way.
+    /// Delay one way; the round trip is twice this.
     pub delay: Duration,
-    /// Bytes that are moved.
+    /// Bytes of the transfer.
     pub bytes: u64,
-    /// The same seed gives the same packets.
+    /// Seed of all random choices: the same seed gives the same packets.
     pub seed: u64,
 }
 
-/// The result.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// From the first SYN to the last byte read, to the microsecond.
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub busy: Duration,
 }
 
-/// Moves the bytes.
+/// Runs the transfer.
 ///
 /// # Errors
 /// The first law that does not hold; a transfer that does not end is one.

@@ -1,4 +1,5 @@
-//! How an adversary misbehaves: its acknowledgments, windows, SACK blocks and timestamps.
+//! Carries out the misbehaviour of an adversary: makes its acknowledgments, windows, SACK blocks
+//! and timestamps.
 //!
 //! Called by: `adversary`, when it answers.
 
