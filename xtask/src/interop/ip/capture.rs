@@ -1,7 +1,7 @@
-//! tcpdump beside a case, and tshark's verdict on the frames at its end.
+//! Captures the frames of a case with tcpdump, and checks them with tshark when it ends.
 //!
-//! Checksums can be verified where no device is to finish them: our programs run with `--offload
-//! off`, and then the kernel finishes its own before it gives a frame to the TAP.
+//! tshark can verify checksums only if no device finishes them later. So our programs run with
+//! `--offload off`; then the kernel finishes its own before it gives a frame to the TAP.
 
 use super::steps::{LIMIT, sysctl, until};
 use crate::interop::Workbench;
@@ -27,7 +27,7 @@ const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || icmp.checksum.s
 const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
                      tcp.analysis.spurious_retransmission || tcp.analysis.lost_segment";
 
-/// Bytes of complaints that are shown.
+/// The most bytes of tshark's complaints that an error shows.
 const SHOWN: usize = 2_000;
 
 /// tcpdump on an interface of a host.
@@ -38,7 +38,7 @@ pub(in crate::interop) struct Capture {
 }
 
 impl Capture {
-    /// Returns when frames are captured.
+    /// Start tcpdump; returns when it captures frames.
     pub(in crate::interop) fn start(
         bench: &Workbench,
         host: &Host<'_>,
@@ -60,7 +60,7 @@ impl Capture {
         Ok(Capture { tcpdump, path, said })
     }
 
-    /// End it; returns the capture, in which no frame is missing.
+    /// End tcpdump; returns the capture, in which no frame is missing.
     pub(in crate::interop) fn finish(self, bench: &Workbench) -> Result<Captured<'_>> {
         // tcpdump gets frames each second, and at its end takes none that wait.
         std::thread::sleep(Duration::from_millis(1_200));
@@ -96,18 +96,19 @@ impl Captured<'_> {
         Ok(text.lines().map(without_number).collect())
     }
 
-    /// How many frames the display filter takes.
+    /// The number of frames that match the display filter.
     pub(in crate::interop) fn count(&self, filter: &str) -> Result<usize> {
         self.lines(filter, &[]).map(|lines| lines.len())
     }
 
-    /// Some frame is of this kind.
+    /// Check that some frame matches this display filter.
     pub(in crate::interop) fn has(&self, filter: &str) -> Result<()> {
         ensure!(self.count(filter)? > 0, "no frame in the capture is `{filter}`");
         Ok(())
     }
 
-    /// tshark understands every frame, no checksum is wrong, and nothing was sent twice.
+    /// Check that tshark understands every frame, no checksum is wrong, and no segment was sent
+    /// twice.
     pub(in crate::interop) fn is_clean(&self) -> Result<()> {
         self.has_no(&format!("{WRONG} || {AGAIN}"))
     }

@@ -15,16 +15,17 @@ use std::process::Command;
 /// Bytes of a datagram, which fits 1,500 with all headers.
 const DATAGRAM: usize = 1_400;
 
-/// How a version of IP is written.
+/// Addresses and commands of a version of IP.
 struct Version {
     ours: &'static str,
-    /// The kernel's address in the bridge, as an address that we want.
+    /// The kernel's address in the bridge, which our stack tries to take for itself.
     taken: &'static str,
     group: &'static str,
     /// The arguments of the example and of socat.
     at: &'static str,
     socat: &'static str,
-    /// tshark's filters: a report of ours, a question for an address that we want.
+    /// tshark's display filters: for a report of ours, and for our check whether an address is
+    /// taken.
     report: &'static str,
     question: &'static str,
 }
@@ -81,7 +82,7 @@ pub(super) fn joined(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// Is our port in the bridge's table of the group?
+/// Does the bridge's table have our port as a member of the group?
 fn is_in_table(bench: &Workbench, bridge: &Host<'_>, version: &Version) -> Result<bool> {
     let mut table = bridge.command("bridge");
     let table = bench.run(table.args(["mdb", "show", "dev", "br0"]), LIMIT)?;

@@ -1,5 +1,8 @@
-//! A second host behind our router, or beside us on the same wire: redirects (RFC 792, RFC 4861
-//! section 8), path MTU discovery (RFC 1191, RFC 8201), and an MTU for each neighbour.
+//! Cases with a second host, which is behind the router of our stack or on the same wire: redirects
+//! (RFC 792, RFC 4861 section 8), path MTU discovery (RFC 1191, RFC 8201), and an MTU for each
+//! neighbour.
+//!
+//! Called by: `ip.rs`.
 
 use super::capture::Capture;
 use super::steps::{LIMIT, arrived, counter, ours, sink, sysctl, until};
@@ -9,9 +12,10 @@ use crate::interop::outside::shown;
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 
-/// Bytes of a file that shall arrive.
+/// Bytes of the file in most cases.
 const FILE: usize = 10_000_000;
-/// Bytes of a file during whose transfer something else happens, and how many of them come before.
+/// Bytes of the file if the network changes during its transfer, and how many of them are sent
+/// before the change.
 const LONG_FILE: usize = 150_000_000;
 const BEFORE: u64 = 20_000_000;
 
@@ -59,7 +63,7 @@ pub(super) const V6: Version = Version {
 /// A router's report that a packet does not fit the next link.
 const TOO_BIG: &str = "(icmp.type == 3 && icmp.code == 4) || icmpv6.type == 2";
 
-/// The hardware address of the host beside us, the first of those that join the bridge.
+/// The hardware address of the host on our wire, the first that joins the bridge.
 const BESIDE: &str = "02:00:00:00:00:b3";
 
 /// A host whose TAP is in a bridge, and which has its addresses there.
@@ -136,12 +140,12 @@ pub(super) fn redirected(bench: &Workbench, version: &Version) -> Result<()> {
     Ok(())
 }
 
-/// The length of a prefix that is an address.
+/// The length of a prefix that is a single address.
 fn full(version: &Version) -> u8 {
     if version.tcp == "TCP4" { 32 } else { 128 }
 }
 
-/// Behind our gateway is a link that carries 1,500 bytes at first.
+/// The link behind our gateway carries packets of 1,500 bytes at first, and smaller ones later.
 pub(super) fn path_shrinks(bench: &Workbench) -> Result<()> {
     bench.file("sent", LONG_FILE)?;
     for (version, to) in [(&V4, "10.8.0.2"), (&V6, "fd08::2")] {
@@ -169,7 +173,7 @@ fn shrinks(bench: &Workbench, version: &Version, to: &str) -> Result<()> {
         std::fs::remove_file(&received)?;
     }
     let socat = sink(bench, &server, version.tcp)?;
-    // The kernel's new IPv6 addresses solicit nobody for a second.
+    // For a second the kernel sends no solicitations from new IPv6 addresses.
     router.until(|| {
         let mut ping = router.command("ping");
         ping.args(["-c", "1", "-W", "1", to]);
@@ -190,11 +194,12 @@ fn shrinks(bench: &Workbench, version: &Version, to: &str) -> Result<()> {
     arrived(bench)?;
     let lowered = counter(&router.printed("ttcp"), "path_mtu_lowered")?;
     ensure!(lowered > 0, "the path's MTU was not found smaller after {before} bytes");
-    // A segment of 1,448 bytes is one of 1,248 and one of 200 then.
+    // A refused segment of 1,448 bytes is sent again as one of 1,248 and one of 200.
     capture.finish(bench)?.is_clean_but_for(TOO_BIG, 2)
 }
 
-/// The wire and one of two hosts on it take 65,521 bytes, the other 1,500, which we are told.
+/// The wire and one of two hosts on it take packets of 65,521 bytes. The other host takes 1,500,
+/// and our stack gets that as an option.
 pub(super) fn neighbours_differ(bench: &Workbench) -> Result<()> {
     let sent = bench.file("sent", FILE)?;
     let wire = bridged(bench)?;
@@ -230,8 +235,9 @@ pub(super) fn neighbours_differ(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// In mid-transfer the host beside us gets another link address, and announces it: by a gratuitous
-/// ARP request (RFC 5227 section 3), or an unsolicited advertisement (RFC 4861 section 7.2.6).
+/// In mid-transfer the host on our wire gets another link address, and announces it: by a
+/// gratuitous ARP request (RFC 5227 section 3), or an unsolicited advertisement (RFC 4861 section
+/// 7.2.6).
 pub(super) fn neighbour_moves(bench: &Workbench) -> Result<()> {
     bench.file("sent", FILE)?;
     let wire = bridged(bench)?;

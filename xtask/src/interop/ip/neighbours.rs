@@ -1,5 +1,8 @@
-//! The neighbours of a running `services`, and us as a neighbour of the kernel's: ARP (RFC 826) and
-//! neighbour unreachability detection (RFC 4861 section 7.3), which we use for IPv4 as well.
+//! Neighbour resolution between a running `wirespeed services` and the kernel, in both directions:
+//! ARP (RFC 826), neighbour discovery, and neighbour unreachability detection (RFC 4861 section
+//! 7.3), which our stack uses for IPv4 as well.
+//!
+//! Called by: `ip.rs`.
 
 use super::capture::Capture;
 use super::steps::{LIMIT, ours, show, until, with_control};
@@ -10,9 +13,9 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-/// How a version of IP is written.
+/// Addresses and commands of a version of IP.
 struct Version {
-    /// An address of the kernel's that stays, one that goes away, and its network.
+    /// A kernel's address that stays, one that the case removes, and the network of the latter.
     stays: &'static str,
     goes: &'static str,
     prefix: &'static str,
@@ -38,8 +41,9 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// A link address learnt from a request is not confirmed: five seconds later the neighbour is
-/// asked, three times a second apart. A busy machine may take longer.
+/// How long to wait until a neighbour that went away is noticed. A link address that was learnt
+/// from a request is not confirmed, so five seconds later our stack solicits the neighbour, three
+/// times with a second between. A busy machine may take longer.
 const ASKED: Duration = Duration::from_secs(60);
 
 pub(super) fn come_and_go(bench: &Workbench) -> Result<()> {
@@ -57,7 +61,7 @@ pub(super) fn come_and_go(bench: &Workbench) -> Result<()> {
         host.ip(&format!("neigh del {ours} dev ws0"))?;
         pinged(bench, &host, goes, ours, mac)?;
     }
-    // Bytes without end, so that the stack has something to send when nobody is there.
+    // Bytes without end, so that the stack has data to send when the neighbour is gone.
     let readers = VERSIONS.iter().map(|version| {
         let mut socat = host.command("socat");
         host.start(version.ours, socat.args(["-u", version.chargen, "OPEN:/dev/null"]))
@@ -84,11 +88,11 @@ pub(super) fn come_and_go(bench: &Workbench) -> Result<()> {
     for Version { goes, ours, .. } in &VERSIONS {
         pinged(bench, &host, goes, ours, mac).context("after the neighbour came back")?;
     }
-    // One reader was cut off in the middle, so that segments to it were sent again.
+    // One reader lost its address in the middle, so segments to it were retransmitted.
     capture.finish(bench)?.is_sound()
 }
 
-/// Add or delete the addresses that go away.
+/// Add or delete the kernel's addresses that the case removes.
 fn change(host: &Host<'_>, what: &str) -> Result<()> {
     for Version { goes, prefix, .. } in &VERSIONS {
         // Only new addresses are checked for duplicates.
@@ -115,7 +119,7 @@ fn pinged(bench: &Workbench, host: &Host<'_>, kernel: &str, ours: &str, mac: &st
     })
 }
 
-/// Our entry for an address of the kernel's.
+/// The entry of our stack's neighbour table for one of the kernel's addresses.
 fn neighbour(bench: &Workbench, host: &Host<'_>, kernel: &str) -> Result<Option<Value>> {
     let mut rows = show(bench, host, "neighbours")?;
     let rows = rows.as_array_mut().context("neighbours are no list")?;

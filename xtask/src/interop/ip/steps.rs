@@ -47,7 +47,8 @@ pub(in crate::interop) fn with_control(bench: &Workbench) -> Result<()> {
     std::fs::create_dir_all(bench.path("run")).context("cannot make a folder")
 }
 
-/// Repeat `is_so` until it is, for as long as `limit`; `what` names the thing that is waited for.
+/// Repeat `is_so` until it returns true, at most for `limit`; `what` names the condition in the
+/// error.
 pub(in crate::interop) fn until(
     what: &str,
     limit: Duration,
@@ -84,7 +85,7 @@ pub(in crate::interop) fn sink(bench: &Workbench, host: &Host<'_>, tcp: &str) ->
     Ok(socat)
 }
 
-/// The files `sent` and `received` are the same.
+/// Check that the files `sent` and `received` are the same.
 pub(in crate::interop) fn arrived(bench: &Workbench) -> Result<()> {
     same(&sum_of(bench, &bench.path("sent"))?, &sum_of(bench, &bench.path("received"))?)
 }

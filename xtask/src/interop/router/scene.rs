@@ -36,7 +36,7 @@ pub(in crate::interop) const RIGHT: [&str; 6] = [
     "route add default via 2001:db8:2::1",
 ];
 
-/// The host on the right as those on the left call it, and our router as they see it.
+/// The addresses by which hosts on the left reach the host on the right, and our router.
 pub(in crate::interop) const ENDS: [(&str, &str); 2] =
     [("198.51.100.2", "192.0.2.2"), ("2001:db8:2::2", "2001:db8:1::2")];
 
@@ -57,7 +57,7 @@ pub(in crate::interop) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Start it, and give the hosts the TAPs of that name.
+    /// Start the router, and give each host the TAP of that name.
     pub(in crate::interop) fn new(
         bench: &'a Workbench,
         config: &str,
@@ -100,23 +100,23 @@ impl<'a> Scene<'a> {
         std::fs::write(self.bench.path("router.toml"), config).context("no room for a file")
     }
 
-    /// Its log so far.
+    /// The router's log so far.
     pub(in crate::interop) fn log(&self) -> String {
         std::fs::read_to_string(self.bench.path("router.err")).unwrap_or_default()
     }
 
-    /// How often its log has this text.
+    /// How often the router's log has this text.
     pub(in crate::interop) fn times(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
 
-    /// Wait until its log has this text this many times.
+    /// Wait until the router's log has this text this many times.
     pub(in crate::interop) fn says(&self, text: &str, times: usize) -> Result<()> {
         until(text, LIMIT, || Ok(self.times(text) >= times))
             .with_context(|| format!("the router said: {}", tail(&self.log())))
     }
 
-    /// Let it read another file, and wait until it says once more that this is done.
+    /// Let the router read another configuration, and wait until its log says that this is done.
     pub(in crate::interop) fn reload(&self, config: &str, done: &str) -> Result<()> {
         let before = self.times(done);
         self.write(config)?;
@@ -133,7 +133,7 @@ impl<'a> Scene<'a> {
         self.router.as_ref().context("the router has ended")
     }
 
-    /// Its two processes: the first, and the one with the stack.
+    /// The router's two processes: the one with privileges, and the worker with the stack.
     pub(in crate::interop) fn processes(&self) -> Result<[u32; 2]> {
         let id = self.router()?.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
@@ -142,13 +142,13 @@ impl<'a> Scene<'a> {
         Ok([id, worker.parse()?])
     }
 
-    /// `wirespeed show SECTION --json` of it.
+    /// The output of `wirespeed show SECTION --json` for the router.
     pub(in crate::interop) fn show(&self, section: &str) -> Result<Value> {
         let mut found = self.shown(&[section])?;
         Ok(found[section].take())
     }
 
-    /// `wirespeed show --json` of it.
+    /// The output of `wirespeed show --json` for the router.
     pub(in crate::interop) fn show_all(&self) -> Result<Value> {
         self.shown(&[])
     }
@@ -163,7 +163,7 @@ impl<'a> Scene<'a> {
         found.with_context(|| format!("show has no stack: {text}"))
     }
 
-    /// How many links it has seen go down or come up.
+    /// How many times the router has seen a link go down or come up.
     pub(in crate::interop) fn link_changes(&self) -> Result<u64> {
         let counters = self.show("counters")?;
         counters["link_changes"].as_u64().context("show counts no link_changes")
@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
         until("the router notices the link", LIMIT, || Ok(self.link_changes()? > before))
     }
 
-    /// It is told to end, and ends well within its time to drain.
+    /// Tell the router to end, and check that it ends well within its time to drain.
     pub(in crate::interop) fn end(mut self) -> Result<()> {
         self.signal("-TERM")?;
         let router = self.router.take().context("the router has ended")?;
@@ -187,7 +187,7 @@ impl<'a> Scene<'a> {
         until("the TAPs are gone", LIMIT, || Ok(self.left.ip("link show ws0").is_err()))
     }
 
-    /// The host on the left gets answers from there.
+    /// Check that the host on the left gets answers from this address.
     pub(in crate::interop) fn answers(&self, to: &str) -> Result<()> {
         let answered = self.left.until(|| {
             let mut ping = self.left.command("ping");
@@ -210,8 +210,9 @@ impl<'a> Scene<'a> {
         Ok(server)
     }
 
-    /// iperf3 from the left, with these words; returns the rate in Gb/s. Between two tests iperf3's
-    /// server closes its listening socket and opens it again, so a refusal is not the last word.
+    /// Run iperf3 on the left, with these words; returns the rate in Gb/s. Between two tests
+    /// iperf3's server closes its listening socket and opens it again, so a refused connection is
+    /// tried again.
     pub(in crate::interop) fn transfer(&self, words: &str) -> Result<f64> {
         let deadline = Instant::now() + LIMIT;
         loop {
