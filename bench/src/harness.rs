@@ -1,6 +1,6 @@
-//! Rows, and how a ratio is measured: in pairs, ours and theirs in turn. Called by `core.rs`, which
-//! says what each row measures, and by `main.rs`, which runs them. It knows no stacks. `report.rs`
-//! has the shape of the JSON.
+//! Runs the rows of a bench, and measures a ratio from pairs of runs: our stack and the other one
+//! in turn. Called by `core.rs` and the other benches, which say what each row measures, and by
+//! `main.rs`, which runs them. This file knows no stacks. `report.rs` has the shape of the JSON.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub struct Spec {
     pub run: fn(&Bench) -> Result<Figure>,
 }
 
-/// A line of a table, for the tables of the benches.
+/// Makes a [`Spec`], in the order in which the tables of the benches are written.
 pub const fn spec(
     case: &'static str,
     better: Better,
@@ -55,7 +55,7 @@ pub const fn spec(
 pub struct Figure {
     /// The row's value.
     pub value: f64,
-    /// One value a pair.
+    /// The ratio of each pair of runs, or the only value.
     pub samples: Vec<f64>,
     /// Settings of both sides and their figures.
     pub note: String,
@@ -85,13 +85,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// Measured, and short of its `must`.
+    /// Was the row measured, and does it miss its `must`?
     pub fn missed(&self) -> bool {
         self.value.is_some() && !self.ok
     }
 }
 
-/// How this run measures, and results that are found once and used again.
+/// How this run of a bench measures, and results that are found once and used by several rows.
 pub struct Bench {
     /// Pairs for each ratio: 25, or 7 with `--quick`.
     pub pairs: usize,
@@ -99,7 +99,7 @@ pub struct Bench {
     pub seconds: f64,
     /// How long each candidate runs while settings are chosen.
     pub trial_s: f64,
-    /// Fewer and shorter samples: not a reliable result.
+    /// `--quick`: samples are fewer and shorter, so the result is not reliable.
     pub is_quick: bool,
     /// The cores to run on.
     pub cores: Cores,
@@ -110,9 +110,9 @@ pub struct Bench {
 /// Chosen settings, and what is built or set up on first use.
 #[derive(Default)]
 pub struct Learned {
-    /// gVisor's program.
+    /// The path of the program that runs gVisor's stack.
     pub gvisor: OnceCell<Result<PathBuf, String>>,
-    /// The namespaces of the veth comparison.
+    /// The namespaces, joined by a veth pair, for rows that compare with the kernel.
     pub veth: OnceCell<Result<Veth, String>>,
 }
 

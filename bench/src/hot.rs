@@ -1,5 +1,5 @@
-//! Speed of a pass over 8 KB in the cache. Called by `core.rs` for the checksum rows. It knows the
-//! passes only as closures.
+//! Measures the speed of a function that passes over 8 KB of memory again and again, so that the
+//! memory stays in the cache. Called by `core.rs`, for the rows about checksums.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use anyhow::Result;
 
 use crate::measure::{Measurement, thread_cpu_s};
 
-/// Bytes of a pass: half of the smallest first-level cache.
+/// Bytes of a pass: half of the smallest usual first-level cache.
 pub const BYTES: usize = 8 << 10;
 
 /// Passes between two readings of the clock.
 const BATCH: u64 = 64;
 
-/// Repeats a pass over `BYTES` bytes for `seconds`. `units` counts passes.
+/// Repeats a pass over `BYTES` bytes for `seconds`. In the result `units` is the number of passes.
 pub fn passes<T>(
     name: &str,
     seconds: f64,

@@ -1,6 +1,7 @@
-//! `wirespeed-icount`: cases for `cargo xtask icount`, in virtual time, the same in every run.
-//! `list` names them; where only the instructions inside one function count, its name follows after
-//! a tab. `CASE N` does N units of a case: segments, writes, round trips, ACKs.
+//! The program `wirespeed-icount`, whose instructions `cargo xtask icount` counts under valgrind.
+//! It runs in virtual time and is the same in every run. `wirespeed-icount list` prints the cases;
+//! if only the instructions inside one function count, its name follows after a tab.
+//! `wirespeed-icount CASE N` does N units of a case: segments, writes, round trips or ACKs.
 
 use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
@@ -10,7 +11,7 @@ use wirespeed_bench::forwarded;
 use wirespeed_bench::outstanding;
 use wirespeed_bench::recorded::{self, Ids, Recording};
 
-/// A name, and the function that does this many units.
+/// The name of a case, and the function that does this many units of it.
 type Case = (&'static str, fn(u64) -> Result<()>);
 
 /// Cases that count only `Outstanding::counted_poll`.
@@ -70,7 +71,7 @@ fn recorded(bytes: &[u8], ids: Ids, n: u64) -> Result<()> {
     recorded::replay(&Recording::parse(bytes)?, ids, n).map(|_| ())
 }
 
-/// The order of a sender without GSO: the flows alternate at every segment.
+/// The recorded flows in the order of a sender without GSO: they alternate at every segment.
 fn by_segment(n: u64) -> Result<()> {
     let recording = Recording::parse(FLOWS)?.by_segment();
     recorded::replay(&recording, Ids::AsRecorded, n).map(|_| ())

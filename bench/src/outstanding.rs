@@ -1,7 +1,8 @@
-//! A connection with many segments outstanding, and a peer made by hand that acknowledges them:
-//! what an ACK costs its receiver, and whether that grows with the window. Called by `icount.rs`,
-//! in virtual time. Only [`Outstanding::counted_poll`] is counted: the poll that takes one ACK. The
-//! segments sent for it are included; nothing else waits to be sent.
+//! A connection of our stack with many segments outstanding, and a peer that this file imitates and
+//! that acknowledges them. It shows what an ACK costs its receiver, and whether the cost grows with
+//! the window. Called by `icount.rs`, in virtual time. Only [`Outstanding::counted_poll`] is
+//! counted, which is the poll that takes one ACK. The cost includes the segments that this poll
+//! sends.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
@@ -108,7 +109,8 @@ impl Outstanding {
         Ok(())
     }
 
-    /// Round after round, until this many segments are outstanding: the congestion window grows.
+    /// Send and acknowledge a window after the other, so that the congestion window grows, until
+    /// this many segments are outstanding.
     fn fill(&mut self, segments: u32) -> Result<()> {
         for _ in 0..200 {
             self.write(segments)?;
@@ -129,7 +131,8 @@ impl Outstanding {
     fn write(&mut self, segments: u32) -> Result<()> {
         loop {
             let out = self.nxt.since(self.una) as u32;
-            let unsent = self.stack.tcp_info(self.handle).context("it is gone")?.unsent as u32;
+            let unsent =
+                self.stack.tcp_info(self.handle).context("the connection is gone")?.unsent as u32;
             let wanted = (segments * MSS).saturating_sub(out + unsent).min(64 * MSS);
             let wrote = match wanted {
                 0 => 0,
@@ -137,7 +140,7 @@ impl Outstanding {
             };
             self.stack.flush();
             if self.drain().is_none() && wrote == 0 {
-                // Paced segments leave with time.
+                // Paced segments leave only when time passes.
                 self.now += base::Duration::from_nanos(ROUND_TRIP_NS / 10);
                 self.stack.poll(self.now);
                 if self.drain().is_none() {
@@ -221,9 +224,9 @@ pub fn acks(segments: u32, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// `count` ACKs that advance nothing and report one segment more, in a window of which every tenth
-/// segment is lost; up to four tenths of the window, then all again from the beginning.
-/// Retransmissions are lost too.
+/// `count` duplicate ACKs, each of which reports one more segment by SACK. Every tenth segment of
+/// the window is lost. After four tenths of the window a new connection begins. Retransmissions are
+/// lost too.
 ///
 /// # Errors
 /// If the state cannot be made.

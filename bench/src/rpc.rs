@@ -1,7 +1,7 @@
-//! The rows of bench `rpc`: null calls by the bytes of their argument, ours at both ends, ours to
-//! libtirpc, and libtirpc over loopback beside ours in memory. Called by `main.rs`. The calls are
-//! those of `lab elbow`. The rows with libtirpc need cc, libtirpc-dev and root. `rpc/nfs.rs` has
-//! the rows of NFS.
+//! The rows of bench `rpc`: how long an empty procedure takes, by the bytes of its argument, with
+//! our RPC at both ends and with libtirpc as the server; and libtirpc over loopback beside our RPC
+//! in memory. Called by `main.rs`. The calls are those of `lab elbow`. The rows with libtirpc need
+//! cc, libtirpc-dev and root. `rpc/nfs.rs` has the rows of NFS.
 
 mod nfs;
 
@@ -17,7 +17,7 @@ use crate::measure::{Measurement, median, pin, thread_cpu_s};
 use crate::peers::kernel::Placement;
 use nfs::{Action, Ours};
 
-/// The table.
+/// The rows, each with what it must reach and what it aims at.
 pub const ROWS: &[Spec] = {
     use Better::{Higher, Lower};
     &[
@@ -112,12 +112,13 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// Calls in flight, and client threads of libtirpc.
+/// Our calls in flight, and as many client threads of libtirpc, in the row about CPU time.
 const IN_FLIGHT: u32 = 16;
-/// Bytes of argument with them.
+/// The argument of these calls.
 const ARGUMENT: [u8; 64] = [0x5a; 64];
 
-/// The worst point of a curve, and a text about it.
+/// The largest ratio of a measured point of a curve to the line through the curve, and a text about
+/// that point.
 fn said(curve: &Curve) -> Result<(f64, String)> {
     let line = curve.line().context("too few sizes were measured")?;
     let (point, ratio) = curve.worst().context("nothing was measured")?;
@@ -132,7 +133,7 @@ fn said(curve: &Curve) -> Result<(f64, String)> {
     Ok((ratio, words))
 }
 
-/// The worst point over the line, in several runs.
+/// Measures the largest ratio of a point to the line in several runs; the value is the median.
 fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     let (runs, averages) = if b.is_quick { (1, 10) } else { (5, 20) };
     let (mut samples, mut notes) = (Vec::new(), Vec::new());
@@ -151,8 +152,8 @@ fn worst(b: &Bench, over: Over, transport: Transport) -> Result<Figure> {
     Ok(Figure { value, samples, note })
 }
 
-/// [`worst`] over a TAP. Both ends are held to the placement with the shorter calls, so that all
-/// sizes are measured with the same placement.
+/// [`worst`] over a TAP. Trial runs find on which cores calls are shorter, one for both ends or
+/// two; then all sizes are measured there.
 fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     const LIKE: f64 = 4_096.0;
     let trial = |placement| {
@@ -169,7 +170,7 @@ fn over_tap(b: &Bench, transport: Transport) -> Result<Figure> {
     Ok(figure)
 }
 
-/// The words of a placement whose ends may both use its cores.
+/// A placement in words, for a note; both ends may use all of its cores.
 fn words(placement: Placement) -> &'static str {
     match placement {
         Placement::OneCore => "both ends on one core",
@@ -193,7 +194,7 @@ impl Theirs {
         Ok(Theirs { peer, words: words(placement) })
     }
 
-    /// The placement with the better figure.
+    /// The placement with the better figure, and a new server there.
     fn best(
         b: &Bench,
         better: Better,
@@ -224,7 +225,7 @@ impl Theirs {
         let (Some(Ok(units)), Some(Ok(client_ns))) = (figures.next(), figures.next()) else {
             return Err(anyhow!("the client printed '{}'", said.trim()));
         };
-        ensure!(units > 0, "no call had a reply");
+        ensure!(units > 0, "no call got a reply");
         let cpu_s = client_ns as f64 * 1e-9 + server;
         let settings = format!("libtirpc, {IN_FLIGHT} client threads, {}", self.words);
         Ok(Measurement { units, cpu_s, settings, ..Measurement::default() })

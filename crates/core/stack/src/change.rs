@@ -1,5 +1,5 @@
-//! Ports are added, removed, replaced and watched while the stack runs. Connections whose device is
-//! gone fail at once with the device's reason, not after a time-out.
+//! Adds, removes, replaces and watches ports while the stack runs. Connections whose device is gone
+//! fail at once with the device's reason, not after a time-out.
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 

@@ -1,5 +1,5 @@
-//! IPv6 packets with extension headers: walked within the limits, and reported to their sender if
-//! that is what the RFC asks for.
+//! Walks the extension headers of IPv6 packets, within limits, and reports an unacceptable header
+//! to the packet's sender where the RFC requires that.
 //!
 //! Called by: `rx.rs`, and `frag.rs` for reassembled packets. RFC 8200 sections 4.1 to 4.4, RFC
 //! 4443 section 2.4(e), RFC 8504 section 5.3. Limits: `extension_headers`,

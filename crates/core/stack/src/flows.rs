@@ -1,9 +1,10 @@
-//! The flows of a burst in which several alternate: which frame is the next of a frame's flow, so
-//! that a leader finds its followers behind those of others (decision 0009).
+//! For a burst in which several flows alternate: links each frame to the next frame of the same
+//! flow, so that a leader finds its followers behind frames of other flows (docs/decisions/0009).
 //!
-//! Called by: `rx.rs`, when the frame behind a leader is another flow's. Ports alone tell flows
-//! apart: it is a guess that the comparison of headers confirms. A frame that is not plain TCP may
-//! concern any flow (an ICMP error, a packet with options): so no link leads past such a frame.
+//! Called by: `rx.rs`, when the frame behind a leader is another flow's. Only port numbers
+//! distinguish the flows here; the leader's comparison of headers confirms that guess. A frame that
+//! is not plain TCP (an ICMP error, a packet with options) may concern any flow, so no link leads
+//! past it.
 
 use device::{BURST, Burst};
 use mbuf::Mbuf;

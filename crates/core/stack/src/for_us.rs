@@ -1,10 +1,11 @@
-//! Is a packet for this host? Its addresses, those of the port that it came by, and what sockets
-//! wait for decide. Also the checks of link-level broadcasts and multicasts, before anything else
-//! reads them.
+//! Decides whether a packet is for this host: by the packet's addresses, the addresses of the port
+//! that it came by, and the groups that sockets have joined. Also checks link-level broadcasts and
+//! multicasts before any other file reads them.
 //!
-//! Called by: `rx.rs` and the protocols. Nothing that came by a link-level group is forwarded,
-//! answered with an ICMP error, or makes us ask by ARP. RFC 1122 sections 3.2.1.3, 3.2.2 and 3.3.6.
-//! Limits: `other_broadcasters`, and one [`Event`] a minute. Counter: `broadcasts_other_form`.
+//! Called by: `rx.rs` and the protocols. A packet that came by a link-level group is never
+//! forwarded or answered with an ICMP error, and causes no ARP request. RFC 1122 sections 3.2.1.3,
+//! 3.2.2 and 3.3.6. Limits: `other_broadcasters`, and one [`Event`] a minute. Counter:
+//! `broadcasts_other_form`.
 
 use core::net::{IpAddr, Ipv4Addr};
 

@@ -1,5 +1,5 @@
-//! Received fragments are kept until their datagram is complete; it then goes on as if it had come
-//! whole.
+//! Keeps received fragments until their datagram is complete; the datagram is then processed as if
+//! it had come in one packet.
 //!
 //! Called by: `rx.rs` for each fragment, `Stack::poll` when a datagram's time is up; `output.rs`
 //! makes those that are sent. The table is `inet::frag`. RFC 1122 section 3.3.2, RFC 8200 section

@@ -1,5 +1,5 @@
-//! ICMP between the layers: errors that arrive find the connection or socket they are about, and
-//! packets without a receiver here cause one.
+//! ICMP: reports a received error to the connection or socket that it is about, and sends an error
+//! for a packet that has no receiver here.
 //!
 //! Called by: `rx.rs`; `neighbours.rs` when a next hop does not answer. No message is trusted: a
 //! TCP segment has to be in flight, a path's size plausible, and answers are rate-limited. RFC 792,

@@ -2,9 +2,9 @@
 //! for ten minutes.
 //!
 //! Called by: `icmp.rs` with a redirect, `neighbours.rs` when a gateway does not answer. Anybody on
-//! the link can forge one, so it has to come from the first hop in use, quote a packet that we may
-//! just have sent there, and name a neighbour. RFC 792, RFC 1122 sections 3.2.2.2 and 3.3.1.2.
-//! Limits: `redirects`, `path_changes_per_second`; drop reason: `redirect_refused`.
+//! the link can forge a redirect, so it has to come from the first hop in use, quote a packet that
+//! we may just have sent there, and name a neighbour. RFC 792, RFC 1122 sections 3.2.2.2 and
+//! 3.3.1.2. Limits: `redirects`, `path_changes_per_second`; drop reason: `redirect_refused`.
 
 use core::net::{IpAddr, SocketAddr};
 

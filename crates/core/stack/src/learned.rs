@@ -1,11 +1,12 @@
-//! Routes that a network offers by DHCP or router advertisements: which of them are taken.
+//! Decides which routes the stack takes from a network that offers them by DHCP or by router
+//! advertisements.
 //!
 //! Called by: `autoconf/router.rs`, and `routes.rs` for programs, such as `net` with the routes and
-//! the network of a lease. Otherwise a host that can answer on one link could attract packets for
-//! the networks of another port ("TunnelVision", CVE-2024-3661). A default route may be learnt from
-//! anybody; any other must not touch another port's network, a static route or a range for special
-//! purposes. RFC 3442, RFC 4191, RFC 6890. Decision: docs/decisions/0113-learned-routes.md. Limit:
-//! `refused_routes`. Counter: `routes_refused`.
+//! the network of a lease. Without these rules a host that can answer on one link could attract
+//! packets for the networks of another port ("TunnelVision", CVE-2024-3661). A default route may be
+//! learnt from anybody; any other must not touch another port's network, a static route or a range
+//! for special purposes. RFC 3442, RFC 4191, RFC 6890. Decision:
+//! docs/decisions/0113-learned-routes.md. Limit: `refused_routes`. Counter: `routes_refused`.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

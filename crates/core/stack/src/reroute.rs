@@ -1,5 +1,6 @@
-//! Connections whose route, neighbour or path MTU may have changed. If the route to the other end
-//! is over another port now, segments leave there, from the address that they were from before.
+//! Looks up the route of a connection again if its route, neighbour or path MTU may have changed.
+//! If the route is over another port now, segments leave by that port; the connection keeps its
+//! address.
 //!
 //! Called by: `tx.rs`, before such a connection sends; `change.rs`, when a port is removed. Only
 //! evidence from TCP counts about a path: a report that names a sequence number in flight, or a

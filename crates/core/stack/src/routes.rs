@@ -1,5 +1,5 @@
-//! Routes, rules and MTUs as programs see them: added, removed, and looked up: the route that a
-//! packet would take, and why; the routes to one prefix; the largest packet there.
+//! Calls of programs that add, remove and look up routes, rules and MTUs. Look-ups return the route
+//! that a packet would take and why, the routes to one prefix, and the largest packet on a route.
 //!
 //! Called by: programs, also for `ip route get` and `show fib lookup`; never for a packet. The
 //! packet's own lookup is [`next_hop`], whose answer is the one given here. RFC 1122 section 3.3.1.

@@ -1,5 +1,5 @@
-//! The taps of a port: each sees every frame at the driver's edge, by reference, as the device gave
-//! it or will get it.
+//! The taps of a port: each is shown every frame, without a copy, as the device gave it or will get
+//! it.
 //!
 //! Called by: `rx.rs` before anyone may change a burst, `port.rs` after everyone has. Counters:
 //! each tap's own ([`bpf::Counters`]).
