@@ -136,7 +136,10 @@ impl Hosts {
             let received = self.receive()?;
             let after = thread_cpu_s();
             ensure!(received == (calls * count) as u64, "{received} datagrams arrived");
-            ensure!(self.data.ends_with(&self.into), "what arrived is not what was sent");
+            ensure!(
+                self.data.ends_with(&self.into),
+                "the bytes that arrived are not those that were sent"
+            );
             let now = self.now();
             self.sender.0.stack.poll(now);
             warm += 1;

@@ -62,7 +62,7 @@ pub(crate) struct Choice {
     /// Delay one way; the round trip is twice this: 20ms,50ms
     #[arg(long, value_name = "TIME", action = Set, value_delimiter = ',', value_parser = delay)]
     pub(super) delay: Vec<Duration>,
-    /// The bottleneck's queue, in products of rate and round trip: 0.25,1
+    /// Size of the bottleneck's queue, in bandwidth-delay products (rate times round trip): 0.25,1
     #[arg(long, value_name = "N", action = Set, value_delimiter = ',', value_parser = queue)]
     pub(super) queue_bdp: Vec<f64>,
     /// Shares of data that are lost behind the queue: 0,0.01%,1%
