@@ -15,9 +15,9 @@ enum May {
 
 use May::{Everything, Only};
 
-const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device"];
+const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device"];
 const SIMULATED: &[&str] =
-    &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device", "stack", "link"];
+    &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack", "link"];
 
 const OBSERVE: &[&str] =
     &["base", "bpf", "tcp", "device", "stack", "net", "control", "explain", "live"];
@@ -32,6 +32,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("mbuf", Only(&["base"])),
             ("wire", Only(&["base"])),
             ("bpf", Only(&["base"])),
+            ("filter", Only(&["base", "wire"])),
             ("tcp", Only(&["base", "mbuf", "wire"])),
             ("inet", Only(&["base", "mbuf", "wire"])),
             ("device", Only(&["base", "mbuf"])),

@@ -163,6 +163,37 @@ const DROPS: &[(&[DropReason], &str)] = &[
             ip route get ADDRESS` here and at the next router.",
     ),
     (
+        &[D::FilterRule],
+        "`wirespeed show filter` has the count of each rule, and `wirespeed filter explain` says \
+            which one refuses a packet and why those before it did not match.",
+    ),
+    (
+        &[D::FilterNoState, D::FilterWindow, D::FilterTcpState],
+        "A few are late segments of flows that ended. If flows break, their packets take another \
+            way back than here: a rule with `loose` passes them; `wirespeed show states` has the \
+            windows.",
+    ),
+    (
+        &[D::FilterIcmp, D::FilterFragment, D::FilterMalformed],
+        "A few are late, or noise of the network. Many of them are an attack: `wirespeed dump` \
+            shows who sends them.",
+    ),
+    (
+        &[D::FilterStateLimit, D::FilterSourceLimit, D::FilterRate],
+        "A flood, or a limit that is too low: `wirespeed show limits` and `show filter` name it, \
+            `wirespeed show states` shows who has the states.",
+    ),
+    (
+        &[D::NatNoPort],
+        "All ports of the outside addresses are in use: give the rule more addresses, or limit \
+            the sources that have them (`wirespeed show nat`).",
+    ),
+    (
+        &[D::NatLoop],
+        "A rule of NAT sends the packet back to its own port and host: `wirespeed show nat` \
+            lists the rules.",
+    ),
+    (
         &[D::IpSourceCheck],
         "Forged sources, or a path back by another port: `wirespeed dump` shows who sends them. \
          Where paths differ by direction set `source_check = \"loose\"` for the port.",

@@ -102,6 +102,19 @@ limits! {
          many of others";
     Routes "routes" 2_000_000 "routes of all tables; 2,097,152 at most";
     Rules "rules" 1_024 "rules of policy routing";
+    FilterRules "filter_rules" 4_096 "rules of the filter, and as many of NAT";
+    FilterSetNetworks "filter_set_networks" 4_194_304 "networks in all sets of the filter";
+    FilterStates "filter_states" 262_144
+        "flows that the filter knows; from 60 % on their timeouts shrink, then flows without \
+         answers are evicted, then new ones are refused";
+    FilterStatesPerSource "filter_states_per_source" 65_536
+        "the same for one source: an IPv4 address, or an IPv6 network of 64 bits";
+    FilterFragmentBytes "filter_fragment_bytes" 1_048_576
+        "bytes of fragments that wait for the first one of their datagram";
+    FilterFragments "filter_fragments" 256
+        "datagrams whose fragments wait for the first one, and as many whose first one was judged";
+    FilterLogPerSecond "filter_log_per_second" 100 "lines of the filter's log in a second";
+    NatMappings "nat_mappings" 262_144 "mappings of NAT: an inside address and port each";
     Redirects "redirects" 256
         "routes that were learnt from redirects; the first to expire is evicted";
     GroupsPerPort "groups_per_port" 1_024 "multicast groups that a port receives";

@@ -107,6 +107,25 @@ drop_reasons! {
     IpRuleUnreachable "ip_rule_unreachable" "a rule makes the destination unreachable";
     IpRuleProhibit "ip_rule_prohibit" "a rule prohibits the packet";
     IpRuleBlackhole "ip_rule_blackhole" "a rule drops the packet and reports nothing";
+    FilterRule "filter_rule" "a rule of the filter, or its default, refuses the packet";
+    FilterNoState "filter_no_state"
+        "TCP segment of no known flow that is no SYN, where rules pass only beginnings of flows";
+    FilterWindow "filter_window"
+        "TCP segment outside of the windows that the filter has seen: not passed, not translated";
+    FilterTcpState "filter_tcp_state"
+        "TCP segment that cannot come in the state of its flow, such as SYN with FIN";
+    FilterIcmp "filter_icmp" "ICMP error that quotes no packet of a known flow";
+    FilterFragment "filter_fragment"
+        "fragment whose first one was refused or did not come, or which overlaps its header";
+    FilterStateLimit "filter_state_limit"
+        "first packet of a flow while the table of states is full of flows with answers";
+    FilterSourceLimit "filter_source_limit"
+        "first packet of a flow of a source that has as many states as its rule allows";
+    FilterRate "filter_rate" "first packet of a flow beyond the rate of its rule";
+    FilterMalformed "filter_malformed"
+        "packet to filter whose transport header is short or contradicts its length";
+    NatNoPort "nat_no_port" "no free address and port for a new flow to be translated";
+    NatLoop "nat_loop" "packet that translation would send back to where it came from";
     IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
     IpTooBig "ip_too_big"
         "larger than an IP packet can be, or than the MTU and not to be fragmented";

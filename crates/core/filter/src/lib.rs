@@ -1,0 +1,10 @@
+//! The firewall: rules, the states of flows, and the translation of addresses.
+//!
+//! Called by: the stack, which joins it to forwarding. This crate has no clock, no device and no
+//! route: it takes a borrowed packet and returns a small value. Rules are text
+//! (docs/filter.md); they are compiled to a [`program`], which only the first packet of a flow
+//! asks. RFC 4787, 5382, 5508, 6888, 7857, 6296, 4890.
+
+pub mod packet;
+
+pub use packet::{Packet, ROUTER, Tuple};
