@@ -2,9 +2,16 @@
 //!
 //! Called by: the stack, which joins it to forwarding. This crate has no clock, no device and no
 //! route: it takes a borrowed packet and returns a small value. Rules are text
-//! (docs/filter.md); they are compiled to a [`program`], which only the first packet of a flow
-//! asks. RFC 4787, 5382, 5508, 6888, 7857, 6296, 4890.
+//! (docs/filter.md, [`text`]); they are compiled to a [`program`], which only the first packet of a
+//! flow asks. RFC 4787, 5382, 5508, 6888, 7857, 6296, 4890.
 
 pub mod packet;
+pub mod program;
+pub mod rules;
+pub mod sets;
+pub mod text;
 
 pub use packet::{Packet, ROUTER, Tuple};
+pub use program::{Program, Verdict, explain, passes_always};
+pub use rules::{Action, Rules};
+pub use sets::Set;
