@@ -5,6 +5,7 @@
 //! (docs/filter.md, [`text`]); they are compiled to a [`program`], which only the first packet of a
 //! flow asks. RFC 4787, 5382, 5508, 6888, 7857, 6296, 4890.
 
+pub mod nat;
 pub mod packet;
 pub mod program;
 pub mod rules;

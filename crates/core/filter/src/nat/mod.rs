@@ -1,0 +1,18 @@
+//! Translation of addresses (NAT): mappings of inside endpoints to outside ones, the rewriting of
+//! packets, and networks that are exchanged one to one.
+//!
+//! Called by: the table of states, which holds a mapping for each translated flow, and the stack,
+//! which rewrites a packet when it leaves. A state has two tuples, one for each direction; the
+//! translation of a packet gives it the reversed tuple of the other direction. RFC 4787, 5382,
+//! 5508, 6888, 7857, 6296.
+
+pub mod plain;
+pub mod quote;
+pub mod rewrite;
+
+#[cfg(test)]
+mod samples;
+
+pub use plain::{Delta, PlainV4, PlainV6};
+pub use quote::{quoted_tuple, rewrite_error};
+pub use rewrite::{Checksum, Options, identification, rewrite};

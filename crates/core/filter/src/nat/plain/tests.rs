@@ -1,0 +1,44 @@
+//! The fast form compared with the general one.
+
+use proptest::prelude::*;
+
+use super::super::rewrite::{Options, rewrite};
+use super::super::samples::samples;
+use super::*;
+
+proptest! {
+    #[test]
+    fn the_fast_form_does_what_the_general_one_does_or_refuses(
+        (sample, to) in samples(),
+        is_partial: bool,
+    ) {
+        let checksum = if is_partial { Checksum::PseudoHeader } else { Checksum::Whole };
+        let before = sample.build();
+        let mut fast = before.clone();
+        let is_done = match (PlainV4::new(&sample.tuple, &to), PlainV6::new(&sample.tuple, &to)) {
+            (Some(plain), None) => plain.apply(&mut fast, checksum),
+            (None, Some(plain)) => plain.apply(&mut fast, checksum),
+            _ => panic!("one version"),
+        };
+        let next_header = before[if sample.tuple.src.is_ipv6() { 6 } else { 9 }];
+        let is_plain = sample.extras == 0 && matches!(next_header, TCP | UDP);
+        let mut general = before.clone();
+        let options = Options { checksum, identification: None };
+        prop_assert_eq!(rewrite(&mut general, &to, options), Ok(()));
+        prop_assert!(is_done || !is_plain || (before[6] & 0x3f) | before[7] != 0);
+        prop_assert_eq!(fast, if is_done { general } else { before });
+    }
+
+    #[test]
+    fn short_packets_are_refused((sample, to) in samples(), len in 0..37usize) {
+        let mut packet = sample.build();
+        packet.truncate(len);
+        let before = packet.clone();
+        let is_done = PlainV4::new(&sample.tuple, &to)
+            .is_some_and(|plain| plain.apply(&mut packet, Checksum::Whole))
+            || PlainV6::new(&sample.tuple, &to)
+                .is_some_and(|plain| plain.apply(&mut packet, Checksum::Whole));
+        prop_assert!(!is_done || (before[9] == UDP && len >= 28));
+        prop_assert!(is_done || packet == before);
+    }
+}
