@@ -6,13 +6,23 @@
 //! translation of a packet gives it the reversed tuple of the other direction. RFC 4787, 5382,
 //! 5508, 6888, 7857, 6296.
 
+mod index;
+pub mod mappings;
 pub mod plain;
+pub mod pool;
+pub mod ports;
 pub mod quote;
 pub mod rewrite;
 
 #[cfg(test)]
 mod samples;
 
+pub use mappings::{InvalidPool, MappingRow, Mappings};
 pub use plain::{Delta, PlainV4, PlainV6};
+pub use pool::{
+    Addresses, BlockEvent, Filtering, HOLD, Inside, Mapped, MappingId, NatCounters, PORTS, Pool,
+    PoolId, Refused, Request,
+};
+pub use ports::Shards;
 pub use quote::{quoted_tuple, rewrite_error};
 pub use rewrite::{Checksum, Options, identification, rewrite};

@@ -1,0 +1,135 @@
+//! The pools of a mapping table, and ports that are taken without a mapping.
+//!
+//! Called by: the reload of rules, which adds the pools of the new rules and then keeps no others.
+//! A pool that stays has the same number, so that its mappings stay (RFC 4787 REQ-11). The mappings
+//! of a pool that goes end with their flows.
+
+use core::net::IpAddr;
+
+use base::Limit;
+
+use super::super::pool::{Pool, PoolId};
+use super::Mappings;
+use super::outsides::class;
+
+/// A pool and its users.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) pool: Pool,
+    /// No rule has it: it makes no mapping any more.
+    pub(super) is_retired: bool,
+    /// Inside addresses with mappings.
+    pub(super) sources: u32,
+}
+
+/// Why there can be no such pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidPool {
+    /// The first port is behind the last one.
+    Ports,
+    /// A block is no power of two from 64 up to what the shards were made for, or does not fit into
+    /// the ports.
+    Block,
+    /// There are as many pools as [`Limit::FilterRules`] has by default.
+    Full,
+}
+
+impl Mappings {
+    /// The number of this pool, which is added if it is not there.
+    ///
+    /// # Errors
+    /// [`InvalidPool`]; nothing changed then.
+    pub fn add_pool(&mut self, pool: Pool) -> Result<PoolId, InvalidPool> {
+        if pool.ports.0 > pool.ports.1 {
+            return Err(InvalidPool::Ports);
+        }
+        if pool.block != 0 && !self.admits_block(&pool) {
+            return Err(InvalidPool::Block);
+        }
+        if let Some(at) = self.pools.iter().position(|slot| slot.pool == pool) {
+            if let Some(slot) = self.pools.get_mut(at) {
+                slot.is_retired = false;
+            }
+            return Ok(PoolId(at as u16));
+        }
+        let slot = Slot { pool, is_retired: false, sources: 0 };
+        let is_free = |slot: &Slot| slot.is_retired && slot.sources == 0;
+        if let Some(at) = self.pools.iter().position(is_free) {
+            if let Some(free) = self.pools.get_mut(at) {
+                *free = slot;
+            }
+            return Ok(PoolId(at as u16));
+        }
+        if self.pools.len() >= Limit::FilterRules.default_value() {
+            return Err(InvalidPool::Full);
+        }
+        self.pools.push(slot);
+        Ok(PoolId((self.pools.len() - 1) as u16))
+    }
+
+    fn admits_block(&self, pool: &Pool) -> bool {
+        let is_size =
+            pool.block.is_power_of_two() && (64..=self.shards.run_len()).contains(&pool.block);
+        let first = u32::from(pool.ports.0).next_multiple_of(u32::from(pool.block.max(1)));
+        is_size && first + u32::from(pool.block) <= u32::from(pool.ports.1) + 1
+    }
+
+    /// Retire all pools but these.
+    pub fn keep_pools(&mut self, keep: &[PoolId]) {
+        let mut is_kept = vec![false; self.pools.len()];
+        for id in keep {
+            if let Some(is_kept) = is_kept.get_mut(usize::from(id.0)) {
+                *is_kept = true;
+            }
+        }
+        for (slot, is_kept) in self.pools.iter_mut().zip(is_kept) {
+            slot.is_retired |= !is_kept;
+        }
+    }
+
+    /// A pool that makes mappings.
+    pub(super) fn open_pool(&self, id: PoolId) -> Option<&Pool> {
+        self.pools.get(usize::from(id.0)).filter(|slot| !slot.is_retired).map(|slot| &slot.pool)
+    }
+
+    pub(super) fn source_gone(&mut self, pool: u16) {
+        if let Some(slot) = self.pools.get_mut(usize::from(pool)) {
+            slot.sources = slot.sources.saturating_sub(1);
+        }
+    }
+
+    /// Keep a port of an outside address out of mappings, because a rule of destination NAT or a
+    /// service of the router has it. `false` if a mapping has it now; the caller may ask again
+    /// later. All shards are asked; a port of another shard is `true`.
+    pub fn take_port(&mut self, protocol: u8, addr: IpAddr, port: u16) -> bool {
+        let (Some(class), Some(local)) = (class(protocol), self.shards.local(port)) else {
+            return true;
+        };
+        let Some(at) = self.outsides.find_or_add(&self.key, addr) else { return false };
+        let Some(outside) = self.outsides.get_mut(at) else { return false };
+        let Some(bitmap) = outside.bitmap(class, &self.shards) else { return false };
+        if bitmap.is_used(local) {
+            return false;
+        }
+        bitmap.set(local, true);
+        outside.pins += 1;
+        true
+    }
+
+    /// Give back a port that [`Mappings::take_port`] took.
+    pub fn give_port(&mut self, protocol: u8, addr: IpAddr, port: u16) {
+        let (Some(class), Some(local)) = (class(protocol), self.shards.local(port)) else { return };
+        let Some(at) = self.outsides.find(&self.key, addr) else { return };
+        if self.find_by_outside(at, protocol, port).is_some() {
+            return;
+        }
+        let Some(outside) = self.outsides.get_mut(at) else { return };
+        if let Some(bitmap) = outside.bitmap(class, &self.shards)
+            && bitmap.is_used(local)
+        {
+            bitmap.set(local, false);
+            outside.pins = outside.pins.saturating_sub(1);
+        }
+        self.outsides.drop_unused(&self.key, at);
+    }
+}

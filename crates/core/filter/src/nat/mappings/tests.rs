@@ -1,0 +1,555 @@
+//! Mappings by the requirements of RFC 4787, 5382, 5508 and 6888, and against a plain model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Cidr, Duration};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use wire::protocol::{ICMP, TCP, UDP};
+
+use super::super::pool::{HOLD, PORTS};
+use super::*;
+use crate::Tuple;
+
+fn addr(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// Inside host number `host`.
+fn inside(host: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, host])
+}
+
+const REMOTE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
+const OUTSIDE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(203, 0, 113, 1));
+
+fn at(s: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(s)
+}
+
+fn network(text: &str) -> Addresses {
+    Addresses::Network(text.parse::<Cidr>().expect("a network"))
+}
+
+/// A table with one pool, and what its calls need.
+struct Nat {
+    table: Mappings,
+    budget: Budget,
+    pool: PoolId,
+    now: Instant,
+}
+
+impl Nat {
+    fn of(shards: Shards, pool: Pool) -> Nat {
+        let mut budget = Budget::default();
+        budget.set(Limit::NatMappings, 10_000);
+        let mut table = Mappings::new(shards, [1, 2], &budget);
+        let pool = table.add_pool(pool).expect("a pool");
+        Nat { table, budget, pool, now: Instant::ZERO }
+    }
+
+    fn new(pool: Pool) -> Nat {
+        Nat::of(Shards::ALONE, pool)
+    }
+
+    /// One outside address with these ports.
+    fn ports(first: u16, last: u16, filtering: Filtering) -> Nat {
+        let addresses = network("203.0.113.1/32");
+        Nat::new(Pool { ports: (first, last), filtering, ..Pool::new(addresses) })
+    }
+
+    fn flow(&mut self, protocol: u8, src: IpAddr, port: u16) -> Result<Mapped, Refused> {
+        self.flow_to(protocol, src, port, REMOTE)
+    }
+
+    fn flow_to(
+        &mut self,
+        protocol: u8,
+        src: IpAddr,
+        src_port: u16,
+        dst: IpAddr,
+    ) -> Result<Mapped, Refused> {
+        let tuple = Tuple { src, dst, protocol, src_port, dst_port: 53 };
+        let request =
+            Request { pool: self.pool, tuple, port_address: Some(OUTSIDE), now: self.now };
+        self.table.acquire(&request, &mut self.budget)
+    }
+
+    fn end(&mut self, mapped: Mapped) {
+        self.table.release(mapped.id, REMOTE, self.now);
+    }
+
+    fn events(&mut self) -> Vec<BlockEvent> {
+        core::iter::from_fn(|| self.table.next_event()).collect()
+    }
+}
+
+#[test]
+fn an_endpoint_has_one_mapping_to_all_destinations() {
+    // RFC 4787 REQ-1, RFC 5382 REQ-1, RFC 5508 REQ-1 a.
+    for protocol in [UDP, TCP, ICMP] {
+        let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+        let one = nat.flow_to(protocol, inside(1), 5_000, REMOTE).expect("a mapping");
+        let other = nat.flow_to(protocol, inside(1), 5_000, addr("198.51.100.7"));
+        assert_eq!(other, Ok(Mapped { is_new: false, ..one }));
+        let next = nat.flow(protocol, inside(1), 5_001).expect("a mapping");
+        assert_ne!(next.port, one.port);
+        assert_eq!(next.addr, one.addr);
+        nat.end(one);
+        let found = nat.table.find_outside(protocol, OUTSIDE, one.port, REMOTE).expect("mapped");
+        assert_eq!((found.addr, found.port, found.id), (inside(1), 5_000, one.id));
+    }
+}
+
+#[test]
+fn a_port_is_kept_if_it_is_free_and_in_the_range() {
+    let mut nat = Nat::new(Pool::new(network("203.0.113.1/32")));
+    assert_eq!(nat.flow(UDP, inside(1), 5_000).map(|mapped| mapped.port), Ok(5_000));
+    // The same number of another protocol is free.
+    assert_eq!(nat.flow(TCP, inside(2), 5_000).map(|mapped| mapped.port), Ok(5_000));
+    for (host, port) in [(2, 5_000), (3, 61_000), (3, 80), (3, 0)] {
+        let mapped = nat.flow(UDP, inside(host), port).expect("a mapping");
+        assert_ne!(mapped.port, port);
+        assert!((PORTS.0..=PORTS.1).contains(&mapped.port), "{mapped:?}");
+    }
+    assert_eq!(nat.table.counters().kept, 2);
+}
+
+#[test]
+fn no_two_endpoints_have_one_outside_port() {
+    // RFC 4787 REQ-3.
+    let mut nat = Nat::ports(2_000, 2_999, Filtering::Port);
+    let ports: BTreeSet<u16> = (0..1_000_u16)
+        .map(|n| nat.flow(UDP, inside((n % 7) as u8), n).expect("a mapping").port)
+        .collect();
+    assert_eq!(ports.len(), 1_000);
+    assert_eq!(ports, (2_000..3_000).collect());
+    assert_eq!(nat.flow(UDP, inside(1), 9_999), Err(Refused::Ports));
+    assert_eq!(nat.table.counters().no_port, 1);
+}
+
+#[test]
+fn well_known_ports_get_well_known_ones_if_the_pool_has_them() {
+    // RFC 4787 REQ-3 a.
+    let mut nat = Nat::new(Pool { well_known: true, ..Pool::new(network("203.0.113.1/32")) });
+    assert_eq!(nat.flow(UDP, inside(1), 123).map(|mapped| mapped.port), Ok(123));
+    let other = nat.flow(UDP, inside(2), 123).expect("a mapping");
+    assert!((1..1_024).contains(&other.port) && other.port != 123);
+}
+
+#[test]
+fn a_source_has_one_outside_address() {
+    // RFC 4787 REQ-2, RFC 6888 REQ-2.
+    let mut nat = Nat::new(Pool::new(network("203.0.113.0/24")));
+    let mut addrs = BTreeSet::new();
+    for host in 0..100 {
+        let first = nat.flow(UDP, inside(host), 1).expect("a mapping").addr;
+        for (protocol, port) in [(UDP, 2), (TCP, 3), (ICMP, 4), (47, 0)] {
+            let mapped = nat.flow(protocol, inside(host), port);
+            assert!(mapped.is_ok_and(|m| m.addr == first) || mapped == Err(Refused::Ports));
+        }
+        addrs.insert(first);
+    }
+    assert!(addrs.len() > 50, "{}", addrs.len());
+}
+
+#[test]
+fn a_new_source_goes_where_there_are_ports() {
+    let mut nat = Nat::new(Pool { ports: (2_000, 2_000), ..Pool::new(network("203.0.113.0/30")) });
+    let addrs: BTreeSet<IpAddr> =
+        (0..4).map(|host| nat.flow(UDP, inside(host), 1).expect("a mapping").addr).collect();
+    assert_eq!(addrs.len(), 4);
+    // A source with an address stays with it.
+    assert_eq!(nat.flow(UDP, inside(0), 2), Err(Refused::Ports));
+}
+
+#[test]
+fn a_free_port_is_held_for_its_source_where_others_could_get_its_packets() {
+    // RFC 6888 REQ-8.
+    let mut nat = Nat::ports(2_000, 2_001, Filtering::Independent);
+    let one = nat.flow(UDP, inside(1), 2_000).expect("a mapping");
+    nat.end(one);
+    assert_eq!(nat.table.find_outside(UDP, OUTSIDE, 2_000, REMOTE), None);
+    let other = nat.flow(UDP, inside(2), 2_000).expect("a mapping");
+    assert_eq!(other.port, 2_001);
+    // The source itself gets it back.
+    let back = nat.flow(UDP, inside(1), 2_000).expect("a mapping");
+    assert_eq!((back.port, back.is_new), (2_000, false));
+    assert_eq!(nat.table.counters().revived, 1);
+    nat.end(back);
+    nat.end(other);
+    nat.now = Instant::ZERO + HOLD;
+    let third = nat.flow(UDP, inside(3), 2_000).expect("a mapping");
+    assert_eq!((third.port, nat.table.counters().early), (2_000, 0));
+}
+
+#[test]
+fn a_held_port_is_used_before_a_flow_is_refused() {
+    let mut nat = Nat::ports(2_000, 2_001, Filtering::Independent);
+    let one = nat.flow(UDP, inside(1), 2_000).expect("a mapping");
+    let _ = nat.flow(UDP, inside(2), 2_001).expect("a mapping");
+    nat.end(one);
+    assert_eq!(nat.flow(UDP, inside(3), 7).map(|mapped| mapped.port), Ok(2_000));
+    assert_eq!(nat.table.counters().early, 1);
+    assert!(!nat.table.is_alive(one.id));
+    assert_eq!(nat.flow(UDP, inside(4), 7), Err(Refused::Ports));
+}
+
+#[test]
+fn ports_of_tcp_and_of_filtered_pools_are_free_at_once() {
+    // RFC 6888 REQ-8 A and C.
+    let cases = [(TCP, Filtering::Independent), (UDP, Filtering::Address), (UDP, Filtering::Port)];
+    for (protocol, filtering) in cases {
+        let mut nat = Nat::ports(2_000, 2_000, filtering);
+        let one = nat.flow(protocol, inside(1), 1).expect("a mapping");
+        nat.end(one);
+        assert!(nat.table.is_empty());
+        assert_eq!(nat.flow(protocol, inside(2), 1).map(|mapped| mapped.port), Ok(2_000));
+        assert_eq!(nat.table.counters().early, 0);
+    }
+}
+
+#[test]
+fn filtering_is_as_the_pool_says() {
+    // RFC 4787 REQ-8, RFC 5382 REQ-3.
+    let stranger = addr("198.51.100.99");
+    let cases = [
+        (Filtering::Independent, true, true),
+        (Filtering::Address, true, false),
+        (Filtering::Port, false, false),
+    ];
+    for (filtering, known, unknown) in cases {
+        let mut nat = Nat::ports(2_000, 3_000, filtering);
+        let mapped = nat.flow(UDP, inside(1), 2_000).expect("a mapping");
+        let open =
+            |nat: &Nat, remote| nat.table.find_outside(UDP, OUTSIDE, 2_000, remote).is_some();
+        assert_eq!((open(&nat, REMOTE), open(&nat, stranger)), (known, unknown));
+        // A second flow to the stranger's address opens it, until it ends.
+        let second = nat.flow_to(UDP, inside(1), 2_000, stranger).expect("a mapping");
+        assert_eq!(open(&nat, stranger), known);
+        nat.table.release(second.id, stranger, nat.now);
+        assert_eq!((open(&nat, REMOTE), open(&nat, stranger)), (known, unknown));
+        nat.end(mapped);
+        assert!(!open(&nat, REMOTE));
+        assert_eq!(nat.table.remotes.len(), 0);
+    }
+}
+
+#[test]
+fn a_flow_from_outside_keeps_the_mapping() {
+    let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    let mapped = nat.flow(UDP, inside(1), 2_000).expect("a mapping");
+    let found = nat.table.find_outside(UDP, OUTSIDE, 2_000, REMOTE).expect("mapped");
+    assert!(nat.table.retain(found.id, REMOTE));
+    nat.end(mapped);
+    assert!(nat.table.find_outside(UDP, OUTSIDE, 2_000, REMOTE).is_some());
+    nat.end(mapped);
+    assert!(nat.table.find_outside(UDP, OUTSIDE, 2_000, REMOTE).is_none());
+    assert!(!nat.table.retain(found.id, REMOTE));
+}
+
+#[test]
+fn inside_hosts_reach_each_other_by_their_outside_endpoints() {
+    // RFC 4787 REQ-9 a: both ends are outside endpoints to the other host.
+    let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    let server = nat.flow(UDP, inside(1), 2_500).expect("a mapping");
+    let client = nat.flow_to(UDP, inside(2), 2_700, server.addr).expect("a mapping");
+    let found = nat.table.find_outside(UDP, server.addr, server.port, client.addr);
+    assert_eq!(found.map(|found| (found.addr, found.port)), Some((inside(1), 2_500)));
+    assert_ne!(client.port, server.port);
+}
+
+#[test]
+fn limits_are_named_and_counted() {
+    let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    nat.budget.set(Limit::NatPortsPerSource, 2);
+    let first = nat.flow(UDP, inside(1), 1).expect("a mapping");
+    let second = nat.flow(UDP, inside(1), 2).expect("a mapping");
+    assert_eq!(nat.flow(UDP, inside(1), 3), Err(Refused::PortsPerSource));
+    assert!(nat.flow(UDP, inside(1), 2).is_ok());
+    assert_eq!(nat.budget.hits(Limit::NatPortsPerSource), 1);
+    nat.budget.set(Limit::NatMappings, 2);
+    assert_eq!(nat.flow(UDP, inside(2), 1), Err(Refused::Mappings));
+    assert_eq!(nat.budget.hits(Limit::NatMappings), 1);
+    // A mapping that is only held makes room.
+    nat.end(first);
+    assert!(nat.flow(UDP, inside(2), 1).is_ok());
+    assert!(nat.table.is_alive(second.id));
+    assert_eq!(Refused::Mappings.limit(), Some(Limit::NatMappings));
+}
+
+#[test]
+fn a_lost_address_ends_its_mappings() {
+    for filtering in [Filtering::Independent, Filtering::Port] {
+        let mut nat = Nat::new(Pool { filtering, ..Pool::new(Addresses::OfPort) });
+        let one = nat.flow(UDP, inside(1), 5_000).expect("a mapping");
+        let gre = nat.flow(47, inside(1), 0).expect("a mapping");
+        let held = nat.flow(UDP, inside(1), 5_001).expect("a mapping");
+        nat.end(held);
+        let mut ended = Vec::new();
+        nat.table.address_gone(OUTSIDE, nat.now, |id| ended.push(id));
+        ended.sort_by_key(|id| id.index);
+        assert_eq!(ended, [one.id, gre.id]);
+        assert!(nat.table.is_empty());
+        assert!(!nat.table.is_alive(one.id));
+        // Late releases do nothing, even if the record is in use again.
+        let next = nat.flow(UDP, inside(2), 5_000).expect("a mapping");
+        nat.end(one);
+        assert!(nat.table.is_alive(next.id));
+    }
+}
+
+#[test]
+fn a_port_without_an_address_refuses() {
+    let mut nat = Nat::new(Pool::new(Addresses::OfPort));
+    let tuple = Tuple { src: inside(1), dst: REMOTE, protocol: UDP, src_port: 1, dst_port: 2 };
+    for port_address in [None, Some(addr("2001:db8::1"))] {
+        let request = Request { pool: nat.pool, tuple, port_address, now: nat.now };
+        assert_eq!(nat.table.acquire(&request, &mut nat.budget), Err(Refused::Address));
+    }
+    assert_eq!(nat.table.next_row(None), None);
+}
+
+#[test]
+fn protocols_without_ports_are_of_one_host_of_an_outside_address() {
+    let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    let one = nat.flow(47, inside(1), 0).expect("a mapping");
+    assert_eq!(nat.flow(47, inside(2), 0), Err(Refused::Ports));
+    assert!(nat.flow(50, inside(2), 0).is_ok());
+    let found = nat.table.find_outside(47, OUTSIDE, 0, REMOTE);
+    assert_eq!(found.map(|found| found.addr), Some(inside(1)));
+    nat.end(one);
+    assert!(nat.flow(47, inside(2), 0).is_ok());
+}
+
+#[test]
+fn a_source_gets_blocks_and_each_is_an_event() {
+    // RFC 6888 REQ-14, RFC 7422.
+    let pool = Pool { block: 64, ports: (1_024, 2_047), ..Pool::new(network("203.0.113.1/32")) };
+    let mut nat = Nat::new(pool);
+    let flows: Vec<Mapped> =
+        (0..65).map(|port| nat.flow(UDP, inside(1), port).expect("a mapping")).collect();
+    let events = nat.events();
+    assert_eq!(events.len(), 2);
+    for (event, flow) in [(events[0], flows[0]), (events[1], flows[64])] {
+        assert!(event.is_allocation);
+        assert_eq!((event.inside, event.outside), (inside(1), OUTSIDE));
+        assert_eq!(event.ports.1 - event.ports.0, 63);
+        assert!((event.ports.0..=event.ports.1).contains(&flow.port));
+    }
+    // The blocks are for all protocols, and for no other source.
+    let tcp = nat.flow(TCP, inside(1), 9).expect("a mapping");
+    assert!(nat.events().is_empty());
+    let other = nat.flow(UDP, inside(2), 9).expect("a mapping");
+    let of_other = nat.events();
+    assert_eq!((of_other.len(), of_other[0].inside), (1, inside(2)));
+    assert!((of_other[0].ports.0..=of_other[0].ports.1).contains(&other.port));
+    assert!(flows.iter().all(|flow| flow.port / 64 != other.port / 64));
+    // A block stays with its source for 120 s (RFC 6888 REQ-8).
+    flows.into_iter().chain([tcp]).for_each(|flow| nat.end(flow));
+    nat.now = at(119);
+    assert!(!nat.table.sweep(nat.now, 100));
+    assert!(nat.events().is_empty());
+    let again = nat.flow(UDP, inside(1), 9).expect("a mapping");
+    assert!(nat.events().is_empty());
+    nat.now = at(121);
+    nat.table.sweep(nat.now, 100);
+    assert_eq!(nat.events().len(), 1, "the block that is not in use again");
+    nat.end(again);
+    nat.end(other);
+    nat.now = at(1_000);
+    nat.table.sweep(nat.now, 100);
+    assert_eq!(nat.events().len(), 2);
+    assert!(nat.table.outsides.find(&nat.table.key, OUTSIDE).is_none());
+}
+
+#[test]
+fn a_held_block_goes_to_another_source_before_that_is_refused() {
+    let pool = Pool { block: 512, ports: (1_024, 2_047), ..Pool::new(network("203.0.113.1/32")) };
+    let mut nat = Nat::new(pool);
+    let one = nat.flow(UDP, inside(1), 1).expect("a mapping");
+    assert!(nat.flow(UDP, inside(2), 1).is_ok());
+    assert_eq!(nat.flow(UDP, inside(3), 1), Err(Refused::Ports));
+    nat.end(one);
+    assert!(nat.flow(UDP, inside(3), 1).is_ok());
+    let events = nat.events();
+    assert_eq!(events.iter().filter(|event| !event.is_allocation).count(), 1);
+    assert_eq!(nat.table.counters().early, 1);
+}
+
+#[test]
+fn a_lost_address_ends_its_blocks() {
+    let mut nat = Nat::new(Pool { block: 64, ..Pool::new(Addresses::OfPort) });
+    assert!(nat.flow(UDP, inside(1), 1).is_ok());
+    nat.table.address_gone(OUTSIDE, nat.now, |_| {});
+    let kinds: Vec<bool> = nat.events().iter().map(|event| event.is_allocation).collect();
+    assert_eq!(kinds, [true, false]);
+    assert!(nat.flow(UDP, inside(1), 1).is_ok());
+}
+
+#[test]
+fn shards_take_ports_of_their_own() {
+    let pool = Pool { filtering: Filtering::Independent, ..Pool::new(network("203.0.113.1/32")) };
+    let mut seen = BTreeSet::new();
+    for index in 0..4 {
+        let shards = Shards::new(index, 4, 0).expect("shards");
+        let mut nat = Nat::of(shards, pool);
+        for port in 1_000..1_500 {
+            let mapped = nat.flow(UDP, inside(index as u8), port).expect("a mapping");
+            assert_eq!(shards.of_outside(UDP, mapped.port), index);
+            assert!(seen.insert(mapped.port));
+        }
+        // Protocols without ports meet in the first shard.
+        assert_eq!(nat.flow(47, inside(1), 0).is_ok(), index == 0);
+    }
+}
+
+#[test]
+fn a_taken_port_is_given_to_no_flow() {
+    let mut nat = Nat::ports(2_000, 2_001, Filtering::Port);
+    assert!(nat.table.take_port(UDP, OUTSIDE, 2_000));
+    assert!(!nat.table.take_port(UDP, OUTSIDE, 2_000));
+    assert_eq!(nat.flow(UDP, inside(1), 2_000).map(|mapped| mapped.port), Ok(2_001));
+    assert!(!nat.table.take_port(UDP, OUTSIDE, 2_001));
+    assert_eq!(nat.flow(UDP, inside(2), 2_000), Err(Refused::Ports));
+    nat.table.give_port(UDP, OUTSIDE, 2_001);
+    assert_eq!(nat.flow(UDP, inside(2), 2_000), Err(Refused::Ports));
+    nat.table.give_port(UDP, OUTSIDE, 2_000);
+    assert_eq!(nat.flow(UDP, inside(2), 2_000).map(|mapped| mapped.port), Ok(2_000));
+}
+
+#[test]
+fn a_pool_that_stays_keeps_its_mappings_over_a_reload() {
+    // RFC 4787 REQ-11.
+    let pool = Pool::new(network("203.0.113.1/32"));
+    let mut nat = Nat::new(pool);
+    let mapped = nat.flow(UDP, inside(1), 5_000).expect("a mapping");
+    let same = nat.table.add_pool(pool).expect("a pool");
+    assert_eq!(same, nat.pool);
+    let other = nat.table.add_pool(Pool { well_known: true, ..pool }).expect("a pool");
+    nat.table.keep_pools(&[other]);
+    assert_eq!(nat.flow(UDP, inside(1), 5_000), Err(Refused::Address));
+    assert!(nat.table.is_alive(mapped.id));
+    nat.end(mapped);
+    // The slot is free again.
+    let third = nat.table.add_pool(Pool::new(Addresses::OfPort)).expect("a pool");
+    assert_eq!(third, nat.pool);
+}
+
+#[test]
+fn impossible_pools_are_refused() {
+    let mut nat = Nat::new(Pool::new(Addresses::OfPort));
+    let pool = Pool::new(network("203.0.113.1/32"));
+    let mut add = |pool| nat.table.add_pool(pool).expect_err("no pool");
+    assert_eq!(add(Pool { ports: (2, 1), ..pool }), InvalidPool::Ports);
+    for block in [1, 63, 96, 8_192] {
+        assert_eq!(add(Pool { block, ..pool }), InvalidPool::Block);
+    }
+    assert_eq!(add(Pool { block: 128, ports: (1_025, 1_200), ..pool }), InvalidPool::Block);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Flow { host: u8, port: u16, is_tcp: bool },
+    End(usize),
+    Wait(u64),
+    Gone,
+    Sweep,
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..6_u8, 2_040..2_060_u16, any::<bool>())
+            .prop_map(|(host, port, is_tcp)| Step::Flow { host, port, is_tcp }),
+        6 => any::<usize>().prop_map(Step::End),
+        1 => (1..100_u64).prop_map(Step::Wait),
+        1 => Just(Step::Gone),
+        1 => Just(Step::Sweep),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_table_does_what_a_plain_model_does(
+        steps in vec(steps(), 0..200),
+        block in prop_oneof![Just(0_u16), Just(64)],
+        is_open: bool,
+        width in prop_oneof![Just(20_u16), Just(190), Just(1_000)],
+        is_port: bool,
+    ) {
+        let filtering = if is_open { Filtering::Independent } else { Filtering::Port };
+        let addresses = if is_port { Addresses::OfPort } else { network("203.0.113.0/31") };
+        let ports = (2_048, 2_048 + width.max(block));
+        let mut nat = Nat::new(Pool { ports, block, filtering, ..Pool::new(addresses) });
+        // Flows, and the outside endpoint of each inside one with how many use it.
+        let mut flows: Vec<(u8, IpAddr, u16, Mapped)> = Vec::new();
+        let mut model: BTreeMap<(u8, IpAddr, u16), (IpAddr, u16, usize)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Flow { host, port, is_tcp } => {
+                    let protocol = if is_tcp { TCP } else { UDP };
+                    let src = inside(host);
+                    let result = nat.flow(protocol, src, port);
+                    let known = model.get_mut(&(protocol, src, port));
+                    let Ok(mapped) = result else {
+                        prop_assert!(known.is_none());
+                        continue;
+                    };
+                    prop_assert!((ports.0..=ports.1).contains(&mapped.port));
+                    match known {
+                        Some((addr, outside, count)) => {
+                            prop_assert_eq!((*addr, *outside), (mapped.addr, mapped.port));
+                            prop_assert!(!mapped.is_new);
+                            *count += 1;
+                        }
+                        None => {
+                            let is_double = model.iter().any(|((other, ..), (addr, outside, _))| {
+                                (*other, *addr, *outside) == (protocol, mapped.addr, mapped.port)
+                            });
+                            prop_assert!(!is_double);
+                            let of_source = model.iter().find(|((_, addr, _), _)| *addr == src);
+                            prop_assert!(of_source.is_none_or(|(_, v)| v.0 == mapped.addr));
+                            model.insert((protocol, src, port), (mapped.addr, mapped.port, 1));
+                        }
+                    }
+                    flows.push((protocol, src, port, mapped));
+                }
+                Step::End(which) if !flows.is_empty() => {
+                    let (protocol, src, port, mapped) = flows.swap_remove(which % flows.len());
+                    nat.end(mapped);
+                    let entry = model.get_mut(&(protocol, src, port)).expect("in the model");
+                    entry.2 -= 1;
+                    if entry.2 == 0 {
+                        model.remove(&(protocol, src, port));
+                    }
+                }
+                Step::Wait(s) => nat.now += Duration::from_secs(s),
+                Step::Gone => {
+                    nat.table.address_gone(OUTSIDE, nat.now, |_| {});
+                    flows.retain(|(.., mapped)| mapped.addr != OUTSIDE);
+                    model.retain(|_, (addr, ..)| *addr != OUTSIDE);
+                }
+                Step::Sweep => {
+                    nat.table.sweep(nat.now, 1_000);
+                }
+                Step::End(_) => {}
+            }
+            for ((protocol, addr, port), (outside, outside_port, _)) in &model {
+                let found = nat.table.find_outside(*protocol, *outside, *outside_port, REMOTE);
+                let found = found.map(|found| (found.addr, found.port));
+                prop_assert_eq!(found, is_open.then_some((*addr, *port)));
+            }
+        }
+        // Nothing is left when all flows ended and all holds are over.
+        flows.into_iter().for_each(|(.., mapped)| nat.end(mapped));
+        nat.now += Duration::from_secs(1_000);
+        nat.table.sweep(nat.now, 10_000);
+        prop_assert!(nat.table.is_empty());
+        prop_assert!(nat.table.outsides.get(0).is_none() && nat.table.outsides.get(1).is_none());
+        prop_assert!(nat.table.sources.get(0).is_none());
+        prop_assert_eq!(nat.table.pools[0].sources, 0);
+        let (gained, lost): (Vec<_>, Vec<_>) =
+            nat.events().into_iter().partition(|event| event.is_allocation);
+        prop_assert_eq!(gained.len(), lost.len());
+    }
+}

@@ -1,0 +1,216 @@
+//! Pools: the outside addresses and ports that a rule of source NAT has, and the words of the
+//! mapping table with its callers.
+//!
+//! Called by: what compiles the rules (`Pool`), and `mappings.rs`. RFC 4787 sections 4 and 5, RFC
+//! 6888 section 3.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base::{Cidr, DropReason, Duration, Instant, Limit};
+
+use crate::Tuple;
+
+/// The most addresses of a network that a pool uses.
+pub const POOL_ADDRESSES_MAX: u32 = 4_096;
+
+/// The ports of a router with NAT on its own address: the rest is the router's own.
+pub const PORTS: (u16, u16) = (1_024, 60_999);
+
+/// How long an outside port or block of a source that is gone is not given to another one: RFC 6888
+/// REQ-8.
+pub const HOLD: Duration = Duration::from_secs(120);
+
+/// The outside addresses of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// The address of the port that a packet leaves by, which each request names (masquerade).
+    OfPort,
+    /// All addresses of a network, the first [`POOL_ADDRESSES_MAX`] of a larger one. A network of
+    /// one address is usual. The lowest and the highest address are used too: the network is routed
+    /// to here and need not be one of a link.
+    Network(Cidr),
+}
+
+impl Addresses {
+    /// How many there are; 0 for those of a port.
+    pub fn len(&self) -> u32 {
+        let Addresses::Network(network) = self else { return 0 };
+        let bits = if network.addr.is_ipv4() { 32 } else { 128 };
+        let host_bits = u32::from(bits - network.prefix_len.min(bits));
+        1_u32.checked_shl(host_bits).unwrap_or(u32::MAX).min(POOL_ADDRESSES_MAX)
+    }
+
+    /// Has it no addresses of its own?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Address number `index`, below [`Addresses::len`].
+    pub fn nth(&self, index: u32) -> Option<IpAddr> {
+        let Addresses::Network(network) = self else { return None };
+        Some(match network.network().addr {
+            IpAddr::V4(addr) => Ipv4Addr::from_bits(addr.to_bits() | index).into(),
+            IpAddr::V6(addr) => Ipv6Addr::from_bits(addr.to_bits() | u128::from(index)).into(),
+        })
+    }
+}
+
+/// Which packets from the outside may begin a flow to a mapped inside endpoint: RFC 4787 section 5,
+/// RFC 5382 section 4.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filtering {
+    /// All: `filtering independent`. RFC 4787 REQ-8 and RFC 6888 REQ-7 recommend it.
+    Independent,
+    /// Those from an address that the endpoint has a flow to: `filtering address`.
+    Address,
+    /// None but answers: `filtering port`. The table of states has those.
+    #[default]
+    Port,
+}
+
+/// The outside addresses and ports that a rule of source NAT has. Pools may share addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Outside addresses.
+    pub addresses: Addresses,
+    /// The first and the last port.
+    pub ports: (u16, u16),
+    /// Does a source port of 1 to 1023 get one of these ports? RFC 4787 REQ-3 a recommends it. It
+    /// is for addresses that are not the router's own, because the services of the router have
+    /// ports of this range. If none of them is free, or without this, the port is one of `ports`.
+    pub well_known: bool,
+    /// Ports of a block that a source gets whole, a power of two from 64 to
+    /// [`super::Shards::BLOCK_MAX`]; 0 for single ports. RFC 6888 REQ-14, RFC 7422.
+    pub block: u16,
+    /// Ports that a source may have; 0 for [`Limit::NatPortsPerSource`]. RFC 6888 REQ-4.
+    pub ports_per_source: u32,
+    /// What may come from outside.
+    pub filtering: Filtering,
+}
+
+impl Pool {
+    /// A pool of single ports with nothing special.
+    pub const fn new(addresses: Addresses) -> Pool {
+        Pool {
+            addresses,
+            ports: PORTS,
+            well_known: false,
+            block: 0,
+            ports_per_source: 0,
+            filtering: Filtering::Port,
+        }
+    }
+}
+
+/// A pool of a mapping table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolId(pub(super) u16);
+
+/// A mapping of the table, also after it ended: a number is not used for another mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MappingId {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+/// A request for the mapping of a new flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The pool of the rule.
+    pub pool: PoolId,
+    /// The flow as the inside host sees it, its destination already translated.
+    pub tuple: Tuple,
+    /// The present address of the port that the packet leaves by, for [`Addresses::OfPort`].
+    pub port_address: Option<IpAddr>,
+    /// Now.
+    pub now: Instant,
+}
+
+/// A mapping that a flow uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// Give it back with [`super::Mappings::release`] when the flow's state ends.
+    pub id: MappingId,
+    /// The outside address.
+    pub addr: IpAddr,
+    /// The outside port or echo identifier; the flow's own for protocols without ports.
+    pub port: u16,
+    /// Was it made for this flow? RFC 8158 has an event for it.
+    pub is_new: bool,
+}
+
+/// The inside endpoint behind an outside one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The mapping.
+    pub id: MappingId,
+    /// Its pool.
+    pub pool: PoolId,
+    /// The inside address.
+    pub addr: IpAddr,
+    /// The inside port or echo identifier.
+    pub port: u16,
+}
+
+/// Why a flow gets no mapping. RFC 6888 REQ-11: its packet is dropped and answered by an ICMP
+/// error, and no mapping in use ends for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The table has [`Limit::NatMappings`].
+    Mappings,
+    /// The source has as many ports as it may: its pool's figure, or [`Limit::NatPortsPerSource`].
+    PortsPerSource,
+    /// No port of the source's outside address is free.
+    Ports,
+    /// The pool is gone, or has no address of the packet's version now.
+    Address,
+}
+
+impl Refused {
+    /// The drop to count.
+    pub const fn reason(self) -> DropReason {
+        DropReason::NatNoPort
+    }
+
+    /// The limit whose hit was counted.
+    pub const fn limit(self) -> Option<Limit> {
+        match self {
+            Refused::Mappings => Some(Limit::NatMappings),
+            Refused::PortsPerSource => Some(Limit::NatPortsPerSource),
+            Refused::Ports | Refused::Address => None,
+        }
+    }
+}
+
+/// A block of ports, for one line of the log each when it begins and ends (RFC 6888 REQ-14, RFC
+/// 7422; RFC 8158 has the same for IPFIX).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEvent {
+    /// Did the source get the block? Else it lost it.
+    pub is_allocation: bool,
+    /// When.
+    pub at: Instant,
+    /// The source.
+    pub inside: IpAddr,
+    /// The outside address.
+    pub outside: IpAddr,
+    /// The first and the last port of the block, for all protocols.
+    pub ports: (u16, u16),
+}
+
+/// What a mapping table counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatCounters {
+    /// Mappings made.
+    pub made: u64,
+    /// Mappings whose port is the source's own one.
+    pub kept: u64,
+    /// Mappings that a source got back while its port was held for it.
+    pub revived: u64,
+    /// Held ports given to another source before their time, because no other one was free.
+    pub early: u64,
+    /// Flows refused for want of a port: [`Refused::Ports`].
+    pub no_port: u64,
+    /// Events of blocks that were lost because nobody fetched them.
+    pub events_lost: u64,
+}
