@@ -32,7 +32,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("mbuf", Only(&["base"])),
             ("wire", Only(&["base"])),
             ("bpf", Only(&["base"])),
-            ("filter", Only(&["base", "wire"])),
+            ("filter", Only(&["base", "mbuf", "wire"])),
             ("tcp", Only(&["base", "mbuf", "wire"])),
             ("inet", Only(&["base", "mbuf", "wire"])),
             ("device", Only(&["base", "mbuf"])),

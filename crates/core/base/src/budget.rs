@@ -109,6 +109,11 @@ limits! {
          answers are evicted, then new ones are refused";
     FilterStatesPerSource "filter_states_per_source" 65_536
         "the same for one source: an IPv4 address, or an IPv6 network of 64 bits";
+    FilterSources "filter_sources" 65_536
+        "sources whose states and new flows are counted; if there are more, the one that was idle \
+         longest is forgotten, one without states before others";
+    FilterEvents "filter_events" 4_096
+        "states that began or ended, waiting for the log and flow export; more are lost";
     FilterFragmentBytes "filter_fragment_bytes" 1_048_576
         "bytes of fragments that wait for the first one of their datagram";
     FilterFragments "filter_fragments" 256

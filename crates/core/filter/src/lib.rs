@@ -5,13 +5,16 @@
 //! (docs/filter.md, [`text`]); they are compiled to a [`program`], which only the first packet of a
 //! flow asks. RFC 4787, 5382, 5508, 6888, 7857, 6296, 4890.
 
+pub mod firewall;
 pub mod nat;
 pub mod packet;
 pub mod program;
 pub mod rules;
 pub mod sets;
 pub mod text;
+pub mod states;
 
+pub use firewall::{Firewall, Published};
 pub use packet::{Packet, ROUTER, Tuple};
 pub use program::{Program, Verdict, explain, passes_always};
 pub use rules::{Action, Rules};

@@ -1,0 +1,166 @@
+//! The firewall of one shard: rules, states and translation joined.
+//!
+//! Called by: the stack. A packet that arrives is matched with its flow ([`Firewall::arrive`]). The
+//! first packet of a flow is routed by its translated destination, then rules decide
+//! ([`Firewall::decide`]), and translation is the last thing before it leaves
+//! ([`Firewall::change`]): so an ICMP error of ours quotes the packet as its sender knows it. A
+//! state is judged again when rules were published after it ([`Firewall::publish`]).
+//! docs/filter.md. Counters: every `filter_*` and `nat_*` drop.
+
+mod arrive;
+mod change;
+mod counts;
+mod decide;
+mod log;
+mod nats;
+mod reload;
+
+use std::sync::Arc;
+
+use base::{Budget, Instant, KeyedHash};
+
+pub use arrive::{Arrival, Beginning, Known};
+pub use change::Change;
+pub use counts::Counts;
+pub use decide::{Passed, Refusal, Route};
+pub use log::Line;
+
+use crate::nat::{Mappings, Shards};
+use crate::program::{Program, TooLarge};
+use crate::rules::Rules;
+use crate::states::{Cursor, Fragments, States, Timeouts};
+use counts::Counters;
+use log::Log;
+use nats::Nats;
+
+/// Rules with what they were compiled to, for all shards.
+#[derive(Debug)]
+pub struct Published {
+    /// As the operator wrote them.
+    pub rules: Rules,
+    /// As packets ask them.
+    pub program: Program,
+    /// Timeouts of states.
+    pub timeouts: Timeouts,
+    /// Larger than that of any rules before.
+    pub generation: u32,
+}
+
+impl Published {
+    /// Compile rules; this takes time, so it happens off the packet's path.
+    ///
+    /// # Errors
+    /// As [`Program::compile`].
+    pub fn compile(
+        rules: Rules,
+        timeouts: Timeouts,
+        generation: u32,
+    ) -> Result<Arc<Published>, TooLarge> {
+        let program = Program::compile(&rules)?;
+        Ok(Arc::new(Published { rules, program, timeouts, generation }))
+    }
+}
+
+/// Rules, states and mappings of one shard.
+pub struct Firewall {
+    published: Arc<Published>,
+    states: States,
+    fragments: Fragments,
+    mappings: Mappings,
+    nats: Nats,
+    counters: Counters,
+    log: Log,
+    /// Keys the identifications of translated datagrams.
+    key: KeyedHash,
+    /// Where the sweep is that judges idle states again after a reload.
+    sweep: Option<Cursor>,
+}
+
+impl Firewall {
+    /// A firewall without states. `secret` has 256 bits that no other host knows.
+    #[must_use]
+    pub fn new(
+        published: Arc<Published>,
+        shards: Shards,
+        secret: [u64; 4],
+        budget: &Budget,
+        now: Instant,
+    ) -> Firewall {
+        let [a, b, c, d] = secret;
+        let mut mappings = Mappings::new(shards, [c, d], budget);
+        let nats = Nats::of(&published.rules, &mut mappings);
+        Firewall {
+            counters: Counters::of(&published.rules),
+            states: States::new(&published.timeouts, [a, b], now),
+            fragments: Fragments::new([b ^ c, a ^ d]),
+            mappings,
+            nats,
+            log: Log::default(),
+            key: KeyedHash::new(a ^ c, b ^ d),
+            sweep: None,
+            published,
+        }
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn published(&self) -> &Arc<Published> {
+        &self.published
+    }
+
+    /// The states, for tools.
+    #[must_use]
+    pub fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// The mappings of NAT, for tools.
+    #[must_use]
+    pub fn mappings(&self) -> &Mappings {
+        &self.mappings
+    }
+
+    /// Counters of the filter's rules in order; the last ones are those of the default.
+    #[must_use]
+    pub fn counts(&self) -> &[Counts] {
+        self.counters.all()
+    }
+
+    /// The next line of the log, if there is one.
+    pub fn next_line(&mut self) -> Option<Line> {
+        self.log.next()
+    }
+
+    /// Lines that the rate of the log has refused.
+    #[must_use]
+    pub fn lines_refused(&self) -> u64 {
+        self.log.refused()
+    }
+
+    /// When [`Firewall::advance`] is due.
+    #[must_use]
+    pub fn next_deadline(&self, now: Instant) -> Instant {
+        if self.sweep.is_some() { now } else { self.states.next_deadline() }
+    }
+
+    /// End what is over, and judge some idle states again: bounded work, once a turn.
+    pub fn advance(&mut self, budget: &mut Budget, now: Instant) {
+        const STATES_A_TURN: usize = 64;
+        self.states.advance(budget, STATES_A_TURN, now);
+        self.sweep_stale(STATES_A_TURN, budget, now);
+        self.give_back_mappings(now);
+        self.mappings.sweep(now, STATES_A_TURN);
+    }
+
+    /// Mappings of states that ended.
+    fn give_back_mappings(&mut self, now: Instant) {
+        while let Some((tag, remote)) = self.states.next_freed() {
+            if let Some(id) = self.nats.give_back(tag) {
+                self.mappings.release(id, remote, now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

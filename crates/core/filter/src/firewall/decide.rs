@@ -1,0 +1,274 @@
+//! Rules decide on the first packet of a flow, once its route is known.
+//!
+//! Called by: the stack, between routing and sending. A flow that passes gets a state and, by a
+//! rule of NAT, another source. RFC 4787 REQ-1, REQ-9, RFC 6888 REQ-11. Counters: `filter_rule`,
+//! `filter_no_state`, `filter_icmp`, `nat_no_port`, `nat_loop` and those of new states.
+
+use core::net::IpAddr;
+
+use base::{Budget, DropReason, Instant};
+
+use super::arrive::Beginning;
+use super::change::Change;
+use super::{Firewall, log};
+use crate::nat::{Mapped, MappingId, PoolId, Request};
+use crate::packet::{Packet, ROUTER, Tuple};
+use crate::program::{Verdict, passes_always};
+use crate::rules::{Action, Nat};
+use crate::states::{self, Direction, Key, NewState, SourceLimits};
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The port that it leaves by, or [`ROUTER`].
+    pub out_port: u16,
+    /// An address of that port, of the packet's version: masquerade takes it.
+    pub port_address: Option<IpAddr>,
+    /// The packet is of a flow that the router's own sockets have begun.
+    pub is_own_flow: bool,
+}
+
+/// A packet that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// How it leaves.
+    pub change: Change,
+}
+
+/// A packet that does not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The drop to count.
+    pub reason: DropReason,
+    /// Its source is told: a RST, or an ICMP error "administratively prohibited".
+    pub rejects: bool,
+}
+
+impl From<DropReason> for Refusal {
+    fn from(reason: DropReason) -> Refusal {
+        Refusal { reason, rejects: false }
+    }
+}
+
+/// The source that a flow gets, and the mapping that it uses for it.
+struct Source {
+    addr: IpAddr,
+    port: u16,
+    mapping: Option<MappingId>,
+}
+
+impl Firewall {
+    /// Ask the rules about a packet that [`Firewall::arrive`] returned as the beginning of a flow.
+    ///
+    /// # Errors
+    /// The reason to drop the packet, and whether its source is told.
+    pub fn decide(
+        &mut self,
+        new: &Beginning,
+        route: &Route,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<Passed, Refusal> {
+        let packet = new.packet(route.out_port);
+        // The router itself matches errors with its sockets; a flow of others has no state.
+        if new.is_error() {
+            let passes = route.out_port == ROUTER;
+            return passes.then(Passed::unchanged).ok_or(DropReason::FilterIcmp.into());
+        }
+        if route.is_own_flow || passes_always(&packet) {
+            return Ok(Passed::unchanged());
+        }
+        let verdict = self.published.program.judge(&packet);
+        self.counters.count(rule_number(&verdict), new.len, now);
+        let decided = match verdict.action {
+            Action::Pass if verdict.stateful => {
+                self.begin(new, route, &packet, &verdict, budget, now)
+            }
+            Action::Pass => Ok(Passed::unchanged()),
+            action => Err(Refusal {
+                reason: DropReason::FilterRule,
+                rejects: action == Action::Reject,
+            }),
+        };
+        if verdict.log {
+            let outcome = decided.map(|_| ()).map_err(|refusal| refusal.reason);
+            self.log.add(log::Line { at: now, rule: verdict.rule, packet, outcome }, budget);
+        }
+        let remembered = match &decided {
+            Ok(_) if verdict.stateful => self.states.find(&new.parsed.key),
+            _ => None,
+        };
+        let fragments = match (&decided, remembered) {
+            (Ok(_), Some((id, direction))) => states::Verdict::Pass(id, direction),
+            (Ok(_), None) => states::Verdict::PassAlone,
+            (Err(_), _) => states::Verdict::Drop,
+        };
+        self.first_fragment(&new.parsed, fragments, budget, now)?;
+        decided
+    }
+
+    /// A state for a flow that passes.
+    fn begin(
+        &mut self,
+        new: &Beginning,
+        route: &Route,
+        packet: &Packet,
+        verdict: &Verdict,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<Passed, Refusal> {
+        let source = self.source(new, route, packet, budget, now)?;
+        let mut leaves = new.tuple;
+        if let Some(source) = &source {
+            leaves.src = source.addr;
+            leaves.src_port = source.port;
+            if new.is_query() {
+                leaves.dst_port = source.port;
+            }
+        }
+        if leaves.src == leaves.dst && leaves.src_port == leaves.dst_port {
+            self.unmap(source.as_ref(), &new.tuple, now);
+            return Err(DropReason::NatLoop.into());
+        }
+        let used = source.as_ref().and_then(|source| source.mapping).or(self.retained(new));
+        let tag = used.map_or(0, |id| self.nats.take(id));
+        let outcome = self.insert(new, route, verdict, (&leaves, tag), budget, now);
+        self.give_back_mappings(now);
+        if let Err(reason) = outcome {
+            if let Some(id) = self.nats.give_back(tag) {
+                self.mappings.release(id, new.tuple.dst, now);
+            }
+            return Err(reason.into());
+        }
+        self.counters.begins(rule_number(verdict));
+        let arrived = new.parsed.key.tuple();
+        let change = if leaves == arrived { Change::None } else { Change::Packet(leaves) };
+        Ok(Passed { change })
+    }
+
+    fn insert(
+        &mut self,
+        new: &Beginning,
+        route: &Route,
+        verdict: &Verdict,
+        (leaves, tag): (&Tuple, u32),
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let reply = Key::of(&leaves.reversed()).ok_or(DropReason::NatNoPort)?;
+        let rule = verdict.rule.and_then(|rule| self.published.rules.filter.get(usize::from(rule)));
+        let limits = SourceLimits {
+            states: rule.and_then(|rule| rule.states_per_source),
+            rate: rule.and_then(|rule| rule.rate).map(states::Rate::from),
+        };
+        let state = NewState {
+            original: new.parsed.key,
+            reply,
+            first: new.transport(),
+            len: new.len,
+            in_port: new.in_port,
+            out_port: route.out_port,
+            rule: rule_number(verdict).unwrap_or(u16::MAX),
+            generation: self.published.generation,
+            tag,
+            // The router's own packets are not seen here, so windows of its flows are unknown.
+            loose: verdict.loose || route.out_port == ROUTER,
+            limits,
+        };
+        self.states.insert(&state, budget, now).map(|_| ())
+    }
+
+    /// The source that a rule of NAT gives to a flow; `None` if it keeps its own.
+    fn source(
+        &mut self,
+        new: &Beginning,
+        route: &Route,
+        packet: &Packet,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<Option<Source>, DropReason> {
+        if route.out_port == ROUTER {
+            return Ok(None);
+        }
+        let tuple = &new.tuple;
+        // A packet to an outside address that goes back by its own port: its answers have to come
+        // back through here (RFC 4787 REQ-9).
+        if new.is_redirected && new.in_port == route.out_port {
+            let pool = self.nats.hairpin(&mut self.mappings);
+            let address = route.port_address;
+            return self.mapped(pool, tuple, address, budget, now).map(Some);
+        }
+        let Some(rule) = self.published.program.judge_source(packet) else { return Ok(None) };
+        let Some(nat) = self.published.rules.nat.get(usize::from(rule)) else { return Ok(None) };
+        let moved = |addr: Option<IpAddr>| {
+            let addr = addr.ok_or(DropReason::NatNoPort)?;
+            Ok(Some(Source { addr, port: tuple.src_port, mapping: None }))
+        };
+        match nat.nat {
+            Nat::Source { .. } => {
+                let pool = self.nats.pool(rule);
+                self.mapped(pool, tuple, route.port_address, budget, now).map(Some)
+            }
+            Nat::Both { inside, outside } => moved(crate::nat::moved(tuple.src, inside, outside)),
+            Nat::Prefix { inside, outside } => moved(crate::nat::npt(tuple.src, inside, outside)),
+            Nat::Keep | Nat::Dest { .. } => Ok(None),
+        }
+    }
+
+    fn mapped(
+        &mut self,
+        pool: Option<PoolId>,
+        tuple: &Tuple,
+        port_address: Option<IpAddr>,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<Source, DropReason> {
+        let pool = pool.ok_or(DropReason::NatNoPort)?;
+        let request = Request { pool, tuple: *tuple, port_address, now };
+        let mapped = self.mappings.acquire(&request, budget).map_err(|why| why.reason())?;
+        let Mapped { id, addr, port, .. } = mapped;
+        Ok(Source { addr, port, mapping: Some(id) })
+    }
+
+    /// The mapping that a flow from outside came in by, which it uses from now on.
+    fn retained(&mut self, new: &Beginning) -> Option<MappingId> {
+        let id = new.mapping?;
+        self.mappings.retain(id, new.tuple.src).then_some(id)
+    }
+
+    fn unmap(&mut self, source: Option<&Source>, tuple: &Tuple, now: Instant) {
+        if let Some(id) = source.and_then(|source| source.mapping) {
+            self.mappings.release(id, tuple.dst, now);
+        }
+    }
+
+    /// The packet's source as rules knew it, if `packet` is one that we have translated: for ICMP
+    /// errors that are made after a packet was translated. The second is the packet's tuple as it
+    /// came.
+    #[must_use]
+    pub fn untranslated(&self, packet: &[u8]) -> Option<Tuple> {
+        let parsed = states::parse(packet).ok().filter(|parsed| parsed.piece.is_none())?;
+        let (id, answers) = self.states.find(&parsed.key.reversed())?;
+        let back = self.states.translation(id, answers)?;
+        let came = back.key.tuple().reversed();
+        debug_assert!(matches!(answers, Direction::Original | Direction::Reply));
+        Some(came)
+    }
+}
+
+impl Beginning {
+    fn is_query(&self) -> bool {
+        matches!(self.parsed.kind, states::Kind::Query | states::Kind::Answer)
+    }
+}
+
+impl Passed {
+    fn unchanged() -> Passed {
+        Passed { change: Change::None }
+    }
+}
+
+/// The number of a rule for states and counters; the default has none.
+fn rule_number(verdict: &Verdict) -> Option<u16> {
+    verdict.rule
+}

@@ -1,0 +1,97 @@
+//! The pools of NAT's rules, and the mappings that states use, by a number that a state keeps.
+//!
+//! Called by: the firewall. RFC 4787 REQ-1, REQ-2.
+
+use base::Cidr;
+
+use crate::nat::{Addresses, Filtering, MappingId, Mappings, Pool, PoolId};
+use crate::rules::{self, Nat, NatRule, Rules, Target};
+
+#[derive(Default)]
+pub(super) struct Nats {
+    /// By rule of NAT.
+    pools: Vec<Option<PoolId>>,
+    hairpin: Option<PoolId>,
+    /// Mappings that states use; a state has the index plus 1.
+    used: Vec<Option<MappingId>>,
+    free: Vec<u32>,
+}
+
+impl Nats {
+    /// The pools of these rules.
+    pub(super) fn of(rules: &Rules, mappings: &mut Mappings) -> Nats {
+        let mut nats = Nats::default();
+        nats.set(rules, mappings);
+        nats
+    }
+
+    /// Other rules: pools that they do not have are retired.
+    pub(super) fn set(&mut self, rules: &Rules, mappings: &mut Mappings) {
+        self.pools = rules.nat.iter().map(|rule| pool(rule, mappings)).collect();
+        let keep: Vec<PoolId> = self.pools.iter().copied().flatten().chain(self.hairpin).collect();
+        mappings.keep_pools(&keep);
+    }
+
+    pub(super) fn pool(&self, rule: u16) -> Option<PoolId> {
+        self.pools.get(usize::from(rule)).copied().flatten()
+    }
+
+    /// The pool of flows that go back by the port that they came by.
+    pub(super) fn hairpin(&mut self, mappings: &mut Mappings) -> Option<PoolId> {
+        if self.hairpin.is_none() {
+            self.hairpin = mappings.add_pool(Pool::new(Addresses::OfPort)).ok();
+        }
+        self.hairpin
+    }
+
+    /// A number for a mapping that a state uses, from 1.
+    pub(super) fn take(&mut self, id: MappingId) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.used.push(None);
+            self.used.len() as u32 - 1
+        });
+        if let Some(place) = self.used.get_mut(at as usize) {
+            *place = Some(id);
+        }
+        at + 1
+    }
+
+    /// The mapping with a number, which is free again.
+    pub(super) fn give_back(&mut self, number: u32) -> Option<MappingId> {
+        let at = number.checked_sub(1)?;
+        let id = self.used.get_mut(at as usize)?.take()?;
+        self.free.push(at);
+        Some(id)
+    }
+
+    /// The mapping with a number.
+    pub(super) fn mapping(&self, number: u32) -> Option<MappingId> {
+        *self.used.get(number.checked_sub(1)? as usize)?
+    }
+}
+
+fn pool(rule: &NatRule, mappings: &mut Mappings) -> Option<PoolId> {
+    let Nat::Source { target, ports, filtering, block } = rule.nat else { return None };
+    let addresses = match target {
+        Target::Port => Addresses::OfPort,
+        Target::Network(network) => Addresses::Network(network),
+    };
+    let filtering = match filtering {
+        rules::Filtering::Independent => Filtering::Independent,
+        rules::Filtering::Address => Filtering::Address,
+        rules::Filtering::Port => Filtering::Port,
+    };
+    let pool = Pool {
+        ports,
+        filtering,
+        block: block.unwrap_or(0),
+        well_known: is_spare(target),
+        ..Pool::new(addresses)
+    };
+    mappings.add_pool(pool).ok()
+}
+
+/// Are the addresses not the router's own, so that ports below 1024 are free for mappings?
+fn is_spare(target: Target) -> bool {
+    matches!(target, Target::Network(Cidr { .. }))
+}

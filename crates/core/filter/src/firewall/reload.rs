@@ -1,0 +1,123 @@
+//! New rules: a state is judged again at its next packet, and a sweep does the idle ones.
+//!
+//! Called by: the stack, when rules are published. A state that the new rules pass stays, with its
+//! counters; another one ends, and its packet is refused as the rule says. No look-up waits for
+//! that: the rules are published whole. Counters: `filter_rule`.
+
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use base::{Budget, DropReason, Instant, Limit};
+
+use super::{Firewall, Published};
+use crate::packet::Packet;
+use crate::program::Verdict;
+use crate::rules::Action;
+use crate::states::{Cursor, Direction, State, StateId, Why};
+use wire::protocol;
+use wire::tcp::Flags;
+
+impl Firewall {
+    /// Publish other rules.
+    pub fn publish(&mut self, published: Arc<Published>) {
+        self.counters = self.counters.moved(&self.published.rules, &published.rules);
+        self.nats.set(&published.rules, &mut self.mappings);
+        self.states.set_timeouts(&published.timeouts);
+        self.published = published;
+        self.sweep = Some(Cursor::default());
+    }
+
+    /// An address of a port is gone: flows that were translated to it end.
+    pub fn address_gone(&mut self, addr: IpAddr, now: Instant) {
+        self.mappings.address_gone(addr, now, |_| {});
+        // Their states end at their next packet, or by the sweep.
+        self.sweep = Some(Cursor::default());
+    }
+
+    /// Does a state still pass? Rules that were published after it are asked.
+    ///
+    /// # Errors
+    /// [`DropReason::FilterRule`]: the state has ended. [`DropReason::NatNoPort`]: its mapping has.
+    pub(super) fn still_passes(
+        &mut self,
+        id: StateId,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if let Some(mapping) = self.states.tag(id).and_then(|tag| self.nats.mapping(tag))
+            && !self.mappings.is_alive(mapping)
+        {
+            self.states.kill(id, Why::Rules, now);
+            self.give_back_mappings(now);
+            return Err(DropReason::NatNoPort);
+        }
+        if !self.states.is_stale(id, self.published.generation) {
+            return Ok(());
+        }
+        let Some(state) = self.states.state(id, now) else { return Ok(()) };
+        let verdict = self.judge_again(&state);
+        if verdict.action != Action::Pass {
+            self.states.kill(id, Why::Rules, now);
+            self.give_back_mappings(now);
+            return Err(DropReason::FilterRule);
+        }
+        let rule = verdict.rule.unwrap_or(u16::MAX);
+        let sources = budget.of(Limit::FilterSources);
+        let limits = verdict.rule.and_then(|rule| {
+            self.published.rules.filter.get(usize::from(rule))?.states_per_source
+        });
+        let generation = self.published.generation;
+        self.states.adopt(id, rule, generation, limits.is_some(), sources, now);
+        Ok(())
+    }
+
+    /// The verdict of today's rules on the first packet of a state.
+    fn judge_again(&self, state: &State) -> Verdict {
+        // As rules see it: behind translation of the destination, before that of the source. An
+        // answer comes from the translated destination.
+        let mut tuple = state.original;
+        (tuple.dst, tuple.dst_port) = (state.reply.src, state.reply.src_port);
+        const ECHO_V4: (u8, u8) = (8, 0);
+        const ECHO_V6: (u8, u8) = (128, 0);
+        let icmp = match tuple.protocol {
+            protocol::ICMP => Some(ECHO_V4),
+            protocol::ICMPV6 => Some(ECHO_V6),
+            _ => None,
+        };
+        let tcp_flags = if tuple.protocol == protocol::TCP { Flags::SYN.0 } else { 0 };
+        let (in_port, out_port) = (state.in_port, state.out_port);
+        self.published.program.judge(&Packet { tuple, in_port, out_port, icmp, tcp_flags })
+    }
+
+    /// Judge up to `most` states again that have had no packet since.
+    pub(super) fn sweep_stale(&mut self, most: usize, budget: &mut Budget, now: Instant) {
+        let Some(cursor) = self.sweep else { return };
+        let mut stale = Vec::new();
+        let next = self.states.page(cursor, most, now, |id, _| stale.push(id));
+        for id in stale {
+            // A state that does not pass has ended; nobody waits for the answer.
+            let _ = self.still_passes(id, budget, now);
+        }
+        self.sweep = next;
+    }
+
+    /// End up to `most` states from `cursor` on that `is_meant` names; returns where to go on, and
+    /// how many ended.
+    pub fn kill_states(
+        &mut self,
+        cursor: Cursor,
+        most: usize,
+        now: Instant,
+        mut is_meant: impl FnMut(&State) -> bool,
+    ) -> (Option<Cursor>, usize) {
+        let ended = self.states.kill_if(cursor, most, Why::Killed, now, |_, state| is_meant(state));
+        self.give_back_mappings(now);
+        ended
+    }
+
+    /// Where answers of a state go: its other direction.
+    #[must_use]
+    pub fn answers(direction: Direction) -> Direction {
+        direction.reversed()
+    }
+}

@@ -1,0 +1,268 @@
+//! New states: may this flow have one, and whose place does it take?
+//!
+//! Called by: the stack, when rules have passed the first packet of a flow. RFC 4787 REQ-5, RFC
+//! 5382 REQ-1, RFC 5508 REQ-1. Counters: `filter_no_state`, `filter_tcp_state`,
+//! `filter_state_limit`, `filter_source_limit`, `filter_rate`, `nat_no_port`. Limits:
+//! `filter_states`, `filter_states_per_source`, `filter_sources`, `filter_events`.
+
+use base::{Budget, DropReason, Instant, Limit};
+use wire::checksum::Sum;
+use wire::protocol;
+
+use super::events::{Event, Why};
+use super::index::Entry;
+use super::key::Key;
+use super::pass::Transport;
+use super::record::{Common, Slot, flag};
+use super::sources::{Rate, Who};
+use super::tcp::{self, Opening};
+use super::timeouts::Phase;
+use super::wheel::tick_of;
+use super::{StateId, States};
+
+/// The port of DNS.
+const DNS: u16 = 53;
+
+/// What a rule allows each source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceLimits {
+    /// `states N per source`.
+    pub states: Option<u32>,
+    /// `new N/s`, `new N/s per source`.
+    pub rate: Option<Rate>,
+}
+
+/// The first packet of a flow, and what rules and NAT made of it.
+#[derive(Clone, Copy, Debug)]
+pub struct NewState<'a> {
+    /// The tuple as the packet arrived.
+    pub original: Key,
+    /// The tuple of answers as they will arrive; `original.reversed()` without NAT.
+    pub reply: Key,
+    /// The packet's transport.
+    pub first: Transport<'a>,
+    /// Bytes to count.
+    pub len: u32,
+    /// Port that it came by.
+    pub in_port: u16,
+    /// Port that it leaves by.
+    pub out_port: u16,
+    /// The rule that passed it.
+    pub rule: u16,
+    /// Generation of that rule.
+    pub generation: u32,
+    /// A number of the caller's, such as that of a mapping.
+    pub tag: u32,
+    /// Check no windows, and begin with any segment.
+    pub loose: bool,
+    /// What the rule allows the packet's source.
+    pub limits: SourceLimits,
+}
+
+impl States {
+    /// Make a state. The packet is counted in it. A state of an earlier connection with the tuple
+    /// is ended if that connection is over.
+    ///
+    /// # Errors
+    /// [`DropReason::FilterNoState`] if the packet begins no flow, [`DropReason::FilterRate`],
+    /// [`DropReason::FilterSourceLimit`], [`DropReason::FilterStateLimit`] for limits,
+    /// [`DropReason::NatNoPort`] if another state has one of the tuples, or if they are of two
+    /// versions or protocols.
+    pub fn insert(
+        &mut self,
+        new: &NewState<'_>,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<StateId, DropReason> {
+        let mut first = Common::EMPTY;
+        begin(&mut first, new)?;
+        if !self.is_free(&new.original) || !self.is_free(&new.reply) {
+            return Err(DropReason::NatNoPort);
+        }
+        self.admit_source(new, budget, now)?;
+        self.make_way(new, now);
+        self.make_room(budget, now)?;
+        let slot = self.records.take(new.original, new.reply).ok_or(DropReason::NatNoPort)?;
+        let translated = new.reply != new.original.reversed();
+        self.fill(slot, first, new, translated, now);
+        if !self.enter(slot, translated) {
+            self.records.give_back(slot);
+            budget.admits(Limit::FilterStates, usize::MAX);
+            return Err(DropReason::FilterStateLimit);
+        }
+        self.count += 1;
+        self.count_source(slot, new, budget, now);
+        let common = self.records.at(slot);
+        let (due, phase) = (common.seen.wrapping_add(self.timeout(common)), common.phase);
+        let id = StateId { slot, life: common.life };
+        self.wheel.link(&mut self.records, slot, due);
+        if phase.is_waiting() {
+            self.waiting.push(&mut self.records, slot);
+        }
+        if phase.is_over() {
+            self.over.push(&mut self.records, slot);
+        }
+        self.events.most = budget.of(Limit::FilterEvents);
+        if self.events.wanted.begun {
+            let state = self.state_at(slot, now);
+            self.events.push(Event { at: now, state, ended: None });
+        }
+        Ok(id)
+    }
+
+    /// Is no state's tuple in the way of a new one with this key? A state that is over is not.
+    #[must_use]
+    pub fn is_free(&self, key: &Key) -> bool {
+        self.find(key).and_then(|(id, _)| self.live(id)).is_none_or(|found| found.phase.is_over())
+    }
+
+    /// End the states of connections that are over and have one of the tuples.
+    fn make_way(&mut self, new: &NewState<'_>, now: Instant) {
+        for key in [&new.original, &new.reply] {
+            if let Some((id, _)) = self.find(key) {
+                self.remove(id.slot, Why::Replaced, now);
+            }
+        }
+    }
+
+    fn admit_source(
+        &mut self,
+        new: &NewState<'_>,
+        budget: &mut Budget,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let (addr, v6) = (new.original.source(), matches!(new.original, Key::V6(_)));
+        let most = budget.of(Limit::FilterSources);
+        let by_rule = Who::by_rule(addr, v6, new.rule, new.generation);
+        let used = self.sources.states(Who::source(addr, v6)) as usize;
+        if !budget.admits(Limit::FilterStatesPerSource, used) {
+            return Err(DropReason::FilterSourceLimit);
+        }
+        if let Some(states) = new.limits.states
+            && self.sources.states(by_rule) >= states
+        {
+            return Err(DropReason::FilterSourceLimit);
+        }
+        let Some(rate) = new.limits.rate else { return Ok(()) };
+        let all = Who::all_of_rule(new.rule, new.generation);
+        let who = if rate.per_source { by_rule } else { all };
+        let begins = self.sources.begins(who, rate.per_second, most, now);
+        begins.then_some(()).ok_or(DropReason::FilterRate)
+    }
+
+    fn count_source(&mut self, slot: Slot, new: &NewState<'_>, budget: &Budget, now: Instant) {
+        let most = budget.of(Limit::FilterSources);
+        let [source, by_rule] = self.owners(slot);
+        // A limit that the table cannot reach needs no count.
+        if budget.of(Limit::FilterStatesPerSource) < budget.of(Limit::FilterStates) {
+            self.sources.add(source, most, now);
+            self.records.at_mut(slot).flags |= flag::OF_SOURCE;
+        }
+        if new.limits.states.is_some() {
+            self.sources.add(by_rule, most, now);
+            self.records.at_mut(slot).flags |= flag::OF_RULE;
+        }
+    }
+
+    /// Evict a state if there is no room. A waiting state takes the place of the oldest one if
+    /// those have half of the table. A full table evicts connections that are over, then waiting
+    /// ones, the oldest first; flows with answers are never evicted.
+    fn make_room(&mut self, budget: &mut Budget, now: Instant) -> Result<(), DropReason> {
+        let limit = budget.of(Limit::FilterStates);
+        if self.count >= limit {
+            budget.admits(Limit::FilterStates, self.count);
+            let oldest = self.over.oldest().or_else(|| self.waiting.oldest());
+            let oldest = oldest.filter(|_| limit > 0).ok_or(DropReason::FilterStateLimit)?;
+            self.remove(oldest, Why::Evicted, now);
+        }
+        if self.waiting.len() >= (limit / 2).max(1)
+            && let Some(oldest) = self.waiting.oldest()
+        {
+            self.remove(oldest, Why::Evicted, now);
+        }
+        if self.count >= limit { Err(DropReason::FilterStateLimit) } else { Ok(()) }
+    }
+
+    /// Write the record of a new state.
+    fn fill(&mut self, slot: Slot, first: Common, new: &NewState<'_>, nat: bool, now: Instant) {
+        let tick = tick_of(now);
+        let sums = if nat { sums(&new.original, &new.reply) } else { [0; 2] };
+        let common = self.records.at_mut(slot);
+        *common = Common {
+            packets: [1, 0],
+            bytes: [u64::from(new.len), 0],
+            seen: tick,
+            created: tick,
+            generation: new.generation,
+            tag: new.tag,
+            rule: new.rule,
+            in_port: new.in_port,
+            out_port: new.out_port,
+            flags: first.flags | flag::LIVE | if nat { flag::TRANSLATED } else { 0 },
+            sums,
+            protocol: new.original.protocol(),
+            life: common.life,
+            ..first
+        };
+    }
+
+    /// Put a record into the index.
+    fn enter(&mut self, slot: Slot, translated: bool) -> bool {
+        let (hash, records) = (self.hash, &self.records);
+        let hash_of = |entry| States::hash_of(hash, records, entry);
+        let original = Entry::new(slot, 0);
+        if !self.index.insert(hash_of(original), original, hash_of) {
+            return false;
+        }
+        let reply = Entry::new(slot, 1);
+        if translated && !self.index.insert(hash_of(reply), reply, hash_of) {
+            self.index.remove(hash_of(original), original);
+            return false;
+        }
+        true
+    }
+}
+
+/// The phase and the TCP tracking of a new state.
+fn begin(first: &mut Common, new: &NewState<'_>) -> Result<(), DropReason> {
+    let protocol = new.original.protocol();
+    if protocol != new.reply.protocol() {
+        return Err(DropReason::NatNoPort);
+    }
+    first.phase = match (protocol, new.first) {
+        (protocol::TCP, Transport::Tcp(segment)) => {
+            let opening = if new.loose { Opening::Any } else { Opening::Syn };
+            return tcp::begin(first, segment, opening);
+        }
+        (protocol::TCP, _) | (_, Transport::Tcp(_)) => return Err(DropReason::FilterMalformed),
+        // RFC 5508 REQ-1: queries begin flows, answers do not.
+        (_, Transport::Answer) => return Err(DropReason::FilterNoState),
+        (_, Transport::Query) => Phase::IcmpUnreplied,
+        (protocol::UDP, _) if new.original.ports()[1] == DNS => Phase::DnsUnreplied,
+        (protocol::UDP, _) => Phase::UdpUnreplied,
+        _ => Phase::OtherUnreplied,
+    };
+    Ok(())
+}
+
+/// What to add to checksums in the original direction, which goes from the original tuple to the
+/// reversed reply tuple: new words less old ones (RFC 1624). The order of words does not matter.
+fn sums(original: &Key, reply: &Key) -> [u16; 2] {
+    let addrs = |key: &Key| match key {
+        Key::V4(key) => Sum::from_u64s([key.addrs]),
+        Key::V6(key) => Sum::from_u64s(key.addrs),
+    };
+    let ports = |key: &Key| match key {
+        Key::V4(key) => Sum::from_u64s([u64::from(key.ports)]),
+        Key::V6(key) => Sum::from_u64s([u64::from(key.ports)]),
+    };
+    let identifier = |key: &Key| Sum::of_be16(key.ports()[0]);
+    let ip = addrs(reply).minus(addrs(original));
+    let transport = match original.protocol() {
+        // No pseudo-header; the identifier is in the message once.
+        protocol::ICMP => identifier(reply).minus(identifier(original)),
+        protocol::ICMPV6 => ip.plus(identifier(reply).minus(identifier(original))),
+        _ => ip.plus(ports(reply).minus(ports(original))),
+    };
+    [ip.0, transport.0]
+}

@@ -1,0 +1,148 @@
+//! Judging a packet of a known flow: tracking, counters, the phase of its state.
+//!
+//! Called by: the stack, for every packet whose state it has found. The usual packet writes to the
+//! two lines of its record alone. Counters: `filter_no_state`, `filter_window`, `filter_tcp_state`,
+//! `filter_icmp`, `filter_malformed`.
+
+use base::{DropReason, Instant, SeqNumber};
+use wire::protocol;
+
+use super::record::{Slot, flag};
+use super::segment::Segment;
+use super::tcp::{self, Effect};
+use super::timeouts::Phase;
+use super::wheel::tick_of;
+use super::{Direction, StateId, States};
+
+/// What a packet is, beyond its tuple.
+#[derive(Clone, Copy, Debug)]
+pub enum Transport<'a> {
+    /// A TCP segment.
+    Tcp(&'a Segment),
+    /// A query of ICMP or ICMPv6: an echo request.
+    Query,
+    /// The answer to a query: an echo reply.
+    Answer,
+    /// A UDP datagram, or a packet of another protocol.
+    Other,
+}
+
+/// A packet that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// It is of the flow, and counted.
+    Known,
+    /// It begins a new connection with the tuple of one that is over (RFC 9293 section 3.6.1). It is
+    /// not counted: rules are asked, and [`States::insert`] replaces the state.
+    NewFlow,
+}
+
+impl States {
+    /// Judge a packet of `len` bytes that goes in `direction`.
+    ///
+    /// # Errors
+    /// [`DropReason::FilterNoState`] if the state has ended, [`DropReason::FilterWindow`],
+    /// [`DropReason::FilterTcpState`] for TCP, [`DropReason::FilterIcmp`] for a query or an answer
+    /// in the wrong direction, [`DropReason::FilterMalformed`] if `transport` is not the flow's.
+    #[inline(always)]
+    pub fn pass(
+        &mut self,
+        id: StateId,
+        direction: Direction,
+        transport: Transport<'_>,
+        len: u32,
+        now: Instant,
+    ) -> Result<Pass, DropReason> {
+        if self.live(id).is_none() {
+            return Err(DropReason::FilterNoState);
+        }
+        let common = self.records.at_mut(id.slot);
+        let (phase, from) = (common.phase, direction as usize);
+        let mut seen = tick_of(now);
+        match transport {
+            Transport::Tcp(segment) if common.protocol == protocol::TCP => {
+                match tcp::judge(common, from, segment)? {
+                    Effect::Counts => {}
+                    Effect::Late => seen = common.seen,
+                    Effect::NewFlow => return Ok(Pass::NewFlow),
+                }
+            }
+            _ if common.protocol == protocol::TCP => return Err(DropReason::FilterMalformed),
+            Transport::Tcp(_) => return Err(DropReason::FilterMalformed),
+            Transport::Query if direction == Direction::Reply => {
+                return Err(DropReason::FilterIcmp);
+            }
+            Transport::Answer if direction == Direction::Original => {
+                return Err(DropReason::FilterIcmp);
+            }
+            _ if direction == Direction::Reply => common.phase = phase.replied(),
+            _ => {}
+        }
+        common.packets[from] += 1;
+        common.bytes[from] += u64::from(len);
+        // RFC 4787 REQ-6: packets from inside prolong a mapping; those from outside do as well,
+        // because rules have allowed the flow.
+        common.seen = seen;
+        if common.phase != phase {
+            self.changed(id.slot, phase);
+        }
+        Ok(Pass::Known)
+    }
+
+    /// Judge an ICMP error whose quoted packet has this state and goes in `direction`, with the
+    /// sequence number `seq` if it is of TCP. The state lives no longer for it and does not end:
+    /// RFC 5508 REQ-6, RFC 5382 REQ-10, RFC 4787 REQ-12. The sequence number must be one of the
+    /// window (RFC 5927 section 4.1).
+    ///
+    /// # Errors
+    /// [`DropReason::FilterIcmp`].
+    pub fn pass_error(
+        &mut self,
+        id: StateId,
+        direction: Direction,
+        seq: Option<SeqNumber>,
+        len: u32,
+    ) -> Result<(), DropReason> {
+        let common = self.live(id).ok_or(DropReason::FilterIcmp)?;
+        let from = direction as usize;
+        if let Some(seq) = seq.filter(|_| common.protocol == protocol::TCP)
+            && !common.has(flag::LOOSE)
+        {
+            let (me, other) = (&common.sides[from], &common.sides[from ^ 1]);
+            // Before the SYN-ACK only the SYN can be quoted.
+            let oldest = me.end - other.max_window.max(1).saturating_add(u32::from(u16::MAX));
+            if seq.lt(oldest) || seq.gt(me.end) {
+                return Err(DropReason::FilterIcmp);
+            }
+        }
+        let common = self.records.at_mut(id.slot);
+        common.packets[from ^ 1] += 1;
+        common.bytes[from ^ 1] += u64::from(len);
+        Ok(())
+    }
+
+    /// The phase of a record has changed: it may be of another list, and its visit may be too late.
+    #[cold]
+    #[inline(never)]
+    fn changed(&mut self, slot: Slot, old: Phase) {
+        let common = self.records.at(slot);
+        let (phase, seen) = (common.phase, common.seen);
+        let translated = common.has(flag::TRANSLATED);
+        let [before, after] = [old, phase].map(|phase| self.ticks.of(phase, translated));
+        if after < before {
+            self.wheel.unlink(&mut self.records, slot);
+            self.wheel.link(&mut self.records, slot, seen.wrapping_add(after));
+        }
+        if !phase.is_waiting() {
+            self.waiting.remove(&mut self.records, slot);
+        }
+        let is_listed = self.records.at(slot).has(flag::OVER);
+        if !phase.is_over() {
+            self.over.remove(&mut self.records, slot);
+        } else if !is_listed {
+            // The list takes the words of a pending SYN.
+            self.records.at_mut(slot).flags &= !flag::PENDING_SYN;
+            self.over.push(&mut self.records, slot);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What tracking needs of a TCP segment: sequence space, window, flags, the edge of its SACK blocks
+//! and the window scale of a SYN.
+//!
+//! Called by: the stack for each TCP packet whose state it has found, and by `parse.rs` for the
+//! length of headers. Options are walked only if they are other than timestamps alone. The checksum
+//! is the end hosts' business. RFC 9293 section 3.1, RFC 7323, RFC 2018. Counters:
+//! `filter_malformed`, `filter_tcp_state`.
+
+use base::{DropReason, SeqNumber};
+use wire::tcp::{Flags, HEADER_LEN, Options};
+
+/// The window scale of a SYN without the option.
+pub(super) const NO_SCALE: u8 = 15;
+
+/// A segment as tracking sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number of the SYN or of the first byte.
+    pub seq: SeqNumber,
+    /// The next sequence number expected; 0 without ACK.
+    pub ack: SeqNumber,
+    /// Bytes of data.
+    pub len: u32,
+    /// The window field as sent.
+    pub window: u16,
+    /// Control bits.
+    pub flags: Flags,
+    /// Window scale of a SYN, at most 14; `None` without the option.
+    pub scale: Option<u8>,
+    /// The highest right edge of its SACK blocks that is later than `ack`, else `ack`.
+    pub sack: SeqNumber,
+}
+
+impl Segment {
+    /// Read a segment of `len` bytes with its header, of which `bytes` are here: at least the
+    /// header. Padding behind the packet must not be in `len`.
+    ///
+    /// # Errors
+    /// [`DropReason::FilterMalformed`] if the header is cut or longer than the segment,
+    /// [`DropReason::FilterTcpState`] if its flags contradict each other.
+    #[inline]
+    pub fn parse(bytes: &[u8], len: u32) -> Result<Segment, DropReason> {
+        let b = bytes.first_chunk::<HEADER_LEN>().ok_or(DropReason::FilterMalformed)?;
+        let header_len = u32::from(b[12] >> 4) * 4;
+        if header_len < HEADER_LEN as u32 || header_len > len {
+            return Err(DropReason::FilterMalformed);
+        }
+        let flags = Flags(b[13]);
+        if !are_possible(flags) {
+            return Err(DropReason::FilterTcpState);
+        }
+        let word = |at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        let ack = SeqNumber(if flags.contains(Flags::ACK) { word(8) } else { 0 });
+        let mut segment = Segment {
+            seq: SeqNumber(word(4)),
+            ack,
+            len: len - header_len,
+            window: u16::from_be_bytes([b[14], b[15]]),
+            flags,
+            scale: None,
+            sack: ack,
+        };
+        if header_len > HEADER_LEN as u32 {
+            let options = bytes.get(HEADER_LEN..header_len as usize);
+            let options = options.ok_or(DropReason::FilterMalformed)?;
+            if flags.contains(Flags::SYN) || !has_timestamps_alone(options) {
+                segment.read(options);
+            }
+        }
+        Ok(segment)
+    }
+
+    #[cold]
+    fn read(&mut self, options: &[u8]) {
+        // Hosts ignore options that they cannot read (RFC 9293 MUST-5, MUST-7).
+        let Ok(options) = Options::parse(options) else { return };
+        if self.flags.contains(Flags::SYN) {
+            self.scale = options.window_scale.map(|scale| scale.shift());
+        }
+        for (left, right) in options.sack.iter() {
+            if left.lt(right) {
+                self.sack = self.sack.max(right);
+            }
+        }
+    }
+
+    /// The sequence number behind the segment: SYN and FIN take one each.
+    #[inline(always)]
+    #[must_use]
+    pub fn end(&self) -> SeqNumber {
+        let controls = u32::from(self.flags.contains(Flags::SYN));
+        self.seq + self.len + controls + u32::from(self.flags.contains(Flags::FIN))
+    }
+
+    /// Is it a SYN without ACK?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.flags.contains(Flags::SYN) && !self.flags.contains(Flags::ACK)
+    }
+}
+
+/// Only a SYN and a RST may be without ACK, a SYN comes without FIN and RST, and a RST without FIN
+/// (RFC 9293 section 3.10.7; the combinations are used by port scanners).
+#[inline(always)]
+fn are_possible(flags: Flags) -> bool {
+    match flags.0 & (Flags::SYN.0 | Flags::RST.0 | Flags::FIN.0) {
+        0 | 0x01 => flags.contains(Flags::ACK),
+        other => other.is_power_of_two(),
+    }
+}
+
+/// The usual options: two bytes of padding and timestamps (RFC 7323 appendix A).
+#[inline(always)]
+fn has_timestamps_alone(options: &[u8]) -> bool {
+    options.len() == 12 && options.first_chunk::<4>() == Some(&[1, 1, 8, 10])
+}
