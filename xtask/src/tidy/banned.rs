@@ -23,7 +23,8 @@ enum Scope {
 use Scope::{All, Deterministic, Libraries, PacketPath, Polled};
 
 /// Crates that a packet passes through.
-const PACKET_CRATES: &[&str] = &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack"];
+const PACKET_CRATES: &[&str] =
+    &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack"];
 /// Crates that may read a clock, sleep or draw random numbers by themselves.
 const CLOCKED: &[&str] = &[
     "device", "link", "net", "control", "observe", "router", "capi", "live", "profile", "lab",

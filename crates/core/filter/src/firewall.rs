@@ -139,14 +139,17 @@ impl Firewall {
 
     /// When [`Firewall::advance`] is due.
     #[must_use]
-    pub fn next_deadline(&self, now: Instant) -> Instant {
-        if self.sweep.is_some() { now } else { self.states.next_deadline() }
+    pub fn next_deadline(&self, budget: &Budget, now: Instant) -> Instant {
+        if self.sweep.is_some() {
+            return now;
+        }
+        self.states.next_deadline(now, budget).unwrap_or(Instant::NEVER)
     }
 
     /// End what is over, and judge some idle states again: bounded work, once a turn.
     pub fn advance(&mut self, budget: &mut Budget, now: Instant) {
         const STATES_A_TURN: usize = 64;
-        self.states.advance(budget, STATES_A_TURN, now);
+        self.states.advance(now, STATES_A_TURN, budget);
         self.sweep_stale(STATES_A_TURN, budget, now);
         self.give_back_mappings(now);
         self.mappings.sweep(now, STATES_A_TURN);
@@ -161,6 +164,3 @@ impl Firewall {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,8 +11,8 @@ pub mod packet;
 pub mod program;
 pub mod rules;
 pub mod sets;
-pub mod text;
 pub mod states;
+pub mod text;
 
 pub use firewall::{Firewall, Published};
 pub use packet::{Packet, ROUTER, Tuple};

@@ -26,6 +26,8 @@ mod timeouts;
 mod walk;
 mod wheel;
 
+use core::net::IpAddr;
+
 use base::{Budget, Instant, Limit};
 use wire::checksum::Sum;
 
@@ -103,6 +105,8 @@ pub struct States {
     hand: u64,
     hand_ticks: u32,
     hand_rest: usize,
+    /// Numbers of the caller's that ended states had, with the address that the flow went to.
+    freed: Vec<(u32, IpAddr)>,
 }
 
 impl States {
@@ -123,6 +127,7 @@ impl States {
             hand: 0,
             hand_ticks: tick_of(now),
             hand_rest: 0,
+            freed: Vec::new(),
         }
     }
 
@@ -306,11 +311,21 @@ impl States {
             let entry = Entry::new(slot, which);
             self.index.remove(States::hash_of(self.hash, &self.records, entry), entry);
         }
+        let tag = self.records.at(slot).tag;
+        if tag != 0 {
+            self.freed.push((tag, self.records.key(slot, 1).tuple().src));
+        }
         self.wheel.unlink(&mut self.records, slot);
         self.waiting.remove(&mut self.records, slot);
         self.over.remove(&mut self.records, slot);
         self.records.give_back(slot);
         self.count -= 1;
+    }
+
+    /// The number that the caller gave to a state which has ended, and the address that its flow
+    /// went to. A caller with numbers other than 0 takes them after each call that may end states.
+    pub fn next_freed(&mut self) -> Option<(u32, IpAddr)> {
+        self.freed.pop()
     }
 }
 

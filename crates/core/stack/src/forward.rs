@@ -6,6 +6,7 @@
 
 mod adjacency;
 mod burst;
+mod firewall;
 mod ingress;
 mod leave;
 pub(crate) mod links;
@@ -18,6 +19,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use adjacency::Adjacencies;
 use base::Instant;
+pub(crate) use firewall::Held;
 pub(crate) use ingress::{Received, receive};
 use mbuf::Mbuf;
 pub(crate) use plain::unreachable;
@@ -36,6 +38,8 @@ pub(crate) struct Forwarding {
     /// Frames of the current burst to an address of ours on another port. That port is set as the
     /// one they came by, and the host's path gets them.
     pub(crate) to_host: Vec<Mbuf>,
+    /// Fragments that wait for the first one of their datagram.
+    pub(crate) held: Held,
 }
 
 impl Forwarding {

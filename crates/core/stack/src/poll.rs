@@ -48,6 +48,9 @@ impl Stack {
         if self.rare_timers.is_due(self.core.cx.now) {
             work += expire(self);
         }
+        if self.firewall.is_some() {
+            self.advance_filter();
+        }
         self.check_rare_timers();
         tx::resume_blocked(self);
         match holds_acks {
@@ -92,7 +95,7 @@ impl Stack {
         }
         let timers = self.wheel.next_deadline().min(self.rare_timers.next_deadline());
         let frames = self.release.next_departure().min(self.pace.next_departure());
-        timers.min(frames)
+        timers.min(frames).min(self.filter_deadline())
     }
 
     /// Is there a packet of ours to ourselves?

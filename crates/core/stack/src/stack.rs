@@ -13,6 +13,7 @@ use base::{
     Budget, Counters, Drops, Instant, KeyedHash, Limit, LinkKind, PerSecond, Switch, Switches,
 };
 use device::Device;
+use filter::Firewall;
 use inet::{Address, AddressState, Fragments, Identifications, Neighbours, Routes};
 use mbuf::{Mbuf, Pool};
 use wire::checksum::Ladder;
@@ -87,6 +88,8 @@ pub struct Stack {
     pub(crate) resolving: Resolving,
     pub(crate) progress: Progress,
     pub(crate) forwarding: Forwarding,
+    /// While rules are set.
+    pub(crate) firewall: Option<Box<Firewall>>,
     pub(crate) other_broadcasters: OtherBroadcasters,
     pub(crate) refused_routes: RefusedRoutes,
     /// `None` until something is sent to an address of ours.
@@ -165,6 +168,7 @@ impl Stack {
             resolving: Resolving::default(),
             progress: Progress::default(),
             forwarding: Forwarding::default(),
+            firewall: None,
             other_broadcasters: OtherBroadcasters::default(),
             refused_routes: RefusedRoutes::default(),
             loopback: None,

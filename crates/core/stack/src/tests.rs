@@ -11,6 +11,7 @@ mod checksums;
 mod craft;
 #[cfg(unix)]
 mod devices;
+mod firewall;
 mod flows;
 mod follow;
 mod forward;

@@ -9,6 +9,7 @@ use core::net::IpAddr;
 use base::{Budget, DropReason, Instant};
 
 use super::change::Change;
+use super::nats::inbound;
 use super::{Firewall, Published};
 use crate::nat::MappingId;
 use crate::packet::{Packet, ROUTER, Tuple};
@@ -212,15 +213,8 @@ impl Firewall {
         is_own: impl Fn(IpAddr) -> bool,
     ) -> Beginning {
         let tuple = parsed.key.tuple();
-        let mut new = Beginning {
-            parsed,
-            segment,
-            in_port,
-            len,
-            tuple,
-            mapping: None,
-            is_redirected: false,
-        };
+        let mut new =
+            Beginning { parsed, segment, in_port, len, tuple, mapping: None, is_redirected: false };
         if in_port == ROUTER || new.is_error() {
             return new;
         }
@@ -249,11 +243,8 @@ fn redirected(published: &Published, rule: u16, tuple: &Tuple) -> Option<(IpAddr
         Nat::Dest { addr, port } => {
             (addr, port.map_or(tuple.dst_port, |ports| ports.map(tuple.dst_port)))
         }
-        Nat::Both { inside, outside } => {
-            (crate::nat::moved(tuple.dst, outside, inside)?, tuple.dst_port)
-        }
-        Nat::Prefix { inside, outside } => {
-            (crate::nat::npt(tuple.dst, outside, inside)?, tuple.dst_port)
+        nat @ (Nat::Both { .. } | Nat::Prefix { .. }) => {
+            (inbound(&nat, tuple.dst)?, tuple.dst_port)
         }
         Nat::Source { .. } | Nat::Keep => return None,
     })

@@ -10,11 +10,12 @@ use base::{Budget, DropReason, Instant};
 
 use super::arrive::Beginning;
 use super::change::Change;
+use super::nats::outbound;
 use super::{Firewall, log};
 use crate::nat::{Mapped, MappingId, PoolId, Request};
 use crate::packet::{Packet, ROUTER, Tuple};
 use crate::program::{Verdict, passes_always};
-use crate::rules::{Action, Nat};
+use crate::rules::{self, Action, Nat};
 use crate::states::{self, Direction, Key, NewState, SourceLimits};
 
 /// Where a packet goes.
@@ -85,10 +86,9 @@ impl Firewall {
                 self.begin(new, route, &packet, &verdict, budget, now)
             }
             Action::Pass => Ok(Passed::unchanged()),
-            action => Err(Refusal {
-                reason: DropReason::FilterRule,
-                rejects: action == Action::Reject,
-            }),
+            action => {
+                Err(Refusal { reason: DropReason::FilterRule, rejects: action == Action::Reject })
+            }
         };
         if verdict.log {
             let outcome = decided.map(|_| ()).map_err(|refusal| refusal.reason);
@@ -159,7 +159,7 @@ impl Firewall {
         let rule = verdict.rule.and_then(|rule| self.published.rules.filter.get(usize::from(rule)));
         let limits = SourceLimits {
             states: rule.and_then(|rule| rule.states_per_source),
-            rate: rule.and_then(|rule| rule.rate).map(states::Rate::from),
+            rate: rule.and_then(|rule| rule.rate).map(rate),
         };
         let state = NewState {
             original: new.parsed.key,
@@ -200,17 +200,15 @@ impl Firewall {
         }
         let Some(rule) = self.published.program.judge_source(packet) else { return Ok(None) };
         let Some(nat) = self.published.rules.nat.get(usize::from(rule)) else { return Ok(None) };
-        let moved = |addr: Option<IpAddr>| {
-            let addr = addr.ok_or(DropReason::NatNoPort)?;
-            Ok(Some(Source { addr, port: tuple.src_port, mapping: None }))
-        };
-        match nat.nat {
+        match &nat.nat {
             Nat::Source { .. } => {
                 let pool = self.nats.pool(rule);
                 self.mapped(pool, tuple, route.port_address, budget, now).map(Some)
             }
-            Nat::Both { inside, outside } => moved(crate::nat::moved(tuple.src, inside, outside)),
-            Nat::Prefix { inside, outside } => moved(crate::nat::npt(tuple.src, inside, outside)),
+            nat @ (Nat::Both { .. } | Nat::Prefix { .. }) => {
+                let addr = outbound(nat, tuple.src).ok_or(DropReason::NatNoPort)?;
+                Ok(Some(Source { addr, port: tuple.src_port, mapping: None }))
+            }
             Nat::Keep | Nat::Dest { .. } => Ok(None),
         }
     }
@@ -271,4 +269,8 @@ impl Passed {
 /// The number of a rule for states and counters; the default has none.
 fn rule_number(verdict: &Verdict) -> Option<u16> {
     verdict.rule
+}
+
+fn rate(rate: rules::Rate) -> states::Rate {
+    states::Rate { per_second: rate.per_second, per_source: rate.per_source }
 }

@@ -2,9 +2,11 @@
 //!
 //! Called by: the firewall. RFC 4787 REQ-1, REQ-2.
 
+use core::net::IpAddr;
+
 use base::Cidr;
 
-use crate::nat::{Addresses, Filtering, MappingId, Mappings, Pool, PoolId};
+use crate::nat::{Addresses, Filtering, MappingId, Mappings, OneToOne, Pool, PoolId, Prefix};
 use crate::rules::{self, Nat, NatRule, Rules, Target};
 
 #[derive(Default)]
@@ -94,4 +96,26 @@ fn pool(rule: &NatRule, mappings: &mut Mappings) -> Option<PoolId> {
 /// Are the addresses not the router's own, so that ports below 1024 are free for mappings?
 fn is_spare(target: Target) -> bool {
     matches!(target, Target::Network(Cidr { .. }))
+}
+
+/// The inside address behind an outside one, by a rule that exchanges networks.
+pub(super) fn inbound(nat: &Nat, addr: IpAddr) -> Option<IpAddr> {
+    match (nat, addr) {
+        (Nat::Both { inside, outside }, _) => OneToOne::new(*inside, *outside).ok()?.inbound(addr),
+        (Nat::Prefix { inside, outside }, IpAddr::V6(addr)) => {
+            Prefix::new(*inside, *outside).ok()?.inbound(addr).map(IpAddr::V6)
+        }
+        _ => None,
+    }
+}
+
+/// The outside address of an inside one, by a rule that exchanges networks.
+pub(super) fn outbound(nat: &Nat, addr: IpAddr) -> Option<IpAddr> {
+    match (nat, addr) {
+        (Nat::Both { inside, outside }, _) => OneToOne::new(*inside, *outside).ok()?.outbound(addr),
+        (Nat::Prefix { inside, outside }, IpAddr::V6(addr)) => {
+            Prefix::new(*inside, *outside).ok()?.outbound(addr).map(IpAddr::V6)
+        }
+        _ => None,
+    }
 }

@@ -63,9 +63,9 @@ impl Firewall {
         }
         let rule = verdict.rule.unwrap_or(u16::MAX);
         let sources = budget.of(Limit::FilterSources);
-        let limits = verdict.rule.and_then(|rule| {
-            self.published.rules.filter.get(usize::from(rule))?.states_per_source
-        });
+        let limits = verdict
+            .rule
+            .and_then(|rule| self.published.rules.filter.get(usize::from(rule))?.states_per_source);
         let generation = self.published.generation;
         self.states.adopt(id, rule, generation, limits.is_some(), sources, now);
         Ok(())

@@ -11,6 +11,7 @@ pub mod mappings;
 pub mod plain;
 pub mod pool;
 pub mod ports;
+pub mod prefix;
 pub mod quote;
 pub mod rewrite;
 
@@ -24,5 +25,6 @@ pub use pool::{
     PoolId, Refused, Request,
 };
 pub use ports::Shards;
+pub use prefix::{InvalidPrefix, OneToOne, Prefix};
 pub use quote::{quoted_tuple, rewrite_error};
 pub use rewrite::{Checksum, Options, identification, rewrite};

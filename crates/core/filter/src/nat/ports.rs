@@ -202,10 +202,10 @@ impl Bitmap {
 
     /// The used ports, lowest first.
     pub(super) fn used(&self) -> impl Iterator<Item = u16> {
-        self.used.iter().enumerate().flat_map(|(at, word)| {
-            (0..64_u16)
-                .filter(move |bit| word >> bit & 1 != 0)
-                .map(move |bit| (at as u16 * 64) | bit)
+        let words = self.used.iter().enumerate().filter(|(_, word)| **word != 0);
+        words.flat_map(|(at, word)| {
+            let bits = (0..64_u16).filter(move |bit| word >> bit & 1 != 0);
+            bits.map(move |bit| (at as u16 * 64) | bit)
         })
     }
 }

@@ -20,12 +20,15 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
+use super::firewall::{self, Arrived};
 use super::{redirect_out, source};
 use crate::for_us::offer;
 use crate::next_hop::no_route;
 use crate::port::Port;
 use crate::stack::Stack;
 use crate::{icmp, pace, resolve, shard};
+use filter::firewall::{Arrival, Change};
+use filter::states::Datagram;
 
 /// The port that frames came by.
 #[derive(Clone, Copy)]
@@ -48,12 +51,82 @@ pub(super) fn take(
     (link, mac): (LinkKind, MacAddr),
     mut m: Mbuf,
 ) -> Option<Mbuf> {
+    let at = link.header_len();
     if link == LinkKind::Ethernet && !is_to_us(stack, mac, &mut m) {
+        return admitted(stack, port_id, m);
+    }
+    if stack.firewall.is_none() {
+        return routed(stack, port_id, at, m, None);
+    }
+    if stack.ports.get(port_id).is_some_and(|port| port.offers.is_some())
+        && is_offer(stack, port_id, &m, at)
+    {
         return Some(m);
     }
-    let at = link.header_len();
+    let first = firewall::awaited(stack, &m, at);
+    let left = match firewall::arrive(stack, port_id, &m, at) {
+        Ok(Some(Arrival::Early(datagram))) => {
+            m.set_in_port(port_id);
+            let (cx, drops) = (&mut stack.core.cx, &mut stack.core.drops);
+            let kept = (&mut cx.budget, drops, &mut cx.pool);
+            stack.forwarding.held.hold(datagram, m, cx.now, kept);
+            None
+        }
+        Ok(arrived) => routed(stack, port_id, at, m, arrived),
+        Err(reason) => {
+            stack.core.drops.count(reason);
+            stack.core.cx.pool.free(m);
+            None
+        }
+    };
+    if let Some(datagram) = first {
+        release(stack, &datagram);
+    }
+    left
+}
+
+/// The first fragment of a datagram was judged: those that came before it follow.
+#[cold]
+fn release(stack: &mut Stack, datagram: &Datagram) {
+    for m in stack.forwarding.held.take(datagram) {
+        let port_id = m.in_port();
+        let Some(port) = stack.ports.get(port_id) else { continue };
+        let link = (port.limits.link, port.mac);
+        if let Some(m) = take(stack, port_id, link, m) {
+            stack.forwarding.to_host.push(m);
+        }
+    }
+}
+
+/// A frame that is not sent to us alone: rules are asked if it carries a packet to a group.
+fn admitted(stack: &mut Stack, port_id: u16, mut m: Mbuf) -> Option<Mbuf> {
+    if stack.firewall.is_none() {
+        return Some(m);
+    }
+    let found = stack.ports.get(port_id).map(|port| ether_input(m.as_slice(), port.mac));
+    if let Some(Ok((Carries::Ipv4 | Carries::Ipv6, true))) = found
+        && !is_offer(stack, port_id, &m, LinkKind::Ethernet.header_len())
+        && let Err(reason) =
+            firewall::admits_group(stack, port_id, &mut m, LinkKind::Ethernet.header_len())
+    {
+        stack.core.drops.count(reason);
+        stack.core.cx.pool.free(m);
+        return None;
+    }
+    Some(m)
+}
+
+/// Forward a frame whose packet, which begins at `at`, the firewall has seen.
+fn routed(
+    stack: &mut Stack,
+    port_id: u16,
+    at: usize,
+    mut m: Mbuf,
+    arrived: Arrived,
+) -> Option<Mbuf> {
     let destination = m.as_slice().get(at..).and_then(transit::destination);
     let (Some(dst), Some(port)) = (destination, stack.ports.get(port_id)) else { return Some(m) };
+    let dst = arrived.as_ref().and_then(Arrival::routed_to).unwrap_or(dst);
     let has = |port: &Port| port.local.is_ours(dst) || port.local.is_anycast(dst);
     let is_for_host = has(port) || port.local.is_group(dst);
     let elsewhere = || stack.ports.iter().find(|port| has(port)).map(|port| port.id);
@@ -68,6 +141,14 @@ pub(super) fn take(
         stack.core.drops.count(DropReason::IpSourceCheck);
         stack.core.cx.pool.free(m);
         return None;
+    }
+    if is_for_host || elsewhere.is_some() {
+        m.set_in_port(port_id);
+        if let Err(reason) = firewall::admits_to_host(stack, &mut m, at, &arrived) {
+            stack.core.drops.count(reason);
+            stack.core.cx.pool.free(m);
+            return None;
+        }
     }
     if is_for_host {
         return Some(m);
@@ -89,7 +170,7 @@ pub(super) fn take(
                 Ok(())
             }
         }
-        _ => forward(stack, m, at),
+        _ => forward(stack, m, at, &arrived),
     };
     if let Err(reason) = fate {
         stack.core.drops.count(reason);
@@ -125,7 +206,7 @@ fn is_link_local(addr: IpAddr) -> bool {
 }
 
 /// Send a packet, whose IP header begins at `at` in `m`, to its next hop.
-fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
     let found = transit::examine(packet);
     if found == Err(DropReason::IpLinkLocal) {
@@ -141,13 +222,13 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
         return Err(DropReason::IpMartianSource);
     }
     // RFC 1812 5.3.5.2-a.
-    let is_directed = matches!(transit.dst, IpAddr::V4(dst) if stack.is_broadcast(dst));
+    let dst = firewall::routed_to(arrived, &transit);
+    let is_directed = matches!(dst, IpAddr::V4(dst) if stack.is_broadcast(dst));
     if is_directed && !stack.forwarding.directed_broadcasts {
         return Err(DropReason::IpDirectedBroadcast);
     }
     let sender = Sender::Transit { in_port: m.in_port() };
-    let (dst, src) = (transit.dst, Some(transit.src));
-    let found = stack.routes.lookup_flow(dst, src, transit.flow, sender);
+    let found = stack.routes.lookup_flow(dst, Some(transit.src), transit.flow, sender);
     // Checked before anything is reported: no report goes to a forged source.
     let to_port = found.as_ref().map_or(u16::MAX, |hop| hop.port);
     if !source::admits(stack, m.in_port(), &transit, to_port) {
@@ -164,7 +245,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     }
     let hop = match found {
         Ok(hop) => hop,
-        Err(_) if stack.routes.needs_rib(transit.dst, Some(transit.src), sender) => {
+        Err(_) if stack.routes.needs_rib(dst, Some(transit.src), sender) => {
             return shard::to_first(stack, m).then_some(()).ok_or(DropReason::IpNoRoute);
         }
         Err(why) => {
@@ -178,6 +259,11 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     if m.segment_size() != 0 {
         return Err(DropReason::IpSuperSegment);
     }
+    let change = match arrived {
+        Some(arrival) => firewall::decided(stack, &m, at, arrival, hop.port)?,
+        None => Change::None,
+    };
+    let packet = m.as_slice().get(at..at + transit.len).unwrap_or_default();
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {
         return Err(DropReason::DeviceLinkDown);
@@ -188,12 +274,14 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
         report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
         return Err(DropReason::IpTooBig);
     }
-    let found = resolve::link_address(stack, hop.port, hop.neighbour, transit.dst)?;
-    if hop.port == m.in_port() && stack.forwarding.sends_redirects() {
+    let found = resolve::link_address(stack, hop.port, hop.neighbour, dst)?;
+    // A host behind a translated address has no other way to it.
+    let is_translated = change != Change::None;
+    if hop.port == m.in_port() && stack.forwarding.sends_redirects() && !is_translated {
         redirect_out::output(stack, &m, packet, &transit, &hop);
     }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
-    send(stack, m, at, &transit, mtu, &egress)
+    send(stack, m, at, &transit, (mtu, &change), &egress)
 }
 
 /// The error for the source of a packet without a route.
@@ -219,7 +307,7 @@ fn send(
     mut m: Mbuf,
     at: usize,
     transit: &Transit,
-    mtu: Mtu,
+    (mtu, change): (Mtu, &Change),
     egress: &Egress,
 ) -> Fate {
     let in_port = m.in_port();
@@ -241,6 +329,7 @@ fn send(
     if !transit::hop(packet) {
         return Err(DropReason::IpHopLimit);
     }
+    firewall::translate(stack.firewall.as_deref(), change, packet, false)?;
     if m.len() <= mtu.bytes() {
         put(stack, m, egress)?;
     } else {
@@ -294,7 +383,7 @@ fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
 /// Send an ICMP error to the source of a packet, from an address of the port that it came by.
 /// RFC 1812 4.3.2.7-a.
 #[cold]
-fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: Report) {
+pub(super) fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: Report) {
     if !transit.may_report {
         return;
     }
@@ -327,6 +416,8 @@ fn beyond_scope(stack: &mut Stack, m: &Mbuf, packet: &[u8]) {
 /// address.
 #[cold]
 pub(crate) fn unreachable(stack: &mut Stack, frame: &Mbuf) {
+    let as_it_came = firewall::as_it_came(stack, frame, ether::HEADER_LEN);
+    let frame = as_it_came.as_ref().unwrap_or(frame);
     let packet = frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
     let Ok(transit) = transit::examine(packet) else { return };
     if stack.forwarding.on && !stack.has_address(transit.src) {

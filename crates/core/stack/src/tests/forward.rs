@@ -19,13 +19,13 @@ use wire::ether;
 
 use crate::{PortConfig, PortId, Stack, StackConfig};
 
-const NOW: Instant = Instant::from_nanos(5_000_000_000);
+pub(super) const NOW: Instant = Instant::from_nanos(5_000_000_000);
 /// The router's ports.
-const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
+pub(super) const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 /// A host on each side.
-const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 1, 1]), MacAddr([2, 0, 0, 0, 1, 2])];
+pub(super) const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 1, 1]), MacAddr([2, 0, 0, 0, 1, 2])];
 pub(super) const A: &str = "192.0.2.9";
-const B: &str = "198.51.100.9";
+pub(super) const B: &str = "198.51.100.9";
 const A6: &str = "2001:db8:1::9";
 const B6: &str = "2001:db8:2::9";
 
@@ -68,10 +68,21 @@ impl Router {
         self.sent(NOW)
     }
 
+    /// The same, by the wire of another port.
+    pub(super) fn exchange_at(&mut self, port: usize, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
+        let m = self.pool.copy_of(frame).expect("room");
+        self.offer_at(port, m);
+        self.sent(NOW)
+    }
+
     fn offer(&mut self, m: mbuf::Mbuf) {
+        self.offer_at(0, m);
+    }
+
+    fn offer_at(&mut self, port: usize, m: mbuf::Mbuf) {
         let mut burst = Burst::new();
         burst.push(m);
-        assert_eq!(self.wires[0].tx_burst(&mut self.pool, &mut burst), 1);
+        assert_eq!(self.wires[port].tx_burst(&mut self.pool, &mut burst), 1);
     }
 
     fn sent(&mut self, now: Instant) -> [Vec<Vec<u8>>; 2] {

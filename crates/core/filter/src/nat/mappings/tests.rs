@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Cidr, Duration};
+use base::{Cidr, Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::protocol::{ICMP, TCP, UDP};
 
-use super::super::pool::{HOLD, PORTS};
+use super::super::pool::{Filtering, HOLD, PORTS, PoolId};
 use super::*;
 use crate::Tuple;
 

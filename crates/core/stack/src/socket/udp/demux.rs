@@ -219,6 +219,16 @@ impl UdpSockets {
         self.by_pair.contains_key(&(port, ip, peer))
     }
 
+    /// Does a socket of ours wait for datagrams from this peer alone, or for those of a DHCP server?
+    pub(crate) fn waits_for(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        const DHCP_CLIENTS: [u16; 2] = [68, 546];
+        let (ip, port) = (Some(local.ip()), local.port());
+        self.is_paired((ip, port), peer)
+            || self.is_paired((None, port), peer)
+            || DHCP_CLIENTS.contains(&port)
+                && [ip, None].iter().any(|&ip| self.by_local.contains_key(&(port, ip)))
+    }
+
     /// Has another user a socket at this address? Connected sockets beside that one would take its
     /// datagrams.
     pub(super) fn is_anothers(&self, (ip, port): (Option<IpAddr>, u16), uid: u32) -> bool {

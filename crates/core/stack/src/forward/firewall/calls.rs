@@ -1,0 +1,62 @@
+//! Calls of programs about the firewall: rules are set, states are shown and ended.
+//!
+//! Called by: programs; the router's worker when its configuration changes.
+
+use std::sync::Arc;
+
+use base::Instant;
+use filter::nat::Shards;
+use filter::{Firewall, Published};
+
+use crate::stack::Stack;
+
+/// Separates the firewall's secret from the other values that the stack's secret determines.
+const PURPOSE: u64 = 134;
+
+impl Stack {
+    /// Filter and translate packets by these rules from now on; `None` passes everything as it is
+    /// and forgets all states. States that other rules have passed are judged again. Packets are
+    /// asked about while forwarding is on ([`Stack::set_forwarding`]).
+    pub fn set_filter(&mut self, rules: Option<Arc<Published>>) {
+        let now = self.core.cx.now;
+        match (rules, &mut self.firewall) {
+            (None, firewall) => *firewall = None,
+            (Some(rules), Some(firewall)) => firewall.publish(rules),
+            (Some(rules), firewall @ None) => {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|n| self.core.secret.hash([PURPOSE, n]));
+                let shards = Shards::ALONE;
+                let budget = &self.core.cx.budget;
+                let made = Firewall::new(rules, shards, [a, b, c, d], budget, now);
+                *firewall = Some(Box::new(made));
+            }
+        }
+    }
+
+    /// The firewall, if rules are set: its rules, counters, states and mappings.
+    pub fn filter(&self) -> Option<&Firewall> {
+        self.firewall.as_deref()
+    }
+
+    /// The firewall, to take lines of its log or to end states.
+    pub fn filter_mut(&mut self) -> Option<&mut Firewall> {
+        self.firewall.as_deref_mut()
+    }
+
+    /// What is due in the firewall, once a turn.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn advance_filter(&mut self) {
+        let (cx, drops) = (&mut self.core.cx, &mut self.core.drops);
+        if let Some(firewall) = &mut self.firewall {
+            firewall.advance(&mut cx.budget, cx.now);
+            self.forwarding.held.expire(cx.now, drops, &mut cx.pool);
+        }
+    }
+
+    /// When [`Stack::advance_filter`] has something to do.
+    pub(crate) fn filter_deadline(&self) -> Instant {
+        let Some(firewall) = &self.firewall else { return Instant::NEVER };
+        let cx = &self.core.cx;
+        firewall.next_deadline(&cx.budget, cx.now).min(self.forwarding.held.next_deadline())
+    }
+}
