@@ -131,28 +131,40 @@ impl Matcher {
     /// The first match that the packet fits.
     #[inline]
     pub(super) fn first(&self, packet: &Packet) -> Option<u16> {
-        let tuple = &packet.tuple;
         let mut rows: [&[u64]; FIELDS] = [&[]; FIELDS];
         let mut count = 0usize;
-        let mut put = |row| {
-            if let Some(place) = rows.get_mut(count) {
-                *place = row;
+        self.rows(packet, |row| {
+            if let Some(free) = rows.get_mut(count) {
+                *free = row;
                 count += 1;
             }
-        };
+        });
+        first_common(self.words, rows.get(..count)?)
+    }
+
+    /// The rows of the packet's fields.
+    #[inline(always)]
+    fn rows<'m>(&'m self, packet: &Packet, mut put: impl FnMut(&'m [u64])) {
+        let tuple = &packet.tuple;
         match (tuple.src, tuple.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let find = |f: &Field<Split>, addr: u32| f.search.find(addr);
-                self.to_v4.iter().for_each(|f| put(f.rows.row(find(f, dst.to_bits()))));
-                self.from_v4.iter().for_each(|f| put(f.rows.row(find(f, src.to_bits()))));
+                if let Some(f) = &self.to_v4 {
+                    put(f.rows.row(f.search.find(dst.to_bits())));
+                }
+                if let Some(f) = &self.from_v4 {
+                    put(f.rows.row(f.search.find(src.to_bits())));
+                }
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let find = |f: &Field<Tree>, addr: u128| f.search.find(addr);
-                self.to_v6.iter().for_each(|f| put(f.rows.row(find(f, dst.to_bits()))));
-                self.from_v6.iter().for_each(|f| put(f.rows.row(find(f, src.to_bits()))));
+                if let Some(f) = &self.to_v6 {
+                    put(f.rows.row(f.search.find(dst.to_bits())));
+                }
+                if let Some(f) = &self.from_v6 {
+                    put(f.rows.row(f.search.find(src.to_bits())));
+                }
             }
-            // No packet has addresses of two versions.
-            _ => return None,
+            // No packet has addresses of two versions: none matches.
+            _ => put(&[0; LINE]),
         }
         if let Some(f) = &self.service {
             put(f.rows.row(f.search.find(Service::number(packet))));
@@ -169,7 +181,6 @@ impl Matcher {
         if let Some(f) = &self.flags {
             put(f.rows.row(f.search.find(packet.tcp_flags.into())));
         }
-        first_common(self.words, rows.get(..count)?)
     }
 }
 

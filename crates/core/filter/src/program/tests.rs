@@ -179,6 +179,37 @@ fn the_tree_finds_what_a_search_of_all_intervals_finds() {
 }
 
 #[test]
+fn the_index_finds_what_a_search_of_all_intervals_finds() {
+    let mut random = Random::new(6);
+    // Long prefixes in one /16, /24s in one, hosts in one, and every second host of one.
+    for (count, lens) in
+        [(9u32, [8, 20, 31]), (90, [24, 23, 24]), (3_000, [32, 31, 32]), (0, [0; 3])]
+    {
+        let mut sets = [Vec::new(), Vec::new()];
+        for n in 0..count {
+            let host = u32::MAX.checked_shr(lens[n as usize % 3]).unwrap_or(0);
+            let first = (0x0a00_0000 | random.next() as u32 >> 15) & !host;
+            sets[usize::from(random.below(9) == 0 && count < 90)].push((first, first | host));
+        }
+        if count == 0 {
+            sets[0].extend((0..1 << 15).map(|n| (n * 2, n * 2)));
+        }
+        sets.iter_mut().for_each(|set| crate::sets::join(set, |last| last.checked_add(1)));
+        let wanted = [0, 1].map(|unit| Wanted::Units { units: vec![unit], negated: false });
+        let units = [sets[0].as_slice(), sets[1].as_slice()];
+        let swept = sweep(&units, &wanted, 0, |last: u32| last.checked_add(1));
+        let intervals = swept.expect("it fits").expect("rules that ask");
+        let split = Split::new(&intervals, 1 << 16);
+        for &(begin, _) in &intervals.begins {
+            for key in [begin, begin.wrapping_sub(1), begin.wrapping_add(1), begin ^ 0x100] {
+                let at = intervals.begins.partition_point(|&(begin, _)| begin <= key);
+                assert_eq!(split.find(key), intervals.begins[at - 1].1, "{key:x}");
+            }
+        }
+    }
+}
+
+#[test]
 fn sets_that_overlap_in_too_many_ways_are_refused() {
     // Seventeen units whose ranges make every combination: 131,072 classes.
     let units: Vec<Vec<(u32, u32)>> = (0..17)
