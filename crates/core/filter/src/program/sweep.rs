@@ -5,8 +5,7 @@
 //! or end there. Intervals with the same units share a state, and states that fit the same rules
 //! share a class; so the cost of a long set is one step per network, and its memory two classes.
 
-use core::hash::Hash;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::TooLarge;
 
@@ -39,16 +38,16 @@ pub(super) struct Intervals<K> {
 /// Sets of units, each stored once.
 struct States {
     bits: Vec<Vec<u64>>,
-    known: HashMap<Vec<u64>, u32>,
+    known: BTreeMap<Vec<u64>, u32>,
     /// From a state over a unit to the next state.
-    steps: HashMap<(u32, u32), u32>,
+    steps: BTreeMap<(u32, u32), u32>,
 }
 
 impl States {
     fn new(units: usize) -> States {
         let none = vec![0; units.div_ceil(64)];
-        let known = HashMap::from([(none.clone(), 0)]);
-        States { bits: vec![none], known, steps: HashMap::new() }
+        let known = BTreeMap::from([(none.clone(), 0)]);
+        States { bits: vec![none], known, steps: BTreeMap::new() }
     }
 
     /// The state in which `unit` has begun or ended.
@@ -95,7 +94,7 @@ impl States {
 struct Classes<'w> {
     wanted: &'w [Wanted],
     rows: Vec<Vec<u64>>,
-    known: HashMap<Vec<u64>, u16>,
+    known: BTreeMap<Vec<u64>, u16>,
     of_state: Vec<Option<u16>>,
 }
 
@@ -127,7 +126,7 @@ impl Classes<'_> {
 /// The intervals of a field. `units` are ranges in order that do not touch, both ends included;
 /// `wanted` has a line for each rule; `after` is the value behind another one. `None` if no rule
 /// asks anything of the field.
-pub(super) fn sweep<K: Ord + Copy + Hash>(
+pub(super) fn sweep<K: Ord + Copy>(
     units: &[&[(K, K)]],
     wanted: &[Wanted],
     lowest: K,
@@ -145,7 +144,7 @@ pub(super) fn sweep<K: Ord + Copy + Hash>(
     }
     changes.sort_unstable();
     let mut states = States::new(units.len());
-    let (rows, known, of_state) = (Vec::new(), HashMap::new(), Vec::new());
+    let (rows, known, of_state) = (Vec::new(), BTreeMap::new(), Vec::new());
     let mut classes = Classes { wanted, rows, known, of_state };
     let mut begins: Vec<(K, u16)> = Vec::new();
     let (mut state, mut at) = (0, lowest);

@@ -9,64 +9,10 @@ use base::IpVersion;
 use wire::protocol::{ICMP, ICMPV6, TCP};
 
 use super::lexer::{Cursor, Token};
-use super::sets::Sets;
-use super::values::{Host, flags, hosts, list, port_ranges, services};
-use super::{Fault, Location, Log, names};
+use super::mistake::Fault;
+use super::values::{Context, Host, flags, hosts, is_protocol, list, port_ranges, services};
 use crate::packet::ROUTER;
 use crate::rules::{Hosts, Match, Ports, Service, has_ports};
-
-/// What readers of rules know and report to.
-pub(super) struct Context<'c> {
-    pub(super) ports: &'c [(&'c str, u16)],
-    pub(super) sets: &'c mut Sets,
-    pub(super) log: &'c mut Log,
-    pub(super) location: Location,
-}
-
-impl Context<'_> {
-    pub(super) fn note(&mut self, fault: Fault) {
-        self.log.add(&self.location, fault);
-    }
-
-    /// The number of one of the router's ports.
-    fn port(&self, word: Token<'_>) -> Result<u16, Fault> {
-        let fault = match word.text {
-            "self" => "`self` is no port: write `from self` or `to self`".to_owned(),
-            "any" => "leave it out: without `in` and `out` a rule is about all ports".to_owned(),
-            "!" => "`!` stands before hosts only: write the names of the ports".to_owned(),
-            name => match names::number_of(self.ports, name) {
-                Some(port) => return Ok(port),
-                None => names::unknown("port", name, self.ports.iter().map(|&(known, _)| known)),
-            },
-        };
-        Err(word.fault(fault))
-    }
-}
-
-/// Words that begin a clause, besides protocols.
-const CLAUSES: &[&str] = &[
-    "in",
-    "out",
-    "from",
-    "to",
-    "port",
-    "proto",
-    "flags",
-    "new",
-    "states",
-    "label",
-    "log",
-    "loose",
-    "stateless",
-    "ports",
-    "filtering",
-    "block",
-];
-
-/// Does the word begin a clause?
-pub(super) fn is_clause(word: &str) -> bool {
-    CLAUSES.contains(&word) || names::number_of(names::PROTOCOLS, word).is_some()
-}
 
 /// The clauses of one rule, while it is read.
 #[derive(Debug, Default)]
@@ -240,10 +186,6 @@ impl<'a> Clauses<'a> {
         }
         Ok(found)
     }
-}
-
-pub(super) fn is_protocol(word: &str) -> bool {
-    names::number_of(names::PROTOCOLS, word).is_some()
 }
 
 /// The version of hosts that are written as addresses, if it is one.

@@ -3,10 +3,11 @@
 //! Called by: `text`. A mistake in a clause does not end the rule: the clauses behind it are read,
 //! so that all mistakes are reported at once.
 
-use super::clauses::{Clauses, Context, is_clause};
+use super::clauses::Clauses;
 use super::lexer::{Cursor, Token, on_one_line};
-use super::values::{count, count_of};
-use super::{Fault, bounded_statements, names};
+use super::mistake::Fault;
+use super::names;
+use super::values::{Context, bounded_statements, count, count_of, is_clause};
 use crate::rules::{Action, Match, Rate, Rule};
 
 /// All rules of the filter; those with mistakes are not among them.

@@ -3,7 +3,7 @@
 //! Called by: the readers of `text`. A word is everything between blanks; `{`, `}`, `,` and `!` are
 //! words of their own. A `#` begins a comment. A line ends a rule, but not inside braces.
 
-use super::Fault;
+use super::mistake::Fault;
 
 /// A word and where it is.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,12 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use base::{Cidr, IpVersion};
 
-use super::clauses::{Clauses, Context, is_clause};
+use super::clauses::Clauses;
 use super::filter::unknown_clause;
 use super::lexer::{Cursor, Token, on_one_line};
-use super::values::{count, port, port_range};
-use super::{Fault, bounded_statements, names, sets};
+use super::mistake::Fault;
+use super::values::{Context, bounded_statements, count, is_clause, port, port_range};
+use super::{names, sets};
 use crate::rules::{
     Filtering, Hosts, Match, NAT_PORTS, Nat, NatRule, PortMap, Ports, Service, Target, has_ports,
 };

@@ -10,8 +10,9 @@ use base::IpVersion;
 use wire::protocol::{ICMP, ICMPV6, TCP};
 
 use super::lexer::{Cursor, Token, words_of};
+use super::mistake::{Fault, Location, Mistake};
+use super::names;
 use super::values::{icmp_type, port, protocol};
-use super::{Fault, Location, Mistake, names};
 use crate::packet::{Packet, ROUTER, Tuple};
 use crate::rules::has_ports;
 

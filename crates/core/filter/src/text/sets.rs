@@ -8,7 +8,8 @@ use core::net::IpAddr;
 use base::{Cidr, Limit};
 
 use super::lexer::words_of;
-use super::{Fault, Location, Log, names};
+use super::mistake::{Fault, Location, Log};
+use super::names;
 use crate::sets::{BUILT_IN, Set};
 
 /// Sets by name; the built-in ones are made when a rule names them.

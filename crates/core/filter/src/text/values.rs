@@ -1,18 +1,95 @@
 //! What follows the first word of a clause: lists, hosts, protocols with their ports or types, TCP
 //! flags, numbers.
 //!
-//! Called by: `clauses`, `filter`, `nat` and `question`. A list is `{a, b}`, or `a,b` without
-//! blanks or with them. All mistakes of a list are reported.
+//! Called by: `clauses`, `filter`, `nat` and `question`; the context that they share is here too. A
+//! list is `{a, b}`, or `a,b` without blanks or with them. All mistakes of a list are reported.
 
 use core::net::IpAddr;
 
-use base::Cidr;
+use base::{Cidr, Limit};
 use wire::protocol::{ICMP, ICMPV6};
 
-use super::clauses::{Context, is_clause};
-use super::lexer::{Cursor, Token};
-use super::{Fault, names, sets};
+use super::lexer::{Cursor, Token, statements};
+use super::mistake::{Fault, Location, Log};
+use super::sets::Sets;
+use super::{names, sets};
 use crate::rules::{Flags, Service, has_ports};
+
+/// What readers of rules know and report to.
+pub(super) struct Context<'c> {
+    pub(super) ports: &'c [(&'c str, u16)],
+    pub(super) sets: &'c mut Sets,
+    pub(super) log: &'c mut Log,
+    pub(super) location: Location,
+}
+
+impl Context<'_> {
+    pub(super) fn note(&mut self, fault: Fault) {
+        self.log.add(&self.location, fault);
+    }
+
+    /// The number of one of the router's ports.
+    pub(super) fn port(&self, word: Token<'_>) -> Result<u16, Fault> {
+        let fault = match word.text {
+            "self" => "`self` is no port: write `from self` or `to self`".to_owned(),
+            "any" => "leave it out: without `in` and `out` a rule is about all ports".to_owned(),
+            "!" => "`!` stands before hosts only: write the names of the ports".to_owned(),
+            name => match names::number_of(self.ports, name) {
+                Some(port) => return Ok(port),
+                None => names::unknown("port", name, self.ports.iter().map(|&(known, _)| known)),
+            },
+        };
+        Err(word.fault(fault))
+    }
+}
+
+/// Words that begin a clause, besides protocols.
+const CLAUSES: &[&str] = &[
+    "in",
+    "out",
+    "from",
+    "to",
+    "port",
+    "proto",
+    "flags",
+    "new",
+    "states",
+    "label",
+    "log",
+    "loose",
+    "stateless",
+    "ports",
+    "filtering",
+    "block",
+];
+
+/// Does the word begin a clause?
+pub(super) fn is_clause(word: &str) -> bool {
+    CLAUSES.contains(&word) || is_protocol(word)
+}
+
+/// Is the word the name of a protocol?
+pub(super) fn is_protocol(word: &str) -> bool {
+    names::number_of(names::PROTOCOLS, word).is_some()
+}
+
+/// The statements of a text, at most as many as there may be rules.
+pub(super) fn bounded_statements<'t>(
+    text: &'t str,
+    context: &mut Context<'_>,
+) -> Vec<Vec<Token<'t>>> {
+    let (mut found, faults) = statements(text);
+    for fault in faults {
+        context.note(fault);
+    }
+    let max = Limit::FilterRules.default_value();
+    if let Some(first) = found.get(max).and_then(|words| words.first()) {
+        let many = format!("{} rules: {max} are allowed (filter_rules)", found.len());
+        context.note(first.fault(many));
+        found.truncate(max);
+    }
+    found
+}
 
 /// One item, or several: each is read by `one`. Mistakes inside braces are noted, and the items
 /// without them returned.

@@ -1,0 +1,110 @@
+//! Mistakes in the operator's text: where they are and what to write instead.
+//!
+//! Called by: the readers of `text`, which find all mistakes before they give up. A reader knows
+//! its text, so that it makes a [`Fault`] of line and column alone; the [`Log`] adds the text.
+
+use core::fmt;
+
+/// Mistakes that are reported; the last one says how many more there are.
+const MISTAKES_MAX: usize = 100;
+
+/// The text in which a mistake is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// The rules of the filter.
+    Rules,
+    /// The rules of NAT.
+    Nat,
+    /// The default of the filter.
+    Default,
+    /// A set; the line is the number of its entry.
+    Set(String),
+    /// A file of networks.
+    File(String),
+    /// A question of `filter explain`.
+    Question,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Rules => f.write_str("filter rules"),
+            Location::Nat => f.write_str("nat rules"),
+            Location::Default => f.write_str("filter default"),
+            Location::Set(name) => write!(f, "set {name}"),
+            Location::File(name) => f.write_str(name),
+            Location::Question => f.write_str("question"),
+        }
+    }
+}
+
+/// Something that is wrong in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// In which text.
+    pub location: Location,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// What is wrong, and what to write instead.
+    pub what: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.location, self.line, self.column, self.what)
+    }
+}
+
+impl core::error::Error for Mistake {}
+
+/// A mistake whose text is known from where it is read.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) line: u32,
+    pub(super) column: u32,
+    pub(super) what: String,
+}
+
+impl Fault {
+    pub(super) fn at_start(what: &str) -> Fault {
+        Fault { line: 1, column: 1, what: what.to_owned() }
+    }
+
+    pub(super) fn in_text(self, location: &Location) -> Mistake {
+        let Fault { line, column, what } = self;
+        Mistake { location: location.clone(), line, column, what }
+    }
+}
+
+/// The mistakes that were found, the first ones of them.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    mistakes: Vec<Mistake>,
+    more: usize,
+}
+
+impl Log {
+    pub(super) fn add(&mut self, location: &Location, fault: Fault) {
+        if self.mistakes.len() < MISTAKES_MAX {
+            self.mistakes.push(fault.in_text(location));
+        } else {
+            self.more = self.more.saturating_add(1);
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.mistakes.len().saturating_add(self.more)
+    }
+
+    pub(super) fn into_mistakes(mut self) -> Vec<Mistake> {
+        if self.more > 0
+            && let Some(last) = self.mistakes.last_mut()
+        {
+            last.what = format!("{} (and {} more mistakes)", last.what, self.more);
+        }
+        self.mistakes
+    }
+}
