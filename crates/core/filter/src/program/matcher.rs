@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use base::IpVersion;
 
 use super::TooLarge;
-use super::search::{Direct, Split, Tree};
+use super::search::{Direct, Services, Trie};
 use super::sweep::{Intervals, Wanted, sweep};
 use crate::packet::Packet;
 use crate::rules::{Hosts, Match, Ports, Service};
@@ -80,12 +80,12 @@ pub(super) struct Matcher {
     words: u64,
     in_port: Option<Field<Direct>>,
     out_port: Option<Field<Direct>>,
-    from_v4: Option<Field<Split>>,
-    to_v4: Option<Field<Split>>,
-    from_v6: Option<Field<Tree>>,
-    to_v6: Option<Field<Tree>>,
-    service: Option<Field<Split>>,
-    from_port: Option<Field<Split>>,
+    from_v4: Option<Field<Trie>>,
+    to_v4: Option<Field<Trie>>,
+    from_v6: Option<Field<Trie>>,
+    to_v6: Option<Field<Trie>>,
+    service: Option<Field<Services>>,
+    from_port: Option<Field<Services>>,
     flags: Option<Field<Direct>>,
 }
 
@@ -118,12 +118,12 @@ impl Matcher {
             words: u64::MAX.checked_shr(64 - words).unwrap_or(0),
             in_port: Field::new(ports(|one| &one.in_ports)?, Direct::new),
             out_port: Field::new(ports(|one| &one.out_ports)?, Direct::new),
-            from_v4: Field::new(v4(matches, sets, from)?, |of| Split::new(of, 1 << 16)),
-            to_v4: Field::new(v4(matches, sets, to)?, |of| Split::new(of, 1 << 16)),
-            from_v6: Field::new(v6(matches, sets, from)?, Tree::new),
-            to_v6: Field::new(v6(matches, sets, to)?, Tree::new),
-            service: Field::new(small(matches, services)?, |of| Split::new(of, 1 << 8)),
-            from_port: Field::new(small(matches, from_ports)?, |of| Split::new(of, 1)),
+            from_v4: Field::new(v4(matches, sets, from)?, |of| Trie::new(of, 32)),
+            to_v4: Field::new(v4(matches, sets, to)?, |of| Trie::new(of, 32)),
+            from_v6: Field::new(v6(matches, sets, from)?, |of| Trie::new(of, 128)),
+            to_v6: Field::new(v6(matches, sets, to)?, |of| Trie::new(of, 128)),
+            service: Field::new(small(matches, services)?, |of| Services::new(of, 1 << 8)),
+            from_port: Field::new(small(matches, from_ports)?, |of| Services::new(of, 1)),
             flags: Field::new(small(matches, flags)?, Direct::new),
         })
     }
@@ -149,18 +149,18 @@ impl Matcher {
         match (tuple.src, tuple.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 if let Some(f) = &self.to_v4 {
-                    put(f.rows.row(f.search.find(dst.to_bits())));
+                    put(f.rows.row(f.search.find_v4(dst.to_bits())));
                 }
                 if let Some(f) = &self.from_v4 {
-                    put(f.rows.row(f.search.find(src.to_bits())));
+                    put(f.rows.row(f.search.find_v4(src.to_bits())));
                 }
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 if let Some(f) = &self.to_v6 {
-                    put(f.rows.row(f.search.find(dst.to_bits())));
+                    put(f.rows.row(f.search.find_v6(dst.to_bits())));
                 }
                 if let Some(f) = &self.from_v6 {
-                    put(f.rows.row(f.search.find(src.to_bits())));
+                    put(f.rows.row(f.search.find_v6(src.to_bits())));
                 }
             }
             // No packet has addresses of two versions: none matches.

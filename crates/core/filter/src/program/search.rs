@@ -1,10 +1,9 @@
-//! From a value of a field to the class of its interval: a table, an index in front of a short
-//! search, and a tree whose nodes are cache lines.
+//! From a value of a field to the class of its interval: tables, and for addresses a trie.
 //!
-//! Called by: `matcher`, for each packet. Cost, with random keys among a million networks: `Split`
-//! reads its index (256 KB for IPv4), then the boundaries of one /16, which are 16 bits each, so
-//! that a cache line has 32. `Tree` reads one line for each three bits of the number of its
-//! boundaries; all but the last three levels fit in a second-level cache.
+//! Called by: `matcher`, for each packet. Cost with random addresses among a million networks: the
+//! trie reads its root (256 KB), and for each 16 bits more a node, whose boundaries are 16 bits
+//! each, so that a cache line has 32 of them. An IPv4 address takes one node at most; an IPv6
+//! address as many as the longest prefix around it has digits behind the first.
 
 use super::sweep::Intervals;
 use crate::packet::ROUTER;
@@ -45,265 +44,236 @@ impl Direct {
     }
 }
 
-/// Of an entry of the index: the class is in it, because no interval begins behind the first value.
-const UNIFORM: u32 = 1 << 31;
-
-/// Of a part: only two classes alternate in it, as where nothing but a set begins and ends.
-const ALTERNATE: u16 = 1 << 15;
-/// Of a part: there are two classes, and they change at multiples of 256 only, as in a set of /24s.
-const BITS: u16 = 1 << 14;
-/// The most intervals that a part may have to be short.
-const SHORT: usize = BITS as usize - 1;
-/// Beginnings that take more than the bits do.
-const BITS_MIN: usize = 16;
-
-/// Values of up to 32 bits: an index by their upper bits, and for each entry the lower 16 bits at
-/// which intervals begin.
+/// Services: for each protocol a class, or a table of ports.
 #[derive(Debug)]
-pub(super) struct Split {
-    /// `UNIFORM` and a class, or where in `data` the entry's part begins.
-    index: Vec<u32>,
-    /// For each entry that is not uniform a part: the number n of intervals that begin behind its
-    /// first value, and behind it
-    /// - with `BITS`: two classes, and for each 256 values a bit that says which;
-    /// - with `ALTERNATE`: two classes in turn, and n beginnings;
-    /// - with neither: n beginnings, and n + 1 classes. From `SHORT` on, the number is `SHORT`, and
-    ///   the real one is in the next two words.
-    data: Vec<u16>,
+pub(super) struct Services {
+    /// By protocol: where its part of `table` begins, and its length. The last class of a part is
+    /// that of all ports behind, so that few ports take little memory.
+    parts: Vec<(u32, u32)>,
+    table: Vec<u16>,
 }
 
-impl Split {
-    /// `entries` × 65,536 values in all.
-    pub(super) fn new(intervals: &Intervals<u32>, entries: u32) -> Split {
-        let mut split = Split { index: Vec::with_capacity(entries as usize), data: Vec::new() };
+impl Services {
+    /// Of intervals of `protocols` × 65,536 values.
+    pub(super) fn new(intervals: &Intervals<u32>, protocols: u32) -> Services {
+        let mut services = Services { parts: Vec::new(), table: Vec::new() };
         let mut rest = intervals.begins.iter().copied().peekable();
         let mut class = 0;
-        let (mut lows, mut classes) = (Vec::new(), Vec::new());
-        for upper in 0..entries {
-            if let Some((_, first)) = rest.next_if(|&(begin, _)| begin == upper << 16) {
+        for protocol in 0..protocols {
+            let start = services.table.len();
+            if let Some((_, first)) = rest.next_if(|&(begin, _)| begin == protocol << 16) {
                 class = first;
             }
-            lows.clear();
-            classes.clear();
-            classes.push(class);
-            while let Some((begin, next)) = rest.next_if(|&(begin, _)| begin >> 16 == upper) {
-                lows.push(begin as u16);
-                classes.push(next);
+            services.table.push(class);
+            while let Some((begin, next)) = rest.next_if(|&(begin, _)| begin >> 16 == protocol) {
+                services.table.resize(start + usize::from(begin as u16), class);
+                services.table.push(next);
                 class = next;
             }
-            if lows.is_empty() {
-                split.index.push(UNIFORM | u32::from(class));
-            } else {
-                split.index.push(split.data.len() as u32);
-                split.add(&lows, &classes);
-            }
+            services.parts.push((start as u32, (services.table.len() - start) as u32));
         }
-        split.data.shrink_to_fit();
-        split
-    }
-
-    fn add(&mut self, lows: &[u16], classes: &[u16]) {
-        let mut pairs = classes.iter().zip(classes.iter().skip(2));
-        let alternate = pairs.all(|(one, next)| one == next);
-        if alternate && lows.len() > BITS_MIN && lows.iter().all(|low| low % 256 == 0) {
-            self.data.push(BITS);
-            self.data.extend(classes.iter().take(2));
-            let bit = |granule: u16| (rank(lows, granule * 256) % 2) as u16;
-            let word = |first: u16| (0..16).fold(0, |bits, n| bits | bit(first + n) << n);
-            self.data.extend((0..256).step_by(16).map(word));
-            return;
-        }
-        if alternate && lows.len() < SHORT {
-            self.data.push(ALTERNATE | lows.len() as u16);
-            self.data.extend(classes.iter().take(2));
-            self.data.extend(lows);
-            return;
-        }
-        self.data.push(lows.len().min(SHORT) as u16);
-        if lows.len() >= SHORT {
-            self.data.extend([(lows.len() >> 16) as u16, lows.len() as u16]);
-        }
-        self.data.extend(lows);
-        self.data.extend(classes);
+        services
     }
 
     #[inline]
     pub(super) fn find(&self, value: u32) -> u16 {
-        let entry = self.index.get((value >> 16) as usize).copied().unwrap_or(UNIFORM);
-        if entry & UNIFORM != 0 { entry as u16 } else { self.find_in(entry as usize, value as u16) }
-    }
-
-    #[inline]
-    fn find_in(&self, at: usize, low: u16) -> u16 {
-        let part = self.data.get(at..).unwrap_or(&[]);
-        let Some((&head, rest)) = part.split_first() else { return 0 };
-        let count = usize::from(head & !ALTERNATE);
-        if head & (ALTERNATE | BITS) != 0 {
-            let Some((classes, rest)) = rest.split_first_chunk::<2>() else { return 0 };
-            if head & BITS != 0 {
-                let word = rest.get(usize::from(low >> 12)).copied().unwrap_or(0);
-                return classes[usize::from(word >> (low >> 8 & 15) & 1)];
-            }
-            let behind = rank(rest.get(..count).unwrap_or(&[]), low);
-            return classes[behind % 2];
-        }
-        let (count, rest) = match rest.split_first_chunk::<2>() {
-            Some((&[high, low], rest)) if count == SHORT => {
-                (usize::from(high) << 16 | usize::from(low), rest)
-            }
-            _ => (count, rest),
-        };
-        let Some((lows, classes)) = rest.split_at_checked(count) else { return 0 };
-        classes.get(rank(lows, low)).copied().unwrap_or(0)
+        let &(start, len) = self.parts.get((value >> 16) as usize).unwrap_or(&(0, 1));
+        let at = start + (value & 0xffff).min(len.wrapping_sub(1));
+        self.table.get(at as usize).copied().unwrap_or(0)
     }
 }
 
-/// How many intervals begin up to `low`.
-#[inline]
-fn rank(lows: &[u16], low: u16) -> usize {
-    lows.partition_point(|&begin| begin <= low)
-}
+/// Of an entry: it is a class, not a node.
+const CLASS: u32 = 1 << 31;
 
-/// Keys of a node: a cache line.
-const KEYS: usize = 8;
+/// The kind of a node, above the number of its boundaries: two classes in turn.
+const ALTERNATE: u16 = 0 << KIND_SHIFT;
+/// Two classes that change at multiples of 256 only, as in a set of /24s: a bit for each 256.
+const BITS: u16 = 1 << KIND_SHIFT;
+/// Classes.
+const CLASSES: u16 = 2 << KIND_SHIFT;
+/// Entries, of two words each.
+const ENTRIES: u16 = 3 << KIND_SHIFT;
+/// An entry for each digit.
+const TABLE: u16 = 4 << KIND_SHIFT;
+const KIND_SHIFT: u32 = 13;
+const COUNT_MASK: u16 = (1 << KIND_SHIFT) - 1;
 
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Node([u64; KEYS]);
+/// Boundaries that take more than the bits do.
+const BITS_MIN: usize = 16;
+/// Boundaries from which on a node is a table: it takes 32 bytes for each of them at most.
+const TABLE_MIN: usize = 1 << KIND_SHIFT;
 
-/// Keys of a leaf, which has their values beside them: a cache line too.
-const LEAF: usize = 5;
-
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Leaf {
-    /// In order; filled up with the last one.
-    keys: [u64; LEAF],
-    /// Of each key a class, or `HALVES` and an index of `lists`.
-    values: [u32; LEAF],
-}
-
-/// Of a leaf's value: the interval is one value of the upper half, whose lower halves differ.
-const HALVES: u32 = 1 << 31;
-
-/// IPv6 addresses: a tree of their upper halves, and for each upper half with longer prefixes than
-/// 64 bits a sorted list of lower halves.
+/// Addresses: a trie by digits of 16 bits.
 #[derive(Debug)]
-pub(super) struct Tree {
-    /// All levels above the leaves, the root first. A node has the first keys of its children, in
-    /// order; the rest of the last node of a level is `u64::MAX`.
-    nodes: Vec<Node>,
-    /// For each level its first node, and how many keys it has.
-    levels: Vec<(u32, u32)>,
-    leaves: Vec<Leaf>,
-    /// Where a list begins in `lows` and `low_classes`, and its length.
-    lists: Vec<(u32, u32)>,
-    lows: Vec<u64>,
-    low_classes: Vec<u16>,
+pub(super) struct Trie {
+    /// By the first digit an entry: `CLASS` and a class, or where in `nodes` a node begins.
+    root: Vec<u32>,
+    /// Nodes: kind and number n of boundaries, and behind it
+    /// - `ALTERNATE`: two classes, n boundaries in order;
+    /// - `BITS`: two classes, 256 bits;
+    /// - `CLASSES`: n boundaries, n + 1 classes;
+    /// - `ENTRIES`: n boundaries, n + 1 entries, the high word first;
+    /// - `TABLE`: 65,536 entries.
+    nodes: Vec<u16>,
 }
 
-impl Tree {
-    pub(super) fn new(intervals: &Intervals<u128>) -> Tree {
-        let mut tree = Tree {
-            nodes: Vec::new(),
-            levels: Vec::new(),
-            leaves: Vec::new(),
-            lists: Vec::new(),
-            lows: Vec::new(),
-            low_classes: Vec::new(),
+impl Trie {
+    /// Of addresses of `bits` bits.
+    pub(super) fn new<K: Copy + Into<u128>>(intervals: &Intervals<K>, bits: u32) -> Trie {
+        let mut trie = Trie { root: Vec::new(), nodes: Vec::new() };
+        let begins: Vec<(u128, u16)> =
+            intervals.begins.iter().map(|&(begin, class)| (begin.into(), class)).collect();
+        let (lows, entries) = trie.digits(&begins, 0, bits.saturating_sub(16));
+        let mut root = Vec::with_capacity(1 << 16);
+        spread(&lows, &entries, |entry| root.push(entry));
+        trie.root = root;
+        trie.nodes.shrink_to_fit();
+        trie
+    }
+
+    /// The boundaries of one digit, and the entries between them. `begins` agree in all digits
+    /// before; `class` is that of the values before the first of them.
+    fn digits(&mut self, begins: &[(u128, u16)], class: u16, shift: u32) -> (Vec<u16>, Vec<u32>) {
+        let (mut lows, mut entries) = (Vec::new(), vec![CLASS | u32::from(class)]);
+        let mut set = |low: u16, entry: u32| match low {
+            0 => entries = vec![entry],
+            _ => {
+                lows.push(low);
+                entries.push(entry);
+            }
         };
-        let keys = tree.halve(intervals);
-        tree.plant(&keys);
-        tree
+        let (mut class, mut before) = (class, None);
+        let digit = |begin: u128| (begin >> shift) as u16;
+        for group in begins.chunk_by(|one, next| digit(one.0) == digit(next.0)) {
+            let Some(&(first, first_class)) = group.first() else { continue };
+            let low = digit(first);
+            // Behind a digit with a node the class goes on that the node ends with.
+            if let Some(next) = before.take().filter(|&next| next < low) {
+                set(next, CLASS | u32::from(class));
+            }
+            let is_exact = first & ((1 << shift) - 1) == 0;
+            let (inner, at_first) =
+                if is_exact { (&group[1..], first_class) } else { (group, class) };
+            if inner.is_empty() {
+                set(low, CLASS | u32::from(at_first));
+            } else {
+                set(low, self.node(inner, at_first, shift.saturating_sub(16)));
+                before = low.checked_add(1);
+            }
+            class = group.last().map_or(class, |&(_, last)| last);
+        }
+        if let Some(next) = before {
+            set(next, CLASS | u32::from(class));
+        }
+        (lows, entries)
     }
 
-    /// Split intervals into those of upper halves, which are returned with their values, and lists
-    /// of lower halves.
-    fn halve(&mut self, intervals: &Intervals<u128>) -> Vec<(u64, u32)> {
-        let mut keys: Vec<(u64, u32)> = Vec::new();
-        let mut rest = intervals.begins.iter().copied().peekable();
-        let mut class = 0;
-        // The upper half behind one with a list begins with the class that the list ends with.
-        let mut behind: Option<u64> = None;
-        while let Some(&(begin, _)) = rest.peek() {
-            let upper = (begin >> 64) as u64;
-            if let Some(next) = behind.take().filter(|&next| next != upper) {
-                keys.push((next, u32::from(class)));
-            }
-            if let Some((_, first)) = rest.next_if(|&(begin, _)| begin as u64 == 0) {
-                class = first;
-            }
-            let is_same = |begin: u128| (begin >> 64) as u64 == upper;
-            if rest.peek().is_none_or(|&(begin, _)| !is_same(begin)) {
-                keys.push((upper, u32::from(class)));
-                continue;
-            }
-            let start = self.lows.len();
-            self.lows.push(0);
-            self.low_classes.push(class);
-            while let Some((begin, next)) = rest.next_if(|&(begin, _)| is_same(begin)) {
-                self.lows.push(begin as u64);
-                self.low_classes.push(next);
-                class = next;
-            }
-            keys.push((upper, HALVES | self.lists.len() as u32));
-            self.lists.push((start as u32, (self.lows.len() - start) as u32));
-            behind = upper.checked_add(1);
+    /// Add a node, and those below it.
+    fn node(&mut self, begins: &[(u128, u16)], class: u16, shift: u32) -> u32 {
+        let (lows, entries) = self.digits(begins, class, shift);
+        let start = self.nodes.len() as u32;
+        let count = lows.len() as u16;
+        let have_classes = entries.iter().all(|entry| entry & CLASS != 0);
+        let mut pairs = entries.iter().zip(entries.iter().skip(2));
+        let alternate = have_classes && pairs.all(|(one, next)| one == next);
+        let two = entries.iter().take(2).map(|&entry| entry as u16);
+        if alternate && lows.len() > BITS_MIN && lows.iter().all(|low| low % 256 == 0) {
+            self.nodes.push(BITS);
+            self.nodes.extend(two);
+            let bit = |granule: u16| (rank(&lows, granule * 256) % 2) as u16;
+            let word = |first: u16| (0..16).fold(0, |bits, n| bits | bit(first + n) << n);
+            self.nodes.extend((0..256).step_by(16).map(word));
+        } else if lows.len() >= TABLE_MIN {
+            self.nodes.push(TABLE);
+            spread(&lows, &entries, |entry| self.nodes.extend(halves(entry)));
+        } else if alternate && !lows.is_empty() {
+            self.nodes.push(ALTERNATE | count);
+            self.nodes.extend(two.chain(lows));
+        } else if have_classes {
+            self.nodes.push(CLASSES | count);
+            self.nodes.extend(lows);
+            self.nodes.extend(entries.iter().map(|&entry| entry as u16));
+        } else {
+            self.nodes.push(ENTRIES | count);
+            self.nodes.extend(lows);
+            self.nodes.extend(entries.iter().flat_map(|&entry| halves(entry)));
         }
-        if let Some(next) = behind {
-            keys.push((next, u32::from(class)));
-        }
-        keys
-    }
-
-    /// The leaves of sorted keys, which begin with 0, and the levels above them.
-    fn plant(&mut self, keys: &[(u64, u32)]) {
-        for part in keys.chunks(LEAF) {
-            let last = part.last().copied().unwrap_or((0, 0));
-            let at = |n: usize| part.get(n).copied().unwrap_or(last);
-            let keys = core::array::from_fn(|n| at(n).0);
-            self.leaves.push(Leaf { keys, values: core::array::from_fn(|n| at(n).1) });
-        }
-        let mut levels = vec![self.leaves.iter().map(|leaf| leaf.keys[0]).collect::<Vec<u64>>()];
-        while let Some(last) = levels.last().filter(|last| last.len() > KEYS) {
-            let firsts: Vec<u64> = last.iter().step_by(KEYS).copied().collect();
-            levels.push(firsts);
-        }
-        for level in levels.iter().rev() {
-            self.levels.push((self.nodes.len() as u32, level.len() as u32));
-            for keys in level.chunks(KEYS) {
-                let mut node = Node([u64::MAX; KEYS]);
-                node.0[..keys.len()].copy_from_slice(keys);
-                self.nodes.push(node);
-            }
-        }
+        start
     }
 
     #[inline]
-    pub(super) fn find(&self, value: u128) -> u16 {
-        let upper = (value >> 64) as u64;
-        let mut at = 0usize;
-        for &(first, keys) in &self.levels {
-            let Some(node) = self.nodes.get(first as usize + at) else { return 0 };
-            let behind: usize = node.0.iter().map(|&key| usize::from(key <= upper)).sum();
-            // Only `u64::MAX` finds the filling of the last node, and belongs to the last key.
-            at = (at * KEYS + behind.saturating_sub(1)).min((keys as usize).saturating_sub(1));
-        }
-        let Some(leaf) = self.leaves.get(at) else { return 0 };
-        let behind: usize = leaf.keys.iter().map(|&key| usize::from(key <= upper)).sum();
-        let found = leaf.values.get(behind.saturating_sub(1)).copied().unwrap_or(0);
-        if found & HALVES == 0 {
-            found as u16
-        } else {
-            self.find_low(found & !HALVES, value as u64)
-        }
+    pub(super) fn find_v4(&self, addr: u32) -> u16 {
+        let entry = self.root.get((addr >> 16) as usize).copied().unwrap_or(CLASS);
+        if entry & CLASS != 0 { entry as u16 } else { self.step(entry, addr as u16) as u16 }
     }
 
-    fn find_low(&self, list: u32, low: u64) -> u16 {
-        let &(start, len) = self.lists.get(list as usize).unwrap_or(&(0, 0));
-        let (start, end) = (start as usize, start as usize + len as usize);
-        let lows = self.lows.get(start..end).unwrap_or(&[]);
-        let behind = lows.partition_point(|&begin| begin <= low).saturating_sub(1);
-        self.low_classes.get(start + behind).copied().unwrap_or(0)
+    #[inline]
+    pub(super) fn find_v6(&self, addr: u128) -> u16 {
+        let mut entry = self.root.get((addr >> 112) as usize).copied().unwrap_or(CLASS);
+        let mut rest = addr << 16;
+        while entry & CLASS == 0 {
+            entry = self.step(entry, (rest >> 112) as u16);
+            rest <<= 16;
+        }
+        entry as u16
+    }
+
+    /// The entry of a digit in a node.
+    #[inline]
+    fn step(&self, at: u32, digit: u16) -> u32 {
+        let none = CLASS;
+        let node = self.nodes.get(at as usize..).unwrap_or(&[]);
+        let Some((&head, rest)) = node.split_first() else { return none };
+        let count = usize::from(head & COUNT_MASK);
+        let class = |class: u16| CLASS | u32::from(class);
+        match head & !COUNT_MASK {
+            kind @ (ALTERNATE | BITS) => {
+                let Some((classes, rest)) = rest.split_first_chunk::<2>() else { return none };
+                if kind == BITS {
+                    let word = rest.get(usize::from(digit >> 12)).copied().unwrap_or(0);
+                    return class(classes[usize::from(word >> (digit >> 8 & 15) & 1)]);
+                }
+                class(classes[rank(rest.get(..count).unwrap_or(&[]), digit) % 2])
+            }
+            CLASSES => {
+                let Some((lows, classes)) = rest.split_at_checked(count) else { return none };
+                classes.get(rank(lows, digit)).map_or(none, |&found| class(found))
+            }
+            ENTRIES => {
+                let Some((lows, entries)) = rest.split_at_checked(count) else { return none };
+                joined(entries, rank(lows, digit))
+            }
+            _ => joined(rest, usize::from(digit)),
+        }
+    }
+}
+
+/// How many boundaries are at or before `digit`.
+#[inline]
+fn rank(lows: &[u16], digit: u16) -> usize {
+    lows.partition_point(|&low| low <= digit)
+}
+
+fn halves(entry: u32) -> [u16; 2] {
+    [(entry >> 16) as u16, entry as u16]
+}
+
+/// Entry number `at` of entries in two words each.
+#[inline]
+fn joined(entries: &[u16], at: usize) -> u32 {
+    match entries.get(at * 2..at * 2 + 2) {
+        Some(&[high, low]) => u32::from(high) << 16 | u32::from(low),
+        _ => CLASS,
+    }
+}
+
+/// The entry of each of 65,536 digits.
+fn spread(lows: &[u16], entries: &[u32], mut put: impl FnMut(u32)) {
+    let ends = lows.iter().map(|&low| u32::from(low)).chain([1 << 16]);
+    let mut at = 0;
+    for (end, &entry) in ends.zip(entries) {
+        (at..end).for_each(|_| put(entry));
+        at = end;
     }
 }

@@ -6,7 +6,7 @@ mod fixtures;
 use base::Cidr;
 
 use super::list;
-use super::search::{Split, Tree};
+use super::search::Trie;
 use super::sweep::{Wanted, sweep};
 use super::{Clause, Program, TooLarge, explain};
 use crate::rules::{Action, Rules};
@@ -144,16 +144,16 @@ fn rules_that_share_a_set_cost_it_once() {
     let intervals = swept.expect("rules that ask");
     assert_eq!(intervals.rows.len(), 2);
     assert_eq!(intervals.begins.len(), 100_000);
-    let split = Split::new(&intervals, 1 << 16);
+    let trie = Trie::new(&intervals, 32);
     for n in (0..50_000u32).step_by(7) {
-        let inside = split.find(n << 12);
-        assert_eq!(split.find(n << 12 | 0xff), inside);
-        assert_ne!(split.find(n << 12 | 0x100), inside);
+        let inside = trie.find_v4(n << 12);
+        assert_eq!(trie.find_v4(n << 12 | 0xff), inside);
+        assert_ne!(trie.find_v4(n << 12 | 0x100), inside);
     }
 }
 
 #[test]
-fn the_tree_finds_what_a_search_of_all_intervals_finds() {
+fn addresses_of_version_6_have_the_class_of_their_interval() {
     let mut random = Random::new(5);
     for count in [1usize, 2, 8, 9, 64, 65, 1_000] {
         let mut ranges: Vec<(u128, u128)> = Vec::new();
@@ -167,19 +167,19 @@ fn the_tree_finds_what_a_search_of_all_intervals_finds() {
         let wanted = [Wanted::Units { units: vec![0], negated: false }];
         let swept = sweep(&[&ranges], &wanted, 0, |last: u128| last.checked_add(1));
         let intervals = swept.expect("it fits").expect("a rule that asks");
-        let tree = Tree::new(&intervals);
+        let trie = Trie::new(&intervals, 128);
         let keys = intervals.begins.iter().flat_map(|&(begin, _)| {
             [begin, begin.wrapping_sub(1), begin.wrapping_add(1), begin ^ 1 << 64]
         });
         for key in keys.chain([0, u128::MAX, u128::MAX << 64]) {
             let at = intervals.begins.partition_point(|&(begin, _)| begin <= key);
-            assert_eq!(tree.find(key), intervals.begins[at - 1].1, "{key:x}");
+            assert_eq!(trie.find_v6(key), intervals.begins[at - 1].1, "{key:x}");
         }
     }
 }
 
 #[test]
-fn the_index_finds_what_a_search_of_all_intervals_finds() {
+fn addresses_of_version_4_have_the_class_of_their_interval() {
     let mut random = Random::new(6);
     // Long prefixes in one /16, /24s in one, hosts in one, and every second host of one.
     for (count, lens) in
@@ -199,11 +199,11 @@ fn the_index_finds_what_a_search_of_all_intervals_finds() {
         let units = [sets[0].as_slice(), sets[1].as_slice()];
         let swept = sweep(&units, &wanted, 0, |last: u32| last.checked_add(1));
         let intervals = swept.expect("it fits").expect("rules that ask");
-        let split = Split::new(&intervals, 1 << 16);
+        let trie = Trie::new(&intervals, 32);
         for &(begin, _) in &intervals.begins {
             for key in [begin, begin.wrapping_sub(1), begin.wrapping_add(1), begin ^ 0x100] {
                 let at = intervals.begins.partition_point(|&(begin, _)| begin <= key);
-                assert_eq!(split.find(key), intervals.begins[at - 1].1, "{key:x}");
+                assert_eq!(trie.find_v4(key), intervals.begins[at - 1].1, "{key:x}");
             }
         }
     }
