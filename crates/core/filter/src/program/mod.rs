@@ -13,7 +13,7 @@ mod sweep;
 use core::fmt;
 
 use crate::packet::Packet;
-use crate::rules::{Action, Match, NatRule, Rule, Rules};
+use crate::rules::{Action, Match, Nat, NatRule, Rate, Rule, Rules};
 use matcher::Matcher;
 
 pub use always::passes_always;
@@ -25,6 +25,8 @@ pub struct Program {
     filter: Matcher,
     verdicts: Vec<Verdict>,
     default: Verdict,
+    limits: Vec<Limits>,
+    nat: Vec<Nat>,
     source: Nats,
     dest: Nats,
 }
@@ -62,6 +64,21 @@ impl Verdict {
             log: rule.log,
             limited: rule.rate.is_some() || rule.states_per_source.is_some(),
         }
+    }
+}
+
+/// What a rule bounds; the caller counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Flows that may begin in a second.
+    pub rate: Option<Rate>,
+    /// Flows that one source may have at a time.
+    pub states_per_source: Option<u32>,
+}
+
+impl Limits {
+    const fn of(rule: &Rule) -> Limits {
+        Limits { rate: rule.rate, states_per_source: rule.states_per_source }
     }
 }
 
@@ -124,6 +141,8 @@ impl Program {
             filter: Matcher::compile(&matches, &rules.sets)?,
             verdicts: numbered.map(|(number, rule)| Verdict::of(number, rule)).collect(),
             default: Verdict::default_of(rules.default),
+            limits: rules.filter.iter().map(Limits::of).collect(),
+            nat: rules.nat.iter().map(|rule| rule.nat).collect(),
             source: Nats::compile(rules, |rule| rule.source.as_ref())?,
             dest: Nats::compile(rules, |rule| rule.dest.as_ref())?,
         })
@@ -136,6 +155,21 @@ impl Program {
         let rule = self.filter.first(packet);
         let verdict = rule.and_then(|rule| self.verdicts.get(usize::from(rule)));
         verdict.copied().unwrap_or(self.default)
+    }
+
+    /// The limits of a rule of the filter, for verdicts that are
+    /// [`limited`](Verdict::limited); none for other numbers.
+    #[must_use]
+    #[inline]
+    pub fn limits(&self, rule: u16) -> Limits {
+        self.limits.get(usize::from(rule)).copied().unwrap_or_default()
+    }
+
+    /// What a rule of NAT translates to; `Keep` for other numbers.
+    #[must_use]
+    #[inline]
+    pub fn nat(&self, rule: u16) -> Nat {
+        self.nat.get(usize::from(rule)).copied().unwrap_or(Nat::Keep)
     }
 
     /// The rule of NAT that translates the packet's source, by its place among [`Rules::nat`]; the

@@ -12,7 +12,7 @@ use super::TooLarge;
 /// Classes that a field may have: their numbers are 16 bits.
 const CLASSES_MAX: usize = 1 << 16;
 /// States that the sweep may meet.
-const STATES_MAX: usize = 1 << 18;
+const STATES_MAX: usize = 1 << 17;
 
 /// What a rule asks of a field.
 #[derive(Clone, Debug)]

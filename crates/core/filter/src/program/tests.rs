@@ -8,8 +8,8 @@ use base::Cidr;
 use super::list;
 use super::search::Trie;
 use super::sweep::{Wanted, sweep};
-use super::{Clause, Program, TooLarge, explain};
-use crate::rules::{Action, Rules};
+use super::{Clause, Limits, Program, TooLarge, explain};
+use crate::rules::{Action, Nat, Rules};
 use crate::sets::Set;
 use crate::text::{Question, Source, parse, question};
 use fixtures::{PORTS, Random, random_rules, some_packet};
@@ -225,6 +225,27 @@ fn sets_that_overlap_in_too_many_ways_are_refused() {
         (0..17).map(|unit| Wanted::Units { units: vec![unit], negated: false }).collect();
     let swept = sweep(&units, &wanted, 0, |last| last.checked_add(1));
     assert_eq!(swept.err(), Some(TooLarge::Classes));
+}
+
+#[test]
+fn limits_and_targets_go_with_the_program() {
+    let source = Source {
+        rules: "pass in lan\npass in wan new 7/s per source states 9 per source",
+        nat: "keep out wan to @private\nsource out wan to port",
+        ..Source::default()
+    };
+    let rules = parse(&source, PORTS, &|_| Err("no files".into())).expect("rules");
+    let program = Program::compile(&rules).expect("rules that fit");
+    let verdict = program.judge(&ask("in wan 192.0.2.1:1 > 10.0.0.5:443 tcp").packet);
+    assert_eq!((verdict.rule, verdict.limited), (Some(1), true));
+    let limits = program.limits(1);
+    let rate = limits.rate.expect("a rate");
+    assert_eq!((rate.per_second, rate.per_source, limits.states_per_source), (7, true, Some(9)));
+    assert_eq!((program.limits(0), program.limits(9)), (Limits::default(), Limits::default()));
+    let asked = ask("in lan out wan 10.0.0.5:1 > 198.51.100.1:443 tcp");
+    assert_eq!(program.judge_source(&asked.packet), Some(1));
+    assert!(matches!(program.nat(1), Nat::Source { .. }));
+    assert_eq!(program.nat(0), Nat::Keep);
 }
 
 #[test]

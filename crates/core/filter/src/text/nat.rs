@@ -183,6 +183,7 @@ fn source(word: Token<'_>, matches: Match, options: &Options<'_>) -> Result<Part
         "port" => (Target::Port, matches),
         text => {
             let network = network(word, text, "write an address, a network or `port`")?;
+            check_host(word, network.addr)?;
             let version = IpVersion::of(&network.addr);
             (Target::Network(network), of_version(matches, version, word)?)
         }
@@ -210,9 +211,19 @@ fn dest(first: Token<'_>, word: Token<'_>, matches: Match, has_to: bool) -> Resu
             format!("`{}` is no target: write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT", word.text);
         return Err(word.fault(what));
     };
+    check_host(word, addr)?;
     let port = ports.map(|ports| port_map(word, &matches.services, ports)).transpose()?;
     let matches = of_version(matches, IpVersion::of(&addr), word)?;
     Ok((None, Some(matches), Nat::Dest { addr, port }))
+}
+
+/// Packets are translated to hosts only.
+fn check_host(word: Token<'_>, addr: IpAddr) -> Result<(), Fault> {
+    let is_broadcast = matches!(addr, IpAddr::V4(addr) if addr.is_broadcast());
+    if addr.is_unspecified() || addr.is_multicast() || is_broadcast {
+        return Err(word.fault(format!("no host has the address {addr}")));
+    }
+    Ok(())
 }
 
 /// `10.0.0.5`, `10.0.0.5:443`, `10.0.0.5:9000-9010`, `2001:db8::5`, `[2001:db8::5]:443`.

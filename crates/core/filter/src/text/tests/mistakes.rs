@@ -141,6 +141,18 @@ fn mistakes_of_nat_are_found_alike() {
 }
 
 #[test]
+fn packets_are_translated_to_hosts_only() {
+    for (rule, expected) in [
+        ("dest in wan tcp 80 to 224.0.0.1", "1:23: no host has the address 224.0.0.1"),
+        ("dest in wan tcp 80 to [::]:80", "1:23: no host has the address ::"),
+        ("source out wan to 0.0.0.0/0", "1:19: no host has the address 0.0.0.0"),
+        ("source out wan to 255.255.255.255", "1:19: no host has the address 255.255.255.255"),
+    ] {
+        assert_eq!(nat_mistake(rule), expected, "{rule}");
+    }
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     let sets = [
         ("bad".to_owned(), vec!["file:broken.txt".to_owned(), "10.0.0.x".to_owned()]),
