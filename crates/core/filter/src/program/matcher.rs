@@ -132,14 +132,15 @@ impl Matcher {
     #[inline]
     pub(super) fn first(&self, packet: &Packet) -> Option<u16> {
         let mut rows: [&[u64]; FIELDS] = [&[]; FIELDS];
-        let mut count = 0usize;
+        let (mut count, mut words) = (0usize, self.words);
         self.rows(packet, |row| {
+            words &= row.first().copied().unwrap_or(0);
             if let Some(free) = rows.get_mut(count) {
                 *free = row;
                 count += 1;
             }
         });
-        first_common(self.words, rows.get(..count)?)
+        first_common(words, rows.get(..count)?)
     }
 
     /// The rows of the packet's fields.
@@ -186,9 +187,7 @@ impl Matcher {
 
 /// The first bit that all rows have, in the words of which `words` has a bit.
 #[inline]
-fn first_common(words: u64, rows: &[&[u64]]) -> Option<u16> {
-    let summary = |row: &&[u64]| row.first().copied().unwrap_or(0);
-    let mut words = rows.iter().map(summary).fold(words, |all, one| all & one);
+fn first_common(mut words: u64, rows: &[&[u64]]) -> Option<u16> {
     while words != 0 {
         let number = words.trailing_zeros();
         let word = |row: &&[u64]| row.get(1 + number as usize).copied().unwrap_or(0);

@@ -96,11 +96,17 @@ const CLASSES: u16 = 2 << KIND_SHIFT;
 const ENTRIES: u16 = 3 << KIND_SHIFT;
 /// An entry for each digit.
 const TABLE: u16 = 4 << KIND_SHIFT;
+/// Classes, behind an index by the upper 8 bits.
+const INDEXED_CLASSES: u16 = 5 << KIND_SHIFT;
+/// Entries, behind the same index.
+const INDEXED_ENTRIES: u16 = 6 << KIND_SHIFT;
 const KIND_SHIFT: u32 = 13;
 const COUNT_MASK: u16 = (1 << KIND_SHIFT) - 1;
 
 /// Boundaries that take more than the bits do.
 const BITS_MIN: usize = 16;
+/// Boundaries from which on they have an index: it takes 8 bytes for each of them at most.
+const INDEX_MIN: usize = 64;
 /// Boundaries from which on a node is a table: it takes 32 bytes for each of them at most.
 const TABLE_MIN: usize = 1 << KIND_SHIFT;
 
@@ -114,6 +120,8 @@ pub(super) struct Trie {
     /// - `BITS`: two classes, 256 bits;
     /// - `CLASSES`: n boundaries, n + 1 classes;
     /// - `ENTRIES`: n boundaries, n + 1 entries, the high word first;
+    /// - `INDEXED_CLASSES`, `INDEXED_ENTRIES`: how many boundaries lie before each multiple of 256,
+    ///   then the same;
     /// - `TABLE`: 65,536 entries.
     nodes: Vec<u16>,
 }
@@ -187,17 +195,29 @@ impl Trie {
         } else if lows.len() >= TABLE_MIN {
             self.nodes.push(TABLE);
             spread(&lows, &entries, |entry| self.nodes.extend(halves(entry)));
-        } else if alternate && !lows.is_empty() {
+        } else if alternate && (1..INDEX_MIN).contains(&lows.len()) {
             self.nodes.push(ALTERNATE | count);
             self.nodes.extend(two.chain(lows));
-        } else if have_classes {
-            self.nodes.push(CLASSES | count);
-            self.nodes.extend(lows);
-            self.nodes.extend(entries.iter().map(|&entry| entry as u16));
         } else {
-            self.nodes.push(ENTRIES | count);
+            let is_indexed = lows.len() >= INDEX_MIN;
+            self.nodes.push(
+                count
+                    | match (have_classes, is_indexed) {
+                        (true, true) => INDEXED_CLASSES,
+                        (true, false) => CLASSES,
+                        (false, true) => INDEXED_ENTRIES,
+                        (false, false) => ENTRIES,
+                    },
+            );
+            if is_indexed {
+                let before = |upper: u16| lows.partition_point(|&low| low < upper << 8) as u16;
+                self.nodes.extend((0..256).map(before));
+            }
             self.nodes.extend(lows);
-            self.nodes.extend(entries.iter().flat_map(|&entry| halves(entry)));
+            match have_classes {
+                true => self.nodes.extend(entries.iter().map(|&entry| entry as u16)),
+                false => self.nodes.extend(entries.iter().flat_map(|&entry| halves(entry))),
+            }
         }
         start
     }
@@ -244,6 +264,15 @@ impl Trie {
                 let Some((lows, entries)) = rest.split_at_checked(count) else { return none };
                 joined(entries, rank(lows, digit))
             }
+            kind @ (INDEXED_CLASSES | INDEXED_ENTRIES) => {
+                let Some((index, rest)) = rest.split_first_chunk::<256>() else { return none };
+                let Some((lows, entries)) = rest.split_at_checked(count) else { return none };
+                let at = rank_by(index, lows, digit);
+                match kind {
+                    INDEXED_CLASSES => entries.get(at).map_or(none, |&found| class(found)),
+                    _ => joined(entries, at),
+                }
+            }
             _ => joined(rest, usize::from(digit)),
         }
     }
@@ -253,6 +282,15 @@ impl Trie {
 #[inline]
 fn rank(lows: &[u16], digit: u16) -> usize {
     lows.partition_point(|&low| low <= digit)
+}
+
+/// The same with an index.
+#[inline]
+fn rank_by(index: &[u16; 256], lows: &[u16], digit: u16) -> usize {
+    let upper = usize::from(digit >> 8);
+    let from = usize::from(index[upper]);
+    let to = index.get(upper + 1).map_or(lows.len(), |&to| usize::from(to));
+    from + rank(lows.get(from..to).unwrap_or(&[]), digit)
 }
 
 fn halves(entry: u32) -> [u16; 2] {
