@@ -217,21 +217,21 @@ fn small(
     matches: &[&Match],
     asked: impl Fn(&Match) -> Asked<u32>,
 ) -> Result<Option<Intervals<u32>>, TooLarge> {
-    let (mut units, mut wanted) = (Vec::new(), Vec::new());
+    let (mut operands, mut wanted) = (Vec::new(), Vec::new());
     for one in matches {
         let Some((mut ranges, negated)) = asked(one) else {
             wanted.push(Wanted::All);
             continue;
         };
         join(&mut ranges, |last| last.checked_add(1));
-        wanted.push(Wanted::Units { units: vec![units.len() as u32], negated });
-        units.push(ranges);
+        wanted.push(Wanted::Operands { operands: vec![operands.len() as u32], negated });
+        operands.push(ranges);
     }
-    let units: Vec<&[(u32, u32)]> = units.iter().map(Vec::as_slice).collect();
-    sweep(&units, &wanted, 0, |value| value.checked_add(1))
+    let operands: Vec<&[(u32, u32)]> = operands.iter().map(Vec::as_slice).collect();
+    sweep(&operands, &wanted, 0, |value| value.checked_add(1))
 }
 
-/// What matches ask of addresses of one version: the sets are the first units.
+/// What matches ask of addresses of one version: the sets are the first operands.
 fn hosts<K: Ord + Copy>(
     matches: &[&Match],
     sets: usize,
@@ -251,14 +251,14 @@ fn hosts<K: Ord + Copy>(
             wanted.push(Wanted::All);
             continue;
         }
-        let mut units: Vec<u32> = hosts.sets.iter().map(|&set| set as u32).collect();
+        let mut operands: Vec<u32> = hosts.sets.iter().map(|&set| set as u32).collect();
         let mut ranges: Vec<(K, K)> = hosts.networks.iter().map(range).filter_map(of).collect();
         if !ranges.is_empty() {
             join(&mut ranges, after);
-            units.push((sets + own.len()) as u32);
+            operands.push((sets + own.len()) as u32);
             own.push(ranges);
         }
-        wanted.push(Wanted::Units { units, negated: hosts.negated });
+        wanted.push(Wanted::Operands { operands, negated: hosts.negated });
     }
     (own, wanted)
 }
@@ -279,8 +279,8 @@ fn v4(
         true => set.v4.as_slice(),
         false => &[],
     });
-    let units: Vec<&[(u32, u32)]> = of_sets.chain(own.iter().map(Vec::as_slice)).collect();
-    sweep(&units, &wanted, 0, after)
+    let operands: Vec<&[(u32, u32)]> = of_sets.chain(own.iter().map(Vec::as_slice)).collect();
+    sweep(&operands, &wanted, 0, after)
 }
 
 fn v6(
@@ -299,17 +299,17 @@ fn v6(
         true => set.v6.as_slice(),
         false => &[],
     });
-    let units: Vec<&[(u128, u128)]> = of_sets.chain(own.iter().map(Vec::as_slice)).collect();
-    sweep(&units, &wanted, 0, after)
+    let operands: Vec<&[(u128, u128)]> = of_sets.chain(own.iter().map(Vec::as_slice)).collect();
+    sweep(&operands, &wanted, 0, after)
 }
 
-/// Which of the first `sets` units a match asks for.
+/// Which of the first `sets` operands a match asks for.
 fn used(wanted: &[Wanted], sets: usize) -> Vec<bool> {
     let mut used = vec![false; sets];
     for wanted in wanted {
-        if let Wanted::Units { units, .. } = wanted {
-            for &unit in units {
-                if let Some(is_used) = used.get_mut(unit as usize) {
+        if let Wanted::Operands { operands, .. } = wanted {
+            for &operand in operands {
+                if let Some(is_used) = used.get_mut(operand as usize) {
                     *is_used = true;
                 }
             }

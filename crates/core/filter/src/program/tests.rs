@@ -139,7 +139,7 @@ fn rules_that_share_a_set_cost_it_once() {
         .map(|n| Cidr::new(core::net::Ipv4Addr::from_bits(n << 12).into(), 24).expect("a length"))
         .collect();
     let set = Set::new("many", &networks);
-    let wanted = vec![Wanted::Units { units: vec![0], negated: false }; 100];
+    let wanted = vec![Wanted::Operands { operands: vec![0], negated: false }; 100];
     let swept = sweep(&[&set.v4], &wanted, 0, |last: u32| last.checked_add(1)).expect("it fits");
     let intervals = swept.expect("rules that ask");
     assert_eq!(intervals.rows.len(), 2);
@@ -169,7 +169,7 @@ fn addresses_of_version_6_have_the_class_of_their_interval() {
             ranges.push((first, first | host));
         }
         crate::sets::join(&mut ranges, |last| last.checked_add(1));
-        let wanted = [Wanted::Units { units: vec![0], negated: false }];
+        let wanted = [Wanted::Operands { operands: vec![0], negated: false }];
         let swept = sweep(&[&ranges], &wanted, 0, |last: u128| last.checked_add(1));
         let intervals = swept.expect("it fits").expect("a rule that asks");
         let trie = Trie::new(&intervals, 128);
@@ -200,9 +200,10 @@ fn addresses_of_version_4_have_the_class_of_their_interval() {
             sets[0].extend((0..1 << 15).map(|n| (n * 2, n * 2)));
         }
         sets.iter_mut().for_each(|set| crate::sets::join(set, |last| last.checked_add(1)));
-        let wanted = [0, 1].map(|unit| Wanted::Units { units: vec![unit], negated: false });
-        let units = [sets[0].as_slice(), sets[1].as_slice()];
-        let swept = sweep(&units, &wanted, 0, |last: u32| last.checked_add(1));
+        let wanted =
+            [0, 1].map(|operand| Wanted::Operands { operands: vec![operand], negated: false });
+        let operands = [sets[0].as_slice(), sets[1].as_slice()];
+        let swept = sweep(&operands, &wanted, 0, |last: u32| last.checked_add(1));
         let intervals = swept.expect("it fits").expect("rules that ask");
         let trie = Trie::new(&intervals, 32);
         for &(begin, _) in &intervals.begins {
@@ -216,8 +217,8 @@ fn addresses_of_version_4_have_the_class_of_their_interval() {
 
 #[test]
 fn sets_that_overlap_in_too_many_ways_are_refused() {
-    // Seventeen units whose ranges make every combination: 131,072 classes.
-    let units: Vec<Vec<(u32, u32)>> = (0..17)
+    // Seventeen operands whose ranges make every combination: 131,072 classes.
+    let operands: Vec<Vec<(u32, u32)>> = (0..17)
         .map(|bit| {
             let has = |n: &u32| n >> bit & 1 == 1;
             let mut ranges = (0..1u32 << 17).filter(has).map(|n| (n, n)).collect();
@@ -225,10 +226,11 @@ fn sets_that_overlap_in_too_many_ways_are_refused() {
             ranges
         })
         .collect();
-    let units: Vec<&[(u32, u32)]> = units.iter().map(Vec::as_slice).collect();
-    let wanted: Vec<Wanted> =
-        (0..17).map(|unit| Wanted::Units { units: vec![unit], negated: false }).collect();
-    let swept = sweep(&units, &wanted, 0, |last| last.checked_add(1));
+    let operands: Vec<&[(u32, u32)]> = operands.iter().map(Vec::as_slice).collect();
+    let wanted: Vec<Wanted> = (0..17)
+        .map(|operand| Wanted::Operands { operands: vec![operand], negated: false })
+        .collect();
+    let swept = sweep(&operands, &wanted, 0, |last| last.checked_add(1));
     assert_eq!(swept.err(), Some(TooLarge::Classes));
 }
 
