@@ -120,6 +120,8 @@ limits! {
         "datagrams whose fragments wait for the first one, and as many whose first one was judged";
     FilterLogPerSecond "filter_log_per_second" 100 "lines of the filter's log in a second";
     NatMappings "nat_mappings" 262_144 "mappings of NAT: an inside address and port each";
+    NatAddresses "nat_addresses" 4_096
+        "outside addresses that have mappings; each takes up to 25 KB for its ports";
     NatPortsPerSource "nat_ports_per_source" 32_768
         "outside ports of one inside address, unless its rule says how many; half of an address";
     Redirects "redirects" 256

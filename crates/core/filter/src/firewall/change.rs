@@ -53,7 +53,7 @@ impl Firewall {
             Change::Packet(tuple) => {
                 let checksum = if is_partial { Checksum::PseudoHeader } else { Checksum::Whole };
                 let identification = self.identification(packet, tuple);
-                rewrite(packet, tuple, Options { checksum, identification })
+                rewrite(packet, tuple, Options { checksum, identification, ..Options::default() })
             }
         }
     }

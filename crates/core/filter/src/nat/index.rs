@@ -4,6 +4,10 @@
 //! which half are the hash, so that a search reads a record only where 32 bits agree. Keys come
 //! from the network, so that the caller hashes them with `base::KeyedHash`.
 
+use core::net::IpAddr;
+
+use base::KeyedHash;
+
 /// Records that keep their number until they are removed.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
@@ -183,6 +187,20 @@ impl Index {
             *slot = 0;
         }
     }
+}
+
+/// An address as two words.
+pub(super) fn words(addr: IpAddr) -> [u64; 2] {
+    match addr {
+        IpAddr::V4(addr) => [1 << 32 | u64::from(addr.to_bits()), 0],
+        IpAddr::V6(addr) => [(addr.to_bits() >> 64) as u64, addr.to_bits() as u64],
+    }
+}
+
+/// The hash of an address with a number.
+pub(super) fn hash_addr(key: &KeyedHash, number: u64, addr: IpAddr) -> u64 {
+    let [high, low] = words(addr);
+    key.hash([high, low, number])
 }
 
 #[cfg(test)]

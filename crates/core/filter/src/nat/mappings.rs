@@ -62,6 +62,9 @@ pub struct Mappings {
     /// Random numbers drawn so far.
     draws: u64,
     generation: u32,
+    /// [`Limit::NatMappings`], which bounds blocks too, and [`Limit::NatAddresses`].
+    mappings_max: usize,
+    addresses_max: usize,
     pools: Vec<pools::Slot>,
     records: Slab<Mapping>,
     by_inside: Index,
@@ -101,6 +104,8 @@ impl Mappings {
             key: KeyedHash::new(k0, k1),
             draws: 0,
             generation: 0,
+            mappings_max: capacity,
+            addresses_max: budget.of(Limit::NatAddresses),
             pools: Vec::new(),
             records: Slab::default(),
             by_inside: Index::with_capacity(capacity),
@@ -147,23 +152,33 @@ impl Mappings {
     pub fn acquire(&mut self, request: &Request, budget: &mut Budget) -> Result<Mapped, Refused> {
         let tuple = request.tuple;
         let pool = *self.open_pool(request.pool).ok_or(Refused::Address)?;
-        let source = self.sources.find(&self.key, request.pool.0, tuple.src);
+        let find = |table: &Mappings| table.sources.find(&table.key, request.pool.0, tuple.src);
+        let mut source = find(self);
         let found = source.and_then(|at| self.find_inside(at, tuple.protocol, tuple.src_port));
-        if let Some(at) = found
-            && let Some(mapped) = self.join(at, request, &pool, budget)?
-        {
-            return Ok(mapped);
+        if let Some(at) = found {
+            if let Some(mapped) = self.join(at, request, &pool, budget)? {
+                return Ok(mapped);
+            }
+            // The mapping ended, which may have been the source's last.
+            source = find(self);
         }
-        if self.len() >= budget.of(Limit::NatMappings) && !self.reclaim(request.now) {
-            budget.admits(Limit::NatMappings, self.len());
-            return Err(Refused::Mappings);
+        self.mappings_max = budget.of(Limit::NatMappings);
+        self.addresses_max = budget.of(Limit::NatAddresses);
+        if self.len() >= self.mappings_max {
+            if !self.reclaim(request.now) {
+                budget.admits(Limit::NatMappings, self.len());
+                return Err(Refused::Mappings);
+            }
+            source = find(self);
         }
-        // A mapping that ended meanwhile may have been the source's last.
-        let source = self.sources.find(&self.key, request.pool.0, tuple.src);
         if let Some(source) = source {
             self.admit_source(source, &pool, budget)?;
         }
-        self.make(request, &pool, source)
+        let made = self.make(request, &pool, source);
+        if made == Err(Refused::Addresses) {
+            budget.admits(Limit::NatAddresses, usize::MAX);
+        }
+        made
     }
 
     /// Is the mapping still there? States whose mapping is not end.
@@ -273,20 +288,6 @@ impl Mapping {
     fn shown_port(&self, own: u16) -> u16 {
         if has_ports(self.protocol) { self.outside_port } else { own }
     }
-}
-
-/// An address as two words.
-fn words(addr: IpAddr) -> [u64; 2] {
-    match addr {
-        IpAddr::V4(addr) => [1 << 32 | u64::from(addr.to_bits()), 0],
-        IpAddr::V6(addr) => [(addr.to_bits() >> 64) as u64, addr.to_bits() as u64],
-    }
-}
-
-/// The hash of an address with a number.
-fn hash_addr(key: &KeyedHash, number: u64, addr: IpAddr) -> u64 {
-    let [high, low] = words(addr);
-    key.hash([high, low, number])
 }
 
 #[cfg(test)]

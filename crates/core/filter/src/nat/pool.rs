@@ -8,6 +8,9 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::{Cidr, DropReason, Duration, Instant, Limit};
 
+use wire::protocol;
+
+use super::ports::has_ports;
 use crate::Tuple;
 
 /// The most addresses of a network that a pool uses.
@@ -139,6 +142,16 @@ pub struct Mapped {
     pub is_new: bool,
 }
 
+impl Mapped {
+    /// The tuple of a flow's packets behind the translation of their source. Both ports of an echo
+    /// message are its identifier.
+    #[must_use]
+    pub fn outward(&self, tuple: &Tuple) -> Tuple {
+        let dst_port = if is_echo(tuple) { self.port } else { tuple.dst_port };
+        Tuple { src: self.addr, src_port: self.port, dst_port, ..*tuple }
+    }
+}
+
 /// The inside endpoint behind an outside one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
@@ -152,6 +165,20 @@ pub struct Inside {
     pub port: u16,
 }
 
+impl Inside {
+    /// The tuple of a packet from the outside behind the translation of its destination.
+    #[must_use]
+    pub fn inward(&self, tuple: &Tuple) -> Tuple {
+        let dst_port = if has_ports(tuple.protocol) { self.port } else { tuple.dst_port };
+        let src_port = if is_echo(tuple) { dst_port } else { tuple.src_port };
+        Tuple { dst: self.addr, src_port, dst_port, ..*tuple }
+    }
+}
+
+fn is_echo(tuple: &Tuple) -> bool {
+    matches!(tuple.protocol, protocol::ICMP | protocol::ICMPV6)
+}
+
 /// Why a flow gets no mapping. RFC 6888 REQ-11: its packet is dropped and answered by an ICMP
 /// error, and no mapping in use ends for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +189,8 @@ pub enum Refused {
     PortsPerSource,
     /// No port of the source's outside address is free.
     Ports,
+    /// [`Limit::NatAddresses`] outside addresses have mappings, and the source's is none of them.
+    Addresses,
     /// The pool is gone, or has no address of the packet's version now.
     Address,
 }
@@ -176,6 +205,7 @@ impl Refused {
     pub const fn limit(self) -> Option<Limit> {
         match self {
             Refused::Mappings => Some(Limit::NatMappings),
+            Refused::Addresses => Some(Limit::NatAddresses),
             Refused::PortsPerSource => Some(Limit::NatPortsPerSource),
             Refused::Ports | Refused::Address => None,
         }
@@ -196,6 +226,15 @@ pub struct BlockEvent {
     pub outside: IpAddr,
     /// The first and the last port of the block, for all protocols.
     pub ports: (u16, u16),
+}
+
+/// How much of a pool is in use, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Inside addresses with mappings or blocks.
+    pub sources: u32,
+    /// Mappings, those included that are held.
+    pub mappings: u32,
 }
 
 /// What a mapping table counted.

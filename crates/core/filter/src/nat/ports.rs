@@ -44,8 +44,9 @@ impl Shards {
         (index < count && count <= 1 << (16 - run_bits)).then_some(shards)
     }
 
-    /// The shard of packets from the outside for this port or echo identifier. Protocols without
-    /// ports go to the first shard, in both directions.
+    /// The shard of packets from the outside for this port or echo identifier. An ICMP error goes
+    /// by the source port of the packet that it quotes, because that one is the outside port.
+    /// Protocols without ports go to the first shard, in both directions.
     #[inline]
     pub fn of_outside(&self, protocol: u8, port: u16) -> usize {
         if !has_ports(protocol) {
@@ -86,6 +87,12 @@ impl Shards {
         let low = ((low / count) << self.run_bits) | u32::from(low_in);
         let high = ((high / count) << self.run_bits) | u32::from(high_in);
         (low <= high).then_some((low as u16, high as u16))
+    }
+
+    /// Has each shard one of the ports from `first` to `last`?
+    pub(super) fn all_have(&self, first: u16, last: u16) -> bool {
+        let shard = |index| Shards { index, ..*self };
+        (0..self.count).all(|index| shard(index).range(first, last).is_some())
     }
 
     /// Ports of a run, which is the longest block of a source.

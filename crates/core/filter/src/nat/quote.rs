@@ -45,9 +45,9 @@ pub fn rewrite_error(packet: &mut [u8], quoted_to: &Tuple) -> Result<(), DropRea
     if !error.outer.fits(quoted_to) || !error.quoted.fits(quoted_to) {
         return Err(DropReason::FilterIcmp);
     }
-    let shown = quoted_tuple(packet)?;
+    let seen = quoted_tuple(packet)?;
     let (src, _) = addresses(packet, error.outer.is_v6).ok_or(DropReason::FilterIcmp)?;
-    let is_hidden = shown.dst != quoted_to.dst;
+    let is_hidden = seen.dst != quoted_to.dst;
     let src = if is_hidden { quoted_to.dst } else { src };
 
     let quote = packet.get_mut(error.quote..error.end).ok_or(DropReason::FilterIcmp)?;

@@ -38,6 +38,9 @@ pub struct Options {
     /// The IPv4 identification to write; `None` keeps it. Fragments of a datagram need the same
     /// one: [`identification`].
     pub identification: Option<u16>,
+    /// Does the slice have the beginning of the packet alone, with all headers, while other buffers
+    /// have the rest?
+    pub is_chain: bool,
 }
 
 /// Give the IP packet at the start of `packet` the addresses, ports or echo identifier of `to`.
@@ -50,10 +53,11 @@ pub struct Options {
 ///
 /// # Errors
 /// [`DropReason::FilterMalformed`] if the packet is no IP packet of the version of `to`, if a
-/// length contradicts another one, or if the fields to change are not all there. Nothing was
-/// written then.
+/// length contradicts another one, if the fields to change are not all there, or if an IPv6 routing
+/// header has segments left. Nothing was written then.
 pub fn rewrite(packet: &mut [u8], to: &Tuple, options: Options) -> Result<(), DropReason> {
-    let layout = Layout::of(packet, Extent::Whole).ok_or(DropReason::FilterMalformed)?;
+    let extent = if options.is_chain { Extent::Beginning } else { Extent::Whole };
+    let layout = Layout::of(packet, extent).ok_or(DropReason::FilterMalformed)?;
     if !layout.fits(to) || !layout.is_complete(packet) {
         return Err(DropReason::FilterMalformed);
     }
@@ -84,6 +88,8 @@ pub fn identification(key: &KeyedHash, original: &Tuple, identification: u16) ->
 pub(super) enum Extent {
     /// As much as its header says.
     Whole,
+    /// The beginning with all headers: the caller knows that the rest is elsewhere.
+    Beginning,
     /// The beginning, as an ICMP error quotes it. Its own length is not believed.
     Quoted,
 }
@@ -116,7 +122,7 @@ impl Layout {
         let header_len = usize::from(b[0] & 15) * 4;
         let end = match extent {
             Extent::Whole => usize::from(u16::from_be_bytes([b[2], b[3]])),
-            Extent::Quoted => packet.len(),
+            Extent::Beginning | Extent::Quoted => packet.len(),
         };
         if header_len < 20 || end < header_len || end > packet.len() {
             return None;
@@ -130,8 +136,11 @@ impl Layout {
         let b = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
         let end = match extent {
             Extent::Whole => ipv6::HEADER_LEN + usize::from(u16::from_be_bytes([b[4], b[5]])),
-            Extent::Quoted => packet.len(),
+            Extent::Beginning | Extent::Quoted => packet.len(),
         };
+        if extent != Extent::Quoted && routes_on(packet.get(..end)?, b[6]) {
+            return None;
+        }
         let (protocol, transport) = match ipv6::last_header(packet.get(..end)?) {
             Some((protocol::FRAGMENT, ..)) => (protocol::FRAGMENT, None),
             Some((protocol, at, _)) => (protocol, Some(at)),
@@ -162,6 +171,24 @@ impl Layout {
     pub(super) fn is_icmp(&self) -> bool {
         self.protocol == if self.is_v6 { protocol::ICMPV6 } else { protocol::ICMP }
     }
+}
+
+/// Has an IPv6 packet a routing header with segments left? The last address of that header is the
+/// destination of the pseudo-header then (RFC 8200 section 8.1), and the one that translation would
+/// have to change.
+fn routes_on(packet: &[u8], first: u8) -> bool {
+    let (mut next, mut at) = (first, ipv6::HEADER_LEN);
+    while let protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS = next {
+        let Some([following, units, _, left]) = packet.get(at..).and_then(|b| b.first_chunk())
+        else {
+            return false;
+        };
+        if next == protocol::ROUTING && *left != 0 {
+            return true;
+        }
+        (next, at) = (*following, at + usize::from(*units) * 8 + 8);
+    }
+    false
 }
 
 /// Where the fields of a transport header are that a rewrite changes, from its beginning.

@@ -9,7 +9,7 @@
 
 use base::Instant;
 
-use super::super::index::NONE;
+use super::super::index::{NONE, hash_addr};
 use super::super::pool::{Addresses, Mapped, Pool, Refused, Request};
 use super::super::ports::has_word;
 use super::blocks::{Around, BLOCKS_PER_SOURCE};
@@ -46,7 +46,7 @@ impl Mappings {
         let is_given = paired.is_some() || pool.addresses == Addresses::OfPort;
         let tries = if is_given { 1 } else { TRIES };
         let tries = tries.min(pool.addresses.len().max(1));
-        let first = super::hash_addr(&self.key, u64::MAX, tuple.src);
+        let first = hash_addr(&self.key, u64::MAX, tuple.src);
         let source = match source {
             Some(source) => source,
             None => self.add_source(request).ok_or(Refused::Mappings)?,
@@ -67,7 +67,11 @@ impl Mappings {
             let Some(addr) = addr.filter(|addr| addr.is_ipv4() == tuple.src.is_ipv4()) else {
                 break;
             };
-            let Some(outside) = self.outsides.find_or_add(&self.key, addr) else { break };
+            let most = self.addresses_max;
+            let Some(outside) = self.outsides.find_or_add(&self.key, addr, most) else {
+                made = Err(Refused::Addresses);
+                continue;
+            };
             self.pin_outside(outside, 1);
             let port = self.find_port(request, pool, source, outside, is_early);
             self.pin_outside(outside, -1);
@@ -163,6 +167,9 @@ impl Mappings {
         owner.outside = outside;
         owner.mappings += 1;
         owner.in_use += 1;
+        if let Some(slot) = self.pools.get_mut(usize::from(request.pool.0)) {
+            slot.mappings += 1;
+        }
         self.counters.made += 1;
         self.counters.kept += u64::from(class.is_some() && port == tuple.src_port);
         self.note_remote(mapping.id(at), tuple.dst);
@@ -227,6 +234,10 @@ impl Mappings {
             let block = self.blocks.overdue(wanted.now, Some(wanted.outside))?;
             self.free_block(block, wanted.now);
             self.counters.early += 1;
+        }
+        // Blocks are bounded like mappings, because held ones have none.
+        if self.blocks.len() >= self.mappings_max {
+            return None;
         }
         let range = self.shards.range(wanted.pool.ports.0, wanted.pool.ports.1)?;
         let random = self.random();

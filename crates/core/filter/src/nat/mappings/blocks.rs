@@ -10,10 +10,9 @@ use core::net::IpAddr;
 
 use base::{Instant, KeyedHash};
 
-use super::super::index::{Index, NONE, Slab};
+use super::super::index::{Index, NONE, Slab, hash_addr};
 use super::super::pool::{BlockEvent, HOLD};
 use super::super::ports::{Shards, find_run, set_word};
-use super::hash_addr;
 use super::outsides::{Held, Linked, List, Outsides};
 
 /// Blocks that a source may have at once.
@@ -142,6 +141,10 @@ pub(super) struct Around<'a> {
 impl Blocks {
     pub(super) fn get(&self, at: u32) -> Option<&Block> {
         self.slab.get(at)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slab.len()
     }
 
     pub(super) fn next_event(&mut self) -> Option<BlockEvent> {

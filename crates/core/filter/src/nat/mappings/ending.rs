@@ -1,5 +1,5 @@
-//! The end of mappings: with their last flow, after the hold, with their outside address, or because
-//! the table is full.
+//! The end of mappings: with their last flow, after the hold, with their outside address, or
+//! because the table is full.
 //!
 //! Called by: the table of states at the end of a flow, the stack when a port loses its address, a
 //! timer; `mappings.rs` and `allocate.rs`. RFC 6888 REQ-8 (a port is held for 120 s) and REQ-11 (a
@@ -104,6 +104,9 @@ impl Mappings {
         }
         if let Some(source) = self.sources.get_mut(record.source) {
             source.mappings = source.mappings.saturating_sub(1);
+            if let Some(slot) = self.pools.get_mut(usize::from(source.pool)) {
+                slot.mappings = slot.mappings.saturating_sub(1);
+            }
             source.in_use = source.in_use.saturating_sub(u32::from(record.flows != 0));
         }
         self.drop_unused(record.source, record.outside);

@@ -9,10 +9,10 @@ use core::net::IpAddr;
 
 use base::KeyedHash;
 
-use super::super::index::{Index, Slab};
+use super::super::index::{Index, Slab, words};
 use super::super::pool::{Filtering, Inside, MappingId, PoolId};
 use super::super::ports::has_ports;
-use super::{Mappings, words};
+use super::Mappings;
 
 impl Mappings {
     /// The inside endpoint of a packet to an outside one, if the filtering of its pool lets a

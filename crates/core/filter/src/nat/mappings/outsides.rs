@@ -9,9 +9,8 @@ use core::net::IpAddr;
 use base::KeyedHash;
 use wire::protocol;
 
-use super::super::index::{Index, NONE, Slab};
+use super::super::index::{Index, NONE, Slab, hash_addr};
 use super::super::ports::{Bitmap, Shards, Words};
-use super::hash_addr;
 
 /// A list of records that are linked by their numbers, oldest first.
 #[derive(Clone, Copy, Debug)]
@@ -140,10 +139,19 @@ impl Outsides {
         self.find_hashed(hash_addr(key, 0, addr), addr)
     }
 
-    pub(super) fn find_or_add(&mut self, key: &KeyedHash, addr: IpAddr) -> Option<u32> {
+    /// `None` if there are `most` others.
+    pub(super) fn find_or_add(
+        &mut self,
+        key: &KeyedHash,
+        addr: IpAddr,
+        most: usize,
+    ) -> Option<u32> {
         let hash = hash_addr(key, 0, addr);
         if let Some(at) = self.find_hashed(hash, addr) {
             return Some(at);
+        }
+        if self.slab.len() >= most {
+            return None;
         }
         let at = self.slab.insert(Outside {
             addr,

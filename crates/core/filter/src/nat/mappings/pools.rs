@@ -8,7 +8,7 @@ use core::net::IpAddr;
 
 use base::Limit;
 
-use super::super::pool::{Pool, PoolId};
+use super::super::pool::{Pool, PoolId, PoolUse};
 use super::Mappings;
 use super::outsides::class;
 
@@ -20,12 +20,13 @@ pub(super) struct Slot {
     pub(super) is_retired: bool,
     /// Inside addresses with mappings.
     pub(super) sources: u32,
+    pub(super) mappings: u32,
 }
 
 /// Why there can be no such pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidPool {
-    /// The first port is behind the last one.
+    /// The first port is behind the last one, or a shard would have none of them.
     Ports,
     /// A block is no power of two from 64 up to what the shards were made for, or does not fit into
     /// the ports.
@@ -40,7 +41,7 @@ impl Mappings {
     /// # Errors
     /// [`InvalidPool`]; nothing changed then.
     pub fn add_pool(&mut self, pool: Pool) -> Result<PoolId, InvalidPool> {
-        if pool.ports.0 > pool.ports.1 {
+        if !self.shards.all_have(pool.ports.0, pool.ports.1) {
             return Err(InvalidPool::Ports);
         }
         if pool.block != 0 && !self.admits_block(&pool) {
@@ -52,7 +53,7 @@ impl Mappings {
             }
             return Ok(PoolId(at as u16));
         }
-        let slot = Slot { pool, is_retired: false, sources: 0 };
+        let slot = Slot { pool, is_retired: false, sources: 0, mappings: 0 };
         let is_free = |slot: &Slot| slot.is_retired && slot.sources == 0;
         if let Some(at) = self.pools.iter().position(is_free) {
             if let Some(free) = self.pools.get_mut(at) {
@@ -72,6 +73,15 @@ impl Mappings {
             pool.block.is_power_of_two() && (64..=self.shards.run_len()).contains(&pool.block);
         let first = u32::from(pool.ports.0).next_multiple_of(u32::from(pool.block.max(1)));
         is_size && first + u32::from(pool.block) <= u32::from(pool.ports.1) + 1
+    }
+
+    /// How much of a pool is in use.
+    pub fn pool_use(&self, id: PoolId) -> PoolUse {
+        let slot = self.pools.get(usize::from(id.0));
+        slot.map_or_else(PoolUse::default, |slot| PoolUse {
+            sources: slot.sources,
+            mappings: slot.mappings,
+        })
     }
 
     /// Retire all pools but these.
@@ -105,7 +115,8 @@ impl Mappings {
         let (Some(class), Some(local)) = (class(protocol), self.shards.local(port)) else {
             return true;
         };
-        let Some(at) = self.outsides.find_or_add(&self.key, addr) else { return false };
+        let most = self.addresses_max;
+        let Some(at) = self.outsides.find_or_add(&self.key, addr, most) else { return false };
         let Some(outside) = self.outsides.get_mut(at) else { return false };
         let Some(bitmap) = outside.bitmap(class, &self.shards) else { return false };
         if bitmap.is_used(local) {

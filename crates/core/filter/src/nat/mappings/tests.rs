@@ -273,9 +273,37 @@ fn limits_are_named_and_counted() {
     assert_eq!(nat.budget.hits(Limit::NatMappings), 1);
     // A mapping that is only held makes room.
     nat.end(first);
-    assert!(nat.flow(UDP, inside(2), 1).is_ok());
+    let other = nat.flow(UDP, inside(2), 1).expect("a mapping");
     assert!(nat.table.is_alive(second.id));
     assert_eq!(Refused::Mappings.limit(), Some(Limit::NatMappings));
+    let used = nat.table.pool_use(nat.pool);
+    assert_eq!((used.sources, used.mappings), (2, 2));
+    // Also if it is all that the source had.
+    nat.end(other);
+    assert!(nat.flow(UDP, inside(2), 2).is_ok());
+}
+
+#[test]
+fn a_held_mapping_counts_again_when_it_is_used_again() {
+    let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    nat.budget.set(Limit::NatPortsPerSource, 1);
+    let first = nat.flow(UDP, inside(1), 1).expect("a mapping");
+    nat.end(first);
+    let second = nat.flow(UDP, inside(1), 2).expect("a mapping");
+    assert_eq!(nat.flow(UDP, inside(1), 1), Err(Refused::PortsPerSource));
+    nat.end(second);
+    assert!(nat.flow(UDP, inside(1), 1).is_ok());
+}
+
+#[test]
+fn outside_addresses_in_use_are_limited() {
+    let mut nat = Nat::new(Pool::new(network("203.0.113.0/24")));
+    nat.budget.set(Limit::NatAddresses, 1);
+    let first = nat.flow(UDP, inside(1), 1).expect("a mapping");
+    let others = (2..20).map(|host| nat.flow(UDP, inside(host), 1)).filter(Result::is_err);
+    assert!(others.count() > 10);
+    assert!(nat.budget.hits(Limit::NatAddresses) > 10);
+    assert_eq!(nat.flow(UDP, inside(1), 2).map(|mapped| mapped.addr), Ok(first.addr));
 }
 
 #[test]
@@ -296,6 +324,42 @@ fn a_lost_address_ends_its_mappings() {
         let next = nat.flow(UDP, inside(2), 5_000).expect("a mapping");
         nat.end(one);
         assert!(nat.table.is_alive(next.id));
+    }
+}
+
+#[test]
+fn a_held_mapping_ends_if_its_address_is_no_longer_used() {
+    let pool = Pool { filtering: Filtering::Independent, ..Pool::new(Addresses::OfPort) };
+    let mut nat = Nat::new(pool);
+    let held: Vec<Mapped> =
+        (1..4).map(|host| nat.flow(UDP, inside(host), 5_000).expect("a mapping")).collect();
+    held.into_iter().for_each(|mapped| nat.end(mapped));
+    // The one in the middle of the list.
+    let port_address = Some(addr("203.0.113.2"));
+    let tuple = Tuple { src: inside(2), dst: REMOTE, protocol: UDP, src_port: 5_000, dst_port: 53 };
+    let request = Request { pool: nat.pool, tuple, port_address, now: nat.now };
+    let moved = nat.table.acquire(&request, &mut nat.budget).expect("a mapping");
+    assert_eq!((Some(moved.addr), moved.is_new), (port_address, true));
+    nat.now = at(200);
+    nat.table.sweep(nat.now, 100);
+    assert!(nat.table.is_alive(moved.id));
+    assert_eq!(nat.table.len(), 1);
+}
+
+#[test]
+fn tuples_are_translated_on_both_ways() {
+    let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    for (protocol, remote_port) in [(UDP, 53), (ICMP, 1)] {
+        let mapped = nat.flow(protocol, inside(1), 1).expect("a mapping");
+        let own =
+            Tuple { src: inside(1), dst: REMOTE, protocol, src_port: 1, dst_port: remote_port };
+        let outward = mapped.outward(&own);
+        assert_eq!((outward.src, outward.src_port, outward.dst), (OUTSIDE, mapped.port, REMOTE));
+        // An echo reply has the identifier of its request as both ports.
+        let remote_port = if protocol == ICMP { mapped.port } else { remote_port };
+        assert_eq!(outward.dst_port, remote_port);
+        let found = nat.table.find_outside(protocol, OUTSIDE, mapped.port, REMOTE).expect("mapped");
+        assert_eq!(found.inward(&outward.reversed()), own.reversed());
     }
 }
 
@@ -378,6 +442,32 @@ fn a_held_block_goes_to_another_source_before_that_is_refused() {
 }
 
 #[test]
+fn a_block_is_free_for_others_after_its_hold() {
+    let pool = Pool { block: 512, ports: (1_024, 1_535), ..Pool::new(network("203.0.113.1/32")) };
+    let mut nat = Nat::new(pool);
+    let one = nat.flow(UDP, inside(1), 1).expect("a mapping");
+    nat.end(one);
+    nat.now = Instant::ZERO + HOLD;
+    assert!(nat.flow(UDP, inside(2), 1).is_ok());
+    assert_eq!(nat.table.counters().early, 0);
+}
+
+#[test]
+fn a_source_has_blocks_of_the_address_that_is_used() {
+    let mut nat = Nat::new(Pool { block: 64, ..Pool::new(Addresses::OfPort) });
+    for (port, outside) in [(1, OUTSIDE), (2, addr("203.0.113.2"))] {
+        let tuple =
+            Tuple { src: inside(1), dst: REMOTE, protocol: UDP, src_port: port, dst_port: 2 };
+        let port_address = Some(outside);
+        let request = Request { pool: nat.pool, tuple, port_address, now: nat.now };
+        let mapped = nat.table.acquire(&request, &mut nat.budget).expect("a mapping");
+        let event = nat.table.next_event().expect("an event");
+        assert_eq!((mapped.addr, event.outside), (outside, outside));
+        assert!((event.ports.0..=event.ports.1).contains(&mapped.port));
+    }
+}
+
+#[test]
 fn a_lost_address_ends_its_blocks() {
     let mut nat = Nat::new(Pool { block: 64, ..Pool::new(Addresses::OfPort) });
     assert!(nat.flow(UDP, inside(1), 1).is_ok());
@@ -422,16 +512,20 @@ fn a_taken_port_is_given_to_no_flow() {
 fn a_pool_that_stays_keeps_its_mappings_over_a_reload() {
     // RFC 4787 REQ-11.
     let pool = Pool::new(network("203.0.113.1/32"));
+    let pool = Pool { filtering: Filtering::Independent, ..pool };
     let mut nat = Nat::new(pool);
     let mapped = nat.flow(UDP, inside(1), 5_000).expect("a mapping");
     let same = nat.table.add_pool(pool).expect("a pool");
     assert_eq!(same, nat.pool);
     let other = nat.table.add_pool(Pool { well_known: true, ..pool }).expect("a pool");
     nat.table.keep_pools(&[other]);
+    let next = nat.table.add_pool(Pool::new(network("203.0.113.2/32"))).expect("a pool");
+    assert_ne!(next, nat.pool);
     assert_eq!(nat.flow(UDP, inside(1), 5_000), Err(Refused::Address));
     assert!(nat.table.is_alive(mapped.id));
     nat.end(mapped);
-    // The slot is free again.
+    // A retired pool holds no ports, and its slot is free with its last source.
+    assert!(nat.table.is_empty());
     let third = nat.table.add_pool(Pool::new(Addresses::OfPort)).expect("a pool");
     assert_eq!(third, nat.pool);
 }
@@ -442,6 +536,9 @@ fn impossible_pools_are_refused() {
     let pool = Pool::new(network("203.0.113.1/32"));
     let mut add = |pool| nat.table.add_pool(pool).expect_err("no pool");
     assert_eq!(add(Pool { ports: (2, 1), ..pool }), InvalidPool::Ports);
+    let mut shard = Nat::of(Shards::new(0, 2, 0).expect("shards"), pool);
+    let one_shard = Pool { ports: (1_024, 1_087), ..pool };
+    assert_eq!(shard.table.add_pool(one_shard), Err(InvalidPool::Ports));
     for block in [1, 63, 96, 8_192] {
         assert_eq!(add(Pool { block, ..pool }), InvalidPool::Block);
     }

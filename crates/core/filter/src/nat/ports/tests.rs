@@ -1,5 +1,7 @@
 //! Ports of shards, and the search for a free one, against plain lists.
 
+use std::collections::BTreeSet;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -33,6 +35,9 @@ proptest! {
             (first..=last).filter_map(|port| shards.local(port)).collect();
         let ends = own.first().copied().zip(own.last().copied());
         prop_assert_eq!(shards.range(first, last), ends);
+        let homes = (first..=last).map(|port| shards.of_outside(protocol::TCP, port));
+        let homes: BTreeSet<usize> = homes.collect();
+        prop_assert_eq!(shards.all_have(first, last), homes.len() == usize::from(shards.count));
     }
 
     #[test]

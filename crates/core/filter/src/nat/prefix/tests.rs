@@ -23,6 +23,15 @@ fn the_example_of_the_rfc() {
 }
 
 #[test]
+fn a_sum_of_ffff_is_written_as_zero() {
+    // RFC 6296 section 3.6: "Since 0xD550 != 0xFFFF, it is not changed to 0x0000."
+    let prefix = Prefix::new(cidr("fd01:203:405::/48"), cidr("2001:db8:1::/48")).expect("a prefix");
+    let (internal, external) = (v6("fd01:203:405:2ab0::1"), v6("2001:db8:1::1"));
+    assert_eq!(prefix.outbound(internal), Some(external));
+    assert_eq!(prefix.inbound(external), Some(internal));
+}
+
+#[test]
 fn longer_prefixes_change_the_interface_identifier() {
     // RFC 6296 section 3.5: the first word that is not 0xffff.
     let prefix = Prefix::new(cidr("fd01:203:405::/56"), cidr("2001:db8:1::/56")).expect("a prefix");
@@ -93,7 +102,10 @@ proptest! {
         lens in (0..65_u8, 0..65_u8),
         noise in prop_oneof![Just(0_u128), Just(u128::MAX), Just(0xffff << 48), Just(0xffff << 64)],
     ) {
-        let network = |bits: u128, len| Cidr { addr: Ipv6Addr::from_bits(bits).into(), prefix_len: len };
+        let network = |bits: u128, prefix_len| {
+ let addr = Ipv6Addr::from_bits(bits).into();
+ Cidr { addr, prefix_len }
+};
         let prefix =
             Prefix::new(network(internal, lens.0), network(external, lens.1)).expect("a prefix");
         let addr = Ipv6Addr::from_bits((host | noise) & !prefix.mask | prefix.internal);

@@ -60,7 +60,7 @@ proptest! {
         // The checksum of an echo message is in front of its identifier, and a quote has both: RFC
         // 792 has 8 bytes of it in every quote.
         let is_echo = matches!(sample.transport, Transport::Echo { .. });
-        let least = if is_echo { least + 8 + sample.extras * 8 } else { least };
+        let least = if is_echo { least + 16 + sample.extras * 8 } else { least };
         let quote = |sample: &Sample| {
             let mut quote = sample.build();
             let len = keep.max(least);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::samples::{Part, Sample, Transport, samples, tuples};
 use super::*;
 
-const NONE: Options = Options { checksum: Checksum::Whole, identification: None };
+const NONE: Options = Options { checksum: Checksum::Whole, identification: None, is_chain: false };
 
 fn tuple(src: &str, src_port: u16, dst: &str, dst_port: u16) -> Tuple {
     let addr = |text: &str| text.parse().expect("an address");
@@ -103,6 +103,17 @@ proptest! {
     }
 
     #[test]
+    fn a_packet_may_continue_in_other_buffers((sample, to) in samples(), cut in 0..200usize) {
+        let whole = sample.build();
+        let least = if sample.tuple.src.is_ipv6() { 96 } else { 20 + sample.extras * 4 + 60 };
+        let len = whole.len().saturating_sub(cut).max(least.min(whole.len()));
+        let mut packet = whole[..len].to_vec();
+        let options = Options { is_chain: true, ..NONE };
+        prop_assert_eq!(rewrite(&mut packet, &to, options), Ok(()));
+        prop_assert_eq!(&packet, &sample.with(to).build()[..len]);
+    }
+
+    #[test]
     fn a_truncated_packet_is_refused((sample, to) in samples(), cut in 1..200usize) {
         let mut packet = sample.build();
         packet.truncate(packet.len() - sample.padding);
@@ -119,6 +130,30 @@ fn a_packet_of_the_other_version_is_refused() {
     let udp = Transport::Udp { has_checksum: true };
     let mut packet = Sample::of(v4, udp, b"data").build();
     assert_eq!(rewrite(&mut packet, &v6, NONE), Err(DropReason::FilterMalformed));
+}
+
+#[test]
+fn a_routing_header_with_segments_left_is_refused() {
+    let from = tuple("fd00::1", 5000, "2001:db8::1", 53);
+    let udp = Transport::Udp { has_checksum: true };
+    let mut packet = Sample { extras: 2, ..Sample::of(from, udp, b"data") }.build();
+    packet[40] = protocol::ROUTING;
+    packet[48 + 2] = 0;
+    let (mut on, mut at_end) = (packet.clone(), packet);
+    on[48 + 3] = 1;
+    at_end[48 + 3] = 0;
+    assert_eq!(rewrite(&mut on, &from, NONE), Err(DropReason::FilterMalformed));
+    assert_eq!(rewrite(&mut at_end, &from, NONE), Ok(()));
+}
+
+#[test]
+fn a_packet_that_ends_in_its_header_is_refused() {
+    let from = tuple("10.0.0.1", 0, "192.0.2.1", 0);
+    let mut packet = Sample::of(from, Transport::Gre, &[0; 40]).build();
+    packet[2..4].copy_from_slice(&16_u16.to_be_bytes());
+    let before = packet.clone();
+    assert_eq!(rewrite(&mut packet, &from, NONE), Err(DropReason::FilterMalformed));
+    assert_eq!(packet, before);
 }
 
 #[test]
