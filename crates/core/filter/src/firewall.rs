@@ -13,6 +13,7 @@ mod counts;
 mod decide;
 mod log;
 mod nats;
+mod quick;
 mod reload;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use change::Change;
 pub use counts::Counts;
 pub use decide::{Passed, Refusal, Route};
 pub use log::Line;
+pub use quick::{Flow, Tally};
 
 use crate::nat::{Mappings, Shards};
 use crate::program::{Program, TooLarge};
@@ -64,6 +66,8 @@ impl Published {
 /// Rules, states and mappings of one shard.
 pub struct Firewall {
     published: Arc<Published>,
+    /// Grows when states have to be judged again.
+    generation: u32,
     states: States,
     fragments: Fragments,
     mappings: Mappings,
@@ -96,6 +100,7 @@ impl Firewall {
             mappings,
             nats,
             log: Log::default(),
+            generation: 0,
             key: KeyedHash::new(a ^ c, b ^ d),
             sweep: None,
             published,

@@ -243,6 +243,15 @@ impl States {
         Some(Translation { key, ip, transport })
     }
 
+    /// Is a state translated? `None` if it has ended, or if other rules than those of `generation`
+    /// have judged it.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_current(&self, id: StateId, generation: u32) -> Option<bool> {
+        let common = self.live(id).filter(|common| common.generation == generation)?;
+        Some(common.has(flag::TRANSLATED))
+    }
+
     /// The caller's number of a state.
     #[inline]
     #[must_use]

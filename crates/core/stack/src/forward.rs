@@ -6,6 +6,7 @@
 
 mod adjacency;
 mod burst;
+mod filtered;
 mod firewall;
 mod ingress;
 mod leave;

@@ -47,9 +47,15 @@ impl Counters {
     /// A packet of `len` bytes that `rule` decides on.
     #[inline(always)]
     pub(super) fn count(&mut self, rule: Option<u16>, len: u32, now: Instant) {
+        self.add(rule, 1, u64::from(len), now);
+    }
+
+    /// Several packets that `rule` decides on.
+    #[inline(always)]
+    pub(super) fn add(&mut self, rule: Option<u16>, packets: u64, bytes: u64, now: Instant) {
         if let Some(counts) = self.at(rule) {
-            counts.packets += 1;
-            counts.bytes += u64::from(len);
+            counts.packets += packets;
+            counts.bytes += bytes;
             counts.last_hit = Some(now);
         }
     }

@@ -169,7 +169,7 @@ impl Firewall {
             in_port: new.in_port,
             out_port: route.out_port,
             rule: rule_number(verdict).unwrap_or(u16::MAX),
-            generation: self.published.generation,
+            generation: self.generation,
             tag,
             // The router's own packets are not seen here, so windows of its flows are unknown.
             loose: verdict.loose || route.out_port == ROUTER,

@@ -24,6 +24,7 @@ impl Firewall {
         self.nats.set(&published.rules, &mut self.mappings);
         self.states.set_timeouts(&published.timeouts);
         self.published = published;
+        self.generation = self.generation.wrapping_add(1);
         self.sweep = Some(Cursor::default());
     }
 
@@ -31,6 +32,7 @@ impl Firewall {
     pub fn address_gone(&mut self, addr: IpAddr, now: Instant) {
         self.mappings.address_gone(addr, now, |_| {});
         // Their states end at their next packet, or by the sweep.
+        self.generation = self.generation.wrapping_add(1);
         self.sweep = Some(Cursor::default());
     }
 
@@ -44,15 +46,15 @@ impl Firewall {
         budget: &mut Budget,
         now: Instant,
     ) -> Result<(), DropReason> {
+        if !self.states.is_stale(id, self.generation) {
+            return Ok(());
+        }
         if let Some(mapping) = self.states.tag(id).and_then(|tag| self.nats.mapping(tag))
             && !self.mappings.is_alive(mapping)
         {
             self.states.kill(id, Why::Rules, now);
             self.give_back_mappings(now);
             return Err(DropReason::NatNoPort);
-        }
-        if !self.states.is_stale(id, self.published.generation) {
-            return Ok(());
         }
         let Some(state) = self.states.state(id, now) else { return Ok(()) };
         let verdict = self.judge_again(&state);
@@ -66,8 +68,7 @@ impl Firewall {
         let limits = verdict
             .rule
             .and_then(|rule| self.published.rules.filter.get(usize::from(rule))?.states_per_source);
-        let generation = self.published.generation;
-        self.states.adopt(id, rule, generation, limits.is_some(), sources, now);
+        self.states.adopt(id, rule, self.generation, limits.is_some(), sources, now);
         Ok(())
     }
 

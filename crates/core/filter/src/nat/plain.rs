@@ -13,6 +13,7 @@ use wire::protocol::{TCP, UDP};
 
 use super::rewrite::Checksum;
 use crate::Tuple;
+use crate::states::{KeyV4, KeyV6};
 
 /// What a translation adds to checksums, in one's complement arithmetic and in memory order: the
 /// sum of the new fields less that of the old ones.
@@ -94,6 +95,13 @@ impl PlainV4 {
         })
     }
 
+    /// The translation to this key, with the differences that a state keeps.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(to: &KeyV4, delta: Delta) -> PlainV4 {
+        PlainV4 { addrs: to.addrs.to_ne_bytes(), ports: to.ports.to_ne_bytes(), delta }
+    }
+
     /// Rewrite a plain packet: no options, no fragment, TCP or UDP with its whole header. The
     /// caller has seen that when it found the state. `false`, with nothing written, if `packet` is
     /// not such a packet.
@@ -147,6 +155,21 @@ impl PlainV6 {
         v6(from)?;
         let (src, dst) = (src.octets(), dst.octets());
         Some(PlainV6 { src, dst, ports: ports(to), delta: Delta::between(from, to) })
+    }
+
+    /// The translation to this key, with the differences that a state keeps.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(to: &KeyV6, delta: Delta) -> PlainV6 {
+        let [a, b, c, d] = to.addrs.map(u64::to_ne_bytes);
+        let whole = |first: [u8; 8], second: [u8; 8]| {
+            let mut octets = [0; 16];
+            let (low, high) = octets.split_at_mut(8);
+            low.copy_from_slice(&first);
+            high.copy_from_slice(&second);
+            octets
+        };
+        PlainV6 { src: whole(a, b), dst: whole(c, d), ports: to.ports.to_ne_bytes(), delta }
     }
 
     /// Rewrite a plain packet: TCP or UDP with its whole header right behind the IPv6 header.

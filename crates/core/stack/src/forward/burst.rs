@@ -9,15 +9,18 @@
 
 use core::net::IpAddr;
 
-use arrayvec::ArrayVec;
+use arrayvec::{ArrayVec, IntoIter};
 use base::{Counter, Duration, Instant, LinkKind, MacAddr, Mtu};
 use device::vlan::Tag;
 use device::{BURST, Burst};
+use filter::firewall::Flow;
 use inet::NextHop;
 use inet::route::{GroupIndex, MAIN_TABLE, SourceCheck, View};
+use mbuf::Mbuf;
 use wire::ether;
 
 use super::adjacency::{Adjacency, Link, Slot, tagged};
+use super::filtered::{Context, Passed};
 use super::leave::leave;
 use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use super::plain::Ingress;
@@ -79,8 +82,20 @@ impl Bursts {
             self.locals.rebuild(&stack.ports);
         }
         let mut seen = Seens::new();
-        let view = stack.routes.view();
         let mut egresses = [ArrayVec::new(), ArrayVec::new()];
+        if let Some(mut firewall) = stack.firewall.take() {
+            let now = stack.core.cx.now;
+            let view = stack.routes.view();
+            let context = Context { mac: ingress.link.1, locals: &self.locals, view: &view, now };
+            let passed = seen.look_filtered::<AT>(frames, &mut firewall, &context);
+            self.look_up(stack, &view, &seen, &mut egresses);
+            check_sources(ingress, &view, &seen, &mut egresses);
+            drop(view);
+            stack.firewall = Some(firewall);
+            let burst = (&seen.frames, &mut egresses, &passed);
+            return self.send::<AT, true>(stack, ingress, frames, burst);
+        }
+        let view = stack.routes.view();
         if ingress.check == SourceCheck::Off && !view.has_shared_prefixes() {
             seen.look::<AT, false>(frames, ingress.link.1, (&self.locals, &view));
             self.look_up(stack, &view, &seen, &mut egresses);
@@ -90,7 +105,8 @@ impl Bursts {
             check_sources(ingress, &view, &seen, &mut egresses);
         }
         drop(view);
-        self.send::<AT>(stack, ingress, frames, (&seen.frames, &mut egresses))
+        let burst = (&seen.frames, &mut egresses, &Passed::new());
+        self.send::<AT, false>(stack, ingress, frames, burst)
     }
 
     /// The egress of each flow: destinations are looked up together, so that the memory of all of
@@ -170,12 +186,12 @@ impl Bursts {
     /// Send the frames that have an egress; the others take the long way. Frames that are not
     /// forwarded stay in `frames`.
     #[inline(always)]
-    fn send<const AT: usize>(
+    fn send<const AT: usize, const FILTERED: bool>(
         &mut self,
         stack: &mut Stack,
         ingress: &Ingress,
         frames: &mut Burst,
-        (seen, egresses): (&ArrayVec<Seen, BURST>, &mut Egresses),
+        (seen, egresses, passed): (&ArrayVec<Seen, BURST>, &mut Egresses, &Passed),
     ) -> u64 {
         let (mut bytes, mut forwarded) = (0, 0);
         // Bytes are counted without tags, as in the host's path.
@@ -194,6 +210,10 @@ impl Bursts {
             let alike = slot.zip(adjacency).map_or(0, |(slot, a)| alike(egresses, slot, a, seen));
             let (now, later) = seen.split_at(alike);
             let adjacency = adjacency.filter(|_| alike > 0);
+            let from = passed.len().saturating_sub(seen.len());
+            if FILTERED && let Some(adjacency) = adjacency {
+                translate::<AT>(stack, adjacency.port(), &passed[from..from + alike], &mut rest);
+            }
             if let Some(left) = adjacency.and_then(|a| leave::<AT>(stack, a, now, &mut rest)) {
                 bytes += left - alike as u64 * tag_len;
                 forwarded += alike as u64;
@@ -206,7 +226,12 @@ impl Bursts {
             if let Some(tag) = ingress.tag {
                 tag.strip_from(&mut m);
             }
-            match plain::take(stack, ingress.port, ingress.link, m) {
+            let known = if FILTERED { passed.get(from).copied().flatten() } else { None };
+            let left = match known {
+                Some(flow) => plain::take_passed(stack, ingress.port, ingress.link, m, &flow),
+                None => plain::take(stack, ingress.port, ingress.link, m),
+            };
+            match left {
                 Some(m) => frames.push(m),
                 None => bytes += len,
             }
@@ -218,6 +243,25 @@ impl Bursts {
             port.forwarded.packets_in += forwarded;
         }
         bytes
+    }
+}
+
+/// Translate the next frames, which have passed the firewall and leave by `port`.
+#[inline(always)]
+fn translate<const AT: usize>(
+    stack: &Stack,
+    port: u16,
+    flows: &[Option<Flow>],
+    frames: &mut IntoIter<Mbuf, BURST>,
+) {
+    let is_there = stack.ports.get(port).is_some_and(|port| !port.gone);
+    let Some(firewall) = stack.firewall.as_deref().filter(|_| is_there) else { return };
+    for (m, flow) in frames.as_mut_slice().iter_mut().zip(flows) {
+        if let Some(flow) = flow.filter(|flow| flow.is_translated)
+            && let Some(packet) = m.as_mut_slice().and_then(|frame| frame.get_mut(AT..))
+        {
+            firewall.translate(&flow, packet);
+        }
     }
 }
 

@@ -39,7 +39,6 @@ pub(crate) fn receive(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Op
 #[inline(always)]
 fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received> {
     let in_bursts = stack.core.cx.switches.on(Switch::ForwardBurst)
-        && stack.firewall.is_none()
         && !stack.pace.is_on()
         && !stack.listeners.takes_anything();
     let port = stack.ports.get_mut(port_id)?;

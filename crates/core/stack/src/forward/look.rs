@@ -37,7 +37,7 @@ impl Seen {
 }
 
 /// No flow: the frame takes the long way (`plain.rs`).
-const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
+pub(super) const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
 /// Flows of IPv6 have numbers from here on.
 pub(super) const FIRST_V6: usize = BURST;
@@ -82,6 +82,55 @@ impl<A: Copy + PartialEq> Flows<A> {
         }
         Some(self.dsts.len() - 1)
     }
+
+    /// The same for a router with rules: the destination is the translated one, and the source is
+    /// always kept.
+    #[inline(always)]
+    pub(super) fn number_filtered(
+        &mut self,
+        (src, dst): (A, A),
+        hash: u32,
+        new: impl FnOnce(A),
+    ) -> usize {
+        let is_same = self.dsts.last() == Some(&dst)
+            && self.hashes.last() == Some(&hash)
+            && self.srcs.last() == Some(&src);
+        if !is_same {
+            new(dst);
+            self.dsts.push(dst);
+            self.hashes.push(hash);
+            self.srcs.push(src);
+        }
+        self.dsts.len() - 1
+    }
+}
+
+/// The packet in a frame that was sent to `mac`, and its version, if the frame may be written and
+/// has room for the longest link header.
+#[inline(always)]
+pub(super) fn framed<const AT: usize>(m: &Mbuf, mac: MacAddr) -> Option<(bool, &[u8])> {
+    if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
+        return None;
+    }
+    // Room for the longest link header, which may be longer than the received one.
+    if m.headroom() + AT < TAGGED {
+        return None;
+    }
+    let (link, packet) = m.as_slice().split_first_chunk::<AT>()?;
+    let is_v6 = match (link.first_chunk::<6>(), link.last_chunk::<2>()) {
+        (Some(&dst), Some(&ethertype)) => {
+            if !MacAddr(dst).is(mac) {
+                return None;
+            }
+            match u16::from_be_bytes(ethertype) {
+                ether::IPV4 => false,
+                ether::IPV6 => true,
+                _ => return None,
+            }
+        }
+        _ => packet.first()? >> 4 == 6,
+    };
+    Some((is_v6, packet))
 }
 
 /// The result of looking at a burst.
@@ -122,27 +171,7 @@ impl Seens {
         locals: &Locals,
         view: &View<'_>,
     ) -> Option<Seen> {
-        if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
-            return None;
-        }
-        // Room for the longest link header, which may be longer than the received one.
-        if m.headroom() + AT < TAGGED {
-            return None;
-        }
-        let (link, packet) = m.as_slice().split_first_chunk::<AT>()?;
-        let is_v6 = match (link.first_chunk::<6>(), link.last_chunk::<2>()) {
-            (Some(&dst), Some(&ethertype)) => {
-                if !MacAddr(dst).is(mac) {
-                    return None;
-                }
-                match u16::from_be_bytes(ethertype) {
-                    ether::IPV4 => false,
-                    ether::IPV6 => true,
-                    _ => return None,
-                }
-            }
-            _ => packet.first()? >> 4 == 6,
-        };
+        let (is_v6, packet) = framed::<AT>(m, mac)?;
         if is_v6 {
             let ip = plain_v6(packet)?;
             if locals.has_v6(ip.dst) || locals.has_v6(ip.src) {

@@ -27,7 +27,7 @@ use crate::next_hop::no_route;
 use crate::port::Port;
 use crate::stack::Stack;
 use crate::{icmp, pace, resolve, shard};
-use filter::firewall::{Arrival, Change};
+use filter::firewall::{Arrival, Change, Flow};
 use filter::states::Datagram;
 
 /// The port that frames came by.
@@ -96,6 +96,18 @@ fn release(stack: &mut Stack, datagram: &Datagram) {
             stack.forwarding.to_host.push(m);
         }
     }
+}
+
+/// [`take`] for a packet that the firewall has passed as one of `flow`.
+pub(super) fn take_passed(
+    stack: &mut Stack,
+    port_id: u16,
+    (link, _): (LinkKind, MacAddr),
+    m: Mbuf,
+    flow: &Flow,
+) -> Option<Mbuf> {
+    let known = stack.firewall.as_ref().map(|firewall| firewall.known_flow(flow));
+    routed(stack, port_id, link.header_len(), m, known.map(Arrival::Known))
 }
 
 /// A frame that is not sent to us alone: rules are asked if it carries a packet to a group.
