@@ -120,11 +120,9 @@ fn burst(states: &mut States, keys: &[KeyV4], mut each: impl FnMut(&mut States, 
         *hash = hasher.of_v4(key);
         states.prefetch(*hash);
     }
-    for &hash in &hashes {
-        states.prefetch_record(hash);
-    }
-    for (key, &hash) in keys.iter().zip(&hashes) {
-        if let Some((id, _)) = states.find_v4(key, hash) {
+    let candidates = hashes.map(|hash| states.candidate(hash));
+    for ((key, &hash), &candidate) in keys.iter().zip(&hashes).zip(&candidates) {
+        if let Some((id, _)) = states.find_v4(key, hash, candidate) {
             each(states, id);
         }
     }
@@ -191,6 +189,10 @@ fn insertions(count: usize, is_v6: bool) {
 }
 
 fn main() {
+    let wanted = std::env::args().nth(1).and_then(|n| n.parse().ok());
+    if let Some(count) = wanted {
+        return look_up(count);
+    }
     for count in [1_000, 10_000, 100_000, 1_000_000] {
         look_up(count);
     }

@@ -8,7 +8,7 @@
 //! `filter_source_limit`, `filter_rate`, `filter_fragment`.
 //!
 //! A burst is looked up in three steps, so that lines are fetched together: [`States::prefetch`]
-//! for each hash, [`States::prefetch_record`] for each, [`States::find_v4`] for each.
+//! for each hash, [`States::candidate`] for each, [`States::find_v4`] for each.
 
 mod advance;
 mod events;
@@ -76,6 +76,11 @@ pub struct StateId {
     slot: Slot,
     life: u8,
 }
+
+/// What the index has for a hash, before the key was compared. It holds until the next change of
+/// the table: after one, at worst the flow is looked for once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate(Option<Entry>);
 
 /// How a packet leaves that NAT translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,53 +179,79 @@ impl States {
         self.index.prefetch(hash);
     }
 
-    /// Prefetch the record that the index has for this hash, most likely the one of the flow.
+    /// The state that the index has for this hash, most likely the one of the flow: its record is
+    /// prefetched.
     #[inline(always)]
-    pub fn prefetch_record(&self, hash: u64) {
-        if let Some(entry) = self.index.candidate(hash) {
+    #[must_use]
+    pub fn candidate(&self, hash: u64) -> Candidate {
+        let entry = self.index.candidate(hash);
+        if let Some(entry) = entry {
             self.records.prefetch(entry.slot());
         }
+        Candidate(entry)
     }
 
     /// The state of an IPv4 packet with this key, and the packet's direction.
     #[inline(always)]
     #[must_use]
-    pub fn find_v4(&self, key: &KeyV4, hash: u64) -> Option<(StateId, Direction)> {
-        self.index.find(hash, |entry| {
-            let slot = entry.slot();
-            let record = self.records.v4.get(slot >> 1).filter(|_| !is_v6(slot))?;
-            let id = StateId { slot, life: record.common.life };
-            if record.key(0) == *key {
-                Some((id, Direction::Original))
-            } else {
-                (record.key(1) == *key).then_some((id, Direction::Reply))
-            }
-        })
+    pub fn find_v4(
+        &self,
+        key: &KeyV4,
+        hash: u64,
+        candidate: Candidate,
+    ) -> Option<(StateId, Direction)> {
+        let entry = candidate.0?;
+        self.is_of_v4(key, entry)
+            .or_else(|| self.index.find(hash, |entry| self.is_of_v4(key, entry)))
     }
 
     /// The state of an IPv6 packet with this key, and the packet's direction.
     #[inline(always)]
     #[must_use]
-    pub fn find_v6(&self, key: &KeyV6, hash: u64) -> Option<(StateId, Direction)> {
-        self.index.find(hash, |entry| {
-            let slot = entry.slot();
-            let record = self.records.v6.get(slot >> 1).filter(|_| is_v6(slot))?;
-            let id = StateId { slot, life: record.common.life };
-            if record.key(0) == *key {
-                Some((id, Direction::Original))
-            } else {
-                (record.key(1) == *key).then_some((id, Direction::Reply))
-            }
-        })
+    pub fn find_v6(
+        &self,
+        key: &KeyV6,
+        hash: u64,
+        candidate: Candidate,
+    ) -> Option<(StateId, Direction)> {
+        let entry = candidate.0?;
+        self.is_of_v6(key, entry)
+            .or_else(|| self.index.find(hash, |entry| self.is_of_v6(key, entry)))
+    }
+
+    #[inline(always)]
+    fn is_of_v4(&self, key: &KeyV4, entry: Entry) -> Option<(StateId, Direction)> {
+        let slot = entry.slot();
+        let record = self.records.v4.get(slot >> 1).filter(|_| !is_v6(slot))?;
+        let id = StateId { slot, life: record.common.life };
+        if record.key(0) == *key {
+            Some((id, Direction::Original))
+        } else {
+            (record.key(1) == *key).then_some((id, Direction::Reply))
+        }
+    }
+
+    #[inline(always)]
+    fn is_of_v6(&self, key: &KeyV6, entry: Entry) -> Option<(StateId, Direction)> {
+        let slot = entry.slot();
+        let record = self.records.v6.get(slot >> 1).filter(|_| is_v6(slot))?;
+        let id = StateId { slot, life: record.common.life };
+        if record.key(0) == *key {
+            Some((id, Direction::Original))
+        } else {
+            (record.key(1) == *key).then_some((id, Direction::Reply))
+        }
     }
 
     /// The state of a packet with this key, and the packet's direction. An ICMP error has the
     /// direction opposite to the one of the packet that it quotes.
     #[must_use]
     pub fn find(&self, key: &Key) -> Option<(StateId, Direction)> {
+        let hash = self.hash.of(key);
+        let candidate = Candidate(self.index.candidate(hash));
         match key {
-            Key::V4(key) => self.find_v4(key, self.hash.of_v4(key)),
-            Key::V6(key) => self.find_v6(key, self.hash.of_v6(key)),
+            Key::V4(key) => self.find_v4(key, hash, candidate),
+            Key::V6(key) => self.find_v6(key, hash, candidate),
         }
     }
 

@@ -76,14 +76,14 @@ impl States {
     ) -> Result<StateId, DropReason> {
         let mut first = Common::EMPTY;
         begin(&mut first, new)?;
-        if !self.is_free(&new.original) || !self.is_free(&new.reply) {
-            return Err(DropReason::NatNoPort);
-        }
+        let translated = new.reply != new.original.reversed();
+        let before = self.in_the_way(new, translated)?;
         self.admit_source(new, budget, now)?;
-        self.make_way(new, now);
+        for id in before.into_iter().flatten() {
+            self.kill(id, Why::Replaced, now);
+        }
         self.make_room(budget, now)?;
         let slot = self.records.take(new.original, new.reply).ok_or(DropReason::NatNoPort)?;
-        let translated = new.reply != new.original.reversed();
         self.fill(slot, first, new, translated, now);
         if !self.enter(slot, translated) {
             self.records.give_back(slot);
@@ -116,13 +116,17 @@ impl States {
         self.find(key).and_then(|(id, _)| self.live(id)).is_none_or(|found| found.phase.is_over())
     }
 
-    /// End the states of connections that are over and have one of the tuples.
-    fn make_way(&mut self, new: &NewState<'_>, now: Instant) {
-        for key in [&new.original, &new.reply] {
-            if let Some((id, _)) = self.find(key) {
-                self.remove(id.slot, Why::Replaced, now);
-            }
-        }
+    /// The states of connections that are over and have one of the tuples. Without NAT one look-up
+    /// is enough: the other tuple is in the same place.
+    fn in_the_way(
+        &self,
+        new: &NewState<'_>,
+        translated: bool,
+    ) -> Result<[Option<StateId>; 2], DropReason> {
+        let found = |key| self.find(key).map(|(id, _)| id);
+        let both = [found(&new.original), if translated { found(&new.reply) } else { None }];
+        let is_over = |id: &StateId| self.live(*id).is_none_or(|found| found.phase.is_over());
+        both.iter().flatten().all(is_over).then_some(both).ok_or(DropReason::NatNoPort)
     }
 
     fn admit_source(

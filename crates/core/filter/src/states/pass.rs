@@ -53,10 +53,10 @@ impl States {
         len: u32,
         now: Instant,
     ) -> Result<Pass, DropReason> {
-        if self.live(id).is_none() {
+        let common = self.records.get_mut(id.slot).ok_or(DropReason::FilterNoState)?;
+        if !common.has(flag::LIVE) || common.life != id.life {
             return Err(DropReason::FilterNoState);
         }
-        let common = self.records.at_mut(id.slot);
         let (phase, from) = (common.phase, direction as usize);
         let mut seen = tick_of(now);
         match transport {

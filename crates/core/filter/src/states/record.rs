@@ -239,6 +239,11 @@ impl<R: Record> Slab<R> {
     }
 
     #[inline(always)]
+    fn get_mut(&mut self, index: u32) -> Option<&mut R> {
+        self.chunks.get_mut(index as usize / CHUNK).map(|chunk| &mut chunk[index as usize % CHUNK])
+    }
+
+    #[inline(always)]
     fn at(&self, index: u32) -> &R {
         &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
@@ -315,6 +320,15 @@ impl Records {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Common> {
+        if is_v6(slot) {
+            self.v6.get_mut(slot >> 1).map(Record::common_mut)
+        } else {
+            self.v4.get_mut(slot >> 1).map(Record::common_mut)
+        }
+    }
+
     /// The original or the reply key of the record at `slot`.
     #[inline(always)]
     pub(super) fn key(&self, slot: Slot, which: usize) -> Key {
@@ -329,9 +343,9 @@ impl Records {
     #[inline(always)]
     pub(super) fn prefetch(&self, slot: Slot) {
         if is_v6(slot) {
-            mbuf::prefetch(self.v6.at(slot >> 1));
+            self.v6.get(slot >> 1).map(mbuf::prefetch);
         } else {
-            mbuf::prefetch(self.v4.at(slot >> 1));
+            self.v4.get(slot >> 1).map(mbuf::prefetch);
         }
     }
 
