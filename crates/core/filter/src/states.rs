@@ -79,7 +79,7 @@ pub struct StateId {
 
 /// What the index has for a hash, before the key was compared. It holds until the next change of
 /// the table: after one, at worst the flow is looked for once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Candidate(Option<Entry>);
 
 /// How a packet leaves that NAT translates.

@@ -90,9 +90,10 @@ fn window(c: &mut Common, from: usize, seg: &Segment) -> Result<(), DropReason> 
     // Data up to the right edge of the other side's window. A FIN may be right behind a full
     // window, and a probe of a closed window is one byte behind it.
     let fits = end.le(me.max_end + 1)
-        // Nothing older than a window: the sender has no such data any more. A keep-alive is one
-        // byte older than the next data.
-        & seg.seq.ge(me.end - other.max_window.max(1))
+        // Nothing that ends before the last window: the receiver has all of it. The paper takes the
+        // first byte, which drops old data with new data behind it, cut in another way and
+        // overtaken. A keep-alive is one byte older than the next data.
+        & end.ge(me.end - other.max_window.max(1))
         // No ACK for data that was not sent.
         & seg.ack.le(other.end)
         // An ACK lags behind the data by a window. With a hole, the edge of SACK blocks is nearer.
