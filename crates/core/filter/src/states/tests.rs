@@ -1,5 +1,6 @@
 //! Tests of the table: what they share.
 
+mod fragments;
 mod limits;
 mod nat;
 mod oracle;
