@@ -200,8 +200,8 @@ const DROPS: &[(&[DropReason], &str)] = &[
     ),
     (
         &[D::IpSuperSegment],
-        "Turn off receive offloads of the interface that brings them: `ethtool -K NAME gro \
-            off lro off`, and `tso off gso off` at the other end of a veth or TAP.",
+        "A broken driver or virtual machine: turn off offloads of the interface that brings them, \
+            with `offloads = false` of the port or `ethtool -K NAME gro off lro off`.",
     ),
     (
         &[D::IpNotForUs],
@@ -338,6 +338,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
             C::IcmpEchoRequests,
             C::IcmpEchoRepliesIn,
             C::Forwarded,
+            C::SuperSegmentsForwarded,
             C::GroupDatagramsIn,
             C::GroupLooped,
             C::Looped,
@@ -359,6 +360,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
             C::UdpSegments,
             C::UdpCoalesced,
             C::ForwardedInBursts,
+            C::SuperSegmentsCut,
             C::WakeupsSent,
             C::WakeupsSuppressed,
             C::TimersFired,

@@ -108,6 +108,11 @@ counters! {
     Looped "looped" "packets of this host to itself";
     Forwarded "forwarded" "packets forwarded";
     ForwardedInBursts "forwarded_in_bursts" "forwarded packets that took the burst path";
+    SuperSegmentsForwarded "super_segments_forwarded"
+        "super-segments forwarded whole; each is one of `forwarded`";
+    SuperSegmentsCut "super_segments_cut"
+        "super-segments cut into packets for a port that does not take them; each is one of \
+         `forwarded`";
     LinkChanges "link_changes"
         "links of ports that went down, or came up, while packets were forwarded";
     TcpRerouted "tcp_rerouted"

@@ -6,15 +6,16 @@
 //! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 
 mod plain;
+mod super_segment;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::{DropReason, Mtu};
 pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
-use wire::checksum::{Ladder, Sum};
-use wire::{icmpv6, ipv4, ipv6, protocol, udp};
+pub use super_segment::{Inner, SuperSegment, finish_checksum};
+use wire::{icmpv6, ipv4, ipv6, protocol};
 
-use crate::ip_input::{is_martian_source, pseudo_sum};
+use crate::ip_input::is_martian_source;
 use crate::route::{flow_v4, flow_v6};
 
 /// A packet that may be forwarded, as far as its header says.
@@ -176,34 +177,6 @@ pub fn hop(packet: &mut [u8]) -> bool {
     let Some(hops) = packet.get_mut(7) else { return false };
     *hops = hops.saturating_sub(1);
     *hops > 0
-}
-
-/// Write the TCP or UDP checksum of a whole packet whose sender left that to a device. Other
-/// packets have no checksum to finish.
-pub fn finish_checksum(packet: &mut [u8], ladder: Ladder) {
-    let (at, end, protocol, src, dst) = match packet.first() {
-        Some(first) if first >> 4 == 6 => {
-            let Ok(h) = ipv6::Header::parse(packet) else { return };
-            let end = ipv6::HEADER_LEN + usize::from(h.payload_len);
-            (ipv6::HEADER_LEN, end, h.next_header, IpAddr::V6(h.src), IpAddr::V6(h.dst))
-        }
-        _ => {
-            let Ok(h) = ipv4::Header::parse(packet) else { return };
-            (h.header_len, usize::from(h.total_len), h.protocol, h.src.into(), h.dst.into())
-        }
-    };
-    let offset = match protocol {
-        protocol::TCP => 16,
-        protocol::UDP => 6,
-        _ => return,
-    };
-    let Some(segment) = packet.get_mut(at..end) else { return };
-    let Some(field) = segment.get_mut(offset..offset + 2) else { return };
-    field.fill(0);
-    let pseudo = pseudo_sum(src, dst, protocol).plus(Sum::of_be16((end - at) as u16));
-    let sum = pseudo.plus(ladder.sum(segment));
-    let field = if protocol == protocol::UDP { udp::checksum_field(sum) } else { sum.field() };
-    segment[offset..offset + 2].copy_from_slice(&field);
 }
 
 /// A piece of a packet that is too large for the next link.

@@ -24,7 +24,7 @@ use super::filtered::{Context, Passed};
 use super::leave::leave;
 use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use super::plain::Ingress;
-use super::{Bursts, plain};
+use super::{Bursts, offloads, plain};
 use crate::stack::Stack;
 
 /// The egress of a flow.
@@ -221,6 +221,15 @@ impl Bursts {
                 continue;
             }
             seen = &seen[1..];
+            let offloaded = first.offloaded().filter(|_| generation == self.generation);
+            if let Some(offloaded) = offloaded
+                && let Some(a) = self.adjacency_of(egresses, offloaded, never_by)
+                && let Some(left) = offloads::leave_whole::<AT>(stack, a, offloaded, &mut rest)
+            {
+                bytes += left - tag_len;
+                forwarded += 1;
+                continue;
+            }
             let Some(mut m) = rest.next() else { break };
             let len = m.len() as u64 - tag_len;
             if let Some(tag) = ingress.tag {
@@ -262,6 +271,14 @@ fn translate<const AT: usize>(
         {
             firewall.translate(&flow, packet);
         }
+    }
+}
+
+impl Bursts {
+    /// How a frame leaves by another port than number `never_by`.
+    fn adjacency_of(&self, all: &mut Egresses, seen: Seen, never_by: u32) -> Option<&Adjacency> {
+        let slot = egress_of(all, seen.number)?.of_next_packet()?;
+        self.adjacencies.at(slot).filter(|a| u32::from(a.port()) != never_by)
     }
 }
 

@@ -15,6 +15,7 @@ use filter::Firewall;
 use filter::firewall::{Flow, Tally};
 use inet::forward::{plain_v4, plain_v6};
 use inet::route::{View, flow_v4, flow_v6};
+use mbuf::Flags;
 use wire::{ipv4, ipv6};
 
 use super::Locals;
@@ -42,7 +43,11 @@ impl Seens {
         // No plain packet has this hash but by chance, and then it takes the long way.
         let mut hashes = [0; BURST];
         for (m, hash) in frames.iter().zip(&mut hashes) {
-            if let Some((is_v6, packet)) = framed::<AT>(m, context.mac) {
+            let asks_for_offloads = m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0;
+            if m.is_exclusive()
+                && !asks_for_offloads
+                && let Some((is_v6, packet)) = framed::<AT>(m, context.mac)
+            {
                 let found = match is_v6 {
                     false => firewall.look::<false>(packet),
                     true => firewall.look::<true>(packet),

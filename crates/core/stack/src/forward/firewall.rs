@@ -12,7 +12,6 @@ mod held;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, IpVersion, Owner};
-use filter::Firewall;
 use filter::firewall::{Arrival, Change, Refusal, Route};
 use filter::packet::{ROUTER, Tuple};
 use filter::states::{Datagram, Segment as SeenSegment};
@@ -65,11 +64,34 @@ pub(super) fn admits_to_host(
     if change == Change::None {
         return Ok(());
     }
-    own(stack, m)?;
+    apply(stack, m, at, &change)
+}
+
+/// Carry out a translation on the packet that begins at `at` in `m`. A packet that others may read is
+/// copied before.
+///
+/// # Errors
+/// The reason to drop it.
+pub(super) fn apply(
+    stack: &mut Stack,
+    m: &mut Mbuf,
+    at: usize,
+    change: &Change,
+) -> Result<(), DropReason> {
+    if !m.is_exclusive() {
+        let pool = &mut stack.core.cx.pool;
+        let mut copy = pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
+        copy.set(if m.has(Flags::CSUM_PARTIAL) { Flags::CSUM_PARTIAL } else { 0 });
+        copy.set_segment_size(m.segment_size());
+        copy.set_in_port(m.in_port());
+        copy.set_csum(m.csum());
+        pool.free(core::mem::replace(m, copy));
+    }
     let is_partial = m.has(Flags::CSUM_PARTIAL);
     let packet = m.as_mut_slice().and_then(|frame| frame.get_mut(at..));
     let packet = packet.ok_or(DropReason::MbufExhausted)?;
-    translate(stack.firewall.as_deref(), &change, packet, is_partial)
+    let Some(firewall) = &stack.firewall else { return Ok(()) };
+    firewall.change(change, packet, is_partial)
 }
 
 /// How a packet leaves by port `out_port`, if it may.
@@ -106,32 +128,6 @@ pub(super) fn decided(
             Err(reason)
         }
     }
-}
-
-/// Carry out a translation on an IP packet.
-///
-/// # Errors
-/// The reason to drop the packet.
-pub(super) fn translate(
-    firewall: Option<&Firewall>,
-    change: &Change,
-    packet: &mut [u8],
-    is_partial: bool,
-) -> Result<(), DropReason> {
-    firewall.map_or(Ok(()), |firewall| firewall.change(change, packet, is_partial))
-}
-
-/// A packet that others may read is copied before it is written.
-fn own(stack: &mut Stack, m: &mut Mbuf) -> Result<(), DropReason> {
-    if m.is_exclusive() {
-        return Ok(());
-    }
-    let mut copy = stack.core.cx.pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
-    copy.set(if m.has(Flags::CSUM_PARTIAL) { Flags::CSUM_PARTIAL } else { 0 });
-    copy.set_in_port(m.in_port());
-    let shared = core::mem::replace(m, copy);
-    stack.core.cx.pool.free(shared);
-    Ok(())
 }
 
 /// An address of a port of the version of `like`, for masquerade: the first that others can reach.

@@ -30,6 +30,14 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// A frame with offloads, without the mark that keeps it out of runs of frames that leave
+    /// together. `None` for any other frame.
+    #[inline(always)]
+    pub(super) fn offloaded(self) -> Option<Seen> {
+        let is_offloaded = self.number & OFFLOADED != 0 && self.number != REFUSED.number;
+        is_offloaded.then_some(Seen { number: self.number & !OFFLOADED, ..self })
+    }
+
     #[inline(always)]
     pub(super) fn is_v6(self) -> bool {
         usize::from(self.number) >= FIRST_V6
@@ -41,7 +49,10 @@ pub(super) const REFUSED: Seen = Seen { number: u8::MAX, len: 0 };
 
 /// Flows of IPv6 have numbers from here on.
 pub(super) const FIRST_V6: usize = BURST;
-const _: () = assert!(2 * BURST < u8::MAX as usize);
+/// Numbers of frames that ask for offloads have this bit, so that they are in no flow of plain
+/// frames.
+const OFFLOADED: u8 = 0x80;
+const _: () = assert!(2 * BURST <= OFFLOADED as usize);
 
 /// The flows of one version in a burst, which are looked up.
 pub(super) struct Flows<A> {
@@ -105,13 +116,10 @@ impl<A: Copy + PartialEq> Flows<A> {
     }
 }
 
-/// The packet in a frame that was sent to `mac`, and its version, if the frame may be written and
-/// has room for the longest link header.
+/// The packet in a frame that was sent to `mac`, and whether it is of IPv6, if the frame has room for
+/// the longest link header.
 #[inline(always)]
 pub(super) fn framed<const AT: usize>(m: &Mbuf, mac: MacAddr) -> Option<(bool, &[u8])> {
-    if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
-        return None;
-    }
     // Room for the longest link header, which may be longer than the received one.
     if m.headroom() + AT < TAGGED {
         return None;
@@ -165,6 +173,39 @@ impl Seens {
     /// that its destination is looked up in is fetched meanwhile.
     #[inline(always)]
     fn plain<const AT: usize, const CAREFUL: bool>(
+        &mut self,
+        m: &Mbuf,
+        mac: MacAddr,
+        locals: &Locals,
+        view: &View<'_>,
+    ) -> Option<Seen> {
+        if !m.is_exclusive() || m.has(Flags::CSUM_PARTIAL) || m.segment_size() != 0 {
+            return self.offloaded::<AT, CAREFUL>(m, mac, locals, view);
+        }
+        self.flow::<AT, CAREFUL>(m, mac, locals, view)
+    }
+
+    /// [`Seens::plain`] for a frame that asks for offloads; it is marked.
+    #[cold]
+    #[inline(never)]
+    fn offloaded<const AT: usize, const CAREFUL: bool>(
+        &mut self,
+        m: &Mbuf,
+        mac: MacAddr,
+        locals: &Locals,
+        view: &View<'_>,
+    ) -> Option<Seen> {
+        if !m.is_exclusive() || !m.has(Flags::CSUM_PARTIAL) {
+            return None;
+        }
+        let seen = self.flow::<AT, CAREFUL>(m, mac, locals, view)?;
+        let number = seen.number | OFFLOADED;
+        // The last flow of a full burst has no number left.
+        (number != REFUSED.number).then_some(Seen { number, ..seen })
+    }
+
+    #[inline(always)]
+    fn flow<const AT: usize, const CAREFUL: bool>(
         &mut self,
         m: &Mbuf,
         mac: MacAddr,

@@ -21,6 +21,7 @@ use tcp::Fate;
 use wire::ether;
 
 use super::firewall::{self, Arrived};
+use super::offloads::{self, Offload};
 use super::{redirect_out, source};
 use crate::for_us::offer;
 use crate::next_hop::no_route;
@@ -268,21 +269,19 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
             return Err(no_route(why));
         }
     };
-    if m.segment_size() != 0 {
-        return Err(DropReason::IpSuperSegment);
-    }
     let change = match arrived {
         Some(arrival) => firewall::decided(stack, &m, at, arrival, hop.port)?,
         None => Change::None,
     };
     let packet = m.as_slice().get(at..at + transit.len).unwrap_or_default();
+    let longest = offloads::longest(&m, packet)?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {
         return Err(DropReason::DeviceLinkDown);
     }
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
     // RFC 4443 3.2-a.
-    if transit.len > mtu.bytes() && !transit.may_fragment {
+    if longest > mtu.bytes() && !transit.may_fragment {
         report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
         return Err(DropReason::IpTooBig);
     }
@@ -290,10 +289,13 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
     // A host behind a translated address has no other way to it.
     let is_translated = change != Change::None;
     if hop.port == m.in_port() && stack.forwarding.sends_redirects() && !is_translated {
+        let first = offloads::first(stack, &m, packet);
+        let packet = first.as_ref().map_or(packet, Mbuf::as_slice);
         redirect_out::output(stack, &m, packet, &transit, &hop);
+        stack.core.cx.pool.free_all(first.into_iter());
     }
     let egress = Egress { port: hop.port, neighbour: hop.neighbour, mac: found };
-    send(stack, m, at, &transit, (mtu, &change), &egress)
+    send(stack, m, at, &transit, (dst, &change), mtu, &egress)
 }
 
 /// The error for the source of a packet without a route.
@@ -307,7 +309,7 @@ fn said(why: NoRoute) -> Option<Unreachable> {
 }
 
 /// Where a packet goes.
-struct Egress {
+pub(super) struct Egress {
     port: u16,
     neighbour: IpAddr,
     /// `None` while it is resolved.
@@ -319,46 +321,21 @@ fn send(
     mut m: Mbuf,
     at: usize,
     transit: &Transit,
-    (mtu, change): (Mtu, &Change),
+    (dst, change): (IpAddr, &Change),
+    mtu: Mtu,
     egress: &Egress,
 ) -> Fate {
     let in_port = m.in_port();
     m.keep(at, transit.len);
-    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
-    if !m.is_exclusive() || m.headroom() < port.limits.link.header_len() {
-        let mut copy = stack.core.cx.pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
-        copy.set(if m.has(Flags::CSUM_PARTIAL) { Flags::CSUM_PARTIAL } else { 0 });
-        copy.set_in_port(in_port);
-        m = copy;
+    if *change != Change::None {
+        firewall::apply(stack, &mut m, 0, change)?;
     }
-    let is_unfinished = m.has(Flags::CSUM_PARTIAL);
-    m.clear(Flags::CSUM_PARTIAL | Flags::CSUM_VERIFIED | Flags::SUMMED);
-    let ladder = stack.core.cx.ladder;
-    let packet = m.as_mut_slice().ok_or(DropReason::MbufExhausted)?;
-    if is_unfinished {
-        transit::finish_checksum(packet, ladder);
-    }
-    if !transit::hop(packet) {
-        return Err(DropReason::IpHopLimit);
-    }
-    firewall::translate(stack.firewall.as_deref(), change, packet, false)?;
-    if m.len() <= mtu.bytes() {
-        put(stack, m, egress)?;
-    } else {
-        let mut begin = 0;
-        while let Some(piece) = Piece::at(m.as_slice(), begin, mtu) {
-            let pool = &mut stack.core.cx.pool;
-            let len = piece.header().len() + piece.data.len();
-            let mut part = pool.alloc(len).ok_or(DropReason::MbufExhausted)?;
-            part.append(piece.header());
-            part.append(piece.data);
-            part.set_in_port(in_port);
-            begin += piece.data.len();
-            put(stack, part, egress)?;
-            stack.core.cx.counters.add(Counter::FragmentsOut, 1);
+    match Offload::of(stack, &m, (egress.port, dst), mtu)? {
+        Offload::Cut => {
+            offloads::cut(stack, &m, mtu, egress)?;
+            stack.core.cx.pool.free(m);
         }
-        stack.core.cx.counters.add(Counter::DatagramsFragmented, 1);
-        stack.core.cx.pool.free(m);
+        offload => send_whole(stack, m, offload, mtu, egress)?,
     }
     stack.core.cx.counters.add(Counter::Forwarded, 1);
     if let Some(port) = stack.ports.get_mut(in_port) {
@@ -367,6 +344,61 @@ fn send(
     if let Some(port) = stack.ports.get_mut(egress.port) {
         port.forwarded.packets_out += 1;
     }
+    Ok(())
+}
+
+/// Send a packet that is not cut.
+fn send_whole(stack: &mut Stack, mut m: Mbuf, offload: Offload, mtu: Mtu, egress: &Egress) -> Fate {
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
+    let link_len = port.limits.link.header_len();
+    if !m.is_exclusive() || m.headroom() < link_len {
+        let mut copy = stack.core.cx.pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
+        copy.set(if m.has(Flags::CSUM_PARTIAL) { Flags::CSUM_PARTIAL } else { 0 });
+        copy.set_segment_size(m.segment_size());
+        copy.set_in_port(m.in_port());
+        m = copy;
+    }
+    m.clear(Flags::CSUM_VERIFIED | Flags::SUMMED);
+    let ladder = stack.core.cx.ladder;
+    match offload {
+        Offload::Leave(at) => m.set_csum(at + link_len as u16),
+        _ => m.clear(Flags::CSUM_PARTIAL),
+    }
+    let packet = m.as_mut_slice().ok_or(DropReason::MbufExhausted)?;
+    if offload == Offload::Finish {
+        transit::finish_checksum(packet, ladder);
+    }
+    if !transit::hop(packet) {
+        return Err(DropReason::IpHopLimit);
+    }
+    if m.segment_size() != 0 {
+        put(stack, m, egress)?;
+        stack.core.cx.counters.add(Counter::SuperSegmentsForwarded, 1);
+        return Ok(());
+    }
+    put_or_fragment(stack, m, mtu, egress)
+}
+
+/// Send a packet that is finished except for its link header, in fragments if it is larger than its
+/// path.
+pub(super) fn put_or_fragment(stack: &mut Stack, m: Mbuf, mtu: Mtu, egress: &Egress) -> Fate {
+    if m.len() <= mtu.bytes() {
+        return put(stack, m, egress);
+    }
+    let mut begin = 0;
+    while let Some(piece) = Piece::at(m.as_slice(), begin, mtu) {
+        let pool = &mut stack.core.cx.pool;
+        let len = piece.header().len() + piece.data.len();
+        let mut part = pool.alloc(len).ok_or(DropReason::MbufExhausted)?;
+        part.append(piece.header());
+        part.append(piece.data);
+        part.set_in_port(m.in_port());
+        begin += piece.data.len();
+        put(stack, part, egress)?;
+        stack.core.cx.counters.add(Counter::FragmentsOut, 1);
+    }
+    stack.core.cx.counters.add(Counter::DatagramsFragmented, 1);
+    stack.core.cx.pool.free(m);
     Ok(())
 }
 
@@ -407,7 +439,10 @@ pub(super) fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Trans
     let near = stack.ports.get(m.in_port()).and_then(of);
     // A port without an address uses that of another port: RFC 1812 section 4.3.2.4.
     let Some(from) = near.or_else(|| stack.ports.iter().find_map(of)) else { return };
+    let first = offloads::first(stack, m, packet);
+    let packet = first.as_ref().map_or(packet, Mbuf::as_slice);
     icmp::report(stack, m, packet, (from, transit.src), what);
+    stack.core.cx.pool.free_all(first.into_iter());
 }
 
 /// A packet from a link-local address that would leave its link: report to its source, from our

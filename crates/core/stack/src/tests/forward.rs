@@ -10,7 +10,7 @@ mod sources;
 use core::net::{IpAddr, Ipv4Addr};
 
 use base::{Counter, DropReason, Duration, Instant, LinkKind, MacAddr, Mtu};
-use device::{Burst, Device, mem};
+use device::{Burst, Device, Offloads, mem};
 use inet::icmp::{ErrorKind, Message, Unreachable};
 use inet::ip_input::{ipv4_any, ipv6_any};
 use inet::ip_output::Fields;
@@ -41,13 +41,20 @@ pub(super) struct Router {
 
 impl Router {
     pub(super) fn new(mtu: usize) -> Router {
+        Router::between(mtu, [Offloads::default(); 2])
+    }
+
+    /// A router whose links do this work.
+    fn between(mtu: usize, offloads: [Offloads; 2]) -> Router {
         let config = StackConfig::new([5, 6]);
         let mut stack = Stack::new(StackConfig { solicited_node_reports: false, ..config });
         let networks =
             [["192.0.2.1/24", "2001:db8:1::1/64"], ["198.51.100.1/24", "2001:db8:2::1/64"]];
         let mtus = [Mtu::ETHERNET, Mtu::new(mtu).expect("an MTU")];
         let wires = [0, 1].map(|n| {
-            let (near, wire) = mem::pair(&mem::Config { mtu: mtus[n], ..mem::Config::default() });
+            let config =
+                mem::Config { mtu: mtus[n], offloads: offloads[n], ..mem::Config::default() };
+            let (near, wire) = mem::pair(&config);
             let addresses = networks[n].iter().map(|a| a.parse().expect("a network")).collect();
             stack.add_port(Box::new(near), PortConfig { mac: MACS[n], addresses });
             wire

@@ -18,7 +18,7 @@ fn forwarding_in_bursts_equals_forwarding_one_by_one() {
     // A run under a sanitizer, ten times slower, asks for fewer; the totals below need them all.
     let fewer = std::env::var("WIRESPEED_TRAFFICS").ok().and_then(|n| n.parse().ok());
     let of = |router: &twins::Router, counter| router.stack.counters().of(counter);
-    let (mut forwarded, mut in_bursts) = (0, 0);
+    let (mut forwarded, mut in_bursts, mut whole, mut cut) = (0, 0, 0, 0);
     for seed in 0..fewer.unwrap_or(TRAFFICS) {
         let mut traffic = Traffic::new(seed);
         for _ in 0..STEPS {
@@ -27,11 +27,15 @@ fn forwarding_in_bursts_equals_forwarding_one_by_one() {
         let twins = traffic.finish();
         forwarded += of(&twins.on, Counter::Forwarded);
         in_bursts += of(&twins.on, Counter::ForwardedInBursts);
+        whole += of(&twins.on, Counter::SuperSegmentsForwarded);
+        cut += of(&twins.on, Counter::SuperSegmentsCut);
         assert_eq!(of(&twins.off, Counter::ForwardedInBursts), 0);
     }
     println!("{forwarded} forwarded, {in_bursts} of them in bursts");
+    println!("{whole} super-segments forwarded whole, {cut} cut");
     if fewer.is_none() {
         assert!(forwarded > 200_000, "only {forwarded} packets were forwarded");
         assert!(in_bursts > 40_000, "only {in_bursts} of {forwarded} in bursts");
+        assert!(whole > 1_000 && cut > 1_000, "{whole} super-segments whole, {cut} cut");
     }
 }

@@ -5,26 +5,249 @@ use mbuf::Flags;
 use super::*;
 use crate::tests::craft;
 
-/// Checksums that a device would have finished are finished here, and super-segments are not passed
-/// on.
+/// What a device of the kernel does.
+const KERNEL: Offloads =
+    Offloads { tx_checksum: true, rx_checksum: true, tso_max_bytes: 65_549, uso_max_bytes: 0 };
+/// Bytes of an Ethernet, an IPv4 and a TCP header.
+const V4_HEADERS: usize = 54;
+
+/// A frame of a TCP segment, or of a UDP datagram, from the host at port 0.
+fn transport(is_tcp: bool, (src, dst): (&str, &str), payload: usize) -> Vec<u8> {
+    let mut segment = vec![0, 99, 0, 80];
+    if is_tcp {
+        segment.extend([0xff, 0xff, 0xff, 0, 0, 0, 0, 1, 0x50, 0x18, 9, 9, 0xaa, 0xaa, 0, 0]);
+    } else {
+        segment.extend((payload as u16 + 8).to_be_bytes());
+        segment.extend([0xaa, 0xaa]);
+    }
+    segment.extend((0..payload).map(|n| n as u8));
+    let mut bytes = frame(src, dst, 9, &segment);
+    let is_v4 = ip(src).is_ipv4();
+    bytes[if is_v4 { 23 } else { 20 }] = if is_tcp { 6 } else { 17 };
+    if is_v4 {
+        craft::number(&mut bytes, 0x1234);
+    }
+    bytes
+}
+
+impl Router {
+    /// Offer a frame as a device of this machine hands it over: `size` bytes of payload a segment,
+    /// or 0, and its checksum unfinished.
+    fn offer_unfinished(&mut self, bytes: &[u8], size: u16) {
+        let mut m = self.pool.copy_of(bytes).expect("room");
+        m.set(Flags::CSUM_PARTIAL);
+        m.set_csum(if bytes[14] >> 4 == 6 { 54 } else { 34 });
+        m.set_segment_size(size);
+        self.offer(m);
+    }
+
+    /// The frames that left by port 1, with the offset of a transport header whose checksum is
+    /// unfinished, and the size of segments.
+    fn left(&mut self) -> Vec<(Vec<u8>, Option<u16>, u16)> {
+        self.stack.poll(NOW);
+        self.stack.flush();
+        let mut left = Vec::new();
+        let mut burst = Burst::new();
+        while self.wires[1].rx_burst(&mut self.pool, &mut burst) > 0 {
+            for m in burst.drain(..) {
+                let at = m.has(Flags::CSUM_PARTIAL).then(|| m.csum());
+                left.push((m.as_slice().to_vec(), at, m.segment_size()));
+                self.pool.free(m);
+            }
+        }
+        left
+    }
+}
+
+/// The checksums of a frame are right.
+fn is_sound(frame: &[u8]) -> bool {
+    let packet = &frame[14..];
+    let sum_of = |at: usize| wire::checksum::Ladder::Word64.sum(&packet[at..]);
+    match packet[0] >> 4 == 6 {
+        true => {
+            let (ip, _) = ipv6_any(packet).expect("sound");
+            ip.with_pseudo_header(sum_of(40)).is_whole()
+        }
+        false => {
+            let (ip, _) = ipv4_any(packet).expect("sound");
+            ip.with_pseudo_header(sum_of(20)).is_whole()
+        }
+    }
+}
+
+/// The pairs of addresses of both versions.
+const BOTH: [(&str, &str); 2] = [(A, B), (A6, B6)];
+
 #[test]
-fn offloads_of_the_sender_do_not_leak_onto_the_next_link() {
-    let mut router = Router::new(1_500);
-    let mut datagram = frame(A, B, 9, &[0, 1, 0, 2, 0, 12, 9, 9, 1, 2, 3, 4]);
-    datagram[23] = 17;
-    craft::number(&mut datagram, 1);
-    let mut m = router.pool.copy_of(&datagram).expect("room");
-    m.set(Flags::CSUM_PARTIAL);
+fn a_checksum_left_to_a_device_is_left_to_the_next_one_if_it_takes_it() {
+    for ends in BOTH {
+        for is_tcp in [true, false] {
+            for takes in [true, false] {
+                let next = if takes { KERNEL } else { Offloads::default() };
+                let mut router = Router::between(1_500, [KERNEL, next]);
+                for round in 0..3 {
+                    router.offer_unfinished(&transport(is_tcp, ends, 77), 0);
+                    let left = router.left();
+                    assert_eq!(left.len(), 1, "{ends:?} {takes}");
+                    let at = left[0].0.len() as u16 - 77 - if is_tcp { 20 } else { 8 };
+                    assert_eq!((left[0].1, left[0].2), (takes.then_some(at), 0));
+                    assert!(takes || is_sound(&left[0].0));
+                    let in_bursts = router.stack.counters().of(Counter::ForwardedInBursts);
+                    assert_eq!(in_bursts, if takes { round } else { 0 }, "the first one asks");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_super_segment_leaves_whole_by_a_port_that_takes_it() {
+    for ends in BOTH {
+        let mut router = Router::between(1_500, [KERNEL, KERNEL]);
+        let whole = transport(true, ends, 60_000);
+        for round in 1..4 {
+            router.offer_unfinished(&whole, 1_400);
+            let left = router.left();
+            let (frame, at, size) = &left[0];
+            let headers = if ip(ends.0).is_ipv4() { 34 } else { 54 };
+            assert_eq!((left.len(), *at, *size), (1, Some(headers), 1_400));
+            let mut expected = whole[14..].to_vec();
+            assert!(inet::forward::hop(&mut expected));
+            assert!(frame[14..] == expected);
+            assert_eq!(router.stack.counters().of(Counter::SuperSegmentsForwarded), round);
+            assert_eq!(router.stack.counters().of(Counter::ForwardedInBursts), round - 1);
+        }
+        assert_eq!(router.stack.drops().total(), 0);
+    }
+}
+
+#[test]
+fn a_super_segment_is_cut_for_a_port_that_does_not_take_it() {
+    let no_room = Offloads { tso_max_bytes: 50_000, ..KERNEL };
+    for next in [Offloads::default(), no_room] {
+        for ends in BOTH {
+            for is_tcp in [true, false] {
+                let mut router = Router::between(1_500, [KERNEL, next]);
+                let whole = transport(is_tcp, ends, 60_000);
+                // The wire of port 0 takes no super-datagram: it is handed over as a super-segment.
+                router.offer_unfinished(&whole, 1_400);
+                let left = router.left();
+                assert_eq!(left.len(), 43);
+                let headers = whole.len() - 60_000;
+                let mut payload = Vec::new();
+                for (frame, at, size) in &left {
+                    assert!(is_sound(frame) && at.is_none() && *size == 0);
+                    assert_eq!(link(frame), (MACS[1], HOSTS[1]));
+                    assert_eq!(frame[if frame[14] >> 4 == 6 { 21 } else { 22 }], 8, "hops");
+                    payload.extend_from_slice(&frame[headers..]);
+                }
+                assert!(payload == whole[headers..]);
+                let counters = router.stack.counters();
+                assert_eq!(counters.of(Counter::SuperSegmentsCut), 1);
+                assert_eq!(counters.of(Counter::Forwarded), 1);
+                assert_eq!(router.stack.drops().total(), 0);
+                router.stack.core.cx.pool.flush();
+                router.pool.flush();
+                assert_eq!(router.pool.outstanding(), 0, "its buffer came back");
+            }
+        }
+    }
+}
+
+/// The MTU is compared with the segments, and the error quotes the first of them.
+/// RFC 4443 3.2-a.
+#[test]
+fn segments_larger_than_the_path_are_reported_or_fragmented() {
+    for ends in BOTH {
+        let mut router = Router::between(1_300, [KERNEL, KERNEL]);
+        let mut whole = transport(true, ends, 5_000);
+        if ends.0 == A {
+            // Don't fragment.
+            set_flags(&mut whole, 0x40);
+        }
+        router.offer_unfinished(&whole, 1_400);
+        let [back, out] = router.sent(NOW);
+        assert!(out.is_empty());
+        let from = if ends.0 == A { "192.0.2.1" } else { "2001:db8:1::1" };
+        match error(&back[0], from, ends.0) {
+            ErrorKind::TooBig(mtu) => assert_eq!(mtu, 1_300),
+            other => panic!("{other:?}"),
+        }
+        let (quoted, headers) = if ends.0 == A { (42, 40) } else { (62, 60) };
+        let len_at = if ends.0 == A { quoted + 2 } else { quoted + 4 };
+        let len = u16::from_be_bytes([back[0][len_at], back[0][len_at + 1]]);
+        assert_eq!(usize::from(len), 1_400 + if ends.0 == A { headers } else { 20 });
+        assert_eq!(router.drops(DropReason::IpTooBig), 1);
+    }
+    // Without DF the segments are made and then fragmented.
+    let mut router = Router::between(1_300, [KERNEL, KERNEL]);
+    let mut whole = transport(true, (A, B), 5_000);
+    set_flags(&mut whole, 0);
+    router.offer_unfinished(&whole, 1_400);
+    let left = router.left();
+    let offsets = left.iter().map(|(frame, ..)| u16::from_be_bytes([frame[20], frame[21]]));
+    let is_fragment = |offset: u16| offset & 0x3fff != 0;
+    assert_eq!(offsets.filter(|&offset| is_fragment(offset)).count(), 6);
+    assert_eq!(left.len(), 7, "the last segment fits");
+    assert_eq!(router.stack.counters().of(Counter::DatagramsFragmented), 3);
+}
+
+/// Frames that no device makes.
+#[test]
+fn a_super_segment_that_contradicts_itself_is_dropped() {
+    let sound = transport(true, (A, B), 3_000);
+    let with = |at: usize, value: u8| {
+        let mut bytes = sound.clone();
+        bytes[at] = value;
+        craft::number(&mut bytes, 1);
+        bytes
+    };
+    let short = transport(true, (A, B), 0);
+    // Another protocol, a fragment, and a TCP header that is longer than the packet or too short.
+    let cases = [with(23, 99), with(20, 0x20), with(V4_HEADERS - 8, 0x40), {
+        let mut bytes = short.clone();
+        bytes[V4_HEADERS - 8] = 0xf0;
+        bytes
+    }];
+    for (number, bytes) in cases.into_iter().enumerate() {
+        let mut router = Router::between(1_500, [KERNEL, KERNEL]);
+        router.offer_unfinished(&bytes, 1_400);
+        assert!(router.left().is_empty(), "case {number}");
+        assert_eq!(router.drops(DropReason::IpSuperSegment), 1, "case {number}");
+    }
+    // Its checksum is finished.
+    let mut router = Router::between(1_500, [KERNEL, KERNEL]);
+    let mut m = router.pool.copy_of(&sound).expect("room");
+    m.set_segment_size(1_400);
     router.offer(m);
-    let [_, out] = router.sent(NOW);
-    let (ip, _) = ipv4_any(&out[0][14..]).expect("sound");
-    let sum = wire::checksum::Ladder::Word64.sum(&out[0][34..]);
-    assert!(ip.with_pseudo_header(sum).is_whole());
-    let mut m = router.pool.copy_of(&datagram).expect("room");
-    m.set_segment_size(4);
-    router.offer(m);
-    assert!(router.sent(NOW).iter().all(Vec::is_empty));
+    assert!(router.left().is_empty());
     assert_eq!(router.drops(DropReason::IpSuperSegment), 1);
+}
+
+/// A gap is between all packets, so none leaves inside a super-segment.
+#[test]
+fn a_super_segment_to_a_destination_with_a_gap_is_cut() {
+    let mut router = Router::between(1_500, [KERNEL, KERNEL]);
+    let gap = Some(Duration::from_millis(1));
+    router.stack.set_burst_gap("198.51.100.0/24".parse().expect("a network"), gap).expect("room");
+    router.offer_unfinished(&transport(true, (A, B), 3_000), 1_400);
+    let left = router.left();
+    assert!(left.len() == 1 && left[0].0.len() == V4_HEADERS + 1_400);
+    assert_eq!(router.stack.counters().of(Counter::SuperSegmentsCut), 1);
+}
+
+/// It waits whole, and the packets behind an error about it are those that it would have been.
+#[test]
+fn a_super_segment_waits_for_a_link_address() {
+    let mut router = Router::between(1_500, [KERNEL, KERNEL]);
+    let other = "198.51.100.77";
+    router.offer_unfinished(&transport(true, (A, other), 3_000), 1_400);
+    let asked = router.left();
+    assert_eq!(asked[0].0[12..14], [8, 6], "who has it?");
+    assert!(router.stack.add_neighbour(PortId(1), ip(other), HOSTS[1]));
+    let left = router.left();
+    assert_eq!((left.len(), left[0].1, left[0].2), (1, Some(34), 1_400));
+    assert_eq!(link(&left[0].0), (MACS[1], HOSTS[1]));
 }
 
 /// A router on a stick: two VLANs of one trunk, and no redirect between them.

@@ -18,8 +18,12 @@ pub(super) struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Buffer {
     Plain,
-    Unfinished,
-    Super,
+    /// The checksum is left to the device; the transport header is at this offset.
+    Unfinished(u16),
+    /// The same, and the payload is to be cut into pieces of this size.
+    Super(u16, u16),
+    /// A super-segment with a finished checksum, as no device makes it.
+    Contradiction,
     Shared,
     /// Without room for a link header in front.
     Full,
@@ -42,8 +46,16 @@ impl Frame {
         }
         let mut m = pool.copy_of(bytes).expect("room");
         match self.buffer {
-            Buffer::Unfinished => m.set(Flags::CSUM_PARTIAL),
-            Buffer::Super => m.set_segment_size(8),
+            Buffer::Unfinished(at) => {
+                m.set(Flags::CSUM_PARTIAL);
+                m.set_csum(at);
+            }
+            Buffer::Super(at, size) => {
+                m.set(Flags::CSUM_PARTIAL);
+                m.set_csum(at);
+                m.set_segment_size(size);
+            }
+            Buffer::Contradiction => m.set_segment_size(8),
             Buffer::Shared => {
                 let other = pool.share(&mut m);
                 return (m, other);
@@ -138,6 +150,46 @@ fn packet(rng: &mut Rng, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     p
 }
 
+/// Does a frame ask for offloads?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offload {
+    Some,
+    None,
+}
+
+/// A packet with the IP header of `p`, and mostly a longer payload of TCP or UDP, as a sender leaves
+/// it to its device.
+fn offloaded(rng: &mut Rng, mut p: Vec<u8>) -> Vec<u8> {
+    let is_v4 = p[0] >> 4 == 4;
+    let is_tcp = !rng.one_in(4);
+    let at = if is_v4 { 20 } else { 40 };
+    p.truncate(at);
+    let len = rng.pick(&[0, 1, 500, 1_400, 1_460, 2_896, 9_000]) + rng.below(30) as usize;
+    if is_tcp {
+        let offset = rng.pick(&[5, 5, 8, 8, 8, 8, 4]) << 4;
+        p.extend([0x10, 0, 0, 80, 0xff, 0xff, 0xfe, 0, 0, 0, 0, 1, offset, rng.below(256) as u8]);
+        p.extend([2, 0, 9, 9, 0, 0]);
+    } else {
+        p.extend([0x10, 0, 0, 53]);
+        p.extend((len as u16 + 8).to_be_bytes());
+        p.extend([9, 9]);
+    }
+    p.extend((0..len).map(|n| (n * 7) as u8));
+    if is_v4 {
+        let total = (p.len() as u16).to_be_bytes();
+        p[2..4].copy_from_slice(&total);
+        p[9] = if is_tcp { 6 } else { 17 };
+        if !rng.one_in(8) {
+            p[6..8].copy_from_slice(&rng.pick(&[[0x40, 0], [0x40, 0], [0, 0]]));
+        }
+    } else {
+        let total = (p.len() as u16 - 40).to_be_bytes();
+        p[4..6].copy_from_slice(&total);
+        p[6] = if is_tcp { 6 } else { 17 };
+    }
+    p
+}
+
 /// Behind an IP header, whose protocol is at `at`: a message of that protocol and type with the
 /// beginning of a packet.
 fn quote(p: &mut Vec<u8>, at: usize, [protocol, kind]: [u8; 2], quoted: &[u8]) {
@@ -215,6 +267,10 @@ pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
     };
     let (src, dst) = (addr(rng), addr(rng));
     let mut p = packet(rng, src, dst);
+    let offload = rng.pick(&[Offload::Some, Offload::None, Offload::None, Offload::None]);
+    if offload == Offload::Some {
+        p = offloaded(rng, p);
+    }
     if rng.one_in(20) {
         spoil_header(rng, &mut p);
     }
@@ -246,11 +302,19 @@ pub(super) fn frame(rng: &mut Rng, port: usize) -> Frame {
         // The link's padding.
         bytes.resize(bytes.len().max(60), 0);
     }
+    let transport_at = bytes.len().min(14) * usize::from(LINKS[port] == LinkKind::Ethernet)
+        + if is_v6 { 40 } else { 20 }
+        + 4 * usize::from(vlan_of(port).is_some());
+    let at = transport_at as u16 + u16::from(rng.one_in(20));
+    let size = rng.pick(&[8, 300, 1_200, 1_400, 1_448, 1_460, 9_000, u16::MAX]);
     let buffer = match rng.below(80) {
-        0 => Buffer::Unfinished,
-        1 => Buffer::Super,
-        2 => Buffer::Shared,
-        3 | 4 => Buffer::Full,
+        0 => Buffer::Contradiction,
+        1 => Buffer::Shared,
+        2 | 3 => Buffer::Full,
+        4..30 if offload == Offload::Some => Buffer::Unfinished(at),
+        30..74 if offload == Offload::Some => Buffer::Super(at, size),
+        4 => Buffer::Unfinished(at),
+        5 => Buffer::Super(at, size),
         _ => Buffer::Plain,
     };
     if LINKS[port] == LinkKind::Ethernet && rng.one_in(50) {

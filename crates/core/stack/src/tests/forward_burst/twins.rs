@@ -2,8 +2,8 @@
 
 use base::{Counter, Instant, MacAddr, Mtu, Switch, WallTime};
 use bpf::{Filter, Insn, Program, Settings, Tap};
-use device::{Burst, Device, mem, vlan};
-use mbuf::{Mbuf, Pool};
+use device::{Burst, Device, Offloads, mem, vlan};
+use mbuf::{Flags, Mbuf, Pool};
 
 use crate::{ListenConfig, ListenerHandle, PortConfig, PortId, Stack, StackConfig, TapId};
 
@@ -17,6 +17,9 @@ pub(super) const LINKS: [base::LinkKind; 6] = {
 /// The first port of the trunk, and the VLANs of its ports.
 const TRUNK: usize = 4;
 const VLANS: [u16; 2] = [5, 6];
+
+/// The wires whose devices cut super-segments and finish checksums.
+const OFFLOADS: [usize; 3] = [1, 2, TRUNK];
 
 /// The VLAN of a port.
 pub(super) fn vlan_of(port: usize) -> Option<u16> {
@@ -62,9 +65,35 @@ pub(super) struct Router {
 /// The frames that a tap saw: whether each came in, and its bytes.
 type Sights = Vec<(bool, Vec<u8>)>;
 
+/// The bytes of a frame, the offset of the transport header if its checksum is unfinished, and the
+/// size of its segments.
+type Sent = (Vec<u8>, Option<u16>, u16);
+
+/// No wire gets work that its devices do not do, and the transport header is where it is said to be.
+fn check_offloads(wire: usize, (frame, transport_at, size): &Sent) {
+    assert!(OFFLOADS.contains(&wire) || transport_at.is_none() && *size == 0);
+    assert!(transport_at.is_some() || *size == 0, "a super-segment is unfinished");
+    let ip_at = if LINKS[wire] == base::LinkKind::Ip { 0 } else { 14 };
+    let ip_at = ip_at + if wire == TRUNK { 4 } else { 0 };
+    if let Some(at) = transport_at {
+        let inner = inet::forward::Inner::of(&frame[ip_at..]).expect("TCP or UDP");
+        assert_eq!(usize::from(*at), ip_at + inner.at, "on wire {wire}");
+    }
+}
+
 fn wire(port: usize, mtu: usize) -> (mem::Mem, mem::Mem) {
     let mtu = Mtu::new(mtu).expect("an MTU");
-    mem::pair(&mem::Config { link: LINKS[port], mtu, depth: DEPTH, ..mem::Config::default() })
+    let offloads = match OFFLOADS.contains(&port) {
+        true => Offloads {
+            tx_checksum: true,
+            rx_checksum: true,
+            tso_max_bytes: 9_500,
+            uso_max_bytes: if port == TRUNK { 4_000 } else { 0 },
+        },
+        false => Offloads::default(),
+    };
+    let config = mem::Config { link: LINKS[port], mtu, depth: DEPTH, ..mem::Config::default() };
+    mem::pair(&mem::Config { offloads, ..config })
 }
 
 /// The devices of a wire, one for each of its ports, and its far end.
@@ -105,13 +134,14 @@ impl Router {
         wire.tx_burst(&mut self.pool, &mut burst);
     }
 
-    /// The frames that left by a wire.
-    fn sent(&mut self, wire: usize) -> Vec<Vec<u8>> {
+    /// The frames that left by a wire, with the work that they leave to it.
+    fn sent(&mut self, wire: usize) -> Vec<Sent> {
         let (mut frames, mut burst) = (Vec::new(), Burst::new());
         let Some(wire) = &mut self.wires[wire] else { return frames };
         while wire.rx_burst(&mut self.pool, &mut burst) > 0 {
             for m in burst.drain(..) {
-                frames.push(m.as_slice().to_vec());
+                let transport_at = m.has(Flags::CSUM_PARTIAL).then(|| m.csum());
+                frames.push((m.as_slice().to_vec(), transport_at, m.segment_size()));
                 self.pool.free(m);
             }
         }
@@ -209,7 +239,8 @@ impl Twins {
         let mut all = Vec::new();
         for wire in 0..=TRUNK {
             let frames = self.both("", |router| router.sent(wire));
-            all.extend(frames.iter().map(|frame| untagged(wire, frame)));
+            frames.iter().for_each(|sent| check_offloads(wire, sent));
+            all.extend(frames.iter().map(|(frame, ..)| untagged(wire, frame)));
         }
         self.both("what taps saw", Router::sights);
         self.both("", |router| {
