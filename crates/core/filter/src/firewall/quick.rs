@@ -15,7 +15,7 @@ use super::arrive::Known;
 use super::{Change, Firewall};
 use crate::nat::{Checksum, Delta, PlainV4, PlainV6};
 use crate::states::{
-    Direction, Key, KeyV4, KeyV6, Pass, Segment, StateId, Transport, plain_v4, plain_v6,
+    Candidate, Direction, Key, KeyV4, KeyV6, Pass, Segment, StateId, Transport, plain_v4, plain_v6,
 };
 
 /// Rows of a rule's counters that were not added yet: a burst's packets are mostly of one rule.
@@ -50,26 +50,27 @@ impl Firewall {
         Some(hash)
     }
 
-    /// Fetch the record that the index has for a hash.
+    /// The state that the index has for a hash; its record is fetched.
     #[inline(always)]
-    pub fn fetch(&self, hash: u64) {
-        self.states.prefetch_record(hash);
+    #[must_use]
+    pub fn candidate(&self, hash: u64) -> Candidate {
+        self.states.candidate(hash)
     }
 
     /// The flow of an IPv4 packet with this hash, if the present rules have judged it.
     #[inline(always)]
     #[must_use]
-    pub fn find_v4(&self, packet: &[u8], hash: u64) -> Option<Flow> {
+    pub fn find_v4(&self, packet: &[u8], hash: u64, candidate: Candidate) -> Option<Flow> {
         let key: KeyV4 = plain_v4(packet)?;
-        self.flow(self.states.find_v4(&key, hash)?)
+        self.flow(self.states.find_v4(&key, hash, candidate)?)
     }
 
     /// The flow of an IPv6 packet with this hash, if the present rules have judged it.
     #[inline(always)]
     #[must_use]
-    pub fn find_v6(&self, packet: &[u8], hash: u64) -> Option<Flow> {
+    pub fn find_v6(&self, packet: &[u8], hash: u64, candidate: Candidate) -> Option<Flow> {
         let key: KeyV6 = plain_v6(packet)?;
-        self.flow(self.states.find_v6(&key, hash)?)
+        self.flow(self.states.find_v6(&key, hash, candidate)?)
     }
 
     #[inline(always)]

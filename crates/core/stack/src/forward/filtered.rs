@@ -13,6 +13,7 @@ use base::{Instant, MacAddr};
 use device::{BURST, Burst};
 use filter::Firewall;
 use filter::firewall::{Flow, Tally};
+use filter::states::Candidate;
 use inet::forward::{plain_v4, plain_v6};
 use inet::route::{View, flow_v4, flow_v6};
 use mbuf::Flags;
@@ -55,21 +56,25 @@ impl Seens {
                 *hash = found.unwrap_or(0);
             }
         }
-        for &hash in hashes.iter().filter(|&&hash| hash != 0) {
-            firewall.fetch(hash);
+        let mut candidates = [Candidate::default(); BURST];
+        for (&hash, candidate) in hashes.iter().zip(&mut candidates).take(frames.len()) {
+            if hash != 0 {
+                *candidate = firewall.candidate(hash);
+            }
         }
         let (mut passed, mut tally) = (Passed::new(), Tally::default());
         // Behind a packet that takes the long way those of its flow take it too, so that tracking
         // sees them in order.
         let mut refused: u64 = 0;
-        for (m, &hash) in frames.iter().zip(&hashes) {
+        for ((m, &hash), &candidate) in frames.iter().zip(&hashes).zip(&candidates) {
+            let found = (hash, candidate);
             let packet = m.as_slice().get(AT..).unwrap_or_default();
             let found = match packet.first() {
                 _ if hash == 0 || refused >> (hash & 63) & 1 != 0 => None,
                 Some(first) if first >> 4 == 6 => {
-                    self.filtered_v6(packet, hash, firewall, context, &mut tally)
+                    self.filtered_v6(packet, found, firewall, context, &mut tally)
                 }
-                _ => self.filtered_v4(packet, hash, firewall, context, &mut tally),
+                _ => self.filtered_v4(packet, found, firewall, context, &mut tally),
             };
             if found.is_none() {
                 refused |= u64::from(hash != 0) << (hash & 63);
@@ -85,13 +90,13 @@ impl Seens {
     fn filtered_v4(
         &mut self,
         packet: &[u8],
-        hash: u64,
+        (hash, candidate): (u64, Candidate),
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
         tally: &mut Tally,
     ) -> Option<(Seen, Flow)> {
         let ip = plain_v4(packet)?;
-        let flow = firewall.find_v4(packet, hash)?;
+        let flow = firewall.find_v4(packet, hash, candidate)?;
         let dst: Ipv4Addr = if flow.is_translated { firewall.dst_v4(&flow)? } else { ip.dst };
         let is_ours = |addr| context.locals.has_v4(addr);
         if ip.src == ip.dst || is_ours(dst) || is_ours(ip.src) {
@@ -112,13 +117,13 @@ impl Seens {
     fn filtered_v6(
         &mut self,
         packet: &[u8],
-        hash: u64,
+        (hash, candidate): (u64, Candidate),
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
         tally: &mut Tally,
     ) -> Option<(Seen, Flow)> {
         let ip = plain_v6(packet)?;
-        let flow = firewall.find_v6(packet, hash)?;
+        let flow = firewall.find_v6(packet, hash, candidate)?;
         let dst: Ipv6Addr = if flow.is_translated { firewall.dst_v6(&flow)? } else { ip.dst };
         let is_ours = |addr| context.locals.has_v6(addr);
         if ip.src == ip.dst || is_ours(dst) || is_ours(ip.src) {
