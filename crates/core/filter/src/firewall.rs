@@ -18,7 +18,7 @@ mod reload;
 
 use std::sync::Arc;
 
-use base::{Budget, Instant, KeyedHash};
+use base::{Budget, Duration, Instant, KeyedHash};
 
 pub use arrive::{Arrival, Beginning, Known};
 pub use change::Change;
@@ -78,6 +78,8 @@ pub struct Firewall {
     key: KeyedHash,
     /// Where the sweep is that judges idle states again after a reload.
     sweep: Option<Cursor>,
+    /// When held mappings are looked at next.
+    mappings_due: Instant,
 }
 
 impl Firewall {
@@ -103,6 +105,7 @@ impl Firewall {
             generation: 0,
             key: KeyedHash::new(a ^ c, b ^ d),
             sweep: None,
+            mappings_due: now,
             published,
         }
     }
@@ -154,10 +157,13 @@ impl Firewall {
     /// End what is over, and judge some idle states again: bounded work, once a turn.
     pub fn advance(&mut self, budget: &mut Budget, now: Instant) {
         const STATES_A_TURN: usize = 64;
+        const MAPPINGS_EVERY: Duration = Duration::from_secs(1);
         self.states.advance(now, STATES_A_TURN, budget);
         self.sweep_stale(STATES_A_TURN, budget, now);
         self.give_back_mappings(now);
-        self.mappings.sweep(now, STATES_A_TURN);
+        if now >= self.mappings_due && !self.mappings.sweep(now, STATES_A_TURN) {
+            self.mappings_due = now + MAPPINGS_EVERY;
+        }
     }
 
     /// Mappings of states that ended.

@@ -2,8 +2,8 @@
 //! not stand together.
 //!
 //! Called by: `filter` and `nat`. A clause is a word and what follows it; clauses come in any
-//! order, each at most once. `from self` and `to self` are the router as a port, because packets
-//! for its own addresses leave by no other one.
+//! order, each at most once. `to self` is the router as a port, because packets for its own addresses
+//! leave by no other one; what the router sends is not filtered, so there is no `from self`.
 
 use base::IpVersion;
 use wire::protocol::{ICMP, ICMPV6, TCP};
@@ -107,9 +107,6 @@ impl<'a> Clauses<'a> {
             return Err(word.fault("only TCP has flags: write `tcp` too"));
         }
         self.matches.version = self.version()?;
-        if let Some(ports) = self.from_self {
-            self.matches.in_ports = ports;
-        }
         if let Some(ports) = self.to_self {
             self.matches.out_ports = ports;
         }
@@ -122,10 +119,10 @@ impl<'a> Clauses<'a> {
                         not both";
             return Err(out.fault(what));
         }
-        if let (Some(_), Some(port)) = (&self.from_self, self.token("in")) {
-            let what = "packets of the router itself come by no port: write `from self`, or `in`, \
-                        not both";
-            return Err(port.fault(what));
+        if let (Some(_), Some(from)) = (&self.from_self, self.token("from")) {
+            let what = "packets that the router itself sends pass without a rule, and untranslated: \
+                        leave `from self` out";
+            return Err(from.fault(what));
         }
         Ok(())
     }

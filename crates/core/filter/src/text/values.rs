@@ -31,7 +31,7 @@ impl Context<'_> {
     /// The number of one of the router's ports.
     pub(super) fn port(&self, word: Token<'_>) -> Result<u16, Fault> {
         let fault = match word.text {
-            "self" => "`self` is no port: write `from self` or `to self`".to_owned(),
+            "self" => "`self` is no port: write `to self`".to_owned(),
             "any" => "leave it out: without `in` and `out` a rule is about all ports".to_owned(),
             "!" => "`!` stands before hosts only: write the names of the ports".to_owned(),
             name => match names::number_of(self.ports, name) {

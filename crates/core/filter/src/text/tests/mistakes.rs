@@ -29,7 +29,7 @@ fn a_mistake_says_what_to_write_instead() {
         ("pass in lna", "1:9: unknown port `lna`: did you mean `lan`?"),
         ("pass in vpn", "1:9: unknown port `vpn`: there are `lan`, `wan`, `guests`"),
         ("pass in", "1:8: `in` needs the name of a port, or `{a, b}`"),
-        ("pass in self", "1:9: `self` is no port: write `from self` or `to self`"),
+        ("pass in self", "1:9: `self` is no port: write `to self`"),
         ("pass form any", "1:6: unknown clause `form`: did you mean `from`?"),
         ("pass from lan", "1:11: `lan` is a port: write it behind `in` or `out`"),
         ("pass from 10.0.0.5/8", "1:11: `10.0.0.5/8` has host bits: write 10.0.0.0/8"),
@@ -63,6 +63,11 @@ fn a_mistake_says_what_to_write_instead() {
             "pass to self out lan",
             "1:14: packets for the router itself leave by no port: write `to self`, or `out`, not \
              both",
+        ),
+        (
+            "pass from self tcp 22",
+            "1:6: packets that the router itself sends pass without a rule, and untranslated: leave \
+             `from self` out",
         ),
         ("pass from {self, 10.0.0.1}", "1:12: `self` stands alone, not in a list"),
         ("pass from !any", "1:12: `!any` is nobody: no packet matches"),
