@@ -63,12 +63,12 @@ pub struct FirstFragment {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Kept {
     first: FirstFragment,
     until: Instant,
 }
 
-const FREE: Place = Place {
+const FREE: Kept = Kept {
     first: FirstFragment {
         datagram: Datagram { addrs: [0; 4], id: 0, protocol: 0 },
         len: 0,
@@ -79,7 +79,7 @@ const FREE: Place = Place {
 
 /// The verdicts of one shard on fragments.
 pub struct Fragments {
-    places: Vec<[Place; WAYS]>,
+    places: Vec<[Kept; WAYS]>,
     hash: KeyHash,
 }
 
@@ -90,7 +90,7 @@ impl Fragments {
         Fragments { places: Vec::new(), hash: KeyHash::new(secret) }
     }
 
-    fn set(&mut self, datagram: &Datagram) -> Option<&mut [Place; WAYS]> {
+    fn set(&mut self, datagram: &Datagram) -> Option<&mut [Kept; WAYS]> {
         let [a, b, c, d] = datagram.addrs;
         let addrs = self.hash.of_words(a, b) ^ self.hash.of_words(d, c).rotate_left(1);
         let rest = u64::from(datagram.id) << 8 | u64::from(datagram.protocol);
@@ -110,7 +110,7 @@ impl Fragments {
         }
         let until = now + LIFETIME;
         let Some(set) = self.set(&first.datagram) else { return Verdict::Drop };
-        let known = |place: &&mut Place| place.first.datagram == first.datagram;
+        let known = |place: &&mut Kept| place.first.datagram == first.datagram;
         if let Some(place) = set.iter_mut().filter(|place| place.until > now).find(known) {
             if place.first != first {
                 place.first.verdict = Verdict::Drop;
@@ -121,7 +121,7 @@ impl Fragments {
             return Verdict::Drop;
         };
         let is_evicted = oldest.until > now;
-        *oldest = Place { first, until };
+        *oldest = Kept { first, until };
         if is_evicted {
             budget.admits(Limit::FilterFragments, usize::MAX);
         }
@@ -133,7 +133,7 @@ impl Fragments {
     /// datagram is dropped.
     pub fn later(&mut self, datagram: &Datagram, offset: u32, now: Instant) -> Later {
         let Some(set) = self.set(datagram) else { return Later::Unknown };
-        let known = |place: &&mut Place| place.until > now && place.first.datagram == *datagram;
+        let known = |place: &&mut Kept| place.until > now && place.first.datagram == *datagram;
         let Some(place) = set.iter_mut().find(known) else { return Later::Unknown };
         if offset < place.first.len {
             place.first.verdict = Verdict::Drop;

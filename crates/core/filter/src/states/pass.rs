@@ -32,8 +32,8 @@ pub enum Transport<'a> {
 pub enum Pass {
     /// It is of the flow, and counted.
     Known,
-    /// It begins a new connection with the tuple of one that is over (RFC 9293 section 3.6.1). It is
-    /// not counted: rules are asked, and [`States::insert`] replaces the state.
+    /// It begins a new connection with the tuple of one that is over (RFC 9293 section 3.6.1). It
+    /// is not counted: rules are asked, and [`States::insert`] replaces the state.
     NewFlow,
 }
 

@@ -1,7 +1,7 @@
 //! Sources: how many states each has, in all and by a rule, and how fast it begins new ones.
 //!
-//! Called by: `insert.rs`, `walk.rs`. A source is an IPv4 address, or an IPv6 network of 64 bits. The
-//! table has a fixed number of places, eight for each hash. If they are full, the source without
+//! Called by: `insert.rs`, `walk.rs`. A source is an IPv4 address, or an IPv6 network of 64 bits.
+//! The table has a fixed number of places, eight for each hash. If they are full, the source without
 //! states that was idle longest goes, else the one that was idle longest; what it has is forgotten,
 //! so a limit may then admit more. Rates are kept by one time a source, as in the generic cell rate
 //! algorithm (ITU-T I.371). Limits: `filter_sources`, `filter_states_per_source`.
@@ -59,7 +59,7 @@ impl Who {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Counted {
     who: Who,
     /// The time at which the bucket of tokens would be full again, in ns.
     full_at: u64,
@@ -67,50 +67,50 @@ struct Place {
     seen: u32,
 }
 
-const FREE: Place =
-    Place { who: Who { addr: 0, rule: u32::MAX, generation: 0 }, full_at: 0, states: 0, seen: 0 };
+const FREE: Counted =
+    Counted { who: Who { addr: 0, rule: u32::MAX, generation: 0 }, full_at: 0, states: 0, seen: 0 };
 
-const _: () = assert!(size_of::<Place>() == 32);
+const _: () = assert!(size_of::<Counted>() == 32);
 
 /// The sources of one table.
 pub(super) struct Sources {
-    places: Vec<[Place; WAYS]>,
+    places: Vec<[Counted; WAYS]>,
     hash: KeyHash,
     /// Sources that were forgotten although they had states.
     forgotten: u64,
 }
 
 impl Sources {
-    /// A table of `most` sources, at least eight. Its memory is taken when the first one comes.
+    /// An empty table. Its memory is taken when the first source comes.
     pub(super) fn new(secret: [u64; 2]) -> Sources {
         Sources { places: Vec::new(), hash: KeyHash::new(secret), forgotten: 0 }
     }
 
-    fn set(&mut self, who: Who) -> Option<&mut [Place; WAYS]> {
+    fn set(&mut self, who: Who) -> Option<&mut [Counted; WAYS]> {
         let rest = u64::from(who.rule) << 32 | u64::from(who.generation);
         let hash = self.hash.of_words(who.addr, rest);
         let at = ((hash >> 32) * self.places.len() as u64) >> 32;
         self.places.get_mut(at as usize)
     }
 
-    fn find(&mut self, who: Who) -> Option<&mut Place> {
+    fn find(&mut self, who: Who) -> Option<&mut Counted> {
         self.set(who)?.iter_mut().find(|place| place.who == who)
     }
 
     /// The place of a source, new if it had none.
-    fn place(&mut self, who: Who, most: usize, now: Instant) -> Option<&mut Place> {
+    fn place(&mut self, who: Who, most: usize, now: Instant) -> Option<&mut Counted> {
         if self.places.is_empty() {
             self.places = vec![[FREE; WAYS]; most.div_ceil(WAYS).max(1)];
         }
         let (tick, mut forgotten) = (tick_of(now), 0);
         let set = self.set(who)?;
         let at = set.iter().position(|place| place.who == who).unwrap_or_else(|| {
-            let idle = |place: &Place| (place.states == 0, tick.wrapping_sub(place.seen));
+            let idle = |place: &Counted| (place.states == 0, tick.wrapping_sub(place.seen));
             let free = set.iter().position(|place| place.who == FREE.who);
             let oldest = || (0..WAYS).max_by_key(|&at| idle(&set[at])).unwrap_or_default();
             let at = free.unwrap_or_else(oldest);
             forgotten = u64::from(set[at].states > 0);
-            set[at] = Place { who, seen: tick, ..FREE };
+            set[at] = Counted { who, seen: tick, ..FREE };
             at
         });
         self.forgotten += forgotten;
