@@ -3,7 +3,7 @@
 //! Called by: `insert.rs`, `walk.rs`. A source is an IPv4 address, or an IPv6 network of 64 bits.
 //! The table has a fixed number of places, eight for each hash. If they are full, the source without
 //! states that was idle longest goes, else the one that was idle longest; what it has is forgotten,
-//! so a limit may then admit more. Rates are kept by one time a source, as in the generic cell rate
+//! so a limit may then admit more. A rate is one time for each source, as in the generic cell rate
 //! algorithm (ITU-T I.371). Limits: `filter_sources`, `filter_states_per_source`.
 
 use base::{Duration, Instant};
