@@ -1,10 +1,10 @@
 //! Sources: how many states each has, in all and by a rule, and how fast it begins new ones.
 //!
 //! Called by: `insert.rs`, `walk.rs`. A source is an IPv4 address, or an IPv6 network of 64 bits.
-//! The table has a fixed number of places, eight for each hash. If they are full, the source without
-//! states that was idle longest goes, else the one that was idle longest; what it has is forgotten,
-//! so a limit may then admit more. A rate is one time for each source, as in the generic cell rate
-//! algorithm (ITU-T I.371). Limits: `filter_sources`, `filter_states_per_source`.
+//! The table has a fixed number of places, eight for each hash. If they are full, the source that
+//! was idle longest goes, one without states before others. Its counts are forgotten, so a limit
+//! may then admit more. A rate is one time for each source, as in the generic cell rate algorithm
+//! (ITU-T I.371). Limits: `filter_sources`, `filter_states_per_source`.
 
 use base::{Duration, Instant};
 
