@@ -3,7 +3,7 @@
 //!
 //! Called by: the firewall; `show filter` and the metrics read it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use base::Instant;
 
@@ -69,7 +69,7 @@ impl Counters {
 
     /// The counters for new rules: those of a rule with the same name go on.
     pub(super) fn moved(&self, from: &Rules, to: &Rules) -> Counters {
-        let mut named: HashMap<&str, Counts> = HashMap::new();
+        let mut named: BTreeMap<&str, Counts> = BTreeMap::new();
         for (rule, counts) in from.filter.iter().zip(&self.counts) {
             named.entry(name(rule)).or_insert(*counts);
         }

@@ -2,8 +2,9 @@
 //! not stand together.
 //!
 //! Called by: `filter` and `nat`. A clause is a word and what follows it; clauses come in any
-//! order, each at most once. `to self` is the router as a port, because packets for its own addresses
-//! leave by no other one; what the router sends is not filtered, so there is no `from self`.
+//! order, each at most once. `to self` is the router as a port, because packets for its own
+//! addresses leave by no other one; packets that the router sends are not filtered, so there is no
+//! `from self`.
 
 use base::IpVersion;
 use wire::protocol::{ICMP, ICMPV6, TCP};
@@ -120,8 +121,8 @@ impl<'a> Clauses<'a> {
             return Err(out.fault(what));
         }
         if let (Some(_), Some(from)) = (&self.from_self, self.token("from")) {
-            let what = "packets that the router itself sends pass without a rule, and untranslated: \
-                        leave `from self` out";
+            let what = "packets of the router itself pass without a rule, and untranslated: leave \
+                        `from self` out";
             return Err(from.fault(what));
         }
         Ok(())

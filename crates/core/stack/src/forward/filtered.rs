@@ -1,9 +1,10 @@
 //! Looking at a burst while there are rules: packets of known flows are passed and their translated
 //! destinations noted, each step for the whole burst.
 //!
-//! Called by: `burst.rs`, instead of `look.rs`'s own way. Packets that begin a flow, and all that is
-//! unusual, are refused and take the long way (`plain.rs`, `firewall.rs`), which does the same one by
-//! one. A packet that is passed here and goes the long way for another reason is not judged again.
+//! Called by: `burst.rs`, instead of `look.rs`'s own way. Packets that begin a flow, and all that
+//! is unusual, are refused and take the long way (`plain.rs`, `firewall.rs`), which does the same
+//! one by one. A packet that is passed here and goes the long way for another reason is not judged
+//! again.
 //! docs/decisions/0134.
 
 use core::net::{Ipv4Addr, Ipv6Addr};

@@ -67,8 +67,8 @@ pub(super) fn admits_to_host(
     apply(stack, m, at, &change)
 }
 
-/// Carry out a translation on the packet that begins at `at` in `m`. A packet that others may read is
-/// copied before.
+/// Carry out a translation on the packet that begins at `at` in `m`. A packet that others may read
+/// is copied before.
 ///
 /// # Errors
 /// The reason to drop it.

@@ -116,8 +116,8 @@ impl<A: Copy + PartialEq> Flows<A> {
     }
 }
 
-/// The packet in a frame that was sent to `mac`, and whether it is of IPv6, if the frame has room for
-/// the longest link header.
+/// The packet in a frame that was sent to `mac`, and whether it is of IPv6, if the frame has room
+/// for the longest link header.
 #[inline(always)]
 pub(super) fn framed<const AT: usize>(m: &Mbuf, mac: MacAddr) -> Option<(bool, &[u8])> {
     // Room for the longest link header, which may be longer than the received one.

@@ -66,8 +66,8 @@ fn a_mistake_says_what_to_write_instead() {
         ),
         (
             "pass from self tcp 22",
-            "1:6: packets that the router itself sends pass without a rule, and untranslated: leave \
-             `from self` out",
+            "1:6: packets of the router itself pass without a rule, and untranslated: leave `from \
+             self` out",
         ),
         ("pass from {self, 10.0.0.1}", "1:12: `self` stands alone, not in a list"),
         ("pass from !any", "1:12: `!any` is nobody: no packet matches"),

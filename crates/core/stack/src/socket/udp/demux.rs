@@ -219,7 +219,8 @@ impl UdpSockets {
         self.by_pair.contains_key(&(port, ip, peer))
     }
 
-    /// Does a socket of ours wait for datagrams from this peer alone, or for those of a DHCP server?
+    /// Does a socket of ours wait for datagrams from this peer alone, or for those of a DHCP
+    /// server?
     pub(crate) fn waits_for(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         const DHCP_CLIENTS: [u16; 2] = [68, 546];
         let (ip, port) = (Some(local.ip()), local.port());
