@@ -361,6 +361,7 @@ const COUNTERS: &[(&[Counter], &str)] = &[
             C::UdpCoalesced,
             C::ForwardedInBursts,
             C::SuperSegmentsCut,
+            C::SegmentsMerged,
             C::WakeupsSent,
             C::WakeupsSuppressed,
             C::TimersFired,

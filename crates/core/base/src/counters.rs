@@ -113,6 +113,8 @@ counters! {
     SuperSegmentsCut "super_segments_cut"
         "super-segments cut into packets for a port that does not take them; each is one of \
          `forwarded`";
+    SegmentsMerged "segments_merged"
+        "forwarded segments that were merged into super-segments for a port that takes them";
     LinkChanges "link_changes"
         "links of ports that went down, or came up, while packets were forwarded";
     TcpRerouted "tcp_rerouted"

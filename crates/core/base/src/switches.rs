@@ -56,6 +56,8 @@ switches! {
     RepeatedSyns "repeated-syns" true
         "every SYN is answered with a cookie, even faster than the device can send";
     ForwardBurst "forward-burst" true "every packet is forwarded by itself, the plain way";
+    ForwardMerge "forward-merge" true
+        "segments that came apart are forwarded apart, also to a device that takes them together";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";
     ChecksumTx "checksum-tx" true "sent TCP and UDP checksums are left zero";

@@ -124,6 +124,10 @@ pub struct Offloads {
     /// UDP payloads of one size, of which the last may be shorter, behind one header whose checksum
     /// is unfinished (Linux's USO); only with `tx_checksum`.
     pub uso_max_bytes: usize,
+    /// A frame costs it more than a copy of its bytes: a router merges segments of one flow that
+    /// came apart into super-segments for it (Linux's GRO). Only with `tx_checksum` and
+    /// `tso_max_bytes`.
+    pub gro: bool,
 }
 
 /// The limits of a device; constant while it is in use.

@@ -300,6 +300,7 @@ fn limits(link: LinkKind, offload: bool, mtu: Mtu) -> Limits {
         rx_checksum: true,
         tso_max_bytes: if offload { PACKET_MAX + link.header_len() } else { 0 },
         uso_max_bytes: 0,
+        gro: offload,
     };
     Limits {
         link,

@@ -65,6 +65,8 @@ pub struct Tap {
     limits: Limits,
     /// Bytes of virtio header in front of each frame; 0 for none.
     header_len: usize,
+    /// The work that both sides leave to each other by that header.
+    work: Work,
     receiver: Receiver,
     /// A burst that is received ends with the frame that reaches this.
     burst_bytes: usize,
@@ -79,14 +81,30 @@ pub struct Tap {
     drops: Drops,
 }
 
+/// The work that the kernel and we leave to each other: super-segments and unfinished checksums.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    None,
+    Tcp,
+    /// Super-datagrams of UDP too, which kernels know since Linux 6.2.
+    TcpAndUdp,
+}
+
 impl Tap {
-    fn around(fd: OwnedFd, name: String, link: LinkKind, header_len: usize, mtu: Mtu) -> Tap {
-        let limits = limits(link, header_len > 0, mtu);
+    fn around(
+        fd: OwnedFd,
+        name: String,
+        link: LinkKind,
+        (header_len, work): (usize, Work),
+        mtu: Mtu,
+    ) -> Tap {
+        let limits = limits(link, work, mtu);
         Tap {
             fd,
             name,
             limits,
             header_len,
+            work,
             receiver: receiver(&limits, header_len),
             burst_bytes: BURST_BYTES,
             ring: None,
@@ -110,7 +128,7 @@ impl Tap {
 
     /// Adapt to a changed MTU of the interface.
     fn set_mtu(&mut self, mtu: Mtu) {
-        self.limits = limits(self.limits.link, self.header_len > 0, mtu);
+        self.limits = limits(self.limits.link, self.work, mtu);
         self.receiver = receiver(&self.limits, self.header_len);
     }
 
@@ -262,17 +280,19 @@ impl Device for Tap {
     }
 }
 
-fn limits(link: LinkKind, vnet: bool, mtu: Mtu) -> Limits {
+fn limits(link: LinkKind, work: Work, mtu: Mtu) -> Limits {
     // An Ethernet header with two tags.
     let link_header = match link {
         LinkKind::Ethernet => 14 + 8,
         LinkKind::Ip => 0,
     };
+    let most = PACKET_MAX + link.header_len();
     let offloads = Offloads {
-        tx_checksum: vnet,
-        rx_checksum: vnet,
-        tso_max_bytes: if vnet { PACKET_MAX + link.header_len() } else { 0 },
-        uso_max_bytes: 0,
+        tx_checksum: work != Work::None,
+        rx_checksum: work != Work::None,
+        tso_max_bytes: if work == Work::None { 0 } else { most },
+        uso_max_bytes: if work == Work::TcpAndUdp { most } else { 0 },
+        gro: work != Work::None,
     };
     Limits {
         link,
@@ -286,9 +306,9 @@ fn limits(link: LinkKind, vnet: bool, mtu: Mtu) -> Limits {
 
 fn receiver(limits: &Limits, header_len: usize) -> Receiver {
     // 8 bytes for two tags, which the kernel may add to a super-segment.
-    let longest = limits.max_frame.max(match header_len {
+    let longest = limits.max_frame.max(match limits.offloads.tso_max_bytes {
         0 => 0,
-        _ => limits.offloads.tso_max_bytes + 8,
+        most => most + 8,
     });
     Receiver::new(longest, header_len)
 }

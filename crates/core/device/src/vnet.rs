@@ -20,11 +20,14 @@ const DATA_VALID: u8 = 2;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+/// Datagrams of one size behind one UDP header (Linux's USO, since 6.2).
+const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
 /// Offset of the checksum in a TCP header (RFC 9293 section 3.1) and in a UDP header (RFC 768).
 const TCP_CHECKSUM_AT: u16 = 16;
 const UDP_CHECKSUM_AT: u16 = 6;
+const UDP_HEADER_LEN: u16 = 8;
 const UDP: u8 = 17;
 
 /// Frame and header contradict each other, or need an offload that was not negotiated.
@@ -47,7 +50,7 @@ impl Header {
     ///
     /// # Errors
     /// The frame has an unfinished checksum and no transport header at the given offset, or it is a
-    /// super-segment that is not TCP or whose checksum is finished.
+    /// super-segment whose checksum is finished or whose TCP header is cut.
     #[inline]
     pub(crate) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
         if !frame.has(Flags::CSUM_PARTIAL) {
@@ -74,13 +77,15 @@ impl Header {
         if frame.segment_size() == 0 {
             return Ok(plain);
         }
+        if protocol == UDP {
+            let header_len = frame.csum().saturating_add(UDP_HEADER_LEN);
+            let segment_size = frame.segment_size();
+            return Ok(Header { gso_type: GSO_UDP_L4, header_len, segment_size, ..plain });
+        }
         // Data offset in 32-bit words, and the flags; CWR belongs to the first segment only.
         let Some(&[offset, tcp_flags]) = bytes.get(start + 12..start + 14) else {
             return Err(Contradiction);
         };
-        if protocol == UDP {
-            return Err(Contradiction);
-        }
         let ecn = if tcp_flags & 0x80 != 0 { GSO_ECN } else { 0 };
         Ok(Header {
             gso_type: ecn | if v6 { GSO_TCPV6 } else { GSO_TCPV4 },
@@ -153,7 +158,7 @@ impl Header {
         }
         match self.gso_type & !GSO_ECN {
             GSO_NONE => {}
-            GSO_TCPV4 | GSO_TCPV6 if self.segment_size > 0 => {
+            GSO_TCPV4 | GSO_TCPV6 | GSO_UDP_L4 if self.segment_size > 0 => {
                 frame.set_segment_size(self.segment_size);
             }
             _ => return Err(Contradiction),

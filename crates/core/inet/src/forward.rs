@@ -5,12 +5,14 @@
 //! read, except to find out whether an error may be reported. RFC 1812 sections 5.2 and 5.3, RFC
 //! 8200 section 3, RFC 791 section 3.2, RFC 3927 section 2.7, RFC 4291 section 2.5.6.
 
+mod merge;
 mod plain;
 mod super_segment;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::{DropReason, Mtu};
+pub use merge::{Run, is_sound};
 pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
 pub use super_segment::{Inner, SuperSegment, finish_checksum};
 use wire::{icmpv6, ipv4, ipv6, protocol};

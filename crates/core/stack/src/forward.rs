@@ -12,6 +12,7 @@ mod ingress;
 mod leave;
 pub(crate) mod links;
 mod look;
+mod merge;
 mod offloads;
 mod plain;
 mod redirect_out;

@@ -27,6 +27,8 @@ pub struct Grant {
     pub mtu: usize,
     /// A link address for the port.
     pub mac: [u8; 6],
+    /// A TAP or TUN does both: super-segments of TCP, and of UDP.
+    pub offloads: [bool; 2],
 }
 
 /// A descriptor, and what it is for.
@@ -55,15 +57,17 @@ impl Opener {
     /// The device's error, with what to do.
     pub fn open(&mut self, name: &str, port: &Port) -> Result<Vec<Granted>, String> {
         let Link::Device(device) = &port.link else { return Ok(Vec::new()) };
-        let grant = |mtu, mac| Grant { port: name.to_owned(), mtu, mac };
+        let grant = |mtu, mac, offloads| Grant { port: name.to_owned(), mtu, mac, offloads };
         match device.kind {
             Kind::Tap | Kind::Tun => {
-                let queues = self.tap(device, port.mtu).map_err(|why| why.to_string())?;
+                let queues = self.tap(device, port).map_err(|why| why.to_string())?;
                 let granted = |tap: &Tap| {
                     let fd = tap.as_fd().ok_or("the device is gone")?;
                     let fd = fd.try_clone_to_owned().map_err(|why| cannot_pass(&why))?;
                     let MacAddr(mac) = tap.our_mac().unwrap_or_default();
-                    Ok((grant(tap.limits().mtu.bytes(), mac), fd))
+                    let Limits { mtu, offloads, .. } = tap.limits();
+                    let offloads = [offloads.tso_max_bytes, offloads.uso_max_bytes];
+                    Ok((grant(mtu.bytes(), mac, offloads.map(|most| most > 0)), fd))
                 };
                 queues.iter().map(granted).collect()
             }
@@ -74,21 +78,18 @@ impl Opener {
                 let sockets = opened.map_err(|why| why.to_string())?;
                 let index = index_of(sockets.first(), &device.name);
                 self.packets.extend(index.map(|index| (device.name.clone(), index)));
-                Ok(sockets.into_iter().map(|fd| (grant(0, [0; 6]), fd)).collect())
+                Ok(sockets.into_iter().map(|fd| (grant(0, [0; 6], [false; 2]), fd)).collect())
             }
             Kind::Xdp => Ok(Vec::new()),
         }
     }
 
-    fn tap(&mut self, name: &DeviceName, mtu: Option<Mtu>) -> Result<&[Tap], tap::TapError> {
+    fn tap(&mut self, name: &DeviceName, port: &Port) -> Result<&[Tap], tap::TapError> {
         let is_new = !self.taps.contains_key(name);
         if is_new {
             let config = tap::Config {
                 name: Some(name.name.clone()),
                 link: name.kind.link(),
-                // A super-segment is not forwarded (`ip_super_segment`): the kernel has to segment
-                // them.
-                vnet_hdr: false,
                 // The ring belongs to the process that writes.
                 io_uring: false,
                 ..tap::Config::default()
@@ -102,8 +103,9 @@ impl Opener {
         }
         let missing = || tap::TapError::NotHere { name: name.name.clone() };
         let (queues, before) = self.taps.get_mut(name).ok_or_else(missing)?;
-        let wanted = mtu.unwrap_or(*before);
+        let wanted = port.mtu.unwrap_or(*before);
         for (number, tap) in queues.iter_mut().enumerate() {
+            tap.set_offloads(port.offloads)?;
             let mtu = Some(wanted).filter(|mtu| *mtu != tap.limits().mtu);
             let up = is_new && number == 0;
             // An interface that was moved to another namespace since then needs no setting.
@@ -150,7 +152,8 @@ fn index_of(asked: Option<&OwnedFd>, name: &str) -> Option<u32> {
 
 /// The configuration, which has to be the same in both processes.
 fn packet_config(port: &Port, device: &DeviceName) -> packet::Config {
-    packet::Config { mtu_max: port.mtu, ..packet::Config::of(&device.name) }
+    let usual = packet::Config::of(&device.name);
+    packet::Config { mtu_max: port.mtu, offload: port.offloads, ..usual }
 }
 
 fn cannot_pass(why: &std::io::Error) -> String {
@@ -205,7 +208,9 @@ fn taps(granted: Vec<Granted>) -> Result<Queues, String> {
     let mac = granted.first().map_or(MacAddr::default(), |(grant, _)| MacAddr(grant.mac));
     let adopt = |(grant, fd): Granted| {
         let mtu = Mtu::new(grant.mtu).unwrap_or(Mtu::ETHERNET);
-        Tap::adopt(fd, &Declared { mtu, ..Declared::default() }).map_err(|why| why.to_string())
+        let [offloads, uso] = grant.offloads;
+        let declared = Declared { mtu, offloads, uso, ..Declared::default() };
+        Tap::adopt(fd, &declared).map_err(|why| why.to_string())
     };
     let queues: Result<Vec<Tap>, String> = granted.into_iter().map(adopt).collect();
     Ok((boxed(queues?), mac))

@@ -171,7 +171,7 @@ impl<'a> Fates<'a> {
                     continue;
                 }
                 fates.stay.insert(name);
-                if reopened || before.mtu != port.mtu {
+                if reopened || (before.mtu, before.offloads) != (port.mtu, port.offloads) {
                     fates.reopened.insert(name);
                 }
             }

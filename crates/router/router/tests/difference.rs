@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU8;
 
 use base::{Duration, MacAddr, Mtu, Owner, Switch};
-use device::mem;
+use device::{Device, Offloads, mem};
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
@@ -38,7 +38,10 @@ impl World {
         let all = self.applied.apply(&mut [&mut self.stack], config, |name, port| {
             opened.push(name.to_owned());
             let mtu = port.mtu.unwrap_or(Mtu::ETHERNET);
-            let (ours, theirs) = mem::pair(&mem::Config { mtu, ..mem::Config::default() });
+            let tso_max_bytes = if port.offloads { 65_549 } else { 0 };
+            let offloads = Offloads { tso_max_bytes, ..Offloads::default() };
+            let config = mem::Config { mtu, offloads, ..mem::Config::default() };
+            let (ours, theirs) = mem::pair(&config);
             ends.push(theirs);
             let Link::Device(device) = &port.link else { panic!("a VLAN is opened") };
             let last = device.name.bytes().last().unwrap_or(0);
@@ -71,6 +74,8 @@ impl World {
             let mitigation = stack.mitigation(port.id).map(|(setting, _)| setting);
             let check = stack.source_check(port.id).expect("it is in the stack");
             lines.push(format!("{name} {} {} {mitigation:?} {check}", row.mac, row.mtu_bytes));
+            let limits = stack.device(port.id).map(Device::limits);
+            lines.push(format!("{name} {:?}", limits.map(|limits| limits.offloads)));
             let addresses = stack.addresses(port.id).iter();
             lines.extend(addresses.map(|address| format!("{name} {}", address.cidr)));
         }
@@ -136,6 +141,7 @@ prop_compose! {
         len in 24_u8..26,
         mitigation in option::of("[0-2]"),
         check in 0_usize..3,
+        offloads in any::<bool>(),
     ) -> Port {
         let is_vlan = number >= 3;
         let name = format!("x{}{link}", NAMES[number]);
@@ -150,6 +156,7 @@ prop_compose! {
             addresses: addresses.into_iter().map(address).collect(),
             mitigation: mitigation.and_then(|text| text.parse().ok()),
             source_check: SourceCheck::ALL[check].1,
+            offloads: is_vlan || offloads,
             ..Port::new(link)
         }
     }

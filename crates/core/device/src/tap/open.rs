@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::ring::Ring;
-use super::{BURST_BYTES, Tap, TapError, error, sys};
+use super::{BURST_BYTES, Tap, TapError, Work, error, sys};
 use crate::{interface, vnet};
 
 /// The interface to open.
@@ -61,12 +61,22 @@ pub struct Declared {
     pub vnet_header_len: usize,
     /// The largest packet, link header not included; a descriptor cannot be queried for it.
     pub mtu: Mtu,
+    /// With a virtio header: do both sides leave super-segments of TCP and unfinished checksums to
+    /// each other?
+    pub offloads: bool,
+    /// With `offloads`: super-datagrams of UDP too? [`Offloads::uso_max_bytes`] of the [`Tap`] that
+    /// opened it says so.
+    ///
+    /// [`Offloads::uso_max_bytes`]: crate::Offloads::uso_max_bytes
+    pub uso: bool,
 }
 
 impl Default for Declared {
     /// Bare IP packets of at most 1,500 bytes without a virtio header, as VPN services pass them.
+    /// If there is a virtio header nevertheless, offloads for TCP.
     fn default() -> Declared {
-        Declared { link: LinkKind::Ip, vnet_header_len: 0, mtu: Mtu::ETHERNET }
+        let (link, mtu) = (LinkKind::Ip, Mtu::ETHERNET);
+        Declared { link, vnet_header_len: 0, mtu, offloads: true, uso: false }
     }
 }
 
@@ -83,20 +93,38 @@ impl Tap {
         let fd = open("/dev/net/tun", flags, Mode::empty()).map_err(error::opening)?;
         let name =
             sys::set_iff(&fd, name, iff_flags(config)).map_err(|e| error::attaching(name, e))?;
-        let mut header_len = 0;
+        let mut header = (0, Work::None);
         if config.vnet_hdr {
             let refused = |e| error::refused("asking for offloads", &name, e);
             sys::set_vnet_header_len(&fd, vnet::LEN as c_int).map_err(refused)?;
-            ask_for_offloads(&fd).map_err(refused)?;
-            header_len = vnet::LEN;
+            header = (vnet::LEN, ask_for_offloads(&fd).map_err(refused)?);
         }
         let mtu = interface::inquirer(AddressFamily::INET)
             .and_then(|asked| interface::mtu(&asked, &name));
         let mtu = mtu.ok().and_then(Mtu::new).unwrap_or(Mtu::ETHERNET);
-        let mut tap = Tap::around(fd, name, config.link, header_len, mtu);
+        let mut tap = Tap::around(fd, name, config.link, header, mtu);
         tap.burst_bytes = config.burst_bytes;
         tap.ring = if config.io_uring { Ring::new().map(Box::new) } else { None };
         Ok(tap)
+    }
+
+    /// Turn offloads on or off for an interface that was opened with [`Config::vnet_hdr`]; all its
+    /// queues have to be told. Call it before a stack has the device: [`crate::Device::limits`]
+    /// change.
+    ///
+    /// # Errors
+    /// [`TapError::Refused`].
+    pub fn set_offloads(&mut self, on: bool) -> Result<(), TapError> {
+        if self.header_len == 0 || on == (self.work != Work::None) {
+            return Ok(());
+        }
+        let asked = match on {
+            true => ask_for_offloads(&self.fd),
+            false => sys::set_offload(&self.fd, 0).map(|()| Work::None),
+        };
+        self.work = asked.map_err(|e| error::refused("asking for offloads", &self.name, e))?;
+        self.set_mtu(self.limits.mtu);
+        Ok(())
     }
 
     /// Open `count` queues of one interface (at least one), for as many stacks on as many threads.
@@ -139,9 +167,14 @@ impl Tap {
         if header_len != 0 && !(vnet::LEN..=vnet::LEN_MAX).contains(&header_len) {
             return Err(bad("its virtio header is not of 10 to 32 bytes"));
         }
+        let work = match (header_len > 0 && declared.offloads, declared.uso) {
+            (false, _) => Work::None,
+            (true, false) => Work::Tcp,
+            (true, true) => Work::TcpAndUdp,
+        };
         let unblocked = fcntl_getfl(&fd).and_then(|f| fcntl_setfl(&fd, f | OFlags::NONBLOCK));
         unblocked.map_err(|_| bad("it cannot be made non-blocking"))?;
-        Ok(Tap::around(fd, name, link, header_len, declared.mtu))
+        Ok(Tap::around(fd, name, link, (header_len, work), declared.mtu))
     }
 }
 
@@ -156,11 +189,17 @@ fn iff_flags(config: &Config) -> c_int {
         | when(config.multi_queue, libc::IFF_MULTI_QUEUE)
 }
 
-/// Let the kernel send us frames with unfinished checksums, and super-segments. Super-segments of
-/// connections with ECN are requested too; a kernel that refuses them is asked again without.
-fn ask_for_offloads(fd: impl AsFd) -> Result<(), Errno> {
+/// Let the kernel send us frames with unfinished checksums, and super-segments. Those of connections
+/// with ECN are requested too, and super-datagrams of UDP; a kernel that refuses them is asked again
+/// without.
+fn ask_for_offloads(fd: impl AsFd) -> Result<Work, Errno> {
     let plain = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
-    sys::set_offload(&fd, plain | libc::TUN_F_TSO_ECN).or_else(|_| sys::set_offload(&fd, plain))
+    let with_ecn = plain | libc::TUN_F_TSO_ECN;
+    let with_udp = with_ecn | libc::TUN_F_USO4 | libc::TUN_F_USO6;
+    sys::set_offload(&fd, with_udp)
+        .map(|()| Work::TcpAndUdp)
+        .or_else(|_| sys::set_offload(&fd, with_ecn).map(|()| Work::Tcp))
+        .or_else(|_| sys::set_offload(&fd, plain).map(|()| Work::Tcp))
 }
 
 fn header_len_of(fd: impl AsFd, declared: &Declared) -> usize {

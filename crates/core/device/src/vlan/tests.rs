@@ -200,8 +200,13 @@ fn two_tags_are_a_trunk_on_a_port_of_a_trunk() {
 #[test]
 fn offloads_know_of_the_tag() {
     let mut pool = Pool::new(4 << 20);
-    let all =
-        Offloads { tx_checksum: true, rx_checksum: true, tso_max_bytes: 65_549, uso_max_bytes: 0 };
+    let all = Offloads {
+        tx_checksum: true,
+        rx_checksum: true,
+        tso_max_bytes: 65_549,
+        uso_max_bytes: 0,
+        gro: false,
+    };
     let (ours, mut peer) = wire(all);
     let mut ports = split(Box::new(ours), TAG, &[Id::Vlan(5)]).expect("a good trunk");
     assert_eq!(ports[0].limits().offloads.tso_max_bytes, 65_545);

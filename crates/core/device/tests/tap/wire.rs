@@ -44,7 +44,8 @@ fn adopted() {
         drop(first);
         // The kernel is asked for the kind, so a wrong `declared` does no harm.
         let wrong = if link == LinkKind::Ip { LinkKind::Ethernet } else { LinkKind::Ip };
-        let declared = Declared { link: wrong, ..Declared::default() };
+        let uso = limits.offloads.uso_max_bytes > 0;
+        let declared = Declared { link: wrong, uso, ..Declared::default() };
         let second = Tap::adopt(fd, &declared).expect("a TAP");
         assert_eq!((second.name(), second.limits()), ("ws0", limits));
         End::around(second).echo_both_ways();

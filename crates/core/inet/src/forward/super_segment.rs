@@ -78,7 +78,7 @@ impl Inner {
     }
 
     /// The sum of the pseudo-header, without the length.
-    fn pseudo(&self, packet: &[u8]) -> Sum {
+    pub(super) fn pseudo(&self, packet: &[u8]) -> Sum {
         let protocol = if self.is_tcp { protocol::TCP } else { protocol::UDP };
         match (source(packet), destination(packet)) {
             (Some(src), Some(dst)) => pseudo_sum(src, dst, protocol),

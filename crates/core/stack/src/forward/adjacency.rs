@@ -24,8 +24,11 @@ const WAYS: usize = 2;
 #[derive(Clone, Copy)]
 pub(super) struct Adjacency {
     hop: NextHop,
-    /// The largest packet that port, route and neighbour take.
+    /// The largest packet that leaves in a run of plain frames: `path_mtu`, or 0 if the port has
+    /// its segments merged first.
     pub(super) mtu: u32,
+    /// The largest packet that port, route and neighbour take.
+    pub(super) path_mtu: u32,
     /// It holds before this time, and in this generation of the stack.
     until: Instant,
     generation: u64,
@@ -75,6 +78,7 @@ impl Adjacency {
             mtu: None,
         },
         mtu: 0,
+        path_mtu: 0,
         until: Instant::ZERO,
         generation: 0,
         serial: 0,
@@ -83,7 +87,18 @@ impl Adjacency {
 
     /// How packets of at most `mtu` bytes leave to this next hop, before `until`.
     pub(super) fn new(hop: &NextHop, mtu: u32, link: Link, until: Instant) -> Adjacency {
-        Adjacency { hop: *hop, mtu, until, link, ..Adjacency::NONE }
+        Adjacency { hop: *hop, mtu, path_mtu: mtu, until, link, ..Adjacency::NONE }
+    }
+
+    /// The same for a port whose segments are merged.
+    pub(super) fn merging(self, merging: bool) -> Adjacency {
+        Adjacency { mtu: if merging { 0 } else { self.path_mtu }, ..self }
+    }
+
+    /// Are the segments of its port merged?
+    #[inline(always)]
+    pub(super) fn merges(&self) -> bool {
+        self.mtu == 0
     }
 
     #[inline(always)]

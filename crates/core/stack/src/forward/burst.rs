@@ -24,7 +24,7 @@ use super::filtered::{Context, Passed};
 use super::leave::leave;
 use super::look::{BARE, ETHERNET, FIRST_V6, Flows, Seen, Seens, TAGGED};
 use super::plain::Ingress;
-use super::{Bursts, offloads, plain};
+use super::{Bursts, merge, offloads, plain};
 use crate::stack::Stack;
 
 /// The egress of a flow.
@@ -207,17 +207,32 @@ impl Bursts {
             let adjacency = slot
                 .and_then(|slot| self.adjacencies.at(slot))
                 .filter(|a| u32::from(a.port()) != never_by && generation == self.generation);
-            let alike = slot.zip(adjacency).map_or(0, |(slot, a)| alike(egresses, slot, a, seen));
+            let found = slot.zip(adjacency);
+            let alike = found.map_or(0, |(slot, a)| alike(egresses, slot, a.mtu, seen));
             let (now, later) = seen.split_at(alike);
-            let adjacency = adjacency.filter(|_| alike > 0);
+            let plain = adjacency.filter(|_| alike > 0);
             let from = passed.len().saturating_sub(seen.len());
-            if FILTERED && let Some(adjacency) = adjacency {
+            if FILTERED && let Some(adjacency) = plain {
                 translate::<AT>(stack, adjacency.port(), &passed[from..from + alike], &mut rest);
             }
-            if let Some(left) = adjacency.and_then(|a| leave::<AT>(stack, a, now, &mut rest)) {
+            if let Some(left) = plain.and_then(|a| leave::<AT>(stack, a, now, &mut rest)) {
                 bytes += left - alike as u64 * tag_len;
                 forwarded += alike as u64;
                 seen = later;
+                continue;
+            }
+            let merging = found.filter(|(_, a)| a.merges());
+            if FILTERED && let Some((slot, a)) = merging {
+                let count = self::alike(egresses, slot, a.path_mtu, seen);
+                translate::<AT>(stack, a.port(), &passed[from..from + count], &mut rest);
+            }
+            if let Some((slot, a)) = merging
+                && let Some((left, count)) =
+                    leave_merged::<AT>(stack, (slot, a), egresses, seen, &mut rest)
+            {
+                bytes += left - count as u64 * tag_len;
+                forwarded += count as u64;
+                seen = &seen[count..];
                 continue;
             }
             seen = &seen[1..];
@@ -322,7 +337,7 @@ fn refuse(
 /// How many frames, from the first one on, leave by the adjacency in that slot: flows behind one
 /// gateway have the same. 0 if the first frame is too large for it.
 #[inline(always)]
-fn alike(egresses: &Egresses, slot: Slot, adjacency: &Adjacency, seen: &[Seen]) -> usize {
+fn alike(egresses: &Egresses, slot: Slot, mtu: u32, seen: &[Seen]) -> usize {
     let mut last = u8::MAX;
     let is_alike = |seen: &&Seen| {
         if seen.number != last {
@@ -333,9 +348,26 @@ fn alike(egresses: &Egresses, slot: Slot, adjacency: &Adjacency, seen: &[Seen]) 
             }
             last = seen.number;
         }
-        u32::from(seen.len) <= adjacency.mtu
+        u32::from(seen.len) <= mtu
     };
     seen.iter().take_while(is_alike).count()
+}
+
+/// Send the frames that leave one behind the other by the adjacency in that slot, whose port has
+/// segments merged. Returns their bytes as received, and their number; `None` if the first frame
+/// has to take the long way.
+#[cold]
+#[inline(never)]
+fn leave_merged<const AT: usize>(
+    stack: &mut Stack,
+    (slot, adjacency): (Slot, &Adjacency),
+    egresses: &Egresses,
+    seen: &[Seen],
+    frames: &mut IntoIter<Mbuf, BURST>,
+) -> Option<(u64, usize)> {
+    let count = alike(egresses, slot, adjacency.path_mtu, seen);
+    let now = seen.get(..count).filter(|now| !now.is_empty())?;
+    Some((merge::leave::<AT>(stack, adjacency, now, frames)?, count))
 }
 
 /// The egress of the flow of that number.
@@ -353,8 +385,9 @@ const NOTED_EVERY: Duration = Duration::from_secs(1);
 fn long_way(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
     let port = stack.ports.get(hop.port)?;
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, hop).map_or(0, Mtu::bytes) as u32;
+    let merges = port.limits.offloads.gro && port.limits.offloads.tx_checksum;
     if port.limits.link == LinkKind::Ip {
-        return Some(Adjacency::new(hop, mtu, Link::Bare, Instant::NEVER));
+        return Some(Adjacency::new(hop, mtu, Link::Bare, Instant::NEVER).merging(merges));
     }
     if port.local.is_group(hop.neighbour) {
         return None;
@@ -365,7 +398,7 @@ fn long_way(stack: &Stack, hop: &NextHop) -> Option<Adjacency> {
     let header = header(mac, port.mac, hop.neighbour);
     let link =
         port.own_tag.map_or(Link::Ethernet(header), |tag| Link::Tagged(tagged(&header, tag)));
-    Some(Adjacency::new(hop, mtu, link, until))
+    Some(Adjacency::new(hop, mtu, link, until).merging(merges))
 }
 
 fn header(dst: MacAddr, src: MacAddr, to: IpAddr) -> [u8; ether::HEADER_LEN] {

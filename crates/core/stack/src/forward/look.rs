@@ -195,7 +195,7 @@ impl Seens {
         locals: &Locals,
         view: &View<'_>,
     ) -> Option<Seen> {
-        if !m.is_exclusive() || !m.has(Flags::CSUM_PARTIAL) {
+        if !m.has(Flags::CSUM_PARTIAL) || !m.is_exclusive() {
             return None;
         }
         let seen = self.flow::<AT, CAREFUL>(m, mac, locals, view)?;

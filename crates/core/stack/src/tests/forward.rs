@@ -1,6 +1,7 @@
 //! Forwarding between two ports: packets that pass and how they are changed, and packets that do
 //! not, each with its drop reason. RFC 1812 sections 4.3, 5.2 and 5.3.
 
+mod merging;
 mod neighbours;
 mod offloads_and_tags;
 mod redirects;

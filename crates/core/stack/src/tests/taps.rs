@@ -18,8 +18,13 @@ use crate::{ListenConfig, TapId, TcpHandle};
 const WALL: WallTime = WallTime(1_700_000_000_000_000_000);
 
 /// Checksums and cutting are left to the device.
-const ALL: Offloads =
-    Offloads { tx_checksum: true, rx_checksum: true, tso_max_bytes: 65_000, uso_max_bytes: 0 };
+const ALL: Offloads = Offloads {
+    tx_checksum: true,
+    rx_checksum: true,
+    tso_max_bytes: 65_000,
+    uso_max_bytes: 0,
+    gro: false,
+};
 
 const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
 const LINKS: [LinkKind; 2] = [LinkKind::Ethernet, LinkKind::Ip];

@@ -74,7 +74,7 @@ pub enum Step {
     Remove,
     /// It is added, without addresses and the like; the flag says whether it has VLANs.
     Add(Port, bool),
-    /// It gets another device, or the same one with another MTU or with VLANs.
+    /// It gets another device, or the same one with another MTU, other offloads or with VLANs.
     Reopen(Port, bool),
     /// It takes the value of a key from this port.
     Set(&'static Setting<Port, PortId>, Port),
@@ -92,7 +92,9 @@ impl Step {
             Step::Add(port, _) => format!("port {name}: added, {}", port.link),
             Step::Reopen(port, _) => {
                 let mtu = port.mtu.map(|mtu| format!(" mtu {}", mtu.bytes()));
-                format!("port {name}: opened anew, {}{}", port.link, mtu.unwrap_or_default())
+                let offloads = if port.offloads { "" } else { " without offloads" };
+                let mtu = mtu.unwrap_or_default();
+                format!("port {name}: opened anew, {}{mtu}{offloads}", port.link)
             }
             Step::Set(setting, to) => format!("port {name}: {}", (setting.words)(to)),
             Step::Address(ip, Change { now: Some(len), .. }) => format!("port {name}: {ip}/{len}"),
@@ -111,7 +113,7 @@ impl Step {
         match self {
             Step::Add(..) => {}
             Step::Remove => drop(running.remove(name)),
-            Step::Reopen(new, _) => port.mtu = new.mtu,
+            Step::Reopen(new, _) => (port.mtu, port.offloads) = (new.mtu, new.offloads),
             Step::Set(setting, to) => (setting.copy)(port, to),
             Step::Address(ip, change) => change.note(&mut port.addresses, ip),
             Step::Ask(asks, change) => change.note(&mut port.asks, asks),

@@ -31,6 +31,9 @@ pub struct Port {
     pub mac: Option<MacAddr>,
     /// The largest packet; `None`: that of the device.
     pub mtu: Option<Mtu>,
+    /// Do its device and the router leave checksums, and the cutting of super-segments, to each
+    /// other? On unless the file says otherwise.
+    pub offloads: bool,
     /// Addresses, each with the length of its network's prefix.
     pub addresses: BTreeMap<IpAddr, u8>,
     /// The ways in which it gets addresses by itself; the flag says whether to take more than
@@ -82,6 +85,7 @@ impl Port {
             link,
             mac: None,
             mtu: None,
+            offloads: true,
             addresses: BTreeMap::new(),
             asks: BTreeMap::new(),
             mitigation: None,
@@ -91,8 +95,8 @@ impl Port {
 
     /// The port as a step adds it: other steps set the rest.
     pub(crate) fn bare(&self) -> Port {
-        let (mac, mtu, source_check) = (self.mac, self.mtu, self.source_check);
-        Port { mac, mtu, source_check, ..Port::new(self.link.clone()) }
+        let Port { mac, mtu, offloads, source_check, .. } = *self;
+        Port { mac, mtu, offloads, source_check, ..Port::new(self.link.clone()) }
     }
 
     /// Is it a VLAN of another one?
@@ -189,6 +193,7 @@ fn draft<'a>(section: Section<'a>, process: &Process, forwards: bool) -> Option<
     let mut port = Port::new(link.unwrap_or_else(nothing));
     port.mac = section.mac();
     port.mtu = section.mtu();
+    port.offloads = section.flag("offloads").unwrap_or(port.offloads);
     let mut addresses = Vec::new();
     let learns = section.flag("learn_routes").unwrap_or(!forwards);
     for text in section.texts("addresses") {
@@ -247,6 +252,9 @@ fn check(port: &Port, section: &Section<'_>, process: &Process) {
     if port.mac.is_some_and(MacAddr::is_group) {
         let what = "a port cannot have a group address: clear the lowest bit of its first byte";
         section.note("mac", what);
+    }
+    if port.is_vlan() && section.has("offloads") {
+        section.note("offloads", "a VLAN has those of its parent: set offloads there");
     }
     if port.is_over(Kind::Tun) && port.mac.is_some() {
         section.note("mac", "a TUN has no link address: remove mac");

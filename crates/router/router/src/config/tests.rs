@@ -84,6 +84,15 @@ fn sources_are_checked_strictly_unless_a_port_says_otherwise() {
     says(&with_lan("source_check = true\n"), "5:16", &["source_check"]);
 }
 
+#[test]
+fn offloads_are_on_unless_a_port_says_otherwise() {
+    let of = |line: &str| right(&with_lan(line)).ports["lan"].offloads;
+    assert!(of("") && of("offloads = true\n") && !of("offloads = false\n"));
+    says(&with_lan("offloads = 1\n"), "5:12", &["write true or false"]);
+    let vlan = "[[port]]\nname = \"v\"\nparent = \"lan\"\nvlan = 5\noffloads = false\n";
+    says(&with_lan(vlan), "9:12", &["those of its parent"]);
+}
+
 /// 240.0.0.0/4 is unicast; no host has an address in 0.0.0.0/8 or 127.0.0.0/8.
 #[test]
 fn what_never_leaves_a_host_is_refused_and_240_is_not() {

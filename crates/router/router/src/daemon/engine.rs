@@ -230,7 +230,7 @@ impl Engine {
                 texts::Text { status, kind, text }
             });
             let mut again = notices.look(now, stacks, applied);
-            if !hears_of_links || !notices.has_super_segment() {
+            if !hears_of_links {
                 again = again.min(now + LOOK_AGAIN);
             }
             // While a client is being answered or watches, waiting for descriptors is not enough.

@@ -1,5 +1,4 @@
-//! Messages that a running router logs by itself: links that go down and come up, and the first
-//! super-segment that it could not forward, a result of a device's receive offloads.
+//! Messages that a running router logs by itself: links that go down and come up.
 //!
 //! Called by: `engine.rs` at each of its turns, under the stacks' locks. A port that goes down and
 //! up between two turns is not reported; a link that flaps is reported at most once in [`AGAIN`]. A
@@ -8,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::applied::Applied;
-use crate::config::{DeviceName, Kind, Link};
-use base::{DropReason, Duration, Instant};
+use base::{Duration, Instant};
 use stack::Stack;
 
 use super::report::{info, warning};
@@ -21,7 +19,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Notices {
     ports: BTreeMap<String, Said>,
-    has_super_segment: bool,
 }
 
 #[derive(Default)]
@@ -32,11 +29,6 @@ struct Said {
 }
 
 impl Notices {
-    /// Was a super-segment reported? Nothing wakes us when one is dropped.
-    pub(super) fn has_super_segment(&self) -> bool {
-        self.has_super_segment
-    }
-
     /// Log all news; returns when to look again even if nothing happens.
     pub(super) fn look(
         &mut self,
@@ -55,11 +47,6 @@ impl Notices {
                 News::Down(why) => warning(&format!("port {name}: down: {why}")),
                 News::Up => info(&format!("port {name}: up")),
             }
-        }
-        let dropped = |stack: &&mut Stack| stack.drops().of(DropReason::IpSuperSegment) > 0;
-        if !self.has_super_segment && stacks.iter().any(dropped) {
-            self.has_super_segment = true;
-            warning(&super_segment(applied));
         }
         again
     }
@@ -84,26 +71,6 @@ impl Said {
         self.trouble.clone_from(&trouble);
         trouble.map_or(News::Up, News::Down)
     }
-}
-
-/// The message, with the commands for the devices that may have received it.
-fn super_segment(applied: &Applied) -> String {
-    let command = |link: &Link| match link {
-        Link::Device(DeviceName { kind: Kind::Packet | Kind::Xdp, name }) => {
-            Some(format!("`ethtool -K {name} gro off lro off`"))
-        }
-        Link::Device(DeviceName { kind: Kind::Tap | Kind::Tun, name }) => {
-            Some(format!("`ethtool -K {name} tso off gso off`"))
-        }
-        Link::Vlan { .. } => None,
-    };
-    let ports = applied.running().ports.values();
-    let commands: Vec<String> = ports.filter_map(|port| command(&port.link)).collect();
-    format!(
-        "a super-segment came to be forwarded and was dropped (ip_super_segment): turn the \
-         offloads off where it was made, for a veth at its other end: {}",
-        commands.join(", ")
-    )
 }
 
 #[cfg(test)]

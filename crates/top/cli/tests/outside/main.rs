@@ -35,6 +35,8 @@ mod up;
 #[cfg(target_os = "linux")]
 mod up_live;
 #[cfg(target_os = "linux")]
+mod up_offloads;
+#[cfg(target_os = "linux")]
 mod up_paths;
 #[cfg(target_os = "linux")]
 mod up_policy;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         trace::CASES,
         up::CASES,
         up_live::CASES,
+        up_offloads::CASES,
         up_paths::CASES,
         up_policy::CASES,
         up_ports::CASES,

@@ -95,8 +95,6 @@ fn packets() {
     let hosts = [Namespace::new().expect("root may"), Namespace::new().expect("root may")];
     veth(1, &hosts[0]);
     veth(2, &hosts[1]);
-    // A super-segment is not forwarded.
-    leaves_to_nobody(&hosts, &["tso", "gso"]);
     let world = World::started(&sharded(&between("packet")));
     assert!(until(TIMEOUT, || hosts_ping(&hosts[0], "10.2.0.2")), "{}", world.log());
     transfers(&hosts[1], Some(&hosts[0]), "10.2.0.2");

@@ -6,8 +6,13 @@ use super::*;
 use crate::tests::craft;
 
 /// What a device of the kernel does.
-const KERNEL: Offloads =
-    Offloads { tx_checksum: true, rx_checksum: true, tso_max_bytes: 65_549, uso_max_bytes: 0 };
+const KERNEL: Offloads = Offloads {
+    tx_checksum: true,
+    rx_checksum: true,
+    tso_max_bytes: 65_549,
+    uso_max_bytes: 0,
+    gro: false,
+};
 /// Bytes of an Ethernet, an IPv4 and a TCP header.
 const V4_HEADERS: usize = 54;
 

@@ -89,6 +89,7 @@ fn wire(port: usize, mtu: usize) -> (mem::Mem, mem::Mem) {
             rx_checksum: true,
             tso_max_bytes: 9_500,
             uso_max_bytes: if port == TRUNK { 4_000 } else { 0 },
+            gro: false,
         },
         false => Offloads::default(),
     };
