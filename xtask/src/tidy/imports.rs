@@ -20,7 +20,10 @@ const SIMULATED: &[&str] =
     &["base", "mbuf", "wire", "bpf", "filter", "tcp", "inet", "device", "stack", "link"];
 
 const OBSERVE: &[&str] =
-    &["base", "bpf", "tcp", "device", "stack", "net", "control", "explain", "live"];
+    &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
+
+const ROUTER: &[&str] =
+    &["base", "filter", "device", "stack", "net", "control", "observe", "live"];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of
 /// its own floor or below. Packages at the root come last.
@@ -76,7 +79,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
     ),
     (
         "router",
-        &[("router", Only(&["base", "device", "stack", "net", "control", "observe", "live"]))],
+        &[("router", Only(ROUTER))],
     ),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (

@@ -15,7 +15,8 @@ use stack::Stack;
 pub use crate::config::setting::Stacks;
 pub use ports::{AppliedPort, Opened, Step};
 
-use crate::config::{Config, Port};
+use crate::config::setting::first;
+use crate::config::{Config, Filter, Port};
 use crate::plan::{self, Operation};
 use control::Users;
 use ports::State;
@@ -71,6 +72,21 @@ impl Applied {
         &self.state.users
     }
 
+    /// Compile the rules of `wanted`, before the stacks are locked: packets do not wait for it.
+    /// `generation` is that of the rules that the stacks have, or 0.
+    pub fn prepare(&mut self, wanted: &Config, generation: u32) {
+        if let Some(filter) = &wanted.filter
+            && self.running.filter.as_ref() != Some(filter)
+        {
+            self.state.filter.prepare(filter, &self.state.ports, generation);
+        }
+    }
+
+    /// Free what the stacks have no longer; it takes time, and they should not wait for it.
+    pub fn free(&mut self) {
+        self.state.filter.free();
+    }
+
     /// Configure the stacks as `wanted` says. `open` returns the device of a port. If no port
     /// exists and none can be added, nothing else is done either.
     pub fn apply(
@@ -81,6 +97,9 @@ impl Applied {
     ) -> Vec<Done> {
         let mut all = Vec::new();
         let mut has_none = false;
+        if self.state.filter.differs(first(&mut *stacks)) {
+            self.running.filter = Some(Filter::of_others());
+        }
         for operation in plan::difference(&self.running, wanted) {
             let is_port = matches!(operation, Operation::Port(_, Step::Add(..)));
             if has_none && !is_port {

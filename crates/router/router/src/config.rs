@@ -7,6 +7,7 @@
 //! docs/decisions/0078-configuration-by-difference.md, 0128-a-key-is-said-once.md.
 
 mod file;
+pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod hosts;
 mod link;
@@ -24,11 +25,12 @@ use base::{Duration, Limit, Switch};
 use stack::route::TABLES_MAX;
 use toml::de::DeTable;
 
-use crate::accounts::Accounts;
+use crate::machine::Machine;
 use file::{Log, Section};
 
 pub use control::Members;
 pub use file::{Problem, Problems};
+pub use filter::Filter;
 pub use group::GROUPS_MAX;
 pub use hosts::{Neighbour, NeighbourKey};
 pub use link::{DeviceName, Kind, Link};
@@ -62,6 +64,8 @@ pub struct Config {
     pub neighbours: BTreeMap<NeighbourKey, Neighbour>,
     /// The least time between two frames to each host of a network.
     pub gaps: BTreeMap<Prefix, Duration>,
+    /// Rules of the filter and of NAT; `None`: packets pass as they are.
+    pub filter: Option<Filter>,
 }
 
 /// Settings of the router as a whole.
@@ -134,19 +138,19 @@ impl Config {
         Config { router, ..Config::default() }
     }
 
-    /// Read a configuration that names no accounts of this machine; `file` is its name in messages.
+    /// Read a configuration that names no accounts and files of this machine; `file` is its name in messages.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the file.
     pub fn parse(file: &str, text: &str) -> Result<Config, Problems> {
-        Config::parse_with(file, text, &mut Accounts::default())
+        Config::parse_with(file, text, &mut Machine::default())
     }
 
-    /// The same, with the numbers of the users and groups of this machine that the file names.
+    /// The same, with the users, groups and files of this machine that the file names.
     ///
     /// # Errors
     /// As [`Config::parse`].
-    pub fn parse_with(file: &str, text: &str, accounts: &mut Accounts) -> Result<Config, Problems> {
+    pub fn parse_with(file: &str, text: &str, machine: &mut Machine) -> Result<Config, Problems> {
         let (log, mut config) = (Log::new(file, text), Config::default());
         if text.len() > BYTES_MAX {
             log.note(0, format!("the file is longer than {BYTES_MAX} bytes: remove some of it"));
@@ -155,7 +159,7 @@ impl Config {
         match DeTable::parse(text) {
             Ok(table) => {
                 let file = Section::new(table.get_ref(), 0, "the file", &log);
-                config = Config::read(&file, accounts);
+                config = Config::read(&file, machine);
             }
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
@@ -166,20 +170,31 @@ impl Config {
     }
 
     /// Each section can use those that were read before it.
-    fn read(file: &Section<'_>, accounts: &mut Accounts) -> Config {
+    fn read(file: &Section<'_>, machine: &mut Machine) -> Config {
         let mut router = Router::default();
         WHOLE.iter().for_each(|whole| (whole.setting.read)(&mut router, file));
-        let mut process = Process::read(file, accounts);
+        let mut process = Process::read(file, machine);
         let switches = switches(file);
         let ports = port::read(file, &process, router.forwarding);
-        let groups = group::read(file, accounts);
+        let groups = group::read(file, machine);
         process.control = group::control(file, &groups);
         let routes = route::read(file, &ports, &groups);
         let rules = rule::read(file, &ports, &groups);
         let neighbours = hosts::neighbours(file, &ports);
         let gaps = hosts::gaps(file, process.shards);
-        let config =
-            Config { router, process, switches, ports, routes, groups, rules, neighbours, gaps };
+        let filter = filter::read(file, &ports, (router.forwarding, process.shards), machine);
+        let config = Config {
+            router,
+            process,
+            switches,
+            ports,
+            routes,
+            groups,
+            rules,
+            neighbours,
+            gaps,
+            filter,
+        };
         config.bound(file.log);
         config
     }

@@ -5,12 +5,12 @@
 //! itself: it calls the stack, as any program does.
 #![cfg(target_os = "linux")]
 
-pub mod accounts;
 pub mod applied;
 pub mod config;
 pub mod daemon;
 pub mod devices;
 pub mod links;
+pub mod machine;
 pub mod metrics;
 pub mod orders;
 pub mod plan;

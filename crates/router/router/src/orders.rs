@@ -55,8 +55,8 @@ pub enum Order {
         /// Why there is no socket.
         why: Option<String>,
     },
-    /// Let the configuration take effect that the descriptor holds, behind a line with the
-    /// accounts of this machine that it names.
+    /// Let the configuration take effect that the descriptor holds, behind the accounts and files
+    /// of this machine that it names.
     Apply {
         /// The file's name, for messages.
         file: String,

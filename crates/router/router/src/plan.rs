@@ -14,8 +14,8 @@ use crate::applied::ports::{Open, State, Step};
 use crate::config::port::SETTINGS;
 use crate::config::setting::{Stacks, first, removed, set};
 use crate::config::{
-    Change, Config, Link, Members, Neighbour, NeighbourKey, Port, Prefix, RouteKey, RouteTo,
-    Router, Rule, Setting, WHOLE, Whole, group, hosts, on, route, rule,
+    Change, Config, Filter, Link, Members, Neighbour, NeighbourKey, Port, Prefix, RouteKey,
+    RouteTo, Router, Rule, Setting, WHOLE, Whole, filter, group, hosts, on, route, rule,
 };
 
 /// One step.
@@ -36,6 +36,8 @@ pub enum Operation {
     Route(RouteKey, Change<RouteTo>),
     /// A gap to a network.
     Gap(Prefix, Change<Duration>),
+    /// The rules of the filter and of NAT, as a whole.
+    Filter(Change<Filter>),
 }
 
 impl Operation {
@@ -64,6 +66,7 @@ impl Operation {
             Operation::Rule(priority, to) => rule::carry_out(*priority, to, state, stacks),
             Operation::Route(key, to) => route::carry_out(key, to, state, stacks),
             Operation::Gap(net, to) => hosts::set_gap(*net, to, stacks),
+            Operation::Filter(to) => filter::carry_out(to, state, stacks),
         }
     }
 
@@ -84,6 +87,7 @@ impl Operation {
             Operation::Rule(priority, to) => to.note(&mut running.rules, priority),
             Operation::Route(key, to) => to.note(&mut running.routes, key),
             Operation::Gap(net, to) => to.note(&mut running.gaps, net),
+            Operation::Filter(to) => running.filter.clone_from(&to.now),
         }
     }
 }
@@ -100,6 +104,7 @@ impl fmt::Display for Operation {
             Operation::Rule(priority, to) => rule::words(*priority, to.now.as_ref()),
             Operation::Route(key, to) => route::words(key, to.now.as_ref()),
             Operation::Gap(net, to) => hosts::gap_words(*net, to.now.as_ref()),
+            Operation::Filter(to) => filter::words(to.now.as_ref()),
         })
     }
 }
@@ -304,5 +309,11 @@ impl<'a> Plan<'a> {
         let unnamed = removed(&old.groups, |name, _| new.groups.contains_key(name));
         self.push(unnamed, Operation::Group);
         self.push(set(&new.gaps, |to| old.gaps.get(to)), Operation::Gap);
+        // A port that is another one now has another number, which the rules have to have.
+        let mut named = new.filter.iter().flat_map(Filter::ports);
+        if old.filter != new.filter || named.any(|port| !self.stays(port)) {
+            let (was, now) = (old.filter.clone(), new.filter.clone());
+            self.all.push(Operation::Filter(Change { was, now }));
+        }
     }
 }

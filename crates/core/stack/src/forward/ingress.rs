@@ -46,8 +46,8 @@ fn burst(stack: &mut Stack, port_id: u16, frames: &mut Burst) -> Option<Received
     let pool = &mut stack.core.cx.pool;
     // Tags are not left in frames for taps, which add the tag themselves.
     let tag = port.own_tag.filter(|_| in_bursts && port.taps.is_empty());
-    // Taps see a frame at its own shard, once.
-    let is_unsteered = port.outbox.is_some() && port.taps.is_empty();
+    // Taps see a frame at its own shard, once; the state of a flow is there too.
+    let is_unsteered = port.outbox.is_some() && port.taps.is_empty() && stack.firewall.is_none();
     let (handed_over, count) = match tag {
         Some(_) => (0, port.device.rx_burst_tagged(pool, frames)),
         None if is_unsteered => port.device.rx_burst_unsteered(pool, frames),

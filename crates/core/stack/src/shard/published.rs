@@ -1,5 +1,6 @@
-//! State that the first shard publishes to the others: addresses, permanent neighbours, rules,
-//! switches, and whether packets are forwarded. Routes are not copied, because all look up in one
+//! State that the first shard publishes to the others: addresses, permanent neighbours, rules of
+//! routing, switches, whether packets are forwarded, and the rules of the firewall, whose states
+//! each shard has for itself. Routes are not copied, because all look up in one
 //! FIB (decision 0075); the exceptions are routes that not everybody may use and the routes around
 //! them.
 //!
@@ -11,6 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{MacAddr, Switches};
+use filter::Published as Rules;
 use inet::neighbour::State as NeighbourState;
 use inet::route::Restricted;
 use inet::{Address, Rule};
@@ -36,13 +38,16 @@ struct State {
     neighbours: Vec<(PortId, IpAddr, MacAddr)>,
     rules: Vec<Rule>,
     restricted: Arc<Restricted>,
+    filter: Option<Arc<Rules>>,
 }
 
 /// Values that change when the first shard's state changes.
-pub(super) type Stamp = (u64, u64, Switches, (bool, bool, bool));
+pub(super) type Stamp = (u64, u64, Switches, (bool, bool, bool), Option<u32>);
 
 pub(super) fn stamp(stack: &Stack) -> Stamp {
-    (stack.changes(), stack.ports.epoch(), stack.switches(), stack.forwarding.settings())
+    let generation = stack.filter().map(|filter| filter.published().generation);
+    let settings = stack.forwarding.settings();
+    (stack.changes(), stack.ports.epoch(), stack.switches(), settings, generation)
 }
 
 impl Published {
@@ -69,6 +74,7 @@ impl Published {
             neighbours: neighbours.collect(),
             rules: stack.routes.rules().to_vec(),
             restricted: Arc::clone(stack.routes.restricted_part()),
+            filter: stack.filter().map(|filter| Arc::clone(filter.published())),
         };
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -91,6 +97,10 @@ impl Published {
             stack.routes.set_rules(&state.rules);
         }
         stack.routes.follow_restricted(&state.restricted);
+        let has = stack.filter().map(|filter| Arc::as_ptr(filter.published()));
+        if has != state.filter.as_ref().map(Arc::as_ptr) {
+            stack.set_filter(state.filter.clone());
+        }
         let known = stack.neighbours.rows().filter(|row| row.state == NeighbourState::Static);
         let known: Vec<_> = known.map(|row| (PortId(row.port), row.ip)).collect();
         for (port, ip) in known {

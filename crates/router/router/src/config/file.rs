@@ -121,6 +121,24 @@ impl<'a> Log<'a> {
         self.place(at).0
     }
 
+    /// The place of a line and column, both from 1, of the text that `value` is; `None`: the file
+    /// has that text with escapes.
+    pub(super) fn inside(&self, value: &Value<'_>, line: usize, column: usize) -> Option<usize> {
+        let text = value.get_ref().as_str()?;
+        let written = self.text.get(value.span())?;
+        let quotes =
+            if written.starts_with("'''") || written.starts_with("\"\"\"") { 3 } else { 1 };
+        let is_written = |from: &usize| written.get(*from..)?.strip_prefix(text).map(|_| ());
+        // A newline right behind three quotes is no part of the text (TOML 1.0, "String").
+        let mut begin = [quotes, quotes + 1, quotes + 2].into_iter();
+        let mut at = begin.find(|from| is_written(from).is_some())?;
+        let mut lines = text.split_inclusive('\n');
+        at += lines.by_ref().take(line.checked_sub(1)?).map(str::len).sum::<usize>();
+        let rest = lines.next().unwrap_or_default();
+        at += rest.chars().take(column.checked_sub(1)?).map(char::len_utf8).sum::<usize>();
+        Some(value.span().start + at)
+    }
+
     fn place(&self, at: usize) -> (usize, usize) {
         let mut at = at.min(self.text.len());
         while !self.text.is_char_boundary(at) {

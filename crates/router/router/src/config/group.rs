@@ -13,8 +13,8 @@ use toml::de::DeValue;
 use super::file::{At, Log, Section, Value};
 use super::process::Control;
 use super::setting::Change;
-use crate::accounts::Accounts;
 use crate::applied::ports::State;
+use crate::machine::Machine;
 
 /// The most groups of a configuration.
 pub const GROUPS_MAX: usize = 1_024;
@@ -27,7 +27,7 @@ const PATH_MAX: usize = 107;
 pub(super) type Groups = BTreeMap<String, Members>;
 
 /// `[groups]`: its keys are names.
-pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Groups {
+pub(super) fn read(file: &Section<'_>, machine: &mut Machine) -> Groups {
     let mut groups = Groups::new();
     let Some(section) = file.one("groups", "[groups]") else { return groups };
     let log = section.log;
@@ -46,7 +46,7 @@ pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Groups {
             continue;
         };
         let mut members = Members::default();
-        all.iter().for_each(|one| member(&mut members, one, accounts, log));
+        all.iter().for_each(|one| member(&mut members, one, machine, log));
         if groups.len() == GROUPS_MAX {
             log.note(at, format!("there are more than {GROUPS_MAX} groups: remove some"));
         }
@@ -55,7 +55,7 @@ pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Groups {
     groups
 }
 
-fn member(members: &mut Members, one: &Value<'_>, accounts: &mut Accounts, log: &Log<'_>) {
+fn member(members: &mut Members, one: &Value<'_>, machine: &mut Machine, log: &Log<'_>) {
     let at = one.span().start;
     match one.get_ref() {
         DeValue::Integer(_) => {
@@ -66,14 +66,14 @@ fn member(members: &mut Members, one: &Value<'_>, accounts: &mut Accounts, log: 
             ));
         }
         DeValue::String(name) => match name.strip_prefix('%') {
-            Some(group) => match group.parse().ok().or_else(|| accounts.group(group)) {
+            Some(group) => match group.parse().ok().or_else(|| machine.group(group)) {
                 Some(gid) => drop(members.gids.insert(gid)),
                 None => {
                     let what = "give one of /etc/group, or a number as \"%100\"";
                     log.note(at, format!("this machine has no group '{group}': {what}"));
                 }
             },
-            None => match accounts.user(name) {
+            None => match machine.user(name) {
                 Some(uid) => drop(members.uids.insert(uid)),
                 None => {
                     let what = "give one of /etc/passwd, or a number without quotes";

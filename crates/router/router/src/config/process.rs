@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Budget, Duration, Limit};
 
 use super::file::Section;
-use crate::accounts::Accounts;
+use crate::machine::Machine;
 
 /// The most shards: on machines of today more queues of a port are of no use.
 pub const SHARDS_MAX: usize = 64;
@@ -62,7 +62,7 @@ impl Default for Process {
 
 impl Process {
     /// All but `[control]`.
-    pub(super) fn read(file: &Section<'_>, accounts: &mut Accounts) -> Process {
+    pub(super) fn read(file: &Section<'_>, machine: &mut Machine) -> Process {
         let mut process = Process::default();
         if let Some(seconds) = file.number("drain_seconds", 0..=DRAIN_MAX_S) {
             process.drain = Duration::from_secs(seconds);
@@ -74,7 +74,7 @@ impl Process {
         }
         if let Some(privileges) = file.one("privileges", "[privileges]") {
             process.separate = privileges.flag("separate").unwrap_or(process.separate);
-            process.user = user(&privileges, process.separate, accounts);
+            process.user = user(&privileges, process.separate, machine);
         }
         if let Some(limits) = file.one("limits", "[limits]") {
             for name in Limit::ALL.iter().map(|limit| limit.name()) {
@@ -115,13 +115,13 @@ impl Process {
 }
 
 /// The number of the user that the process without privileges is to have.
-fn user(privileges: &Section<'_>, separate: bool, accounts: &mut Accounts) -> Option<u32> {
+fn user(privileges: &Section<'_>, separate: bool, machine: &mut Machine) -> Option<u32> {
     let name = privileges.text("user")?;
     if !separate {
         let what = "user needs a separate process: remove user, or remove separate = false";
         privileges.note("user", what);
     }
-    let uid = accounts.user(name);
+    let uid = machine.user(name);
     if uid.is_none() {
         let what = format!("there is no user '{name}' on this machine: make it, or remove user");
         privileges.note("user", what);

@@ -6,9 +6,10 @@ use base::MacAddr;
 use base::Mtu;
 use core::net::IpAddr;
 use stack::route::SourceCheck;
+use std::path::Path;
 
 use super::*;
-use crate::accounts::Accounts;
+use crate::machine::Machine;
 
 /// The messages about a file named `r.toml`.
 fn wrong(text: &str) -> Vec<String> {
@@ -44,7 +45,7 @@ fn an_empty_file_is_a_router_without_ports() {
 #[test]
 fn the_example_is_valid() {
     let text = include_str!("../../../../../examples/router.toml");
-    let config = Config::parse_with("r.toml", text, &mut Accounts::system());
+    let config = Config::parse_with("r.toml", text, &mut Machine::beside(Path::new("r.toml")));
     let config = config.unwrap_or_else(|problems| panic!("{problems}"));
     assert!(config.ports.len() >= 3 && config.trunks() == ["lan"].into());
     assert!(!config.routes.is_empty() && config.process.metrics.is_some());
@@ -156,8 +157,8 @@ fn shards_are_counted_and_what_they_cannot_have_is_refused() {
 #[test]
 fn the_worker_may_have_a_user_of_the_machine() {
     let privileges = |text: &str| format!("[privileges]\n{text}\n");
-    let mut accounts = Accounts::system();
-    let config = Config::parse_with("r.toml", &privileges("user = \"root\""), &mut accounts);
+    let mut machine = Machine::beside(Path::new("r.toml"));
+    let config = Config::parse_with("r.toml", &privileges("user = \"root\""), &mut machine);
     let config = config.expect("root is known");
     assert_eq!((config.process.user, Config::default().process.user), (Some(0), None));
     assert_eq!(Process::default().needs_restart(&config.process), ["[privileges]"]);
@@ -298,15 +299,16 @@ fn groups_have_users_and_groups_of_the_machine() {
     assert_eq!(staff.gids, [100].into());
     assert_eq!(config.groups["nobody-yet"], Members::default());
     // Root is on every machine.
-    let mut accounts = Accounts::system();
+    let mut machine = Machine::beside(Path::new("r.toml"));
     let text = "[groups]\nadmins = [\"root\", \"%root\"]\n";
-    let config = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
+    let config = Config::parse_with("r.toml", text, &mut machine).expect("root is known");
     let root = Members { uids: [0].into(), gids: [0].into() };
     assert_eq!(config.groups["admins"], root);
     // The process that cannot ask the system gets the answers of the other one.
-    let told = serde_json::to_string(&accounts).expect("text");
-    let mut accounts: Accounts = serde_json::from_str(&told).expect("accounts");
-    let again = Config::parse_with("r.toml", text, &mut accounts).expect("root is known");
+    let mut wire = Vec::new();
+    machine.write(text, &mut wire).expect("room");
+    let (mut machine, text) = Machine::read(&*wire, 100).expect("as it was written");
+    let again = Config::parse_with("r.toml", &text, &mut machine).expect("root is known");
     assert_eq!(again, config);
 }
 
@@ -427,4 +429,76 @@ proptest::proptest! {
         text.insert_str(at, &with);
         let _ = Config::parse("r.toml", &text);
     }
+}
+
+/// A router with two ports, and rules.
+fn with_rules(rules: &str) -> String {
+    let wan = "[[port]]\nname = \"wan\"\ndevice = \"tap:ws1\"\n";
+    with_lan(&format!("{wan}{rules}"))
+}
+
+#[test]
+fn without_sections_there_is_no_filter_and_nat_alone_passes() {
+    use ::filter::rules::Action;
+    assert_eq!(right(LAN).filter, None);
+    assert_eq!(right(&with_lan("[sets]\nbad = \"192.0.2.9\"\n")).filter, None);
+    let nat = right(&with_rules("[nat]\nrules = 'source out wan to port'\n")).filter;
+    let nat = nat.expect("rules of NAT");
+    assert_eq!((nat.rules().default, nat.rules().nat.len()), (Action::Pass, 1));
+    let filter = right(&with_rules("[filter]\n[sets]\na = [\"192.0.2.9\", \"::/0\"]\n")).filter;
+    let filter = filter.expect("a default");
+    assert_eq!((filter.rules().default, filter.sets(), filter.networks()), (Action::Block, 1, 2));
+}
+
+#[test]
+fn mistakes_in_rules_have_their_place_in_the_file() {
+    let says = |rules: &str, place, parts: &[&str]| says(&with_rules(rules), place, parts);
+    let lines = "[filter]\nrules = '''\npass in lan\npass in lna # ä\n'''\n";
+    says(lines, "11:9", &["`lna`", "did you mean `lan`?"]);
+    let behind = "[filter]\nrules = '''pass in lna\npass'''\n";
+    says(behind, "9:20", &["`lna`"]);
+    says("[filter]\nrules = \"pass in lna\"\n", "9:18", &["`lna`"]);
+    says("[filter]\nrules = \"\"\"\npass in lna\"\"\"\n", "10:9", &["`lna`"]);
+    // With an escape the place in the file is that of the whole text.
+    says("[filter]\nrules = \"pass\\npass in lna\"\n", "9:9", &["line 2", "column 9", "`lna`"]);
+    says("[filter]\ndefault = \"dorp\"\n", "9:11", &["`dorp`", "pass"]);
+    says("[filter]\nrule = \"\"\n", "9:1", &["did you mean 'rules'?"]);
+    says("[nat]\nrules = 'sorce out wan to port'\n", "9:10", &["source"]);
+    says("[nat]\n", "8:1", &["[nat] has no rules"]);
+    says("[sets]\na = [\"192.0.2.0/24\", \"192.0.2\"]\n", "9:22", &["no network"]);
+    says("[sets]\na = [1]\n", "9:6", &["in quotes"]);
+    says("[sets]\nprivate = []\n", "9:1", &["already"]);
+    says("[sets]\na = \"file:no.txt\"\n", "9:5", &["no.txt", "not read here"]);
+}
+
+#[test]
+fn rules_need_forwarding_and_nat_needs_one_shard() {
+    let nat = "[nat]\nrules = 'source out wan to port'\n";
+    let two = format!("shards = 2\n{}", with_rules(nat));
+    says(&two, "9:1", &["one shard"]);
+    let host = format!("forwarding = false\n{}", with_rules("[filter]\n"));
+    says(&host, "9:1", &["remove forwarding = false"]);
+}
+
+#[test]
+fn files_of_sets_are_beside_the_configuration() {
+    let folder = std::env::temp_dir().join(format!("sets-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let text = with_rules("[filter]\nrules = 'block from @a'\n[sets]\na = \"file:a.txt\"\n");
+    let parsed = || {
+        let mut machine = Machine::beside(&folder.join("r.toml"));
+        let config = Config::parse_with("r.toml", &text, &mut machine);
+        config.map_err(|problems| problems.to_string())
+    };
+    let gone = parsed().expect_err("no such file");
+    assert!(gone.starts_with("r.toml:11:5: ") && gone.contains("a.txt"), "{gone}");
+    std::fs::write(folder.join("a.txt"), "192.0.2.0/24\n\n# nothing\n::1 # one\n").expect("room");
+    let one = parsed().expect("a valid file");
+    assert_eq!(one.filter.as_ref().map(Filter::networks), Some(2));
+    std::fs::write(folder.join("a.txt"), "192.0.2.0/24\n192.0/24\n").expect("room");
+    let wrong = parsed().expect_err("no network");
+    assert!(wrong.starts_with("r.toml:11:5: a.txt:2:1: "), "{wrong}");
+    std::fs::write(folder.join("a.txt"), "192.0.2.0/25\n").expect("room");
+    assert_ne!(parsed().expect("a valid file"), one, "its text counts");
+    std::fs::remove_dir_all(folder).expect("it is ours");
 }

@@ -144,12 +144,16 @@ impl Engine {
     ) -> Result<Report> {
         let applied = &mut self.applied;
         lost.iter().for_each(|port| applied.lose_device(port));
+        let generation = |stack: &mut Stack| stack.filter().map(|has| has.published().generation);
+        let generation = self.shards.nets()[0].with_stack(generation)?;
+        applied.prepare(config, generation.unwrap_or(0));
         let done = self.shards.with_stacks(|stacks| {
             let count = stacks.len();
             applied.apply(stacks, config, |name, port| {
                 devices::adopt(port, granted.remove(name).unwrap_or_default(), count)
             })
         })?;
+        self.applied.free();
         let users = self.applied.users();
         let admitted = config.process.control.iter().flat_map(|control| &control.groups);
         self.control.set_users(users, admitted.filter_map(|name| users.number(name)));

@@ -4,7 +4,6 @@
 //! Called by: `run.rs`. A worker that does not answer in time counts as gone.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -13,10 +12,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::accounts::Accounts;
 use crate::config::{Config, Link};
 use crate::devices::{Granted, Opener};
 use crate::links;
+use crate::machine::Machine;
 use crate::orders::{self, Order, Report};
 use crate::plan;
 use anyhow::{Context, Result, anyhow, bail};
@@ -131,7 +130,7 @@ pub(super) struct Parent {
 pub(super) struct Source {
     pub(super) file: String,
     pub(super) text: String,
-    pub(super) accounts: Accounts,
+    pub(super) machine: Machine,
 }
 
 /// The socket by which the kernel reports changes of links, and the bell that is rung for the
@@ -159,11 +158,7 @@ impl Parent {
         }
         let memory = memfd_create("config", MemfdFlags::CLOEXEC).context("no memory")?;
         let mut memory = std::fs::File::from(memory);
-        let accounts = serde_json::to_string(&source.accounts)? + "\n";
-        let written = memory.write_all(accounts.as_bytes());
-        written
-            .and_then(|()| memory.write_all(source.text.as_bytes()))
-            .context("no memory for it")?;
+        source.machine.write(&source.text, &mut memory).context("no memory for it")?;
         let order = Order::Apply { file: source.file.clone(), lost };
         self.source = source;
         let mut report = self.ask(&order, Some(&memory.into()))?;
@@ -280,7 +275,7 @@ impl Parent {
             return Ok(());
         }
         let mut source = self.source.clone();
-        let config = Config::parse_with(&source.file, &source.text, &mut source.accounts)?;
+        let config = Config::parse_with(&source.file, &source.text, &mut source.machine)?;
         for port in &lost {
             info(&format!("port {port}: its interface was recreated, and is opened again"));
             self.running.lose_device(port);

@@ -13,9 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::accounts::Accounts;
 use crate::config::{BYTES_MAX, Config};
 use crate::devices::Opener;
+use crate::machine::Machine;
 use crate::orders::{self, Order};
 use anyhow::{Context, Result, anyhow, bail};
 use control::{ControlError, path};
@@ -31,7 +31,7 @@ use super::report::{error, info, out, summary, warning};
 /// Check whether a file is valid.
 pub(super) fn check(file: &Path) -> Result<u8> {
     let (name, text) = read(file).map_err(unreadable)?;
-    match Config::parse_with(&name, &text, &mut Accounts::system()) {
+    match Config::parse_with(&name, &text, &mut Machine::beside(file)) {
         Ok(config) => {
             if let Some(why) = in_the_way(&config) {
                 error(&format!("{name}: {why}"));
@@ -52,8 +52,8 @@ pub(super) fn check(file: &Path) -> Result<u8> {
 pub(super) fn up(daemon: &Daemon) -> Result<u8> {
     let file = &*daemon.file;
     let (name, text) = read(file).map_err(unreadable)?;
-    let mut accounts = Accounts::system();
-    let config = match Config::parse_with(&name, &text, &mut accounts) {
+    let mut machine = Machine::beside(file);
+    let config = match Config::parse_with(&name, &text, &mut machine) {
         Ok(config) => config,
         Err(problems) => {
             error(&problems.to_string());
@@ -86,7 +86,7 @@ pub(super) fn up(daemon: &Daemon) -> Result<u8> {
         info(&live.says());
     }
     let (has_ports, forwarding) = (!config.ports.is_empty(), config.router.forwarding);
-    let source = Source { file: name, text, accounts };
+    let source = Source { file: name, text, machine };
     let began = parent.apply(source, config, opened, Vec::new());
     match began {
         Ok(_) if has_ports && parent.running.ports.is_empty() => {
@@ -231,8 +231,8 @@ fn reread(parent: &mut Parent, file: &Path) -> Result<()> {
             return Ok(());
         }
     };
-    let mut accounts = Accounts::system();
-    let config = match Config::parse_with(&name, &text, &mut accounts) {
+    let mut machine = Machine::beside(file);
+    let config = match Config::parse_with(&name, &text, &mut machine) {
         Ok(config) => config,
         Err(problems) => {
             error(&problems.to_string());
@@ -244,7 +244,7 @@ fn reread(parent: &mut Parent, file: &Path) -> Result<()> {
         warning(&format!("{section} counts from the start of the program: start it again"));
     }
     let opened = Opened::by(&mut parent.opener, &parent.running, &config);
-    let source = Source { file: name.clone(), text, accounts };
+    let source = Source { file: name.clone(), text, machine };
     let report = parent.apply(source, config, opened, Vec::new())?;
     let (done, failed) = (report.carried_out, report.failed.len());
     info(&format!("{name}: {done} changes took effect, {failed} failed"));

@@ -4,12 +4,12 @@
 //! a thread of the first process if the configuration says `separate = false`.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::Seek;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::accounts::Accounts;
 use crate::config::{BYTES_MAX, Config};
+use crate::machine::Machine;
 use crate::orders::{self, Order, Report};
 use crate::privileges;
 use anyhow::{Context, Result, bail};
@@ -133,16 +133,10 @@ fn wait(orders: BorrowedFd<'_>, engine: Option<&Engine>) -> Result<bool> {
     }
 }
 
-/// Accounts and text: each name of an account is there once, with its number.
-const FILE_MAX: u64 = 8 * BYTES_MAX as u64;
-
-/// The accounts that the configuration names, in a line, and its text, which the first process has
-/// checked.
+/// The configuration, which the first process has checked, with what it takes from this machine.
 fn read(file: &str, fd: OwnedFd) -> Result<Config> {
-    let (mut all, mut from) = (String::new(), File::from(fd));
+    let mut from = File::from(fd);
     from.rewind()?;
-    from.take(FILE_MAX).read_to_string(&mut all).context("cannot read it")?;
-    let (accounts, text) = all.split_once('\n').context("it has no accounts")?;
-    let mut accounts: Accounts = serde_json::from_str(accounts)?;
-    Ok(Config::parse_with(file, text, &mut accounts)?)
+    let (mut machine, text) = Machine::read(from, BYTES_MAX).context("cannot read it")?;
+    Ok(Config::parse_with(file, &text, &mut machine)?)
 }

@@ -33,6 +33,8 @@ mod trace;
 #[cfg(target_os = "linux")]
 mod up;
 #[cfg(target_os = "linux")]
+mod up_filter;
+#[cfg(target_os = "linux")]
 mod up_live;
 #[cfg(target_os = "linux")]
 mod up_offloads;
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         sockets::CASES,
         trace::CASES,
         up::CASES,
+        up_filter::CASES,
         up_live::CASES,
         up_offloads::CASES,
         up_paths::CASES,

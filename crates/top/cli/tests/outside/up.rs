@@ -50,7 +50,12 @@ impl World {
     }
 
     pub(crate) fn with(config: &str, more: impl FnOnce(&mut Command)) -> World {
-        let world = World::begun(config, "", more);
+        World::begun(config, "", more).joined()
+    }
+
+    /// The host behind and this one are connected to the router's ports.
+    fn joined(self) -> World {
+        let world = self;
         world.says("forwarding; SIGHUP reads");
         // The kernel's ends: ours, and that of the host behind.
         assert!(ip("addr add 192.0.2.1/24 dev ws0") && ip("link set ws0 up"));
@@ -61,6 +66,11 @@ impl World {
         assert!(world.behind.ip("link set ws1 up"));
         assert!(world.behind.ip("route add default via 198.51.100.1"));
         world
+    }
+
+    /// The same, with files beside the configuration.
+    pub(crate) fn with_files(config: &str, files: &[(&str, &str)]) -> World {
+        World::begun_with(config, files, "", |_| {}).joined()
     }
 
     /// The router alone, between networks that are there already.
@@ -79,12 +89,24 @@ impl World {
     }
 
     fn begun(config: &str, by: &str, more: impl FnOnce(&mut Command)) -> World {
+        World::begun_with(config, &[], by, more)
+    }
+
+    fn begun_with(
+        config: &str,
+        files: &[(&str, &str)],
+        by: &str,
+        more: impl FnOnce(&mut Command),
+    ) -> World {
         let behind = Namespace::new().expect("root may");
         assert!(ip("link set lo up"));
         let directory = std::env::temp_dir().join(format!("{}-up", behind.name()));
         std::fs::create_dir_all(directory.join("run")).expect("a directory");
         let mut world = World { running: None, behind, directory };
         world.write(config);
+        for (name, text) in files {
+            std::fs::write(world.path(name), text).expect("room");
+        }
         let mut words = by.split_whitespace().chain([env!("CARGO_BIN_EXE_wirespeed")]);
         let mut command = Command::new(words.next().expect("the program"));
         command.args(words).arg("up").arg(world.file());

@@ -16,15 +16,17 @@ const PURPOSE: u64 = 134;
 impl Stack {
     /// Filter and translate packets by these rules from now on; `None` passes everything as it is
     /// and forgets all states. States that other rules have passed are judged again. Packets are
-    /// asked about while forwarding is on ([`Stack::set_forwarding`]).
+    /// asked about while forwarding is on ([`Stack::set_forwarding`]). The other shards follow the
+    /// first one, each with its own states; another generation tells them that rules are new.
     pub fn set_filter(&mut self, rules: Option<Arc<Published>>) {
         let now = self.core.cx.now;
+        let (index, count) = (self.shard_index(), self.steering().count());
+        let shards = Shards::new(index, count, Shards::BLOCK_MAX).unwrap_or(Shards::ALONE);
         match (rules, &mut self.firewall) {
             (None, firewall) => *firewall = None,
             (Some(rules), Some(firewall)) => firewall.publish(rules),
             (Some(rules), firewall @ None) => {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|n| self.core.secret.hash([PURPOSE, n]));
-                let shards = Shards::ALONE;
                 let budget = &self.core.cx.budget;
                 let made = Firewall::new(rules, shards, [a, b, c, d], budget, now);
                 *firewall = Some(Box::new(made));
