@@ -150,8 +150,8 @@ fn small_helpers() {
     assert!(nothing.gbit_per_cpu_s().is_err() && nothing.units_per_cpu_s().is_err());
 }
 
-/// A peer that is not optimised would flatter us. `smoltcp` and what it is made of, and the crates by
-/// which the kernel's rows make their calls.
+/// A peer that is not optimised would flatter us: `smoltcp` and the crates that it is made of, and
+/// those by which the kernel's rows make their calls.
 #[test]
 fn peers_are_optimised_as_their_users_build_them() {
     const PEERS: [&str; 8] = [

@@ -22,8 +22,7 @@ const SIMULATED: &[&str] =
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
-const ROUTER: &[&str] =
-    &["base", "filter", "device", "stack", "net", "control", "observe", "live"];
+const ROUTER: &[&str] = &["base", "filter", "device", "stack", "net", "control", "observe", "live"];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of
 /// its own floor or below. Packages at the root come last.
@@ -77,10 +76,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("observe", Only(OBSERVE)),
         ],
     ),
-    (
-        "router",
-        &[("router", Only(ROUTER))],
-    ),
+    ("router", &[("router", Only(ROUTER))]),
     ("proof", &[("sim", Only(SIMULATED)), ("testbed", Only(&[]))]),
     (
         "top",

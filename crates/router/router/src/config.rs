@@ -138,7 +138,8 @@ impl Config {
         Config { router, ..Config::default() }
     }
 
-    /// Read a configuration that names no accounts and files of this machine; `file` is its name in messages.
+    /// Read a configuration that names no accounts and files of this machine; `file` is its name in
+    /// messages.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the file.

@@ -245,17 +245,10 @@ impl Bursts {
                 forwarded += 1;
                 continue;
             }
-            let Some(mut m) = rest.next() else { break };
+            let Some(m) = rest.next() else { break };
             let len = m.len() as u64 - tag_len;
-            if let Some(tag) = ingress.tag {
-                tag.strip_from(&mut m);
-            }
             let known = if FILTERED { passed.get(from).copied().flatten() } else { None };
-            let left = match known {
-                Some(flow) => plain::take_passed(stack, ingress.port, ingress.link, m, &flow),
-                None => plain::take(stack, ingress.port, ingress.link, m),
-            };
-            match left {
+            match take_long_way(stack, ingress, m, known) {
                 Some(m) => frames.push(m),
                 None => bytes += len,
             }
@@ -267,6 +260,23 @@ impl Bursts {
             port.forwarded.packets_in += forwarded;
         }
         bytes
+    }
+}
+
+/// A frame takes the long way, without its tag; the firewall has passed it if it is of a `known`
+/// flow. It is returned if it is for the host.
+fn take_long_way(
+    stack: &mut Stack,
+    ingress: &Ingress,
+    mut m: Mbuf,
+    known: Option<Flow>,
+) -> Option<Mbuf> {
+    if let Some(tag) = ingress.tag {
+        tag.strip_from(&mut m);
+    }
+    match known {
+        Some(flow) => plain::take_passed(stack, ingress.port, ingress.link, m, &flow),
+        None => plain::take(stack, ingress.port, ingress.link, m),
     }
 }
 

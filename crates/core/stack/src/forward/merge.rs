@@ -40,7 +40,7 @@ pub(super) fn leave<const AT: usize>(
         let whole = run.filter(|run| run.count() > 1).and_then(|run| {
             // What waits before it leaves first.
             let merged = merged::<AT>(stack, &run, &frames.as_slice()[at..])?;
-            Some((merged, run.inner(), run.len()))
+            Some((merged, run.inner(), run.bytes()))
         });
         let Some((merged, inner, len)) = whole else {
             at += count;
@@ -110,7 +110,7 @@ fn run<'a, const AT: usize>(
 /// The super-segment of a run that begins with the first of these frames.
 fn merged<const AT: usize>(stack: &mut Stack, run: &Run<'_>, frames: &[Mbuf]) -> Option<Mbuf> {
     let (first, inner) = (frames.first()?, run.inner());
-    let len = AT + run.len();
+    let len = AT + run.bytes();
     let made = stack.core.cx.pool.alloc_filled(len, len, |to| {
         let (link, packet) = to.split_at_mut(AT);
         link.copy_from_slice(&first.as_slice()[..AT]);

@@ -1,5 +1,5 @@
-//! `[filter]`, `[nat]` and `[sets]`: their keys, the mistakes in them, the words of the log, and how
-//! rules take effect.
+//! `[filter]`, `[nat]` and `[sets]`: their keys, the mistakes in them, the words of the log, and
+//! how rules take effect.
 //!
 //! Called by: `config.rs`, and `plan.rs` when rules change. The three sections are one value: they
 //! are compiled together and published whole, after the ports exist. A mistake in rules has its
@@ -59,7 +59,7 @@ impl Eq for Filter {}
 
 /// The values that mistakes are found in.
 #[derive(Default)]
-struct Places<'a> {
+struct Origins<'a> {
     default: Option<&'a Value<'a>>,
     rules: Option<&'a Value<'a>>,
     nat: Option<&'a Value<'a>>,
@@ -81,7 +81,7 @@ pub(super) fn read(
         let what = "rules are asked while packets are forwarded: remove forwarding = false";
         file.log.note(section.at, what);
     }
-    let (mut written, mut places) = (Written::default(), Places::default());
+    let (mut written, mut places) = (Written::default(), Origins::default());
     let text = |section: &Section<'_>, key| section.text(key).unwrap_or_default().to_owned();
     // Whoever translates alone filters nothing.
     "pass".clone_into(&mut written.default);
@@ -126,7 +126,7 @@ pub(super) fn read(
 }
 
 /// `[sets]`: a list of entries under each name, or a single one.
-fn sets<'a>(file: &Section<'a>, places: &mut Places<'a>) -> Vec<(String, Vec<String>)> {
+fn sets<'a>(file: &Section<'a>, places: &mut Origins<'a>) -> Vec<(String, Vec<String>)> {
     let Some(section) = file.one("sets", "[sets]") else { return Vec::new() };
     let mut sets = Vec::new();
     for (name, value) in section.entries() {
@@ -168,7 +168,7 @@ fn parsed(written: &Written, ports: &[&str], machine: &mut Machine) -> Result<Ru
     filter::text::parse(&source, &numbers, &file)
 }
 
-impl Places<'_> {
+impl Origins<'_> {
     /// Note a mistake at its place in the file.
     fn note(&self, mistake: &Mistake, log: &Log<'_>) {
         let Mistake { line, column, what, .. } = mistake;

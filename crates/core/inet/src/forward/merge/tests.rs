@@ -58,7 +58,7 @@ fn merged(packets: &[Vec<u8>]) -> (usize, Vec<u8>) {
     let Some(mut run) = Run::begin(&packets[0]) else { return (1, Vec::new()) };
     let taken = packets[1..].iter().take_while(|packet| run.take(packet, 5_000)).count();
     assert_eq!(run.count(), taken + 1);
-    let mut whole = vec![0; run.len()];
+    let mut whole = vec![0; run.bytes()];
     run.write_headers(&mut whole);
     let mut at = run.inner().payload_at;
     for packet in &packets[..run.count()] {
@@ -124,6 +124,7 @@ fn whatever_differs_in_more_than_its_place_is_not_merged() {
         let headers = if v6 { 40 } else { 20 } + 32;
         let plain = with(v6, headers + 3, 77);
         assert_eq!(merged(&plain).0, 2, "the payload may differ");
+        #[expect(clippy::needless_range_loop, reason = "the place decides, not the byte")]
         for at in 0..headers {
             // Lengths and the IP version are checked before; checksums follow from the rest.
             let is_length = if v6 { at == 4 || at == 5 } else { at == 2 || at == 3 };

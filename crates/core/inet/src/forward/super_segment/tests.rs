@@ -73,7 +73,7 @@ fn check(packet: &[u8]) -> usize {
     let inner = Inner::of(packet).expect("TCP or UDP");
     assert_eq!(inner.len, packet.len());
     let (src, dst) = (source(packet).expect("v4 or v6"), destination(packet).expect("one"));
-    if let IpAddr::V4(_) = src {
+    if src.is_ipv4() {
         assert!(sum_short(&packet[..24]).is_whole(), "the header's checksum");
     }
     let segment = &packet[inner.at..];

@@ -157,8 +157,8 @@ enum Offload {
     None,
 }
 
-/// A packet with the IP header of `p`, and mostly a longer payload of TCP or UDP, as a sender leaves
-/// it to its device.
+/// A packet with the IP header of `p`, and mostly a longer payload of TCP or UDP, as a sender
+/// leaves it to its device.
 fn offloaded(rng: &mut Rng, mut p: Vec<u8>) -> Vec<u8> {
     let is_v4 = p[0] >> 4 == 4;
     let is_tcp = !rng.one_in(4);

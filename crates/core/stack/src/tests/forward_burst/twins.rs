@@ -69,7 +69,8 @@ type Sights = Vec<(bool, Vec<u8>)>;
 /// size of its segments.
 type Sent = (Vec<u8>, Option<u16>, u16);
 
-/// No wire gets work that its devices do not do, and the transport header is where it is said to be.
+/// No wire gets work that its devices do not do, and the transport header is where it is said to
+/// be.
 fn check_offloads(wire: usize, (frame, transport_at, size): &Sent) {
     assert!(OFFLOADS.contains(&wire) || transport_at.is_none() && *size == 0);
     assert!(transport_at.is_some() || *size == 0, "a super-segment is unfinished");
