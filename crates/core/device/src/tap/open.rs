@@ -190,8 +190,8 @@ fn iff_flags(config: &Config) -> c_int {
 }
 
 /// Let the kernel send us frames with unfinished checksums, and super-segments. Those of
-/// connections with ECN are requested too, and super-datagrams of UDP; a kernel that refuses them is
-/// asked again without.
+/// connections with ECN are requested too, and super-datagrams of UDP; a kernel that refuses them
+/// is asked again without.
 fn ask_for_offloads(fd: impl AsFd) -> Result<Work, Errno> {
     let plain = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
     let with_ecn = plain | libc::TUN_F_TSO_ECN;

@@ -1,8 +1,6 @@
 //! Super-segments are cut field by field as RFC 9293 and RFC 791 ask, and no malformed one causes a
 //! panic.
 
-use core::net::IpAddr;
-
 use wire::checksum::Ladder;
 
 use super::*;
