@@ -116,6 +116,12 @@ impl Firewall {
         &self.published
     }
 
+    /// Do rules give flows other source ports, of addresses that may be the router's own?
+    #[must_use]
+    pub fn translates(&self) -> bool {
+        self.nats.has_pools()
+    }
+
     /// The states, for tools.
     #[must_use]
     pub fn states(&self) -> &States {

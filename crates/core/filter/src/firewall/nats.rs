@@ -34,6 +34,10 @@ impl Nats {
         mappings.keep_pools(&keep);
     }
 
+    pub(super) fn has_pools(&self) -> bool {
+        self.pools.iter().any(Option::is_some)
+    }
+
     pub(super) fn pool(&self, rule: u16) -> Option<PoolId> {
         self.pools.get(usize::from(rule)).copied().flatten()
     }

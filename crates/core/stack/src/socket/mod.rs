@@ -125,6 +125,10 @@ impl Stack {
 /// Ports for sockets that ask for no particular one: Linux's range.
 pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
 
+/// The same while NAT has the others for the flows that it translates ([`filter::rules::NAT_PORTS`]).
+const PORTS_BESIDE_NAT: core::ops::Range<u16> = 61_000..u16::MAX;
+const _: () = assert!(filter::rules::NAT_PORTS.1 < PORTS_BESIDE_NAT.start);
+
 /// Separates these draws from the other values that the secret determines.
 const KIND: u64 = 3;
 /// The same for [`Stack::derived_secret`].
@@ -137,10 +141,14 @@ impl Stack {
     /// counters of algorithms 3 and 4 would reveal to a destination how many other ports were
     /// drawn.
     pub fn ports_to_try(&mut self) -> impl Iterator<Item = u16> + use<> {
-        const COUNT: u64 = (EPHEMERAL_PORTS.end - EPHEMERAL_PORTS.start) as u64;
+        let range = match &self.firewall {
+            Some(firewall) if firewall.translates() => PORTS_BESIDE_NAT,
+            _ => EPHEMERAL_PORTS,
+        };
+        let (begin, count) = (range.start, u64::from(range.end - range.start));
         self.ports_drawn = self.ports_drawn.wrapping_add(1);
-        let first = self.core.secret.hash([KIND, self.ports_drawn]) % COUNT;
-        (first..first + COUNT).map(|at| EPHEMERAL_PORTS.start + (at % COUNT) as u16)
+        let first = self.core.secret.hash([KIND, self.ports_drawn]) % count;
+        (first..first + count).map(move |at| begin + (at % count) as u16)
     }
 
     /// A secret for a protocol beside the stack, determined by the stack's own: `purpose` separates

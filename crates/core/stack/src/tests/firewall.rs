@@ -219,6 +219,16 @@ fn an_inside_host_reaches_its_neighbour_by_the_outside_address() {
     assert_eq!(ends(&back), [(WAN.to_owned(), 8_443), ("192.0.2.10".to_owned(), 7_000)]);
 }
 
+/// RFC 6056 section 3.2, RFC 4787 REQ-3: a port that NAT may use is none of the router's own.
+#[test]
+fn sockets_of_the_router_have_ports_that_nat_does_not_use() {
+    let mut router = router("pass in lan out wan", "");
+    assert!(router.stack.ports_to_try().any(|port| port < 61_000));
+    let nat = "source out wan from 192.0.2.0/24 to port";
+    router.stack.set_filter(Some(published("pass in lan out wan", nat, 2)));
+    assert!(router.stack.ports_to_try().all(|port| port > 60_999));
+}
+
 #[test]
 fn without_rules_nothing_is_asked() {
     let mut router = Router::new(1_500);
