@@ -27,7 +27,7 @@ pub use decide::{Passed, Refusal, Route};
 pub use log::Line;
 pub use quick::{Flow, Tally};
 
-use crate::nat::{Mappings, Shards};
+use crate::nat::{Mappings, PoolUse, Shards};
 use crate::program::{Program, TooLarge};
 use crate::rules::Rules;
 use crate::states::{Cursor, Fragments, States, Timeouts};
@@ -132,6 +132,12 @@ impl Firewall {
     #[must_use]
     pub fn mappings(&self) -> &Mappings {
         &self.mappings
+    }
+
+    /// How much the pool of a rule of NAT is used; `None` for rules without one.
+    #[must_use]
+    pub fn pool_use(&self, rule: u16) -> Option<PoolUse> {
+        self.nats.pool(rule).map(|id| self.mappings.pool_use(id))
     }
 
     /// Counters of the filter's rules in order; the last ones are those of the default.

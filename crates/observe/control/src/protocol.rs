@@ -9,6 +9,7 @@ mod as_text;
 mod call;
 mod change;
 mod connection;
+mod filter;
 mod route;
 mod rows;
 
@@ -18,6 +19,10 @@ use serde_json::Value;
 pub use call::{Accepted, Call, Called, Datagram, Echo, Kind, Wait};
 pub use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
 pub use connection::{Connection, Timers};
+pub use filter::{
+    Chosen, Explained, FilterCall, FilterRule, FlowState, Killed, NatMapping, NatRule, OnTrial,
+    RuleText, Step, network,
+};
 pub use route::{Found, Leaving, NextHop, Route, Rule};
 pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
 
@@ -43,10 +48,19 @@ pub enum Section {
     Counters,
     Limits,
     Switches,
+    /// Rules of the firewall: rows of [`FilterRule`].
+    Filter,
+    /// Rules of NAT: rows of [`NatRule`].
+    Nat,
+    /// Mappings of NAT: rows of [`NatMapping`].
+    Mappings,
+    /// States of flows: rows of [`FlowState`].
+    States,
 }
 
 impl Section {
-    /// All of them, in the order in which `wirespeed show` has them.
+    /// The sections that `wirespeed show` has unless it is asked for one, in its order: all but
+    /// those of the firewall, whose states may be millions.
     pub const ALL: [Section; 14] = [
         Section::Stack,
         Section::Ports,
@@ -81,6 +95,10 @@ impl Section {
             Section::Counters => ("counters", None),
             Section::Limits => ("limits", None),
             Section::Switches => ("switches", None),
+            Section::Filter => ("filter", None),
+            Section::Nat => ("nat", None),
+            Section::Mappings => ("mappings", None),
+            Section::States => ("states", None),
         }
     }
 }
@@ -145,6 +163,13 @@ pub enum Question {
         stack: usize,
         /// In this order; [`CHANGES_MAX`] at most. The first that fails ends the request.
         changes: Vec<Change>,
+    },
+    /// About the firewall.
+    Filter {
+        /// The stack that is asked.
+        stack: usize,
+        /// What is asked for.
+        call: FilterCall,
     },
     /// A call of a socket in the stack, as the user that the kernel says the client is: [`Called`].
     Socket {

@@ -10,6 +10,7 @@
 
 mod answer;
 mod change;
+mod filter;
 mod leases;
 mod lookup;
 mod mailbox;
@@ -34,9 +35,11 @@ use stack::Stack;
 
 use control::protocol::{About, Answer, CONNECTIONS_MAX, Call, Question, Refusal};
 
+pub use filter::explain;
 pub use mailbox::Mailbox;
 
 use answer::Wanted;
+use filter::Trial;
 use leases::Leases;
 use sockets::{Client, Sockets};
 
@@ -79,6 +82,7 @@ pub struct Service {
     has_shards: bool,
     leases: Leases,
     sockets: Sockets,
+    trial: Trial,
     /// Samples for the live page, if it is served.
     feed: Option<Feed>,
 }
@@ -113,6 +117,7 @@ impl Service {
             has_shards: false,
             leases,
             sockets,
+            trial: Trial::default(),
             feed: None,
         }
     }
@@ -186,11 +191,13 @@ impl Service {
     }
 
     /// When [`Service::poll`] has to be called even without a request: to close an idle
-    /// client, to remove a tap whose packets are not collected, or for a sample of the live page.
+    /// client, to remove a tap whose packets are not collected, to end a trial of rules, or for a
+    /// sample of the live page.
     pub fn next_deadline(&self) -> Instant {
         let clients = self.servers.iter().map(Server::next_deadline).min();
         let feed = self.feed.as_ref().map_or(Instant::NEVER, Feed::next_deadline);
-        clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline()).min(feed)
+        let trial = self.trial.next_deadline();
+        clients.unwrap_or(Instant::NEVER).min(self.leases.next_deadline()).min(feed).min(trial)
     }
 
     /// Does a client have a tap?
@@ -234,9 +241,14 @@ impl Service {
     pub fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut sockets = std::mem::take(&mut self.sockets);
+        let mut trial = std::mem::take(&mut self.trial);
+        if let Some((_, stack)) = stacks.first_mut() {
+            trial.end_if_due(stack, now);
+        }
         let opens_sockets = self.opens_sockets;
         self.serve(now, &names, |number, asked, control| match stacks.get_mut(number) {
             Some((_, stack)) => match asked {
+                Asked::Of(Wanted::Filter(call)) if number == 0 => trial.answer(stack, &call, now),
                 Asked::Of(wanted) => answer::of(stack, sockets.users(), &wanted, control),
                 Asked::Socket(..) if !opens_sockets => {
                     Answer::refusal(Refusal::Wrong, NO_SOCKETS.to_owned())
@@ -247,6 +259,7 @@ impl Service {
             },
             None => answer::gone(number),
         });
+        self.trial = trial;
         if let (Some(feed), Some((_, stack))) = (&mut self.feed, stacks.first_mut()) {
             feed.carry(stack);
         }
@@ -401,7 +414,12 @@ impl Asking<'_> {
             Question::Change { stack, changes } if self.is_changeable => {
                 Ok((stack, Wanted::Change(changes)))
             }
-            Question::Change { .. } => Err((Refusal::Denied, NO_CHANGES.to_owned())),
+            Question::Filter { stack, call } if self.is_changeable || !call.is_change() => {
+                Ok((stack, Wanted::Filter(call)))
+            }
+            Question::Change { .. } | Question::Filter { .. } => {
+                Err((Refusal::Denied, NO_CHANGES.to_owned()))
+            }
             Question::Program | Question::Socket { .. } => {
                 Err((Refusal::Wrong, "the question is not for a stack".to_owned()))
             }

@@ -87,6 +87,11 @@ impl Applied {
         self.state.filter.free();
     }
 
+    /// Does the stack have other rules than those of the configuration? They are on trial.
+    pub fn has_other_rules(&self, stack: &Stack) -> bool {
+        self.state.filter.differs(stack)
+    }
+
     /// Configure the stacks as `wanted` says. `open` returns the device of a port. If no port
     /// exists and none can be added, nothing else is done either.
     pub fn apply(

@@ -19,10 +19,11 @@ pub(crate) mod setting;
 #[cfg(test)]
 mod tests;
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Duration, Limit, Switch};
-use stack::route::TABLES_MAX;
+use stack::route::{MAIN_TABLE, TABLES_MAX};
 use toml::de::DeTable;
 
 use crate::machine::Machine;
@@ -240,6 +241,18 @@ impl Config {
         if let Some(Port { link: Link::Device(device), .. }) = self.ports.get_mut(port) {
             device.name.clear();
         }
+    }
+
+    /// The port by which packets to `addr` leave, as far as the file says: that of the longest
+    /// prefix among the networks of ports and the routes of the main table.
+    pub fn port_to(&self, addr: IpAddr) -> Option<&str> {
+        let connected = self.ports.iter().flat_map(|(name, port)| {
+            port.addresses.iter().map(move |(&ip, &len)| ((ip, len), name))
+        });
+        let main = self.routes.keys().filter(|key| key.table == MAIN_TABLE);
+        let all = connected.chain(main.map(|key| (key.to, &key.port)));
+        let found = all.filter(|(net, _)| cidr(*net).contains(addr));
+        found.max_by_key(|((_, len), _)| *len).map(|(_, name)| name.as_str())
     }
 
     /// The ports that have VLANs.

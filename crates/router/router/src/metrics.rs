@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 
 use base::{Counter, Counters, Drops, Limit};
 use device::counted::DirectionTotals;
+use filter::Firewall;
+use filter::firewall::Counts;
+use filter::nat::NatCounters;
 use stack::Stack;
 use stack::snapshot::{PortRow, Snapshot};
 
@@ -87,6 +90,7 @@ pub fn page(stacks: &[&mut Stack], applied: &Applied, program: &Program) -> Page
     }
     limits(&mut text, stacks);
     counters(&mut text, stacks);
+    firewall(&mut text, stacks);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Page { status: 200, kind, text: text.0 }
 }
@@ -223,6 +227,65 @@ fn counters(text: &mut Text, stacks: &[&mut Stack]) {
     for (counter, value) in counters.iter() {
         let name = format!("{}_total", counter.name().replace('-', "_"));
         text.alone(&name, "counter", meaning(counter), value);
+    }
+}
+
+/// A figure of a rule of the filter, and of NAT.
+type OfRule = fn(&Counts) -> u64;
+type OfNat = fn(&NatCounters) -> u64;
+
+/// Rules, states and mappings; nothing without rules.
+fn firewall(text: &mut Text, stacks: &[&mut Stack]) {
+    let all: Vec<&Firewall> = stacks.iter().filter_map(|stack| stack.filter()).collect();
+    let Some(first) = all.first() else { return };
+    let sum = |of: fn(&Firewall) -> usize| all.iter().map(|one| of(one)).sum::<usize>() as u64;
+    let gauges: [(&str, &str, u64); 3] = [
+        ("filter_states", "States of flows.", sum(|one| one.states().len())),
+        ("filter_states_waiting", "States without an answer.", sum(|one| one.states().waiting())),
+        ("nat_mappings", "Mappings of NAT.", sum(|one| one.mappings().len())),
+    ];
+    gauges.into_iter().for_each(|(name, help, value)| text.alone(name, "gauge", help, value));
+    let refused = all.iter().map(|one| one.lines_refused()).sum();
+    let help = "Lines of the filter's log that its rate left out.";
+    text.alone("filter_log_refused_total", "counter", help, refused);
+    let kinds: [(&str, &str, OfRule); 3] = [
+        ("packets", "Packets that a rule of the filter decided on.", |counts| counts.packets),
+        ("bytes", "Bytes of those packets.", |counts| counts.bytes),
+        ("flows", "Flows that a rule of the filter passed.", |counts| counts.flows),
+    ];
+    let rules = &first.published().rules;
+    for (what, help, of) in kinds {
+        // Rules with one label are counted as one.
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for one in all.iter().filter(|one| one.counts().len() == first.counts().len()) {
+            for (at, counted) in one.counts().iter().enumerate() {
+                let name = match rules.filter.get(at) {
+                    Some(rule) => rule.label.clone().unwrap_or_else(|| (at + 1).to_string()),
+                    None => "default".to_owned(),
+                };
+                *counts.entry(name).or_default() += of(counted);
+            }
+        }
+        let name = format!("filter_rule_{what}_total");
+        text.head(&name, "counter", help);
+        counts.iter().for_each(|(rule, count)| text.value(&name, &[("rule", rule)], *count));
+    }
+    let kinds: [(&str, &str, OfNat); 4] = [
+        ("made", "Mappings made.", |counted| counted.made),
+        ("kept_port", "Mappings whose port is the source's own.", |counted| counted.kept),
+        ("revived", "Mappings that a source got back while held.", |counted| counted.revived),
+        ("no_port", "Flows refused for want of a port.", |counted| counted.no_port),
+    ];
+    for (what, help, of) in kinds {
+        let count = all.iter().map(|one| of(&one.mappings().counters())).sum();
+        text.alone(&format!("nat_{what}_total"), "counter", help, count);
+    }
+    let name = "nat_rule_mappings";
+    text.head(name, "gauge", "Mappings of the pool of a rule of NAT.");
+    for (at, _) in (0u16..).zip(&rules.nat) {
+        let used = all.iter().filter_map(|one| one.pool_use(at));
+        let mappings = used.map(|used| u64::from(used.mappings)).sum();
+        text.value(name, &[("rule", &(u32::from(at) + 1).to_string())], mappings);
     }
 }
 

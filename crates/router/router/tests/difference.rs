@@ -7,6 +7,7 @@ use std::num::NonZeroU8;
 
 use base::{Duration, MacAddr, Mtu, Owner, Switch};
 use device::{Device, Offloads, mem};
+use filter::rules::Ports;
 use proptest::collection::{btree_map, btree_set};
 use proptest::option;
 use proptest::prelude::*;
@@ -308,4 +309,72 @@ fn what_fails_is_tried_again() {
     assert_eq!(world.apply(&config), ["a"]);
     assert_eq!(world.applied.running(), &config);
     assert!(world.stack.has_address(v4(192, 0, 2, 1)));
+}
+
+/// Rules name ports; the stack has numbers of them, which change with the ports.
+#[test]
+fn rules_follow_their_ports_and_replace_those_of_others() {
+    let text = |device: &str, more: &str| {
+        let port = |name: &str, device: &str| {
+            format!("[[port]]\nname = \"{name}\"\ndevice = \"tap:{device}\"\n")
+        };
+        format!("{}{}{more}", port("a", "a"), port("b", device))
+    };
+    let rules = "[filter]\nrules = 'pass in b out !a'\n";
+    let config = |text: &str| Config::parse("r.toml", text).expect("valid");
+    let mut world = World::new();
+    let in_ports = |world: &World| {
+        let published = world.stack.filter().expect("there are rules").published();
+        let numbers = published.rules.filter[0].matches.in_ports.clone();
+        (numbers, published.generation)
+    };
+    let of_b = |world: &World| Ports::Of(vec![world.applied.ports()["b"].id.0]);
+    world.apply(&config(&text("b", rules)));
+    let (first, began) = in_ports(&world);
+    assert_eq!(first, of_b(&world));
+    // The same again is no operation; another device of port b is another port.
+    assert!(world.apply(&config(&text("b", rules))).is_empty());
+    assert_eq!(in_ports(&world).1, began);
+    let other = config(&text("c", rules));
+    world.applied.prepare(&other, began);
+    world.apply(&other);
+    let (second, then) = in_ports(&world);
+    assert_eq!(second, of_b(&world));
+    assert!(then > began, "a state is judged again");
+    // What is compiled before the stacks are locked is what they get.
+    let next = config(&text("c", "[filter]\nrules = 'pass in b'\n"));
+    world.applied.prepare(&next, then);
+    world.apply(&next);
+    assert_eq!(in_ports(&world), (of_b(&world), then + 1));
+    // Somebody else has taken the rules away.
+    world.stack.set_filter(None);
+    world.apply(&next);
+    assert_eq!(in_ports(&world).0, of_b(&world));
+    world.apply(&config(&text("c", "")));
+    assert!(world.stack.filter().is_none());
+}
+
+/// Rules never wait for a port: those about one that is not there match nothing.
+#[test]
+fn rules_run_while_a_port_is_missing() {
+    let text = "[[port]]\nname = \"a\"\ndevice = \"tap:a\"\n\
+                [[port]]\nname = \"b\"\ndevice = \"tap:b\"\n\
+                [filter]\nrules = 'pass in a'\n";
+    let config = Config::parse("r.toml", text).expect("valid");
+    let mut world = World::new();
+    world.applied.apply(&mut [&mut world.stack], &config, |name, _| {
+        let (ours, theirs) = mem::pair(&mem::Config::default());
+        world.ends.push(theirs);
+        match name {
+            "a" => Err("no such device".to_owned()),
+            _ => Ok(Opened { queues: vec![Box::new(ours)], mac: MacAddr([2, 0, 0, 0, 0, 1]) }),
+        }
+    });
+    let of_rule = |world: &World| {
+        world.stack.filter().expect("they run").published().rules.filter[0].matches.in_ports.clone()
+    };
+    let Ports::Of(numbers) = of_rule(&world) else { panic!("it names a port") };
+    assert!(world.applied.ports().values().all(|port| !numbers.contains(&port.id.0)));
+    world.apply(&config);
+    assert_eq!(of_rule(&world), Ports::Of(vec![world.applied.ports()["a"].id.0]));
 }

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::output::EXIT;
 use crate::{dump, explain, ip, nc, pages, rpcinfo, show, top, trace, ttcp};
 #[cfg(target_os = "linux")]
-use crate::{nfs, nfsd, ping, rpcbind, services, telnet, telnetd, up, wire};
+use crate::{filter, nfs, nfsd, ping, rpcbind, services, states, telnet, telnetd, up, wire};
 
 /// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\
@@ -74,6 +74,12 @@ pub(crate) enum Tool {
     Show(show::Args),
     /// Say in words what limits a connection of a running wirespeed
     Explain(explain::Args),
+    /// Check rules of a router's firewall, explain them, try them in a running router
+    #[cfg(target_os = "linux")]
+    Filter(filter::Args),
+    /// End states of a running router's firewall
+    #[cfg(target_os = "linux")]
+    States(states::Args),
     /// Show and change routes, rules, neighbours, addresses of a running wirespeed, as ip(8) does
     Ip(Box<ip::Args>),
     /// Connect, listen, or send datagrams from the stack of a running wirespeed, as nc(1) does

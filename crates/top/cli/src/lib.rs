@@ -14,6 +14,8 @@ mod args;
 mod clock;
 mod dump;
 mod explain;
+#[cfg(target_os = "linux")]
+mod filter;
 mod http;
 mod ip;
 mod lab;
@@ -40,6 +42,8 @@ mod services;
 mod show;
 #[cfg(target_os = "linux")]
 mod sockets;
+#[cfg(target_os = "linux")]
+mod states;
 mod table;
 #[cfg(target_os = "linux")]
 mod telnet;
@@ -114,6 +118,10 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
         Tool::Dump(args) => dump::main(args),
         Tool::Show(args) => show::main(args),
         Tool::Explain(args) => explain::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::Filter(args) => filter::main(args),
+        #[cfg(target_os = "linux")]
+        Tool::States(args) => states::main(args),
         Tool::Ip(args) => ip::main(args),
         Tool::Nc(args) => nc::main(args),
         Tool::Top(args) => top::main(args),

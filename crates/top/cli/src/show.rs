@@ -15,7 +15,8 @@
 //! has no stacks but `budget`, an object: `seconds`, `threads`, `samples`, `packets`, `ns` and
 //! `cores` (for a whole packet; used in all), `shows`, `notes`, and `stages`, a list of `{"stage",
 //! "percent", "percent_off", "cores", "ns", "kernel_ns", "cycles", "instructions",
-//! "stalled_cycles", "samples", "bar"}`.
+//! "stalled_cycles", "samples", "bar"}`. `show filter`, `show states` and `show nat` (`nat` and
+//! `mappings`) have the rows of the firewall, which are in no other document.
 
 mod args;
 mod budget;
@@ -24,12 +25,15 @@ mod filter;
 mod full;
 mod report;
 mod run;
+mod states;
 
 use anyhow::Result;
 
 pub(crate) use args::Args;
 pub(crate) use filter::Filter;
 pub(crate) use full::{Full, connection};
+#[cfg(target_os = "linux")]
+pub(crate) use states::chosen;
 
 use crate::{Outcome, output};
 

@@ -202,6 +202,21 @@ impl Mappings {
         })
     }
 
+    /// Up to `most` mappings at places from `from` on, in no special order, and the place where the
+    /// next page begins; `None` at the end.
+    pub fn page(&self, from: u32, most: usize) -> (Vec<MappingRow>, Option<u32>) {
+        let mut rows = Vec::new();
+        let mut last = from.checked_sub(1).map(|index| MappingId { index, generation: 0 });
+        while rows.len() < most
+            && let Some(row) = self.next_row(last)
+        {
+            last = Some(row.id);
+            rows.push(row);
+        }
+        let next = last.map(|id| id.index.saturating_add(1));
+        (rows, next.filter(|_| self.next_row(last).is_some()))
+    }
+
     fn find_inside(&self, source: u32, protocol: u8, port: u16) -> Option<u32> {
         let port = if has_ports(protocol) { port } else { 0 };
         self.by_inside.find(self.hash_endpoint(source, protocol, port), |at| {

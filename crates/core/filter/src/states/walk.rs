@@ -16,6 +16,21 @@ use super::{StateId, States};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(u64);
 
+impl Cursor {
+    /// As a number that grows from step to step, for clients that ask for pages; 0 is the
+    /// beginning.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The cursor with this number; any number is one.
+    #[must_use]
+    pub fn of(number: u64) -> Cursor {
+        Cursor(number)
+    }
+}
+
 /// A step of a walk has this bit if it is in the slab of IPv6.
 const V6: u64 = 1 << 32;
 

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use base::Budget;
 use control::Users;
+use serde::Serialize;
 use stack::Stack;
 
-use super::{change, lookup, rows, rules, sample, taps};
-use control::protocol::{Answer, Change, Lookup, Refusal, Section};
+use super::{change, filter, lookup, rows, rules, sample, taps};
+use control::protocol::{Answer, Change, Chosen, FilterCall, Lookup, Refusal, Section};
 
 /// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
 const PAGE_ROWS: usize = 500;
@@ -30,6 +31,8 @@ pub(super) enum Wanted {
     Lookup(Lookup),
     /// Changes, of a client that may change something.
     Change(Vec<Change>),
+    /// About the firewall.
+    Filter(FilterCall),
 }
 
 /// Answer a request; called by the thread that owns the stack. `control` has the limits of the
@@ -43,12 +46,17 @@ pub(super) fn of(stack: &mut Stack, users: &Users, wanted: &Wanted, control: &Bu
         stack.check_links();
     }
     match wanted {
+        Wanted::Page(Section::States, cursor) => {
+            let chosen = Chosen::default();
+            filter::answer(stack, &FilterCall::States { chosen, cursor: *cursor })
+        }
         Wanted::Page(section, cursor) => page(stack, users, (*section, *cursor), control),
         Wanted::Connections(numbers) => Answer::of(sample::looked(stack, numbers)),
         Wanted::Sample(wanted) => Answer::of(sample::sample(stack, wanted)),
         Wanted::Tap(wanted) => taps::answer(stack, wanted),
         Wanted::Lookup(lookup) => lookup::answer(stack, users, lookup),
         Wanted::Change(changes) => change::answer(stack, users, changes),
+        Wanted::Filter(call) => filter::answer(stack, call),
     }
 }
 
@@ -85,7 +93,20 @@ fn page(
         }
         Section::Limits => Answer::of(rows::limits(stack.budget(), control)),
         Section::Switches => Answer::of(rows::switches(stack)),
+        Section::Filter => sliced(&filter::rules(stack), cursor),
+        Section::Nat => sliced(&filter::nat(stack), cursor),
+        Section::Mappings => filter::mappings(stack, cursor),
+        // It has an arm of its own above.
+        Section::States => Answer::of(()),
     }
+}
+
+/// A page of rows that are at hand.
+fn sliced<T: Serialize>(rows: &[T], cursor: u64) -> Answer {
+    let from = usize::try_from(cursor).unwrap_or(usize::MAX).min(rows.len());
+    let to = from.saturating_add(PAGE_ROWS).min(rows.len());
+    let next = (to < rows.len()).then_some(to as u64);
+    Answer { next, ..Answer::of(&rows[from..to]) }
 }
 
 /// The answer when the stack has ended.

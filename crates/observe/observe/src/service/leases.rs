@@ -105,7 +105,8 @@ impl Leases {
             | answer::Wanted::Connections(_)
             | answer::Wanted::Sample(_)
             | answer::Wanted::Lookup(_)
-            | answer::Wanted::Change(_) => {}
+            | answer::Wanted::Change(_)
+            | answer::Wanted::Filter(_) => {}
         }
     }
 

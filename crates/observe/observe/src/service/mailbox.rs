@@ -104,7 +104,8 @@ fn closed(number: usize, wanted: &Wanted) -> Answer {
         | Wanted::Connections(_)
         | Wanted::Sample(_)
         | Wanted::Lookup(_)
-        | Wanted::Change(_) => answer::gone(number),
+        | Wanted::Change(_)
+        | Wanted::Filter(_) => answer::gone(number),
         Wanted::Tap(_) => {
             let why = "the transfer has ended; the last packets come with the program's end";
             Answer::refusal(Refusal::Busy, why.to_owned())

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use control::protocol::RuleText;
 use filter::firewall::Published;
 use filter::rules::{Action, Match, Ports};
 use filter::states::Timeouts;
@@ -175,7 +176,9 @@ impl Origins<'_> {
         let (value, name) = match &mistake.location {
             Location::Rules => (self.rules, "rules"),
             Location::Nat => (self.nat, "rules"),
-            Location::Default => (self.default, "default"),
+            Location::Default => {
+                return log.note(self.default.map_or(0, |value| value.span().start), what);
+            }
             Location::Set(name) => {
                 let Some((at, entries)) = self.sets.get(name.as_str()) else { return };
                 let entry = entries.get((*line as usize).saturating_sub(1));
@@ -242,6 +245,13 @@ impl Filter {
             None => 1,
         };
         self.written.sets.iter().flat_map(|(_, entries)| entries).map(of_entry).sum()
+    }
+
+    /// The rules as a running router takes them on trial.
+    pub fn text(&self) -> RuleText {
+        let Written { default, rules, nat, sets, files } = self.written.clone();
+        let files = files.into_iter().map(|(name, text)| (name, text.to_string())).collect();
+        RuleText { default, rules, nat, sets, files }
     }
 
     /// The number of sets.

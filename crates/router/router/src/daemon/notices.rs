@@ -1,4 +1,5 @@
-//! Messages that a running router logs by itself: links that go down and come up.
+//! Messages that a running router logs by itself: links that go down and come up, flows of rules
+//! with `log`, rules on trial.
 //!
 //! Called by: `engine.rs` at each of its turns, under the stacks' locks. A port that goes down and
 //! up between two turns is not reported; a link that flaps is reported at most once in [`AGAIN`]. A
@@ -8,7 +9,9 @@ use std::collections::BTreeMap;
 
 use crate::applied::Applied;
 use base::{Duration, Instant};
-use stack::Stack;
+use filter::firewall::Line;
+use filter::{Firewall, Packet, ROUTER};
+use stack::{PortId, Stack};
 
 use super::report::{info, warning};
 
@@ -19,6 +22,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Notices {
     ports: BTreeMap<String, Said>,
+    /// Rules on trial run.
+    on_trial: bool,
+    /// Lines of the filter's log that its rate had left out.
+    left_out: u64,
 }
 
 #[derive(Default)]
@@ -29,14 +36,40 @@ struct Said {
 }
 
 impl Notices {
+    /// Log what the firewall has to say; returns when to look again.
+    fn filter(&mut self, now: Instant, stacks: &mut [&mut Stack], applied: &Applied) -> Instant {
+        let on_trial = stacks.first().is_some_and(|stack| applied.has_other_rules(stack));
+        if on_trial != self.on_trial {
+            self.on_trial = on_trial;
+            let of = if on_trial { "other rules are on trial" } else { "its own rules run again" };
+            info(&format!("filter: {of}"));
+        }
+        let (mut logs, mut left_out) = (false, 0);
+        for stack in stacks.iter_mut() {
+            while let Some(line) = stack.filter_mut().and_then(Firewall::next_line) {
+                info(&of_flow(stack, &line));
+            }
+            let Some(firewall) = stack.filter() else { continue };
+            logs |= firewall.published().rules.filter.iter().any(|rule| rule.log);
+            left_out += firewall.lines_refused();
+        }
+        if left_out > self.left_out {
+            let more = left_out - self.left_out;
+            info(&format!("filter: {more} lines were left out (filter_log_per_second)"));
+        }
+        self.left_out = left_out;
+        // Nothing wakes us for a line.
+        if logs { now + AGAIN } else { Instant::NEVER }
+    }
+
     /// Log all news; returns when to look again even if nothing happens.
     pub(super) fn look(
         &mut self,
         now: Instant,
-        stacks: &[&mut Stack],
+        stacks: &mut [&mut Stack],
         applied: &Applied,
     ) -> Instant {
-        let mut again = Instant::NEVER;
+        let mut again = self.filter(now, stacks, applied);
         self.ports.retain(|name, _| applied.ports().contains_key(name));
         for (name, port) in applied.ports() {
             let trouble = stacks.iter().find_map(|stack| stack.port_trouble(port.id));
@@ -50,6 +83,25 @@ impl Notices {
         }
         again
     }
+}
+
+/// A line of the filter's log: the rule, the packet, and its fate.
+fn of_flow(stack: &Stack, line: &Line) -> String {
+    let firewall = stack.filter();
+    let rule = line.rule.and_then(|at| {
+        let rule = firewall?.published().rules.filter.get(usize::from(at))?;
+        let label = rule.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+        Some(format!("rule {}{label}", u32::from(at) + 1))
+    });
+    let dev = |port| match port {
+        ROUTER => "self".to_owned(),
+        port => stack.port_name(PortId(port)),
+    };
+    let fate = line.outcome.map_or_else(|reason| reason.name(), |()| "pass");
+    let Packet { in_port, out_port, .. } = line.packet;
+    let (by, to) = (dev(in_port), dev(out_port));
+    let rule = rule.unwrap_or_else(|| "default".to_owned());
+    format!("filter: {rule}: {fate}: in {by} out {to} {}", line.packet)
 }
 
 enum News {

@@ -10,8 +10,9 @@ use clap::builder::PossibleValue;
 
 use super::fib::Wanted;
 use super::filter::Filter;
+use super::states::chosen;
 use crate::Usage;
-use wirespeed::control::protocol::Section;
+use wirespeed::control::protocol::{Chosen, Section};
 
 /// How long a look at the budget takes, in seconds, unless told otherwise.
 const SECONDS: f64 = 5.0;
@@ -34,12 +35,17 @@ What the FIB has for each prefix, and what it says of one packet, as `ip route g
   wirespeed show fib
   wirespeed show fib lookup ADDR [from ADDR] [iif PORT] [oif PORT] [mark N] [uid N]
 
+The firewall of a router: rules with their counters, flows, translations:
+  wirespeed show filter
+  wirespeed show states proto tcp src 10.0.0.0/8 dport 443 in lan phase established rule web
+  wirespeed show nat
+
 Where its processor time goes, stage by stage, sampled from outside for some seconds:
   wirespeed show budget [--seconds 10]
 
 addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
-    /// What to show [default: all but tcp, fib and budget]
+    /// What to show [default: all but tcp, fib, filter, states, nat and budget]
     pub(super) what: Option<What>,
     /// Which connections or sockets; for tcp also ADDRESS:PORT, one end of a connection; for fib
     /// `lookup` and a packet
@@ -89,6 +95,9 @@ impl ValueEnum for What {
             What::Section(Section::Counters),
             What::Section(Section::Limits),
             What::Section(Section::Switches),
+            What::Section(Section::Filter),
+            What::Section(Section::States),
+            What::Section(Section::Nat),
             What::Budget,
         ];
         ALL
@@ -111,6 +120,7 @@ impl Args {
     /// The sections to ask for.
     pub(super) fn sections(&self) -> Vec<Section> {
         match self.what {
+            Some(What::Section(Section::Nat)) => vec![Section::Nat, Section::Mappings],
             Some(What::Section(section)) => vec![section],
             Some(What::Tcp) => vec![Section::Connections],
             Some(What::Fib | What::Budget) => Vec::new(),
@@ -159,6 +169,17 @@ impl Args {
         (self.what == Some(What::Fib)).then(|| Wanted::of(&self.words)).transpose()
     }
 
+    /// The states that are shown.
+    ///
+    /// # Errors
+    /// [`Usage`]: the words after it are not known.
+    pub(super) fn chosen(&self) -> Result<Chosen> {
+        match self.what {
+            Some(What::Section(Section::States)) => chosen(&self.words),
+            _ => Ok(Chosen::default()),
+        }
+    }
+
     /// Is it a lookup?
     pub(super) fn is_lookup(&self) -> bool {
         self.what == Some(What::Fib) && !self.words.is_empty()
@@ -170,7 +191,7 @@ impl Args {
     /// [`Usage`]: the filter is invalid, or the section has nothing to filter.
     pub(super) fn filter(&self) -> Result<Option<Filter>> {
         use Section::{Connections, Sockets};
-        if matches!(self.what, Some(What::Fib | What::Budget)) {
+        if matches!(self.what, Some(What::Fib | What::Budget | What::Section(Section::States))) {
             return Ok(None);
         }
         let filter = Filter::parse(&self.words).map_err(|why| Usage(format!("FILTER: {why}")))?;

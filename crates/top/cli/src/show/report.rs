@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use ::filter::program::always;
 use anyhow::{Context, Result};
 use explain::ms;
 use serde_json::{Map, Value};
@@ -33,6 +34,29 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("neighbours", &["dev", "address", "mac", "state", "mtu", "confirmed_ms"]),
     ("routes", &["destination", "via", "dev", "mtu", "origin", "expires_ms", "table"]),
     ("fib", &["destination", "via", "dev", "weight", "mtu", "metric", "origin", "table"]),
+    ("filter", &["rule", "text", "packets", "bytes", "flows", "last_hit_ms", "label"]),
+    ("nat", &["rule", "text", "sources", "mappings"]),
+    ("mappings", &["protocol", "inside", "outside", "flows"]),
+    (
+        "states",
+        &[
+            "protocol",
+            "src",
+            "dst",
+            "reply_src",
+            "reply_dst",
+            "in_dev",
+            "out_dev",
+            "phase",
+            "age_ms",
+            "packets",
+            "bytes",
+            "reply_packets",
+            "reply_bytes",
+            "rule",
+            "label",
+        ],
+    ),
     ("ports", &["name", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 
@@ -103,6 +127,19 @@ fn list(t: &mut String, section: &str, rows: &[Value]) {
     let row = |row: &Value| columns.iter().map(|column| cell(column, &row[*column])).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
     t.push_str(&table::text(&head, &rows));
+    if section == "filter" {
+        before_rules(t);
+    }
+}
+
+/// What passes before any rule (RFC 4890).
+fn before_rules(t: &mut String) {
+    let always = always::ALWAYS.iter().map(|kind| kind.what);
+    let known = ["DHCP of a port whose client runs", "ICMP errors about a packet of a state"];
+    let _ = writeln!(t, "\n  pass before any rule, from and for the router:");
+    for what in ["ARP"].into_iter().chain(always).chain(known) {
+        let _ = writeln!(t, "    {what}");
+    }
 }
 
 /// The name of a column for people: times are in ms, sizes in bytes.

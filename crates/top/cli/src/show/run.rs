@@ -12,7 +12,7 @@ use wirespeed::control::Client;
 use super::args::Args;
 use super::filter::Filter;
 use super::full::Full;
-use super::{budget, fib};
+use super::{budget, fib, states};
 use crate::Usage;
 use crate::running::{TIMEOUT, ask, find, section, whole};
 use wirespeed::control::protocol::{About, Connection, Question, Section, Socket};
@@ -23,6 +23,7 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 /// The document for the command line.
 pub(super) fn document(args: &Args) -> Result<Value> {
     let (filter, fib, budget_s) = (args.filter()?, args.fib()?, args.budget()?);
+    args.chosen()?;
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
@@ -110,6 +111,7 @@ fn sections(
                 all.retain(|socket| filter.is_none_or(|filter| filter.socket(socket)));
                 json!(all)
             }
+            Section::States => states::rows(client, stack, &args.chosen()?)?,
             _ => whole(client, stack, wanted)?,
         };
         shown.insert(name_of(wanted), rows);

@@ -146,6 +146,21 @@ impl World {
         text(&shown.stdout) + &text(&shown.stderr)
     }
 
+    /// The exit code and the output of a tool for the router, by the words of its command line. A
+    /// word cannot have a blank.
+    pub(crate) fn tool(&self, words: &str) -> (i32, String) {
+        self.local(&format!("{words} --pid {}", self.worker()))
+    }
+
+    /// The same without the router's process.
+    pub(crate) fn local(&self, words: &str) -> (i32, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+        let ran = command.args(words.split(' ')).env("WIRESPEED_RUNTIME_DIR", self.path("run"));
+        let ran = ran.output().expect("the program starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ran.status.code().unwrap_or(-1), text(&ran.stdout) + &text(&ran.stderr))
+    }
+
     pub(crate) fn write(&self, config: &str) {
         std::fs::write(self.file(), config).expect("room");
     }
