@@ -40,7 +40,7 @@ impl Level {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Requirement {
-    /// The RFC's own number (`MUST-58`), or its section and a letter (`3.2-b`).
+    /// The RFC's own number (`MUST-58`, `REQ-5a`), or its section and a letter (`3.2-b`).
     pub(super) id: String,
     /// The section of the RFC; left out where the id begins with it.
     section: Option<String>,
@@ -116,7 +116,7 @@ fn check(path: &str, document: &Document, troubles: &mut Vec<Trouble>) {
             add(format!("{} is listed twice: keep one", r.id));
         }
         if !is_id(&r.id) {
-            add(format!("{} is no id: write MUST-1, SHLD-1, MAY-1 or 3.2-a", r.id));
+            add(format!("{} is no id: write MUST-1, SHLD-1, MAY-1, REQ-1, REQ-1a or 3.2-a", r.id));
         } else if !r.section().starts_with(|c: char| c.is_ascii_digit()) {
             add(format!("{} has no section: add one", r.id));
         }
@@ -129,12 +129,14 @@ fn check(path: &str, document: &Document, troubles: &mut Vec<Trouble>) {
     }
 }
 
-/// Is this the id of a requirement: `MUST-58`, `SHLD-3`, `MAY-2`, `REC-1`, or `3.2-b`?
+/// Is this the id of a requirement: `MUST-58`, `SHLD-3`, `MAY-2`, `REC-1`, `REQ-5`, `REQ-5a`,
+/// `REQ-11B`, or `3.2-b`?
 pub(super) fn is_id(word: &str) -> bool {
     let Some((left, right)) = word.rsplit_once('-') else { return false };
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     match left {
         "MUST" | "SHLD" | "MAY" | "REC" => digits(right),
+        "REQ" => digits(right.strip_suffix(|c: char| c.is_ascii_alphabetic()).unwrap_or(right)),
         _ => {
             left.split('.').all(digits)
                 && right.len() == 1

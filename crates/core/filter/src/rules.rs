@@ -262,7 +262,7 @@ pub enum Nat {
         /// Ports that a source gets at once, logged as one (RFC 7422); `None`: each by itself.
         block: Option<u16>,
     },
-    /// `keep`: no translation.
+    /// `keep`: no translation. RFC 6888 REQ-6.
     Keep,
     /// `dest`: another destination.
     Dest {

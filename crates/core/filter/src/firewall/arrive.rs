@@ -2,7 +2,8 @@
 //!
 //! Called by: the stack, before a packet is routed. The usual packet is found and passed in one
 //! step; a packet that begins a flow has its destination translated, so that it is routed by the
-//! new one. RFC 4787 REQ-8, REQ-9, RFC 5508 REQ-4 to REQ-6, RFC 1858. Counters: those of `states`.
+//! new one. RFC 4787 sections 5 and 6, RFC 5508 section 4, RFC 4890 section 4.3, RFC 1858.
+//! Counters: those of `states`.
 
 use core::net::IpAddr;
 
@@ -133,7 +134,8 @@ impl Firewall {
         let len = (parsed.transport + parsed.transport_len) as u32;
         if let Kind::Error { seq } = parsed.kind {
             // The state's packets in the direction of the error have the reversed tuple of the
-            // packet that it quotes.
+            // packet that it quotes. The error's own source does not matter: RFC 4787 REQ-12a.
+            // Nor does a rule: RFC 4890 section 4.3.1.
             if let Some((id, direction)) = self.states.find(&parsed.key.reversed()) {
                 self.states.pass_error(id, direction.reversed(), seq, len)?;
                 return Ok(Arrival::Known(self.known(id, direction, true)));
@@ -153,7 +155,7 @@ impl Firewall {
         Ok(Arrival::Begins(self.begins(parsed, segment, in_port, len, is_own)))
     }
 
-    /// A packet of this state and direction, and how it leaves.
+    /// A packet of this state and direction, and how it leaves. RFC 7857 2.2-a.
     pub(super) fn known(&self, id: StateId, direction: Direction, is_error: bool) -> Known {
         let translation = self.states.translation(id, direction);
         let change = translation.map_or(Change::None, |translation| {

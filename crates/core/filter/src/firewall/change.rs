@@ -1,7 +1,7 @@
 //! How a packet leaves: its translation, carried out.
 //!
 //! Called by: the stack, for a packet that is about to leave and may be written. RFC 1624, RFC 5508
-//! REQ-4 and REQ-5, RFC 6864. Counters: `filter_malformed`, `filter_icmp`.
+//! section 4, RFC 6864. Counters: `filter_malformed`, `filter_icmp`.
 
 use core::net::IpAddr;
 
@@ -59,7 +59,8 @@ impl Firewall {
     }
 
     /// The identification of an IPv4 packet that may be in fragments, or be cut into fragments
-    /// later (RFC 6864 section 4): hosts behind one address number theirs independently.
+    /// later (RFC 6864 section 4): hosts behind one address number theirs independently. RFC 7857
+    /// 10-a.
     fn identification(&self, packet: &[u8], to: &Tuple) -> Option<u16> {
         let header = ipv4::Header::parse(packet).ok().filter(|_| to.src.is_ipv4())?;
         let original = Tuple {

@@ -1,7 +1,7 @@
 //! Rules decide on the first packet of a flow, once its route is known.
 //!
 //! Called by: the stack, between routing and sending. A flow that passes gets a state and, by a
-//! rule of NAT, another source. RFC 4787 REQ-1, REQ-9, RFC 6888 REQ-11. Counters: `filter_rule`,
+//! rule of NAT, another source. RFC 4787 section 6, RFC 6888 section 3. Counters: `filter_rule`,
 //! `filter_no_state`, `filter_icmp`, `nat_no_port`, `nat_loop` and those of new states.
 
 use core::net::IpAddr;
@@ -71,7 +71,8 @@ impl Firewall {
         now: Instant,
     ) -> Result<Passed, Refusal> {
         let packet = new.packet(route.out_port);
-        // The router itself matches errors with its sockets; a flow of others has no state.
+        // The router itself matches errors with its sockets (RFC 4890 4.4.1-c, 4.4.2-a); a flow of
+        // others has no state. RFC 5508 REQ-4, REQ-5.
         if new.is_error() {
             let passes = route.out_port == ROUTER;
             return passes.then(Passed::unchanged).ok_or(DropReason::FilterIcmp.into());
@@ -79,6 +80,7 @@ impl Firewall {
         if route.is_own_flow || passes_always(&packet) {
             return Ok(Passed::unchanged());
         }
+        // RFC 5382 REQ-4a: the default is to drop in silence.
         let verdict = self.published.program.judge(&packet);
         self.counters.count(rule_number(&verdict), new.len, now);
         let decided = match verdict.action {
@@ -192,7 +194,7 @@ impl Firewall {
         }
         let tuple = &new.tuple;
         // A packet to an outside address that goes back by its own port: its answers have to come
-        // back through here (RFC 4787 REQ-9).
+        // back through here. RFC 4787 REQ-9, RFC 5382 REQ-8.
         if new.is_redirected && new.in_port == route.out_port {
             let pool = self.nats.hairpin(&mut self.mappings);
             let address = route.port_address;
@@ -223,6 +225,7 @@ impl Firewall {
     ) -> Result<Source, DropReason> {
         let pool = pool.ok_or(DropReason::NatNoPort)?;
         let request = Request { pool, tuple: *tuple, port_address, now };
+        // RFC 6888 REQ-11A.
         let mapped = self.mappings.acquire(&request, budget).map_err(|why| why.reason())?;
         let Mapped { id, addr, port, .. } = mapped;
         Ok(Source { addr, port, mapping: Some(id) })

@@ -1,6 +1,6 @@
 //! The pools of NAT's rules, and the mappings that states use, by a number that a state keeps.
 //!
-//! Called by: the firewall. RFC 4787 REQ-1, REQ-2.
+//! Called by: the firewall. RFC 4787 sections 4.1 and 6.
 
 use core::net::IpAddr;
 

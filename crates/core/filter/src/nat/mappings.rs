@@ -4,9 +4,8 @@
 //! Called by: the table of states, with the first packet of a flow (`acquire`, or `retain` for a
 //! flow from the outside) and at the end of a flow (`release`); the stack, for first packets to
 //! outside addresses (`find_outside`) and when a port loses its address (`address_gone`). One table
-//! a shard. Every step takes constant time. RFC 4787 REQ-1 to 3, 8 and 9, RFC 5382 REQ-1, 3, 7 and
-//! 8, RFC 5508 REQ-1, RFC 6888 REQ-2, 4, 8, 11 and 13 to 15, RFC 7857 section 5 (a mapping is of
-//! one protocol).
+//! a shard. Every step takes constant time. RFC 4787 sections 4 to 6, RFC 5382 sections 4 and 7,
+//! RFC 5508 section 3, RFC 6888 section 3, RFC 7857 section 5 (a mapping is of one protocol).
 
 use core::net::IpAddr;
 
@@ -52,7 +51,7 @@ impl Linked for Mapping {
 
 /// The mappings of a shard.
 ///
-/// A packet from an inside host to an outside address of a mapping (hairpin, RFC 4787 REQ-9 a)
+/// A packet from an inside host to an outside address of a mapping (hairpin, RFC 4787 section 6)
 /// takes both steps: its destination becomes what `find_outside` returns, its source what `acquire`
 /// returns, so that the other inside host sees an outside endpoint.
 #[derive(Clone, Debug)]
@@ -144,8 +143,9 @@ impl Mappings {
         self.blocks.next_event()
     }
 
-    /// Give a new flow the mapping of its source endpoint, which is made if there is none (RFC 4787
-    /// REQ-1). The flow uses it until [`Mappings::release`].
+    /// Give a new flow the mapping of its source endpoint, which is made if there is none. The flow
+    /// uses it until [`Mappings::release`]. A flow that cannot have a mapping is refused: it gets
+    /// none of another kind. RFC 4787 REQ-1, REQ-11, RFC 5382 REQ-1, RFC 5508 REQ-1a, RFC 7857 5-a.
     ///
     /// # Errors
     /// [`Refused`]; a hit of a limit was counted in `budget`.
@@ -274,7 +274,7 @@ impl Mappings {
         Ok(Some(Mapped { id, addr, port, is_new: false }))
     }
 
-    /// May the source have one more port? RFC 6888 REQ-4.
+    /// May the source have one more port? RFC 6888 REQ-4, REQ-4A.
     fn admit_source(&self, source: u32, pool: &Pool, budget: &mut Budget) -> Result<(), Refused> {
         let Some(source) = self.sources.get(source) else { return Ok(()) };
         let most = match pool.ports_per_source as usize {

@@ -58,11 +58,11 @@ impl Addresses {
     }
 }
 
-/// Which packets from the outside may begin a flow to a mapped inside endpoint: RFC 4787 section 5,
-/// RFC 5382 section 4.3.
+/// Which packets from the outside may begin a flow to a mapped inside endpoint. RFC 4787 REQ-8,
+/// REQ-8a, RFC 5382 REQ-3, REQ-3a.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filtering {
-    /// All: `filtering independent`. RFC 4787 REQ-8 and RFC 6888 REQ-7 recommend it.
+    /// All: `filtering independent`, which RFC 6888 REQ-7 recommends.
     Independent,
     /// Those from an address that the endpoint has a flow to: `filtering address`.
     Address,
@@ -78,7 +78,7 @@ pub struct Pool {
     pub addresses: Addresses,
     /// The first and the last port.
     pub ports: (u16, u16),
-    /// Does a source port of 1 to 1023 get one of these ports? RFC 4787 REQ-3 a recommends it. It
+    /// Does a source port of 1 to 1023 get one of these ports? RFC 4787 REQ-3a recommends it. It
     /// is for addresses that are not the router's own, because the services of the router have
     /// ports of this range. If none of them is free, or without this, the port is one of `ports`.
     pub well_known: bool,
@@ -179,8 +179,8 @@ fn is_echo(tuple: &Tuple) -> bool {
     matches!(tuple.protocol, protocol::ICMP | protocol::ICMPV6)
 }
 
-/// Why a flow gets no mapping. RFC 6888 REQ-11: its packet is dropped and answered by an ICMP
-/// error, and no mapping in use ends for it.
+/// Why a flow gets no mapping. Its packet is dropped without an ICMP error, and no mapping in use
+/// ends for it. RFC 6888 REQ-11A, REQ-11D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The table has [`Limit::NatMappings`].
@@ -212,8 +212,8 @@ impl Refused {
     }
 }
 
-/// A block of ports, for one line of the log each when it begins and ends (RFC 6888 REQ-14, RFC
-/// 7422; RFC 8158 has the same for IPFIX).
+/// A block of ports, for one line of the log each when it begins and ends (RFC 7422; RFC 8158 has
+/// the same for IPFIX). It names no remote address. RFC 6888 REQ-12, REQ-14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEvent {
     /// Did the source get the block? Else it lost it.

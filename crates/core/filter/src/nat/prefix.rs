@@ -3,7 +3,7 @@
 //!
 //! Called by: what compiles the rules (`prefix` and `both`), and the stack for the tuples of a
 //! flow's first packet. An inside address has one outside address and the reverse, so that flows
-//! may begin on both sides. RFC 6296 sections 3.1 to 3.6; RFC 3022 section 2.1 (Basic NAT).
+//! may begin on both sides. RFC 6296 sections 3.1 to 3.7; RFC 3022 section 2.1 (Basic NAT).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -39,7 +39,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The translation of these two prefixes; host bits are ignored.
+    /// The translation of these two prefixes; host bits are ignored. RFC 6296 3.1-a, 3.1-b.
     ///
     /// # Errors
     /// [`InvalidPrefix::Version`], [`InvalidPrefix::TooLong`].
@@ -59,16 +59,16 @@ impl Prefix {
         Ok(Prefix { internal, external, mask: mask(len), adjustment, is_short: len <= 48 })
     }
 
-    /// The external address of an internal one.
+    /// The external address of an internal one. RFC 6296 3.2-a, 3.2-b.
     ///
     /// `None` if `addr` is not of the internal prefix, or if it has no external address: all
     /// words that may be adjusted are 0xffff, which one's complement arithmetic cannot tell from 0.
-    /// Subnet 0xffff of a prefix of up to 48 bits is such a case (RFC 6296 section 3.4 and 6).
+    /// Subnet 0xffff of a prefix of up to 48 bits is such a case (RFC 6296 sections 3.2 and 4.2).
     pub fn outbound(&self, addr: Ipv6Addr) -> Option<Ipv6Addr> {
         self.exchange(addr, self.internal, self.external, self.adjustment)
     }
 
-    /// The internal address of an external one; `None` as for [`Prefix::outbound`].
+    /// The internal address of an external one; `None` as for [`Prefix::outbound`]. RFC 6296 3.3-a.
     pub fn inbound(&self, addr: Ipv6Addr) -> Option<Ipv6Addr> {
         self.exchange(addr, self.external, self.internal, !self.adjustment)
     }
@@ -79,6 +79,7 @@ impl Prefix {
             return None;
         }
         let mut words = Ipv6Addr::from_bits(bits & !self.mask | to).segments();
+        // RFC 6296 3.4-a, 3.4-b, 3.5-a, 3.5-b.
         let mut behind = match self.is_short {
             true => words.get_mut(3..4)?.iter_mut(),
             false => words.get_mut(4..)?.iter_mut(),

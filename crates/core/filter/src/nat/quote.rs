@@ -2,7 +2,7 @@
 //!
 //! Called by: the stack, for an error whose quoted packet is of a translated flow. The host that
 //! sent the quoted packet gets it back as it sent it, and an error of an inside host hides that
-//! host. RFC 5508 REQ-3 to REQ-7, RFC 4787 REQ-12, RFC 5382 REQ-9, RFC 4443, RFC 4884.
+//! host. RFC 5508 section 4, RFC 4787 section 9, RFC 5382 section 7.3, RFC 4443, RFC 4884.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,14 +28,14 @@ pub fn quoted_tuple(packet: &[u8]) -> Result<Tuple, DropReason> {
 /// Rewrite an ICMP error: the packet inside gets the tuple `quoted_to`, in the direction of that
 /// packet, and the outer addresses follow.
 ///
-/// The error goes to the host that sent the quoted packet (RFC 5508 REQ-4 c, REQ-7 a): its
-/// destination becomes `quoted_to.src`. Its source stays if the destination of the quoted packet
-/// was not translated. If it was, an inside host is behind it, and the source becomes
-/// `quoted_to.dst`, whichever router or host on the inside sent the error (RFC 5508 REQ-5 c). Type
-/// and code stay (REQ-4 b).
+/// The packet inside is as its sender sent it: RFC 5508 REQ-4a, REQ-5a, RFC 4787 REQ-12b, RFC 5382
+/// REQ-9. The error goes to that sender: its destination becomes `quoted_to.src` (RFC 5508 REQ-4c,
+/// REQ-7a). Its source stays if the destination of the quoted packet was not translated. If it was,
+/// an inside host is behind it, and the source becomes `quoted_to.dst`, whichever router or host on
+/// the inside sent the error (RFC 5508 REQ-5c). Type and code stay (RFC 5508 REQ-4b, REQ-5b).
 ///
 /// The quote may end anywhere behind its IP header; fields that are not there are skipped. A wrong
-/// checksum stays wrong, in the quote (REQ-3 c) and outside.
+/// checksum stays wrong, in the quote (RFC 5508 REQ-3c) and outside.
 ///
 /// # Errors
 /// [`DropReason::FilterIcmp`] if `packet` is no ICMP error, or its quote has no IP header of the
@@ -87,7 +87,7 @@ impl IcmpError {
             return None;
         }
         // RFC 4884 sections 4 and 5: where there are extensions, the quote's length in words of 4
-        // or 8 bytes. RFC 5508 REQ-3 d.
+        // or 8 bytes. RFC 5508 REQ-3d.
         let words = match outer.is_v6 {
             false if matches!(header[0], 3 | 11 | 12) => usize::from(header[5]) * 4,
             true if matches!(header[0], 1 | 3) => usize::from(header[4]) * 8,

@@ -2,9 +2,9 @@
 //!
 //! Called by: the stack, for packets that are not plain (`plain.rs` has the fast form), and
 //! `quote.rs` for the packets inside of ICMP errors. Checksums are updated by the difference, never
-//! computed anew, so that a wrong one stays wrong: RFC 1624, RFC 3022 section 4.2, RFC 4787
-//! section 12. RFC 791, RFC 8200, RFC 768, RFC 9293, RFC 792, RFC 4443; the place of the checksums
-//! of UDP-Lite (RFC 3828) and DCCP (RFC 4340), whose ports stay.
+//! computed anew, so that a wrong one stays wrong: RFC 1624, RFC 3022 section 4.2. RFC 791, RFC
+//! 8200, RFC 768, RFC 9293, RFC 792, RFC 4443; the place of the checksums of UDP-Lite (RFC 3828)
+//! and DCCP (RFC 4340), whose ports stay.
 
 use core::net::IpAddr;
 
@@ -72,8 +72,8 @@ pub fn rewrite(packet: &mut [u8], to: &Tuple, options: Options) -> Result<(), Dr
 /// table is needed.
 ///
 /// Hosts behind one address number their datagrams independently, and a receiver would join
-/// fragments of two of them (RFC 7857 section 10, RFC 6864 section 5.3.1). Two datagrams in flight
-/// collide as often as random numbers do.
+/// fragments of two of them (RFC 6864 section 5.3.1). Two datagrams in flight collide as often as
+/// random numbers do. RFC 7857 10-a.
 pub fn identification(key: &KeyedHash, original: &Tuple, identification: u16) -> u16 {
     let word = |addr: IpAddr| match addr {
         IpAddr::V4(addr) => u64::from(addr.to_bits()),
@@ -118,7 +118,7 @@ impl Layout {
 
     fn v4(packet: &[u8], extent: Extent) -> Option<Layout> {
         let b = packet.first_chunk::<20>()?;
-        // RFC 5508 REQ-3 b: the transport header is behind the options.
+        // RFC 5508 REQ-3b: the transport header is behind the options.
         let header_len = usize::from(b[0] & 15) * 4;
         let end = match extent {
             Extent::Whole => usize::from(u16::from_be_bytes([b[2], b[3]])),

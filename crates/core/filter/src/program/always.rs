@@ -26,11 +26,13 @@ pub struct Always {
 /// Others pass for reasons that the stack knows: ARP, which is no IP packet; DHCP of a port whose
 /// client runs; ICMP errors that quote a packet of a state (RFC 4890 sections 4.3.1 and 4.4.1).
 pub const ALWAYS: &[Always] = &[
+    // RFC 4890 4.4.1-a.
     Always {
         what: "neighbour discovery: solicitations and advertisements of routers and neighbours",
         source: "RFC 4890 section 4.4.1",
         is: |packet| matches!(icmpv6(packet), Some(133..=136)),
     },
+    // RFC 4890 4.4.1-b.
     Always {
         what: "MLD: queries, reports, done",
         source: "RFC 4890 section 4.4.1",
@@ -55,7 +57,8 @@ fn icmpv6(packet: &Packet) -> Option<u8> {
     (is_v6 && code == 0 && (is_of_link || is_found)).then_some(kind)
 }
 
-/// Does the packet pass before any rule? It is from or for the router itself.
+/// Does the packet pass before any rule? It is from or for the router itself. RFC 4890 4.3.3-a,
+/// 4.4.4-a.
 #[must_use]
 pub fn passes_always(packet: &Packet) -> bool {
     let is_own = packet.in_port == ROUTER || packet.out_port == ROUTER;

@@ -250,6 +250,7 @@ fn limits_and_targets_go_with_the_program() {
     assert_eq!((program.limits(0), program.limits(9)), (Limits::default(), Limits::default()));
     let asked = ask("in lan out wan 10.0.0.5:1 > 198.51.100.1:443 tcp");
     assert_eq!(program.judge_source(&asked.packet), Some(1));
+    // RFC 6888 REQ-6.
     assert!(matches!(program.nat(1), Nat::Source { .. }));
     assert_eq!(program.nat(0), Nat::Keep);
 }

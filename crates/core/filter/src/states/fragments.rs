@@ -99,7 +99,8 @@ impl Fragments {
         self.places.get_mut(at as usize)
     }
 
-    /// Keep the verdict on a first fragment. The oldest verdict goes if there is no place. A second
+    /// Keep the verdict on a first fragment. The oldest verdict goes if there is no place (RFC 4787
+    /// REQ-14a: a flood of fragments takes no place from other packets). A second
     /// first fragment of a datagram contradicts the first one unless its length and verdict are the
     /// same; then the datagram is dropped (RFC 5722 section 3, RFC 8200 section 4.5 for repeated
     /// ones). Returns the verdict that counts.

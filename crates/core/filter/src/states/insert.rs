@@ -1,7 +1,7 @@
 //! New states: may this flow have one, and whose place does it take?
 //!
-//! Called by: the stack, when rules have passed the first packet of a flow. RFC 4787 REQ-5, RFC
-//! 5382 REQ-1, RFC 5508 REQ-1. Counters: `filter_no_state`, `filter_tcp_state`,
+//! Called by: the stack, when rules have passed the first packet of a flow. RFC 5382 section 4, RFC
+//! 5508 section 3.1, RFC 6888 section 3. Counters: `filter_no_state`, `filter_tcp_state`,
 //! `filter_state_limit`, `filter_source_limit`, `filter_rate`, `nat_no_port`. Limits:
 //! `filter_states`, `filter_states_per_source`, `filter_sources`, `filter_events`.
 
@@ -129,6 +129,8 @@ impl States {
         both.iter().flatten().all(is_over).then_some(both).ok_or(DropReason::NatNoPort)
     }
 
+    /// May the source of a new state have one more, and now? RFC 6888 REQ-4C, REQ-5, REQ-5A,
+    /// REQ-5B.
     fn admit_source(
         &mut self,
         new: &NewState<'_>,

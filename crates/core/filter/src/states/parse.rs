@@ -4,7 +4,7 @@
 //! Called by: the stack, first one of the plain functions, then `parse` for packets that those
 //! leave. A protocol without ports has its addresses alone; a query of ICMP has its identifier as
 //! both ports; an error of ICMP has the tuple of the packet that it quotes. RFC 791, 792, 4443,
-//! 8200, RFC 5508 REQ-4, REQ-5, RFC 1858, RFC 7112, RFC 6946. Counters: `filter_malformed`,
+//! 8200, RFC 5508 section 4, RFC 1858, RFC 7112, RFC 6946. Counters: `filter_malformed`,
 //! `filter_fragment`, `filter_icmp`.
 
 use base::DropReason::{self, FilterFragment, FilterIcmp, FilterMalformed};
@@ -289,6 +289,7 @@ fn class_of(kind: u8, icmp: u8) -> Class {
     match (icmp, kind) {
         (ICMP, 8 | 13 | 15 | 17) | (ICMPV6, 128) => Class::Query,
         (ICMP, 0 | 14 | 16 | 18) | (ICMPV6, 129) => Class::Answer,
+        // RFC 4890 4.3.1-a, 4.3.2-a.
         (ICMP, 3 | 11 | 12) | (ICMPV6, 1..=4) => Class::Error,
         _ => Class::Other,
     }

@@ -80,8 +80,8 @@ impl States {
         }
         common.packets[from] += 1;
         common.bytes[from] += u64::from(len);
-        // RFC 4787 REQ-6: packets from inside prolong a mapping; those from outside do as well,
-        // because rules have allowed the flow.
+        // Packets from inside prolong a mapping; those from outside do as well, because rules have
+        // allowed the flow. RFC 4787 REQ-6, REQ-6a.
         common.seen = seen;
         if common.phase != phase {
             self.changed(id.slot, phase);

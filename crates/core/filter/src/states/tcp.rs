@@ -3,7 +3,7 @@
 //!
 //! Called by: `pass.rs`, `insert.rs`. Guido van Rooij, "Real Stateful TCP Packet Filtering in IP
 //! Filter", 2000, whose four bounds `window` checks; RFC 9293, RFC 5961 (challenge ACKs), RFC 7323
-//! (scaling), RFC 7413 (data on SYN), RFC 5382 REQ-1, REQ-2, REQ-4. Counters: `filter_window`,
+//! (scaling), RFC 7413 (data on SYN), RFC 5382 section 4.2. Counters: `filter_window`,
 //! `filter_tcp_state`.
 
 mod handshake;
@@ -36,6 +36,7 @@ pub(super) enum Effect {
 }
 
 /// Judge a segment that goes in the direction `from`: 0 is the original direction, 1 the reply's.
+/// RFC 5382 REQ-2.
 #[inline(always)]
 pub(super) fn judge(c: &mut Common, from: usize, seg: &Segment) -> Result<Effect, DropReason> {
     const CONTROLS: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0;
@@ -115,8 +116,8 @@ fn synchronized(c: &mut Common, from: usize, seg: &Segment) -> Result<(), DropRe
         c.flags &= !flag::UNSURE;
     }
     let is_opening = c.phase == Phase::TcpSynReceived;
-    // RFC 5382 REQ-1: only the exact number completes a handshake, so that a spoofed source does
-    // not. With data before the end of the handshake (RFC 7413) the window has to do.
+    // Only the exact number completes a handshake, so that a spoofed source does not. With data
+    // before the end of the handshake (RFC 7413) the window has to do.
     let completes = c.has(flag::EARLY_DATA) || seg.ack == c.sides[from ^ 1].end;
     if is_opening && !completes && from == 0 {
         return Err(FilterWindow);

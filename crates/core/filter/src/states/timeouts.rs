@@ -1,8 +1,9 @@
 //! How long states live without packets: the phases of flows, a timeout for each, and the factor by
 //! which all of them shrink as the table fills.
 //!
-//! Called by: `states.rs`, `advance.rs`; configuration changes the values. RFC 4787 REQ-5, RFC 5382
-//! REQ-5, RFC 5508 REQ-2, RFC 7857 section 2; pf.conf(5) `adaptive.start` and `adaptive.end`.
+//! Called by: `states.rs`, `advance.rs`; configuration changes the values. RFC 4787 section 4.3,
+//! RFC 5382 section 5, RFC 5508 section 3.2, RFC 7857 section 2; pf.conf(5) `adaptive.start` and
+//! `adaptive.end`. Timeouts that shrink are shorter than those RFCs allow (docs/rfc).
 
 use base::Duration;
 
@@ -105,33 +106,33 @@ impl Phase {
     }
 }
 
-/// Idle times after which states end.
+/// Idle times after which states end. RFC 4787 REQ-5b, RFC 5382 REQ-5a, RFC 5508 REQ-2a.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// A SYN without an answer, and no NAT. 2 minutes, as Linux's `syn_sent` and pf's `tcp.first`.
     pub tcp_syn_sent: Duration,
     /// A handshake that is not complete; also a SYN without an answer, with NAT. 4 minutes: RFC
-    /// 5382 REQ-5, RFC 7857 section 2.1.
+    /// 5382 REQ-5, RFC 7857 2.1-a, 2.1-b.
     pub tcp_opening: Duration,
     /// 2 hours and 4 minutes: RFC 5382 REQ-5, a little more than the interval of keep-alives.
     pub tcp_established: Duration,
-    /// After a FIN. 4 minutes: RFC 5382 REQ-5, RFC 7857 section 2.1.
+    /// After a FIN. 4 minutes: RFC 5382 REQ-5, RFC 7857 2.1-a, 2.1-b.
     pub tcp_closing: Duration,
     /// After both FINs. 4 minutes, two maximum segment lifetimes: RFC 5382 REQ-5.
     pub tcp_time_wait: Duration,
     /// After a RST, no NAT. 10 seconds, as Linux's `close`; a RST that was not accepted is
     /// contradicted by the challenge ACK (RFC 5961), which takes a round trip.
     pub tcp_reset: Duration,
-    /// After a RST, with NAT. 4 minutes: RFC 7857 section 2.2.
+    /// After a RST, with NAT. 4 minutes: RFC 7857 2.2-b.
     pub tcp_reset_translated: Duration,
     /// UDP without an answer, no NAT. 30 seconds, as Linux and pf have it.
     pub udp_unreplied: Duration,
     /// UDP without an answer, with NAT. 2 minutes: RFC 4787 REQ-5, which sets the least for a
     /// mapping, answered or not.
     pub udp_unreplied_translated: Duration,
-    /// UDP in both directions. 5 minutes: RFC 4787 REQ-5-c.
+    /// UDP in both directions. 5 minutes: RFC 4787 REQ-5c.
     pub udp: Duration,
-    /// UDP to port 53. 17 seconds; RFC 4787 REQ-5-a lets ports below 1024 have less than others.
+    /// UDP to port 53. 17 seconds; RFC 4787 REQ-5a lets ports below 1024 have less than others.
     pub dns: Duration,
     /// ICMP and ICMPv6 queries. 60 seconds: RFC 5508 REQ-2.
     pub icmp: Duration,

@@ -280,7 +280,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize, arrived: &Arrived) -> Fate {
         return Err(DropReason::DeviceLinkDown);
     }
     let mtu = stack.neighbour_mtus.of_hop(&stack.ports, &hop).ok_or(DropReason::TxNoPort)?;
-    // RFC 4443 3.2-a.
+    // RFC 4443 3.2-a, RFC 4787 REQ-13.
     if longest > mtu.bytes() && !transit.may_fragment {
         report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
         return Err(DropReason::IpTooBig);
@@ -380,7 +380,7 @@ fn send_whole(stack: &mut Stack, mut m: Mbuf, offload: Offload, mtu: Mtu, egress
 }
 
 /// Send a packet that is finished except for its link header, in fragments if it is larger than its
-/// path.
+/// path. RFC 4787 REQ-13a.
 pub(super) fn put_or_fragment(stack: &mut Stack, m: Mbuf, mtu: Mtu, egress: &Egress) -> Fate {
     if m.len() <= mtu.bytes() {
         return put(stack, m, egress);
@@ -425,7 +425,7 @@ fn put(stack: &mut Stack, mut m: Mbuf, egress: &Egress) -> Fate {
 }
 
 /// Send an ICMP error to the source of a packet, from an address of the port that it came by.
-/// RFC 1812 4.3.2.7-a.
+/// RFC 1812 4.3.2.7-a, RFC 5508 REQ-10a, REQ-10e.
 #[cold]
 pub(super) fn report(stack: &mut Stack, m: &Mbuf, packet: &[u8], transit: &Transit, what: Report) {
     if !transit.may_report {

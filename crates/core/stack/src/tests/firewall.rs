@@ -146,6 +146,7 @@ fn a_port_leads_to_a_host_inside() {
     assert_eq!(ends(&back), [(WAN.to_owned(), 8_443), (B.to_owned(), 5_000)]);
 }
 
+/// The second half: RFC 5508 REQ-4.
 #[test]
 fn errors_about_translated_packets_come_back_translated() {
     let mut router = router("pass in lan out wan", "source out wan from 192.0.2.0/24 to port");
@@ -171,6 +172,7 @@ fn an_error_of_ours_quotes_the_packet_as_it_came() {
     assert_eq!(ends(&back[28..]), [(A.to_owned(), 40_000), (B.to_owned(), 443)]);
 }
 
+/// RFC 4787 REQ-14.
 #[test]
 fn fragments_share_the_fate_of_the_first_in_any_order() {
     for backwards in [false, true] {
@@ -205,6 +207,7 @@ fn a_reload_ends_flows_that_are_not_allowed_and_keeps_the_others() {
     assert_eq!(router.stack.filter().expect("rules").states().len(), 1);
 }
 
+/// RFC 4787 REQ-9, RFC 5382 REQ-8.
 #[test]
 fn an_inside_host_reaches_its_neighbour_by_the_outside_address() {
     let rules = "pass in lan\npass in wan";

@@ -1,11 +1,11 @@
 //! The choice of an outside address and port for a new mapping.
 //!
-//! Called by: `mappings.rs`. The address is the one that the source has already (RFC 4787 REQ-2),
-//! else one by a hash of the source, so that it is the same one after a pause. The port is the
-//! source's own if it is free, else a random one (RFC 6056, RFC 7857 section 9). Parity and
+//! Called by: `mappings.rs`. The address is the one that the source has already (RFC 4787 section
+//! 4.1), else one by a hash of the source, so that it is the same one after a pause. The port is
+//! the source's own if it is free, else a random one (RFC 6056, RFC 7857 section 9). Parity and
 //! contiguity of ports are not kept: RFC 7857 section 8 allows that. A held port goes to another
-//! source before its time only if no other port is free: RFC 6888 REQ-8 is a SHOULD, and REQ-13
-//! asks for all ports.
+//! source before its time only if no other port is free: in RFC 6888 section 3 the hold is a
+//! SHOULD, and so is the use of all ports.
 
 use base::Instant;
 
@@ -33,7 +33,7 @@ struct Wanted<'a> {
 }
 
 impl Mappings {
-    /// Make the mapping of a source endpoint that has none.
+    /// Make the mapping of a source endpoint that has none. RFC 4787 REQ-2, RFC 6888 REQ-2.
     pub(super) fn make(
         &mut self,
         request: &Request,
@@ -177,7 +177,7 @@ impl Mappings {
         Some(Mapped { id: mapping.id(at), addr, port, is_new: true })
     }
 
-    /// A port that is in no block.
+    /// A port that is in no block: any free one, else one that is only held. RFC 6888 REQ-13.
     fn single(&mut self, wanted: &Wanted<'_>, is_early: bool) -> Option<u16> {
         // A new flow ends more held mappings than it makes.
         self.expire(wanted.outside, wanted.class, wanted.now, 4);
@@ -212,7 +212,7 @@ impl Mappings {
                 return Some(local);
             }
         }
-        // RFC 4787 REQ-3 a: a port of the same part of the numbers, if there is one.
+        // RFC 4787 REQ-3a: a port of the same part of the numbers, if there is one.
         let well_known = is_well_known.then(|| self.shards.range(1, 1_023)).flatten();
         let ranges = [well_known, self.shards.range(pool.ports.0, pool.ports.1)];
         ranges.into_iter().flatten().find_map(|range| bitmap.find(range, &in_blocks, random))
@@ -272,7 +272,7 @@ impl Mappings {
         found
     }
 
-    /// A number that nobody outside can predict.
+    /// A number that nobody outside can predict. RFC 6888 REQ-15, RFC 7857 9-a.
     fn random(&mut self) -> u64 {
         self.draws = self.draws.wrapping_add(1);
         self.key.hash([self.draws, u64::MAX])

@@ -1,8 +1,7 @@
 //! Blocks of ports that a source has to itself, and the sources.
 //!
 //! Called by: `mappings.rs`. A block is of one outside address and for all protocols. It stays with
-//! its source until [`HOLD`] after the last mapping in it ended. RFC 6888 REQ-2, 4, 8, 14, 15, RFC
-//! 7422.
+//! its source until [`HOLD`] after the last mapping in it ended. RFC 6888 section 3, RFC 7422.
 
 use std::collections::VecDeque;
 

@@ -2,8 +2,8 @@
 //! because the table is full.
 //!
 //! Called by: the table of states at the end of a flow, the stack when a port loses its address, a
-//! timer; `mappings.rs` and `allocate.rs`. RFC 6888 REQ-8 (a port is held for 120 s) and REQ-11 (a
-//! mapping in use never ends to make room).
+//! timer; `mappings.rs` and `allocate.rs`. RFC 6888 section 3: a port is held for 120 s, and a
+//! mapping in use never ends to make room.
 
 use core::net::IpAddr;
 
@@ -19,7 +19,7 @@ use super::{Mapping, Mappings};
 impl Mappings {
     /// A flow with this remote address ends that had acquired or retained the mapping. With its
     /// last flow the mapping ends; its port is held for its source for [`super::HOLD`] where RFC
-    /// 6888 REQ-8 demands it. Nothing happens if the mapping ended before.
+    /// 6888 REQ-8 demands it. Nothing happens if the mapping ended before. RFC 7857 11-a.
     pub fn release(&mut self, id: MappingId, remote: IpAddr, now: Instant) {
         self.remotes.remove(&self.key, id, remote);
         let Some(record) = self.records.get_mut(id.index).filter(|r| r.is(id)) else { return };
@@ -174,7 +174,8 @@ impl Mappings {
         most
     }
 
-    /// End a held mapping of any address, because the table is full.
+    /// End a held mapping of any address, because the table is full. RFC 6888 REQ-11D: never one
+    /// that a flow uses.
     pub(super) fn reclaim(&mut self, now: Instant) -> bool {
         let bound = self.outsides.bound();
         for step in 0..bound.min(16) {

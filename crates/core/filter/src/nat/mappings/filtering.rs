@@ -3,7 +3,7 @@
 //!
 //! Called by: the stack, for first packets to outside addresses; `mappings.rs`. Remote addresses
 //! are kept for pools with `Filtering::Address` alone, at most one for each flow. RFC 4787 section
-//! 5, REQ-8 and REQ-9, RFC 5382 REQ-3.
+//! 5, RFC 5382 section 4.3.
 
 use core::net::IpAddr;
 
@@ -16,8 +16,8 @@ use super::Mappings;
 
 impl Mappings {
     /// The inside endpoint of a packet to an outside one, if the filtering of its pool lets a
-    /// packet from `remote` begin a flow: RFC 4787 REQ-8, RFC 5382 REQ-3. `None` also if nothing is
-    /// mapped there.
+    /// packet from `remote` begin a flow. `None` also if nothing is mapped there. RFC 4787 REQ-8,
+    /// RFC 5382 REQ-3, RFC 6888 REQ-7, RFC 7857 6-a.
     pub fn find_outside(
         &self,
         protocol: u8,

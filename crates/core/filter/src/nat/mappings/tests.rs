@@ -86,7 +86,7 @@ impl Nat {
 
 #[test]
 fn an_endpoint_has_one_mapping_to_all_destinations() {
-    // RFC 4787 REQ-1, RFC 5382 REQ-1, RFC 5508 REQ-1 a.
+    // RFC 4787 REQ-1, RFC 5382 REQ-1, RFC 5508 REQ-1a.
     for protocol in [UDP, TCP, ICMP] {
         let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
         let one = nat.flow_to(protocol, inside(1), 5_000, REMOTE).expect("a mapping");
@@ -105,7 +105,7 @@ fn an_endpoint_has_one_mapping_to_all_destinations() {
 fn a_port_is_kept_if_it_is_free_and_in_the_range() {
     let mut nat = Nat::new(Pool::new(network("203.0.113.1/32")));
     assert_eq!(nat.flow(UDP, inside(1), 5_000).map(|mapped| mapped.port), Ok(5_000));
-    // The same number of another protocol is free.
+    // The same number of another protocol is free: RFC 7857 5-a.
     assert_eq!(nat.flow(TCP, inside(2), 5_000).map(|mapped| mapped.port), Ok(5_000));
     for (host, port) in [(2, 5_000), (3, 61_000), (3, 80), (3, 0)] {
         let mapped = nat.flow(UDP, inside(host), port).expect("a mapping");
@@ -117,7 +117,7 @@ fn a_port_is_kept_if_it_is_free_and_in_the_range() {
 
 #[test]
 fn no_two_endpoints_have_one_outside_port() {
-    // RFC 4787 REQ-3.
+    // RFC 4787 REQ-3, REQ-11, RFC 6888 REQ-13.
     let mut nat = Nat::ports(2_000, 2_999, Filtering::Port);
     let ports: BTreeSet<u16> = (0..1_000_u16)
         .map(|n| nat.flow(UDP, inside((n % 7) as u8), n).expect("a mapping").port)
@@ -130,7 +130,7 @@ fn no_two_endpoints_have_one_outside_port() {
 
 #[test]
 fn well_known_ports_get_well_known_ones_if_the_pool_has_them() {
-    // RFC 4787 REQ-3 a.
+    // RFC 4787 section 4.2.1.
     let mut nat = Nat::new(Pool { well_known: true, ..Pool::new(network("203.0.113.1/32")) });
     assert_eq!(nat.flow(UDP, inside(1), 123).map(|mapped| mapped.port), Ok(123));
     let other = nat.flow(UDP, inside(2), 123).expect("a mapping");
@@ -165,7 +165,7 @@ fn a_new_source_goes_where_there_are_ports() {
 
 #[test]
 fn a_free_port_is_held_for_its_source_where_others_could_get_its_packets() {
-    // RFC 6888 REQ-8.
+    // RFC 6888 REQ-8, RFC 7857 11-a.
     let mut nat = Nat::ports(2_000, 2_001, Filtering::Independent);
     let one = nat.flow(UDP, inside(1), 2_000).expect("a mapping");
     nat.end(one);
@@ -197,7 +197,7 @@ fn a_held_port_is_used_before_a_flow_is_refused() {
 
 #[test]
 fn ports_of_tcp_and_of_filtered_pools_are_free_at_once() {
-    // RFC 6888 REQ-8 A and C.
+    // RFC 6888 REQ-8A and REQ-8C.
     let cases = [(TCP, Filtering::Independent), (UDP, Filtering::Address), (UDP, Filtering::Port)];
     for (protocol, filtering) in cases {
         let mut nat = Nat::ports(2_000, 2_000, filtering);
@@ -211,7 +211,7 @@ fn ports_of_tcp_and_of_filtered_pools_are_free_at_once() {
 
 #[test]
 fn filtering_is_as_the_pool_says() {
-    // RFC 4787 REQ-8, RFC 5382 REQ-3.
+    // RFC 4787 REQ-8, REQ-8a, RFC 5382 REQ-3, REQ-3a.
     let stranger = addr("198.51.100.99");
     let cases = [
         (Filtering::Independent, true, true),
@@ -250,7 +250,8 @@ fn a_flow_from_outside_keeps_the_mapping() {
 
 #[test]
 fn inside_hosts_reach_each_other_by_their_outside_endpoints() {
-    // RFC 4787 REQ-9 a: both ends are outside endpoints to the other host.
+    // The table can do what RFC 4787 section 6 demands: both ends are outside endpoints to the
+    // other host.
     let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
     let server = nat.flow(UDP, inside(1), 2_500).expect("a mapping");
     let client = nat.flow_to(UDP, inside(2), 2_700, server.addr).expect("a mapping");
@@ -261,6 +262,7 @@ fn inside_hosts_reach_each_other_by_their_outside_endpoints() {
 
 #[test]
 fn limits_are_named_and_counted() {
+    // RFC 6888 REQ-4, REQ-4A, REQ-11A, REQ-11D.
     let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
     nat.budget.set(Limit::NatPortsPerSource, 2);
     let first = nat.flow(UDP, inside(1), 1).expect("a mapping");
@@ -388,7 +390,7 @@ fn protocols_without_ports_are_of_one_host_of_an_outside_address() {
 
 #[test]
 fn a_source_gets_blocks_and_each_is_an_event() {
-    // RFC 6888 REQ-14, RFC 7422.
+    // RFC 6888 REQ-12, REQ-14, RFC 7422.
     let pool = Pool { block: 64, ports: (1_024, 2_047), ..Pool::new(network("203.0.113.1/32")) };
     let mut nat = Nat::new(pool);
     let flows: Vec<Mapped> =
@@ -409,7 +411,7 @@ fn a_source_gets_blocks_and_each_is_an_event() {
     assert_eq!((of_other.len(), of_other[0].inside), (1, inside(2)));
     assert!((of_other[0].ports.0..=of_other[0].ports.1).contains(&other.port));
     assert!(flows.iter().all(|flow| flow.port / 64 != other.port / 64));
-    // A block stays with its source for 120 s (RFC 6888 REQ-8).
+    // A block stays with its source for 120 s: RFC 6888 REQ-8.
     flows.into_iter().chain([tcp]).for_each(|flow| nat.end(flow));
     nat.now = at(119);
     assert!(!nat.table.sweep(nat.now, 100));

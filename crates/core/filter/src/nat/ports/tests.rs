@@ -100,6 +100,7 @@ fn the_last_free_port_of_an_address_is_found() {
     assert_eq!(bitmap.find((1024, 60998), &[0; 16], 99), None);
 }
 
+/// RFC 6888 REQ-15, RFC 7857 9-a.
 #[test]
 fn ports_are_spread_over_the_range() {
     let mut bitmap = Bitmap::new(&Shards::ALONE);

@@ -14,7 +14,7 @@ fn v6(text: &str) -> Ipv6Addr {
 
 #[test]
 fn the_example_of_the_rfc() {
-    // RFC 6296 section 3.6.
+    // RFC 6296 section 3.6: 3.1-b, 3.2-b, 3.3-a, 3.4-a and 3.4-b.
     let prefix = Prefix::new(cidr("fd01:203:405::/48"), cidr("2001:db8:1::/48")).expect("a prefix");
     assert_eq!(prefix.adjustment, 0xd54f);
     let (internal, external) = (v6("fd01:203:405:1::1234"), v6("2001:db8:1:d550::1234"));
@@ -24,7 +24,7 @@ fn the_example_of_the_rfc() {
 
 #[test]
 fn a_sum_of_ffff_is_written_as_zero() {
-    // RFC 6296 section 3.6: "Since 0xD550 != 0xFFFF, it is not changed to 0x0000."
+    // RFC 6296 3.2-b, 3.3-a: a word has no 0xffff.
     let prefix = Prefix::new(cidr("fd01:203:405::/48"), cidr("2001:db8:1::/48")).expect("a prefix");
     let (internal, external) = (v6("fd01:203:405:2ab0::1"), v6("2001:db8:1::1"));
     assert_eq!(prefix.outbound(internal), Some(external));
@@ -33,7 +33,7 @@ fn a_sum_of_ffff_is_written_as_zero() {
 
 #[test]
 fn longer_prefixes_change_the_interface_identifier() {
-    // RFC 6296 section 3.5: the first word that is not 0xffff.
+    // RFC 6296 3.5-a, 3.5-b: the first word that is not 0xffff.
     let prefix = Prefix::new(cidr("fd01:203:405::/56"), cidr("2001:db8:1::/56")).expect("a prefix");
     let pairs = [
         ("fd01:203:405:12:1::1234", "2001:db8:1:12:d550::1234"),
@@ -47,6 +47,7 @@ fn longer_prefixes_change_the_interface_identifier() {
     assert_eq!(prefix.outbound(v6("fd01:203:405:12:ffff:ffff:ffff:ffff")), None);
 }
 
+/// RFC 6296 3.1-a.
 #[test]
 fn a_shorter_prefix_is_continued_by_zeros() {
     let prefix = Prefix::new(cidr("fd01:203:405:1::/64"), cidr("2001:db8:1::/48"));
@@ -57,6 +58,7 @@ fn a_shorter_prefix_is_continued_by_zeros() {
     assert_eq!(prefix.inbound(v6("2001:db8:1:7:d551::1234")), None);
 }
 
+/// RFC 6296 3.2-a.
 #[test]
 fn subnet_ffff_has_no_external_address() {
     let prefix = Prefix::new(cidr("fd01:203:405::/48"), cidr("2001:db8:1::/48")).expect("a prefix");

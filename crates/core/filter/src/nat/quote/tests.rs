@@ -48,6 +48,9 @@ fn router(is_v6: bool) -> IpAddr {
 }
 
 proptest! {
+    /// Quotes have IP options, end anywhere, and may have extensions behind them.
+    /// RFC 5508 REQ-3b, REQ-3c, REQ-3d, REQ-4a, REQ-4b, REQ-4c, REQ-5a, REQ-5b, REQ-7a.
+    /// RFC 4787 REQ-12b, RFC 5382 REQ-9.
     #[test]
     fn a_rewritten_error_is_the_one_built_with_the_new_quote(
         (sample, to) in samples(),
@@ -76,7 +79,7 @@ proptest! {
         let mut packet = error(src, sample.tuple.src, &quote(&sample), &extensions);
         prop_assert_eq!(rewrite_error(&mut packet, &to), Ok(()));
 
-        // RFC 5508 REQ-5 c: the destination of the quote was translated, if it changes.
+        // RFC 5508 section 4.2: the destination of the quote was translated, if it changes.
         let new_src = if to.dst == sample.tuple.dst { src } else { to.dst };
         let mut expected = error(new_src, to.src, &quote(&sample.with(to)), &extensions);
         // Half of a field cannot be updated.
@@ -131,7 +134,7 @@ fn an_error_from_outside_reaches_the_inside_host_with_its_own_packet() {
     let mut packet = error(router(false), outside.src, &sent.with(outside).build(), &[]);
     assert_eq!(quoted_tuple(&packet), Ok(outside));
     assert_eq!(rewrite_error(&mut packet, &inside), Ok(()));
-    // RFC 5508 REQ-4: the router's address stays, so that traceroute shows it.
+    // The router's address stays, so that traceroute shows it.
     assert_eq!(packet, error(router(false), inside.src, &sent.build(), &[]));
 }
 

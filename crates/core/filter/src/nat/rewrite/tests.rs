@@ -184,6 +184,7 @@ fn a_first_fragment_without_its_ports_is_refused() {
     assert_eq!(rewrite(&mut packet, &from, NONE), Err(DropReason::FilterMalformed));
 }
 
+/// RFC 7857 10-a.
 #[test]
 fn fragments_of_one_datagram_get_one_identification_and_others_another() {
     let key = KeyedHash::new(1, 2);

@@ -7,6 +7,7 @@ fn passes(text: &str) -> bool {
     passes_always(&ask(text).packet)
 }
 
+/// RFC 4890 4.4.1-a, 4.4.1-b.
 #[test]
 fn neighbours_and_routers_are_found_whatever_the_rules_say() {
     assert!(passes("in lan out self fe80::1 > ff02::1 icmpv6 router-advertisement"));
@@ -17,6 +18,7 @@ fn neighbours_and_routers_are_found_whatever_the_rules_say() {
     assert!(passes("in lan out self 192.0.2.9 > 224.0.0.22 igmp"));
 }
 
+/// RFC 4890 4.3.3-a, 4.4.4-a.
 #[test]
 fn other_packets_need_a_rule() {
     assert!(!passes("in lan out wan fe80::1 > 2001:db8::5 icmpv6 neighbour-advertisement"));

@@ -112,6 +112,7 @@ fn an_answer_of_icmp_has_the_reversed_key_of_its_query() {
     assert_eq!((query.kind, query.key.ports()), (Kind::Query, [0x0506; 2]));
 }
 
+/// RFC 4890 4.3.1-a.
 #[test]
 fn an_error_has_the_key_of_the_packet_that_it_quotes() {
     let quoted = v4(TCP, 0, false, &tcp());

@@ -2,7 +2,7 @@
 //! on a connection that one side has forgotten.
 //!
 //! Called by: `tcp.rs`, `insert.rs` through it. RFC 9293 sections 3.5 and 3.10.7.3, RFC 5961
-//! section 4, RFC 7323 section 2.2, RFC 7413 section 4.2, RFC 5382 REQ-1, REQ-2.
+//! section 4, RFC 7323 section 2.2, RFC 7413 section 4.2, RFC 5382 section 4.2.
 
 use base::DropReason::{self, FilterNoState, FilterTcpState, FilterWindow};
 use base::SeqNumber;
@@ -98,7 +98,7 @@ fn refuse(c: &mut Common, from: usize) -> Effect {
     Effect::Counts
 }
 
-/// Both sides have sent a SYN: RFC 9293 section 3.5 figure 7, RFC 5382 REQ-2.
+/// Both sides have sent a SYN: RFC 9293 section 3.5 figure 7. RFC 5382 REQ-2a.
 fn simultaneous(c: &mut Common, seg: &Segment) {
     receive_syn(c, seg);
     let [original, reply] = &mut c.sides;

@@ -63,6 +63,7 @@ fn established() -> Ladder {
     l
 }
 
+/// RFC 5382 REQ-2.
 #[test]
 fn a_connection_opens_carries_data_over_the_wrap_and_closes() {
     let mut l = established();
@@ -130,7 +131,7 @@ fn only_the_exact_ack_completes_a_handshake() {
     assert_eq!(l.o(ACK, 1, 1, 0), PASSES);
 }
 
-/// RFC 5382 REQ-2, RFC 9293 section 3.5 figure 7.
+/// RFC 5382 REQ-2a, RFC 9293 section 3.5 figure 7.
 #[test]
 fn both_sides_may_open_at_the_same_time() {
     let mut l = syn_sent();

@@ -66,6 +66,7 @@ fn a_verdict_is_kept_for_two_seconds() {
     );
 }
 
+/// RFC 4787 REQ-14a.
 #[test]
 fn a_flood_of_first_fragments_keeps_the_newest_and_is_counted() {
     let (mut fragments, mut budget, now) = start();

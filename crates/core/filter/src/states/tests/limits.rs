@@ -72,6 +72,7 @@ fn a_flood_of_syns_leaves_established_flows_alone() {
     assert_eq!(world.states.len(), 900);
 }
 
+/// RFC 6888 REQ-5, REQ-5A.
 #[test]
 fn a_source_has_no_more_states_than_it_may_and_as_many_again_when_they_end() {
     let mut world = World::new();
@@ -126,6 +127,7 @@ fn a_state_that_is_adopted_counts_for_its_new_rule() {
     assert!(world.insert(&with(2, 7)).is_ok());
 }
 
+/// RFC 6888 REQ-4C, REQ-5B.
 #[test]
 fn new_flows_of_a_source_are_admitted_at_the_rate_of_the_rule() {
     let mut world = World::new();

@@ -82,6 +82,7 @@ fn a_reply_tuple_that_another_state_has_is_refused() {
     assert_eq!(world.states.len(), 1);
 }
 
+/// RFC 5508 REQ-1.
 #[test]
 fn a_query_begins_a_flow_and_an_answer_does_not() {
     let mut world = World::new();

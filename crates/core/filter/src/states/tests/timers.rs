@@ -1,4 +1,4 @@
-//! Timeouts: RFC 4787 REQ-5, REQ-6, RFC 5382 REQ-5, RFC 5508 REQ-2, RFC 7857 section 2.
+//! Timeouts: RFC 4787 section 4.3, RFC 5382 section 5, RFC 5508 section 3.2, RFC 7857 section 2.
 
 use super::*;
 use crate::states::{Phase, Why};
@@ -32,6 +32,7 @@ fn udp_lives_for_30_seconds_without_an_answer_and_5_minutes_with_one() {
     assert_lives(&mut world, id, 300);
 }
 
+/// RFC 4787 REQ-5.
 #[test]
 fn udp_with_nat_lives_for_two_minutes_without_an_answer() {
     let mut world = World::new();
@@ -40,6 +41,7 @@ fn udp_with_nat_lives_for_two_minutes_without_an_answer() {
     assert_lives(&mut world, id, 120);
 }
 
+/// RFC 4787 REQ-5a, RFC 5508 REQ-2.
 #[test]
 fn a_question_to_port_53_lives_for_17_seconds_and_icmp_for_60() {
     let mut world = World::new();
@@ -64,6 +66,7 @@ fn other_protocols_live_for_one_minute_or_ten() {
     assert_lives(&mut world, id, 600);
 }
 
+/// RFC 4787 REQ-6, REQ-6a.
 #[test]
 fn each_packet_of_either_direction_begins_the_time_again() {
     let mut world = World::new();
@@ -77,6 +80,7 @@ fn each_packet_of_either_direction_begins_the_time_again() {
     assert_lives(&mut world, id, 300);
 }
 
+/// RFC 5382 REQ-5.
 #[test]
 fn tcp_lives_for_two_hours_and_four_minutes_after_the_handshake() {
     let mut world = World::new();
@@ -105,6 +109,7 @@ pub(super) fn pass(world: &mut World, id: StateId, direction: Direction, segment
     assert!(passed.is_ok(), "{segment:?}: {passed:?}");
 }
 
+/// RFC 5382 REQ-5, RFC 7857 2.1-b.
 #[test]
 fn a_syn_without_an_answer_lives_for_two_minutes_and_with_nat_for_four() {
     for (reply, secs) in [(tcp(1).reversed(), 120), (tcp(9).reversed(), 240)] {
@@ -116,6 +121,7 @@ fn a_syn_without_an_answer_lives_for_two_minutes_and_with_nat_for_four() {
     }
 }
 
+/// RFC 5382 REQ-5, RFC 7857 2.1-b.
 #[test]
 fn a_closing_connection_lives_for_four_minutes_though_its_visit_was_far_ahead() {
     let mut world = World::new();
@@ -126,6 +132,7 @@ fn a_closing_connection_lives_for_four_minutes_though_its_visit_was_far_ahead() 
     assert_lives(&mut world, id, 240);
 }
 
+/// RFC 7857 2.2-b.
 #[test]
 fn a_reset_connection_lives_for_ten_seconds_and_with_nat_for_four_minutes() {
     for (reply, secs) in [(tcp(1).reversed(), 10), (tcp(9).reversed(), 240)] {
@@ -136,6 +143,7 @@ fn a_reset_connection_lives_for_ten_seconds_and_with_nat_for_four_minutes() {
     }
 }
 
+/// ICMP errors do not end it either. RFC 4787 REQ-12, RFC 5382 REQ-10, RFC 5508 REQ-6.
 #[test]
 fn dropped_packets_and_icmp_errors_do_not_prolong_a_state() {
     let mut world = World::new();
@@ -149,6 +157,7 @@ fn dropped_packets_and_icmp_errors_do_not_prolong_a_state() {
     assert_lives(&mut world, id, 440);
 }
 
+/// RFC 4787 REQ-5b.
 #[test]
 fn timeouts_can_be_changed_and_hold_at_the_next_change_of_phase() {
     let mut world = World::new();

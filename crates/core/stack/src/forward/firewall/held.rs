@@ -1,8 +1,8 @@
 //! Fragments that came before the first one of their datagram, which has the ports: they wait for
 //! the verdict on it.
 //!
-//! Called by: `plain.rs`. They wait two seconds at most, as a verdict lives. RFC 4787 REQ-14: NAT
-//! takes fragments in any order. Limits: `filter_fragments`, `filter_fragment_bytes`. Drop:
+//! Called by: `plain.rs`. They wait two seconds at most, as a verdict lives. RFC 4787 section 11:
+//! NAT takes fragments in any order. Limits: `filter_fragments`, `filter_fragment_bytes`. Drop:
 //! `filter_fragment`.
 
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ impl Held {
         self.waiting.front().map_or(Instant::NEVER, |first| first.until)
     }
 
-    /// Hold a fragment; the oldest ones make room.
+    /// Hold a fragment; the oldest ones make room. RFC 4787 REQ-14, REQ-14a.
     pub(crate) fn hold(
         &mut self,
         datagram: Datagram,

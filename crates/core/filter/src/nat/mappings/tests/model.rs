@@ -62,6 +62,7 @@ proptest! {
                             *count += 1;
                         }
                         None => {
+                            // RFC 4787 REQ-3, RFC 5382 REQ-7.
                             let is_double = model.iter().any(|((other, ..), (addr, outside, _))| {
                                 (*other, *addr, *outside) == (protocol, mapped.addr, mapped.port)
                             });
