@@ -93,6 +93,14 @@ fn sections_and_sentences_are_no_citations() {
 }
 
 #[test]
+fn a_number_may_have_a_letter() {
+    let text = "// RFC 4787 REQ-5, REQ-5a and REQ-11B. RFC 4787 REQ-5ab, RFC 4787 REQ-a\n";
+    let found = find(&Source::new("crates/core/filter/src/a.rs", text));
+    let ids: Vec<&str> = found.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(ids, ["REQ-5", "REQ-5a", "REQ-11B"]);
+}
+
+#[test]
 fn tests_are_told_from_code() {
     let text = "// RFC 9293 MUST-1\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    \
                 // RFC 9293 MUST-1\n    fn t() {}\n}\n// RFC 9293 (MUST-1)\n";
