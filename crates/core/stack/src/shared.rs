@@ -60,7 +60,7 @@ impl Default for ErrorLimit {
 
 impl ErrorLimit {
     /// May an error be sent to `dst` now? If not, the hit of the limit is counted.
-    /// RFC 1812 4.3.2.8-a.
+    /// RFC 1812 4.3.2.8-a, RFC 5508 REQ-10f.
     pub(crate) fn admits(&mut self, dst: IpAddr, core: &mut Core) -> bool {
         let (now, secret) = (core.cx.now, core.secret);
         // One IPv6 host can send from a whole network of 64 bits.

@@ -285,7 +285,7 @@ fn network(word: Token<'_>, text: &str, advice: &str) -> Result<Cidr, Fault> {
     }
 }
 
-/// `prefix out PORTS INSIDE to OUTSIDE`, and `both` alike.
+/// `prefix out PORTS INSIDE to OUTSIDE`, and `both` alike. RFC 6296 4.1-a.
 fn one_to_one<'a>(
     first: Token<'a>,
     mut cursor: Cursor<'a, '_>,

@@ -69,6 +69,7 @@ fn ends(packet: &[u8]) -> [(String, u16); 2] {
     [(addr(12), port(20)), (addr(16), port(22))]
 }
 
+/// RFC 5382 REQ-4a.
 #[test]
 fn answers_pass_by_the_state_and_strangers_by_no_rule() {
     let mut router = router("pass in lan out wan", "");

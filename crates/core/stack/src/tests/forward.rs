@@ -281,7 +281,7 @@ fn the_source_is_told_what_became_of_its_packet() {
 }
 
 /// A flood of packets without hops causes as many errors as the limit for one destination admits.
-/// RFC 1812 4.3.2.8-a.
+/// RFC 1812 4.3.2.8-a, RFC 5508 REQ-10f.
 #[test]
 fn errors_are_rate_limited() {
     let mut router = Router::new(1_500);

@@ -14,7 +14,7 @@ fn v6(text: &str) -> Ipv6Addr {
 
 #[test]
 fn the_example_of_the_rfc() {
-    // RFC 6296 section 3.6: 3.1-b, 3.2-b, 3.3-a, 3.4-a and 3.4-b.
+    // RFC 6296 3.1-b, 3.2-b, 3.3-a, 3.4-a, 3.4-b: the example of section 3.6.
     let prefix = Prefix::new(cidr("fd01:203:405::/48"), cidr("2001:db8:1::/48")).expect("a prefix");
     assert_eq!(prefix.adjustment, 0xd54f);
     let (internal, external) = (v6("fd01:203:405:1::1234"), v6("2001:db8:1:d550::1234"));

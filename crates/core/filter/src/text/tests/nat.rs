@@ -57,6 +57,7 @@ fn dest_maps_ports_one_by_one_or_to_one() {
     assert_eq!(rule.dest.expect("a match").out_ports, Ports::Of(vec![ROUTER]));
 }
 
+/// RFC 6296 4.1-a.
 #[test]
 fn one_to_one_rules_match_in_both_directions() {
     let rule = nat("prefix out wan fd00:1::/48 to 2001:db8:1::/48");
