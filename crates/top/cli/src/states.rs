@@ -29,8 +29,8 @@ pub(crate) struct Args {
 enum What {
     /// End the states that FILTER means
     Kill {
-        /// proto P, src NET, dst NET, host NET, sport N, dport N, in PORT, out PORT, phase WORD, rule R;
-        /// or all
+        /// proto P, src NET, dst NET, host NET, sport N, dport N, in PORT, out PORT, phase WORD,
+        /// rule R; or all
         #[arg(required = true, value_name = "FILTER")]
         words: Vec<String>,
         #[command(flatten)]

@@ -140,8 +140,9 @@ impl Firewall {
                 self.states.pass_error(id, direction.reversed(), seq, len)?;
                 return Ok(Arrival::Known(self.known(id, direction, true)));
             }
-        } else if let Some((id, direction)) = self.states.find(&parsed.key) {
-            self.still_passes(id, budget, now)?;
+        } else if let Some((id, direction)) = self.states.find(&parsed.key)
+            && self.still_passes(id, budget, now)?
+        {
             let transport = transport_of(parsed.kind, segment.as_ref());
             let passes = self.states.pass(id, direction, transport, len, now);
             if passes != Ok(Pass::NewFlow) {

@@ -36,27 +36,28 @@ impl Firewall {
         self.sweep = Some(Cursor::default());
     }
 
-    /// Does a state still pass? Rules that were published after it are asked.
+    /// Does a state still pass? Rules that were published after it are asked. `false`: it has ended
+    /// with its mapping, and the packet may begin another flow.
     ///
     /// # Errors
-    /// [`DropReason::FilterRule`]: the state has ended. [`DropReason::NatNoPort`]: its mapping has.
+    /// [`DropReason::FilterRule`]: the state has ended.
     pub(super) fn still_passes(
         &mut self,
         id: StateId,
         budget: &mut Budget,
         now: Instant,
-    ) -> Result<(), DropReason> {
+    ) -> Result<bool, DropReason> {
         if !self.states.is_stale(id, self.generation) {
-            return Ok(());
+            return Ok(true);
         }
         if let Some(mapping) = self.states.tag(id).and_then(|tag| self.nats.mapping(tag))
             && !self.mappings.is_alive(mapping)
         {
             self.states.kill(id, Why::Rules, now);
             self.give_back_mappings(now);
-            return Err(DropReason::NatNoPort);
+            return Ok(false);
         }
-        let Some(state) = self.states.state(id, now) else { return Ok(()) };
+        let Some(state) = self.states.state(id, now) else { return Ok(true) };
         let verdict = self.judge_again(&state);
         if verdict.action != Action::Pass {
             self.states.kill(id, Why::Rules, now);
@@ -69,7 +70,7 @@ impl Firewall {
             .rule
             .and_then(|rule| self.published.rules.filter.get(usize::from(rule))?.states_per_source);
         self.states.adopt(id, rule, self.generation, limits.is_some(), sources, now);
-        Ok(())
+        Ok(true)
     }
 
     /// The verdict of today's rules on the first packet of a state.

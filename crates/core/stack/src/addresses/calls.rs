@@ -90,6 +90,9 @@ impl Stack {
             self.acd.removed((id.0, ip));
         }
         self.forget_network(id, network);
+        if let Some(firewall) = &mut self.firewall {
+            firewall.address_gone(ip, self.core.cx.now);
+        }
         groups::addresses_changed(self, id);
         self.fail_connections_from(id, ip);
         self.addresses_changed();

@@ -125,7 +125,7 @@ impl Stack {
 /// Ports for sockets that ask for no particular one: Linux's range.
 pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
 
-/// The same while NAT has the others for the flows that it translates ([`filter::rules::NAT_PORTS`]).
+/// The same while NAT has the others for flows that it translates ([`filter::rules::NAT_PORTS`]).
 const PORTS_BESIDE_NAT: core::ops::Range<u16> = 61_000..u16::MAX;
 const _: () = assert!(filter::rules::NAT_PORTS.1 < PORTS_BESIDE_NAT.start);
 

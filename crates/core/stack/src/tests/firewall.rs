@@ -223,6 +223,20 @@ fn an_inside_host_reaches_its_neighbour_by_the_outside_address() {
     assert_eq!(ends(&back), [(WAN.to_owned(), 8_443), ("192.0.2.10".to_owned(), 7_000)]);
 }
 
+#[test]
+fn flows_of_an_address_that_is_gone_begin_again_from_the_new_one() {
+    let mut router = router("pass in lan out wan", "source out wan from 192.0.2.0/24 to port");
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    let new = inet::Address::fixed("198.51.100.77/24".parse().expect("an address"));
+    assert!(router.stack.add_address(PortId(1), new).is_ok());
+    assert!(router.stack.remove_address(PortId(1), ip(WAN)));
+    let out = one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    assert_eq!(ends(&out)[0].0, "198.51.100.77");
+    let back = one(cross(&mut router, 1, &udp(THERE, ("198.51.100.77", ends(&out)[0].1))), 0);
+    assert_eq!(ends(&back)[1], (A.to_owned(), 40_000));
+    assert_eq!(router.stack.filter().expect("rules").states().len(), 1);
+}
+
 /// RFC 6056 section 3.2, RFC 4787 REQ-3: a port that NAT may use is none of the router's own.
 #[test]
 fn sockets_of_the_router_have_ports_that_nat_does_not_use() {
