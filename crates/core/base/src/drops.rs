@@ -98,7 +98,7 @@ drop_reasons! {
         "broadcast to another network while directed broadcasts are off (RFC 2644)";
     IpHopLimit "ip_hop_limit" "packet to forward that has no hop left";
     IpSuperSegment "ip_super_segment"
-        "super-segment to forward that is no whole TCP or UDP packet with an unfinished checksum";
+        "super-segment to forward that is not TCP or UDP, or whose checksum is finished";
     IpBroadcastNextHop "ip_broadcast_next_hop"
         "next hop that is a broadcast or multicast address, which no neighbour has";
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";

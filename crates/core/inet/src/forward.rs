@@ -14,7 +14,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::{DropReason, Mtu};
 pub use merge::{Run, is_sound};
 pub use plain::{Plain, pass_v4, pass_v6, plain_v4, plain_v6};
-pub use super_segment::{Inner, SuperSegment, finish_checksum};
+pub use super_segment::{Inner, SEGMENTS_MAX, SuperSegment, finish_checksum};
 use wire::{icmpv6, ipv4, ipv6, protocol};
 
 use crate::ip_input::is_martian_source;

@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
     }
 
     /// Bytes of the super-segment, IP header included.
-    pub fn bytes(&self) -> usize {
+    pub fn packet_len(&self) -> usize {
         self.inner.payload_at + self.payload_len
     }
 
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
     pub fn take(&mut self, packet: &[u8], most: usize) -> bool {
         let (at, payload_at) = (self.inner.at, self.inner.payload_at);
         let len = packet.len().saturating_sub(payload_at);
-        let fits = len > 0 && len <= self.size && self.bytes() + len <= most.min(PACKET_MAX);
+        let fits = len > 0 && len <= self.size && self.packet_len() + len <= most.min(PACKET_MAX);
         if self.is_ended || !fits || !self.has_next_ip(packet) {
             return false;
         }
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         if ip[0] >> 4 == 6 {
             ip[4..6].copy_from_slice(&segment_len.to_be_bytes());
         } else {
-            let total = (self.bytes() as u16).to_be_bytes();
+            let total = (self.packet_len() as u16).to_be_bytes();
             ip[2..4].copy_from_slice(&total);
             ip[ipv4::CHECKSUM_OFFSET..ipv4::CHECKSUM_OFFSET + 2].fill(0);
             let field = sum_short(ip).field();

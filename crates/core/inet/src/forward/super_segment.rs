@@ -18,6 +18,10 @@ const OFFSET_AT: usize = 12;
 /// The offset of the length in a UDP header.
 const LENGTH_AT: usize = 4;
 
+/// The most packets that a super-segment is cut into: 64 KB in segments of 48 bytes, the smallest
+/// that Linux sends. A virtual machine could ask for 60,000 packets by one frame.
+pub const SEGMENTS_MAX: usize = 65_535 / 48;
+
 /// The TCP segment or UDP datagram in a whole packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
@@ -77,6 +81,12 @@ impl Inner {
         self.payload_at + if size == 0 { payload } else { payload.min(size.into()) }
     }
 
+    /// Is the payload at most [`SEGMENTS_MAX`] pieces of `size` bytes? Also if it is not cut, with
+    /// `size` 0.
+    pub fn has_few_pieces(&self, size: u16) -> bool {
+        size == 0 || (self.len - self.payload_at).div_ceil(size.into()) <= SEGMENTS_MAX
+    }
+
     /// The sum of the pseudo-header, without the length.
     pub(super) fn pseudo(&self, packet: &[u8]) -> Sum {
         let protocol = if self.is_tcp { protocol::TCP } else { protocol::UDP };
@@ -129,9 +139,9 @@ pub struct SuperSegment<'a> {
 
 impl<'a> SuperSegment<'a> {
     /// The super-segment in `packet`, which its sender wants cut every `size` bytes of payload.
-    /// `None` if `size` is 0, or as [`Inner::of`].
+    /// `None` if `size` is 0 or there are more than [`SEGMENTS_MAX`] pieces, or as [`Inner::of`].
     pub fn new(packet: &'a [u8], size: u16) -> Option<SuperSegment<'a>> {
-        let inner = Inner::of(packet).filter(|_| size > 0)?;
+        let inner = Inner::of(packet).filter(|inner| size > 0 && inner.has_few_pieces(size))?;
         let (headers, payload) = packet.get(..inner.len)?.split_at_checked(inner.payload_at)?;
         let pseudo = inner.pseudo(packet);
         Some(SuperSegment { headers, payload, inner, size: size.into(), pseudo })

@@ -38,14 +38,14 @@ pub(super) fn leave<const AT: usize>(
         let run = run::<AT>(&seen[at..], &frames.as_slice()[at..], most, ladder);
         let count = run.as_ref().map_or(1, Run::count);
         let whole = run.filter(|run| run.count() > 1).and_then(|run| {
-            // What waits before it leaves first.
             let merged = merged::<AT>(stack, &run, &frames.as_slice()[at..])?;
-            Some((merged, run.inner(), run.bytes()))
+            Some((merged, run.inner(), run.packet_len()))
         });
         let Some((merged, inner, len)) = whole else {
             at += count;
             continue;
         };
+        // What came before the run leaves before it.
         let (before, later) = seen.split_at(at);
         if at > 0 {
             bytes += leave::leave::<AT>(stack, adjacency, before, frames)?;
@@ -110,7 +110,7 @@ fn run<'a, const AT: usize>(
 /// The super-segment of a run that begins with the first of these frames.
 fn merged<const AT: usize>(stack: &mut Stack, run: &Run<'_>, frames: &[Mbuf]) -> Option<Mbuf> {
     let (first, inner) = (frames.first()?, run.inner());
-    let len = AT + run.bytes();
+    let len = AT + run.packet_len();
     let made = stack.core.cx.pool.alloc_filled(len, len, |to| {
         let (link, packet) = to.split_at_mut(AT);
         link.copy_from_slice(&first.as_slice()[..AT]);

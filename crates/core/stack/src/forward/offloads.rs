@@ -80,20 +80,23 @@ fn takes(port: &Port, m: &Mbuf, packet: &[u8], inner: &Inner, mtu: usize) -> boo
     let most = if inner.is_tcp { offloads.tso_max_bytes } else { offloads.uso_max_bytes };
     let size = m.segment_size();
     let is_cut_there = size == 0 || inner.len + port.limits.link.header_len() <= most;
+    let is_cut_there = is_cut_there && inner.has_few_pieces(size);
     offloads.tx_checksum && is_cut_there && inner.is_direct(packet) && inner.longest(size) <= mtu
 }
 
 /// Bytes of the longest packet that a packet of `len` bytes becomes on the wire.
 ///
 /// # Errors
-/// [`DropReason::IpSuperSegment`]: a super-segment that is neither TCP nor UDP, a fragment, or one
-/// whose checksum is finished, as no device makes them.
+/// [`DropReason::IpSuperSegment`]: a super-segment that is neither TCP nor UDP, a fragment, one
+/// whose checksum is finished, or one of more segments than [`transit::SEGMENTS_MAX`]: no kernel
+/// makes them.
 #[inline]
 pub(super) fn longest(m: &Mbuf, packet: &[u8]) -> Result<usize, DropReason> {
     match m.segment_size() {
         0 => Ok(packet.len()),
         size => {
             let inner = Inner::of(packet).filter(|_| m.has(Flags::CSUM_PARTIAL));
+            let inner = inner.filter(|inner| inner.has_few_pieces(size));
             inner.map(|inner| inner.longest(size)).ok_or(DropReason::IpSuperSegment)
         }
     }

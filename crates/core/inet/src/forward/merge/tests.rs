@@ -58,7 +58,7 @@ fn merged(packets: &[Vec<u8>]) -> (usize, Vec<u8>) {
     let Some(mut run) = Run::begin(&packets[0]) else { return (1, Vec::new()) };
     let taken = packets[1..].iter().take_while(|packet| run.take(packet, 5_000)).count();
     assert_eq!(run.count(), taken + 1);
-    let mut whole = vec![0; run.bytes()];
+    let mut whole = vec![0; run.packet_len()];
     run.write_headers(&mut whole);
     let mut at = run.inner().payload_at;
     for packet in &packets[..run.count()] {

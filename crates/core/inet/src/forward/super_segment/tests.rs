@@ -169,6 +169,15 @@ fn a_checksum_left_to_a_device_is_finished_behind_extension_headers_too() {
 }
 
 #[test]
+fn no_frame_is_cut_into_more_packets_than_a_kernel_would_send() {
+    let whole = packet(false, 6, 0x40, 7, &tcp_segment(&counted(60_000)));
+    assert_eq!(SuperSegment::new(&whole, 48).map(|whole| whole.count()), Some(1_250));
+    assert!(SuperSegment::new(&whole, 40).is_none() && SuperSegment::new(&whole, 1).is_none());
+    let short = packet(false, 6, 0x40, 7, &tcp_segment(&counted(30)));
+    assert_eq!(SuperSegment::new(&short, 1).map(|whole| whole.count()), Some(30));
+}
+
+#[test]
 fn the_longest_packet_is_that_of_a_full_segment() {
     let inner = |bytes| Inner::of(&packet(false, 6, 0, 7, &tcp_segment(&counted(bytes))));
     let inner = |bytes| inner(bytes).expect("TCP");

@@ -220,6 +220,11 @@ fn a_super_segment_that_contradicts_itself_is_dropped() {
         assert!(router.left().is_empty(), "case {number}");
         assert_eq!(router.drops(DropReason::IpSuperSegment), 1, "case {number}");
     }
+    // One frame for thousands of packets.
+    let mut router = Router::between(1_500, [KERNEL, KERNEL]);
+    router.offer_unfinished(&transport(true, (A, B), 60_000), 4);
+    assert!(router.left().is_empty());
+    assert_eq!(router.drops(DropReason::IpSuperSegment), 1);
     // Its checksum is finished.
     let mut router = Router::between(1_500, [KERNEL, KERNEL]);
     let mut m = router.pool.copy_of(&sound).expect("room");
