@@ -116,6 +116,13 @@ impl Firewall {
         &self.published
     }
 
+    /// The generation of states that the present rules have judged; rules of others may have other
+    /// numbers.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Do rules give flows other source ports, of addresses that may be the router's own?
     #[must_use]
     pub fn translates(&self) -> bool {

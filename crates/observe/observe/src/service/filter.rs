@@ -199,14 +199,14 @@ impl Wanted {
 /// The rules with a number or a label.
 fn by_rule(stack: &Stack, wanted: &str) -> Result<(Vec<u16>, u32), Refused> {
     let none = || (Refusal::Missing, format!("there is no rule {wanted}; see `show filter`"));
-    let published = stack.filter().ok_or_else(none)?.published();
-    let all = (0u16..).zip(&published.rules.filter);
+    let firewall = stack.filter().ok_or_else(none)?;
+    let all = (0u16..).zip(&firewall.published().rules.filter);
     let is_it = |at: u16, label: Option<&str>| {
         label == Some(wanted) || wanted.parse().is_ok_and(|n: u32| n == number(at.into()))
     };
     let found = all.filter(|(at, rule)| is_it(*at, rule.label.as_deref()));
     let found: Vec<u16> = found.map(|(at, _)| at).collect();
-    if found.is_empty() { Err(none()) } else { Ok((found, published.generation)) }
+    if found.is_empty() { Err(none()) } else { Ok((found, firewall.generation())) }
 }
 
 fn named(stack: &Stack) -> Vec<(String, u16)> {
@@ -234,7 +234,7 @@ fn states(stack: &Stack, wanted: &Wanted, cursor: u64) -> Answer {
 fn row(stack: &Stack, firewall: &Firewall, state: &State) -> FlowState {
     let (now, published) = (stack.now(), firewall.published());
     // Numbers of rules are those of the rules that judged it last.
-    let rule = (state.generation == published.generation).then_some(usize::from(state.rule));
+    let rule = (state.generation == firewall.generation()).then_some(usize::from(state.rule));
     let rule = rule.and_then(|at| Some((at, published.rules.filter.get(at)?)));
     let ends = |tuple: &Tuple| {
         [(tuple.src, tuple.src_port), (tuple.dst, tuple.dst_port)]
