@@ -105,13 +105,15 @@ impl Opener {
         let (queues, before) = self.taps.get_mut(name).ok_or_else(missing)?;
         let wanted = port.mtu.unwrap_or(*before);
         for (number, tap) in queues.iter_mut().enumerate() {
-            tap.set_offloads(port.offloads)?;
             let mtu = Some(wanted).filter(|mtu| *mtu != tap.limits().mtu);
             let up = is_new && number == 0;
             // An interface that was moved to another namespace since then needs no setting.
             if up || mtu.is_some() {
                 tap.configure(&Setup { mtu, up, ..Setup::default() })?;
             }
+            // Last, because it changes what a device in use receives: if the MTU is refused, that
+            // device stays as it is.
+            tap.set_offloads(port.offloads)?;
         }
         Ok(queues)
     }
