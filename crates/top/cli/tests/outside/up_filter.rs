@@ -55,6 +55,12 @@ fn connect(to: &str) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// The place of a mistake in the line of a file that has `part`, as messages say it.
+fn placed(file: &str, part: &str, column: usize) -> String {
+    let line = file.lines().position(|line| line.contains(part)).expect("a line has it") + 1;
+    format!("router.toml:{line}:{column}: ")
+}
+
 /// The next line that the other end sends.
 fn line(stream: &mut TcpStream) -> std::io::Result<String> {
     let (mut line, mut byte) = (String::new(), [0]);
@@ -100,11 +106,13 @@ fn filters() {
     assert!(connect("192.0.2.2:8444").is_err(), "the default blocks it");
     shown(&world);
     // A mistake changes nothing, and its place is said; nor does a file that is gone.
-    let said = reload(&world, &format!("{CONFIG}{}", RULES.replace("label echo", "lable echo")));
-    assert!(said.contains("router.toml:14:30: "), "{said}");
+    let wrong = format!("{CONFIG}{}", RULES.replace("label echo", "lable echo"));
+    let said = reload(&world, &wrong);
+    assert!(said.contains(&placed(&wrong, "lable", 30)), "{said}");
     std::fs::remove_file(world.path("bad.txt")).expect("it is there");
-    let said = reload(&world, &format!("{CONFIG}{RULES}"));
-    assert!(said.contains("bad.txt") && said.contains("router.toml:23:27: "), "{said}");
+    let right = format!("{CONFIG}{RULES}");
+    let said = reload(&world, &right);
+    assert!(said.contains("bad.txt") && said.contains(&placed(&right, "bad = ", 26)), "{said}");
     assert!(echoes(&mut echo) && echoes(&mut web), "the running rules stay");
     // Rules that do not pass a flow any more end it; the other one goes on.
     std::fs::write(world.path("bad.txt"), "10.8.0.0/16\n").expect("room");
