@@ -18,4 +18,4 @@ mod observer;
 mod service;
 
 pub use observer::{Observer, Seen};
-pub use service::{Mailbox, Service, explain as explain_packet, socket_path};
+pub use service::{Mailbox, Service, explain_packet, socket_path};

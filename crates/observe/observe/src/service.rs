@@ -35,7 +35,7 @@ use stack::Stack;
 
 use control::protocol::{About, Answer, CONNECTIONS_MAX, Call, Question, Refusal};
 
-pub use filter::explain;
+pub use filter::explain_packet;
 pub use mailbox::Mailbox;
 
 use answer::Wanted;

@@ -320,7 +320,7 @@ fn rules_follow_their_ports_and_replace_those_of_others() {
         };
         format!("{}{}{more}", port("a", "a"), port("b", device))
     };
-    let rules = "[filter]\nrules = 'pass in b out !a'\n";
+    let rules = "[filter]\nrules = 'pass in b out a'\n";
     let config = |text: &str| Config::parse("r.toml", text).expect("valid");
     let mut world = World::new();
     let in_ports = |world: &World| {

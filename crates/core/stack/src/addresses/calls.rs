@@ -90,9 +90,6 @@ impl Stack {
             self.acd.removed((id.0, ip));
         }
         self.forget_network(id, network);
-        if let Some(firewall) = &mut self.firewall {
-            firewall.address_gone(ip, self.core.cx.now);
-        }
         groups::addresses_changed(self, id);
         self.fail_connections_from(id, ip);
         self.addresses_changed();
@@ -184,12 +181,16 @@ impl Stack {
         self.fail_connection(handle);
     }
 
-    /// An address is no longer ours, so its connections cannot send any more: fail them.
+    /// An address is no longer ours, so its connections cannot send any more: fail them. Flows that
+    /// were translated to it end.
     #[cold]
     pub(crate) fn fail_connections_from(&mut self, id: PortId, ip: IpAddr) {
         self.ports.note_failure(id, Arc::from("its address was removed, or is no longer valid"));
         for handle in self.connections_from(id, |from| from == ip) {
             self.fail_connection_of(id, handle);
+        }
+        if let Some(firewall) = &mut self.firewall {
+            firewall.address_gone(ip, self.core.cx.now);
         }
     }
 }

@@ -1,27 +1,31 @@
-//! The firewall for clients: rows of its rules, states and mappings, what it says of a packet, the
-//! end of states, and rules on trial.
+//! The firewall for clients: rows of its rules, states and mappings, and the end of states.
 //!
-//! Called by: `answer.rs` on the thread that owns the stack; `service.rs` keeps the trial, which
-//! one stack, the first one, can have: its shards follow it. Nothing in a question is trusted. A
-//! page looks at a bounded number of states.
+//! Called by: `answer.rs` on the thread that owns the stack. `explain` says what rules make of a
+//! packet, `trial` has rules on trial. Nothing in a question is trusted. A page looks at a bounded
+//! number of states.
+
+mod explain;
+#[cfg(test)]
+mod tests;
+mod trial;
 
 use core::net::IpAddr;
-use std::sync::Arc;
 
-use ::filter::firewall::Published;
 use ::filter::nat::MappingRow;
-use ::filter::program::list;
-use ::filter::rules::{Nat, PortMap, has_ports};
-use ::filter::states::{Cursor, State, Timeouts};
-use ::filter::text::{self, Source, protocol_name, question};
-use ::filter::{Firewall, ROUTER, Rules, Tuple, passes_always};
-use base::{Cidr, Duration, Instant, Owner};
-use stack::{FibQuery, FibResult, PortId, Stack};
+use ::filter::rules::has_ports;
+use ::filter::states::{Cursor, State};
+use ::filter::text::protocol_name;
+use ::filter::{Firewall, ROUTER, Tuple};
+use base::Cidr;
+use stack::{PortId, Stack};
 
 use control::protocol::{
-    Answer, Chosen, Explained, FilterCall, FilterRule, FlowState, Killed, NatMapping, NatRule,
-    OnTrial, Refusal, RuleText, Step, network,
+    Answer, Chosen, FilterCall, FilterRule, FlowState, Killed, NatMapping, NatRule, Refusal,
+    network,
 };
+
+pub use explain::explain_packet;
+pub(super) use trial::Trial;
 
 /// States that one question looks at, in steps, and rows after which it ends.
 const LOOKED_MAX: usize = 20_000;
@@ -29,11 +33,6 @@ const LOOKED_STEP: usize = 500;
 const ROWS_MAX: usize = 500;
 /// Characters of a rule in a row.
 const TEXT_MAX: usize = 200;
-/// The longest trial.
-const TRIAL_MAX_S: u32 = 86_400;
-
-const NO_RULES: &str = "No such file or directory: the program has no rules: every packet passes; \
-                        [filter] of the router's file has them";
 
 /// A rule, cut if it is long.
 fn cut(text: &str) -> String {
@@ -122,7 +121,7 @@ pub(super) fn answer(stack: &mut Stack, call: &FilterCall) -> Answer {
             Ok(wanted) => kill(stack, &wanted, *cursor),
             Err((refusal, why)) => Answer::refusal(refusal, why),
         },
-        FilterCall::Explain(asked) => match explain_of_stack(stack, asked) {
+        FilterCall::Explain(asked) => match explain::of_stack(stack, asked) {
             Ok(explained) => Answer::of(explained),
             Err((refusal, why)) => Answer::refusal(refusal, why),
         },
@@ -270,188 +269,4 @@ fn kill(stack: &mut Stack, wanted: &Wanted, cursor: u64) -> Answer {
     let (next, killed) = firewall.kill_states(Cursor::of(cursor), LOOKED_MAX, now, is_meant);
     let killed = Killed { killed: killed as u64 };
     Answer { next: next.map(Cursor::number), ..Answer::of(killed) }
-}
-
-fn explain_of_stack(stack: &Stack, asked: &str) -> Result<Explained, Refused> {
-    let firewall = stack.filter().ok_or((Refusal::Missing, NO_RULES.to_owned()))?;
-    let names = named(stack);
-    let ports: Vec<(&str, u16)> = names.iter().map(|(name, at)| (name.as_str(), *at)).collect();
-    let out_port = |dst, src, input| {
-        let input = (input != ROUTER).then_some(PortId(input));
-        let query =
-            FibQuery { dst, src: Some(src), output: None, input, owner: Owner::program(), mark: 0 };
-        match stack.fib_lookup(&query) {
-            FibResult::Local(_) => Some(ROUTER),
-            FibResult::Leaves(found) => Some(found.hop.port),
-            FibResult::Dropped(_) => None,
-        }
-    };
-    let is_own = |addr| stack.has_address(addr);
-    explain(&firewall.published().rules, asked, &ports, is_own, out_port)
-        .map_err(|why| (Refusal::Wrong, why))
-}
-
-/// What `rules` say of the packet that is `asked` about, in the words of `filter explain`. `ports`
-/// are the router's; `is_own` says whether an address is the router's, and `out_port` which port a
-/// packet to a destination leaves by, from a source and by a port in.
-///
-/// # Errors
-/// The question is not understood.
-pub fn explain(
-    rules: &Rules,
-    asked: &str,
-    ports: &[(&str, u16)],
-    is_own: impl Fn(IpAddr) -> bool,
-    out_port: impl Fn(IpAddr, IpAddr, u16) -> Option<u16>,
-) -> Result<Explained, String> {
-    let question = question(asked, ports).map_err(|mistake| mistake.to_string())?;
-    let mut packet = question.packet;
-    let name = |port: u16| match ports.iter().find(|(_, number)| *number == port) {
-        Some((name, _)) => (*name).to_owned(),
-        None => "self".to_owned(),
-    };
-    let mut explained = Explained { in_dev: name(packet.in_port), ..Explained::default() };
-    if packet.in_port != ROUTER {
-        let mut came = packet;
-        came.out_port = if is_own(packet.tuple.dst) { ROUTER } else { packet.in_port };
-        let rule = list::judge_dest(rules, &came).map(usize::from);
-        if let Some((at, rule)) = rule.and_then(|at| Some((at, rules.nat.get(at)?)))
-            && let Nat::Dest { addr, port } = rule.nat
-        {
-            explained.dest = Some((number(at), cut(&rule.text), addr));
-            packet.tuple.dst = addr;
-            packet.tuple.dst_port = port
-                .map_or(packet.tuple.dst_port, |ports: PortMap| ports.map(packet.tuple.dst_port));
-        }
-    }
-    explained.packet = packet.to_string();
-    if !question.has_out {
-        let (dst, src) = (packet.tuple.dst, packet.tuple.src);
-        let found = if is_own(dst) { Some(ROUTER) } else { out_port(dst, src, packet.in_port) };
-        let Some(found) = found else { return Ok(explained) };
-        packet.out_port = found;
-    }
-    explained.out_dev = Some(name(packet.out_port));
-    if passes_always(&packet) {
-        "pass".clone_into(&mut explained.action);
-        explained.always = true;
-        return Ok(explained);
-    }
-    let steps = list::explain(rules, &packet);
-    let step = |(at, why): &(usize, Option<list::Clause>)| Step {
-        rule: number(*at),
-        text: rules.filter.get(*at).map(|rule| cut(&rule.text)).unwrap_or_default(),
-        why: why.map(|why| why.to_string()),
-    };
-    explained.steps = steps.iter().map(step).collect();
-    let decides = steps.last().filter(|(_, why)| why.is_none()).map(|(at, _)| *at);
-    let action = decides.and_then(|at| rules.filter.get(at)).map_or(rules.default, |r| r.action);
-    action.name().clone_into(&mut explained.action);
-    explained.rule = decides.map(number);
-    if action == ::filter::rules::Action::Pass && packet.out_port != ROUTER {
-        let rule = list::judge_source(rules, &packet).map(usize::from);
-        let found = rule.and_then(|at| Some((number(at), cut(&rules.nat.get(at)?.text))));
-        explained.source = found;
-    }
-    Ok(explained)
-}
-
-/// Rules that go by themselves unless they are confirmed.
-#[derive(Default)]
-pub(super) struct Trial(Option<Trying>);
-
-struct Trying {
-    before: Option<Arc<Published>>,
-    tried: Arc<Published>,
-    until: Instant,
-}
-
-impl Trying {
-    /// Are they still those of the stack? Others that were published meanwhile end the trial.
-    fn runs(&self, stack: &Stack) -> bool {
-        stack.filter().is_some_and(|firewall| Arc::ptr_eq(firewall.published(), &self.tried))
-    }
-
-    fn on_trial(&self) -> OnTrial {
-        let rules = &self.tried.rules;
-        OnTrial { rules: rules.filter.len() as u64, nat: rules.nat.len() as u64 }
-    }
-}
-
-impl Trial {
-    pub(super) fn next_deadline(&self) -> Instant {
-        self.0.as_ref().map_or(Instant::NEVER, |trying| trying.until)
-    }
-
-    /// Go back to the rules before, if the time is over.
-    pub(super) fn end_if_due(&mut self, stack: &mut Stack, now: Instant) {
-        if let Some(trying) = self.0.take_if(|trying| trying.until <= now)
-            && trying.runs(stack)
-        {
-            stack.set_filter(trying.before);
-        }
-    }
-
-    pub(super) fn answer(&mut self, stack: &mut Stack, call: &FilterCall, now: Instant) -> Answer {
-        match call {
-            FilterCall::Apply { text, confirm_s } => match self.apply(stack, text, *confirm_s, now)
-            {
-                Ok(on_trial) => Answer::of(on_trial),
-                Err((refusal, why)) => Answer::refusal(refusal, why),
-            },
-            FilterCall::Confirm => match self.0.take().filter(|trying| trying.runs(stack)) {
-                Some(trying) => Answer::of(trying.on_trial()),
-                None => {
-                    let why = "No such file or directory: no rules are on trial: the time is over, \
-                               or the configuration was read again";
-                    Answer::refusal(Refusal::Missing, why.to_owned())
-                }
-            },
-            _ => answer(stack, call),
-        }
-    }
-
-    fn apply(
-        &mut self,
-        stack: &mut Stack,
-        text: &RuleText,
-        confirm_s: u32,
-        now: Instant,
-    ) -> Result<OnTrial, Refused> {
-        let wrong = |why: String| (Refusal::Wrong, format!("Invalid argument: {why}"));
-        if !(1..=TRIAL_MAX_S).contains(&confirm_s) {
-            return Err(wrong(format!("a trial takes 1 to {TRIAL_MAX_S} seconds")));
-        }
-        let names = named(stack);
-        let ports: Vec<(&str, u16)> = names.iter().map(|(name, at)| (name.as_str(), *at)).collect();
-        let RuleText { default, rules, nat, sets, files } = text;
-        let file = |name: &str| files.get(name).cloned().ok_or("it was not sent".to_owned());
-        let source = Source { rules, nat, default, sets };
-        let rules = text::parse(&source, &ports, &file).map_err(|mistakes| {
-            let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-            wrong(lines.join("\n"))
-        })?;
-        if !rules.nat.is_empty() && stack.steering().count() > 1 {
-            return Err(wrong("NAT needs one shard".to_owned()));
-        }
-        if !stack.forwarding() {
-            return Err(wrong("rules are asked while packets are forwarded".to_owned()));
-        }
-        let has = stack.filter().map(|firewall| Arc::clone(firewall.published()));
-        let generation = has.as_ref().map_or(0, |has| has.generation).saturating_add(1);
-        let tried = Published::compile(rules, Timeouts::default(), generation);
-        let tried = tried.map_err(|why| wrong(why.to_string()))?;
-        stack.set_filter(Some(Arc::clone(&tried)));
-        // A second trial goes back to the rules before the first one.
-        let first = self
-            .0
-            .take()
-            .filter(|trying| has.as_ref().is_some_and(|has| Arc::ptr_eq(has, &trying.tried)));
-        let before = first.map_or(has, |first| first.before);
-        let until = now + Duration::from_secs(confirm_s.into());
-        let trying = Trying { before, tried, until };
-        let on_trial = trying.on_trial();
-        self.0 = Some(trying);
-        Ok(on_trial)
-    }
 }

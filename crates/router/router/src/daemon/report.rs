@@ -82,7 +82,16 @@ pub(super) fn summary(file: &str, config: &crate::config::Config) -> String {
         count(config.routes.len(), "route"),
         count(config.neighbours.len(), "neighbour"),
     ];
-    for (number, one) in [(config.groups.len(), "group"), (config.rules.len(), "rule")] {
+    let of_filter = config
+        .filter
+        .as_ref()
+        .map_or((0, 0), |filter| (filter.rules().filter.len(), filter.rules().nat.len()));
+    for (number, one) in [
+        (config.groups.len(), "group"),
+        (config.rules.len(), "rule"),
+        (of_filter.0, "filter rule"),
+        (of_filter.1, "NAT rule"),
+    ] {
         if number > 0 {
             all.push(count(number, one));
         }

@@ -13,7 +13,7 @@ use crate::up::{CONFIG, TIMEOUT, World};
 
 pub(crate) const CASES: &[Case] = &[
     ("up_filters_and_translates_by_its_rules", &[Need::PING], filters),
-    ("up_has_rules_on_trial_and_its_states_are_ended", &[], trial),
+    ("up_filters_on_trial_and_ends_states", &[], trial),
     ("up_filters_with_two_shards", &[], shards),
 ];
 
