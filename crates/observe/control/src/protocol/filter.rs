@@ -1,8 +1,8 @@
 //! The firewall: its rows, questions about it, and changes of its rules on trial.
 //!
 //! Called by: `wirespeed filter`, `states` and `show`, which ask; `observe` answers and trusts
-//! nothing in a question. Rules are counted from 1; sizes are bytes. docs/filter.md has the words of
-//! rules.
+//! nothing in a question. Rules are counted from 1; sizes are bytes. docs/filter.md has the words
+//! of rules.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
-//! What rules make of a packet: the destination that NAT gives it, its route, the rules up to the one
-//! that matches, the source that NAT gives it.
+//! What rules make of a packet: the destination that NAT gives it, its route, the rules up to the
+//! one that matches, the source that NAT gives it.
 //!
-//! Called by: `filter.rs` for the rules of a stack; `wirespeed filter explain --file` for those of a
-//! file. The plain list of rules is asked, which is the oracle of the compiled program.
+//! Called by: `filter.rs` for the rules of a stack; `wirespeed filter explain --file` for those of
+//! a file. The plain list of rules is asked, which is the oracle of the compiled program.
 
 use core::net::IpAddr;
 
