@@ -214,7 +214,8 @@ pub struct Explained {
     pub packet: String,
     /// The port that it came by.
     pub in_dev: String,
-    /// The port that it leaves by; `None`: it has no route.
+    /// The port that it leaves by; `None`: no rule is asked, because it has no route, or a source
+    /// that is not behind its port.
     pub out_dev: Option<String>,
     /// The rule of NAT that translates its destination, and what that becomes.
     pub dest: Option<(u32, String, IpAddr)>,

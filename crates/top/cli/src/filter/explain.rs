@@ -51,7 +51,8 @@ pub(super) fn text(explained: &Explained) -> String {
         let _ = writeln!(t, "rule {rule} of NAT makes its destination {to}: {text}");
     }
     let Some(out) = &explained.out_dev else {
-        let _ = writeln!(t, "{}: no route leads there, so no rule is asked", explained.packet);
+        let why = "no rule is asked: no route leads there, or its source is not behind that port";
+        let _ = writeln!(t, "{}: {why}", explained.packet);
         return t;
     };
     let _ = writeln!(t, "in {} out {out} {}", explained.in_dev, explained.packet);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::{Duration, Instant, MacAddr};
 use control::protocol::RuleText;
 use device::mem;
+use stack::route::SourceCheck;
 use stack::{PortConfig, StackConfig};
 
 use super::*;
@@ -23,6 +24,8 @@ fn router() -> Stack {
         let addresses = vec![address.parse().expect("a network")];
         let id = stack.add_port(Box::new(device), PortConfig { mac: MacAddr([2; 6]), addresses });
         assert!(stack.set_port_name(id, name));
+        // There is no default route.
+        assert!(stack.set_source_check(id, SourceCheck::Off));
     }
     stack.set_forwarding(true);
     stack
