@@ -80,7 +80,7 @@ mod tests {
         [[port]]\nname = 'lan'\ndevice = 'tap:b'\naddresses = '10.0.0.1/24'\n\
         [[route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.1'\n\
         [filter]\nrules = '''\nblock in lan\npass in wan to 10.0.0.5 tcp 443\n\
-        pass in self\npass in wan to self icmp'''\n[nat]\nrules = '''\n\
+        pass from self\npass in wan to self icmp'''\n[nat]\nrules = '''\n\
         dest in wan to self tcp 8443 to 10.0.0.5:443\nsource out wan to port'''\n";
 
     fn said(packet: &str) -> String {
