@@ -18,7 +18,14 @@ const ROUND: usize = 256;
 /// # Errors
 /// If the router forwards fewer packets than it was offered.
 pub fn packets(shape: Shape, count: u64) -> Result<()> {
-    let mut rig = Rig::new(shape).context("making a router for packets of this shape")?;
+    by(Rig::new(shape).context("making a router for packets of this shape")?, count)
+}
+
+/// The same by a router that was made before.
+///
+/// # Errors
+/// If the router forwards fewer packets than it was offered.
+pub fn by(mut rig: Rig, count: u64) -> Result<()> {
     let (mut passed, mut now_ns) = (0, 1_000_000_000);
     while passed < count {
         now_ns += 10_000;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
 use lab::forward::Shape;
 use wirespeed_bench::drive::{Bulk, Drive};
+use wirespeed_bench::filter;
 use wirespeed_bench::forwarded;
 use wirespeed_bench::outstanding;
 use wirespeed_bench::recorded::{self, Ids, Recording};
@@ -36,6 +37,8 @@ const FORWARDED: &[Case] = &[
     ("forwarded-64", |n| forwarded::packets(Shape::default(), n)),
     ("forwarded-64-v6", |n| forwarded::packets(Shape { v6: true, ..Shape::default() }, n)),
     ("forwarded-64-tagged", |n| forwarded::packets(Shape { tagged: true, ..Shape::default() }, n)),
+    ("filtered-64", |n| forwarded::by(filter::counted(false)?, n)),
+    ("translated-64", |n| forwarded::by(filter::counted(true)?, n)),
 ];
 
 const V4: &[u8] = include_bytes!("../recordings/linux-v4.rec");

@@ -1,16 +1,17 @@
 //! Benchmarks of wirespeed against smoltcp, gVisor's netstack and the kernel, side by side in one
 //! run.
 //!
-//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `rpc`, `lab`, `build` and
-//! `strangers` (bench `peers`) hold the rows of these benches, `ours` our side of `core`'s, `peers`
-//! the other sides. `harness` measures a row and `report` prints it. The stack uses nothing from
-//! here; people run it by `cargo xtask bench NAME`.
+//! `core`, `outside`, `tcp`, `proof`, `devices`, `ip`, `router`, `filter`, `rpc`, `lab`, `build`
+//! and `strangers` (bench `peers`) hold the rows of these benches, `ours` our side of `core`'s,
+//! `peers` the other sides. `harness` measures a row and `report` prints it. The stack uses nothing
+//! from here; people run it by `cargo xtask bench NAME`.
 
 pub mod build;
 pub mod core;
 pub mod delay;
 pub mod devices;
 pub mod drive;
+pub mod filter;
 pub mod forwarded;
 pub mod harness;
 pub mod hot;

@@ -1,6 +1,6 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
-//! `ip`, `router`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo xtask
-//! bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 measured,
+//! `ip`, `router`, `filter`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo
+//! xtask bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 measured,
 //! 1 nothing could be measured or `--check` found a missed must, 2 usage, 130 Ctrl-C in `build`.
 
 use std::io::{self, Write};
@@ -13,6 +13,7 @@ use wirespeed_bench::build;
 use wirespeed_bench::core::{ROWS, gvisor_program, veth};
 use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
+use wirespeed_bench::filter;
 use wirespeed_bench::harness::{Bench, Spec};
 use wirespeed_bench::ip;
 use wirespeed_bench::lab;
@@ -56,6 +57,8 @@ enum Command {
     Ip(Options),
     /// Forwarding: packets a second, beside Linux's, under overload and while routes change.
     Router(Options),
+    /// The firewall: packets of known and of new flows, beside nft's, NAT, reloads, floods.
+    Filter(Options),
     /// ONC RPC: calls by the bytes of their argument, beside libtirpc, and on a shared cable.
     Rpc(Options),
     /// The lab: what it costs to look at a stack, and whether its figures add up.
@@ -139,6 +142,7 @@ fn main() -> ExitCode {
         Command::Devices(options) => bench("devices", devices::ROWS, &options),
         Command::Ip(options) => bench("ip", ip::ROWS, &options),
         Command::Router(options) => bench("router", router::ROWS, &options),
+        Command::Filter(options) => bench("filter", filter::ROWS, &options),
         Command::Rpc(options) => bench("rpc", rpc::ROWS, &options),
         Command::Lab(options) => bench("lab", lab::ROWS, &options),
         Command::Build(options) => build::catch_interrupts()

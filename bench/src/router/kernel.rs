@@ -1,5 +1,5 @@
 //! Linux as a router between two veth pairs, and ours between the same over AF_XDP. Called by
-//! `router`. A namespace of its own for each; the routers are those of `wirespeed lab forward`.
+//! `router` and `filter`. A namespace of its own for each; the routers are those of `wirespeed lab forward`.
 
 use anyhow::{Result, anyhow, ensure};
 use lab::forward::Shape;
@@ -11,7 +11,7 @@ use crate::measure::{Measurement, median, pin};
 use crate::namespace::{enter, enter_new_namespace};
 
 /// Run `work` on a pinned thread; the thread's namespaces end with it.
-fn on_thread<T: Send>(core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn on_thread<T: Send>(core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
             pin(&[core])?;
@@ -34,7 +34,7 @@ fn whole(router: &mut Outside, seconds: f64) -> Result<Measurement> {
 
 /// The router's cost without the sending, and without the softirq of one veth pair: that is in the
 /// router's favour.
-fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
+pub(crate) fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
     let cost = router.measure(seconds, &|| false)?;
     let (all_ns, alone_ns) = (cost.whole_ns, cost.alone_ns);
     let own_ns = all_ns - alone_ns;
@@ -45,7 +45,7 @@ fn own(router: &mut Outside, seconds: f64) -> Result<Measurement> {
 }
 
 /// Ours over theirs in packets a CPU-second, in pairs.
-fn ratio(
+pub(crate) fn ratio(
     (pairs, seconds, trial_s): (usize, f64, f64),
     mut ours: impl FnMut(f64) -> Result<Measurement>,
     mut theirs: impl FnMut(f64) -> Result<Measurement>,
@@ -71,7 +71,7 @@ fn ratio(
 }
 
 /// How many pairs, and for how long each side.
-fn plan(b: &Bench) -> (usize, f64, f64) {
+pub(crate) fn plan(b: &Bench) -> (usize, f64, f64) {
     (b.pairs, b.seconds, b.trial_s)
 }
 

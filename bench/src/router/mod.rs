@@ -3,7 +3,7 @@
 //! pairs, and `routes` changes of routes. A row for a feature that is not built yet says so and has
 //! no value.
 
-mod kernel;
+pub(crate) mod kernel;
 mod memory;
 mod routes;
 

@@ -11,6 +11,7 @@ pub mod cost;
 pub(crate) mod experiment;
 #[cfg(target_os = "linux")]
 pub mod outside;
+pub mod packets;
 #[cfg(test)]
 mod tests;
 
@@ -19,14 +20,18 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::{Cidr, DropReason, Instant, Limit, LinkKind, MacAddr, Mtu};
 use device::mem::{self, Mem};
 use device::{Burst, Device, vlan};
-use inet::HeaderTemplate;
-use inet::ip_output::Fields;
 use mbuf::Pool;
+pub use packets::Transport;
+use packets::frames;
 use stack::shard::{Home, Shard};
 use stack::{PortConfig, PortId, Route, Stack, StackConfig};
+use wire::tcp::Flags;
 
 /// Frames that a wire holds.
 pub const DEPTH: usize = 1024;
+
+/// Frames of a round: four bursts, which stay in the cache.
+const ROUND: usize = 256;
 
 /// The VLANs of both sides.
 const VLANS: [u16; 2] = [5, 6];
@@ -80,13 +85,26 @@ pub struct Shape {
     pub flows: u32,
     /// The direction in which they go.
     pub direction: Direction,
+    /// What the packets carry.
+    pub transport: Transport,
+    /// The most states of a filter, all flows of which one source may have; `None` leaves the usual
+    /// limits.
+    pub states: Option<usize>,
 }
 
 impl Default for Shape {
-    /// 64 bytes of IPv4 without tags, one route and one flow.
+    /// 64 bytes of IPv4 and UDP without tags, one route and one flow.
     fn default() -> Shape {
-        let direction = Direction::There;
-        Shape { v6: false, tagged: false, sizes: SMALL, routes: 1, flows: 1, direction }
+        Shape {
+            v6: false,
+            tagged: false,
+            sizes: SMALL,
+            routes: 1,
+            flows: 1,
+            direction: Direction::There,
+            transport: Transport::Udp,
+            states: None,
+        }
     }
 }
 
@@ -140,42 +158,6 @@ fn in_prefix(prefix: Cidr, host: u32) -> IpAddr {
         IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits() | host).into(),
         IpAddr::V6(a) => Ipv6Addr::from_bits(a.to_bits() | u128::from(host)).into(),
     }
-}
-
-/// The frames that a side sends, in their order; `None` if a frame has no room for its headers.
-fn frames(shape: Shape, side: usize) -> Option<Vec<Vec<u8>>> {
-    let mut pool = Pool::new(1 << 20);
-    let count = shape.flows.max(shape.sizes.len() as u32);
-    let frame = |n: u32| {
-        let flow = n % shape.flows.max(1);
-        let routes = shape.routes.max(1);
-        let beyond = in_prefix(prefix(shape.v6, flow % routes), flow / routes);
-        let near = addr(shape.v6, 2, 9);
-        let (macs, src, dst) = match side {
-            0 => ([MACS[0], MACS[1]], near, beyond),
-            _ => ([MACS[3], MACS[2]], beyond, near),
-        };
-        let header_len = if shape.v6 { 40 } else { 20 };
-        let size = shape.sizes.get(n as usize % shape.sizes.len().max(1))?;
-        let mut payload = vec![0; size.checked_sub(14 + header_len)?];
-        let port = 1_024 + flow as u16 % 50_000;
-        let (ports, len) = ([port, 9], payload.len() as u16);
-        for (field, value) in payload.chunks_exact_mut(2).zip(ports.into_iter().chain([len])) {
-            field.copy_from_slice(&value.to_be_bytes());
-        }
-        let fields = Fields { src, dst, protocol: 17, tos: 0, ttl: 64 };
-        let template = HeaderTemplate::new(LinkKind::Ethernet, macs[0], macs[1], &fields);
-        let mut m = pool.copy_of(&payload)?;
-        template.prepend(&mut m).ok()?;
-        let mut bytes = m.as_slice().to_vec();
-        pool.free(m);
-        if shape.tagged {
-            let [id, low] = VLANS[side].to_be_bytes();
-            bytes.splice(12..12, [0x81, 0, id, low]);
-        }
-        Some(bytes)
-    };
-    (0..count).map(frame).collect()
 }
 
 /// Makes the frames.
@@ -335,6 +317,54 @@ impl Rig {
         }
     }
 
+    /// Call the router's stack.
+    pub fn with_stack<T>(&mut self, call: impl FnOnce(&mut Stack) -> T) -> T {
+        match &mut self.router {
+            Router::Stack(stack) => call(stack),
+            Router::Shard(shard) => call(&mut shard.enter()),
+        }
+    }
+
+    /// Put these frames onto the wire of a side, a ring full at most.
+    pub fn send(&mut self, side: usize, frames: &[Vec<u8>]) {
+        let (wire, pool) = (&mut self.wires[side & 1], &mut self.sides[side & 1].pool);
+        for frames in frames.chunks(device::BURST) {
+            let mut burst: Burst = frames.iter().filter_map(|frame| pool.copy_of(frame)).collect();
+            wire.tx_burst(pool, &mut burst);
+            burst.drain(..).for_each(|m| pool.free(m));
+        }
+    }
+
+    /// Send frames from a side, and take those that leave by the other side within one turn.
+    fn exchange(&mut self, side: usize, frames: &[Vec<u8>], now: Instant) -> Vec<Vec<u8>> {
+        self.send(side, frames);
+        self.turn(now);
+        let (wire, pool) = (&mut self.wires[side & 1 ^ 1], &mut self.sides[side & 1 ^ 1].pool);
+        let (mut left, mut burst) = (Vec::new(), Burst::new());
+        while wire.rx_burst(pool, &mut burst) > 0 {
+            left.extend(burst.iter().map(|m| m.as_slice().to_vec()));
+            burst.drain(..).for_each(|m| pool.free(m));
+        }
+        left
+    }
+
+    /// Let all flows of TCP shake hands through the router, in another order than the generator's;
+    /// `None` if a segment did not pass.
+    pub fn shake_hands(&mut self, shape: Shape, now: Instant) -> Option<()> {
+        let order: Vec<u32> = packets::shuffled(shape.flows).collect();
+        for flows in order.chunks(ROUND) {
+            let make = |flags| packets::segments(shape, 0, flows, flags);
+            let syns = self.exchange(0, &make(Flags::SYN)?, now);
+            let answers: Option<Vec<_>> = syns.iter().map(|syn| packets::answer(syn)).collect();
+            let back = self.exchange(1, &answers?, now);
+            let there = self.exchange(0, &make(Flags::ACK)?, now);
+            if [syns, back, there].iter().any(|frames| frames.len() != flows.len()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
     /// Has the router lost anything, and why?
     pub fn lost(&mut self) -> Option<(DropReason, u64)> {
         match &mut self.router {
@@ -350,10 +380,15 @@ enum Router {
     Shard(Shard),
 }
 
-fn config() -> StackConfig {
+fn config(shape: Shape) -> StackConfig {
     let mut config = StackConfig::new([0x1812, 0x4632]);
     config.solicited_node_reports = false;
     config.budget.set(Limit::MbufBytes, 64 << 20);
+    if let Some(states) = shape.states {
+        config.budget.set(Limit::FilterStates, states);
+        let of_one = config.budget.of(Limit::FilterStatesPerSource);
+        config.budget.set(Limit::FilterStatesPerSource, of_one.max(shape.flows as usize));
+    }
     config
 }
 
@@ -365,7 +400,7 @@ fn port_config(side: usize) -> PortConfig {
 
 /// A router with these two ports, and with a permanent neighbour at each.
 fn alone(ports: [Box<dyn Device>; 2], shape: Shape) -> Option<Stack> {
-    let mut stack = Stack::new(config());
+    let mut stack = Stack::new(config(shape));
     for (side, device) in ports.into_iter().enumerate() {
         stack.add_port(port_of(device, shape, VLANS[side])?, port_config(side));
     }
@@ -376,7 +411,7 @@ fn alone(ports: [Box<dyn Device>; 2], shape: Shape) -> Option<Stack> {
 /// The same router as shards; each side has a queue for each.
 fn shards(queues: [Vec<Mem>; 2], shape: Shape) -> Option<Vec<Shard>> {
     let count = queues[0].len();
-    let mut shards = Shard::group(&config(), count);
+    let mut shards = Shard::group(&config(shape), count);
     for (side, queues) in queues.into_iter().enumerate() {
         let port = |device| port_of(Box::new(device), shape, VLANS[side]);
         let devices = queues.into_iter().map(port).collect::<Option<Vec<_>>>()?;

@@ -1,5 +1,5 @@
-//! Network namespaces of experiments with Linux, made and filled by `ip`. Their names are removed
-//! at once, so that they are gone with the run, however it ends.
+//! Network namespaces of experiments with Linux, made and filled by `ip` and `nft`. Their names are
+//! removed at once, so that they are gone with the run, however it ends.
 //!
 //! Called by: `real`, `forward`.
 
@@ -33,13 +33,23 @@ pub(crate) fn ip_batch(commands: &str) -> Result<(), Error> {
 }
 
 fn ip_with(arguments: &[&str], input: &str) -> Result<(), Error> {
-    let mut command = Command::new("ip");
+    run(("ip", "iproute2"), arguments, input)
+}
+
+/// Load rules of `nft` in the calling thread's namespace.
+pub(crate) fn nft(rules: &str) -> Result<(), Error> {
+    run(("nft", "nftables"), &["-f", "-"], rules)
+}
+
+/// Run a program of a package.
+fn run((program, package): (&str, &str), arguments: &[&str], input: &str) -> Result<(), Error> {
+    let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let unable = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => {
-            Error::Failed("`ip` is missing: install the package iproute2".to_owned())
+            Error::Failed(format!("`{program}` is missing: install the package {package}"))
         }
-        _ => Error::Failed(format!("`ip` cannot be run: {error}")),
+        _ => Error::Failed(format!("`{program}` cannot be run: {error}")),
     };
     let mut child = command.spawn().map_err(unable)?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -52,7 +62,7 @@ fn ip_with(arguments: &[&str], input: &str) -> Result<(), Error> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(Error::Failed(format!(
-        "`ip {}` failed ({}): hosts of Linux need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN",
+        "`{program} {}` failed ({}): hosts of Linux need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN",
         arguments.join(" "),
         said.lines().next().unwrap_or_default()
     )))

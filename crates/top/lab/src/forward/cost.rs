@@ -7,11 +7,9 @@ use std::time::Instant as Clock;
 
 use base::Instant;
 
-use super::{Alone, Rig, Shape};
+use super::{Alone, ROUND, Rig, Shape};
 use crate::Error;
 
-/// Frames of a round: four bursts, which stay in the cache.
-const ROUND: usize = 256;
 /// Rounds between two looks at the clock.
 const ROUNDS: usize = 16;
 
@@ -80,9 +78,22 @@ impl Memory {
     /// # Errors
     /// If frames have no room for their headers.
     pub fn new(shape: Shape) -> Result<Memory, Error> {
-        let made = Rig::new(shape).zip(Alone::new(shape));
-        let (rig, alone) = made.ok_or_else(|| lost(format!("no router of {shape:?}")))?;
+        let rig = Rig::new(shape).ok_or_else(|| lost(format!("no router of {shape:?}")))?;
+        Memory::around(rig, shape)
+    }
+
+    /// A router that was made by this shape and changed then.
+    ///
+    /// # Errors
+    /// If frames have no room for their headers.
+    pub fn around(rig: Rig, shape: Shape) -> Result<Memory, Error> {
+        let alone = Alone::new(shape).ok_or_else(|| lost(format!("no frames of {shape:?}")))?;
         Ok(Memory { rig, alone, clock: Clock::now() })
+    }
+
+    /// The router, to change it.
+    pub fn rig(&mut self) -> &mut Rig {
+        &mut self.rig
     }
 
     /// The shards of a router of a shape, each to be measured on a thread of its own.

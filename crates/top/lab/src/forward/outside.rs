@@ -18,11 +18,13 @@ use device::xdp::{self, XdpSocket};
 use device::{BURST, Burst, Device};
 use mbuf::Pool;
 use stack::Stack;
+use wire::tcp::Flags;
 
 use super::cost::{Cost, cpu_s};
-use super::{MACS, Shape, VLANS, addr, frames, mtu, network, prefix};
+use super::packets::{self, answer, frames, segments};
+use super::{MACS, Shape, VLANS, addr, mtu, network, prefix};
 use crate::Error;
-use crate::namespace::{ip, ip_batch};
+use crate::namespace::{ip, ip_batch, nft};
 
 /// Frames between two looks at the arrivals.
 const ROUND: usize = 512;
@@ -62,11 +64,20 @@ struct Sender {
 
 impl Sender {
     fn new(name: &str, shape: Shape, side: usize) -> Result<Sender, Error> {
+        Sender::of(name, frames(shape, side))
+    }
+
+    fn of(name: &str, frames: Option<Vec<Vec<u8>>>) -> Result<Sender, Error> {
         let config = packet::Config { offload: false, ..packet::Config::of(name) };
         let socket = PacketSocket::open(&config).map_err(failed)?;
-        let frames = frames(shape, side).filter(|frames| !frames.is_empty());
-        let frames = frames.ok_or_else(|| failed(format!("no frames of {shape:?}")))?;
+        let frames = frames.filter(|frames| !frames.is_empty());
+        let frames = frames.ok_or_else(|| failed(format!("no frames for {name}")))?;
         Ok(Sender { socket, pool: Pool::new(64 << 20), frames, next: 0 })
+    }
+
+    /// Send all frames once; the last burst is filled with the first ones.
+    fn send_all(&mut self) -> Result<(), Error> {
+        self.send(self.frames.len().next_multiple_of(BURST))
     }
 
     fn send(&mut self, count: usize) -> Result<(), Error> {
@@ -202,6 +213,47 @@ impl Outside {
         let (whole_ns, packets) = self.whole(seconds / 2.0, stop)?;
         let alone_ns = self.alone(seconds / 2.0, stop)?;
         Ok(Cost { packets, whole_ns, alone_ns })
+    }
+
+    /// Give the kernel's router these rules, in the words of `nft -f`.
+    ///
+    /// # Errors
+    /// What `nft` says.
+    pub fn set_rules(&mut self, rules: &str) -> Result<(), Error> {
+        nft(rules)
+    }
+
+    /// Let all flows of TCP shake hands through the kernel's router; with `is_masqueraded` it replaces their source by the address of its second port, and keeps
+    /// their ports.
+    ///
+    /// # Errors
+    /// If the answers do not pass.
+    pub fn shake_hands(&mut self, shape: Shape, is_masqueraded: bool) -> Result<(), Error> {
+        let flows: Vec<u32> = packets::shuffled(shape.flows).collect();
+        let source =
+            addr(shape.v6, 2 + u8::from(is_masqueraded), if is_masqueraded { 1 } else { 9 });
+        let answers = flows.iter().map(|&n| answer(&packets::syn_from(shape, n, source)?));
+        let before = received("ga")?;
+        Sender::of("ga", segments(shape, 0, &flows, Flags::SYN))?.send_all()?;
+        std::thread::sleep(Duration::from_millis(5));
+        Sender::of("sb", answers.collect())?.send_all()?;
+        std::thread::sleep(Duration::from_millis(5));
+        Sender::of("ga", segments(shape, 0, &flows, Flags::ACK))?.send_all()?;
+        let answered = received("ga")? - before;
+        if answered < u64::from(shape.flows) {
+            return Err(failed(format!("{answered} of {} SYN-ACKs passed", shape.flows)));
+        }
+        Ok(())
+    }
+
+    /// How many flows the kernel tracks in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// If it tracks none.
+    pub fn tracked(&self) -> Result<u64, Error> {
+        let path = "/proc/sys/net/netfilter/nf_conntrack_count";
+        let text = read_to_string(path).map_err(|error| failed(format!("{path}: {error}")))?;
+        text.trim().parse().map_err(failed)
     }
 
     fn turn(&mut self) {

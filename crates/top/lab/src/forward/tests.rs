@@ -18,7 +18,8 @@ fn every_frame_of_every_shape_arrives_with_one_hop_less() {
     let directions = [Direction::There, Direction::Back, Direction::Both];
     let all = flags.into_iter().flat_map(|v6| flags.map(|tagged| (v6, tagged)));
     for ((v6, tagged), direction) in all.flat_map(|at| directions.map(|way| (at, way))) {
-        let shape = Shape { v6, tagged, sizes: IMIX, routes: 7, flows: 24, direction };
+        let plain = Shape::default();
+        let shape = Shape { v6, tagged, sizes: IMIX, routes: 7, flows: 24, direction, ..plain };
         let mut rig = Rig::new(shape).expect("made");
         let mut alone = Alone::new(shape).expect("made");
         for _ in 0..3 {
@@ -101,4 +102,29 @@ fn each_shard_forwards_the_frames_of_its_own_flows() {
     }
     assert_eq!(flows, 100);
     assert!(Rig::of_shards(Shape::default(), 2).is_none(), "one flow is of one shard");
+}
+
+#[test]
+fn connections_shake_hands_through_the_router() {
+    for v6 in [false, true] {
+        let shape =
+            Shape { v6, flows: 600, transport: Transport::Tcp, sizes: &[84], ..Shape::default() };
+        let mut rig = Rig::new(shape).expect("made");
+        assert_eq!(rig.shake_hands(shape, Instant::from_nanos(1)), Some(()));
+        assert_eq!(rig.lost(), None);
+    }
+}
+
+#[test]
+fn sixty_thousand_flows_have_a_port_each_and_a_million_a_tuple_each() {
+    let tuples = |count: u32| {
+        let all = packets::shuffled(count);
+        let tuple = |n| packets::segments(Shape::default(), 0, &[n], Flags::SYN).expect("frame");
+        let of = |frame: Vec<u8>| [frame[30..34].to_vec(), frame[34..38].to_vec()].concat();
+        all.map(|n| of(tuple(n).remove(0))).collect::<std::collections::HashSet<_>>()
+    };
+    let ports: std::collections::HashSet<_> =
+        tuples(60_000).iter().map(|tuple| [tuple[4], tuple[5]]).collect();
+    assert_eq!(ports.len(), 60_000);
+    assert_eq!(tuples(1_000_000).len(), 1_000_000);
 }
