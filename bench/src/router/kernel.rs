@@ -11,7 +11,10 @@ use crate::measure::{Measurement, median, pin};
 use crate::namespace::{enter, enter_new_namespace};
 
 /// Run `work` on a pinned thread; the thread's namespaces end with it.
-pub(crate) fn on_thread<T: Send>(core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn on_thread<T: Send>(
+    core: usize,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
             pin(&[core])?;

@@ -27,6 +27,8 @@ pub use decide::{Passed, Refusal, Route};
 pub use log::Line;
 pub use quick::{Flow, Tally};
 
+pub use crate::states::Guess;
+
 use crate::nat::{Mappings, PoolUse, Shards};
 use crate::program::{Program, TooLarge};
 use crate::rules::Rules;

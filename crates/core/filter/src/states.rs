@@ -8,7 +8,7 @@
 //! `filter_source_limit`, `filter_rate`, `filter_fragment`.
 //!
 //! A burst is looked up in three steps, so that lines are fetched together: [`States::prefetch`]
-//! for each hash, [`States::candidate`] for each, [`States::find_v4`] for each.
+//! for each hash, [`States::guess`] for each, [`States::pass_v4`] for each.
 
 mod advance;
 mod events;
@@ -18,6 +18,7 @@ mod insert;
 mod key;
 mod parse;
 mod pass;
+mod plain;
 mod record;
 mod segment;
 mod sources;
@@ -37,6 +38,7 @@ pub use insert::{NewState, SourceLimits};
 pub use key::{Key, KeyHash, KeyV4, KeyV6};
 pub use parse::{Kind, Parsed, Piece, parse, plain_v4, plain_v6};
 pub use pass::{Pass, Transport};
+pub use plain::{Guess, PassedPlain, Plain};
 pub use segment::Segment;
 pub use sources::Rate;
 pub use timeouts::{Phase, Timeouts};
@@ -260,27 +262,6 @@ impl States {
     fn live(&self, id: StateId) -> Option<&Common> {
         let common = self.records.get(id.slot)?;
         (common.has(flag::LIVE) && common.life == id.life).then_some(common)
-    }
-
-    /// What NAT does to a packet of a state; `None` if nothing.
-    #[inline]
-    #[must_use]
-    pub fn translation(&self, id: StateId, direction: Direction) -> Option<Translation> {
-        let common = self.live(id).filter(|common| common.has(flag::TRANSLATED))?;
-        let key = self.records.key(id.slot, direction.reversed() as usize).reversed();
-        // The sums of the reply direction are the negative ones, which are the complements.
-        let sign = if direction == Direction::Reply { u16::MAX } else { 0 };
-        let [ip, transport] = common.sums.map(|sum| Sum(sum ^ sign));
-        Some(Translation { key, ip, transport })
-    }
-
-    /// Is a state translated? `None` if it has ended, or if other rules than those of `generation`
-    /// have judged it.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_current(&self, id: StateId, generation: u32) -> Option<bool> {
-        let common = self.live(id).filter(|common| common.generation == generation)?;
-        Some(common.has(flag::TRANSLATED))
     }
 
     /// The caller's number of a state.

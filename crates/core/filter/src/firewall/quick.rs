@@ -5,23 +5,24 @@
 //! changed, or do exactly what [`Firewall::arrive`] and [`Firewall::change`] do; refused packets
 //! go there. RFC 1624.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use base::Instant;
 use wire::protocol::TCP;
 use wire::tcp::HEADER_LEN;
+use wire::{ipv4, ipv6};
 
 use super::arrive::Known;
 use super::{Change, Firewall};
 use crate::nat::{Checksum, Delta, PlainV4, PlainV6};
 use crate::states::{
-    Candidate, Direction, Key, KeyV4, KeyV6, Pass, Segment, StateId, Transport, plain_v4, plain_v6,
+    Direction, Guess, Key, PassedPlain, Plain, Segment, StateId, Transport, plain_v4, plain_v6,
 };
 
 /// Rows of a rule's counters that were not added yet: a burst's packets are mostly of one rule.
 #[derive(Clone, Copy, Default)]
 pub struct Tally {
-    rule: Option<u16>,
+    rule: u16,
     packets: u64,
     bytes: u64,
 }
@@ -33,6 +34,20 @@ pub struct Flow {
     direction: Direction,
     /// Its packets leave with another tuple.
     pub is_translated: bool,
+}
+
+impl Flow {
+    #[inline(always)]
+    fn of(passed: &PassedPlain) -> Flow {
+        let PassedPlain { id, direction, is_translated, .. } = *passed;
+        Flow { id, direction, is_translated }
+    }
+}
+
+/// A segment of TCP in a plain packet.
+#[inline(always)]
+fn segment(bytes: &[u8]) -> Option<Segment> {
+    Segment::parse(bytes, bytes.len() as u32).ok()
 }
 
 impl Firewall {
@@ -53,96 +68,81 @@ impl Firewall {
     /// The state that the index has for a hash; its record is fetched.
     #[inline(always)]
     #[must_use]
-    pub fn candidate(&self, hash: u64) -> Candidate {
-        self.states.candidate(hash)
+    pub fn fetch(&self, hash: u64) -> Guess {
+        self.states.guess(hash)
     }
 
-    /// The flow of an IPv4 packet with this hash, if the present rules have judged it.
+    /// Pass a plain IPv4 packet of `len` bytes with this hash and guess, if the present rules have
+    /// judged its flow and `accepts` the destination that it leaves with. `None`, with nothing
+    /// changed, if it does not pass as a packet of a known flow.
     #[inline(always)]
-    #[must_use]
-    pub fn find_v4(&self, packet: &[u8], hash: u64, candidate: Candidate) -> Option<Flow> {
-        let key: KeyV4 = plain_v4(packet)?;
-        self.flow(self.states.find_v4(&key, hash, candidate)?)
-    }
-
-    /// The flow of an IPv6 packet with this hash, if the present rules have judged it.
-    #[inline(always)]
-    #[must_use]
-    pub fn find_v6(&self, packet: &[u8], hash: u64, candidate: Candidate) -> Option<Flow> {
-        let key: KeyV6 = plain_v6(packet)?;
-        self.flow(self.states.find_v6(&key, hash, candidate)?)
-    }
-
-    #[inline(always)]
-    fn flow(&self, (id, direction): (StateId, Direction)) -> Option<Flow> {
-        let is_translated = self.states.is_current(id, self.generation)?;
-        Some(Flow { id, direction, is_translated })
-    }
-
-    /// The destination of a translated IPv4 packet.
-    #[inline(always)]
-    #[must_use]
-    pub fn dst_v4(&self, flow: &Flow) -> Option<Ipv4Addr> {
-        match self.states.translation(flow.id, flow.direction)?.key {
-            Key::V4(key) => {
-                let [.., a, b, c, d] = key.addrs.to_ne_bytes();
-                Some(Ipv4Addr::new(a, b, c, d))
-            }
-            Key::V6(_) => None,
-        }
-    }
-
-    /// The destination of a translated IPv6 packet.
-    #[inline(always)]
-    #[must_use]
-    pub fn dst_v6(&self, flow: &Flow) -> Option<Ipv6Addr> {
-        match self.states.translation(flow.id, flow.direction)?.key.tuple().dst {
-            IpAddr::V6(dst) => Some(dst),
-            IpAddr::V4(_) => None,
-        }
-    }
-
-    /// Pass a plain packet of `len` bytes, whose transport header begins at `AT`. `false` if it
-    /// does not pass as a packet of its flow; then nothing is changed.
-    #[inline(always)]
-    pub fn pass<const AT: usize>(
+    pub fn pass_v4(
         &mut self,
-        flow: &Flow,
         packet: &[u8],
-        len: u16,
-        now: Instant,
+        found: (u64, Guess),
+        (len, now): (u16, Instant),
         tally: &mut Tally,
-    ) -> bool {
-        let Flow { id, direction, .. } = *flow;
-        let protocol = if AT == 40 { packet.get(6) } else { packet.get(9) };
-        let bytes = packet.get(AT..usize::from(len)).unwrap_or_default();
-        let len = u32::from(len);
-        let passes = if protocol == Some(&TCP) {
-            let Ok(segment) = Segment::parse(bytes, bytes.len() as u32) else { return false };
-            self.states.pass(id, direction, Transport::Tcp(&segment), len, now)
-        } else if bytes.len() < UDP_HEADER_LEN {
-            return false;
-        } else {
-            self.states.pass(id, direction, Transport::Other, len, now)
+        accepts: impl FnOnce(Ipv4Addr) -> bool,
+    ) -> Option<Flow> {
+        let key = plain_v4(packet)?;
+        let bytes = packet.get(ipv4::HEADER_LEN..usize::from(len))?;
+        let segment = if key.protocol == TCP { Some(segment(bytes)?) } else { None };
+        let plain = self.plain(segment.as_ref(), bytes, (len, now))?;
+        let passed = self.states.pass_v4(&key, found, &plain, accepts)?;
+        self.tally(&passed, len, now, tally);
+        Some(Flow::of(&passed))
+    }
+
+    /// The same for a plain IPv6 packet.
+    #[inline(always)]
+    pub fn pass_v6(
+        &mut self,
+        packet: &[u8],
+        found: (u64, Guess),
+        (len, now): (u16, Instant),
+        tally: &mut Tally,
+        accepts: impl FnOnce(Ipv6Addr) -> bool,
+    ) -> Option<Flow> {
+        let key = plain_v6(packet)?;
+        let bytes = packet.get(ipv6::HEADER_LEN..usize::from(len))?;
+        let segment = if key.protocol == TCP { Some(segment(bytes)?) } else { None };
+        let plain = self.plain(segment.as_ref(), bytes, (len, now))?;
+        let passed = self.states.pass_v6(&key, found, &plain, accepts)?;
+        self.tally(&passed, len, now, tally);
+        Some(Flow::of(&passed))
+    }
+
+    #[inline(always)]
+    fn plain<'a>(
+        &self,
+        segment: Option<&'a Segment>,
+        bytes: &[u8],
+        (len, now): (u16, Instant),
+    ) -> Option<Plain<'a>> {
+        let transport = match segment {
+            Some(segment) => Transport::Tcp(segment),
+            None if bytes.len() < UDP_HEADER_LEN => return None,
+            None => Transport::Other,
         };
-        if passes != Ok(Pass::Known) {
-            return false;
-        }
-        let rule = self.states.rule(id).filter(|&rule| rule != u16::MAX);
-        if rule != tally.rule || tally.packets == 0 {
+        Some(Plain { transport, len: u32::from(len), now, generation: self.generation })
+    }
+
+    #[inline(always)]
+    fn tally(&mut self, passed: &PassedPlain, len: u16, now: Instant, tally: &mut Tally) {
+        if passed.rule != tally.rule {
             self.settle(tally, now);
-            tally.rule = rule;
+            tally.rule = passed.rule;
         }
         tally.packets += 1;
         tally.bytes += u64::from(len);
-        true
     }
 
     /// Add what a burst counted.
     pub fn settle(&mut self, tally: &mut Tally, now: Instant) {
         let Tally { rule, packets, bytes } = core::mem::take(tally);
         if packets > 0 {
-            self.counters.add(rule, packets, bytes, now);
+            // The default rule has no number.
+            self.counters.add((rule != u16::MAX).then_some(rule), packets, bytes, now);
         }
     }
 
@@ -152,18 +152,25 @@ impl Firewall {
         self.known(flow.id, flow.direction, false)
     }
 
-    /// Translate a plain packet that [`Firewall::pass`] has passed.
+    /// Translate a plain packet that [`Firewall::pass_v4`] or [`Firewall::pass_v6`] has passed.
     #[inline(always)]
     pub fn translate(&self, flow: &Flow, packet: &mut [u8]) {
-        if !flow.is_translated {
+        if let Some((key, [addresses, transport])) =
+            self.states.translation_v4(flow.id, flow.direction)
+            && !may_be_cut(packet)
+            && PlainV4::of(&key, Delta { addresses, transport }).apply(packet, Checksum::Whole)
+        {
             return;
         }
+        self.translate_other(flow, packet);
+    }
+
+    /// The same for IPv6, and for IPv4 packets whose identification changes.
+    #[inline(never)]
+    fn translate_other(&self, flow: &Flow, packet: &mut [u8]) {
         let Some(found) = self.states.translation(flow.id, flow.direction) else { return };
         let delta = Delta { addresses: found.ip, transport: found.transport };
         let is_done = match found.key {
-            Key::V4(key) if !may_be_cut(packet) => {
-                PlainV4::of(&key, delta).apply(packet, Checksum::Whole)
-            }
             Key::V4(_) => false,
             Key::V6(key) => PlainV6::of(&key, delta).apply(packet, Checksum::Whole),
         };

@@ -209,7 +209,7 @@ impl Index {
         let tag = tag_of(hash);
         for at in self.addresses(hash) {
             let bucket = self.bucket(at);
-            let mut found = bucket.matching(tag);
+            let mut found = bucket.likely(tag);
             while found != 0 {
                 let answer = check(bucket.entry(found.trailing_zeros()));
                 if answer.is_some() {

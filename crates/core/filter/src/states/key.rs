@@ -145,7 +145,8 @@ fn words_v6(addr: Ipv6Addr) -> [u64; 2] {
     [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes([i, j, k, l, m, n, o, p])]
 }
 
-fn addr_v6(first: u64, second: u64) -> Ipv6Addr {
+#[inline(always)]
+pub(super) fn addr_v6(first: u64, second: u64) -> Ipv6Addr {
     let mut octets = [0; 16];
     let (low, high) = octets.split_at_mut(8);
     low.copy_from_slice(&first.to_ne_bytes());

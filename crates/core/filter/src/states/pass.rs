@@ -7,7 +7,7 @@
 use base::{DropReason, Instant, SeqNumber};
 use wire::protocol;
 
-use super::record::{Slot, flag};
+use super::record::{Common, Slot, flag};
 use super::segment::Segment;
 use super::tcp::{self, Effect};
 use super::timeouts::Phase;
@@ -37,6 +37,45 @@ pub enum Pass {
     NewFlow,
 }
 
+/// Judge a packet of a record and count it; its phase may be another one then.
+///
+/// # Errors
+/// As [`States::pass`]; nothing has changed.
+#[inline(always)]
+pub(super) fn judge(
+    common: &mut Common,
+    direction: Direction,
+    transport: Transport<'_>,
+    len: u32,
+    tick: u32,
+) -> Result<Pass, DropReason> {
+    let from = direction as usize;
+    let mut seen = tick;
+    match transport {
+        Transport::Tcp(segment) if common.protocol == protocol::TCP => {
+            match tcp::judge(common, from, segment)? {
+                Effect::Counts => {}
+                Effect::Late => seen = common.seen,
+                Effect::NewFlow => return Ok(Pass::NewFlow),
+            }
+        }
+        _ if common.protocol == protocol::TCP => return Err(DropReason::FilterMalformed),
+        Transport::Tcp(_) => return Err(DropReason::FilterMalformed),
+        Transport::Query if direction == Direction::Reply => return Err(DropReason::FilterIcmp),
+        Transport::Answer if direction == Direction::Original => {
+            return Err(DropReason::FilterIcmp);
+        }
+        _ if direction == Direction::Reply => common.phase = common.phase.replied(),
+        _ => {}
+    }
+    common.packets[from] += 1;
+    common.bytes[from] += u64::from(len);
+    // RFC 4787 REQ-6: packets from inside prolong a mapping; those from outside do as well, because
+    // rules have allowed the flow.
+    common.seen = seen;
+    Ok(Pass::Known)
+}
+
 impl States {
     /// Judge a packet of `len` bytes that goes in `direction`.
     ///
@@ -57,36 +96,13 @@ impl States {
         if !common.has(flag::LIVE) || common.life != id.life {
             return Err(DropReason::FilterNoState);
         }
-        let (phase, from) = (common.phase, direction as usize);
-        let mut seen = tick_of(now);
-        match transport {
-            Transport::Tcp(segment) if common.protocol == protocol::TCP => {
-                match tcp::judge(common, from, segment)? {
-                    Effect::Counts => {}
-                    Effect::Late => seen = common.seen,
-                    Effect::NewFlow => return Ok(Pass::NewFlow),
-                }
-            }
-            _ if common.protocol == protocol::TCP => return Err(DropReason::FilterMalformed),
-            Transport::Tcp(_) => return Err(DropReason::FilterMalformed),
-            Transport::Query if direction == Direction::Reply => {
-                return Err(DropReason::FilterIcmp);
-            }
-            Transport::Answer if direction == Direction::Original => {
-                return Err(DropReason::FilterIcmp);
-            }
-            _ if direction == Direction::Reply => common.phase = phase.replied(),
-            _ => {}
+        let common = self.records.at_mut(id.slot);
+        let before = common.phase;
+        let pass = judge(common, direction, transport, len, tick_of(now))?;
+        if common.phase != before {
+            self.changed(id.slot, before);
         }
-        common.packets[from] += 1;
-        common.bytes[from] += u64::from(len);
-        // Packets from inside prolong a mapping; those from outside do as well, because rules have
-        // allowed the flow. RFC 4787 REQ-6, REQ-6a.
-        common.seen = seen;
-        if common.phase != phase {
-            self.changed(id.slot, phase);
-        }
-        Ok(Pass::Known)
+        Ok(pass)
     }
 
     /// Judge an ICMP error whose quoted packet has this state and goes in `direction`, with the
@@ -124,7 +140,7 @@ impl States {
     /// The phase of a record has changed: it may be of another list, and its visit may be too late.
     #[cold]
     #[inline(never)]
-    fn changed(&mut self, slot: Slot, old: Phase) {
+    pub(super) fn changed(&mut self, slot: Slot, old: Phase) {
         let common = self.records.at(slot);
         let (phase, seen) = (common.phase, common.seen);
         let translated = common.has(flag::TRANSLATED);

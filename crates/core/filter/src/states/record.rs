@@ -239,7 +239,7 @@ impl<R: Record> Slab<R> {
     }
 
     #[inline(always)]
-    fn get_mut(&mut self, index: u32) -> Option<&mut R> {
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut R> {
         self.chunks.get_mut(index as usize / CHUNK).map(|chunk| &mut chunk[index as usize % CHUNK])
     }
 

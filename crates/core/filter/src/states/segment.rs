@@ -38,7 +38,7 @@ impl Segment {
     /// # Errors
     /// [`DropReason::FilterMalformed`] if the header is cut or longer than the segment,
     /// [`DropReason::FilterTcpState`] if its flags contradict each other.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8], len: u32) -> Result<Segment, DropReason> {
         let b = bytes.first_chunk::<HEADER_LEN>().ok_or(DropReason::FilterMalformed)?;
         let header_len = u32::from(b[12] >> 4) * 4;
@@ -64,24 +64,10 @@ impl Segment {
             let options = bytes.get(HEADER_LEN..header_len as usize);
             let options = options.ok_or(DropReason::FilterMalformed)?;
             if flags.contains(Flags::SYN) || !has_timestamps_alone(options) {
-                segment.read(options);
+                (segment.scale, segment.sack) = read(flags, ack, options);
             }
         }
         Ok(segment)
-    }
-
-    #[cold]
-    fn read(&mut self, options: &[u8]) {
-        // Hosts ignore options that they cannot read (RFC 9293 MUST-5, MUST-7).
-        let Ok(options) = Options::parse(options) else { return };
-        if self.flags.contains(Flags::SYN) {
-            self.scale = options.window_scale.map(|scale| scale.shift());
-        }
-        for (left, right) in options.sack.iter() {
-            if left.lt(right) {
-                self.sack = self.sack.max(right);
-            }
-        }
     }
 
     /// The sequence number behind the segment: SYN and FIN take one each.
@@ -98,6 +84,21 @@ impl Segment {
     pub fn is_first(&self) -> bool {
         self.flags.contains(Flags::SYN) && !self.flags.contains(Flags::ACK)
     }
+}
+
+/// The window scale of a SYN, and the highest edge of SACK blocks.
+#[cold]
+fn read(flags: Flags, ack: SeqNumber, options: &[u8]) -> (Option<u8>, SeqNumber) {
+    // Hosts ignore options that they cannot read (RFC 9293 MUST-5, MUST-7).
+    let Ok(options) = Options::parse(options) else { return (None, ack) };
+    let scale = options.window_scale.filter(|_| flags.contains(Flags::SYN));
+    let mut sack = ack;
+    for (left, right) in options.sack.iter() {
+        if left.lt(right) {
+            sack = sack.max(right);
+        }
+    }
+    (scale.map(|scale| scale.shift()), sack)
 }
 
 /// Only a SYN and a RST may be without ACK, a SYN comes without FIN and RST, and a RST without FIN

@@ -45,7 +45,9 @@ pub(super) fn judge(c: &mut Common, from: usize, seg: &Segment) -> Result<Effect
         window(c, from, seg)?;
         return Ok(Effect::Counts);
     }
-    rare(c, from, seg)
+    // The copy lets the usual segment stay in registers.
+    let seg = *seg;
+    rare(c, from, &seg)
 }
 
 #[cold]

@@ -7,18 +7,14 @@
 //! again.
 //! docs/decisions/0134.
 
-use core::net::{Ipv4Addr, Ipv6Addr};
-
 use arrayvec::ArrayVec;
 use base::{Instant, MacAddr};
 use device::{BURST, Burst};
 use filter::Firewall;
-use filter::firewall::{Flow, Tally};
-use filter::states::Candidate;
+use filter::firewall::{Flow, Guess, Tally};
 use inet::forward::{plain_v4, plain_v6};
 use inet::route::{View, flow_v4, flow_v6};
 use mbuf::Flags;
-use wire::{ipv4, ipv6};
 
 use super::Locals;
 use super::look::{FIRST_V6, REFUSED, Seen, Seens, framed};
@@ -57,25 +53,23 @@ impl Seens {
                 *hash = found.unwrap_or(0);
             }
         }
-        let mut candidates = [Candidate::default(); BURST];
-        for (&hash, candidate) in hashes.iter().zip(&mut candidates).take(frames.len()) {
-            if hash != 0 {
-                *candidate = firewall.candidate(hash);
-            }
+        let mut guesses = [Guess::NONE; BURST];
+        for (&hash, guess) in hashes.iter().zip(&mut guesses).filter(|(hash, _)| **hash != 0) {
+            *guess = firewall.fetch(hash);
         }
         let (mut passed, mut tally) = (Passed::new(), Tally::default());
         // Behind a packet that takes the long way those of its flow take it too, so that tracking
         // sees them in order.
         let mut refused: u64 = 0;
-        for ((m, &hash), &candidate) in frames.iter().zip(&hashes).zip(&candidates) {
-            let found = (hash, candidate);
+        for ((m, &hash), &guess) in frames.iter().zip(&hashes).zip(&guesses) {
             let packet = m.as_slice().get(AT..).unwrap_or_default();
+            let at = (hash, guess);
             let found = match packet.first() {
                 _ if hash == 0 || refused >> (hash & 63) & 1 != 0 => None,
                 Some(first) if first >> 4 == 6 => {
-                    self.filtered_v6(packet, found, firewall, context, &mut tally)
+                    self.filtered_v6(packet, at, firewall, context, &mut tally)
                 }
-                _ => self.filtered_v4(packet, found, firewall, context, &mut tally),
+                _ => self.filtered_v4(packet, at, firewall, context, &mut tally),
             };
             if found.is_none() {
                 refused |= u64::from(hash != 0) << (hash & 63);
@@ -91,22 +85,19 @@ impl Seens {
     fn filtered_v4(
         &mut self,
         packet: &[u8],
-        (hash, candidate): (u64, Candidate),
+        at: (u64, Guess),
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
         tally: &mut Tally,
     ) -> Option<(Seen, Flow)> {
         let ip = plain_v4(packet)?;
-        let flow = firewall.find_v4(packet, hash, candidate)?;
-        let dst: Ipv4Addr = if flow.is_translated { firewall.dst_v4(&flow)? } else { ip.dst };
-        let is_ours = |addr| context.locals.has_v4(addr);
-        if ip.src == ip.dst || is_ours(dst) || is_ours(ip.src) {
-            return None;
-        }
         let len = u16::try_from(ip.len).ok()?;
-        if !firewall.pass::<{ ipv4::HEADER_LEN }>(&flow, packet, len, context.now, tally) {
-            return None;
-        }
+        let mut dst = ip.dst;
+        let is_ours = |addr| context.locals.has_v4(addr);
+        let flow = firewall.pass_v4(packet, at, (len, context.now), tally, |leaves_to| {
+            dst = leaves_to;
+            !(ip.src == ip.dst || is_ours(dst) || is_ours(ip.src))
+        })?;
         let chosen = flow_v4(ip.src, ip.dst);
         let number = self.v4.number_filtered((ip.src, dst), chosen, |dst| {
             context.view.prefetch_v4(dst);
@@ -118,22 +109,19 @@ impl Seens {
     fn filtered_v6(
         &mut self,
         packet: &[u8],
-        (hash, candidate): (u64, Candidate),
+        at: (u64, Guess),
         firewall: &mut Firewall,
         context: &Context<'_, '_>,
         tally: &mut Tally,
     ) -> Option<(Seen, Flow)> {
         let ip = plain_v6(packet)?;
-        let flow = firewall.find_v6(packet, hash, candidate)?;
-        let dst: Ipv6Addr = if flow.is_translated { firewall.dst_v6(&flow)? } else { ip.dst };
-        let is_ours = |addr| context.locals.has_v6(addr);
-        if ip.src == ip.dst || is_ours(dst) || is_ours(ip.src) {
-            return None;
-        }
         let len = u16::try_from(ip.len).ok()?;
-        if !firewall.pass::<{ ipv6::HEADER_LEN }>(&flow, packet, len, context.now, tally) {
-            return None;
-        }
+        let mut dst = ip.dst;
+        let is_ours = |addr| context.locals.has_v6(addr);
+        let flow = firewall.pass_v6(packet, at, (len, context.now), tally, |leaves_to| {
+            dst = leaves_to;
+            !(ip.src == ip.dst || is_ours(dst) || is_ours(ip.src))
+        })?;
         let chosen = flow_v6(ip.src, ip.dst);
         let number = self.v6.number_filtered((ip.src, dst), chosen, |dst| {
             context.view.prefetch_v6(dst);
