@@ -1,7 +1,8 @@
 //! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`,
 //! `ip`, `router`, `filter`, `rpc`, `lab`, `build`, and `peer` for one side alone. Called by `cargo
-//! xtask bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0 measured,
-//! 1 nothing could be measured or `--check` found a missed must, 2 usage, 130 Ctrl-C in `build`.
+//! xtask bench NAME`. Figures go to standard output, progress to standard error. Exit status: 0
+//! measured, 1 nothing could be measured or `--check` found a missed must, 2 usage, 130 Ctrl-C in
+//! `build`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -21,14 +21,14 @@ use crate::measure::{Measurement, thread_cpu_s};
 use crate::namespace::enter_new_namespace;
 use crate::router::kernel::{on_thread, plan, ratio};
 
-/// Flows of a pass; each has a source port of its own, so that NAT has a mapping for each: fewer than
-/// the limit `nat_ports_per_source`.
+/// Flows of a pass; each has a source port of its own, so that NAT has a mapping for each: fewer
+/// than the limit `nat_ports_per_source`.
 const FLOWS: u32 = 30_720;
 /// Frames of a round of ours.
 const ROUND: usize = 256;
 /// Frames of a round of the kernel's.
 const KERNEL_ROUND: u32 = 512;
-const _: () = assert!(FLOWS % KERNEL_ROUND == 0 && FLOWS as usize % ROUND == 0);
+const _: () = assert!(FLOWS.is_multiple_of(KERNEL_ROUND) && (FLOWS as usize).is_multiple_of(ROUND));
 /// Turns that empty the table, at most.
 const TURNS_MAX: usize = 100_000;
 

@@ -14,7 +14,8 @@ use crate::measure::{median, thread_cpu_s};
 
 /// Reloads of the row.
 const RELOADS: u32 = 7;
-/// Established connections of the table in the flood, and as many half-open ones: the table is full.
+/// Established connections of the table in the flood, and as many half-open ones: the table is
+/// full.
 const ESTABLISHED: u32 = 60_000;
 /// SYNs a second of the router's own time.
 const SYNS_PER_S: f64 = 100_000.0;

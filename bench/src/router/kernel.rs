@@ -1,5 +1,6 @@
 //! Linux as a router between two veth pairs, and ours between the same over AF_XDP. Called by
-//! `router` and `filter`. A namespace of its own for each; the routers are those of `wirespeed lab forward`.
+//! `router` and `filter`. A namespace of its own for each; the routers are those of `wirespeed lab
+//! forward`.
 
 use anyhow::{Result, anyhow, ensure};
 use lab::forward::Shape;

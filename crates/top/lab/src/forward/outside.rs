@@ -223,8 +223,8 @@ impl Outside {
         nft(rules)
     }
 
-    /// Let all flows of TCP shake hands through the kernel's router; with `is_masqueraded` it replaces their source by the address of its second port, and keeps
-    /// their ports.
+    /// Let all flows of TCP shake hands through the kernel's router; with `is_masqueraded` it
+    /// replaces their source by the address of its second port, and keeps their ports.
     ///
     /// # Errors
     /// If the answers do not pass.
