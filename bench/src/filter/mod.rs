@@ -182,7 +182,8 @@ pub fn counted(is_masqueraded: bool) -> Result<Rig> {
 
 /// Needs two namespaces with a TAP each (`IFF_VNET_HDR`, TSO and checksum offload on), our router
 /// in a thread between them that forwards super-segments whole, iperf or a pair of sockets, and the
-/// CPU time of all threads; beside it the same sockets over two veth pairs with the kernel's router.
+/// CPU time of all threads; beside it the same sockets over two veth pairs with the kernel's
+/// router.
 fn super_segments(_: &Bench) -> Result<Figure> {
     Err(anyhow!("not built yet"))
 }
