@@ -120,7 +120,7 @@ impl Firewall {
     ) -> Result<Arrival, DropReason> {
         let parsed = parse(packet)?;
         if let Some(piece) = parsed.piece
-            && piece.header_len == 0
+            && piece.offset > 0
         {
             return self.later_fragment(&parsed, piece.datagram, piece.offset, now);
         }

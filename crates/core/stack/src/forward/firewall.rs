@@ -194,7 +194,7 @@ pub(super) fn awaited(stack: &Stack, m: &Mbuf, at: usize) -> Option<Datagram> {
     }
     let packet = m.as_slice().get(at..)?;
     let piece = filter::states::parse(packet).ok()?.piece?;
-    (piece.header_len > 0).then_some(piece.datagram)
+    (piece.offset == 0).then_some(piece.datagram)
 }
 
 /// A frame to a link-level group carries an IP packet: do rules pass it to the router?

@@ -197,6 +197,18 @@ fn fragments_share_the_fate_of_the_first_in_any_order() {
 }
 
 #[test]
+fn fragments_of_a_protocol_without_ports_share_that_fate_too() {
+    let mut router = router("pass in lan out wan proto 99", "");
+    let mut whole = packets::udp(HERE, THERE, &[7; 2_000]);
+    whole[9] = 99;
+    packets::fix(&mut whole);
+    let mut pieces = packets::fragments(&whole, 1_000);
+    pieces.swap(0, 1);
+    let out: usize = pieces.iter().map(|piece| cross(&mut router, 0, piece)[1].len()).sum();
+    assert_eq!(out, pieces.len());
+}
+
+#[test]
 fn a_reload_ends_flows_that_are_not_allowed_and_keeps_the_others() {
     let mut router = router("pass in lan out wan udp {443, 444}", "");
     for port in [443, 444] {
