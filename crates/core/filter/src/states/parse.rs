@@ -111,7 +111,8 @@ fn half_word<const N: usize>(b: &[u8; N], at: usize) -> u32 {
 /// # Errors
 /// [`FilterMalformed`] if a header is cut or contradicts the length, [`FilterFragment`] if a first
 /// fragment does not have all headers or a fragment goes beyond the largest datagram,
-/// [`FilterIcmp`] if an error quotes a packet whose flow cannot be told.
+/// [`FilterIcmp`] if an error quotes a packet whose flow cannot be told, or goes to another host
+/// than the source of that packet.
 pub fn parse(packet: &[u8]) -> Result<Parsed, DropReason> {
     match packet.first().map(|first| first >> 4) {
         Some(4) => parse_v4(packet),
@@ -138,7 +139,7 @@ fn parse_v4(packet: &[u8]) -> Result<Parsed, DropReason> {
     });
     let found = transport(header.protocol, data, piece, ICMP)?;
     let own = Key::V4(KeyV4 { addrs, ports: found.ports, protocol: header.protocol });
-    Ok(finish(found, own, header.header_len, data.len()))
+    finish(found, own, header.header_len, data.len())
 }
 
 fn parse_v6(packet: &[u8]) -> Result<Parsed, DropReason> {
@@ -150,13 +151,18 @@ fn parse_v6(packet: &[u8]) -> Result<Parsed, DropReason> {
     let data = data.get(chain.len..).ok_or(FilterMalformed)?;
     let found = transport(chain.protocol, data, chain.piece, ICMPV6)?;
     let own = Key::V6(KeyV6 { addrs, ports: found.ports, protocol: chain.protocol });
-    Ok(finish(found, own, ipv6::HEADER_LEN + chain.len, data.len()))
+    finish(found, own, ipv6::HEADER_LEN + chain.len, data.len())
 }
 
-fn finish(found: Found, own: Key, at: usize, len: usize) -> Parsed {
+fn finish(found: Found, own: Key, at: usize, len: usize) -> Result<Parsed, DropReason> {
     let Found { kind, icmp, piece, quoted, .. } = found;
+    // An error goes to the source of the packet that it quotes (RFC 792, RFC 4443 section 2.2):
+    // else whoever knows a flow would reach every host by errors about it.
+    if quoted.is_some_and(|quoted| quoted.tuple().src != own.tuple().dst) {
+        return Err(FilterIcmp);
+    }
     let key = quoted.unwrap_or(own);
-    Parsed { key, kind, transport: at, transport_len: len, piece, icmp }
+    Ok(Parsed { key, kind, transport: at, transport_len: len, piece, icmp })
 }
 
 /// Extension headers of a packet.

@@ -209,6 +209,17 @@ fn fragments_of_a_protocol_without_ports_share_that_fate_too() {
 }
 
 #[test]
+fn an_error_about_a_flow_goes_to_no_other_host() {
+    let mut router = router("pass in lan out wan", "");
+    router.stack.add_neighbour(PortId(0), ip("192.0.2.10"), HOSTS[0]);
+    let out = one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    one(cross(&mut router, 1, &packets::unreachable(B, A, &out)), 0);
+    let stray = packets::unreachable(B, "192.0.2.10", &out);
+    assert!(cross(&mut router, 1, &stray)[0].is_empty());
+    assert_eq!(router.drops(DropReason::FilterIcmp), 1);
+}
+
+#[test]
 fn a_reload_ends_flows_that_are_not_allowed_and_keeps_the_others() {
     let mut router = router("pass in lan out wan udp {443, 444}", "");
     for port in [443, 444] {
