@@ -219,6 +219,21 @@ fn an_error_about_a_flow_goes_to_no_other_host() {
     assert_eq!(router.drops(DropReason::FilterIcmp), 1);
 }
 
+/// A FIN goes over the edge of a full window that was lost, then its first data comes again.
+#[test]
+fn the_first_data_of_a_full_window_passes_again_behind_a_fin() {
+    let mut router = router("pass in lan out wan", "");
+    let ack = Flags::ACK;
+    one(cross(&mut router, 0, &tcp(HERE, THERE, 1_000, 0, Flags::SYN)), 1);
+    one(cross(&mut router, 1, &tcp(THERE, HERE, 5_000, 1_001, Flags::SYN | ack)), 0);
+    one(cross(&mut router, 0, &tcp(HERE, THERE, 1_001, 5_001, ack)), 1);
+    // The window of these packets is 8,192 bytes.
+    one(cross(&mut router, 0, &tcp(HERE, THERE, 9_193, 5_001, Flags::FIN | ack)), 1);
+    one(cross(&mut router, 0, &tcp(HERE, THERE, 1_001, 5_001, ack)), 1);
+    assert!(cross(&mut router, 0, &tcp(HERE, THERE, 1_000, 5_001, ack))[1].is_empty());
+    assert_eq!(router.drops(DropReason::FilterWindow), 1);
+}
+
 #[test]
 fn a_reload_ends_flows_that_are_not_allowed_and_keeps_the_others() {
     let mut router = router("pass in lan out wan udp {443, 444}", "");
