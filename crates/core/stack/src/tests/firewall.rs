@@ -1,6 +1,7 @@
 //! The firewall in the forwarding path, packet by packet: rules, states, translation in both
 //! directions, ICMP errors, fragments, and what a reload does. RFC 4787, RFC 5382, RFC 5508.
 
+mod bursts;
 mod packets;
 
 use std::sync::Arc;

@@ -83,6 +83,19 @@ impl Router {
         self.sent(NOW)
     }
 
+    /// The same with several frames, which arrive in one burst.
+    pub(super) fn exchange_burst(
+        &mut self,
+        port: usize,
+        frames: &[Vec<u8>],
+        now: Instant,
+    ) -> [Vec<Vec<u8>>; 2] {
+        let mut burst: Burst =
+            frames.iter().map(|frame| self.pool.copy_of(frame).expect("room")).collect();
+        assert_eq!(self.wires[port].tx_burst(&mut self.pool, &mut burst), frames.len());
+        self.sent(now)
+    }
+
     fn offer(&mut self, m: mbuf::Mbuf) {
         self.offer_at(0, m);
     }
