@@ -7,6 +7,7 @@ mod attacks;
 mod case;
 mod devices;
 mod dump;
+mod filter;
 mod guest;
 mod host;
 mod ip;
@@ -185,6 +186,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "telnet", cases: telnet::CASES, apart: false },
     Suite { name: "rpc", cases: rpc::CASES, apart: false },
     Suite { name: "router", cases: router::CASES, apart: false },
+    Suite { name: "filter", cases: filter::CASES, apart: false },
     Suite { name: "pages", cases: PAGES, apart: false },
     Suite { name: "ip-transfers", cases: ip::TRANSFERS, apart: true },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
