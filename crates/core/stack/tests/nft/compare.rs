@@ -270,7 +270,8 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         reason: "connection tracking has a flow for each direction, we have one for both, whose \
                  second querier is refused",
         is: |d| {
-            matches!(d.step.content, Content::Message(13, _) | Content::EchoRequest(_))
+            let is_echo = matches!(d.step.content, Content::EchoRequest(_) | Content::EchoReply(_));
+            (is_echo || matches!(d.step.content, Content::Message(13, _)))
                 && *d.ours == Outcome::Nothing
                 && d.dropped(DropReason::FilterIcmp)
         },
@@ -305,7 +306,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         name: "late segments",
         reason: "the kernel lets segments below the lower bounds pass without effect since 6.1; \
                  the endpoint has all of their data, so we drop them as pf does",
-        is: |d| is_stricter(d, &["old data", "old ACK"]),
+        is: |d| is_stricter(d, &["old data", "old ACK", "SYN-ACK once more"]),
     },
     Difference {
         name: "data over the edge of the window",

@@ -35,6 +35,8 @@ struct Script<'a> {
     v6: bool,
     /// Nothing odd happens: the kernel knows less of windows after a simultaneous open.
     calm: bool,
+    /// Segments are forged or late, and tell nobody of a window.
+    forges: bool,
     sides: [Side; 2],
     steps: Vec<Step>,
 }
@@ -47,7 +49,7 @@ pub(crate) fn script(rng: &mut Rng, v6: bool) -> Vec<Step> {
         let scale = (!rng.one_in(3)).then(|| rng.pick(&[0, 2, 7, 14]));
         Side { isn, next: isn, edge: isn, window, scale, sack: rng.one_in(2) }
     });
-    let mut script = Script { rng, v6, calm: false, sides, steps: Vec::new() };
+    let mut script = Script { rng, v6, calm: false, forges: false, sides, steps: Vec::new() };
     if !script.open() {
         return script.steps;
     }
@@ -56,9 +58,11 @@ pub(crate) fn script(rng: &mut Rng, v6: bool) -> Vec<Step> {
         let is_odd = odd > 0 && !script.calm && script.rng.one_in(4);
         if is_odd {
             odd -= 1;
+            script.forges = true;
             if !script.act_oddly() {
                 return script.steps;
             }
+            script.forges = false;
         } else {
             script.act();
         }
@@ -72,7 +76,10 @@ pub(crate) fn script(rng: &mut Rng, v6: bool) -> Vec<Step> {
 impl Script<'_> {
     /// Add a segment of a side.
     fn send(&mut self, side: usize, name: &'static str, segment: Segment) {
-        if segment.flags & (ACK | RST) == ACK && segment.ack == self.sides[1 - side].next {
+        if !self.forges
+            && segment.flags & (ACK | RST) == ACK
+            && segment.ack == self.sides[1 - side].next
+        {
             let both = self.sides.iter().all(|side| side.scale.is_some());
             let is_scaled = both && segment.flags & SYN == 0;
             let scale = self.sides[side].scale.filter(|_| is_scaled).unwrap_or(0);
