@@ -70,13 +70,14 @@ fn frame(port: usize, packet: &[u8]) -> Vec<u8> {
     [&MACS[port].0[..], &HOSTS[port].0, &[8, 0], packet].concat()
 }
 
-/// What can be seen of a router. Counters of bursts themselves differ.
-fn visible(router: &Router) -> (Vec<u64>, Vec<u64>, Vec<(u64, u64, u64)>) {
+/// Drops, counters but that of bursts, and what rules have counted.
+fn visible(router: &Router) -> [Vec<u64>; 3] {
     let drops = DropReason::ALL.iter().map(|&reason| router.drops(reason)).collect();
     let counters = Counter::ALL.iter().filter(|&&counter| counter != Counter::ForwardedInBursts);
     let counters = counters.map(|&counter| router.stack.counters().of(counter)).collect();
     let rules = router.stack.filter().map_or(&[][..], |firewall| firewall.counts());
-    (drops, counters, rules.iter().map(|c| (c.packets, c.bytes, c.flows)).collect())
+    let rules = rules.iter().flat_map(|c| [c.packets, c.bytes, c.flows]).collect();
+    [drops, counters, rules]
 }
 
 fn twins(seed: u64) -> u64 {
