@@ -36,7 +36,7 @@ pub use events::{Event, State, Wanted, Why};
 pub use fragments::{Datagram, FirstFragment, Fragments, Later, Verdict};
 pub use insert::{NewState, SourceLimits};
 pub use key::{Key, KeyHash, KeyV4, KeyV6};
-pub use parse::{Kind, Parsed, Piece, parse, plain_v4, plain_v6};
+pub use parse::{Kind, Parsed, Piece, key_v4, key_v6, parse, plain_v4, plain_v6};
 pub use pass::{Pass, Transport};
 pub use plain::{Guess, PassedPlain, Plain};
 pub use segment::Segment;

@@ -16,7 +16,8 @@ use super::arrive::Known;
 use super::{Change, Firewall};
 use crate::nat::{Checksum, Delta, PlainV4, PlainV6};
 use crate::states::{
-    Direction, Guess, Key, PassedPlain, Plain, Segment, StateId, Transport, plain_v4, plain_v6,
+    Direction, Guess, Key, PassedPlain, Plain, Segment, StateId, Transport, key_v4, key_v6,
+    plain_v4, plain_v6,
 };
 
 /// Rows of a rule's counters that were not added yet: a burst's packets are mostly of one rule.
@@ -72,7 +73,8 @@ impl Firewall {
         self.states.guess(hash)
     }
 
-    /// Pass a plain IPv4 packet of `len` bytes with this hash and guess, if the present rules have
+    /// Pass an IPv4 packet of `len` bytes, which [`Firewall::look`] found plain, with its hash and
+    /// guess, if the present rules have
     /// judged its flow and `accepts` the destination that it leaves with. `None`, with nothing
     /// changed, if it does not pass as a packet of a known flow.
     #[inline(always)]
@@ -84,7 +86,7 @@ impl Firewall {
         tally: &mut Tally,
         accepts: impl FnOnce(Ipv4Addr) -> bool,
     ) -> Option<Flow> {
-        let key = plain_v4(packet)?;
+        let key = key_v4(packet.first_chunk()?);
         let bytes = packet.get(ipv4::HEADER_LEN..usize::from(len))?;
         let segment = if key.protocol == TCP { Some(segment(bytes)?) } else { None };
         let plain = self.plain(segment.as_ref(), bytes, (len, now))?;
@@ -103,7 +105,7 @@ impl Firewall {
         tally: &mut Tally,
         accepts: impl FnOnce(Ipv6Addr) -> bool,
     ) -> Option<Flow> {
-        let key = plain_v6(packet)?;
+        let key = key_v6(packet.first_chunk()?);
         let bytes = packet.get(ipv6::HEADER_LEN..usize::from(len))?;
         let segment = if key.protocol == TCP { Some(segment(bytes)?) } else { None };
         let plain = self.plain(segment.as_ref(), bytes, (len, now))?;

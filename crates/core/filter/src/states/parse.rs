@@ -81,7 +81,14 @@ pub fn plain_v4(packet: &[u8]) -> Option<KeyV4> {
     let b = packet.first_chunk::<24>()?;
     let is_whole = (b[6] & 0x3f) | b[7] == 0;
     let is_plain = b[0] == 0x45 && is_whole && matches!(b[9], TCP | UDP);
-    is_plain.then(|| KeyV4 { addrs: word(b, 12), ports: half_word(b, 20), protocol: b[9] })
+    is_plain.then(|| key_v4(b))
+}
+
+/// The key of a packet that [`plain_v4`] has accepted.
+#[inline(always)]
+#[must_use]
+pub fn key_v4(b: &[u8; 24]) -> KeyV4 {
+    KeyV4 { addrs: word(b, 12), ports: half_word(b, 20), protocol: b[9] }
 }
 
 /// The key of a plain IPv6 packet: TCP or UDP right behind the header.
@@ -90,8 +97,15 @@ pub fn plain_v4(packet: &[u8]) -> Option<KeyV4> {
 pub fn plain_v6(packet: &[u8]) -> Option<KeyV6> {
     let b = packet.first_chunk::<44>()?;
     let is_plain = b[0] >> 4 == 6 && matches!(b[6], TCP | UDP);
+    is_plain.then(|| key_v6(b))
+}
+
+/// The key of a packet that [`plain_v6`] has accepted.
+#[inline(always)]
+#[must_use]
+pub fn key_v6(b: &[u8; 44]) -> KeyV6 {
     let addrs = [word(b, 8), word(b, 16), word(b, 24), word(b, 32)];
-    is_plain.then(|| KeyV6 { addrs, ports: half_word(b, 40), protocol: b[6] })
+    KeyV6 { addrs, ports: half_word(b, 40), protocol: b[6] }
 }
 
 #[inline(always)]

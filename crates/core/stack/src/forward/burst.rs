@@ -86,7 +86,9 @@ impl Bursts {
         if let Some(mut firewall) = stack.firewall.take() {
             let now = stack.core.cx.now;
             let view = stack.routes.view();
-            let context = Context { mac: ingress.link.1, locals: &self.locals, view: &view, now };
+            let keeps_sources = ingress.check != SourceCheck::Off;
+            let (mac, locals) = (ingress.link.1, &self.locals);
+            let context = Context { mac, locals, view: &view, now, keeps_sources };
             let passed = seen.look_filtered::<AT>(frames, &mut firewall, &context);
             self.look_up(stack, &view, &seen, &mut egresses);
             check_sources(ingress, &view, &seen, &mut egresses);

@@ -28,6 +28,8 @@ pub(super) struct Context<'a, 'v> {
     pub(super) locals: &'a Locals,
     pub(super) view: &'a View<'v>,
     pub(super) now: Instant,
+    /// Sources will be checked by the FIB.
+    pub(super) keeps_sources: bool,
 }
 
 impl Seens {
@@ -57,13 +59,14 @@ impl Seens {
         for (&hash, guess) in hashes.iter().zip(&mut guesses).filter(|(hash, _)| **hash != 0) {
             *guess = firewall.fetch(hash);
         }
-        let (mut passed, mut tally) = (Passed::new(), Tally::default());
+        let (mut flows, mut tally) = ([None; BURST], Tally::default());
         // Behind a packet that takes the long way those of its flow take it too, so that tracking
         // sees them in order.
         let mut refused: u64 = 0;
-        for ((m, &hash), &guess) in frames.iter().zip(&hashes).zip(&guesses) {
+        let found = hashes.into_iter().zip(guesses).zip(&mut flows);
+        for (m, (at, passed)) in frames.iter().zip(found) {
             let packet = m.as_slice().get(AT..).unwrap_or_default();
-            let at = (hash, guess);
+            let (hash, _) = at;
             let found = match packet.first() {
                 _ if hash == 0 || refused >> (hash & 63) & 1 != 0 => None,
                 Some(first) if first >> 4 == 6 => {
@@ -75,9 +78,11 @@ impl Seens {
                 refused |= u64::from(hash != 0) << (hash & 63);
             }
             self.frames.push(found.map_or(REFUSED, |(seen, _)| seen));
-            passed.push(found.map(|(_, flow)| flow));
+            *passed = found.map(|(_, flow)| flow);
         }
         firewall.settle(&mut tally, context.now);
+        let mut passed = Passed::from(flows);
+        passed.truncate(frames.len());
         passed
     }
 
@@ -92,14 +97,16 @@ impl Seens {
     ) -> Option<(Seen, Flow)> {
         let ip = plain_v4(packet)?;
         let len = u16::try_from(ip.len).ok()?;
+        if ip.src == ip.dst || context.locals.has_v4(ip.src) {
+            return None;
+        }
         let mut dst = ip.dst;
-        let is_ours = |addr| context.locals.has_v4(addr);
         let flow = firewall.pass_v4(packet, at, (len, context.now), tally, |leaves_to| {
             dst = leaves_to;
-            !(ip.src == ip.dst || is_ours(dst) || is_ours(ip.src))
+            !context.locals.has_v4(dst)
         })?;
         let chosen = flow_v4(ip.src, ip.dst);
-        let number = self.v4.number_filtered((ip.src, dst), chosen, |dst| {
+        let number = self.v4.number_filtered((ip.src, dst), chosen, context.keeps_sources, |dst| {
             context.view.prefetch_v4(dst);
         });
         Some((Seen { number: number as u8, len }, flow))
@@ -116,14 +123,16 @@ impl Seens {
     ) -> Option<(Seen, Flow)> {
         let ip = plain_v6(packet)?;
         let len = u16::try_from(ip.len).ok()?;
+        if ip.src == ip.dst || context.locals.has_v6(ip.src) {
+            return None;
+        }
         let mut dst = ip.dst;
-        let is_ours = |addr| context.locals.has_v6(addr);
         let flow = firewall.pass_v6(packet, at, (len, context.now), tally, |leaves_to| {
             dst = leaves_to;
-            !(ip.src == ip.dst || is_ours(dst) || is_ours(ip.src))
+            !context.locals.has_v6(dst)
         })?;
         let chosen = flow_v6(ip.src, ip.dst);
-        let number = self.v6.number_filtered((ip.src, dst), chosen, |dst| {
+        let number = self.v6.number_filtered((ip.src, dst), chosen, context.keeps_sources, |dst| {
             context.view.prefetch_v6(dst);
         });
         Some((Seen { number: (FIRST_V6 + number) as u8, len }, flow))

@@ -95,22 +95,25 @@ impl<A: Copy + PartialEq> Flows<A> {
     }
 
     /// The same for a router with rules: the destination is the translated one, and the source is
-    /// always kept.
+    /// kept if it will be checked.
     #[inline(always)]
     pub(super) fn number_filtered(
         &mut self,
         (src, dst): (A, A),
         hash: u32,
+        keeps_sources: bool,
         new: impl FnOnce(A),
     ) -> usize {
         let is_same = self.dsts.last() == Some(&dst)
             && self.hashes.last() == Some(&hash)
-            && self.srcs.last() == Some(&src);
+            && (!keeps_sources || self.srcs.last() == Some(&src));
         if !is_same {
             new(dst);
             self.dsts.push(dst);
             self.hashes.push(hash);
-            self.srcs.push(src);
+            if keeps_sources {
+                self.srcs.push(src);
+            }
         }
         self.dsts.len() - 1
     }
