@@ -461,7 +461,7 @@ fn mistakes_in_rules_have_their_place_in_the_file() {
     says("[filter]\nrules = \"\"\"\npass in lna\"\"\"\n", "10:9", &["`lna`"]);
     // With an escape the place in the file is that of the whole text.
     says("[filter]\nrules = \"pass\\npass in lna\"\n", "9:9", &["line 2", "column 9", "`lna`"]);
-    says("[filter]\ndefault = \"dorp\"\n", "9:12", &["`dorp`", "pass"]);
+    says("[filter]\ndefault = \"dorp\"\n", "9:11", &["`dorp`", "pass"]);
     says("[filter]\nrule = \"\"\n", "9:1", &["did you mean 'rules'?"]);
     says("[nat]\nrules = 'sorce out wan to port'\n", "9:10", &["source"]);
     says("[nat]\n", "8:1", &["[nat] has no rules"]);

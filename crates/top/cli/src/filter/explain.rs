@@ -80,7 +80,7 @@ mod tests {
         [[port]]\nname = 'lan'\ndevice = 'tap:b'\naddresses = '10.0.0.1/24'\n\
         [[route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.1'\n\
         [filter]\nrules = '''\nblock in lan\npass in wan to 10.0.0.5 tcp 443\n\
-        pass from self\npass in wan to self icmp'''\n[nat]\nrules = '''\n\
+        pass in wan to self icmp'''\n[nat]\nrules = '''\n\
         dest in wan to self tcp 8443 to 10.0.0.5:443\nsource out wan to port'''\n";
 
     fn said(packet: &str) -> String {
@@ -106,7 +106,7 @@ mod tests {
         let default = said("in wan 198.51.100.7:999 > 10.0.0.9:22 tcp");
         assert!(default.ends_with("block by default: no rule matches\n"), "{default}");
         let own = said("in wan 198.51.100.7 > 192.0.2.2 icmp echo-request");
-        assert!(own.contains("in wan out self") && own.ends_with("pass by rule 4\n"), "{own}");
+        assert!(own.contains("in wan out self") && own.ends_with("pass by rule 3\n"), "{own}");
         let none = said("in wan [2001:db8::1]:1 > [2001:db8::2]:2 udp");
         assert!(none.contains("no route"), "{none}");
         let config = Config::parse("r.toml", FILE).expect("a valid file");
