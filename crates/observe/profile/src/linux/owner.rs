@@ -29,6 +29,7 @@ const TABLE: &[(&str, Option<Stage>)] = {
         ("wire/udp", Some(Socket)),
         ("wire/", Some(Ip)),
         ("bpf/", Some(Tap)),
+        ("filter/", Some(Ip)),
         ("tcp/sendq", Some(Socket)),
         ("tcp/", Some(Tcp)),
         ("inet/ether", Some(Ether)),
