@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// A second link to the host on the right.
 pub(super) const SPARE: &str = "[[port]]\nname = \"spare\"\ndevice = \"tap:ws2\"\n\
+                                offloads = false\n\
                                 addresses = [\"203.0.113.1/24\", \"2001:db8:3::1/64\"]\n";
 /// The host on the right answers by the link that it prefers, whichever the packets came by.
 pub(super) const LOOSE: &str = "source_check = \"loose\"\n";

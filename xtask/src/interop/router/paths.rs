@@ -93,7 +93,7 @@ pub(super) fn stick(bench: &Workbench) -> Result<()> {
              addresses = {addresses}\n"
         )
     };
-    let config = "[[port]]\nname = \"trunk\"\ndevice = \"tap:ws0\"\n".to_owned()
+    let config = "[[port]]\nname = \"trunk\"\ndevice = \"tap:ws0\"\noffloads = false\n".to_owned()
         + &vlan("red", 10, "[\"192.0.2.2/24\", \"2001:db8:1::2/64\"]")
         + &vlan("blue", 20, "[\"198.51.100.1/24\", \"2001:db8:2::1/64\"]");
     let scene = Scene::new(bench, &config, (&["ws0"], &[]))?;
