@@ -112,18 +112,27 @@ fn an_answer_of_icmp_has_the_reversed_key_of_its_query() {
     assert_eq!((query.kind, query.key.ports()), (Kind::Query, [0x0506; 2]));
 }
 
+/// The packet with its addresses exchanged: an error about it goes to its source.
+fn turned(mut packet: Vec<u8>) -> Vec<u8> {
+    match packet[0] >> 4 {
+        4 => packet[12..20].rotate_left(4),
+        _ => packet[8..40].rotate_left(16),
+    }
+    packet
+}
+
 /// RFC 4890 4.3.1-a.
 #[test]
 fn an_error_has_the_key_of_the_packet_that_it_quotes() {
-    let quoted = v4(TCP, 0, false, &tcp());
+    let quoted = turned(v4(TCP, 0, false, &tcp()));
     let error = parse(&v4(ICMP, 0, false, &icmp(3, &quoted[..28]))).expect("a packet");
     assert_eq!(error.kind, Kind::Error { seq: Some(SeqNumber(9)) });
     assert_eq!(Some(error.key), plain_v4(&quoted).map(Key::V4));
-    let quoted = v6(UDP, &udp());
+    let quoted = turned(v6(UDP, &udp()));
     let error = parse(&v6(ICMPV6, &icmp(2, &quoted))).expect("a packet");
     assert_eq!(error.kind, Kind::Error { seq: None });
     assert_eq!(Some(error.key), plain_v6(&quoted).map(Key::V6));
-    let quoted = v4(ICMP, 0, false, &icmp(8, b"data"));
+    let quoted = turned(v4(ICMP, 0, false, &icmp(8, b"data")));
     let error = parse(&v4(ICMP, 0, false, &icmp(11, &quoted))).expect("a packet");
     assert_eq!(error.key.ports(), [0x0506; 2]);
 }
@@ -132,9 +141,11 @@ fn an_error_has_the_key_of_the_packet_that_it_quotes() {
 fn an_error_whose_flow_cannot_be_told_is_refused() {
     let error = icmp(3, &v4(TCP, 0, false, &tcp()));
     for quoted in [
-        v4(TCP, 0, false, &tcp())[..27].to_vec(),
-        v4(TCP, 64, false, &tcp()),
-        v4(ICMP, 0, false, &error),
+        turned(v4(TCP, 0, false, &tcp()))[..27].to_vec(),
+        turned(v4(TCP, 64, false, &tcp())),
+        turned(v4(ICMP, 0, false, &error)),
+        // To another host than the source of the packet.
+        v4(TCP, 0, false, &tcp()),
         v6(UDP, &udp()),
         Vec::new(),
     ] {
