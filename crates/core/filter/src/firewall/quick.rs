@@ -123,7 +123,7 @@ impl Firewall {
     ) -> Option<Plain<'a>> {
         let transport = match segment {
             Some(segment) => Transport::Tcp(segment),
-            None if bytes.len() < UDP_HEADER_LEN => return None,
+            None if !is_whole_udp(bytes) => return None,
             None => Transport::Other,
         };
         Some(Plain { transport, len: u32::from(len), now, generation: self.generation })
@@ -184,6 +184,15 @@ impl Firewall {
 }
 
 const UDP_HEADER_LEN: usize = 8;
+
+/// Is the length of a UDP datagram one that the packet has room for? Others take the long way.
+#[inline(always)]
+fn is_whole_udp(bytes: &[u8]) -> bool {
+    let Some(header) = bytes.first_chunk::<UDP_HEADER_LEN>() else { return false };
+    let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    UDP_HEADER_LEN <= len && len <= bytes.len()
+}
+
 const _: () = assert!(UDP_HEADER_LEN < HEADER_LEN);
 
 /// May an IPv4 packet be cut into fragments further on? Then its identification is another one.

@@ -95,8 +95,9 @@ fn window(c: &mut Common, from: usize, seg: &Segment) -> Result<(), DropReason> 
     let fits = end.le(me.max_end + 1)
         // Nothing that ends before the last window: the receiver has all of it. The paper takes the
         // first byte, which drops old data with new data behind it, cut in another way and
-        // overtaken. A keep-alive is one byte older than the next data.
-        & end.ge(me.end - other.max_window.max(1))
+        // overtaken. A FIN or a probe that went over the edge of a full window makes it a byte
+        // longer. A keep-alive is one byte older than the next data.
+        & end.ge(me.end - other.max_window.max(1) - 1)
         // No ACK for data that was not sent.
         & seg.ack.le(other.end)
         // An ACK lags behind the data by a window. With a hole, the edge of SACK blocks is nearer.
