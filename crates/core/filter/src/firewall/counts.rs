@@ -1,5 +1,5 @@
-//! What is counted for each rule: it is kept over reloads, for rules with a label by the label, for
-//! others by their text.
+//! The counters of each rule. They are kept over reloads: rules with a label are known by it, others
+//! by their text.
 //!
 //! Called by: the firewall; `show filter` and the metrics read it.
 

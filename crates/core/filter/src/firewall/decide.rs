@@ -16,7 +16,7 @@ use crate::nat::{Mapped, MappingId, PoolId, Request};
 use crate::packet::{Packet, ROUTER, Tuple};
 use crate::program::{Verdict, passes_always};
 use crate::rules::{self, Action, Nat};
-use crate::states::{self, Direction, Key, NewState, SourceLimits};
+use crate::states::{self, Key, NewState, SourceLimits};
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Firewall {
         }
         // RFC 5382 REQ-4a: the default is to drop in silence.
         let verdict = self.published.program.judge(&packet);
-        self.counters.count(rule_number(&verdict), new.len, now);
+        self.counters.count(verdict.rule, new.len, now);
         let decided = match verdict.action {
             Action::Pass if verdict.stateful => {
                 self.begin(new, route, &packet, &verdict, budget, now)
@@ -142,7 +142,7 @@ impl Firewall {
             }
             return Err(reason.into());
         }
-        self.counters.begins(rule_number(verdict));
+        self.counters.begins(verdict.rule);
         let arrived = new.parsed.key.tuple();
         let change = if leaves == arrived { Change::None } else { Change::Packet(leaves) };
         Ok(Passed { change })
@@ -170,7 +170,7 @@ impl Firewall {
             len: new.len,
             in_port: new.in_port,
             out_port: route.out_port,
-            rule: rule_number(verdict).unwrap_or(u16::MAX),
+            rule: verdict.rule.unwrap_or(u16::MAX),
             generation: self.generation,
             tag,
             // The router's own packets are not seen here, so windows of its flows are unknown.
@@ -252,7 +252,6 @@ impl Firewall {
         let (id, answers) = self.states.find(&parsed.key.reversed())?;
         let back = self.states.translation(id, answers)?;
         let came = back.key.tuple().reversed();
-        debug_assert!(matches!(answers, Direction::Original | Direction::Reply));
         Some(came)
     }
 }
@@ -267,11 +266,6 @@ impl Passed {
     fn unchanged() -> Passed {
         Passed { change: Change::None }
     }
-}
-
-/// The number of a rule for states and counters; the default has none.
-fn rule_number(verdict: &Verdict) -> Option<u16> {
-    verdict.rule
 }
 
 fn rate(rate: rules::Rate) -> states::Rate {

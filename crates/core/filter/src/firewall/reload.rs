@@ -13,7 +13,7 @@ use super::{Firewall, Published};
 use crate::packet::Packet;
 use crate::program::Verdict;
 use crate::rules::Action;
-use crate::states::{Cursor, Direction, State, StateId, Why};
+use crate::states::{Cursor, State, StateId, Why};
 use wire::protocol;
 use wire::tcp::Flags;
 
@@ -115,11 +115,5 @@ impl Firewall {
         let ended = self.states.kill_if(cursor, most, Why::Killed, now, |_, state| is_meant(state));
         self.give_back_mappings(now);
         ended
-    }
-
-    /// Where answers of a state go: its other direction.
-    #[must_use]
-    pub fn answers(direction: Direction) -> Direction {
-        direction.reversed()
     }
 }

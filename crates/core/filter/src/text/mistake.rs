@@ -47,7 +47,7 @@ pub struct Mistake {
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
-    /// What is wrong, and what to write instead.
+    /// The mistake in words, and the text to write instead.
     pub what: String,
 }
 

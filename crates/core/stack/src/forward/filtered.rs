@@ -22,7 +22,7 @@ use super::look::{FIRST_V6, REFUSED, Seen, Seens, framed};
 /// The flows of the frames of a burst that the firewall has passed.
 pub(super) type Passed = ArrayVec<Option<Flow>, BURST>;
 
-/// What is known while looking.
+/// The state of the router that looking at a burst needs.
 pub(super) struct Context<'a, 'v> {
     pub(super) mac: MacAddr,
     pub(super) locals: &'a Locals,

@@ -45,7 +45,7 @@ pub(super) fn leave<const AT: usize>(
             at += count;
             continue;
         };
-        // What came before the run leaves before it.
+        // Frames that came before the run leave before it.
         let (before, later) = seen.split_at(at);
         if at > 0 {
             bytes += leave::leave::<AT>(stack, adjacency, before, frames)?;

@@ -9,7 +9,7 @@ pub(crate) const NAMES: [&str; 2] = ["lan", "wan"];
 /// The router's addresses at each port.
 pub(crate) const ADDRESSES: [[&str; 2]; 2] =
     [["192.0.2.1/24", "fd00:a::1/64"], ["198.51.100.1/24", "fd00:b::1/64"]];
-/// What is behind each port.
+/// The networks behind each port.
 pub(crate) const ROUTES: [[&str; 2]; 2] =
     [["10.0.0.0/9", "fd00:1::/32"], ["10.128.0.0/9", "fd00:2::/32"]];
 /// The gateways of our ports, which are links of several hosts.

@@ -180,10 +180,10 @@ impl FilterCall {
     }
 }
 
-/// How many states ended.
+/// How many of the states that were looked at have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Killed {
-    /// Of those that were looked at.
+    /// States.
     pub killed: u64,
 }
 

@@ -84,7 +84,7 @@ pub(super) fn read(
     }
     let (mut written, mut places) = (Written::default(), Origins::default());
     let text = |section: &Section<'_>, key| section.text(key).unwrap_or_default().to_owned();
-    // Whoever translates alone filters nothing.
+    // A file with [nat] alone filters nothing.
     "pass".clone_into(&mut written.default);
     if let Some(filter) = &filter {
         written.default = text(filter, "default");

@@ -44,7 +44,7 @@ impl Stack {
         self.firewall.as_deref_mut()
     }
 
-    /// What is due in the firewall, once a turn.
+    /// Do the work of the firewall that is due, once a turn.
     #[cold]
     #[inline(never)]
     pub(crate) fn advance_filter(&mut self) {

@@ -69,7 +69,7 @@ fn confirmed_rules_stay_and_those_of_a_reload_too() {
     assert_eq!(refusal(&confirmed), None);
     trial.end_if_due(&mut stack, at(100));
     assert_eq!(run(&stack), ["pass in wan", "default block"]);
-    // Whoever publishes other rules meanwhile ends a trial.
+    // Other rules that are published meanwhile end a trial.
     let published = Arc::clone(stack.filter().expect("rules").published());
     trial.answer(&mut stack, &apply("pass in lan", 60), at(101));
     stack.set_filter(Some(published));
