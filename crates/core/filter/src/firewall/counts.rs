@@ -1,5 +1,5 @@
-//! The counters of each rule. They are kept over reloads: rules with a label are known by it, others
-//! by their text.
+//! The counters of each rule. They are kept over reloads: rules with a label are known by it,
+//! others by their text.
 //!
 //! Called by: the firewall; `show filter` and the metrics read it.
 
