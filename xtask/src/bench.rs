@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Only returns when the benchmark could not be started.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<u8> {
-    let binary = cargo::release_binary(root, "wirespeed-bench", "wirespeed-bench")?;
+    let binary = cargo::binary_with(root, "wirespeed-bench", "wirespeed-bench", "bench", None)?;
     let e = Command::new(&binary).args(args).exec();
     Err(anyhow!("cannot start {}: {e}", binary.display()))
 }

@@ -28,7 +28,7 @@ const UNITS: (u64, u64) = (4_096, 36_864);
 
 /// The profiles that are counted, and where their baselines are: what users build, and packages.
 const BASELINES: [(&str, &str); 2] =
-    [("release", "docs/icount-baseline.json"), ("dist", "docs/icount-baseline-dist.json")];
+    [("bench", "docs/icount-baseline.json"), ("dist", "docs/icount-baseline-dist.json")];
 
 /// What is counted, and what is done with the counts.
 pub(crate) struct Options {

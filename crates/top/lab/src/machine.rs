@@ -19,7 +19,8 @@ pub struct Machine {
     pub kernel: String,
     /// Load averages over 1, 5 and 15 minutes.
     pub load_average: [f64; 3],
-    /// "optimised", or "with debug assertions", which is several times slower.
+    /// "optimised", "with debug assertions", which is several times slower, or "with an unoptimised
+    /// lab", as the profile `release` has it.
     pub build: &'static str,
     /// How evenly it ran.
     pub noise: Noise,
@@ -45,7 +46,11 @@ impl Machine {
             kernel: named(kernel.trim()),
             load_average,
             noise: Noise::measure(load_average[0], cores),
-            build: if cfg!(debug_assertions) { "with debug assertions" } else { "optimised" },
+            build: match env!("WIRESPEED_LAB_OPT_LEVEL") {
+                _ if cfg!(debug_assertions) => "with debug assertions",
+                "0" => "with an unoptimised lab",
+                _ => "optimised",
+            },
         }
     }
 

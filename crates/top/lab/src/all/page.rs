@@ -148,9 +148,11 @@ fn remarks(all: &All, out: &mut String) {
         );
     }
     if all.machine.build != "optimised" {
-        out.push_str(
-            "<p class=\"warning\"><strong>A build with debug assertions.</strong> It is several \
-             times slower than an optimised one.</p>\n",
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\"><strong>A build {}.</strong> It is slower than an optimised one: \
+             build it with <code>--profile bench</code>.</p>",
+            all.machine.build,
         );
     }
     if all.quick {
