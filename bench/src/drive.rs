@@ -72,8 +72,7 @@ impl Drive {
         let mut config = PairConfig::new([0x1988, 0x1989]);
         config.wire.mtu = Mtu::new(shape.mtu).context("an MTU is 68 to 65535")?;
         if shape.mtu > 9000 || shape.super_segments {
-            // A queue of about four large segments never runs empty; for 1500-byte ones 64 KB is
-            // enough.
+            // Room for several packets even if each has 64 KB.
             config.wire.depth_bytes = 512 << 10;
         }
         if shape.super_segments {

@@ -4,8 +4,8 @@
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Moves the calling thread into a network namespace of its own. It ends with the last
-/// thread and descriptor in it.
+/// Moves the calling thread into a new network namespace. The namespace lasts until no thread is in
+/// it and no descriptor refers to it.
 pub fn unshare_network() -> rustix::io::Result<()> {
     // SAFETY: the condition of `unshare_unsafe` concerns CLONE_FILES, which would separate this
     // thread's descriptors from the process's. CLONE_NEWNET changes only the network of the sockets

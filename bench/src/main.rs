@@ -79,7 +79,7 @@ enum Command {
         case: String,
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
-        /// Bytes of one write, where the case does not say.
+        /// Bytes of one write, in cases that have no fixed size.
         #[arg(long)]
         write: Option<usize>,
     },
@@ -112,7 +112,7 @@ struct Options {
     /// Seven short pairs a row instead of 25; in `tcp` fewer seeds; in `build` no whole tests.
     #[arg(long)]
     quick: bool,
-    /// Exit with status 1 if a row misses its must.
+    /// Exit with status 1 if a row misses the value that it must reach.
     #[arg(long)]
     check: bool,
     /// Put the figures of bench core into the table of this README.md.

@@ -59,7 +59,7 @@ impl Outstanding {
         let (inside, wire) = mem::pair(&mem);
         let mut config = StackConfig::new([4, 5]);
         config.budget.set(Limit::MbufBytes, 1 << 30);
-        // The cost of an ACK is counted, not that of the segments it releases.
+        // Without pacing segments leave in `write`, outside the poll that is counted.
         config.switches = config.switches.with(Switch::Pacing, false);
         let mut stack = Stack::new(config);
         let [ours, peer] = [1, 2].map(|n| SocketAddrV4::new([10, 0, 0, n].into(), 9));

@@ -23,7 +23,7 @@ pub(crate) struct Suite {
     pub(crate) apart: bool,
 }
 
-/// The length of a soak, and its seed: its cases do things at random that may happen to a program.
+/// The length of a soak, and its seed. A soak does at random things that may happen to a program.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Soak {
     /// How long; `None`: ten minutes.

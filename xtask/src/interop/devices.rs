@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the file.
 const FILE: usize = 100_000_000;
-/// Bytes of the file where no device cuts or sums for us.
+/// Bytes of the file where no device offloads segmentation and checksums.
 pub(super) const SMALL_FILE: usize = 30_000_000;
 
 /// Long enough on a busy machine.

@@ -97,8 +97,8 @@ pub(super) const TRANSFERS: &[Case] = &[
 
 const CAPTURED: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM, TCPDUMP, TSHARK];
 
-/// socat's address of our echo service, ours in a capture's field of the source, and the bytes of a
-/// datagram: over IPv4 the largest there is.
+/// For each version of IP: the address of our echo service for socat, a display filter for packets
+/// from it, and the bytes of a datagram; over IPv4 the largest possible.
 const ENDS: [(&str, &str, usize); 2] = [
     ("UDP4:10.9.0.2:7", "ip.src == 10.9.0.2", 65_507),
     ("UDP6:[fd09::2]:7", "ipv6.src == fd09::2", 65_000),
@@ -112,7 +112,7 @@ fn echoed(bench: &Workbench) -> Result<()> {
     let host = Host::new(bench)?;
     let mut services = ours(bench, &host, "services", &["10.9.0.2/24", "fd09::2/64"])?;
     let _services = host.start("services", services.args(["--offload", "off"]))?;
-    // The program serves once it can be asked.
+    // Once the program answers at its control socket, it serves.
     show(bench, &host, "frag")?;
     let capture = Capture::start(bench, &host, "ws0")?;
     for (to, _, bytes) in ENDS {

@@ -46,8 +46,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) ran: &'a [String],
 }
 
-/// The suite of that name and those called NAME-SOMETHING, or all that need not be named. A suite
-/// that soaks is run only by its whole name.
+/// Without a name, all suites that are not [`Suite::apart`]; else the suite of that name, and those
+/// called NAME-SOMETHING except NAME-soak, which is run only by its whole name.
 pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     let is_meant = |suite: &&Suite| {
         let Some(name) = name else { return !suite.apart };
@@ -155,7 +155,7 @@ const CHROMIUM: Need = Need::Program { program: "chromium", package: "chromium" 
 
 const PAGES: &[Case] = &[
     Case {
-        name: "the browser hears what a page complains of",
+        name: "the errors of a page reach the test",
         needs: &[CHROMIUM],
         run: |bench| bench.test_program("browser"),
     },
@@ -165,7 +165,7 @@ const PAGES: &[Case] = &[
         run: |bench| bench.test_program("in_browser"),
     },
     Case {
-        name: "the live page follows a transfer, and says when that is gone",
+        name: "the live page follows a transfer, and says when its program is gone",
         needs: &[CHROMIUM],
         run: |bench| bench.test_program("live"),
     },
@@ -198,7 +198,7 @@ const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutil
 const CLI: Need = Need::File("crates/top/cli/Cargo.toml");
 
 const CORE: &[Case] = &[Case {
-    name: "ttcp moves a file whole, by the word of sha256sum",
+    name: "ttcp moves a file intact, as sha256sum shows",
     needs: &[CLI, SHA256SUM],
     run: ttcp_file,
 }];

@@ -1,6 +1,6 @@
-//! Suites `router` and `router-soak`: `wirespeed up CONFIG.toml` between the kernels of two other
-//! namespaces, which see it with their own tools: ping, traceroute, iperf3, `ip route get`. Every
-//! case but the soak reads what passed with tshark.
+//! Suites `router` and `router-soak`: `wirespeed up CONFIG.toml` routes between the kernels of two
+//! other namespaces. Tools in those namespaces test it: ping, traceroute, iperf3, `ip route get`.
+//! Every case but the soak captures the packets, and checks the captures with tshark.
 //!
 //! RFC 1812, RFC 1191, RFC 8201, RFC 2992. docs/router.md.
 
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         run: paths::across,
     },
     Case {
-        name: "a smaller MTU behind it: fragments without DF, else the source is told",
+        name: "the far link has a smaller MTU: fragments without DF, else an ICMP error",
         needs: CAPTURED,
         run: paths::narrow,
     },
@@ -45,7 +45,7 @@ pub(super) const CASES: &[Case] = &[
         run: links::cut,
     },
     Case {
-        name: "SIGHUP in mid-transfer changes what differs, SIGTERM ends in order",
+        name: "SIGHUP in mid-transfer applies the differences, SIGTERM ends the router cleanly",
         needs: CAPTURED,
         run: links::reloaded,
     },

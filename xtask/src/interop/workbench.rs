@@ -67,8 +67,8 @@ impl Workbench {
     }
 
     /// Run a test program of a crate: a skip in it is a failure here, because its needs are met. It
-    /// is built as a part of the workspace, so that nothing is compiled again after its tests. It
-    /// does not run again if it has run among them.
+    /// is built with the options of the workspace's tests, so that nothing is compiled again after
+    /// them. If it has run among them, it does not run again.
     pub(crate) fn test_program(&self, name: &str) -> Result<()> {
         if self.ran.iter().any(|ran| ran.rsplit(' ').next() == Some(name)) {
             return Ok(());

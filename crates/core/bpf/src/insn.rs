@@ -160,7 +160,7 @@ impl Insn {
     pub(crate) fn followers(self, op: Op, at: usize) -> [Option<usize>; 2] {
         match op {
             Op::RetK | Op::RetA => [None, None],
-            // Below 0 it goes back.
+            // A negative k jumps back.
             Op::Ja => [(at + 1).checked_add_signed(self.k as i32 as isize), None],
             Op::Jump(..) => {
                 [Some(at + 1 + usize::from(self.jt)), Some(at + 1 + usize::from(self.jf))]

@@ -194,7 +194,7 @@ impl Libpcap {
                 image: *library.get::<Image>(b"bpf_image\0")?,
                 version: *library.get::<Version>(b"pcap_lib_version\0")?,
                 open_file: *library.get::<OpenFile>(b"pcap_fopen_offline\0")?,
-                // The C library's, which libpcap is linked with.
+                // `fmemopen` is in the C library, which libpcap is linked with.
                 file_in_memory: *library.get::<FileInMemory>(b"fmemopen\0")?,
                 look_up: *library.get::<LookUp>(b"pcap_lookupnet\0")?,
                 _library: library,

@@ -63,7 +63,7 @@ impl<'a> Packet<'a> {
         self.head.get(at..at.checked_add(N)?)?.try_into().ok()
     }
 
-    /// N bytes at `offset`; `None` if the packet ends before.
+    /// N bytes at `offset`; `None` if not all of them were captured.
     #[inline(always)]
     pub(crate) fn bytes<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let at = usize::try_from(offset).ok()?;

@@ -15,7 +15,8 @@ use crate::vm;
 #[derive(Clone, Debug)]
 pub struct Program {
     insns: Box<[Insn]>,
-    /// The instructions that run: those that were given, with the direction's answer in them.
+    /// The instructions that run: those that were given, with a constant for each load of the
+    /// packet's type.
     answered: Box<[Insn]>,
     steps: Box<[Step]>,
     goes_back: bool,

@@ -1,8 +1,9 @@
 //! The validator: decides which programs may run.
 //!
 //! Called by: `program.rs`. The interpreter and the compiler trust a program that passes: every
-//! opcode is known; every jump is inside the program, and forward, so that it ends, unless its user
-//! bounds it; no division is by a constant 0; no load asks the machine for what only Linux knows.
+//! opcode is known; every jump is inside the program; every jump is forward, so that the program
+//! ends, unless its user bounds jumps that go back; no division is by a constant 0; no load asks
+//! the machine for something that only Linux knows.
 //!
 //! Each rule is the stricter one of libpcap and Linux, with one exception: Linux refuses programs
 //! that read a word of M before they write it, which libpcap makes and runs. Here M begins as

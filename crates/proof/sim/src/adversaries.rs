@@ -3,7 +3,7 @@
 //!
 //! Called by: `scenario`, tests, `events`.
 //! An adversary has a placeholder in the list of ends, with the adversary's figures, so the laws
-//! about connections apply to it too. [`World::check_adversaries`] has the laws that are added.
+//! about connections apply to it too. [`World::check_adversaries`] checks the additional laws.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 

@@ -56,7 +56,7 @@ pub(crate) struct Adversary {
     acked: u64,
     /// Pieces of the peer's stream that it holds: beginning and end of each.
     pub(crate) pieces: BTreeMap<u64, u64>,
-    /// Behind the peer's last byte, once that is known.
+    /// The position just past the peer's last byte, once it is known.
     peer_end: Option<u64>,
     /// The highest position of the peer's stream that it has seen, the FIN included.
     pub(crate) seen_to: u64,

@@ -59,7 +59,7 @@ pub struct Endpoint {
     /// Bytes written and read so far.
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// The peer's half has ended, and everything before was read.
+    /// The peer's half has ended, and all of its bytes were read.
     pub(crate) saw_end: bool,
     /// Every step of the lists that was finished.
     pub(crate) steps_done: u64,
@@ -204,7 +204,7 @@ impl Endpoint {
                 self.phase = Phase::Open;
                 true
             }
-            // Out of memory, or of neighbours: like a program that tries again.
+            // A limit was reached, such as memory or neighbours: try again, as a program would.
             Err(_) => {
                 self.wake = now + RETRY;
                 false

@@ -73,10 +73,10 @@ pub(crate) struct BackgroundFlow {
     /// Messages that the stack took, and those that arrived or were answered.
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
-    /// Messages that had to arrive, and those of them that did.
+    /// Messages sent at `must_arrive_from` or later, and how often one of them arrived.
     sent_whole: u64,
     arrived_whole: u64,
-    /// The number of the first of them, when it was sent, and the last.
+    /// The number of the first of these messages and when it was sent; when the last was sent.
     first_whole: Option<(u64, Instant)>,
     last_whole: Instant,
 }
@@ -203,7 +203,8 @@ impl BackgroundFlow {
         Ok(())
     }
 
-    /// At the end of the world: close the sockets, and check that messages arrived that had to.
+    /// At the end of the world: close the sockets, and check that the messages that had to arrive
+    /// did not all get lost.
     ///
     /// # Errors
     /// If none of a dozen messages arrived after the recovery, sent over five seconds or more. In

@@ -1,6 +1,7 @@
-//! Nodes between hosts: a hub copies frames, a router forwards packets or refuses them.
+//! Nodes between hosts: a hub passes frames on; a router forwards packets, answers them with an
+//! ICMP error, or drops them.
 //!
-//! Called by: `events`, with frames that reach one of them.
+//! Called by: `events`, for each frame that reaches a hub or a router.
 
 use mbuf::Mbuf;
 use wire::ether;
@@ -10,7 +11,9 @@ use crate::seen;
 use crate::world::World;
 
 impl World {
-    /// A hub passes a frame to the port it is addressed to, or to all others.
+    /// A hub passes a unicast frame to the port that has its destination address, and copies a
+    /// broadcast or multicast frame to every port except the one that it came by. A frame for no
+    /// port is dropped.
     pub(crate) fn forward(&mut self, hub: usize, came_by: usize, frame: Mbuf) {
         let to = ether::Header::parse(frame.as_slice()).map(|header| header.dst);
         let mut takers = [0; 8];
@@ -35,15 +38,15 @@ impl World {
         }
     }
 
-    /// A router takes a packet that came by the leg of network `by`.
+    /// A router handles a packet that it received from network `by`.
     pub(crate) fn route(&mut self, router: usize, by: u8, lane: usize, frame: Mbuf) {
         let onward = self.routers[router].take(frame.as_slice(), by, self.now);
         if let Some(trace) = &self.trace {
             let what = seen::describe(frame.as_slice(), self.lanes[lane].kind);
             let goes = match &onward {
-                Some(onward) if onward.is_forwarded => "passes on",
-                Some(_) => "refuses",
-                None => "swallows",
+                Some(onward) if onward.is_forwarded => "forwards",
+                Some(_) => "answers with an ICMP error",
+                None => "drops",
             };
             trace.row(&format!("router {router} {goes}: {what}"));
         }

@@ -19,8 +19,8 @@ use crate::world::{ScheduledEvent, Target, World};
 /// Interval between two checks of liveness.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Time to run after the last connection's end: longer than TIME-WAIT, and than the longest
-/// time-out twice.
+/// Time to run after the last connection's end: longer than TIME-WAIT, and longer than twice the
+/// longest time-out.
 const REST: Duration = Duration::from_secs(400);
 
 impl World {
@@ -73,7 +73,7 @@ impl World {
             if at > latest {
                 let open = self.ends.iter().filter(|end| !end.is_ended()).map(oracle::story);
                 let stories: Vec<String> = open.collect();
-                let what = format!("not over in time: {}", stories.join("; "));
+                let what = format!("did not end in time: {}", stories.join("; "));
                 return Err(Violation::new("liveness", what));
             }
             self.happen(source, at)?;
@@ -111,7 +111,7 @@ impl World {
         match self.pool.outstanding() {
             0 => Ok(()),
             mbufs => {
-                let what = format!("{mbufs} mbufs of the wire did not come back");
+                let what = format!("{mbufs} mbufs of the wire were never freed");
                 Err(Violation::new("leaks", what))
             }
         }

@@ -31,8 +31,8 @@ impl Adversary {
         said.options.sack = self.blocks();
         let misbehaves_now = self.misbehaves_at(now) && self.rng.happens(0.5);
         if misbehaviour == Misbehaviour::OptimisticAcks {
-            // A gap whose bytes it has acknowledged is never filled: this goes on until it falls
-            // silent.
+            // A peer never sends bytes again that were acknowledged, so a gap among them stays. The
+            // adversary acknowledges everything that it has seen, until it falls silent.
             let most = if misbehaves_now { 4 * STEP as usize } else { 1 };
             let ahead = self.rng.below(most) as u32;
             self.misbehaved += u64::from(misbehaves_now);

@@ -18,7 +18,7 @@ const QUOTE_BYTES: usize = 28;
 /// An IPv6 router quotes as much as fits the minimum MTU.
 const QUOTE_V6_BYTES: usize = 1280 - ipv6::HEADER_LEN - icmpv6::HEADER_LEN;
 
-/// One of its networks.
+/// A router's connection to one of its networks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leg {
     pub(crate) network: u8,
@@ -70,7 +70,7 @@ pub(crate) struct Onward {
 }
 
 impl Router {
-    /// A packet came by the leg of this network.
+    /// A packet came from the network `by`; returns the packet to send, if there is one.
     pub(crate) fn take(&mut self, packet: &[u8], by: u8, now: Instant) -> Option<Onward> {
         let onward = self.route(packet).and_then(|leg| {
             let mut packet = packet.to_vec();
@@ -98,7 +98,8 @@ impl Router {
         }
     }
 
-    /// The next leg of a well-formed packet.
+    /// The leg to the network of a packet's destination; `None` if there is none, or the packet is
+    /// malformed or for the router itself.
     fn route(&self, packet: &[u8]) -> Option<Leg> {
         let (network, is_own) = match packet.first()? >> 4 {
             4 => {

@@ -63,7 +63,7 @@ impl Scenario {
         let mut draw = Draw(Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed));
         let mut scenario = Scenario { world: World::new(seed, true, trace), plan: Vec::new() };
         let recovery = Instant::ZERO + Duration::from_millis(draw.magnitude(200, 60_000));
-        scenario.plan.push(format!("whole again at {:.3} s", secs(recovery)));
+        scenario.plan.push(format!("impairments end at {:.3} s", secs(recovery)));
         let hosts = if draw.happens(0.6) { 2 } else { draw.range(3, 5) as usize };
         for host in 0..hosts {
             scenario.host(host, seed, &mut draw);
@@ -73,7 +73,7 @@ impl Scenario {
         scenario.scheduled_events(hosts, recovery, &mut draw);
         let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
-        scenario.plan.push(format!("loss of {lasting:.4} for good"));
+        scenario.plan.push(format!("after that a loss of {lasting:.4} stays"));
         scenario.adversaries(hosts, recovery, &mut draw);
         scenario.background_flows(&networks, recovery, &mut draw);
         scenario.world.schedule(recovery, ScheduledEvent::Recover(loss));
@@ -191,8 +191,10 @@ impl Scenario {
             members.push(RouterLeg { host, network: host as u8 + 1, port, there, back, mtu });
         }
         let reports_from = if is_black_hole { recovery } else { Instant::ZERO };
-        self.plan
-            .push(format!("the router reports what is too long from {:.3} s", secs(reports_from)));
+        self.plan.push(format!(
+            "the router reports packets that are too long from {:.3} s",
+            secs(reports_from)
+        ));
         self.world.join_by_router(&members, reports_from);
         let mtu = members.iter().map(|m| m.mtu.min(m.port.mtu)).min().unwrap_or(Mtu::ETHERNET);
         Network { hosts: members.iter().map(|m| (m.host, m.network)).collect(), mtu }

@@ -59,7 +59,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos((number * ns) as u64))
 }
 
-/// `1%`, from nothing to all. A bare number is refused, unless it is 0: to tc it is percent, to
+/// `1%`, from 0% to 100%. A bare number is refused, unless it is 0: to tc it is percent, to
 /// others a part of 1.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ pub fn share(text: &str) -> Result<f64, String> {
         "" if number == 0.0 => 0.0,
         _ => return Err(format!("'{text}': write a share in percent, as 1% or 0.01%")),
     };
-    if share > 1.0 { Err(format!("'{text}' is more than all")) } else { Ok(share) }
+    if share > 1.0 { Err(format!("'{text}' is more than 100%")) } else { Ok(share) }
 }
 
 /// `150000`, `64k`, `8M`: bytes; k, M and G, also kb, Mb, Gb and KiB, MiB, GiB, are powers of 1024

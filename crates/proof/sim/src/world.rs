@@ -39,7 +39,7 @@ pub(crate) enum Target {
     },
     Hub(usize),
     Adversary(usize),
-    /// A router, by the leg of this network.
+    /// A router, which receives these packets from this network.
     Router(usize, u8),
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Target {
 /// returns `false` to drop the segment.
 pub type Hook = Box<dyn FnMut(Instant, &Seen) -> bool>;
 
-/// A direction with its end.
+/// A direction of a link, and where it leads.
 pub(crate) struct Lane {
     pub(crate) model: Direction,
     pub(crate) to: Target,
@@ -91,7 +91,7 @@ pub enum ScheduledEvent {
     ClockJump(usize, i64),
     /// All the buffers that a host has left are taken.
     Exhaust(usize),
-    /// It gets them back.
+    /// A host gets the buffers back that [`ScheduledEvent::Exhaust`] took.
     Release(usize),
     /// The links of a host's ports lose their carrier, for good.
     Unplug(usize),

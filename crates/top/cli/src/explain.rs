@@ -1,7 +1,7 @@
 //! `wirespeed explain`: in words, what limits a connection of a running program now.
 //!
-//! Called by: `lib.rs`. `run` looks at the connection for a while, crate [`explain`] says what
-//! limits it by these looks, `report` prints it. docs/live.md.
+//! Called by: `lib.rs`. `run` samples the state of the connection for a while, crate [`explain`]
+//! finds what limits it from these samples (`looks`), `report` prints the finding. docs/live.md.
 //!
 //! # The document of `--json`
 //! `{"tool": "explain", "version", "connections": [{"stack", "local", "remote", "state", "sends",

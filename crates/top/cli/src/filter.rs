@@ -1,8 +1,8 @@
 //! `wirespeed filter`: checks the rules of a router's file, says what rules make of a packet, and
-//! tries rules in a running router, which goes back by itself unless they are confirmed.
+//! tries rules in a running router, which goes back to the old rules unless they are confirmed.
 //!
-//! Called by: `lib.rs`. `explain` has the packet's way through the rules. docs/filter.md. A trial
-//! lives in the running program (`observe`): it ends in time even if this machine is not reached.
+//! Called by: `lib.rs`. `explain` has the packet's way through the rules. docs/filter.md. The
+//! running program ends a trial (`observe`), so it ends in time even if nobody reaches the machine.
 //!
 //! # The document of `filter explain --json`
 //! `{"tool": "filter", "version", "explained": {"packet", "in_dev", "out_dev", "dest", "always",
@@ -63,7 +63,7 @@ enum What {
         #[command(flatten)]
         program: Program,
     },
-    /// Filter by the rules of a file; they go by themselves unless they are confirmed
+    /// Filter by the rules of a file; the old rules return unless these are confirmed
     Apply {
         /// A router's file
         file: PathBuf,

@@ -1,9 +1,10 @@
-//! `wirespeed ip`: the routes, rules, neighbours, addresses and links of a running program, shown
-//! and changed with the grammar of ip(8), its lines and its JSON.
+//! `wirespeed ip`: shows and changes the routes, rules, neighbours, addresses and links of a
+//! running program. The command line, the printed lines and the JSON are like those of ip(8).
 //!
-//! Called by: `lib.rs`. `args` has the options, `words` the words behind them, `run` asks the
-//! program; `route`, `rule`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1 if
-//! the program cannot be asked, 2 if it refuses.
+//! Called by: `lib.rs`. `args` has the options, `words` parses the words after them, `run` asks the
+//! program; `route`, `rule`, `neigh`, `addr` and `link` are the objects. Exit status as ip(8): 1
+//! for a wrong command line, or if no program runs; 2 if the program refuses or does not answer, or
+//! if a lookup finds no route.
 
 mod addr;
 mod args;
@@ -27,7 +28,7 @@ pub(crate) use words::Words;
 use crate::running::Refused;
 use crate::{Outcome, Usage, output};
 
-/// A lookup found no route; that has been printed already.
+/// A lookup found no route; the message has been printed already.
 #[derive(Debug)]
 struct Unreachable;
 

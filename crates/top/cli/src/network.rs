@@ -43,8 +43,8 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How often clients of the control socket are looked at while the loop does not sleep.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A stack on a device of this machine. Dropping it gives the addresses of servers back, and waits
-/// until those who watch have the last packets.
+/// A stack on a device of this machine. Dropping it gives leased addresses back to their servers,
+/// and waits until clients that watch have the last packets.
 pub(crate) struct Network {
     pub(crate) stack: Stack,
     pub(crate) port: PortId,
@@ -125,7 +125,7 @@ impl Network {
         let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
         stack.set_port_name(port, &dev.name);
         if !args.is_auto() {
-            // It is refused only at a limit of addresses, which the command line is below.
+            // It fails only at the limit of addresses, and a command line has fewer.
             let _ = stack.follow_link_local(port);
         }
         if let Some(mitigation) = args.mitigation {
@@ -146,7 +146,7 @@ impl Network {
             stack,
             port,
             clock,
-            // Now that all that a command line can have wrong was said, nothing is left behind.
+            // Last: an error of the command line must not leave a control socket behind.
             seen: Service::open(name).allow_changes(),
             name,
             leases: Leases::default(),
@@ -157,7 +157,8 @@ impl Network {
         Ok(is_done.then_some(network))
     }
 
-    /// Get the addresses that others give, of both versions at the same time; `false` after Ctrl-C.
+    /// Obtain addresses from DHCP servers and routers, of both versions at the same time; `false`
+    /// after Ctrl-C.
     fn obtain(&mut self, args: &Args, mac: MacAddr, interrupt: &Interrupt) -> Result<bool> {
         let is_leased = args.addr.contains(&Addr::Dhcp);
         if is_leased {
@@ -195,7 +196,7 @@ impl Network {
     }
 
     /// Receive and send what is pending, keep the addresses; returns the amount of work. The
-    /// stack's events are the caller's.
+    /// caller takes the stack's events.
     pub(crate) fn turn(&mut self) -> usize {
         let now = self.clock.now();
         let worked = self.stack.poll(now);
@@ -217,7 +218,8 @@ impl Network {
     ) -> Result<()> {
         let now = self.clock.now();
         if now >= self.next_look {
-            // What was written and waits for the end of the turn is on its way for who looks.
+            // Data that was written may wait for the end of the turn: send it, so that clients see
+            // it as sent.
             self.stack.flush();
             self.seen.poll(now, &mut [(self.name, &mut self.stack)]);
             self.next_look = now + self.seen.look_within(TICK);

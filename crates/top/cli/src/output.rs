@@ -46,7 +46,7 @@ pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull => " (make room on the disk: `df -h`)",
         ErrorKind::QuotaExceeded => " (make room under your quota: `quota`)",
-        ErrorKind::BrokenPipe => " (who read it has ended; see what that says)",
+        ErrorKind::BrokenPipe => " (the program that read it has ended; see its messages)",
         ErrorKind::NotFound => " (make the folder first: `mkdir -p`)",
         ErrorKind::PermissionDenied => " (choose a folder that you may write to)",
         ErrorKind::IsADirectory => " (this is a folder: name a file in it)",

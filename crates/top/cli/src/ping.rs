@@ -42,8 +42,8 @@ pub(crate) struct Args {
     #[arg(short = 's', value_name = "BYTES", default_value_t = 56,
           value_parser = clap::value_parser!(u16).range(0..=PAYLOAD_MAX))]
     size: u16,
-    /// Of requests larger than the path carries: send them in fragments, refuse them, or send them
-    /// whole whatever is known of the path
+    /// What to do with requests larger than the path carries: send them in fragments, refuse them,
+    /// or send them whole whatever is known of the path
     #[arg(short = 'M', value_name = "HINT", value_enum, default_value_t = Hint::Want)]
     hint: Hint,
     /// How long to wait for an answer to the last request

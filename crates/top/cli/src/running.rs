@@ -144,8 +144,8 @@ pub(crate) fn has_ended(error: &anyhow::Error) -> bool {
 }
 
 /// The socket of the command line, or that of the only running program of this user or root. A
-/// program of another user, who may have any text shown by it, has to be named: by its socket, or
-/// by its process, which has to be that user's.
+/// program of another user has to be named, because that user decides what text it shows: by its
+/// socket, or by its process, which has to be that user's.
 pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
     if let Some(path) = socket {
         return Ok(path.to_owned());

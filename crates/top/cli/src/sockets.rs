@@ -50,7 +50,7 @@ fn config() -> Config {
 }
 
 impl Sockets {
-    /// The system's sockets, or with `--dev` a stack, which is asked for by the name of the tool.
+    /// The system's sockets, or with `--dev` a stack, which other tools see by `name`.
     /// `None` after Ctrl-C.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Sockets {
         }
     }
 
-    /// Read what came; 0 means that the peer has closed. A read ends before the last urgent byte.
+    /// Read received bytes; 0 if the peer has closed. A read ends before the last urgent byte.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] if nothing is there; else the connection is over.
@@ -196,8 +196,8 @@ impl Sockets {
         }
     }
 
-    /// Let go of a connection; what was written is still sent. What the peer sent and nobody read
-    /// is read first, because a close with unread data is a reset.
+    /// Close a connection; written data is still sent. Received data is read and dropped first,
+    /// because a close with unread data is a reset.
     pub(crate) fn close(&mut self, mut connection: Connection) {
         let mut room = [0; 4096];
         for _ in 0..64 {
@@ -210,7 +210,7 @@ impl Sockets {
         }
     }
 
-    /// Close the last connection of a tool and see that the peer has all.
+    /// Close the last connection of a tool. A stack of ours first has [`LAST`] to send its data.
     pub(crate) fn finish(&mut self, connection: Connection) {
         self.shutdown_write(&connection);
         let until = self.now() + LAST;
@@ -230,7 +230,7 @@ impl Sockets {
     pub(crate) fn turn(&mut self) {
         let Some(network) = &mut self.stack else { return };
         network.turn();
-        // Connections are looked at whatever happened to them.
+        // Events are not needed: a tool examines its connections in each turn.
         while network.stack.next_event().is_some() {}
     }
 

@@ -15,7 +15,7 @@ use crate::{Outcome, Usage, output};
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-FILTER is as of `show states`: all of it has to hold.
+FILTER is that of `show states`; a state has to match all of it.
   wirespeed show states proto tcp dport 22
   sudo wirespeed states kill src 10.0.0.7
   sudo wirespeed states kill rule web
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// End the states that FILTER means
+    /// End the states that match FILTER
     Kill {
         /// proto P, src NET, dst NET, host NET, sport N, dport N, in PORT, out PORT, phase WORD,
         /// rule R; or all

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Name or address of the host
     #[arg(value_name = "HOST")]
     host: String,
-    /// Port; the server of another than 23 is asked for nothing, only answered
+    /// Port; at any other than 23 the client begins no negotiation, and only answers
     #[arg(default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Characters are sent as they are typed, whatever the server would like
@@ -125,7 +125,7 @@ fn connected(
 /// Bytes of a write: what a pipe has room for if poll(2) says that it has any.
 const WRITE_BYTES: usize = 4 << 10;
 
-/// What is to be shown.
+/// Text that waits to be written to standard output.
 #[derive(Debug, Default)]
 struct Screen {
     waiting: Vec<u8>,
@@ -218,7 +218,7 @@ const PORT: u16 = 23;
 const READ_BYTES: usize = 4 << 10;
 /// A server that has said nothing for so long will say no more before it is told something.
 const QUIET: Duration = Duration::from_millis(300);
-/// So long a file waits for a server that does not answer.
+/// How long the input waits for a server that does not answer, if it is a file.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What was read.

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     per_address: u32,
-    /// How long a client may say nothing at first, and read nothing of a program that has ended
+    /// How long a client may be silent at first, or not read the output of a program that has ended
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     patience: u32,
@@ -154,8 +154,8 @@ fn carry_out(command: u8, pty: &Pty, setting: &Setting, input: &mut Input) {
     }
 }
 
-/// The kernel makes a signal of the character, with all that belongs to it. Where it leaves that to
-/// us we do what it would.
+/// Give the terminal the signal's character, of which the kernel makes the signal. If the kernel
+/// leaves that to us (EXTPROC), or there is no such character, send the signal as the kernel would.
 fn signal(signal: Signal, function: u8, pty: &Pty, setting: &Setting, input: &mut Input) {
     if setting.flushes {
         input.clear();
@@ -167,7 +167,7 @@ fn signal(signal: Signal, function: u8, pty: &Pty, setting: &Setting, input: &mu
     if setting.flushes {
         let _ = pty.flush(QueueSelector::IOFlush);
     }
-    // Without a foreground there is nobody to be told.
+    // Without a foreground process group nobody is to receive the signal.
     let _ = pty.signal(signal);
 }
 
@@ -236,8 +236,8 @@ impl Setting {
         Some(self.characters[at]).filter(|&character| character != 0)
     }
 
-    /// What the user sent as the program reads it. The kernel does this unless lines are edited
-    /// elsewhere.
+    /// The user's bytes, changed into those that the program reads. The kernel does this unless
+    /// lines are edited elsewhere.
     fn mapped(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         if !self.is_external {
             return bytes;

@@ -18,7 +18,7 @@ use crate::{Outcome, Usage, dump, output};
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-What passes an interface, then what became of it:
+Capture the packets of an interface, then look at their connections:
   wirespeed dump -i eth0 -s 100 -w out.pcapng tcp
   wirespeed trace out.pcapng -o out.html
 

@@ -158,7 +158,7 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// Run all rounds; those that were run whole count.
+/// Run all rounds. The report has only rounds that ran to their end.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let plan = Plan::of(&options, run)?;

@@ -24,7 +24,7 @@ use tcp::cc::Algorithm;
 use crate::Error;
 use host::{Host, Stream};
 
-/// Repetitions before a run counts in spite of a pause.
+/// How often a run is repeated because the bridge paused; the last one is used in any case.
 const AGAIN: u32 = 5;
 /// How often threads check whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -73,7 +73,8 @@ pub struct Outcome {
     pub void: u32,
 }
 
-/// One run, repeated if the bridge paused in it; `None` if it was stopped.
+/// Measure a path. A run in which the bridge paused for too long is repeated. `None` once `stop`
+/// returns `true`.
 ///
 /// # Errors
 /// The hosts cannot be made, or a flow received nothing.
@@ -119,7 +120,7 @@ fn once(
     let length = Duration::from_nanos(path.length.as_nanos());
     thread::scope(|scope| {
         let carrier = scope.spawn(|| carry(bridge, &over));
-        // Even after an error, `over` is set before the scope waits for the carrier.
+        // A closure, so that `over` is set after an error too: else the threads would never end.
         let flows = (|| {
             let listener = sink.listen(SocketAddr::new(sink.address().into(), PORT))?;
             let to = SocketAddr::new(sink.address().into(), PORT);
@@ -139,13 +140,13 @@ fn once(
             Ok((read(), begun.elapsed().as_secs_f64()))
         })();
         over.store(true, Ordering::Relaxed);
-        let carried = carrier.join().map_err(|_| failed("the carrying thread panicked"))??;
+        let carried = carrier.join().map_err(|_| failed("the thread of the bridge panicked"))??;
         let (bytes, seconds) = flows?;
         if stop() {
             return Ok(None);
         }
         if bytes.contains(&0) {
-            let what = format!("{}: a flow brought nothing in {seconds:.0} s", ends.name());
+            let what = format!("{}: a flow delivered no bytes in {seconds:.0} s", ends.name());
             return Err(failed(&what));
         }
         let flows_bps: Vec<f64> = bytes.iter().map(|&n| n as f64 * 8.0 / seconds).collect();
@@ -164,8 +165,8 @@ const CARRIER_NICE: i32 = -20;
 
 /// Carry packets until `over`. Returns the counts of the data's direction, and the longest pause.
 fn carry(bridge: Bridge, over: &AtomicBool) -> Result<(Counts, base::Duration), Error> {
-    // This is for the calling thread alone. If it is refused, pauses are longer, and are measured
-    // like any.
+    // Only the calling thread gets this priority. If the system refuses it, pauses may be longer;
+    // they are measured all the same.
     let _ = rustix::process::setpriority_process(None, CARRIER_NICE);
     let mut runner = Runner::new(bridge, Timing::Sleep)
         .map_err(|error| failed(&format!("no descriptor for the bridge: {error}")))?;
@@ -181,7 +182,7 @@ fn failed(what: &str) -> Error {
     Error::Failed(what.to_owned())
 }
 
-/// The address of host number 1 or 2.
+/// The address of the host with this number.
 fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 97, 0, number)
 }

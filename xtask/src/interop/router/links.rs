@@ -14,7 +14,8 @@ use std::time::Duration;
 pub(super) const SPARE: &str = "[[port]]\nname = \"spare\"\ndevice = \"tap:ws2\"\n\
                                 offloads = false\n\
                                 addresses = [\"203.0.113.1/24\", \"2001:db8:3::1/64\"]\n";
-/// The host on the right answers by the link that it prefers, whichever the packets came by.
+/// The host on the right answers over the link that it prefers, even if the packets came over the
+/// other one.
 pub(super) const LOOSE: &str = "source_check = \"loose\"\n";
 pub(super) const RIGHT_SPARE: [&str; 6] = [
     "addr add 203.0.113.2/24 dev ws2",
@@ -25,10 +26,10 @@ pub(super) const RIGHT_SPARE: [&str; 6] = [
     "route add default via 2001:db8:3::1 metric 2000",
 ];
 
-/// Hosts behind the one on the right that both links lead to.
+/// The number of hosts behind the host on the right. Both links lead to them.
 const HOSTS: u32 = 16;
 
-/// A router between the left and two links to the right, and hosts behind.
+/// A router with one link to the host on the left and two links to the host on the right.
 pub(super) fn with_spare<'a>(bench: &'a Workbench, config: &str) -> Result<Scene<'a>> {
     let scene = Scene::new(bench, config, (&["ws0"], &["ws1", "ws2"]))?;
     each(&scene.left, &LEFT)?;
@@ -37,8 +38,8 @@ pub(super) fn with_spare<'a>(bench: &'a Workbench, config: &str) -> Result<Scene
     Ok(scene)
 }
 
-/// The link of the router's second port is cut, at the other end. With it go the kernel's routes
-/// there.
+/// Cut the link of the router's second port at the other end, where the kernel loses its routes
+/// over the link.
 fn down(scene: &Scene<'_>) -> Result<()> {
     scene.link_changed(|| scene.right.ip("link set ws1 down"))
 }
@@ -46,19 +47,19 @@ fn down(scene: &Scene<'_>) -> Result<()> {
 fn up(scene: &Scene<'_>) -> Result<()> {
     scene.link_changed(|| scene.right.ip("link set ws1 up"))?;
     let routes = [RIGHT[4], RIGHT[5]];
-    // The network of an address comes back a little later.
+    // The kernel adds the route to an address's network a little later.
     until("the kernel's routes", LIMIT, || {
         let mut missing = routes.iter().filter(|route| scene.right.ip(&replacing(route)).is_err());
         Ok(missing.next().is_none())
     })?;
-    // The kernel solicits nobody before its link-local address is known to be its own.
+    // The kernel solicits nobody before it knows that its link-local address is not a duplicate.
     until("the kernel's link-local address", LIMIT, || {
         let addresses = said(scene.bench, &scene.right, "ip -6 addr show dev ws1 scope link")?;
         Ok(addresses.contains("fe80::") && !addresses.contains("tentative"))
     })
 }
 
-/// The same `ip route` for a route that may be there.
+/// The line with `ip route replace` instead of `add`, for a route that may exist already.
 pub(super) fn replacing(line: &str) -> String {
     line.replacen("route add", "route replace", 1)
 }
@@ -67,7 +68,7 @@ fn route(to: &str, via: &str, more: &str) -> String {
     format!("[[route]]\nto = \"{to}\"\nvia = \"{via}\"\n{more}")
 }
 
-/// Pings the hosts behind, each once; returns how many came by each link.
+/// Pings each host behind the host on the right once; returns how many frames came over each link.
 fn ping_all(scene: &Scene<'_>, version: &str) -> Result<[u64; 2]> {
     let before = received(scene)?;
     let script = format!(
@@ -79,7 +80,7 @@ fn ping_all(scene: &Scene<'_>, version: &str) -> Result<[u64; 2]> {
     Ok([after[0] - before[0], after[1] - before[1]])
 }
 
-/// Frames that the host on the right has received by each link.
+/// Frames that the host on the right has received over each link.
 fn received(scene: &Scene<'_>) -> Result<[u64; 2]> {
     let mut counts = [0; 2];
     for (count, link) in counts.iter_mut().zip(["ws1", "ws2"]) {
@@ -116,13 +117,13 @@ pub(super) fn cut(bench: &Workbench) -> Result<()> {
     let capture = Capture::start(bench, &scene.left, "ws0")?;
     for version in ["10.9.0.", "2001:db8:9::"] {
         let [one, two] = ping_all(&scene, version)?;
-        ensure!(one >= 3 && two >= 3, "{one} by one link, {two} by the other");
+        ensure!(one >= 3 && two >= 3, "{one} frames over one link, {two} over the other");
     }
     let host = over_first(&scene)?;
     let lost = pinged_across_the_cut(&scene, &host)?;
     for version in ["10.9.0.", "2001:db8:9::"] {
         let [one, two] = ping_all(&scene, version)?;
-        ensure!(one == 0 && two >= u64::from(HOSTS), "{one} by a link that is cut, {two}");
+        ensure!(one == 0 && two >= u64::from(HOSTS), "cut link: {one} frames, other: {two}");
     }
     scene.answers("10.10.0.1")?;
     let told = scene.said("ping -n -c 1 -W 2 10.11.0.1")?;
@@ -130,7 +131,7 @@ pub(super) fn cut(bench: &Workbench) -> Result<()> {
     up(&scene)?;
     for version in ["10.9.0.", "2001:db8:9::"] {
         let [one, two] = ping_all(&scene, version)?;
-        ensure!(one >= 3 && two >= 3, "again {one} by one link, {two} by the other");
+        ensure!(one >= 3 && two >= 3, "again {one} frames over one link, {two} over the other");
     }
     scene.answers("10.11.0.1")?;
     let bytes = transferred_across_the_cut(&scene, &host)?;
@@ -142,7 +143,7 @@ pub(super) fn cut(bench: &Workbench) -> Result<()> {
     scene.end()
 }
 
-/// A host behind to which packets go by the first link.
+/// A host behind the host on the right, to which packets go over the first link.
 fn over_first(scene: &Scene<'_>) -> Result<String> {
     for n in 1..=HOSTS {
         let host = format!("10.9.0.{n}");
@@ -155,7 +156,7 @@ fn over_first(scene: &Scene<'_>) -> Result<String> {
     anyhow::bail!("all packets go by the second link")
 }
 
-/// Cut the link while pings go by it; returns how many were lost.
+/// Cut the link while pings go over it; returns how many were lost.
 fn pinged_across_the_cut(scene: &Scene<'_>, host: &str) -> Result<u64> {
     let mut ping = scene.left.command("ping");
     ping.args(["-n", "-q", "-c", "100", "-i", "0.02", "-W", "1", host]);
@@ -170,7 +171,7 @@ fn pinged_across_the_cut(scene: &Scene<'_>, host: &str) -> Result<u64> {
     Ok(100 - answered)
 }
 
-/// The same in mid-transfer; returns the bytes of its last second.
+/// Cut the link in mid-transfer; returns the bytes of the transfer's last second.
 fn transferred_across_the_cut(scene: &Scene<'_>, host: &str) -> Result<u64> {
     let _server = scene.server()?;
     let mut client = scene.client(&format!("-c {host} -t 4 -b 200M"));
@@ -196,7 +197,7 @@ pub(super) fn reloaded(bench: &Workbench) -> Result<()> {
     let more = config.clone() + &route("10.9.0.0/24", "198.51.100.2", "");
     let capture = Capture::start(bench, &scene.left, "ws0")?;
     for (host, _) in ENDS {
-        // A server of its own: between two tests iperf3 does not listen.
+        // Each transfer has its own server, because iperf3 does not listen between two tests.
         let _server = scene.server()?;
         let mut client = scene.client(&format!("-c {host} -t 3 -b 50M"));
         let mut client = scene.left.start("iperf3", &mut client)?;
@@ -208,14 +209,14 @@ pub(super) fn reloaded(bench: &Workbench) -> Result<()> {
         scene.reload(&config, "router.toml: 1 changes took effect, 0 failed")?;
         let told = scene.said("ping -n -c 1 -W 2 10.9.0.1")?;
         ensure!(told.contains("From 192.0.2.2") && told.contains("Unreachable"), "{told}");
-        ensure!(client.is_alive()?, "the transfer with {host} was over before the changes were");
+        ensure!(client.is_alive()?, "the transfer with {host} ended before the last change");
         client.finish(LIMIT)?;
         iperf::moved(&scene.left.printed("iperf3"))?;
     }
     capture.finish(bench)?.is_clean()?;
     ensure!(scene.times("opened anew") == 0, "a port was opened anew: {}", scene.log());
-    // The router also ends properly in mid-transfer: packets that come after its end are for
-    // nobody.
+    // The router also ends properly in mid-transfer. Nobody receives packets that arrive after its
+    // end.
     let _server = scene.server()?;
     let mut client = scene.client("-c 198.51.100.2 -t 20");
     let _client = scene.left.start("iperf3", &mut client)?;

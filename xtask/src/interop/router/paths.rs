@@ -22,7 +22,7 @@ pub(super) fn across(bench: &Workbench) -> Result<()> {
         let trace = scene.said(&format!("traceroute -n -q 1 -w 2 -m 4 {host}"))?;
         let lines = trace.lines().skip(1);
         let hops: Vec<&str> = lines.filter_map(|line| line.split_whitespace().nth(1)).collect();
-        ensure!(hops == [router, host], "to {host} these are the hops: {trace}");
+        ensure!(hops == [router, host], "wrong hops to {host}: {trace}");
     }
     let _server = scene.server()?;
     for (host, _) in ENDS {
@@ -61,9 +61,9 @@ pub(super) fn narrow(bench: &Workbench) -> Result<()> {
     ensure!(refused.contains("Packet too big: mtu=1400"), "IPv6: {refused}");
     for (host, _) in ENDS {
         let known = scene.said(&format!("ip route get {host}"))?;
-        ensure!(known.contains("mtu 1400"), "the kernel has learnt of {host}: {known}");
+        ensure!(known.contains("mtu 1400"), "the kernel did not learn the MTU to {host}: {known}");
     }
-    // Now the kernel knows the MTU, and cuts by itself.
+    // Now the kernel knows the MTU, and makes the fragments itself.
     let cut = scene.said("ping -c 1 -W 2 -s 1400 2001:db8:2::2")?;
     ensure!(cut.contains(" 1 received"), "IPv6 in fragments: {cut}");
     let _server = scene.server()?;
@@ -100,7 +100,7 @@ pub(super) fn stick(bench: &Workbench) -> Result<()> {
     let to_right = format!("link set ws1 netns {}", scene.right.name());
     each(&scene.left, &["link set ws0 txqueuelen 10000", "link set ws0 up"])?;
     let mut switch = scene.left.command(PYTHON);
-    // The VLAN of the right has the name that its host has in the other cases.
+    // The right host's interface is called `ws1`, as in the other cases.
     switch.arg(bench.root().join(SWITCH)).args(["ws0", "red:10", "ws1:20"]);
     let _switch = scene.left.start("switch", &mut switch)?;
     until("the switch has its ports", LIMIT, || Ok(scene.left.ip("link show ws1").is_ok()))?;
@@ -128,7 +128,7 @@ pub(super) fn stick(bench: &Workbench) -> Result<()> {
     }
     let captured = capture.finish(bench)?;
     captured.is_sound()?;
-    // Each packet passes twice: with one tag, and with the other and one hop less.
+    // Each packet passes twice: with one tag, then with the other tag and a hop limit one less.
     for (to_router, from_router) in [
         ("ip.dst == 198.51.100.2 && ip.ttl == 64", "ip.dst == 198.51.100.2 && ip.ttl == 63"),
         (

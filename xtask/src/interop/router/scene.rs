@@ -1,8 +1,8 @@
-//! The setting of a case: `wirespeed up` in a namespace of its own, its TAPs in those of the hosts
-//! on both sides, `left` and `right`.
+//! The setting of a case: `wirespeed up` runs in a namespace of its own, and its TAPs are in the
+//! namespaces of the hosts on both sides, `left` and `right`.
 //!
 //! Called by: the cases of the suite `router`, and attacks at a router. The kernel's ends of the
-//! TAPs are moved there once the router has opened them; they go with it.
+//! TAPs are moved to the hosts once the router has opened them; they vanish when the router ends.
 
 use super::super::host::{Host, Running};
 use super::super::ip::{sysctl, until};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The time limit of any one program, and of a router's reaction.
 pub(in crate::interop) const LIMIT: Duration = Duration::from_secs(30);
 
-/// The host on the left, and its router.
+/// `ip` commands that set up the host on the left: its addresses, its link, its default routes.
 pub(in crate::interop) const LEFT: [&str; 6] = [
     "addr add 192.0.2.1/24 dev ws0",
     "addr add 2001:db8:1::1/64 dev ws0 nodad",
@@ -26,7 +26,7 @@ pub(in crate::interop) const LEFT: [&str; 6] = [
     "route add default via 2001:db8:1::2",
 ];
 
-/// The host on the right, if its link is `ws1`.
+/// The same for the host on the right, on link `ws1`.
 pub(in crate::interop) const RIGHT: [&str; 6] = [
     "addr add 198.51.100.2/24 dev ws1",
     "addr add 2001:db8:2::2/64 dev ws1 nodad",
@@ -36,12 +36,12 @@ pub(in crate::interop) const RIGHT: [&str; 6] = [
     "route add default via 2001:db8:2::1",
 ];
 
-/// The addresses by which hosts on the left reach the host on the right, and our router.
+/// Pairs of the host on the right and our router, as the host on the left addresses them.
 pub(in crate::interop) const ENDS: [(&str, &str); 2] =
     [("198.51.100.2", "192.0.2.2"), ("2001:db8:2::2", "2001:db8:1::2")];
 
-/// The port on the left, and that on the right. Without offloads, because captures judge each
-/// frame's checksum and length, and one host reads frames through a program.
+/// The router's port on the left, and its port on the right. They have no offloads, because
+/// captures check the checksum and the length of each frame.
 pub(in crate::interop) const WAN: &str = "[[port]]\nname = \"wan\"\ndevice = \"tap:ws0\"\n\
                               offloads = false\n\
                               addresses = [\"192.0.2.2/24\", \"2001:db8:1::2/64\"]\n";
@@ -49,7 +49,7 @@ pub(in crate::interop) const LAN: &str = "[[port]]\nname = \"lan\"\ndevice = \"t
                               offloads = false\n\
                               addresses = [\"198.51.100.1/24\", \"2001:db8:2::1/64\"]\n";
 
-/// A router that runs, and its neighbours.
+/// A running router, and the hosts on both sides.
 pub(in crate::interop) struct Scene<'a> {
     pub(in crate::interop) bench: &'a Workbench,
     // Programs end before the namespaces that they are in.
@@ -60,7 +60,7 @@ pub(in crate::interop) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Start the router, and give each host the TAP of that name.
+    /// Start the router, and move the TAPs of these names to the hosts.
     pub(in crate::interop) fn new(
         bench: &'a Workbench,
         config: &str,
@@ -88,7 +88,7 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// A router between `ws0` on the left and `ws1` on the right, which answers.
+    /// Start a router between `ws0` on the left and `ws1` on the right; wait until it forwards.
     pub(in crate::interop) fn plain(bench: &'a Workbench, config: &str) -> Result<Scene<'a>> {
         let scene = Scene::new(bench, config, (&["ws0"], &["ws1"]))?;
         each(&scene.left, &LEFT)?;
@@ -100,7 +100,7 @@ impl<'a> Scene<'a> {
     }
 
     fn write(&self, config: &str) -> Result<()> {
-        std::fs::write(self.bench.path("router.toml"), config).context("no room for a file")
+        std::fs::write(self.bench.path("router.toml"), config).context("cannot write router.toml")
     }
 
     /// The router's log so far.
@@ -186,7 +186,7 @@ impl<'a> Scene<'a> {
         let ended = router.finish(LIMIT);
         ended.with_context(|| format!("the router said: {}", tail(&self.log())))?;
         ensure!(self.log().contains("ending: queued output is sent"), "{}", tail(&self.log()));
-        // The router's TAPs went with it.
+        // The router's TAPs vanish with it.
         until("the TAPs are gone", LIMIT, || Ok(self.left.ip("link show ws0").is_err()))
     }
 

@@ -1,10 +1,11 @@
-//! `router-soak`: configurations that are valid and configurations that are not, links that are cut
-//! and repaired, all at random, while two connections pass.
+//! `router-soak`: valid and invalid configurations, and links that are cut and repaired, all at
+//! random, while two connections carry data.
 //!
-//! Called by: the suite `router-soak`, by its name alone. After each step the routes are those of
-//! the last valid file, probes are answered, or refused for want of a route, as that file says, and
-//! both connections live. At the end the processes have little more memory than after the first
-//! rounds. The seed that is printed repeats all steps.
+//! Called by: the suite `router-soak`, by its name alone. After each step the routes have to be
+//! those of the last valid file. A ping to a network has to be answered if that file has a route to
+//! it, else an ICMP error has to come back. Both connections have to stay open. At the end the
+//! processes may have little more memory than after the first rounds. The printed seed repeats all
+//! steps.
 
 mod plan;
 
@@ -23,10 +24,11 @@ use std::time::{Duration, Instant, SystemTime};
 const SECONDS: u64 = 600;
 /// Seconds for which connections go on after the last step.
 const LONGER: u64 = 10;
-/// The longest time in which nothing of a connection may arrive, in seconds.
+/// The longest time that a connection may move no byte, in seconds.
 const STILL_MAX: usize = 3;
-/// From this round on memory is not to grow by more than this, in KB.
+/// The round after which memory is measured for the first time.
 const FIRST_ROUNDS: u64 = 10;
+/// From then on memory may grow by this much, in KB.
 const GROWTH_KB: u64 = 16 << 10;
 /// Networks that are probed after each step.
 const PROBES: u64 = 3;
@@ -85,7 +87,7 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
         flows.into_iter().map(|flow| flow.finish(&scene)).collect::<Result<_>>()?;
     let first_kb = first_kb.unwrap_or(last_kb);
     println!(
-        "  {} reloads, {} files that are not valid, {} cuts, {} probes; resident memory \
+        "  {} reloads, {} invalid files, {} cuts, {} probes; resident memory \
          {first_kb:?} KB, then {last_kb:?} (first process, worker); at most {still:?} s without a \
          byte",
         done.reloads, done.broken, done.cuts, done.probes
@@ -97,7 +99,7 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     scene.end()
 }
 
-/// One thing that happens, and the checks afterwards.
+/// Change the configuration, offer an invalid one, or cut a link; then check.
 fn step(scene: &Scene<'_>, plan: &mut Plan, random: &mut Random, done: &mut Done) -> Result<()> {
     match random.below(10) {
         0..6 => {
@@ -119,7 +121,7 @@ fn step(scene: &Scene<'_>, plan: &mut Plan, random: &mut Random, done: &mut Done
     check(scene, plan, true, random, done)
 }
 
-/// The second link is whole again, with the kernel's routes by it.
+/// Bring the second link up again, and restore the kernel's routes over it.
 fn repair(scene: &Scene<'_>) -> Result<()> {
     scene.link_changed(|| scene.right.ip("link set ws2 up"))?;
     let routes = &RIGHT_SPARE[4..];
@@ -128,7 +130,7 @@ fn repair(scene: &Scene<'_>) -> Result<()> {
     })
 }
 
-/// The routes are those of the file, and packets go by them.
+/// Check that the routes are those of the file, and that packets follow them.
 fn check(
     scene: &Scene<'_>,
     plan: &Plan,
@@ -149,7 +151,7 @@ fn check(
         }
         let told = scene.said(&format!("ping -n -c 1 -W 5 10.20.{net}.1"))?;
         let is_told = told.contains("From 192.0.2.2") && told.contains("Unreachable");
-        ensure!(is_told, "10.20.{net}.0/24 has no route, and the host was told: {told}");
+        ensure!(is_told, "10.20.{net}.0/24 has no route, but no ICMP error says so: {told}");
     }
     Ok(())
 }
@@ -213,7 +215,7 @@ impl Flow {
     }
 }
 
-/// The most zeros in a row.
+/// The length of the longest row of zeros.
 fn longest_still(moved: impl Iterator<Item = u64>) -> usize {
     let (mut now, mut longest) = (0, 0);
     for bytes in moved {

@@ -100,13 +100,13 @@ impl fmt::Display for PacketError {
             PacketError::Vanished { name } => write!(
                 f,
                 "interface '{name}' is not there any more. Make it again, and it is used: \
-                 `ip link` lists those that there are"
+                 `ip link` lists the interfaces"
             ),
             PacketError::Gone { name } => write!(
                 f,
-                "interface '{name}' is not there any more, and what was opened on it cannot follow \
-                 one that comes again. Open it again when it is back: `ip link` lists those that \
-                 there are"
+                "interface '{name}' is not there any more, and a socket that was opened on it \
+                 cannot use a new interface of that name. Open it again when it is back: `ip link` \
+                 lists the interfaces"
             ),
         }
     }

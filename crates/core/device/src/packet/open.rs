@@ -146,14 +146,14 @@ impl PacketSocket {
     pub fn open(config: &Config) -> Result<PacketSocket, PacketError> {
         let name = config.name.as_str();
         let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
-        let index = interface::index(&fd, name).map_err(refused("the number", name))?;
+        let index = interface::index(&fd, name).map_err(refused("reading the index", name))?;
         let link = link(&fd, name)?;
         let mtu = mtu(&fd, config)?;
         let ring = ring(&fd, name, config.receive, Frames::Received)?;
         // Without the privilege the buffer is smaller, and the rest of a burst is pushed back.
         let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)
             .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BYTES));
-        let changes = sys::listener().map_err(refused("hearing of changes", name))?;
+        let changes = sys::listener().map_err(refused("listening for changes", name))?;
         let mut socket = PacketSocket {
             ring,
             fd,
@@ -169,7 +169,7 @@ impl PacketSocket {
             drops: Drops::default(),
         };
         socket.bind(index).map_err(refused("binding", name))?;
-        if !interface::is_up(&socket.fd, name).map_err(refused("the state", name))? {
+        if !interface::is_up(&socket.fd, name).map_err(refused("reading the state", name))? {
             socket.down();
         }
         Ok(socket)
@@ -194,7 +194,7 @@ impl PacketSocket {
             let unique = if queues.is_empty() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
             queue.join(group, fanout.kind() | unique)?;
             let asked = sys::fanout(&queue.fd);
-            group = asked.map_err(refused("the group's number", &config.name))?;
+            group = asked.map_err(refused("reading the fanout group", &config.name))?;
             queues.push(queue);
         }
         Ok(queues)
@@ -214,14 +214,14 @@ impl PacketSocket {
 /// The largest packet of an interface, or that of `config` if it is less.
 pub(super) fn mtu(fd: &OwnedFd, config: &Config) -> Result<Mtu, PacketError> {
     let name = config.name.as_str();
-    let mtu = interface::mtu(fd, name).map_err(refused("the MTU", name))?;
+    let mtu = interface::mtu(fd, name).map_err(refused("reading the MTU", name))?;
     let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
     Ok(config.mtu_max.map_or(mtu, |most| most.min(mtu)))
 }
 
 /// The kind of link header of an interface.
 pub(super) fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
-    let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
+    let (kind, _) = interface::hardware(fd, name).map_err(refused("reading the type", name))?;
     match kind {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkKind::Ethernet),
         libc::ARPHRD_NONE | RAW_IP => Ok(LinkKind::Ip),
@@ -241,12 +241,13 @@ pub(super) enum Frames {
 impl Frames {
     /// Each frame of an interface, once: a loopback receives all that it sends.
     pub(super) fn all_of(fd: &OwnedFd, name: &str) -> Result<Frames, PacketError> {
-        let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
+        let (kind, _) = interface::hardware(fd, name).map_err(refused("reading the type", name))?;
         Ok(if kind == libc::ARPHRD_LOOPBACK { Frames::Received } else { Frames::Both })
     }
 }
 
-/// Make and map the socket's ring; the kernel needs its version and the virtio header before.
+/// Make and map the socket's ring. Before the ring is made the kernel has to know its version, and
+/// that frames have a virtio header.
 pub(super) fn ring(
     fd: &OwnedFd,
     name: &str,

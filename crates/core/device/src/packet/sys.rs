@@ -1,4 +1,5 @@
-//! The system calls of packet sockets that no library wraps, each in a safe function.
+//! System calls on packet sockets and netlink sockets, each in a safe function. Most of them have
+//! no wrapper in a library.
 //!
 //! Called by: `packet.rs`, `packet/open.rs`. Sources: packet(7), netlink(7), Linux
 //! `uapi/linux/if_packet.h`.
@@ -17,7 +18,7 @@ const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 /// Maximum messages that [`drain`] reads.
 const MESSAGES: usize = 64;
 
-/// A socket that receives nothing yet: protocol 0.
+/// A packet socket with protocol 0: it receives nothing until [`bind`] sets the protocol.
 pub(super) fn socket() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
@@ -28,10 +29,10 @@ pub(super) fn listener() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // Protocol 0 is NETLINK_ROUTE.
     let listener = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    // SAFETY: all zeros are a sockaddr_nl.
+    // SAFETY: a sockaddr_nl of zeros is valid.
     let mut address: libc::sockaddr_nl = unsafe { core::mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as u16;
-    // An unbound socket receives nothing; the kernel picks the port ID.
+    // An unbound socket receives nothing. Port ID 0 makes the kernel choose one (netlink(7)).
     bind_to(&listener, &address)?;
     Ok(listener)
 }
@@ -67,8 +68,8 @@ pub(super) fn set_ring<T: Copy>(fd: impl AsFd, shape: &T) -> Result<()> {
 fn set<T: Copy>(fd: impl AsFd, level: c_int, option: c_int, value: &T) -> Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed, hence open; the kernel reads at most `len` bytes, which
-    // are those of `value`.
+    // SAFETY: the descriptor is borrowed, hence open; the kernel reads at most `len` bytes, the
+    // size of `value`.
     let result = unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), len) };
     done(result)
 }
@@ -78,8 +79,8 @@ fn words<const N: usize>(fd: impl AsFd, option: c_int) -> Result<[u32; N]> {
     let mut words = [0u32; N];
     let mut len = size_of_val(&words) as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is borrowed, hence open; the kernel writes at most `len` bytes, which
-    // `words` has, and any bit pattern is valid for them.
+    // SAFETY: the descriptor is borrowed, hence open; the kernel writes at most `len` bytes, the
+    // size of `words`, for which any bit pattern is valid.
     let result = unsafe {
         let to = words.as_mut_ptr().cast();
         libc::getsockopt(fd, libc::SOL_PACKET, option, to, &raw mut len)
@@ -100,7 +101,7 @@ pub(super) fn fanout(fd: impl AsFd) -> Result<u16> {
 
 /// Bind to the interface with this index.
 pub(super) fn bind(fd: impl AsFd, index: c_int) -> Result<()> {
-    // SAFETY: all zeros are a sockaddr_ll.
+    // SAFETY: a sockaddr_ll of zeros is valid.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = EVERYTHING;
@@ -112,13 +113,13 @@ pub(super) fn bind(fd: impl AsFd, index: c_int) -> Result<()> {
 fn bind_to<T: Copy>(fd: impl AsFd, address: &T) -> Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open; the kernel reads `len` bytes, which are those of `address`.
+    // SAFETY: the descriptor is open; the kernel reads `len` bytes, the size of `address`.
     done(unsafe { libc::bind(fd, (&raw const *address).cast(), len) })
 }
 
-/// The index of the interface that a socket is bound to; negative if that is gone.
+/// The index of the interface that a socket is bound to; negative if the interface was deleted.
 pub(super) fn bound_to(fd: impl AsFd) -> Result<c_int> {
-    // SAFETY: all zeros are a sockaddr_ll.
+    // SAFETY: a sockaddr_ll of zeros is valid.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();

@@ -3,10 +3,10 @@
 //! Called by: `wirespeed dump` and `top`. Counters: [`Watch::lost`].
 //!
 //! A frame is shown in place, in the kernel's ring, with the kernel's timestamp; the caller copies
-//! what it keeps. A VLAN tag that the kernel removed is in front of the frame again.
+//! what it keeps. A VLAN tag that the kernel removed is put back: see [`Seen::front`].
 //!
-//! A watch survives an interface that goes down and up again. A deleted interface is gone for good.
-//! [`Watch::trouble`] tells which.
+//! A watch survives an interface that goes down and up again, but not one that is deleted:
+//! [`Watch::trouble`] tells the two apart.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -64,12 +64,12 @@ impl Watch {
     /// No privilege, no such interface, or an unsupported link type.
     pub fn open(name: &str, promiscuous: bool) -> Result<Watch, PacketError> {
         let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
-        let index = interface::index(&fd, name).map_err(refused("the number", name))?;
+        let index = interface::index(&fd, name).map_err(refused("reading the index", name))?;
         let link = link(&fd, name)?;
         let ring = ring(&fd, name, Receive::BLOCKS, Frames::all_of(&fd, name)?)?;
         sys::bind(&fd, index).map_err(refused("binding", name))?;
         if promiscuous {
-            sys::join_promiscuous(&fd, index).map_err(refused("hearing all frames", name))?;
+            sys::join_promiscuous(&fd, index).map_err(refused("promiscuous mode", name))?;
         }
         Ok(Watch { ring, fd, name: name.to_owned(), link, lost: 0 })
     }

@@ -24,7 +24,7 @@ pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx) {
     } else if many || r.phase != Phase::Open {
         Duration::ZERO
     } else {
-        // Without RACK: nothing is lost before three segments behind it have arrived.
+        // Without RACK: no segment is lost before three segments behind it have arrived.
         return;
     };
     let due = detect_originals(tcb, allowed, cx.now).min(detect_resent(tcb, allowed, cx.now));

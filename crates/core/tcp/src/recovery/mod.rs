@@ -165,8 +165,9 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
         }
     } else if news.repeats {
         r.duplicate_acks += 1;
-        // At most what was sent (in fast recovery, before the episode began): otherwise a peer that
-        // repeats duplicate ACKs for ever gets a segment for each (RFC 5681 section 3.2 step 4).
+        // Count no more bytes than were sent (in fast recovery: before the episode began). Else a
+        // peer that repeats duplicate ACKs for ever gets a segment for each (RFC 5681 section 3.2
+        // step 4).
         let sent = match r.phase {
             Phase::Fast => flight.min(r.recover.since(tcb.snd_una).max(0) as u32),
             _ => flight,

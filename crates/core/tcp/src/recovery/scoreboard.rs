@@ -55,7 +55,7 @@ pub(crate) struct Recovery {
     /// SND.UNA, and how often the large segment there was retransmitted.
     pub(crate) large_resends: (SeqNumber, u8),
     /// End of the last large segment that arrived. Set back to SND.UNA once it has shown that the
-    /// size of the segment there was not why it was lost.
+    /// segment there was not lost because of its size.
     pub(crate) large_arrived_to: SeqNumber,
     /// Evidence on whether the last reduction was spurious.
     pub(crate) evidence: Evidence,

@@ -1,7 +1,9 @@
-//! Tail loss probe, RFC 8985 section 7: after two round trips without an ACK one segment is sent
-//! (again), so that its ACK reveals a loss long before the retransmission time-out.
+//! Tail loss probe, RFC 8985 section 7: after two round trips without an ACK the next new segment
+//! is sent, or the last one again, so that its ACK reveals a loss long before the retransmission
+//! time-out.
 //!
-//! Called by: timer (it is due) and recovery (its ACK); output/rare.rs sends it.
+//! Called by: timer, when the retransmission timer fires, and recovery, for each ACK while losses
+//! are repaired or a probe is in flight; output/rare.rs sends the probe.
 
 use base::{Counter, Switch};
 
@@ -10,8 +12,8 @@ use crate::recovery::scoreboard::{News, Probe};
 use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
-/// The timer fired: is a probe due, rather than a time-out? `false` if one was sent already, and
-/// for a SYN-ACK, which is not data.
+/// The retransmission timer fired: is a probe due instead of a time-out? `false` if a probe was
+/// sent already ([`Tcb::REPAIRING`]), and while our SYN-ACK, which is not data, is unacknowledged.
 /// RFC 8985 7.3-a.
 pub(crate) fn is_due(tcb: &Tcb) -> bool {
     tcb.trouble & (Tcb::REPAIRING | Tcb::OPENING) == 0
@@ -22,14 +24,15 @@ pub(crate) fn is_due(tcb: &Tcb) -> bool {
         && tcb.in_flight() > 0
 }
 
-/// Request a probe; the retransmission time-out runs from here on.
+/// Request a probe, and start the retransmission time-out.
 /// RFC 8985 7.3-d.
 pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx) {
     let waited = tcb.probe_timeout();
     recovery::begin(tcb, cx.now);
     let (end, sent_at) = (tcb.snd_nxt, cx.now);
     if !cx.switches.on(Switch::TailProbe) {
-        // Behave as if a probe were in flight: the time-out comes when it would have come anyway.
+        // Send no probe, but behave as if one were in flight. The time-out is due one RTO after the
+        // timer was started, as without tail loss probes.
         tcb.recovery.probe = Some(Probe { end, repeats: false, sent_at });
         tcb.restart_timeout(cx.now - waited);
         return;
@@ -58,7 +61,7 @@ pub(crate) fn repaired_a_loss(tcb: &mut Tcb, news: &News, echo: Option<u32>) -> 
         return true;
     }
     if news.repeats && news.delivered == 0 {
-        // The peer has it twice: neither transmission was lost.
+        // The peer has received the segment twice: neither transmission was lost.
         tcb.recovery.probe = None;
     }
     false

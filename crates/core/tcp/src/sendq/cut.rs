@@ -1,7 +1,7 @@
 //! Re-cutting pieces of the send queue: splitting one, or joining several for a larger segment.
 //!
-//! Called by: output, path, recovery and the handshake, when a segment differs from what was
-//! written. A split copies no byte.
+//! Called by: output, path, recovery and the handshake, when a segment has to differ from the
+//! pieces that were written. A split copies no byte.
 
 use base::SeqNumber;
 use mbuf::{Mbuf, Pool};

@@ -45,8 +45,8 @@ impl Ring {
         self.get_mut(self.len().checked_sub(1)?)
     }
 
-    /// The pieces of `from..to` that are contiguous in memory; the next call returns the rest.
-    /// Empty if there are none.
+    /// The first pieces of `from..to`, as many as are contiguous in memory; a call from their end
+    /// on returns the rest. Empty if there are none.
     #[inline(always)]
     pub(super) fn run(&self, from: usize, to: usize) -> &[Piece] {
         self.slots.get(self.side_by_side(from, to)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Writing: data is cut into pieces and copied behind those that wait.
+//! Writing: data is cut into pieces and copied behind the pieces that wait.
 //!
 //! Called by: usrreq, and the functions that re-cut pieces. If a device computes checksums, the
 //! copy takes no sum.
@@ -10,8 +10,8 @@ use super::ring::occupy;
 use super::{Piece, SendQueue};
 
 impl SendQueue {
-    /// Queue data to send, which `behind` bytes of the same write follow: fill the last piece if it
-    /// is unsent, then cut pieces of `unit` bytes, each a segment of `mss` bytes or several.
+    /// Queue data to send; `behind` bytes of the same write follow it. Fill the last piece if it is
+    /// unsent, then cut pieces of `unit` bytes, each a segment of `mss` bytes or several.
     /// Returns how many bytes were taken; fewer if buffers ran out.
     #[inline(always)]
     pub(crate) fn append(
@@ -95,7 +95,7 @@ impl SendQueue {
         pool: &mut Pool,
     ) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
-        // A write that found no room leaves the marks about what follows as they are.
+        // Without data (the write found no room) the marks of the piece stay as they are.
         if piece.has(Piece::RECORD) || data.is_empty() {
             return 0;
         }

@@ -79,9 +79,9 @@ impl World {
         self.hubs.push(ports);
     }
 
-    /// Join hosts by a router, each on a network of its own over bare IP: its number, the links to
-    /// the router and from it, and the MTU of that link. From `reports_from` on the router reports
-    /// longer packets to their senders; before that it drops them silently.
+    /// Join hosts by a router, each on a network of its own over bare IP. From `reports_from` on
+    /// the router reports packets that are too long to their senders; before that it drops them
+    /// silently.
     pub fn join_by_router(&mut self, members: &[RouterLeg], reports_from: Instant) {
         let router = self.routers.len();
         let mut legs = Vec::new();

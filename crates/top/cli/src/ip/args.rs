@@ -30,10 +30,10 @@ As ip(8), for a running wirespeed; words may be cut short, as in `ip r g 192.0.2
   ip neigh get IP dev PORT
   ip link  [show [PORT]]
 
-A change lasts until the program ends or its configuration changes the same thing. It is for the
-user that runs the program, and for root.
+A change lasts until the program ends or its configuration changes the same thing. Only root and the
+user that runs the program may make a change.
 
-Exit status: 0 done, 1 wrong words or no such port, 2 refused by the program.";
+Exit status: 0 done, 1 wrong command line or no program, 2 no answer or refused by the program.";
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -73,12 +73,12 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Is this address of a version that is asked for?
+    /// Did the user ask for this address's version of IP?
     pub(super) fn wants(&self, ip: IpAddr) -> bool {
         if self.v6 { ip.is_ipv6() } else { !self.v4 || ip.is_ipv4() }
     }
 
-    /// Rows as JSON, or each as `line` has it.
+    /// The text of rows: as JSON, or in the words of `line`.
     pub(super) fn listed<T: Serialize>(
         &self,
         rows: &[T],
@@ -99,7 +99,7 @@ impl Args {
     }
 }
 
-/// The command line with ip's options of one dash and several letters as clap knows them.
+/// The command line in clap's form: ip(8) has long options with one dash (`-json`), clap takes two.
 pub(crate) fn normalised(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     const LONG: [&str; 6] = ["json", "pretty", "stats", "statistics", "oneline", "netns"];
     let mut words: Vec<OsString> = words.collect();
@@ -113,7 +113,7 @@ pub(crate) fn normalised(words: impl Iterator<Item = OsString>) -> Vec<OsString>
         if let Some(long) = LONG.iter().find(|long| is_long && long.starts_with(name)) {
             *word = format!("--{long}").into();
         } else if !name.starts_with('-') && !matches!(name, "4" | "6" | "j" | "p" | "s" | "o") {
-            // An option with a value, or none that is known: clap says which.
+            // This option has a value or is unknown; clap reports an unknown one.
             break;
         }
     }

@@ -13,7 +13,7 @@ use super::run::Asked;
 use super::words::{Words, garbage, usage};
 use wirespeed::control::protocol::{Found, Leaving, Lookup};
 
-/// Look it up, and show it with the keys of `ip -j route get`.
+/// Look up a packet's route, and show it with the keys of `ip -j route get`.
 pub(super) fn run(args: &Args, asked: &mut Asked, words: &mut Words) -> Result<String> {
     let lookup = lookup(words, |name| asked.port(name))?;
     let found = asked.lookup(lookup.clone())?;

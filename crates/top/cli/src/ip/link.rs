@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, mut words: Words) -> Result<String> {
 /// A port with the keys of `ip -j link` and `ip -j addr`.
 #[derive(Serialize)]
 pub(super) struct Link {
-    /// As the scope identifier of RFC 4007 has it.
+    /// The same number as the scope identifier (RFC 4007).
     ifindex: u32,
     ifname: String,
     flags: Vec<&'static str>,

@@ -22,9 +22,9 @@ const PROTOCOLS: [&str; 5] = ["static", "kernel", "ra", "redirect", "dhcp"];
 #[derive(Clone, Copy)]
 enum Match {
     Exact,
-    /// Routes to networks that contain it.
+    /// Routes to networks that contain the prefix.
     Longer,
-    /// Routes to networks in it.
+    /// Routes to networks inside the prefix.
     Root,
 }
 
@@ -122,7 +122,7 @@ impl Selector {
     }
 }
 
-/// Routes as they are shown: those that share packets are one.
+/// Routes as they are shown: routes that share packets (ECMP) are one line.
 fn grouped(found: &[Route], asked: &Asked, addresses: &[Address], by: &Selector) -> Vec<Line> {
     // The fields that are equal in routes that share packets.
     let key = |r: &Route| {

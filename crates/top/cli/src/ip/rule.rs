@@ -100,7 +100,7 @@ pub(crate) fn text_of(row: &Rule) -> String {
 #[derive(Serialize)]
 struct Shown {
     priority: u32,
-    /// Null, if the rule has it.
+    /// `null` if the rule has `not`, else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     not: Option<()>,
     src: String,

@@ -21,7 +21,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Find it.
+    /// Connect to the program, and find the stack.
     pub(super) fn open(args: &Args) -> Result<Asked> {
         let path = find(args.socket.as_deref(), args.pid)?;
         let mut client = Client::connect(&path, TIMEOUT)?;
@@ -43,7 +43,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// A section.
+    /// The rows of a section.
     pub(super) fn rows<T: DeserializeOwned>(&mut self, wanted: Section) -> Result<Vec<T>> {
         section(&mut self.client, self.stack, wanted)
     }

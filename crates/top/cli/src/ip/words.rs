@@ -48,14 +48,14 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The same as a number, an address or the like.
+    /// The value of a keyword as a number, an address or the like.
     pub(crate) fn parsed<T: FromStr>(&mut self, of: &str) -> Result<T> {
         let value = self.value(of)?;
         let wrong = || usage(&format!("argument \"{value}\" is wrong: \"{of}\" value is invalid"));
         value.parse().or_else(|_| wrong())
     }
 
-    /// The same as a number, which may be hexadecimal: `0x10`.
+    /// The value of a keyword as a number, which may be hexadecimal: `0x10`.
     pub(crate) fn number(&mut self, of: &str) -> Result<u32> {
         let Some(digits) = self.0.as_slice().first().and_then(|word| word.strip_prefix("0x"))
         else {
@@ -70,9 +70,9 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A word that is no keyword, where everything else is given already.
+/// The error for a word that is not a keyword here, or was given already.
 pub(crate) fn garbage<T>(word: &str) -> Result<T> {
-    usage(&format!("\"{word}\" is a duplicate or no keyword here"))
+    usage(&format!("\"{word}\" is a duplicate, or not a keyword here"))
 }
 
 /// A command that an object does not have.

@@ -72,5 +72,5 @@ fn reader(fixture: &Fixture) {
     let (_, out, err) =
         fixture.run(&format!("sh -c '{TOOL} ttcp -r {DEVICE} | head -c 10 | wc -c'"));
     assert_eq!(out.trim(), "10", "{err}");
-    assert!(err.contains("who read it has ended"), "{err}");
+    assert!(err.contains("the program that read it has ended"), "{err}");
 }

@@ -19,8 +19,8 @@ pub(super) struct Design {
     pub(super) words: Vec<u32>,
 }
 
-/// The generators of a fraction by the number of switches: each switch behind the first ones is on
-/// where the product of these is.
+/// The generators of a fraction, by the number of switches. Each generator decides one of the last
+/// switches: that switch is on where the product of the generator's switches is on.
 fn generators(factors: usize) -> &'static [u32] {
     match factors {
         5 => &[0b1111],
@@ -42,8 +42,8 @@ impl Design {
         Design { factors, points: (0..1 << factors).collect(), words: Vec::new() }
     }
 
-    /// A half to an eighth of them, in which no effect of one switch or two is mixed with another
-    /// one of one or two; all of them for fewer than five switches.
+    /// A half to an eighth of all combinations, in which no effect of one or two switches is mixed
+    /// with another effect of one or two; all combinations for fewer than five switches.
     pub(super) fn fraction(factors: usize) -> Design {
         let generators = generators(factors);
         let base = factors - generators.len();
@@ -66,8 +66,8 @@ impl Design {
         subsets.map(product).collect()
     }
 
-    /// The shortest of these: from 5 on, effects of one and of two switches are mixed with those of
-    /// three and more alone. `None` if nothing is mixed.
+    /// The number of switches in the shortest of these products. From 5 on, effects of one and two
+    /// switches are mixed only with effects of three and more. `None` if nothing is mixed.
     pub(super) fn resolution(&self) -> Option<u32> {
         self.defining().into_iter().map(u32::count_ones).min()
     }

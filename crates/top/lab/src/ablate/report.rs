@@ -27,7 +27,7 @@ const COLUMNS: &[Column] = &[
     column("warning", "one at a time", "", Format::Text),
 ];
 
-/// How much larger one effect has to be than the other to be another size.
+/// Two effects differ in size if one is more than this many times the other.
 const SIZE: f64 = 1.5;
 
 /// The effects of a switch.
@@ -44,12 +44,13 @@ struct Main {
 enum Warning {
     /// Alone it helps, beside the others it hurts, or the other way around.
     Sign,
-    /// Alone nothing is seen of it.
+    /// Alone it has no visible effect.
     Hidden,
-    /// Beside the others nothing is seen of it.
+    /// Beside the others it has no visible effect.
     Vanishes,
-    /// Alone it does much less, or much more.
+    /// Alone its effect is much smaller.
     Less,
+    /// Alone its effect is much larger.
     More,
 }
 
@@ -199,7 +200,7 @@ fn shows(
         .collect();
     let second = match warnings.as_slice() {
         _ if mains.iter().any(|main| main.alone.is_none()) => {
-            "Whether testing one switch at a time would mislead takes more rounds.".to_owned()
+            "More rounds are needed to say whether one switch at a time misleads.".to_owned()
         }
         [] => "Testing one switch at a time would have misled about none of them.".to_owned(),
         warnings => format!(
@@ -238,12 +239,12 @@ fn aliases(plan: &Plan) -> String {
     match plan.design.resolution() {
         None => format!("A round has all {} combinations.", plan.design.points.len()),
         Some(shortest) => format!(
-            "A round has {} of {} combinations, those in which an even number is off of {}: \
-             effects of one and two switches are mixed with those of {} and more at once, and \
-             with no others.",
+            "A round has {} of {} combinations, those in which an even number of switches is off \
+             among {}: effects of one and two switches are mixed only with effects of {} and more \
+             switches.",
             plan.design.points.len(),
             1_u32 << plan.design.factors,
-            words.join("; of "),
+            words.join(", and among "),
             shortest - 2
         ),
     }
@@ -253,10 +254,10 @@ fn notes(plan: &Plan, rounds: &[Vec<f64>], mains: &[Main]) -> Notes {
     let unit = plan.response.unit();
     let mut notes = witnesses(plan, rounds, mains);
     notes.push(format!(
-        "An effect is what turning on changes, {unit} of a full segment, both ends, one below 0 \
-         saves: averaged over all settings of the others; alone, with all others off; and with all \
-         others on. An interaction is half of what one changes at the other's effect. {} % \
-         intervals that hold together.",
+        "An effect is the change when a switch is turned on, in {unit} of a full segment, both \
+         ends together; below 0 it is a saving. It is given averaged over all settings of the \
+         others; alone, with all others off; and with all others on. An interaction is half of the \
+         change that one switch makes to the other's effect. All {} % intervals hold together.",
         CONFIDENCE * 100.0
     ));
     notes.push(aliases(plan));

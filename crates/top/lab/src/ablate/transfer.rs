@@ -1,6 +1,6 @@
-//! The work that is measured: bulk from one stack to another in memory, both on this thread. Their
-//! switches are turned while it runs. All combinations have the same connections and the same
-//! memory.
+//! The work that is measured: a bulk transfer from one stack to another in memory, both on this
+//! thread. The switches of both stacks are set before each measurement; the connections and the
+//! memory stay the same for all combinations of switches.
 //!
 //! Called by: `ablate`.
 
@@ -19,14 +19,15 @@ const PORT: u16 = 5001;
 /// IPv4 and TCP with timestamps.
 const HEADERS: usize = 20 + 32;
 
-/// Bytes of the writes of a turn, all flows together.
+/// Bytes that all flows together write in a [`Transfer::turn`], or a segment each if that is more.
 const TURN: usize = 64 << 10;
 
-/// Bytes before the measurement, after switches were turned, and of each of its parts.
+/// Bytes that are transferred after the switches were set and before the measurement begins.
 const WARM: u64 = 512 << 10;
+/// Bytes that are transferred in each part of a measurement.
 const PART: u64 = 1 << 20;
 
-/// Parts of a run; their median counts.
+/// Parts of a measurement; its result is their median.
 const PARTS: usize = 3;
 
 /// The two ends and the connections.
@@ -50,9 +51,9 @@ impl Transfer {
     /// A transfer with this many connections, all established.
     pub(super) fn new(mtu: usize, flows: usize) -> Result<Transfer, Error> {
         let mut config = PairConfig::new([0x0012, 0x0700]);
-        config.wire.mtu = Mtu::new(mtu).ok_or_else(|| failed("no MTU", mtu))?;
+        config.wire.mtu = Mtu::new(mtu).ok_or_else(|| failed("not an MTU", mtu))?;
         if mtu > 9_000 {
-            // About four large segments, so that the queue never runs empty.
+            // Room for several packets even if each has 64 KB.
             config.wire.depth_bytes = 512 << 10;
         }
         let (client, server) = pair(&config);
@@ -81,7 +82,7 @@ impl Transfer {
         let listener = self.server.stack.tcp_listen(to, listen).map_err(|e| failed("listen", e))?;
         let config = tcp::Config::default();
         for turn in 0.. {
-            // A few at a time, as many as a queue takes.
+            // At most 32 handshakes at a time, so that no queue overflows.
             while self.streams.len() < flows && self.streams.len() < self.accepted.len() + 32 {
                 let now = self.now();
                 let owner = Owner::program();
@@ -96,7 +97,7 @@ impl Transfer {
                 break;
             }
             if turn > 1_000 + 100 * flows {
-                return Err(failed("connections", self.accepted.len()));
+                return Err(failed("too few connections were made", self.accepted.len()));
             }
         }
         Ok(())
@@ -111,7 +112,7 @@ impl Transfer {
         }
     }
 
-    /// Every flow writes, everything is read.
+    /// Every flow writes its share once, and the server reads all that has arrived.
     fn turn(&mut self) -> Result<(), Error> {
         let now = self.now();
         let each = (TURN / self.streams.len()).max(self.segment).min(self.data.len());
@@ -139,19 +140,19 @@ impl Transfer {
         Ok(())
     }
 
-    /// Move this many bytes.
+    /// Transfer at least this many bytes; returns how many the server read.
     fn pass(&mut self, bytes: u64) -> Result<u64, Error> {
         let (before, begun) = (self.received, Clock::now());
         while self.received - before < bytes {
             self.turn()?;
             if begun.elapsed().as_secs() > 60 {
-                return Err(failed("no progress", self.received - before));
+                return Err(failed("too few bytes arrived in 60 s", self.received - before));
             }
         }
         Ok(self.received - before)
     }
 
-    /// The cost of a full segment with these of `switches` on, the others of them off.
+    /// The cost of a full segment. Switches whose bits are set in `on` are on, the others are off.
     pub(super) fn measure(
         &mut self,
         switches: &[Switch],

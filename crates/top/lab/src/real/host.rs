@@ -53,7 +53,7 @@ pub(super) enum Listener {
 }
 
 impl Host {
-    /// Host number 1 or 2, and the other end of its link, for the bridge.
+    /// The host with this number, and the other end of its link, for the bridge.
     pub(super) fn new(
         number: u8,
         ours: bool,
@@ -178,7 +178,7 @@ fn linux_host(address: Ipv4Addr) -> Result<(Kind, Box<dyn Device>), Error> {
         let config = Config { vnet_hdr: false, ..Config::default() };
         let mut tap = Tap::open(&config).map_err(said)?;
         let network = format!("{address}/24").parse();
-        let network = network.map_err(|_| failed("an address that is none"))?;
+        let network = network.map_err(|_| failed("the host has no valid address"))?;
         let (addresses, queue_frames) = (vec![network], Some(TAP_QUEUE));
         let setup = Setup { addresses, queue_frames, up: true, ..Setup::default() };
         tap.configure(&setup).map_err(said)?;
@@ -197,7 +197,7 @@ fn our_host(number: u8, seed: u64) -> Result<(Kind, Box<dyn Device>), Error> {
     let (inner, outer) = mem::pair(&wire);
     let mut stack = Stack::new(StackConfig::new([seed, u64::from(number)]));
     let network = format!("{}/24", address(number)).parse();
-    let network = network.map_err(|_| failed("an address that is none"))?;
+    let network = network.map_err(|_| failed("the host has no valid address"))?;
     let mac = MacAddr([2, 0, 0, 0x97, 0, number]);
     stack.add_port(Box::new(inner), PortConfig { mac, addresses: vec![network] });
     let (net, driver) =

@@ -1,4 +1,5 @@
-//! Several senders, Linux or ours, share one queue in real time; behind it is one sink of Linux.
+//! Several senders, each Linux or our stack, share one queue in real time. Behind the queue is one
+//! sink, a host with Linux.
 //!
 //! Called by: `fair`, benchmarks. `host` has the two kinds of hosts. Linux only, and needs root.
 //!
@@ -20,7 +21,8 @@ use super::{LOOK, MEMORY_BYTES, PORT, carry, failed, longest_pause};
 use crate::Error;
 use crate::contest::{Contest, Outcome, Whose};
 
-/// One run, repeated at most `again` times if the bridge paused in it; `None` if it was stopped.
+/// Run a contest. If the bridge paused for too long, run it again, at most `again` times; the
+/// result of the last run is returned in any case. `None` once `stop` returns `true`.
 ///
 /// # Errors
 /// The hosts cannot be made, or a flow received nothing.
@@ -58,7 +60,7 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
     let received: Vec<AtomicU64> = contest.flows.iter().map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
         let carrier = scope.spawn(|| carry(bridge, &over));
-        // Even after an error, `over` is set before the scope waits for the carrier.
+        // A closure, so that `over` is set after an error too: else the threads would never end.
         let looks = (|| {
             let starts = contest.starts();
             let ports = PORT..;
@@ -79,13 +81,13 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
         })();
         over.store(true, Ordering::Relaxed);
         let (bottleneck, pause) =
-            carrier.join().map_err(|_| failed("the carrying thread panicked"))??;
+            carrier.join().map_err(|_| failed("the thread of the bridge panicked"))??;
         let looks = looks?;
         if stop() {
             return Ok(None);
         }
         if looks.last().is_none_or(|(_, bytes)| bytes.contains(&0)) {
-            return Err(failed("a flow brought nothing"));
+            return Err(failed("a flow delivered no bytes"));
         }
         let is_quiet = pause.as_nanos() <= longest_pause(&contest.path).as_nanos();
         let pause_ms = pause.as_secs_f64() * 1e3;
@@ -93,7 +95,8 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
     })
 }
 
-/// The bytes of each flow at each look, until the contest is over.
+/// The samples of a contest: the seconds since its beginning, and the bytes that each flow has
+/// delivered. Once `go_on` returns `false` it no longer waits between samples.
 fn watch(
     contest: &Contest,
     received: &[AtomicU64],

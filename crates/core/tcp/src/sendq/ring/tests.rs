@@ -29,7 +29,7 @@ fn piece(len: u32) -> Piece {
     Piece::waiting(None, len)
 }
 
-/// Fill vacant slots as a write does, as many at once as there are.
+/// Push `count` pieces as a write does: fill all contiguous vacant slots, then ask for more.
 fn push(ring: &mut Ring, first: u32, mut count: usize) {
     let mut next = first;
     while count > 0 {
@@ -52,8 +52,8 @@ fn lens(ring: &Ring, from: usize, to: usize) -> Vec<u32> {
 }
 
 proptest! {
-    /// After any operations a ring holds what a plain queue would, and any part of it is at most
-    /// two runs.
+    /// After any operations a ring holds the same pieces as a plain queue, and any part of it is in
+    /// at most two contiguous slices.
     #[test]
     fn a_ring_is_a_queue(
         steps in prop::collection::vec(step(), 1..80),
