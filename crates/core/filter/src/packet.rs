@@ -11,8 +11,9 @@ pub const ROUTER: u16 = u16::MAX;
 
 /// Both ends of a flow, in the direction of one packet.
 ///
-/// Echo requests and replies have their identifier as both ports, so that a reply has the reversed
-/// tuple of its request. Protocols without ports have 0.
+/// A query of ICMP, such as an echo request, has its identifier as source port and the next number
+/// ([`query_dst_port`]) as destination port. Its answer has the reversed tuple. Protocols without
+/// ports have 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
     /// Source address.
@@ -25,6 +26,14 @@ pub struct Tuple {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
+}
+
+/// The destination port in the tuple of an ICMP query with this identifier. Two hosts that query
+/// each other with one identifier have two flows: no query, whatever its identifier, has the
+/// reversed tuple of another query.
+#[must_use]
+pub const fn query_dst_port(identifier: u16) -> u16 {
+    identifier.wrapping_add(1)
 }
 
 impl Tuple {

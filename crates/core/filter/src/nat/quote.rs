@@ -8,8 +8,9 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::DropReason;
 
-use super::rewrite::{Edit, Extent, Layout, Options, is_query};
+use super::rewrite::{Edit, Extent, Layout, Options, Ports, identifier};
 use crate::Tuple;
+use crate::packet::query_dst_port;
 
 /// Bytes of an ICMP error in front of the quote.
 const HEADER_LEN: usize = 8;
@@ -129,8 +130,13 @@ fn tuple(quote: &[u8], layout: &Layout) -> Option<Tuple> {
     };
     let (src_port, dst_port) = match layout.protocol {
         wire::protocol::TCP | wire::protocol::UDP => (word(0), word(2)),
-        _ if layout.is_icmp() && data.first().is_some_and(|kind| is_query(layout.is_v6, *kind)) => {
-            (word(4), word(4))
+        _ if layout.is_icmp() => {
+            let id = word(4);
+            match data.first().map(|kind| identifier(layout.is_v6, *kind)) {
+                Some(Ports::Query) => (id, query_dst_port(id)),
+                Some(Ports::Answer) => (query_dst_port(id), id),
+                _ => (0, 0),
+            }
         }
         _ => (0, 0),
     };

@@ -46,9 +46,9 @@ pub struct Options {
 /// Give the IP packet at the start of `packet` the addresses, ports or echo identifier of `to`.
 ///
 /// Bytes behind the packet's own length, such as link padding, stay. TCP and UDP have their ports
-/// replaced, echo messages and other queries their identifier by `to.src_port`; all other protocols
-/// keep what is behind the IP header, but for a checksum that covers the addresses. A fragment that
-/// is not the first has no ports: only its addresses change. An ICMP error needs
+/// replaced, ICMP queries their identifier by `to.src_port` and answers theirs by `to.dst_port`; all
+/// other protocols keep what is behind the IP header, but for a checksum that covers the addresses.
+/// A fragment that is not the first has no ports: only its addresses change. An ICMP error needs
 /// [`super::rewrite_error`]. A UDP checksum of zero, which means none, stays zero.
 ///
 /// # Errors
@@ -207,11 +207,13 @@ struct Fields {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ports {
+pub(super) enum Ports {
     /// Of TCP and UDP, at the beginning.
     Both,
-    /// Of ICMP queries, at offset 4.
-    Identifier,
+    /// Of ICMP queries, at offset 4: the source port of the tuple.
+    Query,
+    /// Of their answers: the destination port.
+    Answer,
     /// None that are translated.
     Neither,
 }
@@ -232,8 +234,7 @@ impl Fields {
             protocol::UDP => Fields { may_be_zero: true, ..like(Ports::Both, 6, 8) },
             UDP_LITE | DCCP => like(Ports::Neither, 6, 8),
             _ if layout.is_icmp() => {
-                let is_query = is_query(layout.is_v6, *data.first()?);
-                let ports = if is_query { Ports::Identifier } else { Ports::Neither };
+                let ports = identifier(layout.is_v6, *data.first()?);
                 Fields { has_pseudo_header: layout.is_v6, ..like(ports, 2, 8) }
             }
             _ => return None,
@@ -241,12 +242,13 @@ impl Fields {
     }
 }
 
-/// Has an ICMP message of this type an identifier, as requests and their replies do? RFC 792: echo,
+/// Which port of its tuple is the identifier of an ICMP message of this type? RFC 792: echo,
 /// timestamp, information; RFC 950: address mask; RFC 4443: echo.
-pub(super) fn is_query(is_v6: bool, kind: u8) -> bool {
-    match is_v6 {
-        false => matches!(kind, 0 | 8 | 13..=18),
-        true => matches!(kind, 128 | 129),
+pub(super) fn identifier(is_v6: bool, kind: u8) -> Ports {
+    match (is_v6, kind) {
+        (false, 8 | 13 | 15 | 17) | (true, 128) => Ports::Query,
+        (false, 0 | 14 | 16 | 18) | (true, 129) => Ports::Answer,
+        _ => Ports::Neither,
     }
 }
 
@@ -335,7 +337,8 @@ impl<'a> Edit<'a> {
         };
         let ports = match fields.ports {
             Ports::Neither => Change::default(),
-            Ports::Identifier => self.put(at + 4, &to.src_port.to_be_bytes()),
+            Ports::Query => self.put(at + 4, &to.src_port.to_be_bytes()),
+            Ports::Answer => self.put(at + 4, &to.dst_port.to_be_bytes()),
             Ports::Both => {
                 let src = self.put(at, &to.src_port.to_be_bytes());
                 src.and(self.put(at + 2, &to.dst_port.to_be_bytes()))

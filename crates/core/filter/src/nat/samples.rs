@@ -106,7 +106,8 @@ impl Sample {
                     (true, false) => 128,
                     (true, true) => 129,
                 };
-                b = vec![kind, 0, 0, 0, src[0], src[1]];
+                let id = if *is_reply { dst } else { src };
+                b = vec![kind, 0, 0, 0, id[0], id[1]];
                 b.extend(seq.to_be_bytes());
                 (2, self.tuple.src.is_ipv6())
             }

@@ -262,12 +262,16 @@ fn sums(original: &Key, reply: &Key) -> [u16; 2] {
         Key::V4(key) => Sum::from_u64s([u64::from(key.ports)]),
         Key::V6(key) => Sum::from_u64s([u64::from(key.ports)]),
     };
-    let identifier = |key: &Key| Sum::of_be16(key.ports()[0]);
+    // The original packet is a query, whose source port is its identifier.
+    let identifiers = || {
+        let ([old, _], [_, new]) = (original.ports(), reply.ports());
+        Sum::of_be16(new).minus(Sum::of_be16(old))
+    };
     let ip = addrs(reply).minus(addrs(original));
     let transport = match original.protocol() {
         // No pseudo-header; the identifier is in the message once.
-        protocol::ICMP => identifier(reply).minus(identifier(original)),
-        protocol::ICMPV6 => ip.plus(identifier(reply).minus(identifier(original))),
+        protocol::ICMP => identifiers(),
+        protocol::ICMPV6 => ip.plus(identifiers()),
         _ => ip.plus(ports(reply).minus(ports(original))),
     };
     [ip.0, transport.0]

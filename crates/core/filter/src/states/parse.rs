@@ -2,10 +2,13 @@
 //! others.
 //!
 //! Called by: the stack, first one of the plain functions, then `parse` for packets that those
-//! leave. A protocol without ports has its addresses alone; a query of ICMP has its identifier as
-//! both ports; an error of ICMP has the tuple of the packet that it quotes. RFC 791, 792, 4443,
+//! leave. A protocol without ports has its addresses alone; a query of ICMP has its identifier and the
+//! next number as ports, its answer the same two in the other order; an error of ICMP has the tuple
+//! of the packet that it quotes. RFC 791, 792, 4443,
 //! 8200, RFC 5508 section 4, RFC 1858, RFC 7112, RFC 6946. Counters: `filter_malformed`,
 //! `filter_fragment`, `filter_icmp`.
+
+use core::net::IpAddr;
 
 use base::DropReason::{self, FilterFragment, FilterIcmp, FilterMalformed};
 use base::SeqNumber;
@@ -15,6 +18,7 @@ use wire::{ipv4, ipv6};
 
 use super::fragments::Datagram;
 use super::key::{Key, KeyV4, KeyV6};
+use crate::packet::query_dst_port;
 
 /// Extension headers that are walked, at most; a packet with more is malformed here.
 const EXTENSIONS_MAX: usize = 8;
@@ -38,6 +42,10 @@ pub enum Kind {
     Error {
         /// The sequence number of a TCP segment that is quoted.
         seq: Option<SeqNumber>,
+        /// Who sent the error.
+        from: IpAddr,
+        /// Type and code of an ICMP message that is quoted.
+        about: Option<(u8, u8)>,
     },
     /// Anything else, known by its addresses.
     Other,
@@ -170,13 +178,15 @@ fn parse_v6(packet: &[u8]) -> Result<Parsed, DropReason> {
 
 fn finish(found: Found, own: Key, at: usize, len: usize) -> Result<Parsed, DropReason> {
     let Found { kind, icmp, piece, quoted, .. } = found;
+    let parsed = Parsed { key: own, kind, transport: at, transport_len: len, piece, icmp };
+    let Some(Quoted { key, seq, about }) = quoted else { return Ok(parsed) };
     // An error goes to the source of the packet that it quotes (RFC 792, RFC 4443 section 2.2):
     // else whoever knows a flow would reach every host by errors about it.
-    if quoted.is_some_and(|quoted| quoted.tuple().src != own.tuple().dst) {
+    if key.tuple().src != own.tuple().dst {
         return Err(FilterIcmp);
     }
-    let key = quoted.unwrap_or(own);
-    Ok(Parsed { key, kind, transport: at, transport_len: len, piece, icmp })
+    let from = own.tuple().src;
+    Ok(Parsed { key, kind: Kind::Error { seq, from, about }, ..parsed })
 }
 
 /// Extension headers of a packet.
@@ -235,8 +245,28 @@ struct Found {
     kind: Kind,
     ports: u32,
     icmp: Option<(u8, u8)>,
-    quoted: Option<Key>,
+    quoted: Option<Quoted>,
     piece: Option<Piece>,
+}
+
+/// What an error says of the packet that it quotes.
+struct Quoted {
+    key: Key,
+    seq: Option<SeqNumber>,
+    about: Option<(u8, u8)>,
+}
+
+/// The transport header of a packet that is quoted.
+struct QuotedTransport {
+    ports: u32,
+    seq: Option<SeqNumber>,
+    about: Option<(u8, u8)>,
+}
+
+impl Quoted {
+    fn of(key: Key, QuotedTransport { seq, about, .. }: QuotedTransport) -> Quoted {
+        Quoted { key, seq, about }
+    }
 }
 
 /// Read the transport header in `data`; `icmp` is the protocol of ICMP over this version.
@@ -315,6 +345,15 @@ fn class_of(kind: u8, icmp: u8) -> Class {
     }
 }
 
+/// The ports of a query or an answer with this identifier, as in [`crate::Tuple`].
+fn ports_of(class: Class, id: [u8; 2]) -> u32 {
+    let [e, f] = query_dst_port(u16::from_be_bytes(id)).to_be_bytes();
+    match class {
+        Class::Answer => u32::from_ne_bytes([e, f, id[0], id[1]]),
+        _ => u32::from_ne_bytes([id[0], id[1], e, f]),
+    }
+}
+
 fn read_icmp(
     found: &mut Found,
     icmp: u8,
@@ -322,34 +361,34 @@ fn read_icmp(
     id: [u8; 2],
     data: &[u8],
 ) -> Result<(), DropReason> {
-    let both = u32::from_ne_bytes([id[0], id[1], id[0], id[1]]);
     match class_of(kind, icmp) {
-        Class::Query => (found.kind, found.ports) = (Kind::Query, both),
-        Class::Answer => (found.kind, found.ports) = (Kind::Answer, both),
+        class @ Class::Query => (found.kind, found.ports) = (Kind::Query, ports_of(class, id)),
+        class @ Class::Answer => (found.kind, found.ports) = (Kind::Answer, ports_of(class, id)),
         Class::Error => {
             let quoted = data.get(SHORT_HEADER_LEN..).unwrap_or_default();
-            let (key, seq) = if icmp == ICMP { quoted_v4(quoted) } else { quoted_v6(quoted) }?;
-            (found.kind, found.quoted) = (Kind::Error { seq }, Some(key));
+            let quoted = if icmp == ICMP { quoted_v4(quoted) } else { quoted_v6(quoted) }?;
+            found.quoted = Some(quoted);
         }
         Class::Other => {}
     }
     Ok(())
 }
 
-/// The key of a packet that an error quotes, and the sequence number of its segment. Errors quote
-/// the header and eight bytes at least (RFC 792). A fragment other than the first has no ports.
-fn quoted_v4(quoted: &[u8]) -> Result<(Key, Option<SeqNumber>), DropReason> {
+/// What an error quotes: the header and eight bytes at least (RFC 792). A fragment other than the
+/// first has no ports.
+fn quoted_v4(quoted: &[u8]) -> Result<Quoted, DropReason> {
     let header = ipv4::Header::parse_quoted(quoted).map_err(|_| FilterIcmp)?;
     let b = quoted.first_chunk::<20>().ok_or(FilterIcmp)?;
     if header.fragment_offset != 0 {
         return Err(FilterIcmp);
     }
     let data = quoted.get(header.header_len..).ok_or(FilterIcmp)?;
-    let (ports, seq) = quoted_transport(header.protocol, data, ICMP)?;
-    Ok((Key::V4(KeyV4 { addrs: word(b, 12), ports, protocol: header.protocol }), seq))
+    let found = quoted_transport(header.protocol, data, ICMP)?;
+    let (addrs, protocol) = (word(b, 12), header.protocol);
+    Ok(Quoted::of(Key::V4(KeyV4 { addrs, ports: found.ports, protocol }), found))
 }
 
-fn quoted_v6(quoted: &[u8]) -> Result<(Key, Option<SeqNumber>), DropReason> {
+fn quoted_v6(quoted: &[u8]) -> Result<Quoted, DropReason> {
     let b = quoted.first_chunk::<{ ipv6::HEADER_LEN }>().ok_or(FilterIcmp)?;
     let data = quoted.get(ipv6::HEADER_LEN..).unwrap_or_default();
     let addrs = [word(b, 8), word(b, 16), word(b, 24), word(b, 32)];
@@ -358,32 +397,33 @@ fn quoted_v6(quoted: &[u8]) -> Result<(Key, Option<SeqNumber>), DropReason> {
         return Err(FilterIcmp);
     }
     let data = data.get(chain.len..).ok_or(FilterIcmp)?;
-    let (ports, seq) = quoted_transport(chain.protocol, data, ICMPV6)?;
-    Ok((Key::V6(KeyV6 { addrs, ports, protocol: chain.protocol }), seq))
+    let found = quoted_transport(chain.protocol, data, ICMPV6)?;
+    let key = KeyV6 { addrs, ports: found.ports, protocol: chain.protocol };
+    Ok(Quoted::of(Key::V6(key), found))
 }
 
-fn quoted_transport(
-    protocol: u8,
-    data: &[u8],
-    icmp: u8,
-) -> Result<(u32, Option<SeqNumber>), DropReason> {
+fn quoted_transport(protocol: u8, data: &[u8], icmp: u8) -> Result<QuotedTransport, DropReason> {
     let eight = data.first_chunk::<SHORT_HEADER_LEN>().copied();
     let [a, b, c, d, e, f, g, h] = match protocol {
         TCP | UDP => eight.ok_or(FilterIcmp)?,
         other if other == icmp => eight.ok_or(FilterIcmp)?,
-        _ => return Ok((0, None)),
+        _ => return Ok(QuotedTransport { ports: 0, seq: None, about: None }),
     };
+    let ports = u32::from_ne_bytes([a, b, c, d]);
     match protocol {
         TCP => {
-            let seq = SeqNumber(u32::from_be_bytes([e, f, g, h]));
-            Ok((u32::from_ne_bytes([a, b, c, d]), Some(seq)))
+            let seq = Some(SeqNumber(u32::from_be_bytes([e, f, g, h])));
+            Ok(QuotedTransport { ports, seq, about: None })
         }
-        UDP => Ok((u32::from_ne_bytes([a, b, c, d]), None)),
-        // No error is sent about an error (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
-        _ if matches!(class_of(a, icmp), Class::Query | Class::Answer) => {
-            Ok((u32::from_ne_bytes([e, f, e, f]), None))
-        }
-        _ => Err(FilterIcmp),
+        UDP => Ok(QuotedTransport { ports, seq: None, about: None }),
+        _ => match class_of(a, icmp) {
+            class @ (Class::Query | Class::Answer) => {
+                let ports = ports_of(class, [e, f]);
+                Ok(QuotedTransport { ports, seq: None, about: Some((a, b)) })
+            }
+            // No error is sent about an error (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
+            Class::Error | Class::Other => Err(FilterIcmp),
+        },
     }
 }
 

@@ -106,10 +106,10 @@ fn an_answer_of_icmp_has_the_reversed_key_of_its_query() {
     let answer = parse(&packet).expect("a packet");
     assert_eq!((query.kind, answer.kind), (Kind::Query, Kind::Answer));
     assert_eq!(answer.key, query.key.reversed());
-    assert_eq!(query.key.ports(), [0x0506; 2]);
+    assert_eq!(query.key.ports(), [0x0506, 0x0507]);
     assert_eq!(query.icmp, Some((8, 0)));
     let query = parse(&v6(ICMPV6, &icmp(128, b"data"))).expect("a packet");
-    assert_eq!((query.kind, query.key.ports()), (Kind::Query, [0x0506; 2]));
+    assert_eq!((query.kind, query.key.ports()), (Kind::Query, [0x0506, 0x0507]));
 }
 
 /// The packet with its addresses exchanged: an error about it goes to its source.
@@ -126,15 +126,35 @@ fn turned(mut packet: Vec<u8>) -> Vec<u8> {
 fn an_error_has_the_key_of_the_packet_that_it_quotes() {
     let quoted = turned(v4(TCP, 0, false, &tcp()));
     let error = parse(&v4(ICMP, 0, false, &icmp(3, &quoted[..28]))).expect("a packet");
-    assert_eq!(error.kind, Kind::Error { seq: Some(SeqNumber(9)) });
+    let kind = |seq, from| Kind::Error { seq, from, about: None };
+    assert_eq!(error.kind, kind(Some(SeqNumber(9)), A.into()));
     assert_eq!(Some(error.key), plain_v4(&quoted).map(Key::V4));
     let quoted = turned(v6(UDP, &udp()));
     let error = parse(&v6(ICMPV6, &icmp(2, &quoted))).expect("a packet");
-    assert_eq!(error.kind, Kind::Error { seq: None });
+    assert_eq!(error.kind, kind(None, A6.into()));
     assert_eq!(Some(error.key), plain_v6(&quoted).map(Key::V6));
     let quoted = turned(v4(ICMP, 0, false, &icmp(8, b"data")));
     let error = parse(&v4(ICMP, 0, false, &icmp(11, &quoted))).expect("a packet");
-    assert_eq!(error.key.ports(), [0x0506; 2]);
+    assert_eq!(error.key.ports(), [0x0506, 0x0507]);
+    let quoted = turned(v4(ICMP, 0, false, &icmp(0, b"data")));
+    let error = parse(&v4(ICMP, 0, false, &icmp(11, &quoted))).expect("a packet");
+    assert_eq!(error.key.ports(), [0x0507, 0x0506], "an answer is quoted");
+    assert_eq!(error.kind, Kind::Error { seq: None, from: A.into(), about: Some((0, 0)) });
+}
+
+/// Else two hosts that query each other would have one flow, and the second would be refused.
+#[test]
+fn no_query_has_the_reversed_key_of_another_one() {
+    let packet = |kind, id: u16| {
+        let [high, low] = id.to_be_bytes();
+        v4(ICMP, 0, false, &[kind, 0, 0, 0, high, low, 0, 1])
+    };
+    let ports = |packet: &[u8]| parse(packet).map(|parsed| parsed.key.ports());
+    let ids = [0, 1, 2, 0x7fff, 0x8000, 0xfffe, 0xffff];
+    for (one, other) in ids.iter().flat_map(|one| ids.map(|other| (*one, other))) {
+        let [query, answer] = [(8, one), (0, other)].map(|(kind, id)| ports(&packet(kind, id)));
+        assert_ne!(query.expect("a query"), answer.expect("an answer"), "{one} {other}");
+    }
 }
 
 #[test]

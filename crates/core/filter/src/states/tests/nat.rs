@@ -7,8 +7,7 @@ use wire::checksum::Sum;
 fn source_nat(original: Key) -> Key {
     let outside = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 5));
     let reply = original.reversed().tuple();
-    let port = if original.protocol() == protocol::ICMP { reply.src_port } else { 61_000 };
-    Key::of(&Tuple { dst: outside, dst_port: port, ..reply }).expect("one version")
+    Key::of(&Tuple { dst: outside, dst_port: 61_000, ..reply }).expect("one version")
 }
 
 fn translated(world: &mut World, original: Key) -> StateId {
