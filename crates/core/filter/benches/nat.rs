@@ -14,7 +14,7 @@ use wire::protocol::UDP;
 use wirespeed_filter::Tuple;
 use wirespeed_filter::nat::{
     Addresses, Checksum, Mapped, Mappings, Options, PORTS, PlainV4, PlainV6, Pool, PoolId, Request,
-    Shards, rewrite,
+    Shards, Sockets, rewrite,
 };
 
 const BURST: usize = 64;
@@ -108,7 +108,8 @@ impl Nat {
             dst_port: 53,
         };
         let now = base::Instant::ZERO;
-        let request = Request { pool: self.pool, tuple, port_address: None, now };
+        let sockets = Sockets::NONE;
+        let request = Request { pool: self.pool, tuple, port_address: None, sockets, now };
         self.table.acquire(&request, &mut self.budget).expect("a mapping")
     }
 }

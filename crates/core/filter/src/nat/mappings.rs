@@ -11,17 +11,21 @@ use core::net::IpAddr;
 
 use base::{Budget, KeyedHash, Limit};
 
-use super::index::{Index, Slab};
-use super::pool::{Addresses, BlockEvent, Mapped, MappingId, NatCounters, Pool, Refused, Request};
+use super::index::{Index, Slab, hash_addr};
+use super::pool::{
+    Addresses, BlockEvent, Mapped, MappingId, NatCounters, Pool, PoolId, Refused, Request,
+};
 use super::ports::{Shards, has_ports};
 use blocks::{Blocks, Sources};
 use filtering::Remotes;
+use find::Part;
 use outsides::{Held, Linked, Outsides};
 
 mod allocate;
 mod blocks;
 mod ending;
 mod filtering;
+mod find;
 mod outsides;
 mod pools;
 
@@ -36,12 +40,14 @@ struct Mapping {
     flows: u32,
     generation: u32,
     held: Held,
+    /// The number of its remote address, of a protocol without ports.
+    remote: u32,
     inside_port: u16,
     outside_port: u16,
     protocol: u8,
 }
 
-const _: () = assert!(size_of::<Mapping>() <= 36);
+const _: () = assert!(size_of::<Mapping>() <= 40);
 
 impl Linked for Mapping {
     fn held(&mut self) -> &mut Held {
@@ -68,6 +74,8 @@ pub struct Mappings {
     records: Slab<Mapping>,
     by_inside: Index,
     by_outside: Index,
+    /// Remote addresses of mappings of protocols without ports.
+    portless: Slab<IpAddr>,
     sources: Sources,
     outsides: Outsides,
     blocks: Blocks,
@@ -109,6 +117,7 @@ impl Mappings {
             records: Slab::default(),
             by_inside: Index::with_capacity(capacity),
             by_outside: Index::with_capacity(capacity),
+            portless: Slab::default(),
             sources: Sources::default(),
             outsides: Outsides::default(),
             blocks: Blocks::default(),
@@ -154,7 +163,8 @@ impl Mappings {
         let pool = *self.open_pool(request.pool).ok_or(Refused::Address)?;
         let find = |table: &Mappings| table.sources.find(&table.key, request.pool.0, tuple.src);
         let mut source = find(self);
-        let found = source.and_then(|at| self.find_inside(at, tuple.protocol, tuple.src_port));
+        let part = Part::of(tuple.protocol, tuple.src_port, tuple.dst);
+        let found = source.and_then(|at| self.find_inside(at, tuple.protocol, part));
         if let Some(at) = found {
             if let Some(mapped) = self.join(at, request, &pool, budget)? {
                 return Ok(mapped);
@@ -179,6 +189,30 @@ impl Mappings {
             budget.admits(Limit::NatAddresses, usize::MAX);
         }
         made
+    }
+
+    /// The outside address of a source: the one that its mappings have, else the first one that it
+    /// would get. `port_address` is as in [`Request`].
+    pub fn address_of(
+        &self,
+        pool: PoolId,
+        src: IpAddr,
+        port_address: Option<IpAddr>,
+    ) -> Option<IpAddr> {
+        let addresses = self.open_pool(pool)?.addresses;
+        if addresses == Addresses::OfPort {
+            return port_address;
+        }
+        let source = self.sources.find(&self.key, pool.0, src);
+        let paired = source.and_then(|at| self.outsides.get(self.sources.get(at)?.outside));
+        let first = hash_addr(&self.key, u64::MAX, src);
+        let index = first.checked_rem(u64::from(addresses.len()))?;
+        paired.map_or_else(|| addresses.nth(index as u32), |outside| Some(outside.addr))
+    }
+
+    /// Is a port of an outside address in use by flows?
+    pub fn is_in_use(&self, protocol: u8, addr: IpAddr, port: u16) -> bool {
+        has_ports(protocol) && self.at_outside(protocol, (addr, port), addr).is_some()
     }
 
     /// Is the mapping still there? States whose mapping is not end.
@@ -217,32 +251,8 @@ impl Mappings {
         (rows, next.filter(|_| self.next_row(last).is_some()))
     }
 
-    fn find_inside(&self, source: u32, protocol: u8, port: u16) -> Option<u32> {
-        let port = if has_ports(protocol) { port } else { 0 };
-        self.by_inside.find(self.hash_endpoint(source, protocol, port), |at| {
-            self.records.get(at).is_some_and(|record| {
-                record.source == source && record.protocol == protocol && record.inside_port == port
-            })
-        })
-    }
-
-    fn find_by_outside(&self, outside: u32, protocol: u8, port: u16) -> Option<u32> {
-        self.by_outside.find(self.hash_endpoint(outside, protocol, port), |at| {
-            self.records.get(at).is_some_and(|record| {
-                record.outside == outside
-                    && record.protocol == protocol
-                    && record.outside_port == port
-            })
-        })
-    }
-
-    /// The hash of an endpoint whose address is a record: of a source, or of an outside address.
-    fn hash_endpoint(&self, record: u32, protocol: u8, port: u16) -> u64 {
-        self.key.hash([u64::from(record) << 32 | u64::from(protocol) << 16 | u64::from(port)])
-    }
-
     /// A new flow of an endpoint that has a mapping. `None` if the mapping was held and its outside
-    /// address is no longer the one to use.
+    /// endpoint is no longer the one to use.
     fn join(
         &mut self,
         at: u32,
@@ -253,8 +263,14 @@ impl Mappings {
         let Some(record) = self.records.get(at).copied() else { return Ok(None) };
         let addr = self.outsides.get(record.outside).map(|outside| outside.addr);
         let Some(addr) = addr else { return Ok(None) };
+        let port = record.shown_port(request.tuple.src_port);
+        let is_bound = request.is_bound(addr, port);
+        if record.flows != 0 && is_bound {
+            return Err(Refused::Ports);
+        }
         if record.flows == 0 {
-            if pool.addresses == Addresses::OfPort && request.port_address != Some(addr) {
+            let is_of_port = pool.addresses == Addresses::OfPort;
+            if is_bound || is_of_port && request.port_address != Some(addr) {
                 self.remove(at, request.now);
                 return Ok(None);
             }
@@ -270,7 +286,6 @@ impl Mappings {
         }
         let id = record.id(at);
         self.note_remote(id, request.tuple.dst);
-        let port = record.shown_port(request.tuple.src_port);
         Ok(Some(Mapped { id, addr, port, is_new: false }))
     }
 

@@ -4,6 +4,7 @@
 //! Called by: what compiles the rules (`Pool`), and `mappings.rs`. RFC 4787 sections 4 and 5, RFC
 //! 6888 section 3.
 
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::{Cidr, DropReason, Duration, Instant, Limit};
@@ -12,6 +13,7 @@ use wire::protocol;
 
 use super::ports::has_ports;
 use crate::Tuple;
+use crate::packet::query_dst_port;
 
 /// The most addresses of a network that a pool uses.
 pub const POOL_ADDRESSES_MAX: u32 = 4_096;
@@ -116,17 +118,43 @@ pub struct MappingId {
     pub(super) generation: u32,
 }
 
+/// Says whether a socket of the router has the source endpoint of a tuple, which is a flow's behind
+/// its translation: such an endpoint is given to no flow. RFC 4787 REQ-3.
+#[derive(Clone, Copy)]
+pub struct Sockets<'a>(pub &'a dyn Fn(&Tuple) -> bool);
+
+impl Sockets<'_> {
+    /// The router has none.
+    pub const NONE: Sockets<'static> = Sockets(&|_| false);
+}
+
+impl fmt::Debug for Sockets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sockets")
+    }
+}
+
 /// A request for the mapping of a new flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct Request<'a> {
     /// The pool of the rule.
     pub pool: PoolId,
     /// The flow as the inside host sees it, its destination already translated.
     pub tuple: Tuple,
     /// The present address of the port that the packet leaves by, for [`Addresses::OfPort`].
     pub port_address: Option<IpAddr>,
+    /// The router's own sockets.
+    pub sockets: Sockets<'a>,
     /// Now.
     pub now: Instant,
+}
+
+impl Request<'_> {
+    /// Has a socket of the router this outside endpoint?
+    pub(super) fn is_bound(&self, addr: IpAddr, port: u16) -> bool {
+        has_ports(self.tuple.protocol)
+            && (self.sockets.0)(&Tuple { src: addr, src_port: port, ..self.tuple })
+    }
 }
 
 /// A mapping that a flow uses.
@@ -143,11 +171,10 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// The tuple of a flow's packets behind the translation of their source. Both ports of an echo
-    /// message are its identifier.
+    /// The tuple of a flow's packets behind the translation of their source.
     #[must_use]
     pub fn outward(&self, tuple: &Tuple) -> Tuple {
-        let dst_port = if is_echo(tuple) { self.port } else { tuple.dst_port };
+        let dst_port = if is_echo(tuple) { query_dst_port(self.port) } else { tuple.dst_port };
         Tuple { src: self.addr, src_port: self.port, dst_port, ..*tuple }
     }
 }
@@ -170,7 +197,7 @@ impl Inside {
     #[must_use]
     pub fn inward(&self, tuple: &Tuple) -> Tuple {
         let dst_port = if has_ports(tuple.protocol) { self.port } else { tuple.dst_port };
-        let src_port = if is_echo(tuple) { dst_port } else { tuple.src_port };
+        let src_port = if is_echo(tuple) { query_dst_port(dst_port) } else { tuple.src_port };
         Tuple { dst: self.addr, src_port, dst_port, ..*tuple }
     }
 }
@@ -179,8 +206,8 @@ fn is_echo(tuple: &Tuple) -> bool {
     matches!(tuple.protocol, protocol::ICMP | protocol::ICMPV6)
 }
 
-/// Why a flow gets no mapping. Its packet is dropped without an ICMP error, and no mapping in use
-/// ends for it. RFC 6888 REQ-11A, REQ-11D.
+/// Why a flow gets no mapping. Its packet is dropped, its source is told, and no mapping in use ends
+/// for it. RFC 6888 REQ-11A, REQ-11D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The table has [`Limit::NatMappings`].
@@ -201,6 +228,18 @@ impl Refused {
         DropReason::NatNoPort
     }
 
+    /// What its source is told. More flows than it may have is policy (RFC 5508 REQ-8); anything
+    /// else may be over soon, and "host unreachable" ends no connection (RFC 6888 REQ-11B, RFC 1122
+    /// section 4.2.3.9).
+    pub const fn told(self) -> Told {
+        match self {
+            Refused::PortsPerSource => Told::Prohibited,
+            Refused::Mappings | Refused::Ports | Refused::Addresses | Refused::Address => {
+                Told::Unreachable
+            }
+        }
+    }
+
     /// The limit whose hit was counted.
     pub const fn limit(self) -> Option<Limit> {
         match self {
@@ -210,6 +249,19 @@ impl Refused {
             Refused::Ports | Refused::Address => None,
         }
     }
+}
+
+/// What the source of a refused packet is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// As a rule that rejects says it: a RST, or an ICMP error "administratively prohibited".
+    Rejected,
+    /// An ICMP error "administratively prohibited", whatever the protocol.
+    Prohibited,
+    /// An ICMP error "host unreachable".
+    Unreachable,
 }
 
 /// A block of ports, for one line of the log each when it begins and ends (RFC 7422; RFC 8158 has

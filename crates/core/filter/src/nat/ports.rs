@@ -6,6 +6,9 @@
 
 use wire::protocol;
 
+/// Ports of sockets that a search passes over before it gives up.
+const BOUND_TRIES: usize = 64;
+
 /// Ports of a word of a bitmap; a shard's ports come in runs of at least as many.
 const WORD: u32 = 64;
 
@@ -190,6 +193,34 @@ impl Bitmap {
             }
             None
         })
+    }
+
+    /// [`Bitmap::find`] for a port that no socket of the router has. Ports that sockets have are
+    /// passed over, up to [`BOUND_TRIES`] of them, each time from another place on.
+    pub(super) fn find_unbound(
+        &mut self,
+        range: (u16, u16),
+        skip: &Words,
+        random: u64,
+        is_bound: &dyn Fn(u16) -> bool,
+    ) -> Option<u16> {
+        let (mut passed_over, mut random) = (Vec::new(), random);
+        let found = loop {
+            let Some(local) = self.find(range, skip, random) else { break None };
+            if !is_bound(local) {
+                break Some(local);
+            }
+            if passed_over.len() >= BOUND_TRIES {
+                break None;
+            }
+            self.set(local, true);
+            passed_over.push(local);
+            random = random.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        };
+        for local in passed_over {
+            self.set(local, false);
+        }
+        found
     }
 
     /// The first word from `from` to below `to` that is not full and not in `skip`.

@@ -13,6 +13,7 @@ use super::super::index::{NONE, hash_addr};
 use super::super::pool::{Addresses, Mapped, Pool, Refused, Request};
 use super::super::ports::has_word;
 use super::blocks::{Around, BLOCKS_PER_SOURCE};
+use super::find::Part;
 use super::outsides::{Held, class};
 use super::{Mapping, Mappings};
 
@@ -30,6 +31,8 @@ struct Wanted<'a> {
     class: usize,
     own_port: u16,
     now: Instant,
+    /// Has a socket of the router this one of the shard's own ports?
+    is_bound: &'a dyn Fn(u16) -> bool,
 }
 
 impl Mappings {
@@ -120,11 +123,16 @@ impl Mappings {
     ) -> Option<u16> {
         let (tuple, now) = (request.tuple, request.now);
         let Some(class) = class(tuple.protocol) else {
-            // One inside host of each outside address has the protocol; it takes no port.
-            let is_free = self.find_by_outside(outside, tuple.protocol, 0).is_none();
+            // One inside host of each outside address talks to a remote host; it takes no port.
+            let part = Part::of(tuple.protocol, 0, tuple.dst);
+            let is_free = self.find_by_outside(outside, tuple.protocol, part).is_none();
             return (is_free && self.shards.is_first()).then_some(0);
         };
-        let wanted = Wanted { pool, source, outside, class, own_port: tuple.src_port, now };
+        let addr = self.outsides.get(outside)?.addr;
+        let shards = self.shards;
+        let is_bound = |local: u16| request.is_bound(addr, shards.port(local));
+        let own_port = tuple.src_port;
+        let wanted = Wanted { pool, source, outside, class, own_port, now, is_bound: &is_bound };
         let local = match pool.block {
             0 => self.single(&wanted, is_early),
             _ => self.of_block(&wanted, is_early),
@@ -136,6 +144,10 @@ impl Mappings {
         let tuple = request.tuple;
         let class = class(tuple.protocol);
         let inside_port = if class.is_some() { tuple.src_port } else { 0 };
+        let remote = match class {
+            Some(_) => NONE,
+            None => self.portless.insert(tuple.dst)?,
+        };
         self.generation = self.generation.wrapping_add(1);
         let mapping = Mapping {
             source,
@@ -143,15 +155,18 @@ impl Mappings {
             flows: 1,
             generation: self.generation,
             held: Held::NOT,
+            remote,
             inside_port,
             outside_port: port,
             protocol: tuple.protocol,
         };
-        let at = self.records.insert(mapping)?;
-        let hash = self.hash_endpoint(source, tuple.protocol, inside_port);
-        self.by_inside.insert(hash, at);
-        let hash = self.hash_endpoint(outside, tuple.protocol, port);
-        self.by_outside.insert(hash, at);
+        let Some(at) = self.records.insert(mapping) else {
+            self.portless.remove(remote);
+            return None;
+        };
+        let [inside, out] = [inside_port, port].map(|port| self.part_of(&mapping, port));
+        self.by_inside.insert(self.hash_endpoint(source, tuple.protocol, inside), at);
+        self.by_outside.insert(self.hash_endpoint(outside, tuple.protocol, out), at);
         let address = self.outsides.get_mut(outside)?;
         address.mappings += 1;
         let addr = address.addr;
@@ -206,7 +221,8 @@ impl Mappings {
         let is_well_known = pool.well_known && (1..1_024).contains(&own);
         if is_well_known || (pool.ports.0..=pool.ports.1).contains(&own) {
             let is_free = |local: &u16| {
-                !bitmap.is_used(*local) && !has_word(&in_blocks, usize::from(*local) / 64)
+                let is_single = !has_word(&in_blocks, usize::from(*local) / 64);
+                is_single && !bitmap.is_used(*local) && !(wanted.is_bound)(*local)
             };
             if let Some(local) = self.shards.local(own).filter(is_free) {
                 return Some(local);
@@ -215,7 +231,10 @@ impl Mappings {
         // RFC 4787 REQ-3a: a port of the same part of the numbers, if there is one.
         let well_known = is_well_known.then(|| self.shards.range(1, 1_023)).flatten();
         let ranges = [well_known, self.shards.range(pool.ports.0, pool.ports.1)];
-        ranges.into_iter().flatten().find_map(|range| bitmap.find(range, &in_blocks, random))
+        ranges
+            .into_iter()
+            .flatten()
+            .find_map(|range| bitmap.find_unbound(range, &in_blocks, random, wanted.is_bound))
     }
 
     /// A port of the source's blocks, or of a new block.
@@ -263,11 +282,15 @@ impl Mappings {
                 continue;
             }
             let (low, high) = block.range();
-            let is_free = |local: &u16| (low..=high).contains(local) && !bitmap.is_used(*local);
+            let is_bound = wanted.is_bound;
+            let is_free = |local: &u16| {
+                (low..=high).contains(local) && !bitmap.is_used(*local) && !is_bound(*local)
+            };
             if let Some(own) = own.filter(is_free) {
                 return Some(own);
             }
-            found = found.or_else(|| bitmap.find((low, high), &[0; 16], random));
+            found = found
+                .or_else(|| bitmap.find_unbound((low, high), &[0; 16], random, wanted.is_bound));
         }
         found
     }

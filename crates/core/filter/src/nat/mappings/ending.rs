@@ -11,8 +11,8 @@ use base::Instant;
 
 use super::super::index::NONE;
 use super::super::pool::{Filtering, MappingId};
-use super::super::ports::has_ports;
 use super::blocks::{Around, Source, seconds, until_s};
+use super::find::Part;
 use super::outsides::{CLASSES, class};
 use super::{Mapping, Mappings};
 
@@ -54,11 +54,14 @@ impl Mappings {
         let address = self.outsides.get(outside);
         for (class, local) in address.into_iter().flat_map(|address| address.used()) {
             let port = self.shards.port(local);
-            let found = |protocol: u8| self.find_by_outside(outside, protocol, port);
+            let found = |protocol: u8| self.find_by_outside(outside, protocol, Part::Port(port));
             records.extend(protocols(class).into_iter().find_map(found));
         }
-        let portless = (0..=u8::MAX).filter(|protocol| !has_ports(*protocol));
-        records.extend(portless.filter_map(|other| self.find_by_outside(outside, other, 0)));
+        if self.portless.len() != 0 {
+            let is_meant = |record: &Mapping| record.outside == outside && record.remote != NONE;
+            let all = 0..self.records.bound();
+            records.extend(all.filter(|at| self.records.get(*at).is_some_and(is_meant)));
+        }
         for at in records {
             let Some(record) = self.records.get(at).copied() else { continue };
             if record.flows != 0 {
@@ -86,10 +89,11 @@ impl Mappings {
             self.unhold(at, &record);
         }
         self.records.remove(at);
-        let hash = self.hash_endpoint(record.source, record.protocol, record.inside_port);
-        self.by_inside.remove(hash, at);
-        let hash = self.hash_endpoint(record.outside, record.protocol, record.outside_port);
-        self.by_outside.remove(hash, at);
+        let ports = [record.inside_port, record.outside_port];
+        let [inside, out] = ports.map(|port| self.part_of(&record, port));
+        self.by_inside.remove(self.hash_endpoint(record.source, record.protocol, inside), at);
+        self.by_outside.remove(self.hash_endpoint(record.outside, record.protocol, out), at);
+        self.portless.remove(record.remote);
         if let Some(outside) = self.outsides.get_mut(record.outside) {
             outside.mappings = outside.mappings.saturating_sub(1);
             let local = self.shards.local(record.outside_port);

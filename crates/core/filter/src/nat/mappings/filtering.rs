@@ -11,13 +11,12 @@ use base::KeyedHash;
 
 use super::super::index::{Index, Slab, words};
 use super::super::pool::{Filtering, Inside, MappingId, PoolId};
-use super::super::ports::has_ports;
 use super::Mappings;
+use super::find::Part;
 
 impl Mappings {
     /// The inside endpoint of a packet to an outside one, if the filtering of its pool lets a
-    /// packet from `remote` begin a flow. `None` also if nothing is mapped there. RFC 4787 REQ-8,
-    /// RFC 5382 REQ-3, RFC 6888 REQ-7, RFC 7857 6-a.
+    /// packet from `remote` begin a flow. `None` also if nothing is mapped there.
     pub fn find_outside(
         &self,
         protocol: u8,
@@ -25,23 +24,44 @@ impl Mappings {
         port: u16,
         remote: IpAddr,
     ) -> Option<Inside> {
+        self.at_outside(protocol, (addr, port), remote)
+            .filter(|inside| self.lets_in(inside, remote))
+    }
+
+    /// The inside endpoint behind an outside one that a flow uses, whatever its filtering says. For
+    /// protocols without ports, the one that talks to `remote`.
+    pub fn at_outside(
+        &self,
+        protocol: u8,
+        (addr, port): (IpAddr, u16),
+        remote: IpAddr,
+    ) -> Option<Inside> {
         let outside = self.outsides.find(&self.key, addr)?;
-        let port = if has_ports(protocol) { port } else { 0 };
-        let at = self.find_by_outside(outside, protocol, port)?;
+        let at = self.find_by_outside(outside, protocol, Part::of(protocol, port, remote))?;
         let record = self.records.get(at).filter(|record| record.flows != 0)?;
         let source = self.sources.get(record.source)?;
-        let id = record.id(at);
-        let is_open = match self.pools.get(usize::from(source.pool))?.pool.filtering {
+        let (id, pool) = (record.id(at), PoolId(source.pool));
+        Some(Inside { id, pool, addr: source.addr, port: record.inside_port })
+    }
+
+    /// Does the filtering of a mapping let a packet from `remote` begin a flow? RFC 4787 REQ-8, RFC
+    /// 5382 REQ-3, RFC 6888 REQ-7, RFC 7857 6-a.
+    pub fn lets_in(&self, inside: &Inside, remote: IpAddr) -> bool {
+        self.filtering(inside.pool).is_some_and(|filtering| match filtering {
             Filtering::Independent => true,
-            Filtering::Address => self.remotes.contains(&self.key, id, remote),
+            Filtering::Address => self.remotes.flows(&self.key, inside.id, remote) != 0,
             Filtering::Port => false,
-        };
-        is_open.then_some(Inside {
-            id,
-            pool: PoolId(source.pool),
-            addr: source.addr,
-            port: record.inside_port,
         })
+    }
+
+    /// How a pool filters.
+    pub fn filtering(&self, pool: PoolId) -> Option<Filtering> {
+        self.pools.get(usize::from(pool.0)).map(|slot| slot.pool.filtering)
+    }
+
+    /// How many flows a mapping has with a remote address, if its pool has `Filtering::Address`.
+    pub fn flows_with(&self, id: MappingId, remote: IpAddr) -> u32 {
+        self.remotes.flows(&self.key, id, remote)
     }
 
     /// A flow from the outside uses a mapping that [`Mappings::find_outside`] found. `false` if the
@@ -91,9 +111,10 @@ impl Remotes {
         self.index.find(hash, |at| self.slab.get(at).is_some_and(|r| r.id == id && r.addr == addr))
     }
 
-    /// Has the mapping a flow to this address?
-    pub(super) fn contains(&self, key: &KeyedHash, id: MappingId, addr: IpAddr) -> bool {
-        self.find(hash(key, id, addr), id, addr).is_some()
+    /// How many flows the mapping has with this address.
+    pub(super) fn flows(&self, key: &KeyedHash, id: MappingId, addr: IpAddr) -> u32 {
+        let at = self.find(hash(key, id, addr), id, addr);
+        at.and_then(|at| self.slab.get(at)).map_or(0, |remote| remote.flows)
     }
 
     /// A flow begins.

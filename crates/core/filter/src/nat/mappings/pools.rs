@@ -1,16 +1,13 @@
-//! The pools of a mapping table, and ports that are taken without a mapping.
+//! The pools of a mapping table.
 //!
 //! Called by: the reload of rules, which adds the pools of the new rules and then keeps no others.
 //! A pool that stays has the same number, so that its mappings stay (RFC 4787 REQ-11). The mappings
 //! of a pool that goes end with their flows.
 
-use core::net::IpAddr;
-
 use base::Limit;
 
 use super::super::pool::{Pool, PoolId, PoolUse};
 use super::Mappings;
-use super::outsides::class;
 
 /// A pool and its users.
 #[derive(Clone, Copy, Debug)]
@@ -106,41 +103,5 @@ impl Mappings {
         if let Some(slot) = self.pools.get_mut(usize::from(pool)) {
             slot.sources = slot.sources.saturating_sub(1);
         }
-    }
-
-    /// Keep a port of an outside address out of mappings, because a rule of destination NAT or a
-    /// service of the router has it. `false` if a mapping has it now; the caller may ask again
-    /// later. All shards are asked; a port of another shard is `true`.
-    pub fn take_port(&mut self, protocol: u8, addr: IpAddr, port: u16) -> bool {
-        let (Some(class), Some(local)) = (class(protocol), self.shards.local(port)) else {
-            return true;
-        };
-        let most = self.addresses_max;
-        let Some(at) = self.outsides.find_or_add(&self.key, addr, most) else { return false };
-        let Some(outside) = self.outsides.get_mut(at) else { return false };
-        let Some(bitmap) = outside.bitmap(class, &self.shards) else { return false };
-        if bitmap.is_used(local) {
-            return false;
-        }
-        bitmap.set(local, true);
-        outside.pins += 1;
-        true
-    }
-
-    /// Give back a port that [`Mappings::take_port`] took.
-    pub fn give_port(&mut self, protocol: u8, addr: IpAddr, port: u16) {
-        let (Some(class), Some(local)) = (class(protocol), self.shards.local(port)) else { return };
-        let Some(at) = self.outsides.find(&self.key, addr) else { return };
-        if self.find_by_outside(at, protocol, port).is_some() {
-            return;
-        }
-        let Some(outside) = self.outsides.get_mut(at) else { return };
-        if let Some(bitmap) = outside.bitmap(class, &self.shards)
-            && bitmap.is_used(local)
-        {
-            bitmap.set(local, false);
-            outside.pins = outside.pins.saturating_sub(1);
-        }
-        self.outsides.drop_unused(&self.key, at);
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use base::{Cidr, Duration, Instant};
 use wire::protocol::{ICMP, TCP, UDP};
 
-use super::super::pool::{Filtering, HOLD, PORTS, PoolId};
+use super::super::pool::{Filtering, HOLD, PORTS, PoolId, Sockets};
 use super::*;
 use crate::Tuple;
+use crate::packet::query_dst_port;
 
 mod model;
 
@@ -69,9 +70,10 @@ impl Nat {
         src_port: u16,
         dst: IpAddr,
     ) -> Result<Mapped, Refused> {
-        let tuple = Tuple { src, dst, protocol, src_port, dst_port: 53 };
+        let (tuple, sockets) =
+            (Tuple { src, dst, protocol, src_port, dst_port: 53 }, Sockets::NONE);
         let request =
-            Request { pool: self.pool, tuple, port_address: Some(OUTSIDE), now: self.now };
+            Request { pool: self.pool, tuple, port_address: Some(OUTSIDE), sockets, now: self.now };
         self.table.acquire(&request, &mut self.budget)
     }
 
@@ -339,7 +341,8 @@ fn a_held_mapping_ends_if_its_address_is_no_longer_used() {
     // The one in the middle of the list.
     let port_address = Some(addr("203.0.113.2"));
     let tuple = Tuple { src: inside(2), dst: REMOTE, protocol: UDP, src_port: 5_000, dst_port: 53 };
-    let request = Request { pool: nat.pool, tuple, port_address, now: nat.now };
+    let sockets = Sockets::NONE;
+    let request = Request { pool: nat.pool, tuple, port_address, sockets, now: nat.now };
     let moved = nat.table.acquire(&request, &mut nat.budget).expect("a mapping");
     assert_eq!((Some(moved.addr), moved.is_new), (port_address, true));
     nat.now = at(200);
@@ -351,14 +354,14 @@ fn a_held_mapping_ends_if_its_address_is_no_longer_used() {
 #[test]
 fn tuples_are_translated_on_both_ways() {
     let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
-    for (protocol, remote_port) in [(UDP, 53), (ICMP, 1)] {
+    for (protocol, remote_port) in [(UDP, 53), (ICMP, query_dst_port(1))] {
         let mapped = nat.flow(protocol, inside(1), 1).expect("a mapping");
         let own =
             Tuple { src: inside(1), dst: REMOTE, protocol, src_port: 1, dst_port: remote_port };
         let outward = mapped.outward(&own);
         assert_eq!((outward.src, outward.src_port, outward.dst), (OUTSIDE, mapped.port, REMOTE));
-        // An echo reply has the identifier of its request as both ports.
-        let remote_port = if protocol == ICMP { mapped.port } else { remote_port };
+        let is_query = protocol == ICMP;
+        let remote_port = if is_query { query_dst_port(mapped.port) } else { remote_port };
         assert_eq!(outward.dst_port, remote_port);
         let found = nat.table.find_outside(protocol, OUTSIDE, mapped.port, REMOTE).expect("mapped");
         assert_eq!(found.inward(&outward.reversed()), own.reversed());
@@ -370,22 +373,31 @@ fn a_port_without_an_address_refuses() {
     let mut nat = Nat::new(Pool::new(Addresses::OfPort));
     let tuple = Tuple { src: inside(1), dst: REMOTE, protocol: UDP, src_port: 1, dst_port: 2 };
     for port_address in [None, Some(addr("2001:db8::1"))] {
-        let request = Request { pool: nat.pool, tuple, port_address, now: nat.now };
+        let sockets = Sockets::NONE;
+        let request = Request { pool: nat.pool, tuple, port_address, sockets, now: nat.now };
         assert_eq!(nat.table.acquire(&request, &mut nat.budget), Err(Refused::Address));
     }
     assert_eq!(nat.table.next_row(None), None);
 }
 
 #[test]
-fn protocols_without_ports_are_of_one_host_of_an_outside_address() {
+fn hosts_share_an_outside_address_for_different_remote_hosts_without_ports() {
     let mut nat = Nat::ports(2_000, 3_000, Filtering::Independent);
+    let other = addr("198.51.100.7");
     let one = nat.flow(47, inside(1), 0).expect("a mapping");
-    assert_eq!(nat.flow(47, inside(2), 0), Err(Refused::Ports));
-    assert!(nat.flow(50, inside(2), 0).is_ok());
-    let found = nat.table.find_outside(47, OUTSIDE, 0, REMOTE);
-    assert_eq!(found.map(|found| found.addr), Some(inside(1)));
+    assert_eq!(nat.flow(47, inside(2), 0), Err(Refused::Ports), "the same remote host");
+    assert_eq!(nat.table.counters().no_port, 1);
+    let two = nat.flow_to(47, inside(2), 0, other).expect("another remote host");
+    assert!(nat.flow(50, inside(2), 0).is_ok(), "another protocol");
+    for (remote, host) in [(REMOTE, 1), (other, 2)] {
+        let found = nat.table.find_outside(47, OUTSIDE, 0, remote);
+        assert_eq!(found.map(|found| found.addr), Some(inside(host)));
+    }
     nat.end(one);
     assert!(nat.flow(47, inside(2), 0).is_ok());
+    nat.table.release(two.id, other, nat.now);
+    assert_eq!(nat.table.find_outside(47, OUTSIDE, 0, other), None);
+    assert_eq!(nat.table.len(), nat.table.portless.len());
 }
 
 #[test]
@@ -461,7 +473,8 @@ fn a_source_has_blocks_of_the_address_that_is_used() {
         let tuple =
             Tuple { src: inside(1), dst: REMOTE, protocol: UDP, src_port: port, dst_port: 2 };
         let port_address = Some(outside);
-        let request = Request { pool: nat.pool, tuple, port_address, now: nat.now };
+        let sockets = Sockets::NONE;
+        let request = Request { pool: nat.pool, tuple, port_address, sockets, now: nat.now };
         let mapped = nat.table.acquire(&request, &mut nat.budget).expect("a mapping");
         let event = nat.table.next_event().expect("an event");
         assert_eq!((mapped.addr, event.outside), (outside, outside));
@@ -496,18 +509,40 @@ fn shards_take_ports_of_their_own() {
     }
 }
 
+/// RFC 4787 REQ-3.
 #[test]
-fn a_taken_port_is_given_to_no_flow() {
-    let mut nat = Nat::ports(2_000, 2_001, Filtering::Port);
-    assert!(nat.table.take_port(UDP, OUTSIDE, 2_000));
-    assert!(!nat.table.take_port(UDP, OUTSIDE, 2_000));
-    assert_eq!(nat.flow(UDP, inside(1), 2_000).map(|mapped| mapped.port), Ok(2_001));
-    assert!(!nat.table.take_port(UDP, OUTSIDE, 2_001));
-    assert_eq!(nat.flow(UDP, inside(2), 2_000), Err(Refused::Ports));
-    nat.table.give_port(UDP, OUTSIDE, 2_001);
-    assert_eq!(nat.flow(UDP, inside(2), 2_000), Err(Refused::Ports));
-    nat.table.give_port(UDP, OUTSIDE, 2_000);
-    assert_eq!(nat.flow(UDP, inside(2), 2_000).map(|mapped| mapped.port), Ok(2_000));
+fn a_port_of_a_socket_is_given_to_no_flow() {
+    for block in [0, 64] {
+        let pool = Pool { ports: (2_048, 2_111), block, ..Pool::new(network("203.0.113.1/32")) };
+        let pool = Pool { filtering: Filtering::Independent, ..pool };
+        let mut nat = Nat::new(pool);
+        let mut flow = |own: u16, free: &[u16], now: u64| {
+            let is_bound = |tuple: &Tuple| tuple.src == OUTSIDE && !free.contains(&tuple.src_port);
+            let sockets = Sockets(&is_bound);
+            let (src, dst) = (inside(1), REMOTE);
+            let tuple = Tuple { src, dst, protocol: UDP, src_port: own, dst_port: 53 };
+            let request =
+                Request { pool: nat.pool, tuple, port_address: None, sockets, now: at(now) };
+            nat.table.acquire(&request, &mut nat.budget)
+        };
+        assert_eq!(flow(2_050, &[], 0), Err(Refused::Ports));
+        let one = flow(2_050, &[2_070], 0).expect("one is left");
+        assert_eq!(one.port, 2_070);
+        assert_eq!(flow(2_050, &[], 0), Err(Refused::Ports), "a socket has its endpoint now");
+        assert_eq!(flow(2_051, &[2_070, 2_051], 0).map(|mapped| mapped.port), Ok(2_051));
+        nat.table.release(one.id, REMOTE, at(0));
+        // A port that is held for its source may be a socket's by now.
+        let mut flow = |free: u16| {
+            let is_bound = |tuple: &Tuple| tuple.src_port != free;
+            let tuple =
+                Tuple { src: inside(1), dst: REMOTE, protocol: UDP, src_port: 2_050, dst_port: 53 };
+            let sockets = Sockets(&is_bound);
+            let request =
+                Request { pool: nat.pool, tuple, port_address: None, sockets, now: at(1) };
+            nat.table.acquire(&request, &mut nat.budget)
+        };
+        assert_eq!(flow(2_090).map(|mapped| mapped.port), Ok(2_090));
+    }
 }
 
 #[test]
