@@ -189,6 +189,11 @@ const DROPS: &[(&[DropReason], &str)] = &[
             the sources that have them (`wirespeed show nat`).",
     ),
     (
+        &[D::NatFiltered],
+        "Nothing for a few: the other host has to send first. If inside hosts never reach each \
+            other, give the rule of NAT `filtering address` or `filtering independent`.",
+    ),
+    (
         &[D::NatLoop],
         "A rule of NAT sends the packet back to its own port and host: `wirespeed show nat` \
             lists the rules.",

@@ -114,7 +114,8 @@ drop_reasons! {
         "TCP segment outside of the windows that the filter has seen: not passed, not translated";
     FilterTcpState "filter_tcp_state"
         "TCP segment that cannot come in the state of its flow, such as SYN with FIN";
-    FilterIcmp "filter_icmp" "ICMP error that quotes no packet of a known flow";
+    FilterIcmp "filter_icmp"
+        "ICMP error that quotes no packet of a known flow, and that no stateless rule passes";
     FilterFragment "filter_fragment"
         "fragment whose first one was refused or did not come, or which overlaps its header";
     FilterStateLimit "filter_state_limit"
@@ -125,6 +126,8 @@ drop_reasons! {
     FilterMalformed "filter_malformed"
         "packet to filter whose transport header is short or contradicts its length";
     NatNoPort "nat_no_port" "no free address and port for a new flow to be translated";
+    NatFiltered "nat_filtered"
+        "packet from inside to an outside endpoint whose filtering does not let it in yet";
     NatLoop "nat_loop" "packet that translation would send back to where it came from";
     IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
     IpTooBig "ip_too_big"

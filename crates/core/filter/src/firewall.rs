@@ -11,16 +11,18 @@ mod arrive;
 mod change;
 mod counts;
 mod decide;
+mod error;
 mod log;
 mod nats;
 mod quick;
+mod reflect;
 mod reload;
 
 use std::sync::Arc;
 
 use base::{Budget, Duration, Instant, KeyedHash};
 
-pub use arrive::{Arrival, Beginning, Known};
+pub use arrive::{Arrival, Beginning, Known, Local, redirected};
 pub use change::Change;
 pub use counts::Counts;
 pub use decide::{Passed, Refusal, Route};
@@ -36,6 +38,7 @@ use crate::states::{Cursor, Fragments, States, Timeouts};
 use counts::Counters;
 use log::Log;
 use nats::Nats;
+use reflect::Opened;
 
 /// Rules with what they were compiled to, for all shards.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ pub struct Firewall {
     fragments: Fragments,
     mappings: Mappings,
     nats: Nats,
+    opened: Opened,
     counters: Counters,
     log: Log,
     /// Keys the identifications of translated datagrams.
@@ -103,6 +107,7 @@ impl Firewall {
             fragments: Fragments::new([b ^ c, a ^ d]),
             mappings,
             nats,
+            opened: Opened::default(),
             log: Log::default(),
             generation: 0,
             key: KeyedHash::new(a ^ c, b ^ d),
@@ -172,7 +177,8 @@ impl Firewall {
         if self.sweep.is_some() {
             return now;
         }
-        self.states.next_deadline(now, budget).unwrap_or(Instant::NEVER)
+        let states = self.states.next_deadline(now, budget).unwrap_or(Instant::NEVER);
+        states.min(self.opened.next_deadline())
     }
 
     /// End what is over, and judge some idle states again: bounded work, once a turn.
@@ -182,6 +188,7 @@ impl Firewall {
         self.states.advance(now, STATES_A_TURN, budget);
         self.sweep_stale(STATES_A_TURN, budget, now);
         self.give_back_mappings(now);
+        self.opened.expire(&mut self.mappings, now);
         if now >= self.mappings_due && !self.mappings.sweep(now, STATES_A_TURN) {
             self.mappings_due = now + MAPPINGS_EVERY;
         }

@@ -52,6 +52,14 @@ fn a_home_begins_flows_and_offers_one_server() {
 }
 
 #[test]
+fn stateless_rules_pass_answers() {
+    let rules = example("stateless");
+    assert_eq!(judge(&rules, "in lan out wan 10.0.0.5:9 > 8.8.8.8:123 udp"), Action::Pass);
+    assert_eq!(judge(&rules, "in wan out lan 8.8.8.8:123 > 10.0.0.5:9 udp"), Action::Pass);
+    assert_eq!(judge(&rules, "in wan out lan 8.8.8.8:9 > 10.0.0.5:123 udp"), Action::Block);
+}
+
+#[test]
 fn guests_of_an_office_reach_the_internet_and_the_name_server() {
     let office = example("office");
     let guest = |to: &str| judge(&office, &format!("in guests out {to} tcp"));

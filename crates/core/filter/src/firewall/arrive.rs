@@ -9,9 +9,9 @@ use core::net::IpAddr;
 
 use base::{Budget, DropReason, Instant};
 
+use super::Firewall;
 use super::change::Change;
 use super::nats::inbound;
-use super::{Firewall, Published};
 use crate::nat::MappingId;
 use crate::packet::{Packet, ROUTER, Tuple};
 use crate::rules::Nat;
@@ -57,6 +57,19 @@ pub struct Beginning {
     pub(super) mapping: Option<MappingId>,
     /// Its destination is translated.
     pub(super) is_redirected: bool,
+    /// It is from an inside host to an outside address: the port by which it would leave.
+    pub(super) reflects_at: Option<u16>,
+    /// The mapping of its destination does not let it in.
+    pub(super) is_closed: bool,
+}
+
+/// What the firewall asks about the router.
+#[derive(Clone, Copy)]
+pub struct Local<'a> {
+    /// The port that has an address, if it is the router's.
+    pub port_of: &'a dyn Fn(IpAddr) -> Option<u16>,
+    /// The address of a port that masquerade takes for a source.
+    pub address_of: &'a dyn Fn(u16, IpAddr) -> Option<IpAddr>,
 }
 
 impl Arrival {
@@ -84,6 +97,13 @@ impl Beginning {
         }
     }
 
+    /// The port by which the packet would leave, if it is from an inside host to an outside
+    /// address: [`super::Route::outside_address`] is one of that port.
+    #[must_use]
+    pub fn reflects_at(&self) -> Option<u16> {
+        self.reflects_at
+    }
+
     /// Is it an ICMP error that quotes a packet of no known flow?
     #[must_use]
     pub fn is_error(&self) -> bool {
@@ -105,8 +125,7 @@ fn transport_of(kind: Kind, segment: Option<&Segment>) -> Transport<'_> {
 }
 
 impl Firewall {
-    /// Look at an IP packet that arrived by `in_port` ([`ROUTER`] for one of ours). `is_own` says
-    /// whether an address is the router's.
+    /// Look at an IP packet that arrived by `in_port` ([`ROUTER`] for one of ours).
     ///
     /// # Errors
     /// The reason to drop the packet.
@@ -114,7 +133,7 @@ impl Firewall {
         &mut self,
         packet: &[u8],
         in_port: u16,
-        is_own: impl Fn(IpAddr) -> bool,
+        local: &Local<'_>,
         budget: &mut Budget,
         now: Instant,
     ) -> Result<Arrival, DropReason> {
@@ -132,7 +151,7 @@ impl Firewall {
             _ => None,
         };
         let len = (parsed.transport + parsed.transport_len) as u32;
-        if let Kind::Error { seq } = parsed.kind {
+        if let Kind::Error { seq, .. } = parsed.kind {
             // The state's packets in the direction of the error have the reversed tuple of the
             // packet that it quotes. The error's own source does not matter: RFC 4787 REQ-12a.
             // Nor does a rule: RFC 4890 section 4.3.1.
@@ -153,7 +172,7 @@ impl Firewall {
                 return Ok(Arrival::Known(self.known(id, direction, false)));
             }
         }
-        Ok(Arrival::Begins(self.begins(parsed, segment, in_port, len, is_own)))
+        Ok(Arrival::Begins(self.begins(parsed, segment, in_port, len, local)))
     }
 
     /// A packet of this state and direction, and how it leaves. RFC 7857 2.2-a.
@@ -213,42 +232,55 @@ impl Firewall {
         segment: Option<Segment>,
         in_port: u16,
         len: u32,
-        is_own: impl Fn(IpAddr) -> bool,
+        local: &Local<'_>,
     ) -> Beginning {
         let tuple = parsed.key.tuple();
-        let mut new =
-            Beginning { parsed, segment, in_port, len, tuple, mapping: None, is_redirected: false };
+        let mut new = Beginning {
+            parsed,
+            segment,
+            in_port,
+            len,
+            tuple,
+            mapping: None,
+            is_redirected: false,
+            reflects_at: None,
+            is_closed: false,
+        };
         if in_port == ROUTER || new.is_error() {
             return new;
         }
-        let Tuple { protocol, src, dst, dst_port, .. } = tuple;
-        if let Some(inside) = self.mappings.find_outside(protocol, dst, dst_port, src) {
-            (new.tuple.dst, new.tuple.dst_port) = (inside.addr, inside.port);
-            if matches!(parsed.kind, Kind::Query | Kind::Answer) {
-                new.tuple.src_port = inside.port;
-            }
-            (new.mapping, new.is_redirected) = (Some(inside.id), true);
+        // The mapping of an identifier is for answers alone: a query from outside has an identifier
+        // of its own sender.
+        if !new.is_query() && self.by_mapping(&mut new, local) {
             return new;
         }
-        let out_port = if is_own(dst) { ROUTER } else { in_port };
+        let out_port = if (local.port_of)(tuple.dst).is_some() { ROUTER } else { in_port };
         let rule = self.published.program.judge_dest(&new.packet(out_port));
-        if let Some((dst, port)) = rule.and_then(|rule| redirected(&self.published, rule, &tuple)) {
-            (new.tuple.dst, new.tuple.dst_port) = (dst, port);
-            new.is_redirected = true;
+        let rule = rule.and_then(|rule| self.published.rules.nat.get(usize::from(rule)));
+        match rule.and_then(|rule| redirected(&rule.nat, &tuple)) {
+            Some((dst, port)) => {
+                // A rule that is not for packets from outside gives inside hosts another server.
+                let matches = rule.and_then(|rule| rule.dest.as_ref());
+                let is_outside = |port: &u16| matches.is_some_and(|m| m.in_ports.contains(*port));
+                let sender = self.sender(&new, local).map(|sender| sender.port);
+                new.reflects_at = sender.filter(is_outside);
+                (new.tuple.dst, new.tuple.dst_port) = (dst, port);
+                (new.is_redirected, new.is_closed) = (true, false);
+            }
+            None => self.by_exchange(&mut new, local),
         }
         new
     }
 }
 
-/// The destination that a rule of NAT gives to a packet from outside.
-fn redirected(published: &Published, rule: u16, tuple: &Tuple) -> Option<(IpAddr, u16)> {
-    Some(match published.rules.nat.get(usize::from(rule))?.nat {
+/// The destination, with its port, that a rule of NAT gives to a packet from outside.
+#[must_use]
+pub fn redirected(nat: &Nat, tuple: &Tuple) -> Option<(IpAddr, u16)> {
+    Some(match nat {
         Nat::Dest { addr, port } => {
-            (addr, port.map_or(tuple.dst_port, |ports| ports.map(tuple.dst_port)))
+            (*addr, port.map_or(tuple.dst_port, |ports| ports.map(tuple.dst_port)))
         }
-        nat @ (Nat::Both { .. } | Nat::Prefix { .. }) => {
-            (inbound(&nat, tuple.dst)?, tuple.dst_port)
-        }
+        Nat::Both { .. } | Nat::Prefix { .. } => (inbound(nat, tuple.dst)?, tuple.dst_port),
         Nat::Source { .. } | Nat::Keep => return None,
     })
 }

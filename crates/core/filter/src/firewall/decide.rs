@@ -2,7 +2,7 @@
 //!
 //! Called by: the stack, between routing and sending. A flow that passes gets a state and, by a
 //! rule of NAT, another source. RFC 4787 section 6, RFC 6888 section 3. Counters: `filter_rule`,
-//! `filter_no_state`, `filter_icmp`, `nat_no_port`, `nat_loop` and those of new states.
+//! `filter_no_state`, `nat_no_port`, `nat_loop` and those of new states.
 
 use core::net::IpAddr;
 
@@ -12,19 +12,24 @@ use super::arrive::Beginning;
 use super::change::Change;
 use super::nats::outbound;
 use super::{Firewall, log};
-use crate::nat::{Mapped, MappingId, PoolId, Request};
-use crate::packet::{Packet, ROUTER, Tuple};
+use crate::nat::{Mapped, MappingId, PoolId, Refused, Request, Sockets, Told};
+use crate::packet::{Packet, ROUTER, Tuple, query_dst_port};
 use crate::program::{Verdict, passes_always};
 use crate::rules::{self, Action, Nat};
 use crate::states::{self, Key, NewState, SourceLimits};
+use wire::protocol::{ICMP, ICMPV6};
 
 /// Where a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+#[derive(Clone, Copy, Debug)]
+pub struct Route<'a> {
     /// The port that it leaves by, or [`ROUTER`].
     pub out_port: u16,
     /// An address of that port, of the packet's version: masquerade takes it.
     pub port_address: Option<IpAddr>,
+    /// An address of the port [`Beginning::reflects_at`].
+    pub outside_address: Option<IpAddr>,
+    /// The router's own sockets, whose endpoints no flow gets.
+    pub sockets: Sockets<'a>,
     /// The packet is of a flow that the router's own sockets have begun.
     pub is_own_flow: bool,
 }
@@ -41,21 +46,33 @@ pub struct Passed {
 pub struct Refusal {
     /// The drop to count.
     pub reason: DropReason,
-    /// Its source is told: a RST, or an ICMP error "administratively prohibited".
-    pub rejects: bool,
+    /// What its source is told.
+    pub told: Told,
+}
+
+impl Refusal {
+    /// A rule refuses the packet; `rejects` says whether its source is told.
+    pub(super) fn by_rule(rejects: bool) -> Refusal {
+        let told = if rejects { Told::Rejected } else { Told::Nothing };
+        Refusal { reason: DropReason::FilterRule, told }
+    }
 }
 
 impl From<DropReason> for Refusal {
     fn from(reason: DropReason) -> Refusal {
-        Refusal { reason, rejects: false }
+        let told = match reason {
+            DropReason::NatNoPort => Told::Unreachable,
+            _ => Told::Nothing,
+        };
+        Refusal { reason, told }
     }
 }
 
 /// The source that a flow gets, and the mapping that it uses for it.
-struct Source {
-    addr: IpAddr,
-    port: u16,
-    mapping: Option<MappingId>,
+pub(super) struct Source {
+    pub(super) addr: IpAddr,
+    pub(super) port: u16,
+    pub(super) mapping: Option<MappingId>,
 }
 
 impl Firewall {
@@ -66,19 +83,21 @@ impl Firewall {
     pub fn decide(
         &mut self,
         new: &Beginning,
-        route: &Route,
+        route: &Route<'_>,
         budget: &mut Budget,
         now: Instant,
     ) -> Result<Passed, Refusal> {
         let packet = new.packet(route.out_port);
-        // The router itself matches errors with its sockets (RFC 4890 4.4.1-c, 4.4.2-a); a flow of
-        // others has no state. RFC 5508 REQ-4, REQ-5.
         if new.is_error() {
-            let passes = route.out_port == ROUTER;
-            return passes.then(Passed::unchanged).ok_or(DropReason::FilterIcmp.into());
+            return self.judge_error(new, route.out_port, budget, now);
         }
         if route.is_own_flow || passes_always(&packet) {
             return Ok(Passed::unchanged());
+        }
+        if new.is_closed
+            && let Some(port) = new.reflects_at
+        {
+            return Err(self.refuse_reflected(new, (port, route), budget, now));
         }
         // RFC 5382 REQ-4a: the default is to drop in silence.
         let verdict = self.published.program.judge(&packet);
@@ -88,9 +107,7 @@ impl Firewall {
                 self.begin(new, route, &packet, &verdict, budget, now)
             }
             Action::Pass => Ok(Passed::unchanged()),
-            action => {
-                Err(Refusal { reason: DropReason::FilterRule, rejects: action == Action::Reject })
-            }
+            action => Err(Refusal::by_rule(action == Action::Reject)),
         };
         if verdict.log {
             let outcome = decided.map(|_| ()).map_err(|refusal| refusal.reason);
@@ -113,7 +130,7 @@ impl Firewall {
     fn begin(
         &mut self,
         new: &Beginning,
-        route: &Route,
+        route: &Route<'_>,
         packet: &Packet,
         verdict: &Verdict,
         budget: &mut Budget,
@@ -125,10 +142,11 @@ impl Firewall {
             leaves.src = source.addr;
             leaves.src_port = source.port;
             if new.is_query() {
-                leaves.dst_port = source.port;
+                leaves.dst_port = query_dst_port(source.port);
             }
         }
-        if leaves.src == leaves.dst && leaves.src_port == leaves.dst_port {
+        let is_icmp = matches!(leaves.protocol, ICMP | ICMPV6);
+        if leaves.src == leaves.dst && (is_icmp || leaves.src_port == leaves.dst_port) {
             self.unmap(source.as_ref(), &new.tuple, now);
             return Err(DropReason::NatLoop.into());
         }
@@ -151,7 +169,7 @@ impl Firewall {
     fn insert(
         &mut self,
         new: &Beginning,
-        route: &Route,
+        route: &Route<'_>,
         verdict: &Verdict,
         (leaves, tag): (&Tuple, u32),
         budget: &mut Budget,
@@ -184,28 +202,37 @@ impl Firewall {
     fn source(
         &mut self,
         new: &Beginning,
-        route: &Route,
+        route: &Route<'_>,
         packet: &Packet,
         budget: &mut Budget,
         now: Instant,
-    ) -> Result<Option<Source>, DropReason> {
+    ) -> Result<Option<Source>, Refusal> {
         if route.out_port == ROUTER {
             return Ok(None);
         }
         let tuple = &new.tuple;
-        // A packet to an outside address that goes back by its own port: its answers have to come
-        // back through here. RFC 4787 REQ-9, RFC 5382 REQ-8.
-        if new.is_redirected && new.in_port == route.out_port {
-            let pool = self.nats.hairpin(&mut self.mappings);
-            let address = route.port_address;
-            return self.mapped(pool, tuple, address, budget, now).map(Some);
-        }
-        let Some(rule) = self.published.program.judge_source(packet) else { return Ok(None) };
+        // The other host sees the outside endpoint of an inside host that sends to an outside
+        // address: RFC 4787 REQ-9a, RFC 5382 REQ-8a.
+        let reflected = new.reflects_at.filter(|_| new.is_redirected);
+        let (packet, address) = match reflected {
+            Some(port) => {
+                let packet = Packet { tuple: new.parsed.key.tuple(), ..new.packet(port) };
+                (packet, route.outside_address)
+            }
+            // Without such an endpoint its answers have to come back through here all the same.
+            None if new.is_redirected && new.in_port == route.out_port => {
+                let pool = self.nats.hairpin(&mut self.mappings).ok_or(DropReason::NatNoPort)?;
+                let address = (route.port_address, route);
+                return self.mapped(pool, tuple, address, budget, now).map(Some);
+            }
+            None => (*packet, route.port_address),
+        };
+        let Some(rule) = self.published.program.judge_source(&packet) else { return Ok(None) };
         let Some(nat) = self.published.rules.nat.get(usize::from(rule)) else { return Ok(None) };
         match &nat.nat {
             Nat::Source { .. } => {
-                let pool = self.nats.pool(rule);
-                self.mapped(pool, tuple, route.port_address, budget, now).map(Some)
+                let pool = self.nats.pool(rule).ok_or(DropReason::NatNoPort)?;
+                self.mapped(pool, tuple, (address, route), budget, now).map(Some)
             }
             nat @ (Nat::Both { .. } | Nat::Prefix { .. }) => {
                 let addr = outbound(nat, tuple.src).ok_or(DropReason::NatNoPort)?;
@@ -215,18 +242,19 @@ impl Firewall {
         }
     }
 
-    fn mapped(
+    pub(super) fn mapped(
         &mut self,
-        pool: Option<PoolId>,
+        pool: PoolId,
         tuple: &Tuple,
-        port_address: Option<IpAddr>,
+        (port_address, route): (Option<IpAddr>, &Route<'_>),
         budget: &mut Budget,
         now: Instant,
-    ) -> Result<Source, DropReason> {
-        let pool = pool.ok_or(DropReason::NatNoPort)?;
-        let request = Request { pool, tuple: *tuple, port_address, now };
+    ) -> Result<Source, Refusal> {
+        let sockets = route.sockets;
+        let request = Request { pool, tuple: *tuple, port_address, sockets, now };
         // RFC 6888 REQ-11A.
-        let mapped = self.mappings.acquire(&request, budget).map_err(|why| why.reason())?;
+        let refusal = |why: Refused| Refusal { reason: why.reason(), told: why.told() };
+        let mapped = self.mappings.acquire(&request, budget).map_err(refusal)?;
         let Mapped { id, addr, port, .. } = mapped;
         Ok(Source { addr, port, mapping: Some(id) })
     }
@@ -257,13 +285,14 @@ impl Firewall {
 }
 
 impl Beginning {
-    fn is_query(&self) -> bool {
+    /// Is it a query of ICMP, or an answer?
+    pub(super) fn is_query(&self) -> bool {
         matches!(self.parsed.kind, states::Kind::Query | states::Kind::Answer)
     }
 }
 
 impl Passed {
-    fn unchanged() -> Passed {
+    pub(super) fn unchanged() -> Passed {
         Passed { change: Change::None }
     }
 }

@@ -7,12 +7,16 @@ use core::net::IpAddr;
 use base::Cidr;
 
 use crate::nat::{Addresses, Filtering, MappingId, Mappings, OneToOne, Pool, PoolId, Prefix};
-use crate::rules::{self, Nat, NatRule, Rules, Target};
+use crate::rules::{self, Nat, NatRule, Ports, Rules, Target};
 
 #[derive(Default)]
 pub(super) struct Nats {
     /// By rule of NAT.
     pools: Vec<Option<PoolId>>,
+    /// Ports of the router by which sources leave translated, and those of them where networks are
+    /// exchanged.
+    outsides: Vec<u16>,
+    exchanges: Vec<u16>,
     hairpin: Option<PoolId>,
     /// Mappings that states use; a state has the index plus 1.
     used: Vec<Option<MappingId>>,
@@ -32,6 +36,19 @@ impl Nats {
         self.pools = rules.nat.iter().map(|rule| pool(rule, mappings)).collect();
         let keep: Vec<PoolId> = self.pools.iter().copied().flatten().chain(self.hairpin).collect();
         mappings.keep_pools(&keep);
+        self.outsides = out_ports(rules, |nat| !matches!(nat, Nat::Keep));
+        let is_exchange = |nat: &Nat| matches!(nat, Nat::Both { .. } | Nat::Prefix { .. });
+        self.exchanges = out_ports(rules, is_exchange);
+    }
+
+    /// Ports by which sources leave translated.
+    pub(super) fn outsides(&self) -> &[u16] {
+        &self.outsides
+    }
+
+    /// Ports at which rules exchange networks.
+    pub(super) fn exchanges(&self) -> &[u16] {
+        &self.exchanges
     }
 
     pub(super) fn has_pools(&self) -> bool {
@@ -74,6 +91,21 @@ impl Nats {
     pub(super) fn mapping(&self, number: u32) -> Option<MappingId> {
         *self.used.get(number.checked_sub(1)? as usize)?
     }
+}
+
+/// The ports of the router that rules of a kind name behind `out`, each once.
+fn out_ports(rules: &Rules, is_meant: impl Fn(&Nat) -> bool) -> Vec<u16> {
+    let rules = rules.nat.iter().filter(|rule| is_meant(&rule.nat));
+    let mut all: Vec<u16> = rules
+        .filter_map(|rule| match &rule.source.as_ref()?.out_ports {
+            Ports::Of(ports) => Some(ports.clone()),
+            Ports::Any | Ports::Not(_) => None,
+        })
+        .flatten()
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn pool(rule: &NatRule, mappings: &mut Mappings) -> Option<PoolId> {
