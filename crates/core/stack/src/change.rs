@@ -3,6 +3,7 @@
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use base::{Counter, DropReason, IpVersion, Mss, WallTime};
@@ -36,7 +37,8 @@ impl Stack {
     /// addresses fail with [`tcp::Error::NetworkDown`]. So do other connections that leave by it,
     /// if they have no route over another port.
     pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
-        self.ports.get(id.0)?;
+        let addrs: Vec<IpAddr> =
+            self.ports.get(id.0)?.addresses.iter().map(inet::Address::ip).collect();
         self.fail_connections_of_removed(id);
         self.forget_waiting(id);
         let device = self.ports.remove(id)?;
@@ -50,6 +52,9 @@ impl Stack {
         self.frags.forget_port(id.0, &mut self.core.drops);
         neighbours::act(self);
         self.addresses_changed();
+        for addr in addrs {
+            self.translations_gone(addr);
+        }
         Some(device)
     }
 

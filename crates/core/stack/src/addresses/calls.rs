@@ -193,4 +193,15 @@ impl Stack {
             firewall.address_gone(ip, self.core.cx.now);
         }
     }
+
+    /// A port is gone with this address: flows that were translated to it end, unless another port
+    /// has it too.
+    #[cold]
+    pub(crate) fn translations_gone(&mut self, ip: IpAddr) {
+        if !self.has_address(ip)
+            && let Some(firewall) = &mut self.firewall
+        {
+            firewall.address_gone(ip, self.core.cx.now);
+        }
+    }
 }

@@ -8,11 +8,13 @@
 
 mod calls;
 mod held;
+mod sockets;
 
 use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, IpVersion, Owner};
-use filter::firewall::{Arrival, Change, Refusal, Route};
+use filter::firewall::{Arrival, Change, Local, Refusal, Route};
+use filter::nat::{Sockets, Told};
 use filter::packet::{ROUTER, Tuple};
 use filter::states::{Datagram, Segment as SeenSegment};
 pub(crate) use held::Held;
@@ -25,6 +27,7 @@ use wire::protocol;
 
 use super::plain;
 use crate::bare;
+use crate::port::Ports;
 use crate::stack::Stack;
 
 /// What the firewall says of a packet that arrived, while there are rules.
@@ -43,9 +46,11 @@ pub(super) fn arrive(
     let Some(firewall) = &mut stack.firewall else { return Ok(None) };
     let packet = m.as_slice().get(at..).unwrap_or_default();
     let ports = &stack.ports;
-    let is_own = |addr| ports.iter().any(|port| port.local.is_ours(addr));
+    let port_of = |addr| ports.iter().find(|port| port.local.is_ours(addr)).map(|port| port.id.0);
+    let address_of = |port, like| address_of(ports, port, like);
+    let local = Local { port_of: &port_of, address_of: &address_of };
     let core = &mut stack.core.cx;
-    let arrival = firewall.arrive(packet, port_id, is_own, &mut core.budget, core.now)?;
+    let arrival = firewall.arrive(packet, port_id, &local, &mut core.budget, core.now)?;
     Ok(Some(arrival))
 }
 
@@ -111,33 +116,38 @@ pub(super) fn decided(
         Arrival::Early(_) => return Err(DropReason::FilterFragment),
         Arrival::Begins(new) => new,
     };
-    let packet = new.packet(out_port);
+    let tuple = new.packet(out_port).tuple;
+    let is_own_flow = out_port == ROUTER && is_own_flow(stack, &tuple);
+    let Stack { core, ports, connections, listeners, udp, pings, firewall, .. } = stack;
+    let secret = &core.secret;
+    let own = sockets::Own { ports, connections, listeners, udp, pings, secret };
+    let is_bound = |tuple: &Tuple| own.has(tuple);
     let route = Route {
         out_port,
-        port_address: address_of(stack, out_port, packet.tuple.src),
-        is_own_flow: out_port == ROUTER && is_own_flow(stack, &packet.tuple),
+        port_address: address_of(ports, out_port, tuple.src),
+        outside_address: new.reflects_at().and_then(|port| address_of(ports, port, tuple.src)),
+        sockets: Sockets(&is_bound),
+        is_own_flow,
     };
-    let cx = &mut stack.core.cx;
-    let Some(firewall) = &mut stack.firewall else { return Ok(Change::None) };
+    let cx = &mut core.cx;
+    let Some(firewall) = firewall else { return Ok(Change::None) };
     match firewall.decide(new, &route, &mut cx.budget, cx.now) {
         Ok(passed) => Ok(passed.change),
-        Err(Refusal { reason, rejects }) => {
-            if rejects {
-                reject(stack, m, at);
-            }
+        Err(Refusal { reason, told }) => {
+            tell(stack, m, at, told);
             Err(reason)
         }
     }
 }
 
 /// An address of a port of the version of `like`, for masquerade: the first that others can reach.
-fn address_of(stack: &Stack, port: u16, like: IpAddr) -> Option<IpAddr> {
+fn address_of(ports: &Ports, port: u16, like: IpAddr) -> Option<IpAddr> {
     let version = IpVersion::of(&like);
     let is_link_local = |addr: &IpAddr| match addr {
         IpAddr::V4(addr) => addr.is_link_local(),
         IpAddr::V6(addr) => addr.is_unicast_link_local(),
     };
-    let usable = stack.ports.get(port)?.addresses.iter().filter(|a| a.is_usable());
+    let usable = ports.get(port)?.addresses.iter().filter(|a| a.is_usable());
     let mut addrs = usable.map(inet::Address::ip);
     addrs.find(|addr| IpVersion::of(addr) == version && !is_link_local(addr))
 }
@@ -158,6 +168,25 @@ fn is_own_flow(stack: &mut Stack, tuple: &Tuple) -> bool {
         protocol::ICMP | protocol::ICMPV6 => stack.pings.sender(tuple.dst_port).is_some(),
         _ => false,
     }
+}
+
+/// Tell the source of a packet that it is refused. RFC 5508 REQ-8, RFC 6888 REQ-11B.
+fn tell(stack: &mut Stack, m: &Mbuf, at: usize, told: Told) {
+    match told {
+        Told::Nothing => {}
+        Told::Rejected => reject(stack, m, at),
+        Told::Prohibited => unreachable(stack, m, at, Unreachable::Prohibited),
+        Told::Unreachable => unreachable(stack, m, at, Unreachable::Host),
+    }
+}
+
+/// Send an ICMP error "destination unreachable" to the source of a packet.
+#[cold]
+fn unreachable(stack: &mut Stack, m: &Mbuf, at: usize, why: Unreachable) {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    let Ok(transit) = transit::examine(packet) else { return };
+    let packet = packet.get(..transit.len).unwrap_or_default();
+    plain::report(stack, m, packet, &transit, Report::Unreachable(why));
 }
 
 /// Tell the source of a packet that a rule refuses it: a RST, or an ICMP error "communication
@@ -181,10 +210,7 @@ fn reject(stack: &mut Stack, m: &Mbuf, at: usize) {
         }
         return;
     }
-    let Ok(transit) = transit::examine(packet) else { return };
-    let packet = packet.get(..transit.len).unwrap_or_default();
-    let what = Report::Unreachable(Unreachable::Prohibited);
-    plain::report(stack, m, packet, &transit, what);
+    unreachable(stack, m, at, Unreachable::Prohibited);
 }
 
 /// The datagram of a first fragment that others wait for.

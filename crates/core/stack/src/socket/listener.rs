@@ -163,6 +163,11 @@ impl Listeners {
         Some(listener)
     }
 
+    /// Is there a listener at exactly this address (none: every one of ours) and port?
+    pub(crate) fn has(&self, ip: Option<IpAddr>, port: u16) -> bool {
+        self.by_local.contains_key(&(ip, port))
+    }
+
     /// The listener for a segment to `addr` and `port`.
     pub(crate) fn find(&self, addr: IpAddr, port: u16) -> Option<ListenerHandle> {
         let exact = self.by_local.get(&(Some(addr), port));

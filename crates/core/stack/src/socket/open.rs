@@ -54,7 +54,9 @@ impl fmt::Display for ConnectError {
         f.write_str(match self {
             ConnectError::Unreachable(reason) => reason.meaning(),
             ConnectError::NoAddress => "no address of ours fits the destination",
-            ConnectError::AddressInUse => "the local port is in use, or none is free",
+            ConnectError::AddressInUse => {
+                "the local port is in use, by a connection or by NAT, or none is free"
+            }
             ConnectError::LimitReached => "the limit on connections is reached",
         })
     }
@@ -65,7 +67,7 @@ impl core::error::Error for ConnectError {}
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ListenError::AddressInUse => "another listener has the port",
+            ListenError::AddressInUse => "another listener has the port, or NAT",
             ListenError::LimitReached => "the limit on sockets is reached",
             ListenError::NoAddress => "the address is none of ours",
         })
@@ -200,6 +202,9 @@ impl Stack {
     ) -> Result<SocketAddr, ConnectError> {
         let is_to_us = is_ours(self, remote);
         let is_free = |stack: &Stack, port: u16| {
+            if stack.is_translated_tcp(SocketAddr::new(ip, port)) {
+                return false;
+            }
             let key = FlowKey::new(ip, port, remote.ip(), remote.port());
             let key = if is_to_us { key.looped() } else { key };
             !stack.connections.is_taken(&key, &stack.core.secret)
@@ -323,6 +328,9 @@ impl Stack {
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         if ip.is_some_and(|ip| !config.ip.transparent && !self.is_own(ip)) {
             return Err(ListenError::NoAddress);
+        }
+        if self.is_translated_tcp(local) {
+            return Err(ListenError::AddressInUse);
         }
         let mut fast_open = FastOpenListener::default();
         fast_open.set(config.fast_open);

@@ -2,6 +2,9 @@
 //! directions, ICMP errors, fragments, and what a reload does. RFC 4787, RFC 5382, RFC 5508.
 
 mod bursts;
+mod errors;
+mod hairpin;
+mod mappings;
 mod packets;
 
 use std::sync::Arc;
@@ -245,21 +248,6 @@ fn a_reload_ends_flows_that_are_not_allowed_and_keeps_the_others() {
     one(cross(&mut router, 1, &udp((B, 443), HERE)), 0);
     assert!(cross(&mut router, 1, &udp((B, 444), HERE))[0].is_empty());
     assert_eq!(router.stack.filter().expect("rules").states().len(), 1);
-}
-
-/// RFC 4787 REQ-9, RFC 5382 REQ-8.
-#[test]
-fn an_inside_host_reaches_its_neighbour_by_the_outside_address() {
-    let rules = "pass in lan\npass in wan";
-    let nat = "dest in {lan, wan} udp 8443 to 192.0.2.9:443";
-    let mut router = router(rules, nat);
-    router.stack.add_neighbour(PortId(0), ip("192.0.2.10"), HOSTS[0]);
-    let out = one(cross(&mut router, 0, &udp(("192.0.2.10", 7_000), (WAN, 8_443))), 0);
-    let [from, to] = ends(&out);
-    assert_eq!(to, (A.to_owned(), 443));
-    assert_eq!(from.0, LAN, "the answer comes back through the router");
-    let back = one(cross(&mut router, 0, &udp((A, 443), (LAN, from.1))), 0);
-    assert_eq!(ends(&back), [(WAN.to_owned(), 8_443), ("192.0.2.10".to_owned(), 7_000)]);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, Limit, Mtu, Owner};
 
+use wire::protocol::UDP;
+
 use super::{Socket, UdpError, UdpOptions};
 use crate::config::IpSettings;
 use crate::handles::UdpHandle;
@@ -61,10 +63,14 @@ impl Stack {
         let port = match local.port() {
             0 => {
                 let mut ports = self.ports_to_try();
-                let free = ports.find(|&port| !self.udp.is_port_used(ip, port));
+                let free = ports.find(|&port| {
+                    !self.udp.is_port_used(ip, port) && !self.is_translated(UDP, ip, port)
+                });
                 free.ok_or(UdpError::AddressInUse)?
             }
-            port if group.is_none() && self.udp.is_bound(ip, port) => {
+            port if group.is_none()
+                && (self.udp.is_bound(ip, port) || self.is_translated(UDP, ip, port)) =>
+            {
                 return Err(UdpError::AddressInUse);
             }
             port => port,
@@ -101,7 +107,10 @@ impl Stack {
         self.udp_check_local(local.ip())?;
         self.udp_admit()?;
         let local = ((!local.ip().is_unspecified()).then_some(local.ip()), local.port());
-        if self.udp.is_paired(local, peer) || self.udp.is_anothers(local, owner.uid) {
+        if self.udp.is_paired(local, peer)
+            || self.udp.is_anothers(local, owner.uid)
+            || self.is_translated(UDP, local.0, local.1)
+        {
             return Err(UdpError::AddressInUse);
         }
         Ok(self.udp.insert(Socket::new(local, Some(peer), owner)))

@@ -199,7 +199,7 @@ impl UdpSockets {
     }
 
     /// Is a socket bound to exactly this address and port?
-    pub(super) fn is_bound(&self, ip: Option<IpAddr>, port: u16) -> bool {
+    pub(crate) fn is_bound(&self, ip: Option<IpAddr>, port: u16) -> bool {
         self.by_local.contains_key(&(port, ip)) || self.pairs((port, ip)).next().is_some()
     }
 

@@ -78,7 +78,9 @@ pub enum UdpError {
 impl fmt::Display for UdpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            UdpError::AddressInUse => "another socket has the address, or no port is free",
+            UdpError::AddressInUse => {
+                "another socket has the address, or NAT has the port, or no port is free"
+            }
             UdpError::LimitReached => "a limit is reached",
             UdpError::Closed => "the socket is closed",
             UdpError::NoAddress => "no address of ours fits the destination",

@@ -64,6 +64,49 @@ pub(super) fn tcp(from: End<'_>, to: End<'_>, seq: u32, ack: u32, flags: Flags) 
     packet(from.0, to.0, TCP, 0x4000, &bytes)
 }
 
+/// An echo request or reply.
+pub(super) fn echo(kind: u8, from: &str, to: &str, id: u16) -> Vec<u8> {
+    let [high, low] = id.to_be_bytes();
+    let mut bytes = vec![kind, 0, 0, 0, high, low, 0, 1];
+    let sum = Ladder::best().sum(&bytes).field();
+    bytes[2..4].copy_from_slice(&sum);
+    packet(from, to, ICMP, 0x4000, &bytes)
+}
+
+/// A packet of a protocol without ports.
+pub(super) fn other(protocol: u8, from: &str, to: &str) -> Vec<u8> {
+    packet(from, to, protocol, 0x4000, &[1; 16])
+}
+
+/// A UDP datagram in IPv6.
+pub(super) fn udp_v6(from: End<'_>, to: End<'_>, data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [from.1, to.1, 8 + data.len() as u16, 0] {
+        bytes.extend(word.to_be_bytes());
+    }
+    bytes.extend(data);
+    let sum = transport_sum(ip(from.0), ip(to.0), UDP, &bytes).field();
+    bytes[6..8].copy_from_slice(&sum);
+    let mut packet = vec![0x60, 0, 0, 0, 0, bytes.len() as u8, UDP, 64];
+    for addr in [from.0, to.0].map(ip) {
+        let IpAddr::V6(addr) = addr else { panic!("{addr}") };
+        packet.extend(addr.octets());
+    }
+    packet.extend(bytes);
+    packet
+}
+
+/// Source and destination of an IPv6 packet of UDP, whose checksum is right.
+pub(super) fn ends_v6(packet: &[u8]) -> [(IpAddr, u16); 2] {
+    let addr = |at: usize| {
+        let octets: [u8; 16] = packet[at..at + 16].try_into().expect("16 bytes");
+        IpAddr::from(octets)
+    };
+    let port = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+    assert!(transport_sum(addr(8), addr(24), UDP, &packet[40..]).is_whole());
+    [(addr(8), port(40)), (addr(24), port(42))]
+}
+
 /// "Port unreachable" from `src` about a packet.
 pub(super) fn unreachable(src: &str, dst: &str, quoted: &[u8]) -> Vec<u8> {
     let mut bytes = vec![3, 3, 0, 0, 0, 0, 0, 0];
@@ -101,7 +144,8 @@ pub(super) fn check(packet: &[u8]) {
     }
     let sum: Sum = match packet[9] {
         ICMP => ladder.sum(bytes),
-        protocol => transport_sum(addr(12), addr(16), protocol, bytes),
+        protocol @ (TCP | UDP) => transport_sum(addr(12), addr(16), protocol, bytes),
+        _ => return,
     };
     assert!(sum.is_whole(), "transport of protocol {}", packet[9]);
 }

@@ -1,0 +1,120 @@
+//! Mappings of NAT in the stack: what is refused and who is told, the router's own sockets, ports
+//! of the router that are removed.
+
+use core::net::SocketAddr;
+
+use base::{Limit, Owner};
+
+use super::*;
+use crate::tests::forward::NOW;
+use crate::{ConnectError, ListenConfig, ListenError, UdpError};
+
+const MASQUERADE: &str = "source out wan from 192.0.2.0/24 to port";
+
+/// IPsec's ESP (50), GRE (47).
+#[test]
+fn hosts_share_an_outside_address_for_protocols_without_ports() {
+    let mut router = router("pass in lan", MASQUERADE);
+    let c = "192.0.2.10";
+    let far = "198.51.100.10";
+    for (port, addr) in [(0, c), (1, far)] {
+        router.stack.add_neighbour(PortId(port), ip(addr), HOSTS[usize::from(port)]);
+    }
+    for protocol in [50, 47] {
+        for (host, remote) in [(A, B), (c, far)] {
+            let out = one(cross(&mut router, 0, &packets::other(protocol, host, remote)), 1);
+            assert_eq!(out[12..16], [198, 51, 100, 1]);
+        }
+        for (host, remote) in [([192, 0, 2, 9], B), ([192, 0, 2, 10], far)] {
+            let back = one(cross(&mut router, 1, &packets::other(protocol, remote, WAN)), 0);
+            assert_eq!(back[16..20], host);
+        }
+        let before = router.drops(DropReason::NatNoPort);
+        let refused = one(cross(&mut router, 0, &packets::other(protocol, c, B)), 0);
+        assert_eq!((refused[20], refused[21]), (3, 1), "host unreachable");
+        assert_eq!(router.drops(DropReason::NatNoPort), before + 1);
+    }
+}
+
+/// RFC 5508 REQ-8, RFC 6888 REQ-11A, REQ-11B.
+#[test]
+fn a_source_is_told_that_nat_refuses_its_flow() {
+    let mut router = router("pass in lan", &format!("{MASQUERADE} ports 2000-2000"));
+    one(cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN)), 1);
+    let refused = tcp((A, 40_001), THERE, 1, 0, Flags::SYN);
+    let told = one(cross(&mut router, 0, &refused), 0);
+    assert_eq!((told[9], told[20], told[21]), (1, 3, 1), "host unreachable");
+    assert_eq!(ends(&told[28..]), ends(&refused), "it quotes the packet");
+    assert_eq!(&told[12..16], &[192, 0, 2, 1], "from the near address");
+    assert_eq!(router.drops(DropReason::NatNoPort), 1);
+
+    let mut router = super::router("pass in lan", MASQUERADE);
+    router.stack.core.cx.budget.set(Limit::NatPortsPerSource, 1);
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    let told = one(cross(&mut router, 0, &udp((A, 40_001), THERE)), 0);
+    assert_eq!((told[9], told[20], told[21]), (1, 3, 13), "prohibited: it is policy");
+}
+
+fn local(addr: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip(addr), port)
+}
+
+/// RFC 4787 REQ-3.
+#[test]
+fn nat_gives_no_flow_the_port_of_a_socket() {
+    let mut router = router("pass in lan", MASQUERADE);
+    let stack = &mut router.stack;
+    let udp_at = |stack: &mut crate::Stack, at| stack.udp_bind(at, Owner::program());
+    assert!(udp_at(stack, local(WAN, 40_000)).is_ok());
+    assert!(udp_at(stack, local("0.0.0.0", 40_001)).is_ok());
+    assert!(udp_at(stack, local(LAN, 40_002)).is_ok());
+    assert!(stack.tcp_listen(local("0.0.0.0", 40_000), ListenConfig::default()).is_ok());
+    for (port, is_kept) in [(40_000, false), (40_001, false), (40_002, true)] {
+        let out = one(cross(&mut router, 0, &udp((A, port), THERE)), 1);
+        assert_eq!(ends(&out)[0].1 == port, is_kept, "{port}");
+    }
+    let out = one(cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN)), 1);
+    assert_ne!(ends(&out)[0].1, 40_000);
+}
+
+#[test]
+fn nat_gives_no_flow_the_ends_of_a_connection() {
+    let mut router = router("pass in lan", MASQUERADE);
+    let to = SocketAddr::new(ip(B), 443);
+    let config = ::tcp::Config::default();
+    let at = Some(local(WAN, 40_000));
+    let opened = router.stack.tcp_connect(to, at, &config, Owner::program(), NOW);
+    assert!(opened.is_ok(), "{opened:?}");
+    router.stack.flush();
+    let [_, sent] = cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN));
+    let translated = sent.last().expect("the flow's SYN, behind that of the connection");
+    assert_ne!(ends(translated)[0].1, 40_000);
+}
+
+#[test]
+fn no_socket_is_bound_to_the_port_of_a_flow() {
+    let mut router = router("pass in lan", MASQUERADE);
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    one(cross(&mut router, 0, &tcp(HERE, THERE, 1, 0, Flags::SYN)), 1);
+    let stack = &mut router.stack;
+    for addr in [WAN, "0.0.0.0"] {
+        let at = local(addr, 40_000);
+        assert_eq!(stack.udp_bind(at, Owner::program()), Err(UdpError::AddressInUse));
+        let listens = stack.tcp_listen(at, ListenConfig::default());
+        assert_eq!(listens, Err(ListenError::AddressInUse));
+    }
+    let (at, config) = (Some(local(WAN, 40_000)), ::tcp::Config::default());
+    let opened = stack.tcp_connect(local(B, 80), at, &config, Owner::program(), NOW);
+    assert_eq!(opened, Err(ConnectError::AddressInUse));
+    assert!(stack.udp_bind(local(LAN, 40_000), Owner::program()).is_ok());
+    assert!(stack.udp_bind(local(WAN, 40_001), Owner::program()).is_ok());
+}
+
+#[test]
+fn mappings_end_with_their_port_of_the_router() {
+    let mut router = router("pass in lan", MASQUERADE);
+    one(cross(&mut router, 0, &udp(HERE, THERE)), 1);
+    assert_eq!(router.stack.filter().expect("rules").mappings().len(), 1);
+    assert!(router.stack.remove_port(PortId(1)).is_some());
+    assert!(router.stack.filter().expect("rules").mappings().is_empty());
+}
