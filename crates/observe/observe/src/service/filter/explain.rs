@@ -6,8 +6,10 @@
 
 use core::net::IpAddr;
 
+use ::filter::firewall::redirected;
+use ::filter::packet::Packet;
 use ::filter::program::list;
-use ::filter::rules::{Action, Nat, PortMap};
+use ::filter::rules::{Action, Nat};
 use ::filter::text::question;
 use ::filter::{ROUTER, Rules, passes_always};
 use base::Owner;
@@ -42,6 +44,27 @@ pub(super) fn of_stack(stack: &Stack, asked: &str) -> Result<Explained, Refused>
         .map_err(|why| (Refusal::Wrong, why))
 }
 
+/// The rule of NAT that translates the destination of a packet, and what that becomes. Networks
+/// that a rule exchanges at one port are reached from the others too.
+fn destination(
+    rules: &Rules,
+    came: &Packet,
+    ports: &[(&str, u16)],
+) -> Option<(usize, IpAddr, u16)> {
+    let by = |packet: &Packet| {
+        let at = usize::from(list::judge_dest(rules, packet)?);
+        let nat = &rules.nat.get(at)?.nat;
+        let (dst, port) = redirected(nat, &came.tuple)?;
+        let is_exchange = matches!(nat, Nat::Both { .. } | Nat::Prefix { .. });
+        Some((at, dst, port, is_exchange))
+    };
+    let other = |&(_, in_port): &(&str, u16)| {
+        by(&Packet { in_port, ..*came }).filter(|(.., is_exchange)| *is_exchange)
+    };
+    let found = by(came).or_else(|| ports.iter().find_map(other))?;
+    Some((found.0, found.1, found.2))
+}
+
 /// What `rules` say of the packet that is `asked` about, in the words of `filter explain`. `ports`
 /// are the router's; `is_own` says whether an address is the router's, and `out_port` which port a
 /// packet to a destination leaves by, from a source and by a port in.
@@ -65,14 +88,10 @@ pub fn explain_packet(
     if packet.in_port != ROUTER {
         let mut came = packet;
         came.out_port = if is_own(packet.tuple.dst) { ROUTER } else { packet.in_port };
-        let rule = list::judge_dest(rules, &came).map(usize::from);
-        if let Some((at, rule)) = rule.and_then(|at| Some((at, rules.nat.get(at)?)))
-            && let Nat::Dest { addr, port } = rule.nat
-        {
-            explained.dest = Some((number(at), cut(&rule.text), addr));
-            packet.tuple.dst = addr;
-            packet.tuple.dst_port = port
-                .map_or(packet.tuple.dst_port, |ports: PortMap| ports.map(packet.tuple.dst_port));
+        if let Some((at, dst, port)) = destination(rules, &came, ports) {
+            let text = rules.nat.get(at).map(|rule| cut(&rule.text)).unwrap_or_default();
+            explained.dest = Some((number(at), text, dst));
+            (packet.tuple.dst, packet.tuple.dst_port) = (dst, port);
         }
     }
     explained.packet = packet.to_string();
@@ -105,4 +124,42 @@ pub fn explain_packet(
         explained.source = found;
     }
     Ok(explained)
+}
+
+#[cfg(test)]
+mod tests {
+    use ::filter::text::{Source, parse};
+
+    use super::*;
+
+    const PORTS: [(&str, u16); 2] = [("lan", 0), ("wan", 1)];
+
+    /// The destination and the answer to a question about a router whose inside is behind `lan`.
+    fn explained(nat: &str, asked: &str) -> Explained {
+        let source = Source { rules: "pass", nat, default: "block", sets: &[] };
+        let rules = parse(&source, &PORTS, &|_| Err("no files".into())).expect("rules");
+        let is_inside = |dst: IpAddr| match dst {
+            IpAddr::V4(dst) => dst.octets()[0] == 10,
+            IpAddr::V6(dst) => dst.segments()[0] == 0xfd00,
+        };
+        let out_port = |dst, _, _| Some(if is_inside(dst) { 0 } else { 1 });
+        explain_packet(&rules, asked, &PORTS, |_| false, out_port).expect("a question")
+    }
+
+    #[test]
+    fn rules_that_exchange_networks_say_the_destination() {
+        let nat = "both out wan 10.0.0.0/24 to 192.0.2.0/24\n\
+                   prefix out wan fd00:1::/48 to 2001:db8:1::/48";
+        let both = explained(nat, "in wan 198.51.100.7:999 > 192.0.2.5:443 tcp");
+        let (rule, _, dst) = both.dest.expect("translated");
+        assert_eq!((rule, dst.to_string()), (1, "10.0.0.5".to_owned()));
+        assert_eq!(both.out_dev.as_deref(), Some("lan"));
+        assert!(both.packet.contains("> 10.0.0.5:443"), "{}", both.packet);
+        // From inside too (hairpin).
+        let hairpin = explained(nat, "in lan 10.0.0.9:999 > 192.0.2.5:443 tcp");
+        assert_eq!(hairpin.dest.map(|(.., dst)| dst.to_string()).as_deref(), Some("10.0.0.5"));
+        let prefix = explained(nat, "in wan [2001:db8::7]:9 > [2001:db8:1:5::9]:53 udp");
+        let (rule, _, dst) = prefix.dest.expect("translated");
+        assert!(rule == 2 && dst.to_string().starts_with("fd00:1:"), "{dst}");
+    }
 }
