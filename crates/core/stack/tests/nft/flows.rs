@@ -157,11 +157,23 @@ fn echoes(rng: &mut Rng, v6: bool, may_answer: bool) -> Vec<Step> {
     if rng.one_in(6) {
         steps.push(Step::new(true, "reply from the querier", Content::EchoReply(32)));
     }
+    // The identifier is each querier's choice: two hosts may query each other with one.
+    if may_answer && rng.one_in(2) {
+        steps.push(Step::new(false, "request of the other side", Content::EchoRequest(32)));
+        steps.push(Step::new(true, "request", Content::EchoRequest(32)));
+        steps.push(Step::new(true, "reply to the other side", Content::EchoReply(32)));
+        steps.push(Step::new(false, "reply", Content::EchoReply(32)));
+        if rng.one_in(2) {
+            steps.push(error(rng, v6, true, Content::EchoRequest(32)));
+            steps.push(error(rng, v6, false, Content::EchoReply(32)));
+        }
+    }
     steps
 }
 
 fn others(rng: &mut Rng) -> Vec<Step> {
-    let protocol = rng.pick(&[99, 253]);
+    // ESP and GRE among them.
+    let protocol = rng.pick(&[50, 50, 47, 99, 253]);
     let mut steps = vec![Step::new(true, "other", Content::Other(protocol, 40))];
     for _ in 0..rng.below(4) {
         steps.push(Step::new(rng.one_in(2), "other", Content::Other(protocol, 60)));
