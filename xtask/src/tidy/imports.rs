@@ -22,7 +22,8 @@ const SIMULATED: &[&str] =
 const OBSERVE: &[&str] =
     &["base", "bpf", "filter", "tcp", "device", "stack", "net", "control", "explain", "live"];
 
-const ROUTER: &[&str] = &["base", "filter", "device", "stack", "net", "control", "observe", "live"];
+const ROUTER: &[&str] =
+    &["base", "filter", "device", "stack", "net", "control", "observe", "live", "ipfix"];
 
 /// The floors under crates/, the lowest first, and their crates with those that each may import: of
 /// its own floor or below. Packages at the root come last.
@@ -74,6 +75,7 @@ const FLOORS: &[(&str, &[(&str, May)])] = &[
             ("explain", Only(&["base", "tcp", "stack", "control"])),
             ("live", Only(&["base", "net", "stack", "page", "profile", "control", "explain"])),
             ("observe", Only(OBSERVE)),
+            ("ipfix", Only(&["base", "wire", "filter"])),
         ],
     ),
     ("router", &[("router", Only(ROUTER))]),

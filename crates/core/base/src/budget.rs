@@ -112,8 +112,8 @@ limits! {
     FilterSources "filter_sources" 65_536
         "sources whose states and new flows are counted; if there are more, the one that was idle \
          longest is forgotten, one without states before others";
-    FilterEvents "filter_events" 4_096
-        "states that began or ended, waiting for the log and flow export; more are lost";
+    FilterEvents "filter_events" 16_384
+        "flows that began or ended, waiting for flow export; more are lost";
     FilterFragmentBytes "filter_fragment_bytes" 1_048_576
         "bytes of fragments that wait for the first one of their datagram";
     FilterFragments "filter_fragments" 256

@@ -12,6 +12,7 @@ mod change;
 mod counts;
 mod decide;
 mod error;
+mod export;
 mod log;
 mod nats;
 mod quick;
@@ -26,6 +27,7 @@ pub use arrive::{Arrival, Beginning, Known, Local, redirected};
 pub use change::Change;
 pub use counts::Counts;
 pub use decide::{Passed, Refusal, Route};
+pub use export::{Event, Exported, RefusedFlow, Shortage};
 pub use log::Line;
 pub use quick::{Flow, Tally};
 
@@ -36,6 +38,7 @@ use crate::program::{Program, TooLarge};
 use crate::rules::Rules;
 use crate::states::{Cursor, Fragments, States, Timeouts};
 use counts::Counters;
+use export::Export;
 use log::Log;
 use nats::Nats;
 use reflect::Opened;
@@ -86,6 +89,8 @@ pub struct Firewall {
     sweep: Option<Cursor>,
     /// When held mappings are looked at next.
     mappings_due: Instant,
+    /// Somebody exports flows.
+    export: Option<Box<Export>>,
 }
 
 impl Firewall {
@@ -113,6 +118,7 @@ impl Firewall {
             key: KeyedHash::new(a ^ c, b ^ d),
             sweep: None,
             mappings_due: now,
+            export: None,
             published,
         }
     }
@@ -191,6 +197,9 @@ impl Firewall {
         self.opened.expire(&mut self.mappings, now);
         if now >= self.mappings_due && !self.mappings.sweep(now, STATES_A_TURN) {
             self.mappings_due = now + MAPPINGS_EVERY;
+        }
+        if self.export.is_some() {
+            self.count_lost_events(budget);
         }
     }
 

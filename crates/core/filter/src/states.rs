@@ -20,6 +20,7 @@ mod parse;
 mod pass;
 mod plain;
 mod record;
+mod reports;
 mod segment;
 mod sources;
 mod tcp;
@@ -32,7 +33,7 @@ use core::net::IpAddr;
 use base::{Budget, Instant, Limit};
 use wire::checksum::Sum;
 
-pub use events::{Event, State, Wanted, Why};
+pub use events::{Event, State, Told, Wanted, What, Why};
 pub use fragments::{Datagram, FirstFragment, Fragments, Later, Verdict};
 pub use insert::{NewState, SourceLimits};
 pub use key::{Key, KeyHash, KeyV4, KeyV6};
@@ -47,6 +48,7 @@ pub use walk::Cursor;
 use events::Events;
 use index::{Entry, Index};
 use record::{Common, List, Records, Slot, flag, is_v6};
+use reports::Reports;
 use sources::{Sources, Who};
 use timeouts::{Shrink, Ticks};
 use wheel::{Wheel, tick_of};
@@ -107,6 +109,8 @@ pub struct States {
     ticks: Ticks,
     sources: Sources,
     events: Events,
+    /// What events have told of states that last.
+    reports: Reports,
     count: usize,
     /// Where the hand is that walks all states while timeouts shrink, and how far it may walk.
     hand: u64,
@@ -130,6 +134,7 @@ impl States {
             ticks: Ticks::new(timeouts),
             sources: Sources::new(secret),
             events: Events::default(),
+            reports: Reports::default(),
             count: 0,
             hand: 0,
             hand_ticks: tick_of(now),
@@ -317,8 +322,7 @@ impl States {
     /// End a state.
     fn remove(&mut self, slot: Slot, why: Why, now: Instant) {
         if self.events.wanted.ended {
-            let state = self.state_at(slot, now);
-            self.events.push(Event { at: now, state, ended: Some(why) });
+            self.report_end(slot, why, now);
         }
         let (flags, [source, by_rule]) = (self.records.at(slot).flags, self.owners(slot));
         if flags & flag::OF_SOURCE != 0 {

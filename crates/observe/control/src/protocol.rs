@@ -20,8 +20,8 @@ pub use call::{Accepted, Call, Called, Datagram, Echo, Kind, Wait};
 pub use change::{CHANGES_MAX, Change, Hop, Lookup, Object, RouteSpec, RuleSpec, Verb};
 pub use connection::{Connection, Timers};
 pub use filter::{
-    Chosen, Explained, FilterCall, FilterRule, FlowState, Killed, NatMapping, NatRule, OnTrial,
-    RuleText, Step, network,
+    Chosen, Explained, FilterCall, FilterRule, FlowExport, FlowState, Killed, NatMapping, NatRule,
+    OnTrial, RuleText, Step, network,
 };
 pub use route::{Found, Leaving, NextHop, Route, Rule};
 pub use rows::{Address, Fragments, Group, Limited, Neighbour, Port, Socket, Summary};
@@ -56,6 +56,8 @@ pub enum Section {
     Mappings,
     /// States of flows: rows of [`FlowState`].
     States,
+    /// Flow export: a row of [`FlowExport`] if there is a collector.
+    Ipfix,
 }
 
 impl Section {
@@ -99,6 +101,7 @@ impl Section {
             Section::Nat => ("nat", None),
             Section::Mappings => ("mappings", None),
             Section::States => ("states", None),
+            Section::Ipfix => ("ipfix", None),
         }
     }
 }

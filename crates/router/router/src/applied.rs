@@ -128,6 +128,17 @@ impl Applied {
         self.state.turn_dhcp(stack, say)
     }
 
+    /// Send records of flows, and take events of the firewalls. Returns when to call again.
+    pub fn turn_export(&mut self, stacks: Stacks<'_, '_>) -> Instant {
+        self.state.export.turn(stacks)
+    }
+
+    /// Encode the events that were taken, while no stack waits. `true`: messages are ready to be
+    /// sent by [`Applied::turn_export`].
+    pub fn encode_export(&mut self) -> bool {
+        self.state.export.encode()
+    }
+
     /// The program ends: stop forwarding and the DHCP clients.
     pub fn stop(&mut self, stack: &mut Stack) {
         stack.set_forwarding(false);

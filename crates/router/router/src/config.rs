@@ -10,6 +10,7 @@ mod file;
 pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod hosts;
+pub(crate) mod ipfix;
 mod link;
 pub(crate) mod port;
 pub(crate) mod process;
@@ -34,6 +35,7 @@ pub use file::{Problem, Problems};
 pub use filter::Filter;
 pub use group::GROUPS_MAX;
 pub use hosts::{Neighbour, NeighbourKey};
+pub use ipfix::Ipfix;
 pub use link::{DeviceName, Kind, Link};
 pub use port::{Asks, Port};
 pub use process::{Control, Process, SHARDS_MAX};
@@ -67,6 +69,8 @@ pub struct Config {
     pub gaps: BTreeMap<Prefix, Duration>,
     /// Rules of the filter and of NAT; `None`: packets pass as they are.
     pub filter: Option<Filter>,
+    /// Flow export.
+    pub ipfix: Option<Ipfix>,
 }
 
 /// Settings of the router as a whole.
@@ -185,6 +189,7 @@ impl Config {
         let neighbours = hosts::neighbours(file, &ports);
         let gaps = hosts::gaps(file, process.shards);
         let filter = filter::read(file, &ports, (router.forwarding, process.shards), machine);
+        let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"));
         let config = Config {
             router,
             process,
@@ -196,6 +201,7 @@ impl Config {
             neighbours,
             gaps,
             filter,
+            ipfix,
         };
         config.bound(file.log);
         config

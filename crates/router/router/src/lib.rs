@@ -9,6 +9,7 @@ pub mod applied;
 pub mod config;
 pub mod daemon;
 pub mod devices;
+mod export;
 pub mod links;
 pub mod machine;
 pub mod metrics;

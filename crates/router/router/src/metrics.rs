@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use base::{Counter, Counters, Drops, Limit};
 use device::counted::DirectionTotals;
 use filter::Firewall;
-use filter::firewall::Counts;
+use filter::firewall::{Counts, Exported};
 use filter::nat::NatCounters;
 use stack::Stack;
 use stack::snapshot::{PortRow, Snapshot};
@@ -248,6 +248,7 @@ fn firewall(text: &mut Text, stacks: &[&mut Stack]) {
     let refused = all.iter().map(|one| one.lines_refused()).sum();
     let help = "Lines of the filter's log that its rate left out.";
     text.alone("filter_log_refused_total", "counter", help, refused);
+    exported(text, &all);
     let kinds: [(&str, &str, OfRule); 3] = [
         ("packets", "Packets that a rule of the filter decided on.", |counts| counts.packets),
         ("bytes", "Bytes of those packets.", |counts| counts.bytes),
@@ -287,6 +288,30 @@ fn firewall(text: &mut Text, stacks: &[&mut Stack]) {
         let mappings = used.map(|used| u64::from(used.mappings)).sum();
         text.value(name, &[("rule", &(u32::from(at) + 1).to_string())], mappings);
     }
+}
+
+/// A figure of flow export.
+type OfExport = fn(&Exported) -> u64;
+
+/// Flow export; nothing without a collector.
+fn exported(text: &mut Text, all: &[&Firewall]) {
+    let exported: Vec<Exported> = all.iter().filter_map(|one| one.exported()).collect();
+    if exported.is_empty() {
+        return;
+    }
+    let kinds: [(&str, &str, OfExport); 4] = [
+        ("records", "Records of flows and NAT events that were sent.", |sent| sent.records),
+        ("datagrams", "Datagrams with records that were sent.", |sent| sent.datagrams),
+        ("records_unsent", "Records in datagrams that could not be sent.", |sent| sent.unsent),
+        ("icmp_errors", "ICMP errors about datagrams with records.", |sent| sent.errors),
+    ];
+    for (what, help, of) in kinds {
+        let count = exported.iter().map(of).sum();
+        text.alone(&format!("ipfix_{what}_total"), "counter", help, count);
+    }
+    let lost = all.iter().map(|one| one.events_lost()).sum();
+    let help = "Events of flows that were lost because too many waited (filter_events).";
+    text.alone("ipfix_events_lost_total", "counter", help, lost);
 }
 
 fn meaning(counter: Counter) -> &'static str {

@@ -14,8 +14,8 @@ use crate::applied::ports::{Open, State, Step};
 use crate::config::port::SETTINGS;
 use crate::config::setting::{Stacks, first, removed, set};
 use crate::config::{
-    Change, Config, Filter, Link, Members, Neighbour, NeighbourKey, Port, Prefix, RouteKey,
-    RouteTo, Router, Rule, Setting, WHOLE, Whole, filter, group, hosts, on, route, rule,
+    Change, Config, Filter, Ipfix, Link, Members, Neighbour, NeighbourKey, Port, Prefix, RouteKey,
+    RouteTo, Router, Rule, Setting, WHOLE, Whole, filter, group, hosts, ipfix, on, route, rule,
 };
 
 /// One step.
@@ -38,6 +38,8 @@ pub enum Operation {
     Gap(Prefix, Change<Duration>),
     /// The rules of the filter and of NAT, as a whole.
     Filter(Change<Filter>),
+    /// Flow export.
+    Ipfix(Change<Ipfix>),
 }
 
 impl Operation {
@@ -67,6 +69,10 @@ impl Operation {
             Operation::Route(key, to) => route::carry_out(key, to, state, stacks),
             Operation::Gap(net, to) => hosts::set_gap(*net, to, stacks),
             Operation::Filter(to) => filter::carry_out(to, state, stacks),
+            Operation::Ipfix(to) => {
+                ipfix::carry_out(to, state);
+                Ok(())
+            }
         }
     }
 
@@ -88,6 +94,7 @@ impl Operation {
             Operation::Route(key, to) => to.note(&mut running.routes, key),
             Operation::Gap(net, to) => to.note(&mut running.gaps, net),
             Operation::Filter(to) => running.filter.clone_from(&to.now),
+            Operation::Ipfix(to) => running.ipfix = to.now,
         }
     }
 }
@@ -105,6 +112,7 @@ impl fmt::Display for Operation {
             Operation::Route(key, to) => route::words(key, to.now.as_ref()),
             Operation::Gap(net, to) => hosts::gap_words(*net, to.now.as_ref()),
             Operation::Filter(to) => filter::words(to.now.as_ref()),
+            Operation::Ipfix(to) => ipfix::words(to.now.as_ref()),
         })
     }
 }
@@ -314,6 +322,9 @@ impl<'a> Plan<'a> {
         if old.filter != new.filter || named.any(|port| !self.stays(port)) {
             let (was, now) = (old.filter.clone(), new.filter.clone());
             self.all.push(Operation::Filter(Change { was, now }));
+        }
+        if old.ipfix != new.ipfix {
+            self.all.push(Operation::Ipfix(Change { was: old.ipfix, now: new.ipfix }));
         }
     }
 }

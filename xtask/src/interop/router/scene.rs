@@ -151,6 +151,12 @@ impl<'a> Scene<'a> {
         Ok(found[section].take())
     }
 
+    /// A part of the output of `wirespeed show SECTION --json` for the router.
+    pub(in crate::interop) fn shown_of(&self, section: &str, part: &str) -> Result<Value> {
+        let mut found = self.shown(&[section])?;
+        Ok(found[part].take())
+    }
+
     /// The output of `wirespeed show --json` for the router.
     pub(in crate::interop) fn show_all(&self) -> Result<Value> {
         self.shown(&[])

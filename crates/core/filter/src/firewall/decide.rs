@@ -12,7 +12,7 @@ use super::arrive::Beginning;
 use super::change::Change;
 use super::nats::outbound;
 use super::{Firewall, log};
-use crate::nat::{Mapped, MappingId, PoolId, Refused, Request, Sockets, Told};
+use crate::nat::{Mapped, MappingId, PoolId, Request, Sockets, Told};
 use crate::packet::{Packet, ROUTER, Tuple, query_dst_port};
 use crate::program::{Verdict, passes_always};
 use crate::rules::{self, Action, Nat};
@@ -155,6 +155,7 @@ impl Firewall {
         let outcome = self.insert(new, route, verdict, (&leaves, tag), budget, now);
         self.give_back_mappings(now);
         if let Err(reason) = outcome {
+            self.note_stateless(reason, (&new.parsed.key.tuple(), &leaves), budget, now);
             if let Some(id) = self.nats.give_back(tag) {
                 self.mappings.release(id, new.tuple.dst, now);
             }
@@ -253,8 +254,13 @@ impl Firewall {
         let sockets = route.sockets;
         let request = Request { pool, tuple: *tuple, port_address, sockets, now };
         // RFC 6888 REQ-11A.
-        let refusal = |why: Refused| Refusal { reason: why.reason(), told: why.told() };
-        let mapped = self.mappings.acquire(&request, budget).map_err(refusal)?;
+        let mapped = match self.mappings.acquire(&request, budget) {
+            Ok(mapped) => mapped,
+            Err(why) => {
+                self.note_unmapped(why, pool, (tuple, port_address), budget, now);
+                return Err(Refusal { reason: why.reason(), told: why.told() });
+            }
+        };
         let Mapped { id, addr, port, .. } = mapped;
         Ok(Source { addr, port, mapping: Some(id) })
     }

@@ -59,6 +59,12 @@ impl Nats {
         self.pools.get(usize::from(rule)).copied().flatten()
     }
 
+    /// The rule of a pool, from 1; 0 for the pool of no rule.
+    pub(super) fn rule_of(&self, pool: PoolId) -> u32 {
+        let at = self.pools.iter().position(|of_rule| *of_rule == Some(pool));
+        at.map_or(0, |at| at as u32 + 1)
+    }
+
     /// The pool of flows that go back by the port that they came by.
     pub(super) fn hairpin(&mut self, mappings: &mut Mappings) -> Option<PoolId> {
         if self.hairpin.is_none() {

@@ -215,6 +215,12 @@ impl Mappings {
         has_ports(protocol) && self.at_outside(protocol, (addr, port), addr).is_some()
     }
 
+    /// The outside address of a source's mappings in a pool.
+    pub fn outside_of(&self, pool: PoolId, source: IpAddr) -> Option<IpAddr> {
+        let source = self.sources.find(&self.key, pool.0, source)?;
+        Some(self.outsides.get(self.sources.get(source)?.outside)?.addr)
+    }
+
     /// Is the mapping still there? States whose mapping is not end.
     pub fn is_alive(&self, id: MappingId) -> bool {
         self.records.get(id.index).is_some_and(|record| record.is(id))

@@ -1,13 +1,14 @@
-//! Events: which states began and ended, with their counters, for logs and flow export.
+//! Events: which states began, last and ended, with their counters, for flow export.
 //!
-//! Called by: `insert.rs`, `states.rs`; the stack takes them. The queue is bounded, and counts
-//! events that found no room. Nothing is queued until somebody asks. RFC 7011 (reasons as in
-//! `flowEndReason`, RFC 5102 section 5.11.3). Limit: `filter_events`.
+//! Called by: `insert.rs`, `states.rs`, `reports.rs`; the firewall takes them. The queue is
+//! bounded, and counts events that found no room. Nothing is queued until somebody asks. RFC 7011;
+//! RFC 5102 section 5.11.3 (reasons for the end of a flow). Limit: `filter_events`.
 
 use std::collections::VecDeque;
 
 use base::Instant;
 
+use super::Direction;
 use super::timeouts::Phase;
 use crate::packet::Tuple;
 
@@ -76,15 +77,49 @@ impl Why {
     }
 }
 
-/// A state began or ended.
+/// What happened to a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It began.
+    Began,
+    /// It lasts, and has had packets since the last event that told of it.
+    Lasts,
+    /// It ended.
+    Ended(Why),
+}
+
+/// What earlier events have told of a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Packets by direction.
+    pub packets: [u64; 2],
+    /// Bytes by direction.
+    pub bytes: [u64; 2],
+    /// When the last of these events was, to 67 ms.
+    pub at: Option<Instant>,
+}
+
+/// A state began, lasts or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
     pub at: Instant,
     /// The state then.
     pub state: State,
-    /// Why it ended; `None` if it began.
-    pub ended: Option<Why>,
+    /// What happened.
+    pub what: What,
+    /// What [`What::Lasts`] has told of it before.
+    pub told: Told,
+}
+
+impl Event {
+    /// Packets and bytes of a direction that no earlier event has told of.
+    #[must_use]
+    pub fn new_counts(&self, direction: Direction) -> (u64, u64) {
+        let of = direction as usize;
+        let packets = self.state.packets[of].wrapping_sub(self.told.packets[of]);
+        (packets, self.state.bytes[of].wrapping_sub(self.told.bytes[of]))
+    }
 }
 
 /// Which events somebody wants.
@@ -102,11 +137,21 @@ pub(super) struct Events {
     queue: VecDeque<Event>,
     pub(super) wanted: Wanted,
     /// Values of [`base::Limit::FilterEvents`].
-    pub(super) most: usize,
+    most: usize,
     lost: u64,
 }
 
 impl Events {
+    /// Queue up to `most` events of those that are wanted. The queue is allocated at once, so that
+    /// no packet waits while it grows.
+    pub(super) fn want(&mut self, wanted: Wanted, most: usize) {
+        (self.wanted, self.most) = (wanted, most);
+        match wanted == Wanted::default() {
+            true => self.queue = VecDeque::new(),
+            false => self.queue.reserve_exact(most.saturating_sub(self.queue.len())),
+        }
+    }
+
     pub(super) fn push(&mut self, event: Event) {
         if self.queue.len() < self.most {
             self.queue.push_back(event);
@@ -117,6 +162,10 @@ impl Events {
 
     pub(super) fn pop(&mut self) -> Option<Event> {
         self.queue.pop_front()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
     }
 
     pub(super) fn lost(&self) -> u64 {

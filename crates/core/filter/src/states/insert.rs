@@ -3,13 +3,13 @@
 //! Called by: the stack, when rules have passed the first packet of a flow. RFC 5382 section 4, RFC
 //! 5508 section 3.1, RFC 6888 section 3. Counters: `filter_no_state`, `filter_tcp_state`,
 //! `filter_state_limit`, `filter_source_limit`, `filter_rate`, `nat_no_port`. Limits:
-//! `filter_states`, `filter_states_per_source`, `filter_sources`, `filter_events`.
+//! `filter_states`, `filter_states_per_source`, `filter_sources`.
 
 use base::{Budget, DropReason, Instant, Limit};
 use wire::checksum::Sum;
 use wire::protocol;
 
-use super::events::{Event, Why};
+use super::events::{Event, Told, What, Why};
 use super::index::Entry;
 use super::key::Key;
 use super::pass::Transport;
@@ -102,10 +102,9 @@ impl States {
         if phase.is_over() {
             self.over.push(&mut self.records, slot);
         }
-        self.events.most = budget.of(Limit::FilterEvents);
         if self.events.wanted.begun {
-            let state = self.state_at(slot, now);
-            self.events.push(Event { at: now, state, ended: None });
+            let (state, told) = (self.state_at(slot, now), Told::default());
+            self.events.push(Event { at: now, state, what: What::Began, told });
         }
         Ok(id)
     }

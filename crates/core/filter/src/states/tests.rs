@@ -4,6 +4,7 @@ mod fragments;
 mod limits;
 mod nat;
 mod oracle;
+mod reports;
 mod timers;
 mod walks;
 

@@ -7,7 +7,7 @@
 
 use base::Instant;
 
-use super::events::{Event, State, Wanted, Why};
+use super::events::{State, Why};
 use super::record::{Slot, flag};
 use super::wheel::span_of;
 use super::{StateId, States};
@@ -129,22 +129,6 @@ impl States {
         }
     }
 
-    /// Say which events are wanted. Those in the queue stay.
-    pub fn want(&mut self, wanted: Wanted) {
-        self.events.wanted = wanted;
-    }
-
-    /// The oldest event that nobody has taken.
-    pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    /// How many events found the queue full.
-    #[must_use]
-    pub fn events_lost(&self) -> u64 {
-        self.events.lost()
-    }
-
     /// How many sources with states were forgotten, because there are more than
     /// [`base::Limit::FilterSources`].
     #[must_use]
@@ -153,7 +137,7 @@ impl States {
     }
 
     /// The slot that a cursor names, and the cursor behind it.
-    fn step(&self, cursor: Cursor) -> Option<(Slot, Cursor)> {
+    pub(super) fn step(&self, cursor: Cursor) -> Option<(Slot, Cursor)> {
         let [v4, v6] = self.records.lens().map(u64::from);
         let at = cursor.0;
         if at < v4 {

@@ -3,6 +3,7 @@
 
 mod bursts;
 mod errors;
+mod export;
 mod hairpin;
 mod mappings;
 mod packets;

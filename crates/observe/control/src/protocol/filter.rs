@@ -100,6 +100,26 @@ pub struct NatMapping {
     pub flows: u64,
 }
 
+/// Flow export: where records go, and what became of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowExport {
+    /// The collector's address and port.
+    pub collector: String,
+    /// The observation domain.
+    pub domain: u32,
+    /// Records of flows and NAT events that were sent.
+    pub records: u64,
+    /// Datagrams that were sent.
+    pub datagrams: u64,
+    /// Records in datagrams that could not be sent.
+    pub unsent: u64,
+    /// Events that were lost because too many waited (limit `filter_events`).
+    pub lost: u64,
+    /// ICMP errors that came back.
+    pub icmp_errors: u64,
+}
+
 /// Which states are meant: those for which all fields hold that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

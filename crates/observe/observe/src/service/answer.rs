@@ -96,6 +96,7 @@ fn page(
         Section::Filter => sliced(&filter::rules(stack), cursor),
         Section::Nat => sliced(&filter::nat(stack), cursor),
         Section::Mappings => filter::mappings(stack, cursor),
+        Section::Ipfix => Answer::of(filter::export(stack)),
         // It has an arm of its own above.
         Section::States => Answer::of(()),
     }

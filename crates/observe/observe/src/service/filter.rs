@@ -11,6 +11,7 @@ mod trial;
 
 use core::net::IpAddr;
 
+use ::filter::firewall::Exported;
 use ::filter::nat::MappingRow;
 use ::filter::rules::has_ports;
 use ::filter::states::{Cursor, State};
@@ -20,8 +21,8 @@ use base::Cidr;
 use stack::{PortId, Stack};
 
 use control::protocol::{
-    Answer, Chosen, FilterCall, FilterRule, FlowState, Killed, NatMapping, NatRule, Refusal,
-    network,
+    Answer, Chosen, FilterCall, FilterRule, FlowExport, FlowState, Killed, NatMapping, NatRule,
+    Refusal, network,
 };
 
 pub use explain::explain_packet;
@@ -93,6 +94,21 @@ pub(super) fn nat(stack: &Stack) -> Vec<NatRule> {
             }
         })
         .collect()
+}
+
+/// Flow export, if there is a collector.
+pub(super) fn export(stack: &Stack) -> Vec<FlowExport> {
+    let Some(firewall) = stack.filter() else { return Vec::new() };
+    let row = |exported: Exported| FlowExport {
+        collector: exported.collector.to_string(),
+        domain: exported.domain,
+        records: exported.records,
+        datagrams: exported.datagrams,
+        unsent: exported.unsent,
+        lost: firewall.events_lost(),
+        icmp_errors: exported.errors,
+    };
+    firewall.exported().into_iter().map(row).collect()
 }
 
 /// A page of the mappings of NAT.

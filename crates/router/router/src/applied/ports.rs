@@ -19,6 +19,7 @@ use stack::{Address, AutoConfig, PortConfig, PortId, Stack, shard};
 use crate::config::port::SETTINGS;
 use crate::config::setting::{Change, Setting, Stacks, first};
 use crate::config::{Asks, Link, Port, filter};
+use crate::export::Export;
 use control::Users;
 
 /// Makes the DHCP client's secret differ from everything else that the stack's seed determines.
@@ -65,6 +66,7 @@ pub(crate) struct State {
     pub(crate) ports: BTreeMap<String, AppliedPort>,
     pub(crate) users: Users,
     pub(crate) filter: filter::Running,
+    pub(crate) export: Export,
     /// DHCP clients that were begun.
     serial: u64,
 }

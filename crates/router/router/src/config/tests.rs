@@ -502,3 +502,37 @@ fn files_of_sets_are_beside_the_configuration() {
     assert_ne!(parsed().expect("a valid file"), one, "its text counts");
     std::fs::remove_dir_all(folder).expect("it is ours");
 }
+
+/// RFC 7011 10.3-a.
+#[test]
+fn records_of_flows_go_to_a_collector() {
+    let with = |ipfix: &str| with_rules(&format!("[filter]\n[ipfix]\n{ipfix}"));
+    let ipfix = right(&with("collector = \"192.0.2.9:4739\"\n")).ipfix.expect("a collector");
+    let seconds = Duration::from_secs;
+    assert_eq!((ipfix.active, ipfix.template, ipfix.domain), (seconds(120), seconds(60), 1));
+    let other =
+        "collector = \"[2001:db8::9]:4739\"\nactive = \"5m\"\ntemplate = \"9 s\"\ndomain = 7\n";
+    let ipfix = right(&with(other)).ipfix.expect("a collector");
+    assert_eq!((ipfix.active, ipfix.template, ipfix.domain), (seconds(300), seconds(9), 7));
+    assert_eq!(right(&with_rules("[filter]\n")).ipfix, None);
+
+    let says = |ipfix: &str, place, parts: &[&str]| says(&with(ipfix), place, parts);
+    let collector = "collector = \"192.0.2.9:4739\"\n";
+    says("", "9:1", &["[ipfix] has no collector", "192.0.2.9:4739"]);
+    says("collector = \"192.0.2.9\"\n", "10:13", &["192.0.2.9:4739"]);
+    says("collector = \"224.0.0.1:4739\"\n", "10:13", &["a host with a port"]);
+    says(&format!("{collector}active = \"120\"\n"), "11:10", &["active", "as \"120s\""]);
+    says(&format!("{collector}active = \"0s\"\n"), "11:10", &["\"1s\" to \"24h\""]);
+    says(&format!("{collector}template = \"25h\"\n"), "11:12", &["template", "as \"60s\""]);
+    says(&format!("{collector}template = \"99999999999999999999h\"\n"), "11:12", &["template"]);
+    says(&format!("{collector}domain = 0\n"), "11:10", &["domain"]);
+    says(&format!("{collector}activ = \"1s\"\n"), "11:1", &["did you mean 'active'?"]);
+}
+
+#[test]
+fn records_of_flows_need_rules() {
+    let ipfix = with_rules("[ipfix]\ncollector = \"192.0.2.9:4739\"\n");
+    says(&ipfix, "8:1", &["add one, or remove [ipfix]"]);
+    let nat = "[nat]\nrules = 'source out wan to port'\n[ipfix]\ncollector = \"192.0.2.9:4739\"\n";
+    assert!(right(&with_rules(nat)).ipfix.is_some());
+}

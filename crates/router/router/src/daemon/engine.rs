@@ -234,6 +234,7 @@ impl Engine {
                 texts::Text { status, kind, text }
             });
             let mut again = notices.look(now, stacks, applied);
+            again = again.min(applied.turn_export(stacks));
             if !hears_of_links {
                 again = again.min(now + LOOK_AGAIN);
             }
@@ -242,6 +243,9 @@ impl Engine {
             let control = if within < TICK { now + within } else { control.next_deadline() };
             dhcp.min(control).min(again)
         })?;
+        if self.applied.encode_export() {
+            self.due = Instant::ZERO;
+        }
         Ok(())
     }
 

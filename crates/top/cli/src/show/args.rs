@@ -35,7 +35,7 @@ What the FIB has for each prefix, and what it says of one packet, as `ip route g
   wirespeed show fib
   wirespeed show fib lookup ADDR [from ADDR] [iif PORT] [oif PORT] [mark N] [uid N]
 
-The firewall of a router: rules with their counters, flows, translations:
+The firewall of a router: rules with their counters and flow export, flows, translations:
   wirespeed show filter
   wirespeed show states proto tcp src 10.0.0.0/8 dport 443 in lan phase established rule web
   wirespeed show nat
@@ -120,6 +120,7 @@ impl Args {
     /// The sections to ask for.
     pub(super) fn sections(&self) -> Vec<Section> {
         match self.what {
+            Some(What::Section(Section::Filter)) => vec![Section::Filter, Section::Ipfix],
             Some(What::Section(Section::Nat)) => vec![Section::Nat, Section::Mappings],
             Some(What::Section(section)) => vec![section],
             Some(What::Tcp) => vec![Section::Connections],

@@ -2,7 +2,7 @@
 
 use super::timers::established;
 use super::*;
-use crate::states::{Rate, Wanted, Why};
+use crate::states::{Rate, Why};
 use base::Limit;
 
 fn limited(states: usize) -> World {
@@ -177,24 +177,4 @@ fn more_sources_than_there_are_places_are_forgotten_without_harm() {
     assert!(world.states.sources_forgotten() > 900);
     world.wait(Duration::from_secs(40));
     assert_eq!(world.states.len(), 0);
-}
-
-#[test]
-fn events_have_their_limit_and_say_why() {
-    let mut world = World::new();
-    world.budget.set(Limit::FilterEvents, 3);
-    world.states.want(Wanted { begun: true, ended: true });
-    let id = world.udp(udp(1)).expect("room");
-    world.answer(id);
-    world.states.kill(id, Why::Killed, world.now);
-    let begun = world.states.next_event().expect("an event");
-    assert_eq!((begun.ended, begun.state.packets), (None, [1, 0]));
-    let ended = world.states.next_event().expect("an event");
-    assert_eq!((ended.ended, ended.state.packets), (Some(Why::Killed), [1, 1]));
-    assert_eq!(ended.state.bytes, [100, 100]);
-    assert_eq!(ended.state.original, udp(1).tuple());
-    for n in 0..5 {
-        world.udp(udp(n)).expect("room");
-    }
-    assert_eq!(world.states.events_lost(), 2);
 }

@@ -214,9 +214,9 @@ fn a_year_of_silence_is_one_step() {
     assert!(!world.lives(id));
     let id = world.udp(udp(1)).expect("room");
     assert_lives(&mut world, id, 30);
-    world.states.want(crate::states::Wanted { begun: false, ended: true });
+    world.states.want(crate::states::Wanted { begun: false, ended: true }, 8);
     let id = world.udp(udp(1)).expect("room");
     assert_lives(&mut world, id, 30);
     let event = world.states.next_event().expect("an event");
-    assert_eq!(event.ended, Some(Why::Idle));
+    assert_eq!(event.what, crate::states::What::Ended(Why::Idle));
 }
