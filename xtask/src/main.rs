@@ -133,10 +133,13 @@ enum Command {
         /// First install the Debian packages that the suites lack (needs root)
         #[arg(long)]
         install: bool,
-        /// How long `router-soak` lasts [default: 600]
+        /// The `wirespeed` to test [default: the one that tests run, which is built first]
+        #[arg(long, value_name = "FILE")]
+        program: Option<PathBuf>,
+        /// How long `router-soak` and `filter-soak` last [default: 600]
         #[arg(long, value_name = "N")]
         seconds: Option<u64>,
-        /// Repeats what `router-soak` did, which prints its seed
+        /// Repeats what a soak did, which prints its seed
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
@@ -181,10 +184,11 @@ fn run(command: Command) -> Result<u8> {
         Command::Mutants => close(|tally| mutants::run(&root, tally)),
         Command::Situations => close(|tally| situations::run(&root, tally)),
         Command::Rfc { list } => close(|tally| rfc::run(&root, list, tally)),
-        Command::Interop { name, only, install, seconds, seed } => {
+        Command::Interop { name, only, install, program, seconds, seed } => {
             let suites = interop::choose(name.as_deref())?;
+            let (only, program) = (only.as_deref(), program.as_deref());
             let soak = interop::Soak { seconds, seed };
-            let asked = interop::Asked { only: only.as_deref(), install, soak, ran: &[] };
+            let asked = interop::Asked { only, install, soak, program, ran: &[] };
             close(|tally| interop::run(&root, &suites, asked, tally))
         }
     }

@@ -1,6 +1,8 @@
-//! A case, a suite of cases, and the options of a soak.
+//! A case, a suite of cases, and the options of a run.
 //!
 //! Called by: every suite. Plain data.
+
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -30,4 +32,18 @@ pub(crate) struct Soak {
     pub(crate) seconds: Option<u64>,
     /// It determines all that happens; `None`: another one each time, which is printed.
     pub(crate) seed: Option<u64>,
+}
+
+/// The options of a run beside its suites.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    /// Only the cases with this in their names.
+    pub(crate) only: Option<&'a str>,
+    /// Install what is missing first.
+    pub(crate) install: bool,
+    pub(crate) soak: Soak,
+    /// The `wirespeed` to test; `None`: the one that tests run, which is built first.
+    pub(crate) program: Option<&'a Path>,
+    /// Test programs that have run already, every case of them; they do not run again.
+    pub(crate) ran: &'a [String],
 }

@@ -17,6 +17,7 @@ mod outside;
 mod router;
 mod rpc;
 mod soak;
+mod soaking;
 mod tcp;
 mod telnet;
 mod workbench;
@@ -26,25 +27,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-pub(crate) use case::{Case, Soak, Suite};
+pub(crate) use case::{Asked, Case, Soak, Suite};
 pub(crate) use needs::{Need, OF_TESTS};
 use serde_json::Value;
 pub(crate) use workbench::Workbench;
 
 use crate::process;
 use crate::report::{Tally, Usage, step};
-
-/// The options of a run beside its suites.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
-    /// Only the cases with this in their names.
-    pub(crate) only: Option<&'a str>,
-    /// Install what is missing first.
-    pub(crate) install: bool,
-    pub(crate) soak: Soak,
-    /// Test programs that have run already, every case of them; they do not run again.
-    pub(crate) ran: &'a [String],
-}
 
 /// Without a name, all suites that are not [`Suite::apart`]; else the suite of that name, and those
 /// called NAME-SOMETHING except NAME-soak, which is run only by its whole name.
@@ -70,7 +59,7 @@ pub(crate) fn run(
     asked: Asked<'_>,
     tally: &mut Tally,
 ) -> Result<()> {
-    let Asked { only, install, soak, ran } = asked;
+    let Asked { only, install, .. } = asked;
     let chosen = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
     if let (Some(only), None) = (only, suites.iter().flat_map(|s| s.cases).find(chosen)) {
         let known: Vec<_> = suites.iter().flat_map(|s| s.cases).map(|case| case.name).collect();
@@ -82,7 +71,7 @@ pub(crate) fn run(
     for suite in suites {
         step(&format!("interop {}", suite.name), tally, |tally| {
             for case in suite.cases.iter().filter(chosen) {
-                run_case(root, suite, case, (soak, ran), tally);
+                run_case(root, suite, case, asked, tally);
             }
             Ok(())
         })?;
@@ -90,20 +79,14 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn run_case(
-    root: &Path,
-    suite: &Suite,
-    case: &Case,
-    (soak, ran): (Soak, &[String]),
-    tally: &mut Tally,
-) {
+fn run_case(root: &Path, suite: &Suite, case: &Case, asked: Asked<'_>, tally: &mut Tally) {
     if process::interrupted() {
         return;
     }
     let name = format!("interop {}: {}", suite.name, case.name);
     let missing: Vec<_> = case.needs.iter().filter_map(|need| need.missing(root)).collect();
     if missing.is_empty() {
-        let outcome = Workbench::new(root, soak, ran).and_then(|bench| (case.run)(&bench));
+        let outcome = Workbench::new(root, asked).and_then(|bench| (case.run)(&bench));
         println!("{name}: {}", if outcome.is_ok() { "ok" } else { "FAILED" });
         tally.case(&name, outcome);
     } else {
@@ -192,6 +175,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
     Suite { name: "soak", cases: soak::CASES, apart: true },
     Suite { name: "router-soak", cases: router::SOAK, apart: true },
+    Suite { name: "filter-soak", cases: filter::SOAK, apart: true },
 ];
 
 const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };

@@ -13,9 +13,9 @@ pub(super) const IP: Need = Need::Program { program: "ip", package: "iproute2" }
 pub(super) const SOCAT: Need = Need::Program { program: "socat", package: "socat" };
 const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
 const TSHARK: Need = Need::Program { program: "tshark", package: "tshark" };
-const CURL: Need = Need::Program { program: "curl", package: "curl" };
-const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
-const NGINX: Need = Need::Program { program: "nginx", package: "nginx-light" };
+pub(super) const CURL: Need = Need::Program { program: "curl", package: "curl" };
+pub(super) const DNSMASQ: Need = Need::Program { program: "dnsmasq", package: "dnsmasq-base" };
+pub(super) const NGINX: Need = Need::Program { program: "nginx", package: "nginx-light" };
 pub(super) const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
 
 /// Bytes of the file that is sent in each direction.

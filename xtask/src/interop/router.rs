@@ -14,12 +14,12 @@ use super::iperf::IPERF3;
 use super::outside::{IP, TUN};
 use super::{Case, Need};
 
-const TRACEROUTE: Need = Need::Program { program: "traceroute", package: "traceroute" };
-const SS: Need = Need::Program { program: "ss", package: "iproute2" };
+pub(super) const TRACEROUTE: Need = Need::Program { program: "traceroute", package: "traceroute" };
+pub(super) const SS: Need = Need::Program { program: "ss", package: "iproute2" };
 
 /// Debian's Python.
 pub(super) const PYTHON: &str = "/usr/bin/python3";
-const PYTHON3: Need = Need::Program { program: "python3", package: "python3" };
+pub(super) const PYTHON3: Need = Need::Program { program: "python3", package: "python3" };
 
 const CAPTURED: &[Need] = &[Need::Root, TUN, IP, SS, PING, IPERF3, TCPDUMP, TSHARK];
 

@@ -93,7 +93,7 @@ fn suite_names_are_unique_and_suites_are_not_empty() {
 
 #[test]
 fn the_workbench_makes_files_and_leaves_nothing() {
-    let bench = Workbench::new(Path::new("/"), Soak::default(), &[]).unwrap();
+    let bench = Workbench::new(Path::new("/"), Asked::default()).unwrap();
     let file = bench.file("f", 1003).unwrap();
     assert_eq!(std::fs::read(&file).unwrap().len(), 1003);
     drop(bench);
@@ -102,7 +102,7 @@ fn the_workbench_makes_files_and_leaves_nothing() {
 
 #[test]
 fn programs_have_a_time_limit_and_their_complaints_are_shown() {
-    let bench = Workbench::new(Path::new("/"), Soak::default(), &[]).unwrap();
+    let bench = Workbench::new(Path::new("/"), Asked::default()).unwrap();
     let limit = Duration::from_secs(20);
     assert_eq!(bench.run(Command::new("echo").arg("a"), limit).unwrap(), "a\n");
     let mut both = Command::new("sh");

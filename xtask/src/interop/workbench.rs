@@ -1,7 +1,7 @@
 //! Shared by all interop cases: a folder that is removed at the end, our binary, and a function
 //! that runs a program with a time limit.
 
-use super::Soak;
+use super::{Asked, Soak};
 use crate::{cargo, process};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -17,6 +17,8 @@ pub(crate) struct Workbench {
     root: PathBuf,
     folder: PathBuf,
     soak: Soak,
+    /// The `wirespeed` to test, if it is not the one that tests run.
+    program: Option<PathBuf>,
     /// Test programs that have run already.
     ran: Vec<String>,
 }
@@ -25,13 +27,19 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Workbench {
     /// A fresh folder below the system's temporary one.
-    pub(super) fn new(root: &Path, soak: Soak, ran: &[String]) -> Result<Workbench> {
+    pub(super) fn new(root: &Path, asked: Asked<'_>) -> Result<Workbench> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wirespeed-interop-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Workbench { root: root.to_owned(), folder, soak, ran: ran.to_vec() })
+        Ok(Workbench {
+            root: root.to_owned(),
+            folder,
+            soak: asked.soak,
+            program: asked.program.map(Path::to_owned),
+            ran: asked.ran.to_vec(),
+        })
     }
 
     /// The workspace.
@@ -49,9 +57,9 @@ impl Workbench {
         self.folder.join(name)
     }
 
-    /// The `wirespeed` program, built once for all cases.
+    /// The `wirespeed` program: the one asked for, or one that is built once for all cases.
     pub(crate) fn wirespeed(&self) -> Result<PathBuf> {
-        self.built("wirespeed")
+        self.program.clone().map_or_else(|| self.built("wirespeed"), Ok)
     }
 
     /// A program of the workspace, or an example as `examples/NAME`. They are those that the tests

@@ -82,6 +82,17 @@ fn a_host_alone_forwards_nothing() {
 }
 
 #[test]
+fn an_ftp_server_has_its_range_of_ports() {
+    let ftp = example("ftp");
+    for (port, action) in [(21, Action::Pass), (50009, Action::Pass), (50010, Action::Block)] {
+        let asked = format!("in wan out lan 8.8.8.8:9 > 10.0.0.5:{port} tcp");
+        assert_eq!(judge(&ftp, &asked), action);
+    }
+    assert_eq!(judge(&ftp, "in lan out wan 10.0.0.9:9 > 8.8.8.8:50010 tcp"), Action::Pass);
+    assert_eq!(ftp.nat.len(), 2);
+}
+
+#[test]
 fn the_page_has_every_built_in_set() {
     for set in BUILT_IN {
         assert!(PAGE.contains(&format!("| `@{}` |", set.name)), "{}", set.name);

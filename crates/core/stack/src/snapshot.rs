@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub routes: usize,
     /// Bytes of memory that the stack's buffers take.
     pub pool_bytes: usize,
+    /// About how many of them are of buffers in use.
+    pub pool_used_bytes: usize,
     /// Packets dropped so far.
     pub drops: u64,
 }
@@ -214,6 +216,7 @@ impl Stack {
             neighbours: self.neighbours.len(),
             routes: self.routes.len(),
             pool_bytes: self.core.cx.pool.held_bytes(),
+            pool_used_bytes: self.core.cx.pool.in_use_bytes(),
             drops: self.core.drops.total(),
         }
     }

@@ -41,7 +41,7 @@ pub use port::{Asks, Port};
 pub use process::{Control, Process, SHARDS_MAX};
 pub use route::{For, RouteKey, RouteTo};
 pub use rule::{Rule, masked};
-pub use setting::{Change, Prefix, Setting, cidr, prefix};
+pub use setting::{Change, Prefix, Setting, cidr, count, prefix};
 
 /// The longest configuration file, in bytes: some 50,000 routes.
 pub const BYTES_MAX: usize = 4 << 20;
@@ -188,7 +188,7 @@ impl Config {
         let rules = rule::read(file, &ports, &groups);
         let neighbours = hosts::neighbours(file, &ports);
         let gaps = hosts::gaps(file, process.shards);
-        let filter = filter::read(file, &ports, (router.forwarding, process.shards), machine);
+        let filter = filter::read(file, &ports, (router.forwarding, &process), machine);
         let ipfix = ipfix::read(file, file.has("filter") || file.has("nat"));
         let config = Config {
             router,

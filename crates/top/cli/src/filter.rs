@@ -13,7 +13,7 @@ mod explain;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use router::config::{Config, Filter};
+use router::config::{Config, Filter, count};
 use router::machine::Machine;
 use wirespeed::control::Client;
 use wirespeed::control::protocol::{FilterCall, OnTrial, Question, RuleText};
@@ -128,16 +128,16 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             let text = rules_of(file)?;
             let call = FilterCall::Apply { text: Box::new(text), confirm_s: *confirm };
             let OnTrial { rules, nat } = on_trial(program, call)?;
+            let rules = count(rules as usize, "rule");
             output::out(&format!(
-                "{rules} rules, {nat} of NAT, for {confirm} s: `wirespeed filter confirm` keeps \
-                 them\n"
+                "{rules}, {nat} of NAT, for {confirm} s: `wirespeed filter confirm` keeps them\n"
             ))?;
         }
         What::Confirm { program } => {
             let OnTrial { rules, nat } = on_trial(program, FilterCall::Confirm)?;
+            let rules = count(rules as usize, "rule");
             output::out(&format!(
-                "{rules} rules, {nat} of NAT, until the configuration is read again: write them \
-                 into it\n"
+                "{rules}, {nat} of NAT, until the configuration is read again: write them into it\n"
             ))?;
         }
     }
@@ -172,9 +172,10 @@ fn check(file: &Path) -> Result<Outcome> {
     };
     let counts = |filter: &Filter| {
         let rules = filter.rules();
-        let (of_filter, of_nat) = (rules.filter.len(), rules.nat.len());
-        let (sets, networks) = (filter.sets(), filter.networks());
-        format!("{of_filter} rules, {of_nat} of NAT, {sets} sets with {networks} networks")
+        let (of_filter, of_nat) = (count(rules.filter.len(), "rule"), rules.nat.len());
+        let sets = count(filter.sets(), "set");
+        let networks = count(filter.networks(), "network");
+        format!("{of_filter}, {of_nat} of NAT, {sets} with {networks}")
     };
     let text = config.filter.as_ref().map_or("no rules: every packet passes".to_owned(), counts);
     output::out(&(text + "\n"))?;

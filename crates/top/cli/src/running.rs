@@ -158,8 +158,13 @@ pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
         let of_owner = others.iter().filter(|(_, uid)| Some(*uid) == owner).map(|(path, _)| path);
         let paths = directories.iter().chain(of_owner).map(|d| control::path::socket(d, pid));
         let found = paths.clone().find(|path| path.symlink_metadata().is_ok());
-        let first = || paths.clone().next().unwrap_or_default();
-        return found.ok_or_else(|| anyhow!(ControlError::Missing { path: first() }));
+        let path = paths.clone().next().unwrap_or_default();
+        let is_others = owner.is_some_and(|owner| owner != environment.uid);
+        return found.ok_or_else(|| match is_others && environment.uid != 0 {
+            // Its directory is not for us, so that nobody knows what is in there.
+            true => anyhow!(ControlError::Denied { path }),
+            false => anyhow!(ControlError::Missing { path }),
+        });
     }
     let running: Vec<_> = directories.iter().flat_map(|d| control::path::running(d)).collect();
     match running.as_slice() {
@@ -186,7 +191,9 @@ fn of_others(others: &[(PathBuf, u32)]) -> String {
     };
     let all: Vec<_> = others.iter().flat_map(of_directory).collect();
     match all.is_empty() {
-        true => "for another user's use `sudo` and `--pid`".to_owned(),
+        true => "a program of root, as a router is, is asked by root: `sudo wirespeed ...`; \
+                 another user's by `sudo` and `--pid`"
+            .to_owned(),
         false => format!("other users' are named by --pid: {}", all.join(", ")),
     }
 }

@@ -61,6 +61,6 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             }
         }
     }
-    output::out(&format!("{all} states ended\n"))?;
+    output::out(&format!("{all} state{} ended\n", if all == 1 { "" } else { "s" }))?;
     Ok(Outcome::Done)
 }

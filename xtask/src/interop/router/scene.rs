@@ -56,7 +56,7 @@ pub(in crate::interop) struct Scene<'a> {
     router: Option<Running>,
     pub(in crate::interop) left: Host<'a>,
     pub(in crate::interop) right: Host<'a>,
-    middle: Host<'a>,
+    pub(in crate::interop) middle: Host<'a>,
 }
 
 impl<'a> Scene<'a> {
@@ -162,7 +162,8 @@ impl<'a> Scene<'a> {
         self.shown(&[])
     }
 
-    fn shown(&self, sections: &[&str]) -> Result<Value> {
+    /// The output of `wirespeed show WORDS --json` for the router.
+    pub(in crate::interop) fn shown(&self, sections: &[&str]) -> Result<Value> {
         let [_, worker] = self.processes()?;
         let mut show = self.middle.command(shown(&self.bench.wirespeed()?)?);
         show.arg("show").args(sections).args(["--json", "--pid", &worker.to_string()]);

@@ -12,24 +12,22 @@ mod plan;
 use super::super::Workbench;
 use super::super::host::Running;
 use super::super::ip::until;
+use super::super::soaking::{Random, have_not_grown, length_and_seed, resident_kb};
 use super::links::{RIGHT_SPARE, replacing, with_spare};
 use super::scene::{LIMIT, Scene, tail};
 use crate::process;
 use anyhow::{Context, Result, ensure};
-use plan::{NETS, Plan, Random};
+use plan::{NETS, Plan};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-const SECONDS: u64 = 600;
 /// Seconds for which connections go on after the last step.
 const LONGER: u64 = 10;
 /// The longest time that a connection may move no byte, in seconds.
 const STILL_MAX: usize = 3;
 /// The round after which memory is measured for the first time.
 const FIRST_ROUNDS: u64 = 10;
-/// From then on memory may grow by this much, in KB.
-const GROWTH_KB: u64 = 16 << 10;
 /// Networks that are probed after each step.
 const PROBES: u64 = 3;
 
@@ -47,14 +45,7 @@ struct Done {
 }
 
 pub(super) fn run(bench: &Workbench) -> Result<()> {
-    let asked = bench.soak();
-    let seconds = asked.seconds.unwrap_or(SECONDS);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let seed = asked.seed.unwrap_or(now.as_nanos() as u64 >> 10);
-    println!(
-        "  {seconds} s; to repeat it: cargo xtask interop router-soak --seconds {seconds} \
-         --seed {seed}"
-    );
+    let (length, seed) = length_and_seed("router-soak", bench.soak())?;
     let mut random = Random::new(seed);
     let mut plan = Plan::default();
     let scene = with_spare(bench, &plan.text())?;
@@ -65,10 +56,10 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
         scene.answers(host)?;
     }
     let processes = scene.processes()?;
-    let mut flows = begin(&scene, seconds + LONGER)?;
+    let mut flows = begin(&scene, length.as_secs() + LONGER)?;
     let (begun, mut first_kb, mut done) = (Instant::now(), None, Done::default());
     for round in 1.. {
-        if begun.elapsed() >= Duration::from_secs(seconds) {
+        if begun.elapsed() >= length {
             break;
         }
         ensure!(!process::interrupted(), "interrupted");
@@ -92,10 +83,7 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
          byte",
         done.reloads, done.broken, done.cuts, done.probes
     );
-    for (first, last) in first_kb.into_iter().zip(last_kb) {
-        let growth_kb = last.saturating_sub(first);
-        ensure!(growth_kb <= GROWTH_KB, "resident memory grew by {growth_kb} KB");
-    }
+    have_not_grown(first_kb, last_kb)?;
     scene.end()
 }
 
@@ -223,19 +211,6 @@ fn longest_still(moved: impl Iterator<Item = u64>) -> usize {
         longest = longest.max(now);
     }
     longest
-}
-
-/// Resident memory of both processes, in KB.
-fn resident_kb(processes: [u32; 2]) -> Result<[u64; 2]> {
-    let mut all = [0; 2];
-    for (kb, id) in all.iter_mut().zip(processes) {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"));
-        let status = status.context("a process has ended")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let line = line.context("no VmRSS")?;
-        *kb = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

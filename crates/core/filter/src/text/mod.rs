@@ -15,6 +15,8 @@ mod question;
 mod sets;
 mod values;
 
+use base::Limit;
+
 use crate::rules::{Action, Rules};
 use mistake::{Fault, Log};
 
@@ -33,6 +35,24 @@ pub struct Source<'a> {
     pub default: &'a str,
     /// Names and entries of sets: an address, a network, or `file:NAME`.
     pub sets: &'a [(String, Vec<String>)],
+}
+
+/// How long the operator's text may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// Rules of the filter, and as many of NAT: [`Limit::FilterRules`].
+    pub rules: usize,
+    /// Networks in all sets: [`Limit::FilterSetNetworks`].
+    pub networks: usize,
+}
+
+impl Default for Most {
+    fn default() -> Most {
+        Most {
+            rules: Limit::FilterRules.default_value(),
+            networks: Limit::FilterSetNetworks.default_value(),
+        }
+    }
 }
 
 /// Read the operator's text. `ports` are the router's ports with their numbers; `file` gives the
@@ -61,14 +81,33 @@ pub fn parse(
     ports: &[(&str, u16)],
     file: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Rules, Vec<Mistake>> {
+    parse_within(Most::default(), source, ports, file)
+}
+
+/// The same within other limits.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_within(
+    most: Most,
+    source: &Source<'_>,
+    ports: &[(&str, u16)],
+    file: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Rules, Vec<Mistake>> {
     let mut log = Log::default();
     let default = default_action(source.default).unwrap_or_else(|fault| {
         log.add(&Location::Default, fault);
         Action::Block
     });
-    let mut sets = sets::read(source.sets, file, &mut log);
-    let mut context =
-        values::Context { ports, sets: &mut sets, log: &mut log, location: Location::Rules };
+    let mut sets = sets::read(source.sets, most.networks, file, &mut log);
+    let mut context = values::Context {
+        ports,
+        sets: &mut sets,
+        rules_max: most.rules,
+        log: &mut log,
+        location: Location::Rules,
+    };
     let filter = filter::read(source.rules, &mut context);
     context.location = Location::Nat;
     let nat = nat::read(source.nat, &mut context);

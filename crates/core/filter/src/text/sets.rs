@@ -5,7 +5,7 @@
 
 use core::net::IpAddr;
 
-use base::{Cidr, Limit};
+use base::Cidr;
 
 use super::lexer::words_of;
 use super::mistake::{Fault, Location, Log};
@@ -64,18 +64,20 @@ struct Reading<'a> {
     file: &'a dyn Fn(&str) -> Result<String, String>,
     log: &'a mut Log,
     networks: Vec<Cidr>,
-    /// Networks that all sets may still have.
+    /// Networks that all sets may have.
+    max: usize,
+    /// Networks that they may still have.
     left: usize,
 }
 
-/// All sets of the configuration.
+/// All sets of the configuration, with `max` networks at most.
 pub(super) fn read(
     sets: &[(String, Vec<String>)],
+    max: usize,
     file: &dyn Fn(&str) -> Result<String, String>,
     log: &mut Log,
 ) -> Sets {
-    let left = Limit::FilterSetNetworks.default_value();
-    let mut reading = Reading { file, log, networks: Vec::new(), left };
+    let mut reading = Reading { file, log, networks: Vec::new(), max, left: max };
     let mut made = Vec::new();
     for (name, entries) in sets {
         let location = Location::Set(name.clone());
@@ -148,7 +150,7 @@ impl Reading<'_> {
                 self.networks.push(network);
             }
             None => {
-                let max = Limit::FilterSetNetworks.default_value();
+                let max = self.max;
                 let what = format!("more than {max} networks in all sets (filter_set_networks)");
                 self.log.add(location, Fault { line, column: 1, what });
             }

@@ -6,7 +6,7 @@
 
 use core::net::IpAddr;
 
-use base::{Cidr, Limit};
+use base::Cidr;
 use wire::protocol::{ICMP, ICMPV6};
 
 use super::lexer::{Cursor, Token, statements};
@@ -19,6 +19,8 @@ use crate::rules::{Flags, Service, has_ports};
 pub(super) struct Context<'c> {
     pub(super) ports: &'c [(&'c str, u16)],
     pub(super) sets: &'c mut Sets,
+    /// Rules of the filter, and as many of NAT.
+    pub(super) rules_max: usize,
     pub(super) log: &'c mut Log,
     pub(super) location: Location,
 }
@@ -82,9 +84,9 @@ pub(super) fn bounded_statements<'t>(
     for fault in faults {
         context.note(fault);
     }
-    let max = Limit::FilterRules.default_value();
+    let max = context.rules_max;
     if let Some(first) = found.get(max).and_then(|words| words.first()) {
-        let many = format!("{} rules: {max} are allowed (filter_rules)", found.len());
+        let many = format!("{} rules: filter_rules allows {max}", found.len());
         context.note(first.fault(many));
         found.truncate(max);
     }

@@ -27,6 +27,8 @@ pub struct Summary {
     pub sockets: u64,
     /// Memory that the stack's buffers take.
     pub pool_bytes: u64,
+    /// About how much of that is of buffers in use.
+    pub pool_used_bytes: u64,
     /// Packets dropped so far.
     pub drops: u64,
     /// How checksums are computed on this processor.

@@ -63,6 +63,7 @@ pub(super) fn summary(stack: &Stack) -> Summary {
         half_open: s.half_open as u64,
         sockets: s.sockets as u64,
         pool_bytes: s.pool_bytes as u64,
+        pool_used_bytes: s.pool_used_bytes as u64,
         drops: s.drops,
         checksums: stack.checksums(),
         forwarding: stack.forwarding().to_string(),

@@ -10,18 +10,20 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::Limit;
 use control::protocol::RuleText;
 use filter::firewall::Published;
 use filter::rules::{Action, Match, Ports};
 use filter::states::Timeouts;
-use filter::text::{Location, Mistake, Source};
+use filter::text::{Location, Mistake, Most, Source};
 use filter::{Firewall, Program, ROUTER, Rules};
 use stack::Stack;
 use toml::de::DeValue;
 
 use super::file::{At, Log, Section, Value};
 use super::port::Port;
-use super::setting::{Change, Stacks, first};
+use super::process::Process;
+use super::setting::{Change, Stacks, count, first};
 use crate::applied::ports::{AppliedPort, State};
 use crate::machine::Machine;
 
@@ -72,7 +74,7 @@ struct Origins<'a> {
 pub(super) fn read(
     file: &Section<'_>,
     ports: &BTreeMap<String, Port>,
-    (forwarding, shards): (bool, usize),
+    (forwarding, process): (bool, &Process),
     machine: &mut Machine,
 ) -> Option<Filter> {
     let (filter, nat) = (file.one("filter", "[filter]"), file.one("nat", "[nat]"));
@@ -95,14 +97,18 @@ pub(super) fn read(
         nat.needed("rules", "'source out wan to port'");
         written.nat = text(nat, "rules");
         places.nat = nat.get("rules");
-        if shards > 1 {
+        if process.shards > 1 {
             let what = "NAT needs one shard: remove shards, or remove [nat]";
             file.log.note(nat.at, what);
         }
     }
     written.sets = sets(file, &mut places);
     let names: Vec<&str> = ports.keys().map(String::as_str).collect();
-    let read = parsed(&written, &names, machine);
+    let most = Most {
+        rules: process.limit(Limit::FilterRules),
+        networks: process.limit(Limit::FilterSetNetworks),
+    };
+    let read = parsed(&written, most, &names, machine);
     written.files.clone_from(machine.files());
     let mut rules = match read {
         Ok(rules) => rules,
@@ -156,7 +162,12 @@ fn sets<'a>(file: &Section<'a>, places: &mut Origins<'a>) -> Vec<(String, Vec<St
     sets
 }
 
-fn parsed(written: &Written, ports: &[&str], machine: &mut Machine) -> Result<Rules, Vec<Mistake>> {
+fn parsed(
+    written: &Written,
+    most: Most,
+    ports: &[&str],
+    machine: &mut Machine,
+) -> Result<Rules, Vec<Mistake>> {
     let numbers: Vec<(&str, u16)> = ports.iter().copied().zip(0..).collect();
     let machine = RefCell::new(machine);
     let file = |name: &str| machine.borrow_mut().file(name).map(|text| text.to_string());
@@ -166,7 +177,7 @@ fn parsed(written: &Written, ports: &[&str], machine: &mut Machine) -> Result<Ru
         default: &written.default,
         sets: &written.sets,
     };
-    filter::text::parse(&source, &numbers, &file)
+    filter::text::parse_within(most, &source, &numbers, &file)
 }
 
 impl Origins<'_> {
@@ -266,7 +277,8 @@ impl Filter {
 
     /// The words of the log.
     pub(crate) fn words(&self) -> String {
-        format!("filter: {} rules, {} of NAT", self.rules.filter.len(), self.rules.nat.len())
+        let rules = count(self.rules.filter.len(), "rule");
+        format!("filter: {rules}, {} of NAT", self.rules.nat.len())
     }
 
     /// The numbers of the ports that rules name.

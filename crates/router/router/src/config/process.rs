@@ -77,9 +77,14 @@ impl Process {
             process.user = user(&privileges, process.separate, machine);
         }
         if let Some(limits) = file.one("limits", "[limits]") {
-            for name in Limit::ALL.iter().map(|limit| limit.name()) {
-                let value = limits.number(name, 0..=isize::MAX as usize);
-                process.limits.extend(value.map(|value| (name, value)));
+            for limit in Limit::ALL {
+                // A program of rules holds no more than it may by default.
+                let most = match limit {
+                    Limit::FilterRules => limit.default_value(),
+                    _ => isize::MAX as usize,
+                };
+                let value = limits.number(limit.name(), 0..=most);
+                process.limits.extend(value.map(|value| (limit.name(), value)));
             }
         }
         process.shards = file.number("shards", 1..=SHARDS_MAX).unwrap_or(process.shards);

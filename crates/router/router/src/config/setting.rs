@@ -91,3 +91,9 @@ pub fn prefix(cidr: Cidr) -> Prefix {
 pub fn cidr((addr, prefix_len): Prefix) -> Cidr {
     Cidr { addr, prefix_len }
 }
+
+/// A number of things: `1 rule`, `2 rules`.
+pub fn count(number: usize, one: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{number} {one}{end}")
+}

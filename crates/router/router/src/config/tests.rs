@@ -463,6 +463,11 @@ fn mistakes_in_rules_have_their_place_in_the_file() {
     says("[filter]\nrules = \"pass\\npass in lna\"\n", "9:9", &["line 2", "column 9", "`lna`"]);
     says("[filter]\ndefault = \"dorp\"\n", "9:11", &["`dorp`", "pass"]);
     says("[filter]\nrule = \"\"\n", "9:1", &["did you mean 'rules'?"]);
+    let limits = "[filter]\nrules = '''pass tcp\npass'''\n[limits]\nfilter_rules =";
+    says(&format!("{limits} 1\n"), "10:1", &["filter_rules allows 1"]);
+    says(&format!("{limits} 4097\n"), "12:16", &["4096"]);
+    let set = "[sets]\na = [\"::1\", \"::2\"]\n[limits]\nfilter_set_networks = 1\n";
+    says(set, "9:13", &["filter_set_networks"]);
     says("[nat]\nrules = 'sorce out wan to port'\n", "9:10", &["source"]);
     says("[nat]\n", "8:1", &["[nat] has no rules"]);
     says("[sets]\na = [\"192.0.2.0/24\", \"192.0.2\"]\n", "9:22", &["no network"]);

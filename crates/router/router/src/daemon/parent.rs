@@ -220,10 +220,15 @@ impl Parent {
             Worker::Thread(_) => std::process::id(),
         };
         let own = socket_path(pid).and_then(|path| Ok((Server::listener(&path)?, path)));
-        // A program that cannot make its own control socket runs without it.
-        if let Ok((listener, path)) = own {
-            let order = Order::Control { path, for_users: false, why: None };
-            orders::send(self.orders.as_fd(), &order, Some(listener.as_fd()))?;
+        match own {
+            Ok((listener, path)) => {
+                let order = Order::Control { path, for_users: false, why: None };
+                orders::send(self.orders.as_fd(), &order, Some(listener.as_fd()))?;
+            }
+            // The router forwards without it.
+            Err(why) => {
+                warning(&format!("`wirespeed show`, `ip` and `filter` do not reach it: {why}"))
+            }
         }
         let Some(control) = &config.process.control else { return Ok(()) };
         let path = PathBuf::from(&control.socket);

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use control::text::lines;
 
 use crate::applied::Done;
+use crate::config::count;
 
 /// A priority of syslog.
 #[derive(Clone, Copy)]
@@ -73,10 +74,6 @@ pub(super) fn operations(all: &[Done]) -> Vec<String> {
 
 /// A summary of a valid file.
 pub(super) fn summary(file: &str, config: &crate::config::Config) -> String {
-    let count = |n: usize, one: &str| match n {
-        1 => format!("1 {one}"),
-        n => format!("{n} {one}s"),
-    };
     let mut all = vec![
         count(config.ports.len(), "port"),
         count(config.routes.len(), "route"),

@@ -146,7 +146,8 @@ fn before_rules(t: &mut String) {
 /// The name of a column for people: times are in ms, sizes in bytes.
 fn heading(column: &str) -> String {
     let in_ms = column.strip_suffix("_us").or_else(|| column.strip_suffix("_ms"));
-    let name = column.strip_suffix("_bytes").or(in_ms).unwrap_or(column).replace('_', " ");
+    let of_bytes = column.strip_suffix("_bytes").filter(|of| *of != "reply");
+    let name = of_bytes.or(in_ms).unwrap_or(column).replace('_', " ");
     if in_ms.is_some() { name + " ms" } else { name }
 }
 

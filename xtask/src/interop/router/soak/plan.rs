@@ -3,6 +3,7 @@
 //!
 //! Called by: `soak.rs`. A seed determines all of it.
 
+use super::super::super::soaking::Random;
 use super::super::links::SPARE;
 use super::super::scene::{LAN, WAN};
 use std::collections::BTreeSet;
@@ -134,23 +135,5 @@ impl Plan {
             all.extend(gateways.iter().map(line));
         }
         all
-    }
-}
-
-/// Numbers that a seed determines.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        // Zero would stay zero.
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number below `most`.
-    pub(super) fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % most
     }
 }

@@ -1,7 +1,7 @@
 //! Mistakes: each has its line, its column and what to write instead.
 
 use super::{PORTS, read};
-use crate::text::{Source, question};
+use crate::text::{Most, Source, parse_within, question};
 
 fn lines(source: &Source<'_>) -> Vec<String> {
     let found = read(source).expect_err("mistakes");
@@ -194,8 +194,18 @@ fn there_is_a_limit_of_rules_and_of_mistakes() {
         read(&Source { rules: &many, ..Source::default() }).expect("rules").filter.len(),
         4_096
     );
-    let expected = "4097:1: 4097 rules: 4096 are allowed (filter_rules)";
+    let expected = "4097:1: 4097 rules: filter_rules allows 4096";
     assert_eq!(mistake(&format!("{many}pass")), expected);
+    let most = Most { rules: 1, networks: 2 };
+    let sets = [("s".to_owned(), ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(str::to_owned).into())];
+    let source = Source { rules: "pass\nblock", sets: &sets, ..Source::default() };
+    let found = parse_within(most, &source, PORTS, &|_| Ok(String::new())).expect_err("mistakes");
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let expected = [
+        "set s:3:1: more than 2 networks in all sets (filter_set_networks)",
+        "filter rules:2:1: 2 rules: filter_rules allows 1",
+    ];
+    assert_eq!(found, expected);
     let found = lines(&Source { rules: &"oops\n".repeat(500), ..Source::default() });
     assert_eq!(found.len(), 100);
     assert!(found[99].ends_with("(and 400 more mistakes)"), "{}", found[99]);

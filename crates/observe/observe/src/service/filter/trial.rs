@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ::filter::firewall::Published;
 use ::filter::states::Timeouts;
-use ::filter::text::{self, Source};
-use base::{Duration, Instant};
+use ::filter::text::{self, Most, Source};
+use base::{Duration, Instant, Limit};
 use stack::Stack;
 
 use super::{Refused, answer, named};
@@ -93,8 +93,12 @@ impl Trial {
         let ports: Vec<(&str, u16)> = names.iter().map(|(name, at)| (name.as_str(), *at)).collect();
         let RuleText { default, rules, nat, sets, files } = text;
         let file = |name: &str| files.get(name).cloned().ok_or("it was not sent".to_owned());
+        let most = Most {
+            rules: stack.budget().of(Limit::FilterRules),
+            networks: stack.budget().of(Limit::FilterSetNetworks),
+        };
         let source = Source { rules, nat, default, sets };
-        let rules = text::parse(&source, &ports, &file).map_err(|mistakes| {
+        let rules = text::parse_within(most, &source, &ports, &file).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             wrong(lines.join("\n"))
         })?;
