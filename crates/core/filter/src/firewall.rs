@@ -15,6 +15,7 @@ mod error;
 mod export;
 mod log;
 mod nats;
+mod opened;
 mod quick;
 mod reflect;
 mod reload;
@@ -41,7 +42,7 @@ use counts::Counters;
 use export::Export;
 use log::Log;
 use nats::Nats;
-use reflect::Opened;
+use opened::Opened;
 
 /// Rules with what they were compiled to, for all shards.
 #[derive(Debug)]

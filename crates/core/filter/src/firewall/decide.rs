@@ -12,7 +12,7 @@ use super::arrive::Beginning;
 use super::change::Change;
 use super::nats::outbound;
 use super::{Firewall, log};
-use crate::nat::{Mapped, MappingId, PoolId, Request, Sockets, Told};
+use crate::nat::{Mapped, MappingId, PoolId, Request, Sockets, SourceReport};
 use crate::packet::{Packet, ROUTER, Tuple, query_dst_port};
 use crate::program::{Verdict, passes_always};
 use crate::rules::{self, Action, Nat};
@@ -47,24 +47,24 @@ pub struct Refusal {
     /// The drop to count.
     pub reason: DropReason,
     /// What its source is told.
-    pub told: Told,
+    pub report: SourceReport,
 }
 
 impl Refusal {
     /// A rule refuses the packet; `rejects` says whether its source is told.
     pub(super) fn by_rule(rejects: bool) -> Refusal {
-        let told = if rejects { Told::Rejected } else { Told::Nothing };
-        Refusal { reason: DropReason::FilterRule, told }
+        let report = if rejects { SourceReport::Rejected } else { SourceReport::Nothing };
+        Refusal { reason: DropReason::FilterRule, report }
     }
 }
 
 impl From<DropReason> for Refusal {
     fn from(reason: DropReason) -> Refusal {
-        let told = match reason {
-            DropReason::NatNoPort => Told::Unreachable,
-            _ => Told::Nothing,
+        let report = match reason {
+            DropReason::NatNoPort => SourceReport::Unreachable,
+            _ => SourceReport::Nothing,
         };
-        Refusal { reason, told }
+        Refusal { reason, report }
     }
 }
 
@@ -258,7 +258,7 @@ impl Firewall {
             Ok(mapped) => mapped,
             Err(why) => {
                 self.note_unmapped(why, pool, (tuple, port_address), budget, now);
-                return Err(Refusal { reason: why.reason(), told: why.told() });
+                return Err(Refusal { reason: why.reason(), report: why.report() });
             }
         };
         let Mapped { id, addr, port, .. } = mapped;

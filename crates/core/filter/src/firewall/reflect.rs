@@ -9,21 +9,15 @@
 //! 5382 section 7.2, RFC 6296 section 4.3. Counters: `nat_filtered`, `filter_rule`.
 
 use core::net::IpAddr;
-use std::collections::VecDeque;
 
-use base::{Budget, DropReason, Duration, Instant};
+use base::{Budget, DropReason, Instant};
 
 use super::arrive::{Beginning, Local, redirected};
 use super::decide::{Refusal, Route};
 use super::{Firewall, nats};
-use crate::nat::{Filtering, MappingId, Mappings};
+use crate::nat::Filtering;
 use crate::packet::Packet;
 use crate::rules::{Action, Nat};
-
-/// How long a refused packet opens the mapping of its sender: RFC 4787 REQ-5.
-const OPEN: Duration = Duration::from_secs(120);
-/// Mappings that are open for refused packets, at most: the oldest one closes for another.
-const OPENED_MAX: usize = 4_096;
 
 /// An inside host that sends to an outside address.
 #[derive(Clone, Copy, Debug)]
@@ -34,40 +28,9 @@ pub(super) struct Sender {
     addr: Option<IpAddr>,
 }
 
-/// Mappings that are open for the answers to refused packets, the oldest first.
-#[derive(Default)]
-pub(super) struct Opened(VecDeque<(MappingId, IpAddr, Instant)>);
-
-impl Opened {
-    fn add(&mut self, entry: (MappingId, IpAddr, Instant), mappings: &mut Mappings, now: Instant) {
-        if self.0.len() >= OPENED_MAX {
-            self.close_first(mappings, now);
-        }
-        self.0.push_back(entry);
-    }
-
-    /// Close those whose time is up.
-    pub(super) fn expire(&mut self, mappings: &mut Mappings, now: Instant) {
-        while self.next_deadline() <= now {
-            self.close_first(mappings, now);
-        }
-    }
-
-    /// When the first one closes.
-    pub(super) fn next_deadline(&self) -> Instant {
-        self.0.front().map_or(Instant::NEVER, |(.., until)| *until)
-    }
-
-    fn close_first(&mut self, mappings: &mut Mappings, now: Instant) {
-        if let Some((id, remote, _)) = self.0.pop_front() {
-            mappings.release(id, remote, now);
-        }
-    }
-}
-
 impl Firewall {
     /// Where a packet goes by the mapping of its destination, if there is one; with a sender if
-    /// that is an inside host. RFC 4787 REQ-9, 6-a.
+    /// that is an inside host. RFC 4787 REQ-9, 6-a, RFC 5382 REQ-8.
     pub(super) fn by_mapping(&self, new: &mut Beginning, local: &Local<'_>) -> bool {
         let tuple = new.tuple;
         let found =
@@ -166,7 +129,7 @@ impl Firewall {
                 if self.mappings.flows_with(id, dst) > 1 {
                     self.mappings.release(id, dst, now);
                 } else {
-                    self.opened.add((id, dst, now + OPEN), &mut self.mappings, now);
+                    self.opened.add(id, dst, &mut self.mappings, now);
                 }
             }
         }

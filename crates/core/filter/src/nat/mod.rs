@@ -22,7 +22,7 @@ pub use mappings::{InvalidPool, MappingRow, Mappings};
 pub use plain::{Delta, PlainV4, PlainV6};
 pub use pool::{
     Addresses, BlockEvent, Filtering, HOLD, Inside, Mapped, MappingId, NatCounters, PORTS, Pool,
-    PoolId, PoolUse, Refused, Request, Sockets, Told,
+    PoolId, PoolUse, Refused, Request, Sockets, SourceReport,
 };
 pub use ports::Shards;
 pub use prefix::{InvalidPrefix, OneToOne, Prefix};

@@ -206,8 +206,8 @@ fn is_echo(tuple: &Tuple) -> bool {
     matches!(tuple.protocol, protocol::ICMP | protocol::ICMPV6)
 }
 
-/// Why a flow gets no mapping. Its packet is dropped, its source is told, and no mapping in use ends
-/// for it. RFC 6888 REQ-11A, REQ-11D.
+/// Why a flow gets no mapping. Its packet is dropped, its source is told, and no mapping in use
+/// ends for it. RFC 6888 REQ-11A, REQ-11D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The table has [`Limit::NatMappings`].
@@ -231,11 +231,11 @@ impl Refused {
     /// What its source is told. More flows than it may have is policy (RFC 5508 REQ-8); anything
     /// else may be over soon, and "host unreachable" ends no connection (RFC 6888 REQ-11B, RFC 1122
     /// section 4.2.3.9).
-    pub const fn told(self) -> Told {
+    pub const fn report(self) -> SourceReport {
         match self {
-            Refused::PortsPerSource => Told::Prohibited,
+            Refused::PortsPerSource => SourceReport::Prohibited,
             Refused::Mappings | Refused::Ports | Refused::Addresses | Refused::Address => {
-                Told::Unreachable
+                SourceReport::Unreachable
             }
         }
     }
@@ -253,7 +253,7 @@ impl Refused {
 
 /// What the source of a refused packet is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum SourceReport {
     /// Nothing.
     Nothing,
     /// As a rule that rejects says it: a RST, or an ICMP error "administratively prohibited".

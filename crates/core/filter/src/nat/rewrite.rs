@@ -46,10 +46,10 @@ pub struct Options {
 /// Give the IP packet at the start of `packet` the addresses, ports or echo identifier of `to`.
 ///
 /// Bytes behind the packet's own length, such as link padding, stay. TCP and UDP have their ports
-/// replaced, ICMP queries their identifier by `to.src_port` and answers theirs by `to.dst_port`; all
-/// other protocols keep what is behind the IP header, but for a checksum that covers the addresses.
-/// A fragment that is not the first has no ports: only its addresses change. An ICMP error needs
-/// [`super::rewrite_error`]. A UDP checksum of zero, which means none, stays zero.
+/// replaced, ICMP queries their identifier by `to.src_port` and answers theirs by `to.dst_port`;
+/// all other protocols keep what is behind the IP header, but for a checksum that covers the
+/// addresses. A fragment that is not the first has no ports: only its addresses change. An ICMP
+/// error needs [`super::rewrite_error`]. A UDP checksum of zero, which means none, stays zero.
 ///
 /// # Errors
 /// [`DropReason::FilterMalformed`] if the packet is no IP packet of the version of `to`, if a

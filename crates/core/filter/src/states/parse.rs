@@ -2,9 +2,9 @@
 //! others.
 //!
 //! Called by: the stack, first one of the plain functions, then `parse` for packets that those
-//! leave. A protocol without ports has its addresses alone; a query of ICMP has its identifier and the
-//! next number as ports, its answer the same two in the other order; an error of ICMP has the tuple
-//! of the packet that it quotes. RFC 791, 792, 4443,
+//! leave. A protocol without ports has its addresses alone; a query of ICMP has its identifier and
+//! the next number as ports, its answer the same two in the other order; an error of ICMP has the
+//! tuple of the packet that it quotes. RFC 791, 792, 4443,
 //! 8200, RFC 5508 section 4, RFC 1858, RFC 7112, RFC 6946. Counters: `filter_malformed`,
 //! `filter_fragment`, `filter_icmp`.
 

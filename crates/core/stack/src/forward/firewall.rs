@@ -14,7 +14,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, IpVersion, Owner};
 use filter::firewall::{Arrival, Change, Local, Refusal, Route};
-use filter::nat::{Sockets, Told};
+use filter::nat::{Sockets, SourceReport};
 use filter::packet::{ROUTER, Tuple};
 use filter::states::{Datagram, Segment as SeenSegment};
 pub(crate) use held::Held;
@@ -133,8 +133,8 @@ pub(super) fn decided(
     let Some(firewall) = firewall else { return Ok(Change::None) };
     match firewall.decide(new, &route, &mut cx.budget, cx.now) {
         Ok(passed) => Ok(passed.change),
-        Err(Refusal { reason, told }) => {
-            tell(stack, m, at, told);
+        Err(Refusal { reason, report }) => {
+            tell(stack, m, at, report);
             Err(reason)
         }
     }
@@ -171,12 +171,12 @@ fn is_own_flow(stack: &mut Stack, tuple: &Tuple) -> bool {
 }
 
 /// Tell the source of a packet that it is refused. RFC 5508 REQ-8, RFC 6888 REQ-11B.
-fn tell(stack: &mut Stack, m: &Mbuf, at: usize, told: Told) {
-    match told {
-        Told::Nothing => {}
-        Told::Rejected => reject(stack, m, at),
-        Told::Prohibited => unreachable(stack, m, at, Unreachable::Prohibited),
-        Told::Unreachable => unreachable(stack, m, at, Unreachable::Host),
+fn tell(stack: &mut Stack, m: &Mbuf, at: usize, report: SourceReport) {
+    match report {
+        SourceReport::Nothing => {}
+        SourceReport::Rejected => reject(stack, m, at),
+        SourceReport::Prohibited => unreachable(stack, m, at, Unreachable::Prohibited),
+        SourceReport::Unreachable => unreachable(stack, m, at, Unreachable::Host),
     }
 }
 

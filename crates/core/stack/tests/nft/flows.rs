@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use crate::nat::Published;
 use crate::network::{HOSTS, host};
-use crate::packets::{Content, Ends};
+use crate::packets::{Content, ESP, Ends, GRE};
 use crate::random::Rng;
 use crate::rules::PORTS;
 use crate::tcp;
@@ -83,6 +83,10 @@ pub(crate) fn generate(rng: &mut Rng, number: u32, nth: u16, nat: Option<&Publis
             echoes(rng, v6, nat.is_none())
         }
         17 => {
+            // Hosts behind NAT talk to the same one at times.
+            let [clients, servers] = if nat.is_some() { [3, 1] } else { [HOSTS.len(); 2] };
+            let client = host(number, port, v6, rng.pick(&HOSTS[..clients]));
+            let server = host(number, 1 - port, v6, rng.pick(&HOSTS[..servers]));
             (ends.src, ends.dst) = (SocketAddr::new(client, 0), SocketAddr::new(server, 0));
             others(rng)
         }
@@ -172,8 +176,7 @@ fn echoes(rng: &mut Rng, v6: bool, may_answer: bool) -> Vec<Step> {
 }
 
 fn others(rng: &mut Rng) -> Vec<Step> {
-    // ESP and GRE among them.
-    let protocol = rng.pick(&[50, 50, 47, 99, 253]);
+    let protocol = rng.pick(&[ESP, ESP, GRE, 99, 253]);
     let mut steps = vec![Step::new(true, "other", Content::Other(protocol, 40))];
     for _ in 0..rng.below(4) {
         steps.push(Step::new(rng.one_in(2), "other", Content::Other(protocol, 60)));

@@ -61,6 +61,11 @@ pub(crate) struct Segment {
     pub(crate) len: usize,
 }
 
+/// Generic routing encapsulation, RFC 2784.
+pub(crate) const GRE: u8 = 47;
+/// IPsec's encapsulating security payload, RFC 4303.
+pub(crate) const ESP: u8 = 50;
+
 /// The identification of the packets of a step.
 pub(crate) type Id = u16;
 
@@ -115,7 +120,14 @@ fn transport(content: &Content, ends: Ends, id: Id) -> (u8, Vec<u8>) {
             set_sum(&mut bytes, 2, ends, protocol);
             (protocol, bytes)
         }
-        Content::Other(protocol, len) => (*protocol, fill(*len).collect()),
+        Content::Other(protocol, len) => {
+            let mut bytes: Vec<u8> = fill(*len).collect();
+            if *protocol == GRE {
+                // Flags and version: the kernel translates answers of version 0 and 1 alone.
+                bytes[..2].fill(0);
+            }
+            (*protocol, bytes)
+        }
         Content::Error { kind: (kind, code), about, .. } => {
             let quoted = build(about, ends.reversed(), id).swap_remove(0);
             let mut bytes = vec![*kind, *code, 0, 0, 0, 0, 0, 0];
